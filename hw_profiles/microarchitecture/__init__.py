@@ -1,0 +1,1 @@
+"""What all chips of one microarchitecture share; a package so that its files are installed."""

@@ -1,0 +1,68 @@
+"""npusim simulates Ascend NPUs: will an operator run, how long does it take, how many cards are needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from npusim.aclnn.device import Device
+    from npusim.aclnn.results import Result, Slice, TaskResult, Timeline
+    from npusim.hardware.loading import load_profile
+    from npusim.hardware.profile import Profile
+    from npusim.values.errors import AclnnError, DeviceFault, NpusimError
+    from npusim.values.status import Status
+    from npusim.values.tensors import TensorSpec
+
+__version__ = "0.1.0"
+
+# Where the public names live. They are imported when first used: `import npusim` alone costs next to nothing.
+_HOMES = {
+    "AclnnError": "npusim.values.errors",
+    "Device": "npusim.aclnn.device",
+    "DeviceFault": "npusim.values.errors",
+    "NpusimError": "npusim.values.errors",
+    "Profile": "npusim.hardware.profile",
+    "Result": "npusim.aclnn.results",
+    "Slice": "npusim.aclnn.results",
+    "Status": "npusim.values.status",
+    "TaskResult": "npusim.aclnn.results",
+    "TensorSpec": "npusim.values.tensors",
+    "Timeline": "npusim.aclnn.results",
+    "load_profile": "npusim.hardware.loading",
+}
+
+__all__ = [
+    "AclnnError",
+    "Device",
+    "DeviceFault",
+    "NpusimError",
+    "Profile",
+    "Result",
+    "Slice",
+    "Status",
+    "TaskResult",
+    "TensorSpec",
+    "Timeline",
+    "__version__",
+    "load_profile",
+]
+
+# In a clone, ops/ and hw_profiles/ stand beside this folder and not in it. Python started there
+# finds this folder first, installed or not, so it has to look for sub-packages beside it too.
+_FOLDER = Path(__file__).parent
+if not (_FOLDER / "ops").exists() and (_FOLDER.parent / "ops" / "__init__.py").is_file():
+    __path__.append(str(_FOLDER.parent))
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'npusim' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

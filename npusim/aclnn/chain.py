@@ -1,0 +1,147 @@
+"""The device tasks of one aclnn call: everything around the main kernel is a task too, with its own time.
+
+A plan function asks a :class:`Chain` for contiguous inputs, casts, intermediates and launches; the chain queues the
+tasks and works out the workspace. Nothing is free that isn't free on the device: a contiguous view and a contiguous
+output cost nothing, everything else is a kernel. Source: aclnn first phase, operators' common rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import TYPE_CHECKING
+
+from npusim.aclnn.registry import kernel_class
+from npusim.dialect import GlobalTensor, GmBuffer, Kernel
+from npusim.values.dtypes import DType
+
+if TYPE_CHECKING:
+    from npusim.aclnn.contract import Call, TensorArg
+    from npusim.hardware.profile import Profile
+
+_WORKSPACE_ALIGN = 512  # bytes an intermediate tensor is rounded up to
+
+
+class Chain:
+    """Queues the tasks of one call on one chip."""
+
+    def __init__(self, call: Call, profile: Profile) -> None:
+        self._call = call
+        self.profile = profile
+        self.tasks: list[Kernel] = []
+        self.assumptions: list[str] = []
+        self.arguments: dict[str, GmBuffer] = {}
+        self._intermediates: list[GmBuffer] = []
+
+    def input(self, name: str) -> GlobalTensor:
+        """A tensor input as a contiguous tensor; one more task when the caller's isn't."""
+        argument = self._call.tensor(name)
+        given = self._bound(name, argument)
+        if argument.spec.is_contiguous:
+            return given
+        dense = self.empty(argument.spec.shape, argument.spec.dtype, f"{name}_contiguous")
+        self.launch(_contiguous_op(given), given, dense)
+        return dense
+
+    def output(self, name: str, dtype: DType | None = None) -> GlobalTensor:
+        """Where to put an output: the caller's memory when it is contiguous and of ``dtype``, else an intermediate."""
+        argument = self._call.tensor(name)
+        wanted = dtype or argument.spec.dtype
+        if argument.spec.is_contiguous and argument.spec.dtype is wanted:
+            return self._bound(name, argument)
+        return self.empty(argument.spec.shape, wanted, f"{name}_value")
+
+    def finish(self, name: str, value: GlobalTensor) -> None:
+        """Bring ``value`` into the caller's output: Cast and ViewCopy, as far as they are needed."""
+        argument = self._call.tensor(name)
+        target = self._bound(name, argument)
+        if value.buffer is target.buffer:
+            return
+        if value.dtype is not target.dtype:
+            value = self.cast(value, target.dtype, into=target if target.strides is None else None)
+        if value.buffer is not target.buffer:
+            self.launch("ViewCopy", value.view(*target.shape), target)
+
+    def empty(self, shape: tuple[int, ...], dtype: DType, name: str) -> GlobalTensor:
+        """An intermediate tensor in workspace."""
+        buffer = GmBuffer(name, prod(shape) * dtype.itemsize)
+        self._intermediates.append(buffer)
+        return GlobalTensor(buffer, dtype, shape)
+
+    def cast(self, tensor: GlobalTensor, dtype: DType, into: GlobalTensor | None = None) -> GlobalTensor:
+        """``tensor`` in ``dtype``; no task when it already is."""
+        if tensor.dtype is dtype:
+            return tensor
+        target = into or self.empty(tensor.shape, dtype, f"{tensor.buffer.name}_{dtype.intrinsic}")
+        self.launch("Cast", tensor, target)
+        return target
+
+    def fill(self, shape: tuple[int, ...], dtype: DType, value: float, name: str) -> GlobalTensor:
+        """An intermediate tensor with one value everywhere (Fill)."""
+        target = self.empty(shape, dtype, name)
+        self.launch("Fill", target, value=value)
+        return target
+
+    def launch(self, op_type: str, *tensors: GlobalTensor, **attributes: object) -> Kernel:
+        """Queue the kernel of ``op_type`` on ``tensors`` (inputs, then outputs)."""
+        kernel = kernel_class(op_type)(self.profile, *tensors, **attributes)
+        self.tasks.append(kernel)
+        return kernel
+
+    def assume(self, sentence: str) -> None:
+        """Note an assumption that the estimate rests on; shown with the result."""
+        if sentence not in self.assumptions:
+            self.assumptions.append(sentence)
+
+    def lifetimes(self) -> Iterator[tuple[GmBuffer, int, int]]:
+        """(buffer, first task, last task) of every intermediate that some task uses."""
+        for buffer in self._intermediates:
+            using = [
+                index
+                for index, task in enumerate(self.tasks)
+                if any(tensor.buffer is buffer for tensor in (*task.reads, *task.writes))
+            ]
+            if using:
+                yield buffer, using[0], using[-1]
+
+    def workspace_bytes(self) -> int:
+        """Bytes the call asks for: buckets shared by intermediates whose lifetimes don't overlap, plus the kernels'.
+
+        Source: opbase composite_op memory allocator (512-byte rounding, reuse of buckets).
+        """
+        buckets: list[tuple[int, int]] = []  # last task, bytes
+        for buffer, first, last in sorted(self.lifetimes(), key=lambda life: (life[1], life[2])):
+            need = -(-buffer.nbytes // _WORKSPACE_ALIGN) * _WORKSPACE_ALIGN
+            free = [index for index, (until, _) in enumerate(buckets) if until < first]
+            if free:
+                best = min(free, key=lambda index: abs(buckets[index][1] - need))
+                buckets[best] = (last, max(buckets[best][1], need))
+            else:
+                buckets.append((last, need))
+        kernels = max((task.workspace_bytes for task in self.tasks), default=0)
+        return sum(nbytes for _, nbytes in buckets) + kernels
+
+    def _bound(self, name: str, argument: TensorArg) -> GlobalTensor:
+        spec = argument.spec
+        buffer = self.arguments.get(name)
+        if buffer is None:
+            buffer = self.arguments[name] = GmBuffer(name, spec.storage_bytes)
+        strides = None if spec.is_contiguous else spec.strides
+        return GlobalTensor(buffer, spec.dtype, spec.shape, spec.offset, strides)
+
+
+def _contiguous_op(tensor: GlobalTensor) -> str:
+    """The operator that makes a strided view contiguous, by what the strides are."""
+    steps = tensor.steps
+    moving = [(step, size) for step, size in zip(steps, tensor.shape, strict=True) if size > 1]
+    if any(step == 0 for step, _ in moving):
+        return "BroadcastTo"
+    if [step for step, _ in moving] == sorted((step for step, _ in moving), reverse=True):
+        return "StridedSlice" if moving and moving[-1][0] != 1 else "Slice"
+    ordered = sorted(moving, reverse=True)
+    expected = 1
+    for step, size in reversed(ordered):
+        if step != expected:
+            return "AsStrided"
+        expected *= size
+    return "Transpose"

@@ -1,0 +1,74 @@
+"""The public face: a device that runs, estimates and checks operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+
+from npusim.aclnn import call as calls
+from npusim.aclnn.call import Executor, Stream
+from npusim.aclnn.registry import operator
+from npusim.aclnn.results import Result
+from npusim.hardware import load_profile, resolve_soc
+from npusim.hardware.profile import Profile
+from npusim.values.errors import AclnnError
+from npusim.values.status import Status
+
+
+class Device:
+    """A simulated chip, by any of its names (``Ascend910B3``, ``310p3``, ``Atlas 800I A2``) or a profile's path.
+
+    ``note`` says how an ambiguous name was understood. ``exact`` plays every repetition of every loop instead of
+    jumping over the steady state: slower, and equal to within the clock's rounding.
+    Raises UnknownNameError for a name, ProfileError for a file that isn't a profile.
+    """
+
+    def __init__(self, soc_version: str | PathLike[str] | Profile, *, exact: bool = False) -> None:
+        self.note = ""
+        if isinstance(soc_version, Profile):
+            self.profile = soc_version
+        elif isinstance(soc_version, str) and not _is_path(soc_version):
+            resolution = resolve_soc(soc_version)
+            self.profile, self.note = load_profile(resolution.name), resolution.note or ""
+        else:
+            self.profile = load_profile(str(soc_version))
+        self.exact = exact
+
+    def __repr__(self) -> str:
+        return f"Device({self.profile.name!r})"
+
+    def run(self, op: str, /, **arguments: object) -> Result:
+        """Run an operator on arrays: numbers and time.
+
+        Arguments are spelled as on the aclnn page; outputs may be left out (created) or given (written in place).
+        Raises AclnnError where the device would return a code, DeviceFault where it would stop.
+        """
+        return self._call(op, arguments, numerics=True)
+
+    def estimate(self, op: str, /, **arguments: object) -> Result:
+        """The time of an operator, from shapes alone: tensors are TensorSpec or arrays, nothing is computed."""
+        return self._call(op, arguments, numerics=False)
+
+    def check(self, op: str, /, **arguments: object) -> Status:
+        """Whether the device would accept the call, and if not why."""
+        return calls.check(operator(op), self.profile, arguments)
+
+    def get_workspace_size(self, op: str, /, **arguments: object) -> tuple[int, Executor]:
+        """Phase one on arrays: workspace bytes and the executor for :meth:`Stream.execute`. Raises AclnnError."""
+        return calls.get_workspace_size(operator(op), self.profile, arguments, numerics=True)
+
+    def create_stream(self) -> Stream:
+        """A stream to execute on."""
+        return Stream(self.profile, self.exact)
+
+    def _call(self, op: str, arguments: Mapping[str, object], *, numerics: bool) -> Result:
+        size, executor = calls.get_workspace_size(operator(op), self.profile, arguments, numerics=numerics)
+        stream = self.create_stream()
+        status = stream.execute(bytearray(0), size, executor)
+        if not status.ok:
+            raise AclnnError(status)
+        return stream.synchronize()[0]
+
+
+def _is_path(text: str) -> bool:
+    return text.endswith((".yaml", ".yml")) or "/" in text or "\\" in text

@@ -1,0 +1,128 @@
+"""What a call returns: time with its band, tasks, timeline, and the numbers where there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from npusim.engine import KernelRun, Pipe
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from npusim.hardware.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """One task on the device, named by its OpType as the profiler names it.
+
+    Times in microseconds from the start of the call; ``pipes`` are busy ratios; bytes are what the kernel asked for,
+    ``hbm_bytes`` what of it (rounded to bus granules) came from or went to HBM.
+    """
+
+    name: str
+    block_dim: int
+    cycles: int
+    start_us: float
+    duration_us: float
+    launch_us: float
+    bound: str
+    pipes: Mapping[str, float]
+    bytes_read: int
+    bytes_written: int
+    hbm_bytes: int
+    bandwidth_gbps: float
+    uncertainty: float
+    jumped_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One instruction on one pipe of one core; times in microseconds from the start of the call."""
+
+    task: str
+    core: str
+    pipe: str
+    name: str
+    start_us: float
+    duration_us: float
+    bytes: int
+    detail: str
+    site: str
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Everything that happened on every pipe; repetitions are unfolded only while iterating."""
+
+    tasks: tuple[TaskResult, ...]
+    _runs: tuple[KernelRun, ...] = field(repr=False)
+    _profile: Profile = field(repr=False)
+
+    @property
+    def cores(self) -> tuple[str, ...]:
+        """Names of the cores that any task uses, in the order of their index."""
+        blocks = {block for run in self._runs for record in run.records for block in record.blocks}
+        return tuple(core_name(self._profile, block) for block in sorted(blocks))
+
+    def slices(self, cores: Collection[str] | None = None) -> Iterator[Slice]:
+        """All instructions, task by task and core by core; of the named cores only if ``cores`` is given."""
+        for task, run in zip(self.tasks, self._runs, strict=True):
+            first_us = task.start_us + task.launch_us
+            blocks = sorted((block, index) for index, r in enumerate(run.records) for block in r.blocks)
+            for block, index in blocks:
+                core = core_name(self._profile, block)
+                if cores is None or core in cores:
+                    yield from self._core_slices(task, core, run, index, first_us)
+
+    def _core_slices(self, task: TaskResult, core: str, run: KernelRun, index: int, first_us: float) -> Iterator[Slice]:
+        clock = self._profile.clock_mhz
+        for span in run.records[index].spans():
+            instruction = span.instruction
+            yield Slice(
+                task.name,
+                core,
+                str(span.pipe),
+                instruction.name,
+                first_us + span.start / clock,
+                (span.end - span.start) / clock,
+                instruction.transfer.payload_bytes if instruction.transfer else 0,
+                instruction.detail,
+                instruction.site,
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A simulated call. ``outputs`` is None for an estimate; ``band_us`` is the 80 % band of ``duration_us``."""
+
+    op: str
+    soc: str
+    outputs: dict[str, np.ndarray[Any, Any]] | None
+    cycles: int
+    duration_us: float
+    band_us: tuple[float, float]
+    band_basis: str
+    bound: str
+    pipes: Mapping[str, float]
+    workspace_size: int
+    tasks: tuple[TaskResult, ...]
+    timeline: Timeline
+    assumptions: tuple[str, ...]
+    jumped_ratio: float
+
+
+def core_name(profile: Profile, block: int) -> str:
+    """A core's name in traces: vector cores of a split chip in pairs beside their cube core."""
+    if profile.cores.style == "split":
+        per_cube = profile.cores.vector_cores // profile.cores.cube_cores
+        return f"core{block // per_cube}.veccore{block % per_cube}"
+    return f"core{block}"
+
+
+def pipe_ratios(run: KernelRun) -> dict[str, float]:
+    """Busy ratio of every pipe that the kernel uses."""
+    used = {pipe for record in run.records for pipe in record.busy}
+    return {str(pipe): run.busy_ratio(pipe) for pipe in Pipe if pipe in used}

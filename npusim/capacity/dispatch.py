@@ -1,0 +1,103 @@
+"""Dispatch: which station gets a request when it arrives, and what becomes of the work of a card that fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    import simpy
+
+    from npusim.capacity.stations import Station, Work
+
+Dispatch = Literal["shared", "least_loaded", "round_robin", "random"]
+"""``shared`` is one queue for all devices; the others send a request to one device's queue as it arrives."""
+
+DISPATCH: tuple[Dispatch, ...] = get_args(Dispatch)
+
+_CLOSED = 1 << 40
+"""Added to the load of a closed station, so that one comparison finds the least loaded open one."""
+
+
+class Router:
+    """Sends requests to stations by policy, around those that are closed; ties go to the lowest number.
+
+    `draws` holds one number in [0, 1) for each request, for the policy that needs chance.
+    """
+
+    def __init__(
+        self, policy: Dispatch, stations: Sequence[Station], draws: Sequence[float]
+    ) -> None:
+        self._policy = policy
+        self._stations = stations
+        self._draws = draws
+        self._loads = [0] * len(stations)
+        self._open = list(range(len(stations)))
+        self._turn = -1
+
+    def feed(
+        self, env: simpy.Environment, times_us: Sequence[float], models: Sequence[int]
+    ) -> Generator[simpy.Event, None, None]:
+        """The process of arrivals: every request queues at its time."""
+        last_us = 0.0
+        for request, (time_us, model) in enumerate(zip(times_us, models, strict=True)):
+            if time_us > last_us:
+                yield env.timeout(time_us - last_us)
+                last_us = time_us
+            self.join(request, model, time_us)
+
+    def join(self, request: int, model: int, now_us: float) -> None:
+        """Queue a request at the station that the policy picks."""
+        number = self._pick(request)
+        self._loads[number] += 1
+        station = self._stations[number]
+        lane = station.lanes[model]
+        lane.times_us.append(now_us)
+        lane.ids.append(request)
+        if station.idle:
+            station.kick(now_us)
+
+    def leave(self, station: Station, requests: int) -> None:
+        """Note that requests have left a station, done or sent elsewhere."""
+        self._loads[station.number] -= requests
+
+    def close(self, station: Station) -> None:
+        """Send nothing more to this station, as long as another one is open."""
+        self._loads[station.number] += _CLOSED
+        self._open.remove(station.number)
+
+    def open(self, station: Station) -> None:
+        """Send requests to this station again."""
+        self._loads[station.number] -= _CLOSED
+        self._open.append(station.number)
+        self._open.sort()
+
+    def evacuate(self, station: Station, now_us: float) -> None:
+        """Send what is left at a closed station elsewhere: interrupted batches whole, then those who wait."""
+        if not self._open:
+            return
+        for lane in station.lanes:
+            while lane.retry:
+                self._resume(lane.retry.popleft(), station, now_us)
+            waiting = lane.ids[lane.head :]
+            del lane.ids[lane.head :], lane.times_us[lane.head :]
+            self.leave(station, len(waiting))
+            for request in waiting:
+                self.join(request, lane.model, now_us)
+
+    def _resume(self, work: Work, old: Station, now_us: float) -> None:
+        new = self._stations[self._pick(work.lane.ids[work.head])]
+        self.leave(old, work.size)
+        self._loads[new.number] += work.size
+        new.lanes[work.lane.model].retry.append(work)
+        new.kick(now_us)
+
+    def _pick(self, request: int) -> int:
+        if self._policy == "least_loaded":
+            return self._loads.index(min(self._loads))
+        choices = self._open or range(len(self._stations))
+        if self._policy == "random":
+            return choices[int(self._draws[request] * len(choices))]
+        self._turn = next((number for number in choices if number > self._turn), choices[0])
+        return self._turn

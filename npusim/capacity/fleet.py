@@ -1,0 +1,322 @@
+"""The fleet simulation: requests arrive, queue, are batched and served by cards that may fail, on SimPy.
+
+What is random is drawn before the clock starts, in separate streams for arrivals, mix, service,
+dispatch and failures.  So one seed means the same requests for every fleet that is compared (common
+random numbers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+import simpy
+
+from npusim.capacity.dispatch import DISPATCH, Dispatch, Router
+from npusim.capacity.outcome import FleetRun
+from npusim.capacity.stations import Device, Lane, Running, Station
+from npusim.capacity.units import US_PER_S
+from npusim.values.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from npusim.capacity.arrivals import Arrivals
+
+WARM_UP_SHARE = 0.1
+"""The first tenth of the requests meet a fleet that is emptier than it will be, and isn't counted."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One model's requests: their share of all requests, and how they are batched and served.
+
+    `service_us[n]` is the time for a batch of n requests (`service_us[0]` is unused), so its length
+    sets the largest batch; a batch that isn't full starts when its oldest request has waited
+    `max_wait_us`.
+    """
+
+    name: str
+    service_us: tuple[float, ...]
+    share: float = 1.0
+    max_wait_us: float = 0.0
+
+    @property
+    def max_batch(self) -> int:
+        """Requests in the largest batch."""
+        return len(self.service_us) - 1
+
+    @property
+    def device_rate_per_s(self) -> float:
+        """Requests per second of a device that runs full batches back to back."""
+        return self.max_batch / self.service_us[-1] * US_PER_S
+
+
+@dataclass(frozen=True)
+class Outage:
+    """One card down from `start_s` for `duration_s` seconds; its running batch is lost and runs again."""
+
+    card: int
+    start_s: float
+    duration_s: float
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Cards that fail at random: mean time between failures and to repair of one card, exponential both."""
+
+    mtbf_s: float
+    mttr_s: float
+
+    def outages(self, cards: int, horizon_s: float, rng: np.random.Generator) -> tuple[Outage, ...]:
+        """The outages of all cards that begin within the horizon."""
+        found = []
+        for card, stream in enumerate(
+            rng.spawn(cards)
+        ):  # a card more leaves the others' fate alone
+            now_s = stream.exponential(self.mtbf_s)
+            while now_s < horizon_s:
+                down_s = stream.exponential(self.mttr_s)
+                found.append(Outage(card, now_s, down_s))
+                now_s += down_s + stream.exponential(self.mtbf_s)
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The cards, what sits on them, how requests reach them and which of them fail."""
+
+    cards: int
+    devices_per_card: int = 1
+    dispatch: Dispatch = "shared"
+    failures: Failures | None = None
+    outages: tuple[Outage, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse fleets without cards, unknown policies and outages of cards that aren't there."""
+        if self.cards < 1 or self.devices_per_card < 1:
+            raise ArgumentError(
+                f"a fleet of {self.cards} cards with {self.devices_per_card} devices each"
+            )
+        if self.dispatch not in DISPATCH:
+            raise ArgumentError(
+                f"dispatch {self.dispatch!r}", f"Choose one of {', '.join(DISPATCH)}."
+            )
+        for outage in self.outages:
+            if not 0 <= outage.card < self.cards:
+                raise ArgumentError(
+                    f"an outage of card {outage.card} in a fleet of {self.cards} cards (from 0)"
+                )
+
+    @property
+    def devices(self) -> int:
+        """All devices of all cards."""
+        return self.cards * self.devices_per_card
+
+
+def device_rate_per_s(streams: tuple[Stream, ...]) -> float:
+    """Requests per second of one device that is never idle and runs full batches of this mix."""
+    total = sum(stream.share for stream in streams)
+    return total / sum(stream.share / stream.device_rate_per_s for stream in streams)
+
+
+def simulate(
+    fleet: Fleet,
+    streams: tuple[Stream, ...],
+    arrivals: Arrivals,
+    rate_per_s: float,
+    *,
+    requests: int,
+    seed: int,
+    service_cv: float = 0.0,
+) -> FleetRun:
+    """Play `requests` requests through the fleet and return what became of them.
+
+    `service_cv` is the coefficient of variation of a batch's time around the stream's
+    (gamma-distributed; 0 is exactly the stream's time, 1 exponential).  Everything random follows
+    from `seed`.
+    """
+    if not streams or requests < 1:
+        raise ArgumentError(
+            f"{requests} requests of {len(streams)} models: there is nothing to simulate"
+        )
+    arrival, mix, service, dispatch, failure = np.random.default_rng(seed).spawn(5)
+    times_us = arrivals.times_us(rate_per_s, requests, arrival)
+    models = _mix(streams, requests, mix)
+    factors = _factors(service_cv, requests, service)
+    floor = _Floor(fleet, streams, requests, factors)
+    if fleet.dispatch == "shared":
+        floor.queue_all(times_us, models)
+    else:
+        draws = dispatch.random(requests).tolist() if fleet.dispatch == "random" else ()
+        floor.route(fleet.dispatch, times_us.tolist(), models.tolist(), draws)
+    outages = fleet.outages
+    if fleet.failures is not None:
+        outages += fleet.failures.outages(fleet.cards, times_us[-1] / US_PER_S, failure)
+    floor.schedule(outages)
+    floor.play()
+    return _collect(floor, fleet, streams, times_us, models)
+
+
+class _Floor:
+    """All stations and devices of one run, and the processes that move them."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        streams: tuple[Stream, ...],
+        requests: int,
+        factors: NDArray[np.float64] | None,
+    ) -> None:
+        self.env = simpy.Environment()
+        self.aborted: list[tuple[float, float]] = []
+        self.lanes: list[Lane] = []
+        self.router: Router | None = None
+        self._remaining = requests
+        self._done = self.env.event()
+        factor_list = None if factors is None else factors.tolist()
+        stations = 1 if fleet.dispatch == "shared" else fleet.devices
+        self.stations = []
+        for number in range(stations):
+            lanes = [
+                Lane(model, stream.service_us, stream.max_wait_us, factor_list)
+                for model, stream in enumerate(streams)
+            ]
+            self.lanes += lanes
+            self.stations.append(Station(self.env, number, lanes, self._finished))
+        self.devices = []
+        for number in range(fleet.devices):
+            device = Device(number // fleet.devices_per_card, self.stations[number % stations])
+            device.station.idle.append(device)
+            self.devices.append(device)
+
+    def queue_all(self, times_us: NDArray[np.float64], models: NDArray[np.intp]) -> None:
+        """Shared dispatch: all arrivals stand in the one station's lanes from the start, with their times."""
+        (station,) = self.stations
+        for lane in station.lanes:
+            ids = np.flatnonzero(models == lane.model)
+            lane.ids = ids.tolist()
+            lane.times_us = times_us[ids].tolist()
+        station.kick(0.0)
+
+    def route(
+        self,
+        policy: Dispatch,
+        times_us: list[float],
+        models: list[int],
+        draws: tuple[float, ...] | list[float],
+    ) -> None:
+        """The other policies: a process hands every request to a station as it arrives."""
+        self.router = Router(policy, self.stations, draws)
+        self.env.process(self.router.feed(self.env, times_us, models))
+
+    def schedule(self, outages: tuple[Outage, ...]) -> None:
+        """One process for each card that fails at least once."""
+        ordered = sorted(outages, key=lambda outage: (outage.card, outage.start_s))
+        for card, its_outages in groupby(ordered, key=lambda outage: outage.card):
+            self.env.process(self._outages(card, list(its_outages)))
+
+    def play(self) -> None:
+        """Run until the last request is served."""
+        self.env.run(until=self._done)
+
+    def _finished(self, event: simpy.Event) -> None:
+        running: Running = event.value
+        device = running.device
+        if device.running is not running:  # the card failed under it
+            return
+        device.running = None
+        work = running.work
+        work.lane.record(running)
+        self._remaining -= work.size
+        if not self._remaining:
+            self._done.succeed()
+        station = device.station
+        if self.router is not None:
+            self.router.leave(station, work.size)
+        station.idle.append(device)
+        station.kick(running.end_us)
+
+    def _outages(self, card: int, outages: list[Outage]) -> Generator[simpy.Event, None, None]:
+        devices = [device for device in self.devices if device.card == card]
+        for outage in outages:
+            wait_us = outage.start_s * US_PER_S - self.env.now
+            yield self.env.timeout(max(0.0, wait_us))
+            self._fail(devices)
+            yield self.env.timeout(outage.duration_s * US_PER_S)
+            self._repair(devices)
+
+    def _fail(self, devices: list[Device]) -> None:
+        now_us = self.env.now
+        for device in devices:
+            running, device.running = device.running, None
+            if running is None:
+                device.station.idle.remove(device)
+            else:
+                self.aborted.append((running.begin_us, now_us))
+                device.station.lanes[running.work.lane.model].retry.append(running.work)
+            if self.router is not None:
+                self.router.close(device.station)
+        for device in devices:
+            if self.router is not None:
+                self.router.evacuate(device.station, now_us)
+            device.station.kick(now_us)
+
+    def _repair(self, devices: list[Device]) -> None:
+        for device in devices:
+            if self.router is not None:
+                self.router.open(device.station)
+            device.station.idle.append(device)
+            device.station.kick(self.env.now)
+
+
+def _mix(streams: tuple[Stream, ...], requests: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    if len(streams) == 1:
+        return np.zeros(requests, np.intp)
+    upper = np.cumsum([stream.share for stream in streams])
+    return np.searchsorted(upper[:-1], rng.random(requests) * upper[-1], side="right")
+
+
+def _factors(
+    service_cv: float, requests: int, rng: np.random.Generator
+) -> NDArray[np.float64] | None:
+    if not service_cv:
+        return None
+    factors = rng.standard_gamma(service_cv**-2, requests)
+    return factors * (requests / factors.sum())
+
+
+def _collect(
+    floor: _Floor,
+    fleet: Fleet,
+    streams: tuple[Stream, ...],
+    times_us: NDArray[np.float64],
+    models: NDArray[np.intp],
+) -> FleetRun:
+    begin_us = np.empty_like(times_us)
+    end_us = np.empty_like(times_us)
+    for lane in floor.lanes:
+        sizes = np.asarray(lane.sizes, np.intp)
+        if not len(sizes):
+            continue
+        first = np.repeat(np.asarray(lane.heads, np.intp) - np.cumsum(sizes) + sizes, sizes)
+        ids = np.asarray(lane.ids, np.intp)[first + np.arange(len(first))]
+        begin_us[ids] = np.repeat(lane.begins_us, sizes)
+        end_us[ids] = np.repeat(lane.ends_us, sizes)
+    spans = [(np.asarray(lane.begins_us), np.asarray(lane.ends_us)) for lane in floor.lanes]
+    spans += [(np.asarray([begin]), np.asarray([end])) for begin, end in floor.aborted]
+    return FleetRun(
+        devices=fleet.devices,
+        models=tuple(stream.name for stream in streams),
+        counted_from=int(len(times_us) * WARM_UP_SHARE),
+        arrival_us=times_us,
+        begin_us=begin_us,
+        end_us=end_us,
+        model=models.astype(np.int16),
+        busy_begin_us=np.sort(np.concatenate([begin for begin, _ in spans])),
+        busy_end_us=np.sort(np.concatenate([end for _, end in spans])),
+        interrupted=len(floor.aborted),
+    )

@@ -1,0 +1,51 @@
+"""Operating: how a fleet of a given size does at a given load, over all seeds of a sizer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from npusim.capacity.estimate import Estimate
+from npusim.capacity.fleet import Outage
+from npusim.capacity.results import Operation
+from npusim.capacity.units import US_PER_S
+
+if TYPE_CHECKING:
+    from npusim.capacity.outcome import FleetRun
+    from npusim.capacity.sizing import Sizer
+
+QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
+
+
+def operate(sizer: Sizer, cards: int, rate_per_s: float, *, card_fails: bool = False) -> Operation:
+    """Simulate these cards at this load with every seed; with `card_fails` one is down for the middle third."""
+    objective = sizer.objective
+    runs = [
+        _run(sizer, cards, rate_per_s, seed, card_fails=card_fails) for seed in sizer.effort.seeds
+    ]
+    latency_us = Estimate.of([objective.latency_us(run) for run in runs])
+    quantiles = sorted({*QUANTILES, objective.quantile})
+    models = runs[0].models
+    return Operation(
+        cards=cards,
+        rate_per_s=rate_per_s,
+        latency_us=latency_us,
+        quantiles_us=tuple(
+            (q, Estimate.of([run.quantile_us(q) for run in runs])) for q in quantiles
+        ),
+        by_model_us=tuple(
+            (name, Estimate.of([run.quantile_us(objective.quantile, name) for run in runs]))
+            for name in models
+        ),
+        utilisation=Estimate.of([run.utilisation() for run in runs]),
+        mean_batch=Estimate.of([run.mean_batch() for run in runs]).mean,
+        longest_queue=max(run.longest_queue() for run in runs),
+        meets=latency_us.hi <= objective.limit_us,
+        run=runs[0],
+    )
+
+
+def _run(sizer: Sizer, cards: int, rate_per_s: float, seed: int, *, card_fails: bool) -> FleetRun:
+    if not card_fails:
+        return sizer.run(cards, rate_per_s, seed)
+    third_s = sizer.requests(cards, rate_per_s) / rate_per_s / 3
+    return sizer.run(cards, rate_per_s, seed, (Outage(0, third_s, third_s),))

@@ -1,0 +1,381 @@
+"""PLAN.yaml: the question of a capacity plan, as frozen models with units in their keys.
+
+::
+
+    title: Detection head
+    workload:
+      models:
+        - name: head
+          reference: models/head.yaml      # timed by the caller's latency source, or `curve:`, or `curves:`
+          share: 3                         # of the requests, relative to the other models
+          items_per_request: 4             # what one request adds to a batch
+      mean_requests_per_s: 120
+      peak_requests_per_s: 300
+      arrivals: {kind: bursty, burst_ratio: 3, burst_share: 0.1, burst_s: 2}
+      batching: {max_batch: 16, max_wait_ms: 5}
+    objective:
+      quantile: p99
+      limit_ms: 50
+      availability: N+1
+      target_utilisation: 0.7
+    fleet:
+      products: [Atlas 800I A2, {product: Atlas 300I Duo, cards_per_server: 8}]
+
+`peak_requests_per_s` is the mean rate of the busiest period, the one that is planned for; the
+arrivals fluctuate around it.  A trace brings its own rates: its busiest stretch is the peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from npusim.capacity.arrivals import (
+    BurstyArrivals,
+    ConstantArrivals,
+    GammaArrivals,
+    PoissonArrivals,
+)
+from npusim.capacity.dispatch import Dispatch
+from npusim.capacity.plan_wording import sentences
+from npusim.capacity.service import ServiceCurve, ServicePoint
+from npusim.capacity.units import US_PER_MS
+from npusim.hardware.profile import Count, Group, NonNegative, Positive
+from npusim.hardware.reading import parse, read_text
+from npusim.values.errors import ArgumentError, FileError, UsageError
+from npusim.values.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from npusim.capacity.arrivals import Arrivals
+
+
+class PlanPart(Group):
+    """Base of the plan's parts: frozen and strict; an unknown key is answered with the nearest known one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _know_the_keys(cls, raw: object) -> object:
+        if isinstance(raw, Mapping):
+            for key in raw:
+                if key not in cls.model_fields:
+                    hint = (
+                        did_you_mean(str(key), cls.model_fields)
+                        or f"Known: {', '.join(cls.model_fields)}."
+                    )
+                    raise ValueError(f"unknown key {key!r}. {hint}")
+        return raw
+
+
+def _sequence(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _named(key: str) -> BeforeValidator:
+    """A plain word stands for a mapping that has only this key."""
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
+
+
+def _quantile(value: object) -> object:
+    if isinstance(value, str) and value[:1] in "pP" and value[1:].replace(".", "", 1).isdigit():
+        return round(float(value[1:]) / 100, 12)
+    return value
+
+
+Counts = Annotated[tuple[Count, ...], BeforeValidator(_sequence), Field(min_length=1)]
+Times = Annotated[tuple[Positive, ...], BeforeValidator(_sequence), Field(min_length=1)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class CurvePlan(PlanPart):
+    """A service curve written into the plan: one entry for each batch size, in items, of one device."""
+
+    batch: Counts
+    latency_ms: Times
+    lo_ms: Times | None = None
+    hi_ms: Times | None = None
+    memory_bytes: Counts | None = None
+    basis: str = "stated in the plan"
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> CurvePlan:
+        for key in ("latency_ms", "lo_ms", "hi_ms", "memory_bytes"):
+            values = getattr(self, key)
+            if values is not None and len(values) != len(self.batch):
+                raise ValueError(f"{len(values)} values of {key} for {len(self.batch)} batches")
+        self.curve()
+        return self
+
+    def curve(self) -> ServiceCurve:
+        """The curve in microseconds."""
+        lo_ms, hi_ms = self.lo_ms or self.latency_ms, self.hi_ms or self.latency_ms
+        memory = self.memory_bytes or (None,) * len(self.batch)
+        rows = zip(self.batch, self.latency_ms, lo_ms, hi_ms, memory, strict=True)
+        return ServiceCurve.of(
+            (
+                ServicePoint(batch, ms * US_PER_MS, lo * US_PER_MS, hi * US_PER_MS, size)
+                for batch, ms, lo, hi, size in rows
+            ),
+            self.basis,
+        )
+
+
+class BatchingPlan(PlanPart):
+    """How requests are batched: at most `max_batch` items, and no request waits longer for company.
+
+    Without `max_batch` each product gets the largest batch that runs within half of the limit.
+    """
+
+    max_batch: Count | None = None
+    max_wait_ms: NonNegative = 0.0
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> BatchingPlan:
+        if self.max_batch == 1 and self.max_wait_ms > 0:
+            raise ValueError(
+                f"max_wait_ms is {self.max_wait_ms:g} but max_batch is 1: a batch of one waits for nobody; "
+                "drop max_wait_ms or raise max_batch"
+            )
+        return self
+
+
+class ModelPlan(PlanPart):
+    """One model: what to time (exactly one of `reference`, `curve`, `curves` by product), and its requests."""
+
+    name: Annotated[str, Field(min_length=1)]
+    reference: str | None = None
+    curve: CurvePlan | None = None
+    curves: dict[str, CurvePlan] | None = None
+    share: Positive = 1.0
+    items_per_request: Count = 1
+    batching: BatchingPlan | None = None
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> ModelPlan:
+        given = [key for key in ("reference", "curve", "curves") if getattr(self, key) is not None]
+        if len(given) != 1:
+            got = " and ".join(given) or "none of them"
+            raise ValueError(
+                f"model {self.name!r} needs one of reference, curve and curves, and has {got}"
+            )
+        if self.batching is not None:
+            self.check_batching(self.batching)
+        return self
+
+    def check_batching(self, batching: BatchingPlan) -> None:
+        """Refuse a batch that is smaller than one request."""
+        if batching.max_batch is not None and batching.max_batch < self.items_per_request:
+            raise ValueError(
+                f"max_batch is {batching.max_batch} but one request of model {self.name!r} has "
+                f"{self.items_per_request} items; no batch could hold it"
+            )
+
+
+class PoissonPlan(PlanPart):
+    """Independent arrivals."""
+
+    kind: Literal["poisson"]
+
+    def pattern(self) -> Arrivals:
+        """The pattern."""
+        return PoissonArrivals()
+
+
+class ConstantPlan(PlanPart):
+    """Equal gaps."""
+
+    kind: Literal["constant"]
+
+    def pattern(self) -> Arrivals:
+        """The pattern."""
+        return ConstantArrivals()
+
+
+class GammaPlan(PlanPart):
+    """Independent gaps with a stated coefficient of variation."""
+
+    kind: Literal["gamma"]
+    gap_cv: Positive
+
+    def pattern(self) -> Arrivals:
+        """The pattern."""
+        return GammaArrivals(self.gap_cv)
+
+
+class BurstyPlan(PlanPart):
+    """Bursts and calm: see `npusim.capacity.arrivals.BurstyArrivals`."""
+
+    kind: Literal["bursty"]
+    burst_ratio: Positive
+    burst_share: Positive
+    burst_s: Positive
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> BurstyPlan:
+        self.pattern()
+        return self
+
+    def pattern(self) -> Arrivals:
+        """The pattern."""
+        return BurstyArrivals(self.burst_ratio, self.burst_share, self.burst_s)
+
+
+class TracePlan(PlanPart):
+    """Arrivals from a file in the Azure LLM or BurstGPT format; its busiest stretch is simulated.
+
+    A relative `file` is looked for beside the plan.
+    """
+
+    kind: Literal["trace"]
+    file: str
+    window_requests: Annotated[int, Field(ge=2)] = 20_000
+    drop_failed: bool = False
+
+
+ArrivalsPlan = Annotated[
+    Annotated[
+        PoissonPlan | ConstantPlan | GammaPlan | BurstyPlan | TracePlan, Field(discriminator="kind")
+    ],
+    _named("kind"),
+]
+
+
+class WorkloadPlan(PlanPart):
+    """What arrives.  The peak defaults to the mean; a trace needs neither, or one of them to be scaled to."""
+
+    models: Annotated[tuple[ModelPlan, ...], BeforeValidator(_sequence), Field(min_length=1)]
+    mean_requests_per_s: Positive | None = None
+    peak_requests_per_s: Positive | None = None
+    arrivals: ArrivalsPlan = PoissonPlan(kind="poisson")
+    batching: BatchingPlan = BatchingPlan()
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> WorkloadPlan:
+        names = [model.name for model in self.models]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two models are called {name!r}")
+        mean, peak = self.mean_requests_per_s, self.peak_requests_per_s
+        if isinstance(self.arrivals, TracePlan):
+            if mean is not None and peak is not None:
+                raise ValueError(
+                    "a trace has its own relation of peak to mean: give mean_requests_per_s or "
+                    "peak_requests_per_s to scale it, not both"
+                )
+        elif mean is None and peak is None:
+            raise ValueError("mean_requests_per_s is missing; only a trace brings its own rate")
+        if mean is not None and peak is not None and mean > peak:
+            raise ValueError(
+                f"mean_requests_per_s is {mean:g}, more than peak_requests_per_s, {peak:g}"
+            )
+        for model in self.models:
+            if model.batching is None:
+                model.check_batching(self.batching)
+        return self
+
+    def batching_of(self, model: ModelPlan) -> BatchingPlan:
+        """The model's own batching, or the workload's."""
+        return model.batching or self.batching
+
+
+class ObjectivePlan(PlanPart):
+    """What must hold at the peak, with as many cards down as `availability` says."""
+
+    quantile: Annotated[Share, BeforeValidator(_quantile)] = 0.99
+    limit_ms: Positive
+    scope: Literal["all_requests", "each_model"] = "all_requests"
+    availability: Literal["N", "N+1", "N+2"] = "N"
+    target_utilisation: Share = 0.7
+
+    @property
+    def spare_cards(self) -> int:
+        """Cards beyond those that carry the peak."""
+        return int(self.availability[2:] or 0)
+
+
+class ProductPlan(PlanPart):
+    """A product to compare, and what the plan knows better than the product list; prices are never guessed."""
+
+    product: Annotated[str, Field(min_length=1)]
+    cards_per_server: Count | None = None
+    memory_bytes_per_device: Count | None = None
+    power_w_per_card: Positive | None = None
+    price_per_card: Positive | None = None
+    price_per_card_hour: Positive | None = None
+
+
+class FleetPlan(PlanPart):
+    """The products to compare and how requests reach the cards; `currency` belongs to the prices."""
+
+    products: Annotated[
+        tuple[Annotated[ProductPlan, _named("product")], ...],
+        BeforeValidator(_sequence),
+        Field(min_length=1),
+    ]
+    dispatch: Dispatch = "least_loaded"
+    currency: str | None = None
+    mtbf_h: Positive | None = None
+    mttr_h: Positive | None = None
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> FleetPlan:
+        if (self.mtbf_h is None) != (self.mttr_h is None):
+            raise ValueError("mtbf_h and mttr_h belong together: give both or none")
+        priced = [p.product for p in self.products if p.price_per_card or p.price_per_card_hour]
+        if priced and self.currency is None:
+            raise ValueError(f"{priced[0]} has a price and the fleet no currency")
+        return self
+
+
+class SimulationPlan(PlanPart):
+    """How much to simulate, and the seed that everything random follows from."""
+
+    seed: Annotated[int, Field(ge=0)] = 1
+    runs: Count = 5
+    requests: Count = 10_000
+    service_cv: NonNegative = 0.0
+    max_cards: Count = 4096
+
+
+class Plan(PlanPart):
+    """The whole question."""
+
+    title: str = "Capacity plan"
+    workload: WorkloadPlan
+    objective: ObjectivePlan
+    fleet: FleetPlan
+    simulation: SimulationPlan = SimulationPlan()
+
+    @model_validator(mode="after")
+    def _make_sense(self) -> Plan:
+        limit_ms = self.objective.limit_ms
+        for model in self.workload.models:
+            wait_ms = self.workload.batching_of(model).max_wait_ms
+            if wait_ms >= limit_ms:
+                raise ValueError(
+                    f"max_wait_ms is {wait_ms:g} for model {model.name!r} and limit_ms {limit_ms:g}: a request that "
+                    "waits that long for company is late before it is served"
+                )
+        return self
+
+
+def read_plan(path: str | PathLike[str]) -> Plan:
+    """The plan in a YAML file; `FileError` says what is wrong with it, in the keys of the file."""
+    file = Path(path)
+    raw = parse(read_text(file), str(file))
+    try:
+        return plan_of(raw)
+    except UsageError as error:
+        raise FileError(file, error.message, error.remedy) from error
+
+
+def plan_of(raw: Mapping[str, Any]) -> Plan:
+    """The plan in a mapping; `ArgumentError` says what is wrong with it."""
+    try:
+        return Plan.model_validate(raw)
+    except ValidationError as error:
+        raise ArgumentError("\n".join(sentences(error))) from error

@@ -1,0 +1,185 @@
+"""The answer to a plan: for each product the cards it needs, why, and how well the fleet then does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npusim.capacity.boards import Board
+    from npusim.capacity.estimate import Estimate
+    from npusim.capacity.outcome import FleetRun
+    from npusim.capacity.plan import Plan
+    from npusim.capacity.service import ServiceCurve
+
+
+class Verdict(Enum):
+    """Whether a product meets the objective, or what stands in the way."""
+
+    MEETS = "meets the objective"
+    CANT_RUN = "can't run a model"
+    TOO_SLOW = "is too slow for the limit"
+    NO_MEMORY = "hasn't enough memory"
+    TOO_MANY_CARDS = "needs more cards than may be tried"
+
+
+@dataclass(frozen=True)
+class ModelOnProduct:
+    """A model as this product serves it; batches are in items, `stated` is false where we chose the batch."""
+
+    name: str
+    share: float
+    items_per_request: int
+    max_batch: int
+    max_wait_us: float
+    stated: bool
+    curve: ServiceCurve
+
+    @property
+    def requests_per_batch(self) -> int:
+        """Whole requests in the largest batch."""
+        return self.max_batch // self.items_per_request
+
+    @property
+    def batch_us(self) -> float:
+        """Microseconds of a full batch."""
+        return self.curve.latency_us(self.requests_per_batch * self.items_per_request)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A fleet at a load, over all seeds: the latency that the objective limits, other quantiles, how busy it is.
+
+    `run` is the run of the first seed, for figures.
+    """
+
+    cards: int
+    rate_per_s: float
+    latency_us: Estimate
+    quantiles_us: tuple[tuple[float, Estimate], ...]
+    by_model_us: tuple[tuple[str, Estimate], ...]
+    utilisation: Estimate
+    mean_batch: float
+    longest_queue: int
+    meets: bool
+    run: FleetRun
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What if: the cards it would take (None: more than may be tried, or no number), and how the planned fleet does.
+
+    `planned` is None where the planned fleet can't keep up at all; `reason` says why there is no
+    count.
+    """
+
+    name: str
+    rate_per_s: float
+    cards: int | None
+    planned: Operation | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class MemoryFit:
+    """All models with their largest batches on one device, in bytes."""
+
+    needed_bytes: int
+    capacity_bytes: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether they fit."""
+        return self.needed_bytes <= self.capacity_bytes
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Money, where the plan gave prices; None where it didn't."""
+
+    currency: str
+    purchase: float | None
+    per_hour: float | None
+    per_million_requests: float | None
+
+
+@dataclass(frozen=True)
+class CardCount:
+    """The number of cards and how it came about.
+
+    `closed_form` is by throughput alone, `working` what the simulation asks for, `installed` adds
+    the spare cards; `carried_per_s` is the rate that the working cards carry within the objective.
+    """
+
+    closed_form: int
+    working: int
+    spare: int
+    servers: int | None
+    carried_per_s: float
+
+    @property
+    def installed(self) -> int:
+        """The cards to buy."""
+        return self.working + self.spare
+
+    @property
+    def limited_by(self) -> str:
+        """What asks for the last card: ``throughput`` (the target utilisation) or ``latency`` (the limit)."""
+        return "latency" if self.working > self.closed_form else "throughput"
+
+
+@dataclass(frozen=True)
+class ProductResult:
+    """One product's answer; what couldn't be computed is None, and `reason` and `remedy` say why there is no count.
+
+    `at_peak` and `at_mean` have all installed cards at work; in `degraded` the spare ones are down
+    for the whole run, in `failing` one card fails for the middle third of it.  `headroom` is how
+    much more than the peak the working cards carry; `short_share` the share of time in which more
+    cards than the spare ones are down. `cards_by_load` pairs requests/s with installed cards (None:
+    more than may be tried).
+    """
+
+    board: Board
+    verdict: Verdict
+    reason: str = ""
+    remedy: str = ""
+    models: tuple[ModelOnProduct, ...] = ()
+    card_rate_per_s: float | None = None
+    count: CardCount | None = None
+    headroom: float | None = None
+    at_peak: Operation | None = None
+    at_mean: Operation | None = None
+    degraded: Operation | None = None
+    failing: Operation | None = None
+    short_share: float | None = None
+    memory: MemoryFit | None = None
+    power_w: float | None = None
+    cost: Cost | None = None
+    scenarios: tuple[Scenario, ...] = ()
+    cards_by_load: tuple[tuple[float, int | None], ...] = ()
+
+    @property
+    def meets(self) -> bool:
+        """Whether this product is an answer to the question."""
+        return self.verdict is Verdict.MEETS
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """The answer to the whole question, products in the order of the plan."""
+
+    plan: Plan
+    mean_per_s: float
+    peak_per_s: float
+    arrivals: str
+    products: tuple[ProductResult, ...]
+    assumptions: tuple[str, ...]
+
+    @property
+    def meeting(self) -> tuple[ProductResult, ...]:
+        """The products that meet the objective, fewest installed cards first."""
+        counted = [result for result in self.products if result.meets and result.count is not None]
+        return tuple(
+            sorted(counted, key=lambda result: result.count.installed if result.count else 0)
+        )

@@ -1,0 +1,165 @@
+"""Serving: how one product serves the models of a plan: their curves, their batches, and whether those can work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from npusim.capacity.fleet import Stream
+from npusim.capacity.results import MemoryFit, ModelOnProduct
+from npusim.capacity.units import US_PER_MS
+from npusim.values.errors import ArgumentError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.capacity.boards import Board
+    from npusim.capacity.plan import ModelPlan, ProductPlan, WorkloadPlan
+    from npusim.capacity.service import End, LatencySource, ServiceCurve
+
+
+class Conflict(NamedTuple):
+    """Why a limit can't be kept even by an idle fleet, and what would help."""
+
+    message: str
+    remedy: str
+
+
+def served_models(
+    workload: WorkloadPlan,
+    product: ProductPlan,
+    board: Board,
+    latencies: LatencySource | None,
+    limit_us: float,
+) -> tuple[ModelOnProduct, ...]:
+    """Every model of the workload with its curve on the product and its largest batch.
+
+    Raises `ArgumentError` for a batch beyond the curve, and whatever the latency source raises.
+    """
+    return tuple(
+        _served(workload, model, curve_of(model, product, board, latencies), board, limit_us)
+        for model in workload.models
+    )
+
+
+def curve_of(
+    model: ModelPlan, product: ProductPlan, board: Board, latencies: LatencySource | None
+) -> ServiceCurve:
+    """The model's curve on a product: written in the plan, or from the source for a reference."""
+    if model.curve is not None:
+        return model.curve.curve()
+    if model.curves is not None:
+        for name in (product.product, board.name, board.soc):
+            if name in model.curves:
+                return model.curves[name].curve()
+        raise UnknownNameError(
+            f"product in the curves of model {model.name!r}:", product.product, model.curves
+        )
+    if latencies is None:
+        raise ArgumentError(
+            f"model {model.name!r} refers to {model.reference!r}, and nothing is there to time it",
+            "Give the plan a curve, or evaluate it with a latency source.",
+        )
+    return latencies.curve(model, board)
+
+
+def conflict(
+    models: Sequence[ModelOnProduct], board: Board, limit_us: float, end: End = "estimate"
+) -> Conflict | None:
+    """Why no number of cards keeps the limit, or None.
+
+    A fleet has quiet minutes, in which batches fill slowly.  So a request that waits as long as it
+    may and then runs in a full batch has to be in time; else the plan would hold at the peak and
+    break in the valley.
+    """
+    limit = f"the limit is {limit_us / US_PER_MS:g} ms"
+    for model in models:
+        single_us = model.curve.latency_us(model.items_per_request, end)
+        if single_us > limit_us:
+            return Conflict(
+                f"one request of model {model.name!r} takes {single_us / US_PER_MS:.4g} ms on an idle {board.name}, "
+                f"and {limit}",
+                f"No number of cards helps; a limit above {single_us / US_PER_MS:.4g} ms can be met.",
+            )
+        batch_us = model.curve.latency_us(model.requests_per_batch * model.items_per_request, end)
+        if batch_us > limit_us:
+            return Conflict(
+                f"a full batch of {model.max_batch} items of model {model.name!r} takes {batch_us / US_PER_MS:.4g} ms "
+                f"on {board.name}, and {limit}",
+                f"max_batch: {_largest_within(model, limit_us - model.max_wait_us, end)} would fit.",
+            )
+        if model.max_wait_us + batch_us > limit_us:
+            return Conflict(
+                f"a request of model {model.name!r} may wait {model.max_wait_us / US_PER_MS:g} ms for its batch, which "
+                f"then takes up to {batch_us / US_PER_MS:.4g} ms on {board.name}; together that exceeds the limit of "
+                f"{limit_us / US_PER_MS:g} ms",
+                f"max_wait_ms up to {(limit_us - batch_us) / US_PER_MS:.4g} would fit.",
+            )
+    return None
+
+
+def streams_of(models: Sequence[ModelOnProduct], end: End = "estimate") -> tuple[Stream, ...]:
+    """The models as the fleet simulation takes them, at one end of their band."""
+    return tuple(
+        Stream(
+            model.name,
+            (
+                0.0,
+                *(
+                    model.curve.latency_us(n * model.items_per_request, end)
+                    for n in _requests(model)
+                ),
+            ),
+            model.share,
+            model.max_wait_us,
+        )
+        for model in models
+    )
+
+
+def memory_fit(models: Sequence[ModelOnProduct], board: Board) -> MemoryFit | None:
+    """All models at their largest batch on one device, or None where a number is missing."""
+    needs = [model.curve.at(model.max_batch).memory_bytes for model in models]
+    known = [size for size in needs if size is not None]
+    if len(known) < len(needs) or board.memory_bytes_per_device is None:
+        return None
+    return MemoryFit(sum(known), board.memory_bytes_per_device)
+
+
+def _served(
+    workload: WorkloadPlan, model: ModelPlan, curve: ServiceCurve, board: Board, limit_us: float
+) -> ModelOnProduct:
+    batching = workload.batching_of(model)
+    wanted = batching.max_batch or model.items_per_request
+    if wanted > curve.max_batch:
+        raise ArgumentError(
+            f"model {model.name!r} is to run batches of {wanted} items on {board.name}, where its latency is known for "
+            f"up to {curve.max_batch}",
+            f"Time larger batches, or set max_batch to {curve.max_batch} or less.",
+        )
+    max_wait_us = batching.max_wait_ms * US_PER_MS
+    stated = batching.max_batch is not None
+    chosen = (
+        wanted if stated else _best_batch(model.items_per_request, curve, limit_us, max_wait_us)
+    )
+    return ModelOnProduct(
+        model.name, model.share, model.items_per_request, chosen, max_wait_us, stated, curve
+    )
+
+
+def _best_batch(items: int, curve: ServiceCurve, limit_us: float, max_wait_us: float) -> int:
+    """The batch with the highest throughput that still meets the limit behind another batch of its kind."""
+    sizes = range(items, curve.max_batch + 1, items)
+    within = [size for size in sizes if max_wait_us + 2 * curve.latency_us(size) <= limit_us]
+    return max(within, key=lambda size: (curve.throughput_per_s(size), -size), default=items)
+
+
+def _largest_within(model: ModelOnProduct, time_us: float, end: End) -> int:
+    sizes = (n * model.items_per_request for n in _requests(model))
+    return max(
+        (size for size in sizes if model.curve.latency_us(size, end) <= time_us),
+        default=model.items_per_request,
+    )
+
+
+def _requests(model: ModelOnProduct) -> range:
+    return range(1, model.requests_per_batch + 1)

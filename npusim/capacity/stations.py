@@ -1,0 +1,160 @@
+"""The moving parts of a fleet simulation: lanes of waiting requests, and stations that batch them for devices.
+
+A *lane* is the queue of one model at one station; a *station* forms batches for its devices: all
+devices of the fleet when they share one queue, one device otherwise.  Nothing here draws a random
+number.
+
+Times travel as event values beside SimPy's clock: `now + delay` may miss a wanted instant by one
+bit, and a batch that is ready at t must find its requests arrived at t.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import simpy
+
+
+class Work(NamedTuple):
+    """A batch to run: the requests `head` to `head + size` of the lane in which they queued."""
+
+    lane: Lane
+    head: int
+    size: int
+    service_us: float
+
+
+class Running(NamedTuple):
+    """A batch on a device, from `begin_us` until `end_us`."""
+
+    work: Work
+    begin_us: float
+    end_us: float
+    device: Device
+
+
+class Lane:
+    """The requests of one model at one station, in the order in which they queue, and what became of them.
+
+    `times_us` reaches into the future where all arrivals are known beforehand (shared dispatch).
+    `service_us[n]` is the time for n requests, so its length says how many fit into a batch.
+    """
+
+    __slots__ = (
+        "begins_us", "ends_us", "factors", "head", "heads", "ids", "model", "retry", "service_us", "sizes",
+        "times_us", "wait_us",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        model: int,
+        service_us: Sequence[float],
+        wait_us: float,
+        factors: Sequence[float] | None,
+    ) -> None:
+        self.model = model
+        self.service_us = service_us
+        self.wait_us = wait_us
+        self.factors = factors
+        self.times_us: list[float] = []
+        self.ids: list[int] = []
+        self.head = 0
+        self.retry: deque[Work] = deque()
+        self.heads: list[int] = []
+        self.sizes: list[int] = []
+        self.begins_us: list[float] = []
+        self.ends_us: list[float] = []
+
+    def ready_us(self) -> float:
+        """When the next batch may start: it is full, or its oldest request has waited long enough."""
+        if self.retry:
+            return -inf
+        times_us, head = self.times_us, self.head
+        if head >= len(times_us):
+            return inf
+        patience_us = times_us[head] + self.wait_us
+        last = head + len(self.service_us) - 2
+        if last < len(times_us) and times_us[last] < patience_us:
+            return times_us[last]
+        return patience_us
+
+    def take(self, now_us: float) -> Work:
+        """The next batch: an interrupted one first, else as many requests as have come and fit."""
+        if self.retry:
+            return self.retry.popleft()
+        head = self.head
+        most = min(head + len(self.service_us) - 1, len(self.times_us))
+        self.head = tail = bisect_right(self.times_us, now_us, head, most)
+        service_us = self.service_us[tail - head]
+        if self.factors is not None:
+            service_us *= self.factors[self.ids[head]]
+        return Work(self, head, tail - head, service_us)
+
+    def record(self, running: Running) -> None:
+        """Note a batch of this lane's requests that is done."""
+        self.heads.append(running.work.head)
+        self.sizes.append(running.work.size)
+        self.begins_us.append(running.begin_us)
+        self.ends_us.append(running.end_us)
+
+
+class Device:
+    """One device: the card it sits on, the station it works for, and the batch it runs."""
+
+    __slots__ = ("card", "running", "station")
+
+    def __init__(self, card: int, station: Station) -> None:
+        self.card = card
+        self.station = station
+        self.running: Running | None = None
+
+
+class Station:
+    """Lanes and the devices that serve them; `finished` is called with the event of each batch's end."""
+
+    __slots__ = ("_env", "_finished", "_wake_us", "idle", "lanes", "number")
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        number: int,
+        lanes: list[Lane],
+        finished: Callable[[simpy.Event], None],
+    ) -> None:
+        self._env = env
+        self._finished = finished
+        self._wake_us = inf
+        self.number = number
+        self.lanes = lanes
+        self.idle: deque[Device] = deque()
+
+    def kick(self, now_us: float) -> None:
+        """Start what is ready on idle devices, the longest ready first; come back when the next is ready."""
+        lanes = self.lanes
+        while self.idle:
+            lane = lanes[0]
+            ready_us = lane.ready_us()
+            for other in lanes[1:]:
+                other_us = other.ready_us()
+                if other_us < ready_us:
+                    lane, ready_us = other, other_us
+            if ready_us > now_us:
+                if ready_us < self._wake_us:
+                    self._wake_us = ready_us
+                    self._env.timeout(ready_us - now_us, ready_us).callbacks.append(self._woken)
+                return
+            work = lane.take(now_us)
+            device = self.idle.popleft()
+            device.running = running = Running(work, now_us, now_us + work.service_us, device)
+            self._env.timeout(work.service_us, running).callbacks.append(self._finished)
+
+    def _woken(self, event: simpy.Event) -> None:
+        if event.value == self._wake_us:  # else an earlier wake has replaced this one
+            self._wake_us = inf
+            self.kick(event.value)

@@ -1,0 +1,305 @@
+"""Readers of open request traces: the Azure LLM and BurstGPT column formats, row by row or as arrays.
+
+Azure (github.com/Azure/AzurePublicDataset, LLM inference 2023, 2024 and multimodal 2025):
+``TIMESTAMP,ContextTokens,GeneratedTokens`` with wall-clock stamps of up to seven decimals, with or
+without a time zone.  BurstGPT (github.com/HPMLL/BurstGPT): ``Timestamp,[Session ID,Elapsed time,]
+Model,Request tokens,Response tokens,Total tokens,Log Type`` with stamps in seconds; a response of
+0 tokens is a request that failed.  Columns are found by name, more of them do no harm, and a name
+that ends in ``.gz`` is read through gzip.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import re
+import zlib
+from array import array
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from npusim.values.errors import FileError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from os import PathLike
+
+    from numpy.typing import NDArray
+
+    Progress = Callable[[int, float], None]
+    """Called with the rows read so far and the share of the file's bytes that this was."""
+
+PROGRESS_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class TraceFormat:
+    """One trace format: its columns as spelled in the header line, and how its stamps read."""
+
+    name: str
+    stamp: str
+    input_tokens: str
+    output_tokens: str
+    parse_stamp: Callable[[str], float]
+    stamp_form: str
+    zero_output_is_failure: bool
+
+
+class TraceRow(NamedTuple):
+    """One request: seconds after the first row, and its token counts."""
+
+    offset_s: float
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A whole trace as arrays, ascending in time; `resolution_s` is 1 for stamps in whole seconds, else 0.
+
+    `failed` counts the requests without output tokens in a format where that means failure.
+    """
+
+    name: str
+    format: str
+    arrival_s: NDArray[np.float64]
+    input_tokens: NDArray[np.int32]
+    output_tokens: NDArray[np.int32]
+    failed: int
+    resolution_s: float
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+    @property
+    def span_s(self) -> float:
+        """Seconds from the first request to the last."""
+        return float(self.arrival_s[-1] - self.arrival_s[0])
+
+
+_CLOCK = re.compile(
+    r"(\d{4}-\d\d-\d\d)[ T]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):([0-5]\d))?",
+    re.ASCII,
+)
+_COUNT = re.compile(r"\d{1,9}", re.ASCII)
+
+
+def _clock_stamp() -> Callable[[str], float]:
+    days: dict[str, int] = {}
+
+    def parse(text: str) -> float:
+        match = _CLOCK.fullmatch(text)
+        if match is None:
+            raise ValueError
+        day, hours, minutes, seconds, fraction, sign, zone_hours, zone_minutes = match.groups()
+        ordinal = days.get(day)
+        if ordinal is None:
+            ordinal = days[day] = date.fromisoformat(day).toordinal()
+        whole = ordinal * 86400 + int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+        if sign:
+            offset = int(zone_hours) * 3600 + int(zone_minutes) * 60
+            whole -= offset if sign == "+" else -offset
+        # 6e10 s and seven decimals don't fit into a double together, so the days lose their common
+        # part.
+        return (whole - _EPOCH_S) + (int(fraction) / 10 ** len(fraction) if fraction else 0.0)
+
+    return parse
+
+
+_EPOCH_S = date(2020, 1, 1).toordinal() * 86400
+
+
+def _seconds_stamp(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value) or value < 0:
+        raise ValueError
+    return value
+
+
+AZURE = TraceFormat(
+    "Azure LLM", "TIMESTAMP", "ContextTokens", "GeneratedTokens",
+    _clock_stamp(), "a time such as 2023-11-16 18:15:46.6805900", zero_output_is_failure=False,
+)  # fmt: skip
+BURSTGPT = TraceFormat(
+    "BurstGPT", "Timestamp", "Request tokens", "Response tokens",
+    _seconds_stamp, "seconds, 0 or more", zero_output_is_failure=True,
+)  # fmt: skip
+FORMATS = (AZURE, BURSTGPT)
+
+
+def read_trace(
+    path: str | PathLike[str],
+    *,
+    drop_failed: bool = False,
+    max_rows: int | None = None,
+    progress: Progress | None = None,
+) -> Trace:
+    """Read a trace into arrays (16 bytes a row); rows out of order are sorted, equal stamps keep theirs.
+
+    Failed requests were load too and stay, unless `drop_failed`.  `FileError` names file and line
+    of the first malformed row, and a trace without rows.
+    """
+    arrival_s, input_tokens, output_tokens = array("d"), array("i"), array("i")
+    failed = 0
+    with _open(path) as lines:
+        layout = _Layout.of(path, lines)
+        marks_failure = layout.format.zero_output_is_failure
+        for row in _rows(path, lines, layout, progress):
+            if marks_failure and not row.output_tokens:
+                failed += 1
+                if drop_failed:
+                    continue
+            arrival_s.append(row.offset_s)
+            input_tokens.append(row.input_tokens)
+            output_tokens.append(row.output_tokens)
+            if max_rows is not None and len(arrival_s) >= max_rows:
+                break
+    if not arrival_s:
+        remedy = (
+            "Every row is a failed request; keep them with drop_failed: false." if failed else ""
+        )
+        raise FileError(path, "the trace has no requests", remedy)
+    times = np.frombuffer(arrival_s)
+    order = None if (np.diff(times) >= 0).all() else np.argsort(times, kind="stable")
+    columns = (times, np.frombuffer(input_tokens, np.int32), np.frombuffer(output_tokens, np.int32))
+    times, inputs, outputs = columns if order is None else (column[order] for column in columns)
+    whole_seconds = bool((times == np.floor(times)).all())
+    return Trace(
+        Path(path).name,
+        layout.format.name,
+        times,
+        inputs,
+        outputs,
+        failed,
+        1.0 if whole_seconds else 0.0,
+    )
+
+
+def iter_trace(path: str | PathLike[str], progress: Progress | None = None) -> Iterator[TraceRow]:
+    """Yield the rows of a trace in file order with constant memory; errors as `read_trace`."""
+    with _open(path) as lines:
+        yield from _rows(path, lines, _Layout.of(path, lines), progress)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Which columns of this file are which, and how many a row has."""
+
+    format: TraceFormat
+    stamp: int
+    input_tokens: int
+    output_tokens: int
+    width: int
+
+    @classmethod
+    def of(cls, path: str | PathLike[str], lines: _Lines) -> _Layout:
+        try:
+            header = [name.strip() for name in next(lines.reader, [])]
+        except (csv.Error, OSError, EOFError, zlib.error) as error:
+            raise FileError(path, f"line 1: {error}") from error
+        for known in FORMATS:
+            columns = (known.stamp, known.input_tokens, known.output_tokens)
+            if all(column in header for column in columns):
+                return cls(known, *(header.index(column) for column in columns), len(header))
+        if not header:
+            raise FileError(path, "the trace is empty")
+        expected = " or ".join(
+            f"{f.stamp},{f.input_tokens},{f.output_tokens} ({f.name})" for f in FORMATS
+        )
+        raise FileError(
+            path,
+            f"line 1: no trace header: {','.join(header)[:80]}",
+            f"Expected columns {expected}.",
+        )
+
+
+class _Lines:
+    """The CSV reader of an open trace, and how far into the file it is."""
+
+    def __init__(self, raw: io.BufferedReader, text: io.TextIOWrapper, size_bytes: int) -> None:
+        self._raw = raw
+        self._size_bytes = size_bytes
+        self.reader = csv.reader(text)
+
+    def share(self) -> float:
+        return self._raw.tell() / self._size_bytes if self._size_bytes else 1.0
+
+
+@contextmanager
+def _open(path: str | PathLike[str]) -> Iterator[_Lines]:
+    file = Path(path)
+    try:
+        raw = file.open("rb")
+    except OSError as error:
+        raise FileError(path, error.strerror or "can't be read") from error
+    with raw:
+        plain = gzip.open(raw) if file.suffix == ".gz" else raw
+        # A byte that isn't UTF-8 becomes a replacement character, and the field's own check finds
+        # it.
+        text = io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace", newline="")  # type: ignore[arg-type]
+        yield _Lines(raw, text, file.stat().st_size)
+
+
+def _rows(
+    path: str | PathLike[str], lines: _Lines, layout: _Layout, progress: Progress | None
+) -> Iterator[TraceRow]:
+    parse_stamp, is_count = layout.format.parse_stamp, _COUNT.fullmatch
+    stamp, inputs, outputs, width = (
+        layout.stamp,
+        layout.input_tokens,
+        layout.output_tokens,
+        layout.width,
+    )
+    first: float | None = None
+    rows = 0
+    reader = lines.reader
+    try:
+        for fields in reader:
+            if len(fields) != width:
+                if not fields:
+                    continue
+                raise FileError(
+                    path, f"line {reader.line_num}: {len(fields)} fields instead of {width}"
+                )
+            text_in, text_out = fields[inputs].strip(), fields[outputs].strip()
+            if not (is_count(text_in) and is_count(text_out)):
+                raise _bad_count(path, reader.line_num, layout, fields)
+            try:
+                at_s = parse_stamp(fields[stamp].strip())
+            except ValueError:
+                problem = f"line {reader.line_num}: {layout.format.stamp} is {fields[stamp]!r}"
+                raise FileError(path, problem, f"Expected {layout.format.stamp_form}.") from None
+            if first is None:
+                first = at_s
+            rows += 1
+            if progress is not None and rows % PROGRESS_ROWS == 0:
+                progress(rows, lines.share())
+            yield TraceRow(at_s - first, int(text_in), int(text_out))
+    except (csv.Error, OSError, EOFError, zlib.error) as error:
+        raise FileError(path, f"line {reader.line_num + 1}: {error}") from error
+    if progress is not None:
+        progress(rows, 1.0)
+
+
+def _bad_count(
+    path: str | PathLike[str], line: int, layout: _Layout, fields: list[str]
+) -> FileError:
+    known = layout.format
+    for name, column in (
+        (known.input_tokens, layout.input_tokens),
+        (known.output_tokens, layout.output_tokens),
+    ):
+        if not _COUNT.fullmatch(fields[column].strip()):
+            return FileError(
+                path,
+                f"line {line}: {name} is {fields[column]!r}",
+                "Expected a whole number, 0 or more.",
+            )
+    raise AssertionError("one of the counts is wrong")

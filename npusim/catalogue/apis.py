@@ -1,0 +1,221 @@
+"""The verdict on an API: does a product offer it, and does each tensor take its dtype?
+
+Pages come first, because host code follows them; where a page says nothing or what it says is
+doubtful, the operator information and older pages decide, and the verdict says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from npusim.catalogue import operators, wording
+from npusim.catalogue.verdicts import Answer, Evidence, ParameterVerdict, Verdict, worst
+from npusim.values.status import StatusCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from npusim.catalogue.facts import Catalogue, Page, Parameter
+    from npusim.catalogue.question import Question
+
+_SAYS = {"yes": Answer.SUPPORTED, "no": Answer.REJECTED, "unlisted": Answer.UNKNOWN}
+_REFERENCE = "reference-8.0"
+# The families that the reference pages of CANN 8.0 could know.
+_REFERENCE_FAMILIES = ("910", "A2", "310P")
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """Whether a family offers an API at all, and the page whose dtypes then count."""
+
+    answer: Answer
+    why: str
+    evidence: tuple[Evidence, ...]
+    page: Page | None = None
+    notes: tuple[str, ...] = ()
+
+
+def judge(catalogue: Catalogue, api: str, question: Question) -> Verdict:
+    """The verdict for one family; `supported_by` and the remedy are left to the caller."""
+    offer = _offer(catalogue, api, question.family)
+    verdict = Verdict(
+        api, "api", question.family, question.soc, offer.answer, offer.why, None, offer.evidence,
+        notes=offer.notes,
+    )  # fmt: skip
+    parameters = tuple(_parameters(catalogue, api, offer, question))
+    if offer.answer is Answer.REJECTED:
+        code = StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
+        why = wording.not_offered(api, question, offer.why)
+        return replace(verdict, parameters=parameters, code=code, why=why)
+    asked = [each for each in parameters if each.given]
+    answer = worst([offer.answer, *(each.answer for each in asked)])
+    deciding = next((each for each in asked if each.answer is answer and each.why), None)
+    if answer is Answer.REJECTED and deciding:
+        why, code = wording.dtype_refused(deciding, question), StatusCode.ACLNN_ERR_PARAM_INVALID
+        return replace(verdict, parameters=parameters, answer=answer, why=why, code=code)
+    if offer.answer is Answer.SUPPORTED and deciding:
+        verdict = replace(verdict, answer=answer, why=deciding.why)
+    verdict = _judge_together(catalogue, replace(verdict, parameters=parameters), question)
+    is_yes = verdict.answer is Answer.SUPPORTED
+    return replace(verdict, code=StatusCode.ACLNN_SUCCESS if is_yes else None)
+
+
+def _offer(catalogue: Catalogue, api: str, family: str) -> _Offer:
+    page = catalogue.page(api, family)
+    older = catalogue.older_pages(api, family)
+    information = operators.presence(catalogue, catalogue.op_types_of(api), family)
+    evidence = (*_page_evidence(page, older), information)
+    if page and page.supported == "yes":
+        return _offered_by_page(page, information, evidence)
+    earlier = next((each for each in older if each.supported == "yes"), None)
+    if earlier and earlier.release == _REFERENCE:
+        why = "the reference page of CANN 8.0 has it"
+        if information.answer is Answer.SUPPORTED:
+            why += ", and so has the operator information of 8.1"
+        notes = ("the current page has dropped this product; count on CANN 8.x only",)
+        return _Offer(Answer.SUPPORTED, why, evidence, earlier, notes)
+    if page is None and earlier:
+        return _Offer(Answer.SUPPORTED, f"an older page has it ({earlier.release})", evidence, earlier)
+    if page and page.in_8_1 and "op_present_8.1" in page.remarks:
+        why = "the page doesn't list the product, but CANN 8.1 has the API and its kernels"
+        return _Offer(Answer.SUPPORTED, why, evidence, None, ("undocumented on this product",))
+    if page and page.supported == "no" and not earlier:
+        return _Offer(Answer.REJECTED, wording.no_reason(information), evidence)
+    if earlier:
+        why = f"the current page says no, an older one yes ({earlier.release})"
+        return _Offer(Answer.UNKNOWN, why, evidence, earlier)
+    return _Offer(Answer.UNKNOWN, "no page lists the product", evidence)
+
+
+def _offered_by_page(page: Page, information: Evidence, evidence: tuple[Evidence, ...]) -> _Offer:
+    why, notes = "the page lists the product", []
+    if information.answer is Answer.SUPPORTED:
+        why += f"; {information.text}"
+    if "op_absent_8.1" in page.remarks:
+        notes.append("CANN 8.1 has no kernel of its own for it: composed of others, or newer than 8.1")
+    if "op_aicpu_only_8.1" in page.remarks:
+        notes.append("in CANN 8.1 it runs on the AI CPU, which is slow")
+    if not page.in_8_1:
+        notes.append("not in the headers of CANN 8.1: it needs a newer CANN")
+    if any("conditional" in parameter.flags for parameter in page.parameters):
+        notes.append("the page ties some dtypes to conditions that the catalogue doesn't hold")
+    return _Offer(Answer.SUPPORTED, why, evidence, page, tuple(notes))
+
+
+def _page_evidence(page: Page | None, older: tuple[Page, ...]) -> Iterator[Evidence]:
+    if page:
+        text = f"current page: {wording.SUPPORT_WORDS[page.supported]}"
+        yield Evidence("page", _SAYS[page.supported], text, page.source)
+    for each in older:
+        if each.supported == "unlisted":
+            continue
+        if each.release == _REFERENCE and each.family not in _REFERENCE_FAMILIES:
+            continue
+        text = f"{each.release} page: {wording.SUPPORT_WORDS[each.supported]}"
+        yield Evidence("older page", _SAYS[each.supported], text, each.source)
+
+
+def _parameters(
+    catalogue: Catalogue, api: str, offer: _Offer, question: Question
+) -> Iterator[ParameterVerdict]:
+    """Every tensor (and what else has dtypes) of the API, judged where the question names it."""
+    page = offer.page or _any_page(catalogue, api)
+    if page is None:
+        return
+    known = operators.accepted_dtypes(catalogue, catalogue.op_types_of(api), question.family)
+    asked = question.match(page.parameters, catalogue.prototype_of(api), api)
+    for parameter in page.parameters:
+        own = offer.page is not None
+        described = ParameterVerdict(
+            parameter.name,
+            parameter.io,
+            parameter.c_type,
+            parameter.dtypes if own else None,
+            parameter.checked if own else None,
+            _operator_dtypes(parameter, known),
+            parameter.formats,
+            parameter.rank,
+            parameter.optional,
+            flags=parameter.flags,
+        )
+        given = asked.get(parameter.name, "")
+        if given:
+            answer, why = _judge_dtype(catalogue, parameter, given, offer, known, question)
+            described = replace(described, given=given, answer=answer, why=why)
+        yield described
+
+
+def _any_page(catalogue: Catalogue, api: str) -> Page | None:
+    """The page of another product: the names of the parameters are the same."""
+    for family in ("A2", "A3", "950", "910", "310P", "310B"):
+        for page in (catalogue.page(api, family), *catalogue.older_pages(api, family)):
+            if page and page.parameters:
+                return page
+    return None
+
+
+def _operator_dtypes(parameter: Parameter, known: operators.Dtypes) -> tuple[str, ...] | None:
+    if not parameter.is_tensor or not (known.listed or known.on_cpu):
+        return None
+    return (known.possible if known.vague else known.listed) or known.on_cpu
+
+
+def _judge_dtype(
+    catalogue: Catalogue,
+    parameter: Parameter,
+    given: str,
+    offer: _Offer,
+    known: operators.Dtypes,
+    question: Question,
+) -> tuple[Answer, str]:
+    """Does this parameter take this dtype on the family, and why (not)?"""
+    rare = operators.census(catalogue, question.family)
+    if offer.page is None:
+        return _judge_by_operator(parameter, given, known, rare)
+    if not parameter.dtypes:
+        return Answer.UNKNOWN, f"the page gives no dtypes for {parameter.name}"
+    if given not in parameter.dtypes:
+        return Answer.REJECTED, f"{given} isn't among the dtypes of {parameter.name}"
+    if given not in parameter.checked:
+        return Answer.REJECTED, wording.contradicted(parameter, given)
+    if rare.is_rare(given) and given not in known.listed:
+        return Answer.UNKNOWN, wording.unconfirmed(parameter, given, rare)
+    return Answer.SUPPORTED, ""
+
+
+def _judge_by_operator(
+    parameter: Parameter, given: str, known: operators.Dtypes, rare: operators.Census
+) -> tuple[Answer, str]:
+    """Without a page for the product, the operator information is all there is."""
+    if given in known.listed or (known.vague and given in known.possible):
+        return Answer.SUPPORTED, ""
+    if rare.is_rare(given):
+        return Answer.REJECTED, wording.rarely(given, rare)
+    if given in known.on_cpu:
+        return Answer.SUPPORTED, f"{given} runs on the AI CPU, which is slow"
+    if known.vague or not known.listed:
+        return Answer.UNKNOWN, f"no list says whether {parameter.name} takes {given}"
+    return Answer.REJECTED, f"no kernel takes {given}"
+
+
+def _judge_together(catalogue: Catalogue, verdict: Verdict, question: Question) -> Verdict:
+    """What only shows when the tensors are seen together: tabulated combinations, and ranks."""
+    if verdict.answer is not Answer.SUPPORTED:
+        return verdict
+    given = {each.name: each.given for each in verdict.parameters if each.given}
+    rows = [
+        row
+        for row in catalogue.combinations(verdict.subject, question.family)
+        if given.keys() <= row.keys()
+    ]
+    if len(given) > 1 and rows and not any(given.items() <= row.items() for row in rows):
+        text = ", ".join(f"{name} {dtype}" for name, dtype in given.items())
+        why = f"the page tabulates the combinations it takes, and {text} isn't one of them"
+        return replace(verdict, answer=Answer.UNKNOWN, why=why)
+    for parameter in verdict.parameters:
+        shape = question.shapes.get(parameter.name.lower())
+        if shape is not None and not wording.rank_allows(parameter.rank, len(shape)):
+            why = wording.wrong_rank(parameter, shape)
+            return replace(verdict, answer=Answer.UNKNOWN, why=why)
+    return verdict

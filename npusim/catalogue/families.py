@@ -1,0 +1,74 @@
+"""Which column of the catalogue a chip or product belongs to.
+
+The columns are the product families of the operator pages. A chip's name says it without loading
+its profile, which matters twice: a check stays quick, and chips that we can't simulate have a
+column too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from npusim.aclnn.families import FAMILIES
+from npusim.values.errors import UnknownNameError
+
+# Chip names, lower case and without "Ascend". Source: Ascend/pytorch
+# torch_npu/csrc/core/npu/NpuVariables.h (the chips) and the product table of the aclnn pages.
+_CHIPS = {
+    "910": r"910(premium|pro)?[ab]?",
+    "A2": r"910b\d.*",
+    "310P": r"310p\d?",
+    "A3": r"910_?93.*|910c",
+    "310B": r"310b\d?",
+    "950": r"950.*|910_?95.*",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is to run: a family and, when one was named, the chip."""
+
+    family: str
+    soc: str = ""
+
+
+def family_of(product: str) -> str:
+    """The family that `product` names, e.g. ``310P``; see `place_of`."""
+    return place_of(product).family
+
+
+@cache
+def place_of(product: str) -> Place:
+    """What `product` names: a family (``310P``), a chip (``910b3``) or an Atlas product.
+
+    ``910B`` without a digit is the first generation, as for `npusim.hardware.naming.resolve_soc`,
+    which knows the products and their nicknames. Raises UnknownNameError with near misses.
+    """
+    found = _by_name(product)
+    if found:
+        return found
+    from npusim.hardware.naming import resolve_soc
+
+    names = list(FAMILIES)
+    try:
+        found = _by_name(resolve_soc(product).name)
+    except UnknownNameError as error:
+        names += error.candidates
+    if found is None:
+        remedy = "`npusim profiles` lists the chips and products."
+        raise UnknownNameError("chip or product", product, names, remedy)
+    return found
+
+
+def _by_name(text: str) -> Place | None:
+    wanted = text.strip().lower()
+    chip = wanted.removeprefix("ascend").lstrip("-_ ")
+    for family in FAMILIES:
+        if wanted == family.lower():
+            return Place(family)
+        if re.fullmatch(_CHIPS[family], chip):
+            spelled = chip.upper().replace("PRO", "Pro").replace("PREMIUM", "Premium")
+            return Place(family, f"Ascend{spelled}")
+    return None

@@ -1,0 +1,128 @@
+"""Reads the kernel tables of the profilers: ``op_summary_*.csv`` and ``kernel_details.csv``.
+
+msprof writes ``op_summary`` (Op Name, OP Type, Task Type, Task Duration(us)), torch_npu writes
+``kernel_details`` (Name, Type, Accelerator Core, Duration(us)); older releases say Block Dim where
+newer ones say Block Num. Shapes, dtypes and formats hold one slot per tensor, joined by ``;``.
+Source: Ascend/msprof analysis/csrc/application/summary/op_summary_assembler.cpp;
+Ascend/pytorch torch_npu/profiler/analysis/prof_common_func/_csv_headers.py.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from npusim.values.errors import FileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+# Our name -> the headers that mean it, the newest first.
+HEADERS = {
+    "name": ("Name", "Op Name", "OP Name"),
+    "op_type": ("Type", "OP Type", "Op Type"),
+    "task_type": ("Accelerator Core", "Task Type"),
+    "duration_us": ("Duration(us)", "Task Duration(us)"),
+    "block_num": ("Block Num", "Block Dim"),
+    "mix_block_num": ("Mix Block Num", "Mix Block Dim"),
+    "input_shapes": ("Input Shapes",),
+    "input_dtypes": ("Input Data Types",),
+    "input_formats": ("Input Formats",),
+    "output_shapes": ("Output Shapes",),
+    "output_dtypes": ("Output Data Types",),
+    "output_formats": ("Output Formats",),
+}
+_REQUIRED = ("name", "op_type", "input_dtypes")
+_MISSING = frozenset({"", "N/A", "NA"})
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One launch as a profiler saw it; texts are as in the file, one slot per tensor.
+
+    `duration_us` and the block counts are None where the file has ``N/A``.
+    """
+
+    name: str
+    op_type: str
+    task_type: str
+    duration_us: float | None
+    block_num: int | None
+    mix_block_num: int | None
+    input_shapes: tuple[str, ...]
+    input_dtypes: tuple[str, ...]
+    input_formats: tuple[str, ...]
+    output_shapes: tuple[str, ...]
+    output_dtypes: tuple[str, ...]
+    output_formats: tuple[str, ...]
+
+    @property
+    def is_communication(self) -> bool:
+        """True for a task of the collective communication library."""
+        return self.task_type in ("COMMUNICATION", "HCCL")
+
+
+def read_kernels(file: Path) -> Iterator[Kernel]:
+    """The launches in a kernel table, in order; raises FileError for any other file."""
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            yield from _kernels(file, csv.DictReader(stream))
+    except OSError as error:
+        raise FileError(file, f"can't be read ({error.strerror})") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise FileError(file, "isn't a CSV file in UTF-8") from None
+
+
+def _kernels(file: Path, reader: csv.DictReader[str]) -> Iterator[Kernel]:
+    columns = _columns(file, reader.fieldnames or ())
+    for row in reader:
+        text = {ours: (row.get(theirs) or "").strip() for ours, theirs in columns.items()}
+        yield Kernel(
+            text["name"],
+            "" if text["op_type"] in _MISSING else text["op_type"],
+            text.get("task_type", ""),
+            _number(file, reader.line_num, "duration", text.get("duration_us", "")),
+            _whole(file, reader.line_num, "block number", text.get("block_num", "")),
+            _whole(file, reader.line_num, "block number", text.get("mix_block_num", "")),
+            *(_slots(text.get(name, "")) for name in list(HEADERS)[6:]),
+        )
+
+
+def _columns(file: Path, header: Sequence[str]) -> dict[str, str]:
+    """Our names to the file's; column names may be padded, and their case differs by release."""
+    given = {name.strip().lower(): name for name in header if name}
+    found = {
+        ours: given[theirs.lower()]
+        for ours, spellings in reversed(HEADERS.items())
+        for theirs in reversed(spellings)
+        if theirs.lower() in given
+    }
+    missing = [HEADERS[name][0] for name in _REQUIRED if name not in found]
+    if missing:
+        problem = f"has no column {' / '.join(missing)}"
+        hint = "Give an op_summary_*.csv of msprof or a kernel_details.csv of torch_npu."
+        raise FileError(file, problem, hint)
+    return found
+
+
+def _slots(text: str) -> tuple[str, ...]:
+    """The slots of one cell; a scalar's empty shape keeps its slot, a missing cell has none."""
+    if text in _MISSING:
+        return ()
+    return tuple(part.strip().strip('"') for part in text.split(";"))
+
+
+def _number(file: Path, line: int, what: str, text: str) -> float | None:
+    if text in _MISSING:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise FileError(file, f"line {line}: the {what} {text!r} isn't a number") from None
+
+
+def _whole(file: Path, line: int, what: str, text: str) -> int | None:
+    number = _number(file, line, what, text)
+    return None if number is None else int(number)

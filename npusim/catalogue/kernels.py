@@ -1,0 +1,171 @@
+"""The verdict on an operator type, as profiles and graphs name it: has the product a kernel that takes this?
+
+A profile row is a kernel that ran elsewhere. On another product the framework may pick another
+kernel for the same computation, so the APIs that compute the same are asked as well: a yes of
+either is a yes. A page's no for the product as a whole is about calling the API; the graph engine
+can still use a kernel that is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from npusim.catalogue import apis, operators, wording
+from npusim.catalogue.verdicts import Answer, Evidence, ParameterVerdict, Verdict, best
+from npusim.values.status import StatusCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.catalogue.facts import Catalogue, Operator, OperatorTensor
+    from npusim.catalogue.names import Subject
+    from npusim.catalogue.question import Question
+
+
+def judge(catalogue: Catalogue, subject: Subject, question: Question) -> Verdict:
+    """The verdict on the first alternative that runs, or on the one that comes nearest."""
+    kernels = [_judge_kernel(catalogue, op_type, question) for op_type in subject.op_types]
+    asked = [apis.judge(catalogue, api, _by_position(question)) for api in subject.apis]
+    by_kernel = best(verdict.answer for verdict in kernels)
+    by_api = best(verdict.answer for verdict in asked)
+    kernel = next((each for each in kernels if each.answer is by_kernel), None)
+    api = next((each for each in asked if each.answer is by_api), None)
+    if kernel is None:
+        return _renamed(api, subject, question) if api else _nothing_known(subject, question)
+    if api is None:
+        return _renamed(kernel, subject, question)
+    if _page_decides(kernel, api):
+        decided = api
+    elif Answer.SUPPORTED in (by_kernel, by_api):
+        decided = kernel if by_kernel is Answer.SUPPORTED else api
+    else:
+        decided = kernel if by_kernel is Answer.REJECTED else api
+    other = api if decided is kernel else kernel
+    if decided is api and api.answer is Answer.SUPPORTED and by_kernel is Answer.REJECTED:
+        decided = replace(api, notes=(*api.notes, f"{api.subject} runs another kernel here"))
+    return _renamed(decided, subject, question, also=other.evidence)
+
+
+def _page_decides(kernel: Verdict, api: Verdict) -> bool:
+    """A kernel without a static list says less about dtypes than a page that lists the product."""
+    vague = any(note == _NO_LIST for note in kernel.notes)
+    return vague and api.by_page is Answer.SUPPORTED and api.answer is not Answer.UNKNOWN
+
+
+_NO_LIST = "its kernel chooses dtypes when it is compiled, so there is no list to check against"
+
+
+def _judge_kernel(catalogue: Catalogue, op_type: str, question: Question) -> Verdict:
+    entries = operators.on_ai_core(catalogue, op_type, question.family)
+    evidence = operators.presence(catalogue, (op_type,), question.family)
+    tensors = _tensors(entries)
+    if not entries:
+        return _without_ai_core(catalogue, op_type, question, evidence)
+    vague = any(entry.basis in ("dynamic_select", "listed") for entry in entries)
+    known = operators.accepted_dtypes(catalogue, (op_type,), question.family)
+    wrong, doubtful = _misfits(known, operators.census(catalogue, question.family), question)
+    parameters = tuple(_parameter(tensor) for tensor in tensors)
+    notes = (_NO_LIST,) if vague else ()
+    if wrong:
+        why = wording.kernel_refused(op_type, wrong, known.possible, wording.place(question))
+        code = StatusCode.ACLNN_ERR_PARAM_INVALID
+        return _verdict(op_type, question, Answer.REJECTED, why, code, evidence, parameters, notes)
+    if doubtful:
+        why = f"no list says whether {op_type} takes {', '.join(doubtful)}"
+        return _verdict(op_type, question, Answer.UNKNOWN, why, None, evidence, parameters, notes)
+    code = StatusCode.ACLNN_SUCCESS
+    why = evidence.text
+    return _verdict(op_type, question, Answer.SUPPORTED, why, code, evidence, parameters, notes)
+
+
+def _misfits(
+    known: operators.Dtypes, census: operators.Census, question: Question
+) -> tuple[list[str], list[str]]:
+    """Dtypes that no tensor takes, and those that no list decides."""
+    wrong, doubtful = [], []
+    for kind in question.dtypes:
+        if kind in known.possible:
+            continue
+        if census.is_rare(kind):
+            wrong.append(kind)
+        elif kind in known.on_cpu:
+            continue  # the graph engine moves it to the AI CPU
+        elif known.vague:
+            doubtful.append(kind)
+        else:
+            wrong.append(kind)
+    return wrong, doubtful
+
+
+def _without_ai_core(
+    catalogue: Catalogue, op_type: str, question: Question, evidence: Evidence
+) -> Verdict:
+    on_cpu = operators.on_ai_cpu(catalogue, op_type, question.family)
+    takes = frozenset(name for entry in on_cpu for name in entry.dtypes)
+    refused = [kind for kind in question.dtypes if kind not in takes]
+    if on_cpu and not refused:
+        why, code = f"{evidence.text}", StatusCode.ACLNN_SUCCESS
+        return _verdict(op_type, question, Answer.SUPPORTED, why, code, evidence)
+    if evidence.answer is Answer.UNKNOWN:
+        return _verdict(op_type, question, Answer.UNKNOWN, evidence.text, None, evidence)
+    code = StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
+    reason = f"the AI CPU doesn't take {', '.join(refused)}" if on_cpu else evidence.text
+    why = wording.not_offered(op_type, question, reason)
+    return _verdict(op_type, question, Answer.REJECTED, why, code, evidence)
+
+
+def _tensors(entries: Sequence[Operator]) -> tuple[OperatorTensor, ...]:
+    """The tensors of the entry that says most."""
+    return max((entry.tensors for entry in entries), key=_size, default=())
+
+
+def _size(tensors: Sequence[OperatorTensor]) -> int:
+    return sum(len(tensor.dtypes) for tensor in tensors)
+
+
+def _parameter(tensor: OperatorTensor) -> ParameterVerdict:
+    kind = "aclTensorList*" if tensor.param_type == "dynamic" else "aclTensor*"
+    io = "in" if tensor.io == "input" else "out"
+    optional = tensor.param_type == "optional"
+    return ParameterVerdict(tensor.name, io, kind, None, None, tensor.dtypes, optional=optional)
+
+
+def _by_position(question: Question) -> Question:
+    """The tensors of an operator are named otherwise than the parameters of an API."""
+    inputs = question.inputs or tuple(question.named.values())
+    return replace(question, named={}, inputs=inputs, shapes={})
+
+
+def _verdict(
+    op_type: str,
+    question: Question,
+    answer: Answer,
+    why: str,
+    code: StatusCode | None,
+    evidence: Evidence,
+    parameters: tuple[ParameterVerdict, ...] = (),
+    notes: tuple[str, ...] = (),
+) -> Verdict:
+    return Verdict(
+        op_type, "operator", question.family, question.soc, answer, why, code, (evidence,),
+        parameters, notes,
+    )  # fmt: skip
+
+
+def _renamed(
+    verdict: Verdict, subject: Subject, question: Question, also: tuple[Evidence, ...] = ()
+) -> Verdict:
+    seen = [each for each in also if each not in verdict.evidence]
+    notes = tuple(dict.fromkeys((*verdict.notes, *([subject.note] if subject.note else []))))
+    return replace(
+        verdict, subject=subject.name, kind="operator", soc=question.soc, notes=notes,
+        evidence=(*verdict.evidence, *seen),
+    )  # fmt: skip
+
+
+def _nothing_known(subject: Subject, question: Question) -> Verdict:
+    why = "the catalogue doesn't know this operator"
+    return Verdict(
+        subject.name, "operator", question.family, question.soc, Answer.UNKNOWN, why, None
+    )

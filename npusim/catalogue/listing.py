@@ -1,0 +1,135 @@
+"""Reads the operators of a model from a file: a profiler's CSV, an ONNX model, or a plain list."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npusim.values.dtypes import dtype
+from npusim.values.errors import DTypeError, FileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_NOT_MODELS = {
+    ".om": "Give the ONNX file that it was converted from: the layout of OM files isn't published.",
+    ".pt": "Export it with torch.onnx.export, or give a kernel_details.csv of a run.",
+    ".pth": "Export it with torch.onnx.export, or give a kernel_details.csv of a run.",
+    ".pb": "Convert it to ONNX, or give an op_summary CSV of a run.",
+    ".safetensors": "These are weights; give an ONNX file or a kernel_details.csv of a run.",
+}
+_ABSENT = frozenset({"", "N/A", "NA", "UNDEFINED", "DT_UNDEFINED", "NONE", "NULL"})
+_API_IN_KERNEL_NAME = re.compile(r"(acl[A-Za-z0-9]+)_")
+_COMMUNICATION = re.compile(r"(?i)hcom_|hccl|allreduce|allgather|reducescatter|alltoall|broadcast__")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One operator of a model, as the file has it.
+
+    `kind` says whose name `op` is: kernel (a profiler's OP type), onnx, or word (anything).
+    `dtypes` are those of the inputs in the spelling of the operator pages, empty where absent, and
+    `outputs` those of the outputs; `api` is the API that launched a kernel, when its name tells. `why_unknown` is set for what the
+    catalogue can't judge.
+    """
+
+    op: str
+    kind: str
+    dtypes: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    api: str = ""
+    count: int = 1
+    time_us: float = 0.0
+    why_unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The operators of a model; `is_graph` when a graph compiler stands between model and chip."""
+
+    kind: str
+    operators: tuple[Listed, ...]
+    is_graph: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def read_model(path: str | Path) -> Listing:
+    """The operators in a file, by its ending: ``.csv``, ``.onnx``, anything else is a list."""
+    file = Path(path)
+    ending = file.suffix.lower()
+    if ending in _NOT_MODELS:
+        raise FileError(file, f"npusim can't read {ending} files", _NOT_MODELS[ending])
+    if not file.is_file():
+        raise FileError(file, "there is no such file")
+    if ending == ".onnx":
+        from npusim.catalogue.onnx_model import read_onnx
+
+        return read_onnx(file)
+    if ending == ".csv":
+        return Listing("profile", tuple(_from_profile(file)))
+    return Listing("list", tuple(_from_text(file)))
+
+
+def _from_profile(file: Path) -> Iterator[Listed]:
+    from npusim.catalogue.kernel_csv import read_kernels
+
+    for kernel in read_kernels(file):
+        api = _API_IN_KERNEL_NAME.match(kernel.name)
+        op = kernel.op_type or kernel.name
+        talks = kernel.is_communication or (not kernel.op_type and _COMMUNICATION.search(kernel.name))
+        why = "communication is the business of HCCL, not of an operator" if talks else ""
+        dtypes, unread = _dtypes(kernel.input_dtypes)
+        outputs, unread_too = _dtypes(kernel.output_dtypes)
+        yield Listed(
+            op,
+            "kernel",
+            dtypes,
+            outputs,
+            api[1] if api else "",
+            time_us=kernel.duration_us or 0.0,
+            why_unknown=why or unread or unread_too,
+        )
+
+
+def _from_text(file: Path) -> Iterator[Listed]:
+    """A line: the operator, dtypes of its inputs and, after ``->``, outputs; ``#`` starts a remark."""
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise FileError(file, f"can't be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        hint = "Give a CSV of the profiler, an .onnx file, or a text with one operator a line."
+        raise FileError(file, "isn't text", hint) from None
+    found = False
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        found = True
+        kinds = [word.rpartition("=")[2] for word in words[1:]]
+        split = kinds.index("->") if "->" in kinds else len(kinds)
+        dtypes, unread = _dtypes(kinds[:split])
+        outputs, unread_too = _dtypes(kinds[split + 1 :])
+        if unread or unread_too:
+            hint = "Write OP [DTYPE ...] [-> DTYPE ...], e.g. Cast fp32 -> bf16."
+            raise FileError(file, f"line {number}: {unread or unread_too}", hint)
+        yield Listed(words[0], "word", dtypes, outputs)
+    if not found:
+        raise FileError(file, "lists no operators", "Write one operator a line: OP [DTYPE ...] [-> DTYPE ...].")
+
+
+def _dtypes(texts: Iterable[str]) -> tuple[tuple[str, ...], str]:
+    """Dtypes in the pages' spelling, and what is wrong with the first one that nobody knows."""
+    read: list[str] = []
+    for text in texts:
+        word = text.strip()
+        if word.upper() in _ABSENT:
+            read.append("")
+            continue
+        try:
+            read.append(dtype(word).name)
+        except DTypeError as error:
+            return tuple(read), error.message
+    return tuple(read), ""

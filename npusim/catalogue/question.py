@@ -1,0 +1,118 @@
+"""What is asked: a product, and the dtypes of some tensors by name or by position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from npusim.catalogue.families import place_of
+from npusim.values.dtypes import dtype
+from npusim.values.errors import UnknownNameError
+from npusim.values.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.catalogue.facts import Parameter
+
+
+@dataclass(frozen=True)
+class Question:
+    """`named` and `inputs` hold dtypes in the spelling of the pages; an empty one isn't judged.
+
+    `shapes` are by lower-case name; `soc` is how the answer calls the product.
+    """
+
+    family: str
+    soc: str = ""
+    named: Mapping[str, str] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Every dtype that is asked about, each once."""
+        every = (*self.named.values(), *self.inputs, *self.outputs)
+        return tuple(dict.fromkeys(name for name in every if name))
+
+    def on(self, family: str) -> Question:
+        """The same question about another family."""
+        return replace(self, family=family, soc="")
+
+    def with_dtype(self, old: str, new: str) -> Question:
+        """The same question with one dtype replaced by another."""
+        named = {name: new if kind == old else kind for name, kind in self.named.items()}
+        inputs, outputs = (
+            tuple(new if kind == old else kind for kind in kinds)
+            for kinds in (self.inputs, self.outputs)
+        )
+        return replace(self, named=named, inputs=inputs, outputs=outputs)
+
+    def match(
+        self, parameters: Sequence[Parameter], prototype: Sequence[tuple[str, str, str]], api: str
+    ) -> dict[str, str]:
+        """Which of the parameters of `api` have which dtype.
+
+        Names match in any case, also when only the prototype in the header has them. Positions
+        count input and output tensors; a tensor too many is ignored. Raises UnknownNameError.
+        """
+        found: dict[str, str] = {}
+        for name, kind in self.named.items():
+            parameter = _named(name, parameters) or _in_header(name, parameters, prototype)
+            if parameter is None:
+                names = [each.name for each in parameters]
+                raise UnknownNameError(f"parameter of {api}", name, names)
+            found[parameter.name] = kind
+        tensors = [each for each in parameters if each.is_tensor]
+        incoming = [each for each in tensors if each.is_input]
+        outgoing = [each for each in tensors if not each.is_input]
+        for own, kinds in ((incoming, self.inputs), (outgoing, self.outputs)):
+            for parameter, kind in zip(own, kinds, strict=False):
+                if kind:
+                    found.setdefault(parameter.name, kind)
+        return found
+
+
+def _named(name: str, parameters: Sequence[Parameter]) -> Parameter | None:
+    return next((each for each in parameters if each.name.lower() == name.lower()), None)
+
+
+def _in_header(
+    name: str, parameters: Sequence[Parameter], prototype: Sequence[tuple[str, str, str]]
+) -> Parameter | None:
+    """The parameter that a page calls otherwise than the header: same position, or the one output."""
+    for position, (own, io, _) in enumerate(prototype):
+        if own.lower() != name.lower():
+            continue
+        same = [each for each in parameters if each.position == position]
+        outputs = [each for each in parameters if each.is_tensor and not each.is_input]
+        return same[0] if same else outputs[0] if io == "out" and len(outputs) == 1 else None
+    return None
+
+
+def ask(
+    product: str, dtypes: Mapping[str, object] | Sequence[object] | None = None
+) -> Question:
+    """A question from any spelling: a product, and dtypes (or TensorSpecs) by name or in order.
+
+    Raises UnknownNameError for the product, DTypeError for a dtype.
+    """
+    place = place_of(product)
+    family, soc = place.family, place.soc
+    if not dtypes:
+        return Question(family, soc)
+    if not isinstance(dtypes, Mapping):
+        return Question(family, soc, inputs=tuple(_name(kind) for kind in dtypes))
+    named = {name: _name(kind) for name, kind in dtypes.items()}
+    shapes = {
+        name.lower(): kind.shape for name, kind in dtypes.items() if isinstance(kind, TensorSpec)
+    }
+    return Question(family, soc, named, shapes=shapes)
+
+
+def _name(kind: object) -> str:
+    if kind is None or kind == "":
+        return ""
+    return dtype(kind.dtype if isinstance(kind, TensorSpec) else kind).name

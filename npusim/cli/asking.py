@@ -1,0 +1,171 @@
+"""Putting one question to one or more chips, and presenting what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from npusim.cli import output
+from npusim.values.errors import AclnnError, ArgumentError, RejectedError, UsageError
+
+if TYPE_CHECKING:
+    from npusim.aclnn.contract import Contract
+    from npusim.aclnn.device import Device
+    from npusim.aclnn.results import Result
+    from npusim.hardware.profile import Profile
+    from npusim.report.answers import Answer
+
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A chip that was asked for: its profile, and the name or path that it was loaded by."""
+
+    profile: Profile
+    address: str
+
+    @property
+    def name(self) -> str:
+        """The SoC name, e.g. Ascend910B3."""
+        return self.profile.name
+
+    def device(self) -> Device:
+        """The simulated device of this chip."""
+        from npusim.aclnn.device import Device
+
+        return Device(self.profile)
+
+
+def chips(wanted: Sequence[str] | None) -> list[Chip]:
+    """The chips that the -s options name, each once; notes about a name go to standard error.
+
+    Raises UsageError when none is named, UnknownNameError for a name nobody knows.
+    """
+    if not wanted:
+        raise UsageError(
+            "which chip? no -s/--soc-version is given",
+            "Add e.g. -s Ascend910B3, or -s all to compare; `npusim profiles` lists them.",
+        )
+    found: dict[str, Chip] = {}
+    for text in wanted:
+        for chip in every_chip() if text.lower() == ALL else [_chip(text)]:
+            found.setdefault(chip.address, chip)
+    return list(found.values())
+
+
+def one_chip(wanted: Sequence[str] | None, why: str) -> Chip:
+    """The chip that the -s options name; ArgumentError, which says `why`, if they name several."""
+    found = chips(wanted)
+    if len(found) != 1:
+        raise ArgumentError(why, "Name exactly one chip.")
+    return found[0]
+
+
+def every_chip() -> list[Chip]:
+    """All built-in chips, by generation and then by name."""
+    from npusim.aclnn.families import FAMILIES
+    from npusim.hardware.loading import load_profile, profile_names
+
+    every = [Chip(load_profile(name), name) for name in profile_names()]
+    return sorted(every, key=lambda chip: (FAMILIES.index(chip.profile.family), chip.name))
+
+
+def _chip(text: str) -> Chip:
+    from npusim.hardware.loading import load_profile
+    from npusim.hardware.naming import resolve_soc
+
+    if Path(text).suffix.lower() in (".yaml", ".yml"):
+        return Chip(load_profile(text), text)
+    resolution = resolve_soc(text)
+    if resolution.note:
+        output.note(resolution.note)
+    return Chip(load_profile(resolution.name), resolution.name)
+
+
+def contract_of(name: str) -> Contract:
+    """The contract of an operator, by its name with or without `aclnn`."""
+    from npusim.aclnn.registry import operator
+
+    return operator(name)
+
+
+def ask(chip: Chip, question: Callable[[Device], Result]) -> Answer:
+    """The answer of one chip; a rejection is an answer, wrong usage is not."""
+    from npusim.report.answers import Answer
+    from npusim.values.status import SUCCESS
+
+    line = chip.profile.product_line
+    try:
+        res = question(chip.device())
+    except AclnnError as rejection:
+        return Answer(chip.name, line, status=rejection.status)
+    except RejectedError as problem:
+        return Answer(chip.name, line, error=problem)
+    return Answer(chip.name, line, status=SUCCESS, result=res)
+
+
+@contextmanager
+def progress_over(asked: Sequence[Chip]) -> Iterator[Callable[[Chip], None]]:
+    """A function that says which chip is being simulated; silent for a single one."""
+
+    def say(chip: Chip) -> None:
+        if len(asked) > 1:
+            output.progress(f"{chip.name} ({asked.index(chip) + 1}/{len(asked)})")
+
+    try:
+        yield say
+    finally:
+        output.progress("")
+
+
+def ask_all(asked: Sequence[Chip], question: Callable[[Device], Result]) -> list[Answer]:
+    """The answers of all chips, in order."""
+    answers = []
+    with progress_over(asked) as say:
+        for chip in asked:
+            say(chip)
+            answers.append(ask(chip, question))
+    return answers
+
+
+def document(
+    contract: Contract, arguments: dict[str, Any], answers: Sequence[Answer]
+) -> dict[str, Any]:
+    """The question and its answers as one JSON object, the same for one chip and for many."""
+    return {
+        "op": contract.name,
+        "arguments": {name: describe(value) for name, value in arguments.items()},
+        "answers": [answer.as_json() for answer in answers],
+    }
+
+
+def describe(value: Any) -> Any:
+    """An argument without its data: tensors as dtype, shape and format."""
+    from npusim.report import jsonout
+    from npusim.values.tensors import TensorSpec
+
+    if isinstance(value, TensorSpec):
+        return jsonout.spec(value)
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return jsonout.spec(TensorSpec.of(value))
+    return value
+
+
+def refuse_if_rejected(answer: Answer) -> None:
+    """Raise what a single chip has refused, so that it becomes an error message."""
+    if answer.error is not None:
+        raise answer.error
+    if answer.status is not None and not answer.status.ok:
+        raise AclnnError(answer.status)
+
+
+def finish(answers: Sequence[Answer]) -> None:
+    """Exit 1 unless at least one of the chips says yes."""
+    if not any(answer.ok for answer in answers):
+        raise typer.Exit(1)

@@ -1,0 +1,137 @@
+"""Running the cases of a file and comparing the outputs with what the file says they must be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from npusim.cli import asking, output
+from npusim.cli.casefile import Case, read_cases
+from npusim.values.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from npusim.report.answers import Answer
+    from npusim.report.compare import Comparison
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One case on one chip: `verdict` is pass, FAIL, ran (nothing to compare with) or rejected."""
+
+    case: Case
+    answer: Answer
+    comparisons: tuple[Comparison, ...]
+    verdict: str
+    note: str = ""
+
+
+def run_cases(
+    file: Path,
+    op: str | None,
+    soc: Sequence[str] | None,
+    path: Path | None,
+    *,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Run every case on every chip, show how far off the outputs are, exit 1 unless all is well.
+
+    A chip that rejects a case is a failure if it is the only one, and an answer in a comparison.
+    """
+    listed = read_cases(file)
+    contracts = {case.op: asking.contract_of(case.op) for case in listed}
+    if op is not None and (wanted := asking.contract_of(op).name) not in {
+        contract.name for contract in contracts.values()
+    }:
+        raise ArgumentError(f"{file} has no case of {wanted}", "Leave the operator out.")
+    asked = asking.chips(soc)
+    if path is not None and (len(asked) > 1 or len(listed) > 1):
+        raise ArgumentError(
+            "the outputs of one case on one chip only can be written", "Leave out -o."
+        )
+    outcomes = []
+    with asking.progress_over(asked) as say:
+        for chip in asked:
+            say(chip)
+            outcomes += [judge(case, chip, contracts[case.op].name) for case in listed]
+    if path is not None and (res := outcomes[0].answer.result) is not None:
+        from npusim.cli.run import write_outputs
+
+        write_outputs(res, path, force=force)
+    _show(file, outcomes, as_json=as_json)
+    verdicts = [outcome.verdict for outcome in outcomes]
+    fine = "FAIL" not in verdicts and ("pass" in verdicts or "ran" in verdicts)
+    if not fine or (len(asked) == 1 and "rejected" in verdicts):
+        raise typer.Exit(1)
+
+
+def judge(case: Case, chip: asking.Chip, op: str) -> Outcome:
+    """Run one case on one chip and compare the status and the outputs with what it expects."""
+    from npusim.report.compare import compare
+
+    answer = asking.ask(chip, lambda device: device.run(op, **case.arguments))
+    code = 0 if answer.status is None else answer.status.code
+    if case.status != 0:
+        as_expected = code == case.status
+        note = "" if as_expected else f"expected status {case.status}, got {code}"
+        return Outcome(case, answer, (), "pass" if as_expected else "FAIL", note)
+    if answer.result is None:
+        return Outcome(case, answer, (), "rejected", answer.reason)
+    got = answer.result.outputs or {}
+    comparisons = tuple(
+        compare(name, got.get(name), want, rtol=case.rtol, atol=case.atol)
+        for name, want in case.outputs.items()
+    )
+    if not comparisons:
+        return Outcome(case, answer, (), "ran", "the case gives no outputs to compare with")
+    passed = all(comparison.passed for comparison in comparisons)
+    return Outcome(case, answer, comparisons, "pass" if passed else "FAIL")
+
+
+def _show(file: Path, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
+    if as_json:
+        output.emit_json({"file": str(file), "cases": [_as_json(outcome) for outcome in outcomes]})
+        return
+    from npusim.report import tables
+
+    rows = [row for outcome in outcomes for row in _rows(outcome)]
+    output.emit(tables.cases_table(str(file), rows))
+
+
+def _rows(outcome: Outcome) -> list[dict[str, str]]:
+    """A row for each compared output, or one that says why there is none."""
+    from npusim.report.spelling import error_size, latency, percent
+    from npusim.report.tables import BAND_COLUMN
+
+    time = ""
+    if (res := outcome.answer.result) is not None:
+        time = latency(res.duration_us, res.band_us)
+    common = {"case": outcome.case.name, "SoC": outcome.answer.soc, BAND_COLUMN: time}
+    if not outcome.comparisons:
+        empty = {"output": "", "max error": "", "of tolerance": ""}
+        return [{**common, **empty, "verdict": outcome.verdict, "note": outcome.note}]
+    return [
+        {
+            **common,
+            "output": item.name,
+            "max error": error_size(item.max_error),
+            "of tolerance": percent(item.share),
+            "verdict": "pass" if item.passed else "FAIL",
+            "note": item.problem,
+        }
+        for item in outcome.comparisons
+    ]
+
+
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "name": outcome.case.name,
+        "verdict": outcome.verdict,
+        "note": outcome.note,
+        "comparisons": [vars(comparison) for comparison in outcome.comparisons],
+        **outcome.answer.as_json(),
+    }

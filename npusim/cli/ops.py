@@ -1,0 +1,85 @@
+"""`npusim ops`: the operators that are simulated, and the contract of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from npusim.cli import asking, output
+from npusim.cli.options import AsJson, Operator
+
+if TYPE_CHECKING:
+    from npusim.aclnn.contract import Contract, Parameter
+
+app = typer.Typer(help="The operators: list, or show the contract of one.", rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def ops(context: typer.Context, as_json: AsJson = False) -> None:
+    """The operators: list, or show the contract of one."""
+    if context.invoked_subcommand is None:
+        list_operators(as_json)
+
+
+@app.command("list")
+def list_operators(as_json: AsJson = False) -> None:
+    """All operators, with the products that offer them."""
+    from npusim.aclnn.registry import operator, operators
+
+    contracts = [operator(name) for name in operators()]
+    if as_json:
+        output.emit_json([_summary(contract) for contract in contracts])
+        return
+    from npusim.report import pages
+
+    output.emit(pages.operators_table(contracts))
+
+
+@app.command("show")
+def show(op: Operator, as_json: AsJson = False) -> None:
+    """The contract of an operator as a page: parameters, dtypes, limits, return codes."""
+    contract = asking.contract_of(op)
+    if as_json:
+        output.emit_json(_contract(contract))
+        return
+    from npusim.report import pages
+
+    output.emit(pages.operator_page(contract))
+
+
+def _summary(contract: Contract) -> dict[str, Any]:
+    return {"name": contract.name, "summary": contract.summary, "products": list(contract.products)}
+
+
+def _contract(contract: Contract) -> dict[str, Any]:
+    codes = [
+        {"code": int(row.code), "name": row.name, "when": list(row.reasons)}
+        for row in contract.return_codes()
+    ]
+    return {
+        **_summary(contract),
+        "parameters": [_parameter(contract, parameter) for parameter in contract.parameters],
+        "return_codes": codes,
+        "limits": list(contract.limits),
+        "notes": list(contract.notes),
+        "source": contract.source,
+    }
+
+
+def _parameter(contract: Contract, parameter: Parameter) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "name": parameter.name,
+        "io": parameter.io,
+        "kind": parameter.kind,
+        "optional": parameter.optional,
+        "description": parameter.description,
+    }
+    if parameter.kind == "tensor":
+        described["rank"] = list(parameter.rank)
+        described["formats"] = [each.name for each in parameter.formats]
+        described["dtypes"] = {
+            family: [each.name for each in parameter.dtypes_on(family)]
+            for family in contract.products
+        }
+    return described

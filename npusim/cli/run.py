@@ -1,0 +1,143 @@
+"""`npusim run`: the numbers as well as the time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npusim.cli import asking, output
+from npusim.cli.options import AsJson, Assignments, Force, Output, Socs
+from npusim.values.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from npusim.aclnn.contract import Contract
+    from npusim.aclnn.results import Result
+    from npusim.report.answers import Answer
+
+OptionalOperator = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="OP", help="The operator; may be left out with --case.", show_default=False
+    ),
+]
+CaseFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--case",
+        metavar="FILE",
+        help="Run the cases of a JSON file and compare.",
+        show_default=False,
+    ),
+]
+Inputs = Annotated[
+    Path | None,
+    typer.Option(
+        "--inputs", metavar="FILE", help="An .npz with the parameters by name.", show_default=False
+    ),
+]
+Seed = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of the numbers for tensors given by shape alone.")
+]
+
+
+def run(
+    op: OptionalOperator = None,
+    assignments: Assignments = None,
+    soc: Socs = None,
+    case: CaseFile = None,
+    inputs: Inputs = None,
+    path: Output = None,
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run it on numbers: outputs as well as the time."""
+    from npusim.report.files import claim
+
+    words = list(assignments or [])
+    if op is not None and "=" in op:  # no operator was named, so this is the first assignment
+        words.insert(0, op)
+        op = None
+    if path is not None:
+        claim(path, force=force)
+    if case is not None:
+        from npusim.cli import cases
+
+        if words or inputs is not None:
+            raise ArgumentError(
+                "--case brings its own parameters", "Leave out NAME=VALUE and --inputs."
+            )
+        return cases.run_cases(case, op, soc, path, force=force, as_json=as_json)
+    if op is None:
+        raise ArgumentError("which operator?", "Name it, or pass a case file with --case.")
+    contract = asking.contract_of(op)
+    arguments = _arguments(contract, words, inputs, seed)
+    asked = asking.chips(soc)
+    if path is not None and len(asked) != 1:
+        raise ArgumentError("outputs of one chip only can be written", "Name exactly one with -s.")
+    answers = asking.ask_all(asked, lambda device: device.run(contract.name, **arguments))
+    if path is not None and answers[0].result is not None:
+        write_outputs(answers[0].result, path, force=force)
+    return _show(contract, arguments, answers, as_json=as_json)
+
+
+def write_outputs(res: Result, path: Path, *, force: bool) -> None:
+    """Write the outputs of a run to an .npz."""
+    from npusim.report.arrays import write_npz
+
+    write_npz(path, res.outputs or {}, force=force)
+    output.note(f"outputs written to {path}")
+
+
+def _arguments(
+    contract: Contract, words: Sequence[str], inputs: Path | None, seed: int
+) -> dict[str, Any]:
+    """The parameters from --inputs and from the words, with numbers for what has only a shape."""
+    from npusim.cli.arguments import from_archive, random_tensor, read_assignments
+    from npusim.values.tensors import TensorSpec
+
+    arguments = read_assignments(contract, words)
+    if inputs is not None:
+        from npusim.report.arrays import read_npz
+
+        stored = from_archive(contract, read_npz(inputs))
+        if twice := [name for name in stored if name in arguments]:
+            raise ArgumentError(f"{twice[0]} is given twice: in {inputs} and as {twice[0]}=...")
+        arguments |= stored
+    drawn = []
+    for parameter in contract.parameters:
+        value = arguments.get(parameter.name)
+        if parameter.io == "in" and isinstance(value, TensorSpec):
+            arguments[parameter.name] = random_tensor(parameter.name, value, seed)
+            drawn.append(parameter.name)
+    if drawn:
+        output.note(f"{', '.join(drawn)}: standard normal numbers (integers 0 to 9), seed {seed}")
+    return arguments
+
+
+def _show(
+    contract: Contract, arguments: dict[str, Any], answers: list[Answer], *, as_json: bool
+) -> None:
+    if as_json:
+        from npusim.report import jsonout
+
+        described = asking.document(contract, arguments, answers)
+        for entry, answer in zip(described["answers"], answers, strict=True):
+            if answer.result is not None and answer.result.outputs is not None:
+                tensors = answer.result.outputs.items()
+                entry["outputs"] = {name: jsonout.array(data) for name, data in tensors}
+        output.emit_json(described)
+        return asking.finish(answers)
+    from npusim.report import tables
+
+    if len(answers) > 1:
+        output.emit(tables.comparison_table(contract.name, answers))
+        return asking.finish(answers)
+    asking.refuse_if_rejected(answers[0])
+    if answers[0].result is not None:
+        output.emit(tables.result_page(answers[0].result))
+        output.emit(tables.outputs_table(answers[0].result.outputs or {}))
+    return None

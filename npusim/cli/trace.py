@@ -1,0 +1,72 @@
+"""`npusim trace`: what every pipe of every core does when, as a file for a trace viewer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from npusim.cli import asking, output
+from npusim.cli.options import AsJson, Assignments, Force, Operator, Socs
+from npusim.values.errors import ArgumentError
+
+TraceFile = Annotated[
+    Path, typer.Option("-o", "--output", metavar="FILE", help="The JSON file to write.")
+]
+CoreIds = Annotated[
+    str,
+    typer.Option("-n", "--core-id", metavar="CORES", help="Which cores: all, 5, 0-2 or 0-2,12-14."),
+]
+
+
+def trace(
+    op: Operator,
+    assignments: Assignments = None,
+    soc: Socs = None,
+    path: TraceFile = Path("trace.json"),
+    core_id: CoreIds = "all",
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the timeline of a call for a trace viewer."""
+    from npusim.cli.arguments import read_assignments
+    from npusim.report.files import claim
+    from npusim.report.trace import write_trace
+
+    cores = read_cores(core_id)
+    contract = asking.contract_of(op)
+    arguments = read_assignments(contract, assignments or [])
+    chip = asking.one_chip(soc, "a trace shows one chip")
+    claim(path, force=force)
+    res = chip.device().estimate(contract.name, **arguments)
+    written = write_trace(res, path, cores=cores, force=force)
+    if as_json:
+        output.emit_json(
+            {
+                "path": str(written.path),
+                "slices": written.slices,
+                "cores": written.cores,
+                "end_us": written.end_us,
+            }
+        )
+        return
+    output.emit(f"{written.path}: {written.slices} slices on {written.cores} cores of {res.soc}")
+    output.note("open it with MindStudio Insight, https://ui.perfetto.dev or chrome://tracing")
+
+
+def read_cores(text: str) -> tuple[int, ...] | None:
+    """The core numbers that `all`, `5`, `0-2` or `0-2,12-14` stand for; None means all."""
+    if text.strip().lower() == asking.ALL:
+        return None
+    numbers: list[int] = []
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(\d+)(?:\s*-\s*(\d+))?\s*", part)
+        if found is None:
+            raise ArgumentError(
+                f"--core-id {text!r} is not a list of cores", "Write all, 5, 0-2 or 0-2,12-14."
+            )
+        first = int(found[1])
+        numbers.extend(range(first, int(found[2] or first) + 1))
+    return tuple(dict.fromkeys(numbers))

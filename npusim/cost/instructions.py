@@ -1,0 +1,68 @@
+"""What one instruction costs on one chip.
+
+Every number comes from the profile's tables; this module only knows how they are combined. An instruction whose
+dtype has no row takes the row of the float type of the same width (that is how the vendor's own fit falls back),
+and one without any row the profile's default.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Path, Profile, Rate
+
+_FALLBACK = {1: "float16", 2: "float16", 4: "float32", 8: "float32"}
+
+
+class InstructionCosts:
+    """Cycles of vector, scalar and copy instructions of one profile."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._rates: dict[tuple[str, str, int], Rate] = {}
+        self._repeat_bytes = profile.vector.repeat_bytes
+
+    def vector(
+        self, intrinsic: str, dtype: str, itemsize: int, elements: int, *, rows: int = 1, chained: bool = True
+    ) -> float:
+        """Cycles of one vector instruction over ``rows`` rows of ``elements`` elements.
+
+        ``chained`` means that it reads what the instruction just before it wrote, so it pays the pipeline's depth;
+        an independent instruction in a stream pays its repeats alone.
+        """
+        rate = self._rate(intrinsic, dtype, itemsize)
+        repeats = rows * ceil(elements * itemsize / self._repeat_bytes)
+        busy = repeats * rate.cycles_per_repeat
+        return busy + rate.start_cycles if chained else max(busy, self._profile.scalar.issue_cycles)
+
+    def repeat_elements(self, itemsize: int) -> int:
+        """Elements that one repeat of a vector instruction covers."""
+        return self._repeat_bytes // itemsize
+
+    def path(self, name: str) -> Path | None:
+        """The profile's copy path of that name, None where the chip has none."""
+        found: Path | None = getattr(self._profile.paths, name)
+        return found
+
+    def copy(self, path: Path, burst_bytes: int, bursts: int, *, gap: bool) -> tuple[float, float]:
+        """Fixed cycles and bytes on the bus of a copy of ``bursts`` runs of ``burst_bytes`` bytes.
+
+        ``gap`` says whether the runs are apart in global memory; adjacent ones make one long burst.
+        """
+        if not gap:
+            burst_bytes, bursts = burst_bytes * bursts, 1
+        granule = path.granule_bytes
+        traffic = bursts * ceil(burst_bytes / granule) * granule
+        return path.setup_cycles + (bursts - 1) * path.burst_cycles, float(traffic)
+
+    def _rate(self, intrinsic: str, dtype: str, itemsize: int) -> Rate:
+        key = (intrinsic, dtype, itemsize)
+        rate = self._rates.get(key)
+        if rate is None:
+            vector = self._profile.vector
+            rows = vector.instructions.get(intrinsic, {})
+            rate = rows.get(dtype) or rows.get(_FALLBACK.get(itemsize, "float32")) or vector.default
+            self._rates[key] = rate
+        return rate

@@ -1,0 +1,133 @@
+"""Copies between global memory and on-chip memory, with the chip's rules of alignment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.dialect.gm import GmSlice
+from npusim.dialect.local import LocalTensor
+from npusim.engine.program import Pipe, Transfer
+from npusim.values.errors import AlignmentError, KernelError, UnsupportedIntrinsicError
+
+if TYPE_CHECKING:
+    from npusim.cost import InstructionCosts
+    from npusim.dialect.recorder import Recorder
+    from npusim.hardware.profile import Path, Profile
+
+
+class Copies:
+    """The copying part of :class:`npusim.dialect.core.Core`."""
+
+    if TYPE_CHECKING:
+        kernel_name: str
+        profile: Profile
+        costs: InstructionCosts
+        recorder: Recorder
+        numerics: bool
+        recording: bool
+        block_bytes: int
+        _atomic_sharers: int
+
+        @property
+        def depth(self) -> int: ...
+
+    def data_copy(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
+        """Copy whole 32-byte blocks: GM -> UB on MTE2, UB -> GM on MTE3.
+
+        A run that isn't a multiple of 32 bytes is refused, except where it ends its tensor (allocations are padded)
+        and where the kernel asks for ``source.rounded_up()``.
+        """
+        gm = dst if isinstance(dst, GmSlice) else src
+        if not isinstance(gm, GmSlice):
+            raise KernelError(self.kernel_name, "data_copy needs one side in global memory")
+        run_bytes = gm.bursts()[0] * gm.tensor.dtype.itemsize
+        if run_bytes % self.block_bytes and not gm.whole_blocks and not gm.ends_tensor():
+            raise AlignmentError(self.kernel_name, f"data_copy of {gm.tensor.buffer.name}", run_bytes, self.block_bytes)
+        self._copy(dst, src)
+
+    def data_copy_pad(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
+        """Copy runs of any length; rows land at 32-byte boundaries in UB. Not on every chip."""
+        if not self.profile.has("data_move_pad"):
+            raise UnsupportedIntrinsicError(
+                self.kernel_name, "data_move_pad", "any dtype", self.profile.name, (), remedy="Copy whole blocks instead."
+            )
+        self._copy(dst, src)
+
+    def copy_runs(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
+        """Copy runs of any length as the chip does it: padded copies where it has them, else whole blocks."""
+        if self.profile.has("data_move_pad"):
+            self._copy(dst, src)
+        else:
+            gm = dst if isinstance(dst, GmSlice) else src
+            if isinstance(gm, GmSlice):
+                gm.rounded_up()
+            self.data_copy(dst, src)
+
+    def set_atomic_add(self, sharers: int = 1) -> None:
+        """Stores to global memory add from here on; ``sharers`` cores add into the same lines at the same time."""
+        self._atomic_sharers = max(1, sharers)
+
+    def set_atomic_none(self) -> None:
+        """Stores to global memory overwrite again."""
+        self._atomic_sharers = 0
+
+    def _copy(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
+        if isinstance(src, GmSlice) and isinstance(dst, LocalTensor):
+            self._load(dst, src)
+        elif isinstance(src, LocalTensor) and isinstance(dst, GmSlice):
+            self._store(dst, src)
+        else:
+            raise KernelError(self.kernel_name, "a copy goes from global to local memory or back")
+
+    def _load(self, dst: LocalTensor, src: GmSlice) -> None:
+        self._same_size(dst, src)
+        if self.recording:
+            self._emit_copy(Pipe.MTE2, "copy_gm_to_ubuf", "gm_to_ub", src, write=False)
+        if self.numerics:
+            values = src.read(dst.depth)
+            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
+
+    def _store(self, dst: GmSlice, src: LocalTensor) -> None:
+        self._same_size(src, dst)
+        if self.recording:
+            self._emit_copy(Pipe.MTE3, "copy_ubuf_to_gm", "ub_to_gm", dst, write=True)
+        if self.numerics:
+            depth = self.depth
+            values = src.values(depth)
+            values = values.reshape(values.shape[:depth] + dst.shape)
+            if self._atomic_sharers:
+                dst.accumulate(values, depth)
+            else:
+                dst.write(values, depth)
+
+    def _emit_copy(self, pipe: Pipe, name: str, path_name: str, gm: GmSlice, *, write: bool) -> None:
+        path = self._path(path_name)
+        elements, bursts = gm.bursts()
+        run_bytes = elements * gm.tensor.dtype.itemsize
+        cycles, traffic = self.costs.copy(path, run_bytes, bursts, gap=bursts > 1)
+        memory = self.profile.memory
+        atomic = write and self._atomic_sharers > 0
+        if atomic:
+            traffic /= memory.atomic_rate_fraction
+            cycles += (self._atomic_sharers - 1) * memory.atomic_conflict_cycles
+        transfer = Transfer(
+            gm.tensor.buffer.number, write, run_bytes * bursts, traffic, path.bytes_per_cycle, atomic=atomic, path=path_name
+        )
+        detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B" + (" atomic add" if atomic else "")
+        instruction = self.recorder.emit(pipe, name, cycles, transfer, detail)
+        if not write:
+            self.recorder.load(instruction, gm.key, gm.depths)
+
+    def _path(self, name: str) -> Path:
+        path = self.costs.path(name)
+        if path is None:
+            raise UnsupportedIntrinsicError(self.kernel_name, f"path {name}", "any dtype", self.profile.name, ())
+        return path
+
+    def _same_size(self, local: LocalTensor, gm: GmSlice) -> None:
+        if local.numel != gm.numel or local.dtype is not gm.tensor.dtype:
+            raise KernelError(
+                self.kernel_name,
+                f"copy between {local.buffer} {local.dtype}{list(local.shape)} and "
+                f"{gm.tensor.buffer.name} {gm.tensor.dtype}{list(gm.shape)}",
+            )

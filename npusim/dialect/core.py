@@ -1,0 +1,177 @@
+"""One AI core as kernel code sees it: block index, memories, loops, and the intrinsics of the other modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.cost import InstructionCosts
+from npusim.dialect.copies import Copies
+from npusim.dialect.local import LocalTensor
+from npusim.dialect.loops import LoopIndex
+from npusim.dialect.pipe import TPipe
+from npusim.dialect.recorder import Recorder
+from npusim.dialect.reductions import Reductions
+from npusim.dialect.scalars import Scalars
+from npusim.engine.program import Barrier, Pipe
+
+if TYPE_CHECKING:
+    from npusim.dialect.kernel import Kernel
+    from npusim.hardware.profile import Profile
+
+_STACK_BYTES = 1 << 20  # numbers worked on at once per core: as much as stays in the host's caches
+
+VECTOR_PIPES = (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3)
+
+
+class Core(Reductions, Copies, Scalars):
+    """One block of a kernel. Every intrinsic computes on its tile and appends one instruction to its pipe.
+
+    ``numerics`` says whether this run has numbers, ``recording`` whether instructions are being written down (not
+    for the second and later batches of iterations of a loop, nor for cores that do what another already did).
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        profile: Profile,
+        costs: InstructionCosts,
+        block_idx: int,
+        block_num: int,
+        *,
+        numerics: bool,
+        recording: bool,
+        storage: dict[object, NDArray[Any]],
+    ) -> None:
+        self.kernel_name = kernel.op_type
+        self.profile = profile
+        self.costs = costs
+        self.numerics = numerics
+        self.recording = recording
+        self.recorder = Recorder(VECTOR_PIPES)
+        self.block_bytes = profile.buffers.block_bytes
+        self.pipe = TPipe(self)
+        self.phase = 0  # barriers passed so far
+        self._block_idx = block_idx
+        self._block_num = block_num
+        self._loops: list[LoopIndex] = []
+        self._storage = storage
+        self._last_written: object = None
+        self._atomic_sharers = 0
+
+    def get_block_idx(self) -> int:
+        """Index of this block, 0 <= index < :meth:`get_block_num`."""
+        return self._block_idx
+
+    def get_block_num(self) -> int:
+        """Number of blocks of the launch (block_dim)."""
+        return self._block_num
+
+    def sync_all(self) -> Barrier:
+        """Wait for all cores. Kernels write ``yield core.sync_all()``: nobody passes before everybody has come."""
+        if self.recording:
+            self.recorder.barrier()
+        self.phase += 1
+        self._last_written = None
+        return Barrier()
+
+    @property
+    def depth(self) -> int:
+        """Number of loops around the code that runs now."""
+        return len(self._loops)
+
+    def loop(self, count: int, *, sequential: bool = False) -> Iterator[LoopIndex]:
+        """Loop over ``count`` alike iterations: ``for i in core.loop(n): ...``, recorded once and counted.
+
+        The body is executed for many iterations at once, so it must not carry values from one iteration to the next;
+        ``sequential=True`` executes them one by one for bodies that do.
+        """
+        if count <= 0:
+            return
+        if self.recording:
+            self.recorder.enter_loop()
+        depth, recording = self.depth, self.recording
+        step = 1 if sequential else self._batch(count)
+        for first in range(0, count if self.numerics else 1, step):
+            last = min(first + step, count) if self.numerics else first + 1
+            self._loops.append(LoopIndex(depth, first, last, count))
+            self._last_written = None
+            yield self._loops[-1]
+            self._loops.pop()
+            if first == 0 and recording:
+                self.recorder.leave_loop(count, depth)
+                self.recording = False
+        self.recording = recording
+        self._last_written = None
+
+    def tiles(self, start: int, length: int, tile_length: int) -> Iterator[tuple[LoopIndex, int]]:
+        """Cut ``length`` elements from ``start`` into tiles: yields (first element, elements) of each.
+
+        All full tiles come as one loop; a shorter last tile comes as a loop of its own.
+        """
+        full, rest = divmod(length, tile_length)
+        for index in self.loop(full):
+            yield index * tile_length + start, tile_length
+        if rest:
+            for index in self.loop(1):
+                yield index * rest + (start + full * tile_length), rest
+
+    @contextmanager
+    def schedule_only(self) -> Iterator[None]:
+        """Inside, instructions are written down and nothing is computed.
+
+        With :meth:`numbers_only` this separates the two for work whose loops differ from tile to tile: the same body
+        is recorded with each tile's own counts, and computed for all of them together.
+        """
+        numerics, self.numerics = self.numerics, False
+        try:
+            yield
+        finally:
+            self.numerics = numerics
+
+    @contextmanager
+    def numbers_only(self) -> Iterator[None]:
+        """Inside, numbers are computed (if the run has any) and nothing is written down."""
+        recording, self.recording = self.recording, False
+        try:
+            yield
+        finally:
+            self.recording = recording
+
+    def capacity_bytes(self, memory: str) -> int:
+        """Size of an on-chip memory of this core: UB, L1, L0A, L0B or L0C."""
+        found: int = getattr(self.profile.buffers, f"{memory.lower()}_bytes")
+        return found
+
+    def stack_size(self, first: int, last: int) -> int:
+        """Iterations executed at once by the loops at depths ``first <= d < last``."""
+        return prod(index.last - index.first for index in self._loops[first:last])
+
+    def storage(self, tensor: LocalTensor) -> NDArray[Any]:
+        """Host memory for a local tensor: one array per slot and size, reused for every batch and core."""
+        stack = tuple(index.last - index.first for index in self._loops[: tensor.depth])
+        shape = stack + tensor.shape
+        key = (tensor.slot, tensor.dtype, shape)
+        array = self._storage.get(key)
+        if array is None:
+            array = self._storage[key] = np.zeros(shape, tensor.dtype.numpy)
+        return array
+
+    def wrote(self, tensor: LocalTensor) -> None:
+        """Remember the last vector result: who reads it next pays the pipeline's depth."""
+        self._last_written = tensor.slot
+
+    def reads_last(self, *tensors: LocalTensor) -> bool:
+        """True when one of ``tensors`` is the result of the vector instruction just before."""
+        return any(tensor.slot == self._last_written for tensor in tensors)
+
+    def _batch(self, count: int) -> int:
+        if any(index.last - index.first > 1 for index in self._loops):
+            return count
+        per_iteration = max(1, sum(self.pipe.used_bytes.values()))
+        return max(1, min(count, _STACK_BYTES * 4 // per_iteration))

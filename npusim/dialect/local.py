@@ -1,0 +1,188 @@
+"""Tiles in on-chip memory, and scalars read from them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.dialect.loops import LoopIndex, deepen
+from npusim.values.dtypes import DType
+from npusim.values.errors import AlignmentError, KernelError
+
+if TYPE_CHECKING:
+    from npusim.dialect.core import Core
+
+
+class LocalTensor:
+    """A tile in an on-chip buffer: its logical shape, and numbers where the run has any.
+
+    Rows (the last axis) start at 32-byte boundaries when there is more than one. ``depth`` counts the stack axes in
+    front of the logical ones. A tensor that a copy filled may alias global memory; it is replaced by memory of its own
+    before anything is written to it.
+    """
+
+    __slots__ = ("_aliased", "_array", "_phase", "buffer", "core", "depth", "dtype", "shape", "slot")
+
+    def __init__(
+        self,
+        core: Core,
+        dtype: DType,
+        shape: tuple[int, ...],
+        buffer: str,
+        slot: object,
+        *,
+        array: NDArray[Any] | None = None,
+        depth: int | None = None,
+    ) -> None:
+        self.core = core
+        self.dtype = dtype
+        self.shape = shape
+        self.buffer = buffer
+        self.slot = slot
+        self.depth = core.depth if depth is None else depth
+        self._array = array
+        self._aliased = False
+        self._phase = core.phase
+
+    @property
+    def numel(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the last axis."""
+        return prod(self.shape[:-1])
+
+    @property
+    def row_elements(self) -> int:
+        return self.shape[-1] if self.shape else 1
+
+    def values(self, depth: int) -> NDArray[Any]:
+        """The numbers with ``depth`` stack axes, to be read only."""
+        self._check_phase()
+        if self._array is None:
+            self._array = self.core.storage(self)
+        return deepen(self._array, self.depth, depth)
+
+    def target(self, depth: int) -> NDArray[Any]:
+        """The numbers with ``depth`` stack axes, to be written."""
+        self._check_phase()
+        if self._array is None or self._aliased:
+            self._array, self._aliased = self.core.storage(self), False
+        if depth > self.depth and self.core.stack_size(self.depth, depth) > 1:
+            raise KernelError(
+                self.core.kernel_name,
+                f"{self.buffer} is shared by all iterations of a loop that writes it",
+                "Allocate it inside the loop, index it with the loop's index, or make the loop sequential.",
+            )
+        return deepen(self._array, self.depth, depth)
+
+    def _check_phase(self) -> None:
+        """The host memory behind local tensors is shared by the cores, which take turns between barriers."""
+        if self._phase != self.core.phase:
+            raise KernelError(
+                self.core.kernel_name, f"{self.buffer} is used after sync_all", "Allocate it again behind the barrier."
+            )
+
+    def alias(self, values: NDArray[Any]) -> None:
+        """Let the tensor show ``values`` (its own stack depth and shape) without copying them."""
+        self._array, self._aliased = values, True
+
+    def __getitem__(self, index: LoopIndex | int | slice | tuple[LoopIndex | int | slice, ...]) -> LocalTensor:
+        items = index if isinstance(index, tuple) else (index,)
+        part = self
+        axis = 0
+        for item in items:
+            part, kept = _take(part, axis, item)
+            axis += kept
+        return part
+
+
+def _take(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> tuple[LocalTensor, int]:
+    size = tensor.shape[axis]
+    _check_row_start(tensor, axis, item)
+    array = None
+    if tensor.core.numerics:
+        array = tensor.values(tensor.depth)
+    depth = tensor.depth
+    if isinstance(item, slice):
+        start, stop, _ = item.indices(size)
+        shape = tensor.shape[:axis] + (max(0, stop - start),) + tensor.shape[axis + 1 :]
+        if array is not None:
+            array = array[(slice(None),) * (depth + axis) + (item,)]
+    else:
+        shape = tensor.shape[:axis] + tensor.shape[axis + 1 :]
+        if isinstance(item, LoopIndex):
+            if array is not None:
+                array = np.moveaxis(array[(slice(None),) * (depth + axis) + (item.as_slice(),)], depth + axis, depth)
+                array = array.reshape(array.shape[:depth] + (1,) * (item.depth - depth) + array.shape[depth:])
+            depth = item.depth + 1
+        elif array is not None:
+            array = array[(slice(None),) * (depth + axis) + (item,)]
+    part = LocalTensor(tensor.core, tensor.dtype, shape, tensor.buffer, tensor.slot, array=array, depth=depth)
+    part._aliased = False
+    return part, int(isinstance(item, slice))
+
+
+def _check_row_start(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> None:
+    """The vector unit reads UB at block boundaries; only the last axis is packed, so only it can break the rule."""
+    if axis != len(tensor.shape) - 1 or not isinstance(item, slice):
+        return
+    start = item.indices(tensor.shape[axis])[0] * tensor.dtype.itemsize
+    block = tensor.core.block_bytes
+    if start % block:
+        raise AlignmentError(tensor.core.kernel_name, f"start of a slice of {tensor.buffer}", start, block)
+
+
+class Scalar:
+    """A number in the scalar unit. Arithmetic on it costs scalar cycles and holds back what is issued later."""
+
+    __slots__ = ("core", "depth", "value")
+
+    def __init__(self, core: Core, value: NDArray[Any] | None, depth: int) -> None:
+        self.core = core
+        self.value = value
+        self.depth = depth
+
+    def values(self, depth: int, trailing: int = 0) -> NDArray[Any]:
+        """The numbers with ``depth`` stack axes and ``trailing`` axes of length one behind."""
+        assert self.value is not None
+        array = deepen(self.value, self.depth, depth)
+        return array.reshape(array.shape + (1,) * trailing)
+
+    def _combine(self, other: Scalar | float, operation: np.ufunc, *, swapped: bool = False) -> Scalar:
+        self.core.scalar_alu(operation.__name__)
+        depth = max(self.depth, other.depth) if isinstance(other, Scalar) else self.depth
+        if not self.core.numerics:
+            return Scalar(self.core, None, depth)
+        right = other.values(depth) if isinstance(other, Scalar) else np.float32(other)
+        left = self.values(depth)
+        pair = (right, left) if swapped else (left, right)
+        return Scalar(self.core, operation(*pair), depth)
+
+    def __add__(self, other: Scalar | float) -> Scalar:
+        return self._combine(other, np.add)
+
+    def __sub__(self, other: Scalar | float) -> Scalar:
+        return self._combine(other, np.subtract)
+
+    def __rsub__(self, other: float) -> Scalar:
+        return self._combine(other, np.subtract, swapped=True)
+
+    def __mul__(self, other: Scalar | float) -> Scalar:
+        return self._combine(other, np.multiply)
+
+    def __truediv__(self, other: Scalar | float) -> Scalar:
+        return self._combine(other, np.divide)
+
+    def __rtruediv__(self, other: float) -> Scalar:
+        return self._combine(other, np.divide, swapped=True)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Scalar:
+        return self._combine(-1.0, np.multiply)

@@ -1,0 +1,101 @@
+"""Loops whose iterations are alike, and the indices that run over them.
+
+A kernel body is written for one tile. In a loop from :meth:`Core.loop` it is *executed* for many tiles at once: the
+loop index stands for a range, and every tensor carries one leading *stack* axis per surrounding loop. The instruction
+stream is recorded for one iteration and counted. Kernel code sees only the logical shape of a tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.values.errors import KernelError
+
+AnyArray = NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopIndex:
+    """``offset + scale * i`` for the iterations ``first <= i < last`` of the loop at depth ``depth``.
+
+    ``count`` is the number of iterations of the whole loop, of which ``first:last`` are worked on now.
+    """
+
+    depth: int
+    first: int
+    last: int
+    count: int
+    scale: int = 1
+    offset: int = 0
+
+    def __mul__(self, factor: int) -> LoopIndex:
+        return replace(self, scale=self.scale * factor, offset=self.offset * factor)
+
+    __rmul__ = __mul__
+
+    def __add__(self, term: int) -> LoopIndex:
+        return replace(self, offset=self.offset + term)
+
+    __radd__ = __add__
+
+    def __floordiv__(self, divisor: int) -> IndexArray:
+        return IndexArray(self.depth, self.values() // divisor, (self.key, "//", divisor))
+
+    def __mod__(self, divisor: int) -> IndexArray:
+        return IndexArray(self.depth, self.values() % divisor, (self.key, "%", divisor))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What identifies the places that the index visits."""
+        return (self.depth, self.count, self.scale, self.offset)
+
+    def values(self) -> NDArray[np.int64]:
+        """The index values of the iterations worked on now."""
+        return self.offset + self.scale * np.arange(self.first, self.last, dtype=np.int64)
+
+    def as_slice(self) -> slice:
+        """The index as a slice of an axis."""
+        step = self.scale
+        if step <= 0:
+            raise KernelError("loop", "an index used for slicing has to increase")
+        return slice(self.offset + self.first * step, self.offset + (self.last - 1) * step + 1, step)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexArray:
+    """Index values that aren't evenly spaced, one per iteration of the loop at ``depth``."""
+
+    depth: int
+    values: NDArray[np.int64]
+    key: tuple[object, ...]
+
+    def __mul__(self, factor: int) -> IndexArray:
+        return IndexArray(self.depth, self.values * factor, (self.key, "*", factor))
+
+    def __floordiv__(self, divisor: int) -> IndexArray:
+        return IndexArray(self.depth, self.values // divisor, (self.key, "//", divisor))
+
+    def __mod__(self, divisor: int) -> IndexArray:
+        return IndexArray(self.depth, self.values % divisor, (self.key, "%", divisor))
+
+    __rmul__ = __mul__
+
+    def __add__(self, term: int) -> IndexArray:
+        return IndexArray(self.depth, self.values + term, (self.key, "+", term))
+
+    __radd__ = __add__
+
+
+Index = int | LoopIndex | IndexArray
+ArrayT = TypeVar("ArrayT", bound=np.ndarray)
+
+
+def deepen(array: ArrayT, depth: int, wanted: int) -> ArrayT:
+    """``array`` with ``depth`` stack axes, given ``wanted`` of them (the new ones have length one)."""
+    if depth == wanted:
+        return array
+    return array.reshape(array.shape[:depth] + (1,) * (wanted - depth) + array.shape[depth:])  # type: ignore[return-value]

@@ -1,0 +1,159 @@
+"""Writes down the instruction stream of one core while a kernel's code runs.
+
+Dependencies between pipes become flags. Three kinds arise by themselves, as on the chip: what a scalar instruction
+computes or decides holds back everything issued after it; a scalar that reads a vector result waits for it; and queues
+carry their own flags. Everything else is the kernel's ``set_flag`` and ``wait_flag``.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
+
+_HERE = str(Path(__file__).parent)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """The body being written: last instruction per pipe, and who has not yet waited for the scalar unit."""
+
+    body: list[Node] = field(default_factory=list)
+    last: dict[Pipe, Instruction | None] = field(default_factory=dict)
+    behind_scalar: set[Pipe] = field(default_factory=set)
+    loads: list[tuple[Instruction, frozenset[int]]] = field(default_factory=list)
+    moved_bytes: float = 0.0
+
+
+class Recorder:
+    """Builds one :class:`Program`."""
+
+    def __init__(self, pipes: tuple[Pipe, ...]) -> None:
+        self.program = Program()
+        self._others = tuple(pipe for pipe in pipes if pipe is not Pipe.SCALAR)
+        self._frames = [_Frame(self.program.body)]
+        self._pending: dict[Pipe, list[int]] = {}
+        self._vector_since_scalar = False
+        self._first_touch: dict[tuple[object, ...], float] = {}
+
+    def new_flag(self, initial: int = 0) -> int:
+        self.program.flags.append(initial)
+        return len(self.program.flags) - 1
+
+    def emit(
+        self, pipe: Pipe, name: str, cycles: float, transfer: Transfer | None = None, detail: str = ""
+    ) -> Instruction:
+        """Append an instruction to its pipe."""
+        frame = self._frames[-1]
+        if pipe is Pipe.SCALAR:
+            frame.behind_scalar.update(self._others)
+            self._vector_since_scalar = False
+        elif pipe in frame.behind_scalar:
+            self._follow_scalar(pipe)
+        elif pipe is Pipe.VECTOR:
+            self._vector_since_scalar = True
+        return self._append(Instruction(pipe, name, cycles, transfer, (), (), detail, _site()))
+
+    def load(self, instruction: Instruction, key: tuple[object, ...], depths: frozenset[int]) -> None:
+        """Note what memory a transfer touches, so that touching it again can hit L2."""
+        frame = self._frames[-1]
+        assert instruction.transfer is not None
+        earlier = self._first_touch.get(key)
+        if earlier is not None:
+            moved = self._moved() - earlier
+            instruction.transfer = replace(instruction.transfer, reuse_bytes=moved)
+        else:
+            frame.loads.append((instruction, depths))
+        self._first_touch[key] = self._moved()
+        frame.moved_bytes += instruction.transfer.traffic_bytes
+
+    def set_flag(self, pipe: Pipe, flag: int) -> None:
+        """``pipe`` sets ``flag`` once it has finished what it was given so far."""
+        last = self._frames[-1].last.get(pipe)
+        if last is None or pipe in self._pending:
+            last = self._append(Instruction(pipe, "", 0.0))
+        last.sets += (flag,)
+
+    def wait_flag(self, pipe: Pipe, flag: int) -> None:
+        """``pipe`` waits for ``flag`` before its next instruction."""
+        self._pending.setdefault(pipe, []).append(flag)
+
+    def after_vector(self) -> None:
+        """The scalar unit is about to read what the vector unit wrote."""
+        if self._vector_since_scalar:
+            self._link(Pipe.VECTOR, Pipe.SCALAR)
+            self._vector_since_scalar = False
+
+    def enter_loop(self) -> None:
+        """What follows is the body of a loop."""
+        frame = self._frames[-1]
+        for pipe in [pipe for pipe in self._others if pipe in frame.behind_scalar]:
+            self._follow_scalar(pipe)
+        self._flush()
+        self._frames.append(_Frame())
+
+    def leave_loop(self, count: int, depth: int) -> None:
+        """The body is complete; it runs ``count`` times."""
+        self._flush()
+        inner = self._frames.pop()
+        frame = self._frames[-1]
+        for instruction, depths in inner.loads:
+            if depth not in depths and count > 1 and instruction.transfer is not None:
+                again = replace(instruction.transfer, reuse_bytes=inner.moved_bytes)
+                instruction.transfer = again
+            else:
+                frame.loads.append((instruction, depths))
+        frame.moved_bytes += inner.moved_bytes * count
+        frame.behind_scalar |= inner.behind_scalar
+        for pipe in inner.last:
+            frame.last[pipe] = None  # a flag set from here on belongs behind the loop, not in it
+        if inner.body:
+            frame.body.append(Loop(count, inner.body))
+
+    def barrier(self) -> None:
+        """SyncAll: nobody passes before everybody has come."""
+        self._flush()
+        frame = self._frames[-1]
+        frame.body.append(Barrier(_site()))
+        frame.last.clear()
+        frame.behind_scalar.clear()
+        self._vector_since_scalar = False
+
+    def _moved(self) -> float:
+        return sum(frame.moved_bytes for frame in self._frames)
+
+    def _follow_scalar(self, pipe: Pipe) -> None:
+        self._frames[-1].behind_scalar.discard(pipe)
+        self._link(Pipe.SCALAR, pipe)
+
+    def _link(self, first: Pipe, then: Pipe) -> None:
+        flag = self.new_flag()
+        self.set_flag(first, flag)
+        self.wait_flag(then, flag)
+
+    def _append(self, instruction: Instruction) -> Instruction:
+        waits = self._pending.pop(instruction.pipe, None)
+        if waits:
+            instruction.waits = tuple(waits)
+        frame = self._frames[-1]
+        frame.body.append(instruction)
+        frame.last[instruction.pipe] = instruction
+        return instruction
+
+    def _flush(self) -> None:
+        """Waits that no instruction has taken up yet happen here, before control flow goes on."""
+        for pipe in sorted(self._pending):
+            self._append(Instruction(pipe, "", 0.0))
+
+
+def _site() -> str:
+    """File and line of the kernel code that is being recorded: the innermost frame outside this package."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    path = frame.f_code.co_filename.replace("\\", "/").split("/")
+    return f"{'/'.join(path[-2:])}:{frame.f_lineno}"

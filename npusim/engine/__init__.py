@@ -1,0 +1,22 @@
+"""SimPy plays instruction streams against a chip: in go the programs of all cores, out comes a timeline."""
+
+from npusim.engine.l2 import L2State
+from npusim.engine.machine import machine_of
+from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Program, Transfer
+from npusim.engine.simulate import KernelRun, Machine, simulate
+from npusim.engine.verdict import verdict
+
+__all__ = [
+    "CoreGroup",
+    "Instruction",
+    "KernelRun",
+    "L2State",
+    "Loop",
+    "Machine",
+    "Pipe",
+    "Program",
+    "Transfer",
+    "machine_of",
+    "simulate",
+    "verdict",
+]

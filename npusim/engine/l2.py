@@ -1,0 +1,60 @@
+"""What L2 holds between the tasks of a chain, and which share of a transfer it serves.
+
+The cache is followed buffer by buffer: least recently used buffers leave first, a buffer that doesn't fit keeps the
+part that does. Inside a kernel a repeated access hits when everything the cores moved in between fits into L2.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+from npusim.engine.program import Transfer
+
+
+class L2State:
+    """Resident bytes per buffer of global memory; ``capacity_bytes`` of them at most."""
+
+    def __init__(self, capacity_bytes: float) -> None:
+        self.capacity_bytes = capacity_bytes
+        self._resident: OrderedDict[int, float] = OrderedDict()
+
+    def resident_bytes(self, buffer: int) -> float:
+        return self._resident.get(buffer, 0.0)
+
+    def touch(self, buffer: int, nbytes: float) -> None:
+        """``nbytes`` of a buffer have been read or written: they are now the most recent content."""
+        kept = max(self._resident.pop(buffer, 0.0), min(nbytes, self.capacity_bytes))
+        room = self.capacity_bytes - kept
+        while self._resident and sum(self._resident.values()) > room:
+            oldest, held = self._resident.popitem(last=False)
+            excess = sum(self._resident.values()) + held - room
+            if excess < held:
+                self._resident[oldest] = held - excess
+                self._resident.move_to_end(oldest, last=False)
+                break
+        self._resident[buffer] = kept
+
+    def misses(
+        self, touched: Mapping[int, float], sizes: Mapping[int, float], cores: int
+    ) -> Callable[[Transfer], float]:
+        """The share of a transfer that goes to HBM.
+
+        ``touched`` are the bytes that all cores together move of each buffer for their own first time, ``sizes`` how
+        much of the buffer that is: what one core has fetched the others find in L2.
+        """
+        total = sum(sizes.values())
+        overflow = max(0.0, 1.0 - self.capacity_bytes / total) if total else 0.0
+        cold = {
+            buffer: (size - min(size, self.resident_bytes(buffer))) / touched[buffer] if touched[buffer] else 0.0
+            for buffer, size in sizes.items()
+        }
+
+        def miss(transfer: Transfer) -> float:
+            if transfer.write:
+                return overflow  # what fits stays in L2, dirty, and is written back by whoever evicts it
+            if transfer.reuse_bytes is not None:
+                return 0.0 if transfer.reuse_bytes * cores <= self.capacity_bytes else 1.0
+            return cold.get(transfer.buffer, 1.0)
+
+        return miss

@@ -1,0 +1,27 @@
+"""A chip as the engine sees it: bandwidths, barrier and launch in cycles of the core clock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.engine.memory import MemoryRates
+from npusim.engine.simulate import Machine
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
+
+
+def machine_of(profile: Profile, block_dim: int, *, mix: bool = False) -> Machine:
+    """The machine that runs one kernel of ``block_dim`` blocks; ``mix`` for kernels on cube and vector cores."""
+    clock = profile.clock_mhz
+    launch = profile.launch
+    launch_us = launch.base_us + launch.per_block_us * (block_dim - 1) + (launch.mix_extra_us if mix else 0.0)
+    rates = MemoryRates(
+        hbm=bytes_per_cycle(profile.hbm_sustained_gbps, clock), l2=bytes_per_cycle(profile.memory.l2_gbps, clock)
+    )
+    return Machine(rates, profile.memory.l2_bytes, launch.sync_all_us * clock, launch_us * clock)
+
+
+def bytes_per_cycle(gbps: float, clock_mhz: float) -> float:
+    """GB/s as bytes per cycle of a clock in MHz."""
+    return gbps * 1e3 / clock_mhz

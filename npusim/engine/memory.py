@@ -1,0 +1,118 @@
+"""Global memory as the cores share it: L2 and HBM as two levels, every transfer a flow with a fair share.
+
+A transfer's bytes that hit L2 use L2 bandwidth alone, the others use HBM bandwidth as well. A flow never exceeds
+the ceiling of its own path. Shares are max-min fair, recomputed whenever a transfer starts or ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import simpy
+
+_EPSILON = 1e-9
+_DONE_CYCLES = 1e-6  # a transfer this close to its end has ended: below what a float clock can resolve
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRates:
+    """Bandwidth of the chip in bytes per core cycle, all cores together."""
+
+    hbm: float
+    l2: float
+
+
+@dataclass(slots=True)
+class Flow:
+    """One transfer in progress on ``cores`` cores at once; amounts are bytes of one core."""
+
+    remaining: float
+    cores: int
+    ceiling: float
+    miss: float
+    done: simpy.Event
+    rate: float = 0.0
+
+
+class MemorySystem:
+    """Shares L2 and HBM bandwidth among the transfers in progress."""
+
+    def __init__(self, env: simpy.Environment, rates: MemoryRates) -> None:
+        self._env = env
+        self._rates = rates
+        self._flows: list[Flow] = []
+        self._updated = 0.0
+        self._version = 0
+
+    @property
+    def flows(self) -> list[Flow]:
+        """Transfers in progress, with their remaining bytes brought up to now."""
+        self._advance()
+        return self._flows
+
+    def start(self, traffic_bytes: float, cores: int, ceiling: float, miss: float) -> Flow:
+        """Begin to move ``traffic_bytes`` on each of ``cores`` cores; the flow's ``done`` fires with the last byte."""
+        self._advance()
+        flow = Flow(traffic_bytes, cores, ceiling, miss, self._env.event())
+        self._flows.append(flow)
+        self._reschedule()
+        return flow
+
+    def _advance(self) -> None:
+        elapsed = self._env.now - self._updated
+        if elapsed > 0:
+            for flow in self._flows:
+                flow.remaining -= flow.rate * elapsed
+        self._updated = self._env.now
+
+    def _reschedule(self) -> None:
+        share(self._flows, self._rates)
+        self._version += 1
+        if not self._flows:
+            return
+        version = self._version
+        delay = min(max(flow.remaining, 0.0) / flow.rate for flow in self._flows)
+        wake = self._env.timeout(delay)
+        assert wake.callbacks is not None
+        wake.callbacks.append(lambda _event: self._on_wake(version))
+
+    def _on_wake(self, version: int) -> None:
+        if version != self._version:
+            return  # a transfer started meanwhile: a later wake-up carries on
+        self._advance()
+        finished = [flow for flow in self._flows if flow.remaining <= _DONE_CYCLES * flow.rate]
+        self._flows = [flow for flow in self._flows if flow.remaining > _DONE_CYCLES * flow.rate]
+        for flow in finished:
+            flow.done.succeed()
+        self._reschedule()
+
+
+def share(flows: list[Flow], rates: MemoryRates) -> None:
+    """Set every flow's rate (bytes per cycle of one core) to its max-min fair share.
+
+    All rates grow together until a flow reaches its ceiling or a level is used up; what is then limited stays put and
+    the others go on.
+    """
+    growing = list(flows)
+    hbm, l2 = rates.hbm, rates.l2
+    level = 0.0
+    for flow in flows:
+        flow.rate = 0.0
+    while growing:
+        l2_load = sum(flow.cores for flow in growing)
+        hbm_load = sum(flow.cores * flow.miss for flow in growing)
+        step = min(flow.ceiling for flow in growing) - level
+        step = min(step, l2 / l2_load)
+        if hbm_load > 0:
+            step = min(step, hbm / hbm_load)
+        step = max(step, 0.0)
+        level += step
+        l2 -= step * l2_load
+        hbm -= step * hbm_load
+        l2_full, hbm_full = l2 <= _EPSILON * rates.l2, hbm <= _EPSILON * rates.hbm
+        still = []
+        for flow in growing:
+            flow.rate = level
+            if not (flow.ceiling - level <= _EPSILON * flow.ceiling or l2_full or (hbm_full and flow.miss > 0)):
+                still.append(flow)
+        growing = still

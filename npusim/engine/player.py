@@ -1,0 +1,222 @@
+"""SimPy at work: every pipe of every group of cores is a process that plays its part of the program.
+
+All state a pipe has lives in :class:`PipeState` and :class:`LoopRun`, not in the generators' frames, so that
+:mod:`npusim.engine.steady` can recognise a repeating state and jump over the repetitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import simpy
+
+from npusim.engine.memory import MemoryRates, MemorySystem
+from npusim.engine.program import Barrier, CoreGroup, Instruction, Loop, Pipe, Transfer
+from npusim.engine.schedule import Burst, PipeLoop, PipeNode, pipes_of, project
+from npusim.engine.steady import SteadyState
+from npusim.engine.timeline import CoreRecord
+from npusim.values.errors import DeadlockError
+
+Steps = Generator[simpy.Event, Any, None]
+
+
+@dataclass(slots=True, eq=False)
+class LoopRun:
+    """One execution of a loop by one group of cores; ``iteration`` tells how far each pipe inside it is.
+
+    ``expected`` counts the pipes that have not left it yet; ``serial`` names it for good (unlike its ``id``).
+    """
+
+    loop: Loop
+    parent: LoopRun | None
+    serial: int
+    expected: int
+    iteration: dict[Pipe, int] = field(default_factory=dict)
+    inner: dict[tuple[int, int], LoopRun] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class PipeState:
+    """Where one pipe is: its loop, the entry it is at, and what it is waiting for."""
+
+    pipe: Pipe
+    group: GroupState
+    run: LoopRun | None = None
+    entry: int = -1
+    started: float = 0.0
+    due: float | None = None
+    waiting: simpy.Event | None = None
+    finished: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class GroupState:
+    """One group of cores: its flags, its pipes, its record."""
+
+    group: CoreGroup
+    flags: list[int]
+    waiters: dict[int, simpy.Event]
+    record: CoreRecord
+    pipes: list[PipeState] = field(default_factory=list)
+    runs: dict[tuple[int, int], LoopRun] = field(default_factory=dict)
+    users: dict[int, int] = field(default_factory=dict)
+
+
+class Player:
+    """Plays the programs of all groups of cores of one kernel."""
+
+    def __init__(
+        self,
+        groups: tuple[CoreGroup, ...],
+        rates: MemoryRates,
+        sync_cycles: float,
+        miss: Callable[[Transfer], float],
+        exact: bool = False,
+    ) -> None:
+        self.env = simpy.Environment()
+        self.memory = MemorySystem(self.env, rates)
+        self.shift = 0.0  # cycles jumped over so far: the clock is env.now + shift
+        self._sync_cycles = sync_cycles
+        self._miss = miss
+        self._serial = count()
+        self._arrived = 0
+        self._barrier = self.env.event()
+        self.groups = [self._prepare(group) for group in groups]
+        self._steady = None if exact else SteadyState(self)
+
+    @property
+    def now(self) -> float:
+        """Cycles since the start, jumps included."""
+        return self.env.now + self.shift
+
+    def play(self) -> None:
+        """Run to the end; raises :class:`DeadlockError` if some pipe waits for a flag that nobody sets."""
+        self.env.run()
+        for group in self.groups:
+            for state in group.pipes:
+                if not state.finished:
+                    raise DeadlockError(core=group.group.blocks[0], pipe=str(state.pipe))
+
+    def _prepare(self, group: CoreGroup) -> GroupState:
+        record = CoreRecord(group.blocks)
+        state = GroupState(group, list(group.program.flags), {}, record)
+        for pipe in pipes_of(group.program):
+            pipe_state = PipeState(pipe, state)
+            record.busy[pipe] = 0.0
+            state.pipes.append(pipe_state)
+            nodes = project(group.program.body, pipe)
+            _count_users(nodes, state.users)
+            self.env.process(self._start(pipe_state, nodes))
+        return state
+
+    def _start(self, state: PipeState, nodes: tuple[PipeNode, ...]) -> Steps:
+        yield from self._run(state, nodes)
+        state.finished = True
+
+    def _run(self, state: PipeState, nodes: tuple[PipeNode, ...]) -> Steps:
+        for entry, node in enumerate(nodes):
+            state.entry = entry
+            if isinstance(node, Burst):
+                yield from self._burst(state, node)
+            elif isinstance(node, PipeLoop):
+                yield from self._loop(state, node)
+                state.entry = entry
+            else:
+                yield from self._meet(state, node)
+
+    def _burst(self, state: PipeState, burst: Burst) -> Steps:
+        group = state.group
+        for flag in burst.waits:
+            if group.flags[flag]:
+                group.flags[flag] -= 1
+                continue
+            state.waiting = group.waiters[flag] = self.env.event()
+            yield state.waiting
+            state.waiting = None
+        state.started = self.now
+        if burst.cycles:
+            state.due = self.env.now + burst.cycles
+            yield self.env.timeout(burst.cycles)
+            state.due = None
+        if burst.transfer is not None:
+            yield from self._transfer(state, burst.transfer)
+        if burst.parts:
+            end = self.now
+            group.record.entries.append((state.pipe, burst.parts, state.started, end))
+            group.record.busy[state.pipe] += end - state.started
+            group.record.end = max(group.record.end, end)
+        for flag in burst.sets:
+            waiter = group.waiters.pop(flag, None)
+            if waiter is not None:
+                waiter.succeed()
+            else:
+                group.flags[flag] += 1
+
+    def _transfer(self, state: PipeState, instruction: Instruction) -> Steps:
+        transfer = instruction.transfer
+        if transfer is None or transfer.traffic_bytes <= 0:
+            return
+        cores = state.group.group.size
+        flow = self.memory.start(transfer.traffic_bytes, cores, transfer.ceiling, self._miss(transfer))
+        state.waiting = flow.done
+        yield flow.done
+        state.waiting = None
+
+    def _loop(self, state: PipeState, node: PipeLoop) -> Steps:
+        pipe = state.pipe
+        run = self._enter(state, node.loop)
+        while run.iteration[pipe] < node.loop.count:
+            yield from self._run(state, node.body)
+            run.iteration[pipe] += 1
+            if self._steady is not None:
+                self._steady.iteration_ended(state, run)
+        self._leave(state, run)
+
+    def _enter(self, state: PipeState, loop: Loop) -> LoopRun:
+        parent, table, key = _place(state, loop)
+        run = table.get(key)
+        if run is None:
+            run = table[key] = LoopRun(loop, parent, next(self._serial), state.group.users[id(loop)])
+        run.iteration[state.pipe] = 0
+        state.run = run
+        return run
+
+    def _leave(self, state: PipeState, run: LoopRun) -> None:
+        del run.iteration[state.pipe]
+        run.expected -= 1
+        state.run = run.parent
+        if run.expected == 0:
+            _, table, key = _place(state, run.loop)
+            del table[key]
+            if self._steady is not None:
+                self._steady.forget(run)
+
+    def _meet(self, state: PipeState, barrier: Barrier) -> Steps:
+        self._arrived += 1
+        everyone = sum(len(group.pipes) for group in self.groups)
+        if self._arrived < everyone:
+            state.waiting = self._barrier
+            yield self._barrier
+            state.waiting = None
+            return
+        passed, self._barrier, self._arrived = self._barrier, self.env.event(), 0
+        yield self.env.timeout(self._sync_cycles)
+        passed.succeed()
+
+
+def _place(state: PipeState, loop: Loop) -> tuple[LoopRun | None, dict[tuple[int, int], LoopRun], tuple[int, int]]:
+    """Where the execution of ``loop`` that a pipe has come to is kept, so that all pipes of a core share it."""
+    parent = state.run
+    if parent is None:
+        return None, state.group.runs, (id(loop), 0)
+    return parent, parent.inner, (id(loop), parent.iteration[state.pipe])
+
+
+def _count_users(nodes: tuple[PipeNode, ...], users: dict[int, int]) -> None:
+    for node in nodes:
+        if isinstance(node, PipeLoop):
+            users[id(node.loop)] = users.get(id(node.loop), 0) + 1
+            _count_users(node.body, users)

@@ -1,0 +1,113 @@
+"""The instruction streams the engine plays: what every pipe of a core does, and what it waits for.
+
+A program is a tree of instructions and counted loops. Order between pipes is expressed with *flags*: counting
+semaphores with one setting pipe and one waiting pipe, the hardware's ``set_flag`` / ``wait_flag``.
+A queue of depth two is a pair of flags, one of which starts at two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Pipe(StrEnum):
+    """The in-order execution units of an AI core, spelled as the profiler spells them."""
+
+    SCALAR = "SCALAR"
+    VECTOR = "VECTOR"
+    CUBE = "CUBE"
+    MTE1 = "MTE1"
+    MTE2 = "MTE2"
+    MTE3 = "MTE3"
+    FIXP = "FIXP"
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Traffic of one instruction with global memory.
+
+    ``payload_bytes`` is what the kernel asked for, ``traffic_bytes`` what crosses the bus (bursts are rounded up to
+    whole granules). ``ceiling`` is the path's own limit in bytes per cycle of one core. ``reuse_bytes`` tells how much
+    other data this core moved since it last touched the same bytes (None: the kernel touches them for the first time).
+    ``conflicts`` counts the cores that add into the same line at the same time (atomic stores only).
+    """
+
+    buffer: int
+    write: bool
+    payload_bytes: int
+    traffic_bytes: float
+    ceiling: float
+    reuse_bytes: float | None = None
+    atomic: bool = False
+    path: str = ""
+
+
+@dataclass(slots=True)
+class Instruction:
+    """One instruction on one pipe: ``cycles`` of occupancy, plus the transfer's own time where there is one."""
+
+    pipe: Pipe
+    name: str
+    cycles: float
+    transfer: Transfer | None = None
+    waits: tuple[int, ...] = ()
+    sets: tuple[int, ...] = ()
+    detail: str = ""
+    site: str = ""
+
+    @property
+    def is_marker(self) -> bool:
+        """True for an entry that only sets flags and takes no time."""
+        return self.transfer is None and self.cycles == 0 and not self.name
+
+
+@dataclass(slots=True)
+class Loop:
+    """``count`` repetitions of ``body``."""
+
+    count: int
+    body: list[Node] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Barrier:
+    """All pipes of all cores meet here (SyncAll)."""
+
+    site: str = ""
+
+
+Node = Instruction | Loop | Barrier
+
+
+@dataclass(slots=True)
+class Program:
+    """What one core does, and the initial count of every flag."""
+
+    body: list[Node] = field(default_factory=list)
+    flags: list[int] = field(default_factory=list)
+
+    def instructions(self) -> Iterator[tuple[Instruction, int]]:
+        """Every instruction with how often it runs."""
+        yield from _walk(self.body, 1)
+
+
+def _walk(nodes: list[Node], times: int) -> Iterator[tuple[Instruction, int]]:
+    for node in nodes:
+        if isinstance(node, Instruction):
+            yield node, times
+        elif isinstance(node, Loop):
+            yield from _walk(node.body, times * node.count)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreGroup:
+    """Blocks that run the same program in lockstep: simulated once, counted ``len(blocks)`` times."""
+
+    blocks: tuple[int, ...]
+    program: Program
+
+    @property
+    def size(self) -> int:
+        return len(self.blocks)

@@ -1,0 +1,83 @@
+"""What happened when: the spans the engine recorded, with repeated stretches kept folded.
+
+Times inside a task are cycles from the start of its first core. A jump over ``times`` repetitions of a period is
+kept as a :class:`Fold` and unfolded only when somebody iterates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from npusim.engine.program import Instruction, Pipe
+from npusim.engine.schedule import Part, Repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One instruction on one pipe of a core."""
+
+    pipe: Pipe
+    instruction: Instruction
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Entries ``first:last`` of the record happen ``times`` more times, ``period`` cycles apart."""
+
+    first: int
+    last: int
+    times: int
+    period: float
+
+
+# What the player notes down: parts of a burst, when it started and when it ended.
+Entry = tuple[Pipe, tuple[Part, ...], float, float]
+
+
+@dataclass(slots=True)
+class CoreRecord:
+    """Everything one group of cores did."""
+
+    blocks: tuple[int, ...]
+    entries: list[Entry] = field(default_factory=list)
+    folds: list[Fold] = field(default_factory=list)
+    busy: dict[Pipe, float] = field(default_factory=dict)
+    end: float = 0.0
+
+    def spans(self) -> Iterator[Span]:
+        """All spans in the order in which they ended, repetitions unfolded."""
+        yield from self._unfold(0, len(self.entries), len(self.folds), 0.0)
+
+    def _unfold(self, first: int, last: int, folds: int, shift: float) -> Iterator[Span]:
+        """Entries ``first:last`` with those of the first ``folds`` folds that were noted down inside them."""
+        position = first
+        for index, fold in enumerate(self.folds[:folds]):
+            if not first < fold.last <= last:
+                continue
+            yield from self._plain(position, fold.last, shift)
+            for turn in range(1, fold.times + 1):
+                yield from self._unfold(fold.first, fold.last, index, shift + turn * fold.period)
+            position = fold.last
+        yield from self._plain(position, last, shift)
+
+    def _plain(self, first: int, last: int, shift: float) -> Iterator[Span]:
+        for pipe, parts, start, end in self.entries[first:last]:
+            if len(parts) == 1 and isinstance(parts[0], Instruction):
+                yield Span(pipe, parts[0], start + shift, end + shift)
+                continue
+            clock = start + shift
+            for part in _flatten(parts):
+                yield Span(pipe, part, clock, clock + part.cycles)
+                clock += part.cycles
+
+
+def _flatten(parts: tuple[Part, ...]) -> Iterator[Instruction]:
+    for part in parts:
+        if isinstance(part, Repeat):
+            for _ in range(part.count):
+                yield from _flatten(part.parts)
+        else:
+            yield part

@@ -1,0 +1,40 @@
+"""What limits a kernel, in the profiler's words.
+
+The profiler compares performance with the roofs: above 80 % of one, the kernel is bound by it; otherwise by latency,
+told apart by the busiest pipe. Source: msopprof user guide, roofline section.
+"""
+
+from __future__ import annotations
+
+from npusim.engine.machine import MemoryRates
+from npusim.engine.program import Pipe
+from npusim.engine.simulate import KernelRun
+
+BOUND_RATIO = 0.8  # the profiler's threshold
+
+_COMPUTE = (Pipe.VECTOR, Pipe.CUBE, Pipe.SCALAR)
+
+
+def memory_ratio(run: KernelRun, rates: MemoryRates) -> float:
+    """Achieved share of the tighter of the two memory levels' bandwidth."""
+    if run.core_cycles <= 0:
+        return 0.0
+    return max(run.traffic.hbm_bytes / rates.hbm, run.traffic.gm_bytes / rates.l2) / run.core_cycles
+
+
+def verdict(run: KernelRun, rates: MemoryRates) -> str:
+    """``compute bound``, ``memory bound`` or ``latency bound: <pipeline|compute|memory> caused``."""
+    busy = {pipe: run.busy_ratio(pipe) for pipe in Pipe}
+    compute = max(busy[Pipe.VECTOR], busy[Pipe.CUBE]) * _occupancy(run)
+    memory = memory_ratio(run, rates)
+    if max(compute, memory) > BOUND_RATIO:
+        return "compute bound" if compute >= memory else "memory bound"
+    busiest = max(Pipe, key=lambda pipe: busy[pipe])
+    if busy[busiest] < BOUND_RATIO:
+        return "latency bound: pipeline caused"
+    return f"latency bound: {'compute' if busiest in _COMPUTE else 'memory'} caused"
+
+
+def _occupancy(run: KernelRun) -> float:
+    """Share of the task that the cores work at all: a launch in which nothing runs counts against compute."""
+    return run.core_cycles / run.cycles if run.cycles > 0 else 0.0

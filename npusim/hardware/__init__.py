@@ -1,0 +1,18 @@
+"""What a chip is: profiles with a source for every number, and the names people give to chips."""
+
+from npusim.hardware.loading import load_profile, profile_names
+from npusim.hardware.naming import Resolution, resolve_soc
+from npusim.hardware.profile import Path, Profile
+from npusim.hardware.provenance import Provenance
+from npusim.hardware.reading import relative_uncertainty
+
+__all__ = [
+    "Path",
+    "Profile",
+    "Provenance",
+    "Resolution",
+    "load_profile",
+    "profile_names",
+    "relative_uncertainty",
+    "resolve_soc",
+]

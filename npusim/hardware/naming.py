@@ -1,0 +1,93 @@
+"""From what people call a chip (``910b3``, ``Atlas 300I Duo``, a Chinese name) to its SoC name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from npusim.hardware.loading import load_profile, profile_names
+from npusim.hardware.products import Product, ProductLine, product_lines, products
+from npusim.values.errors import UnknownNameError
+
+_PREFIX = "ascend"
+_FIRST_GENERATION = "Ascend910B"
+_NOTE_910B = (
+    "910B without a digit is the first generation (30 cores, Atlas training); "
+    "the Atlas A2 chips are called 910B1 to 910B4."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The SoC name, and what the reader should know about how we got there (may be empty)."""
+
+    name: str
+    note: str = ""
+
+
+def resolve_soc(text: str) -> Resolution:
+    """The SoC that `text` names: SoC name in any case and with or without ``Ascend``, or a product.
+
+    Products are known by their English and Chinese names and nicknames; a product line stands for
+    one chip of it, and the note says which.  Raises UnknownNameError with near misses.
+    """
+    key = _key(text)
+    for spelling in (key, _PREFIX + key):
+        if name := _chips().get(spelling):
+            return Resolution(name, _NOTE_910B if name == _FIRST_GENERATION else "")
+    if found := _sold().get(key) or _nicknames().get(key):
+        return found
+    raise UnknownNameError(
+        "chip or product", text, _spellings(key), "`npusim profiles` lists what there is."
+    )
+
+
+def _key(text: str) -> str:
+    """What tells names apart: ``Atlas-300I  Duo`` and ``atlas 300i duo`` are the same."""
+    return re.sub(r"[\W_]+", "", text.casefold())
+
+
+@cache
+def _chips() -> dict[str, str]:
+    return {_key(name): name for name in profile_names()}
+
+
+@cache
+def _sold() -> dict[str, Resolution]:
+    found: dict[str, Resolution] = {}
+    for item in _named():
+        for name in item.names:
+            found.setdefault(_key(name), Resolution(item.soc, _note(item)))
+    return found
+
+
+@cache
+def _nicknames() -> dict[str, Resolution]:
+    """The aliases in the profiles; asked last, because every profile must be read for them."""
+    found: dict[str, Resolution] = {}
+    for name in profile_names():
+        for alias in load_profile(name).aliases:
+            found.setdefault(_key(alias), Resolution(name, f"{alias} is {name}."))
+    return found
+
+
+def _spellings(key: str) -> list[str]:
+    """What may have been meant; chips are spelled as the reader began, with or without Ascend."""
+    chips = profile_names()
+    if not key.startswith(_PREFIX):
+        chips = [name[len(_PREFIX) :] for name in chips]
+    return [*chips, *(name for item in _named() for name in item.names)]
+
+
+def _named() -> tuple[Product | ProductLine, ...]:
+    return (*products(), *product_lines())
+
+
+def _note(item: Product | ProductLine) -> str:
+    if isinstance(item, ProductLine):
+        note = f"{item.name_en} are several chips; {item.soc} is taken for them."
+    else:
+        chips = item.chips_per_card * item.cards_per_server
+        note = f"{item.name_en}: one {item.soc} of up to {chips}." if chips > 1 else ""
+    return f"{note} {item.notes}".strip()

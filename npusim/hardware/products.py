@@ -1,0 +1,105 @@
+"""The Atlas products: what a customer buys and the chips in it, and the operator pages' lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Annotated, TypeVar
+
+from pydantic import BeforeValidator, ValidationError
+
+from npusim.hardware.profile import Count, Family, Group, Positive
+from npusim.hardware.provenance import CONFIDENCES, Problem
+from npusim.hardware.reading import (
+    built_in_sources,
+    data_folder,
+    parse,
+    problems_of,
+    read_text,
+    refusal,
+)
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
+
+
+class _Named(Group):
+    """Anything in the list of products: its names, the chip it stands for, and who says so."""
+
+    name_en: str
+    name_zh: str
+    aliases: Names = ()
+    soc: str
+    source: str
+    confidence: str
+    notes: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name it is known by, the English one first."""
+        return (self.name_en, self.name_zh, *self.aliases)
+
+
+class Product(_Named):
+    """A card or a server: how many chips on a card, how many cards in a server (the most it takes).
+
+    Memory in bytes per chip; power in watts per card, None where nobody publishes it.
+    """
+
+    chips_per_card: Count
+    cards_per_server: Count
+    memory_bytes_per_chip: Count
+    power_w: Positive | None
+
+
+class ProductLine(_Named):
+    """A heading of the operators' support tables, and the chip of the line that we take for it."""
+
+    family: Family
+
+
+_Entry = TypeVar("_Entry", bound=_Named)
+
+
+@cache
+def products() -> tuple[Product, ...]:
+    """The products that we know, in the order of ``hw_profiles/products.yaml``."""
+    return _read("products", Product)
+
+
+@cache
+def product_lines() -> tuple[ProductLine, ...]:
+    """The product lines of the operator pages, in the order of ``hw_profiles/products.yaml``."""
+    return _read("lines", ProductLine)
+
+
+def _read(section: str, model: type[_Entry]) -> tuple[_Entry, ...]:
+    file = data_folder() / "products.yaml"
+    found: list[_Entry] = []
+    problems: list[Problem] = []
+    for position, raw in enumerate(parse(read_text(file), str(file))[section]):
+        at = f"{section}.{position}"
+        try:
+            entry = model.model_validate(raw)
+        except ValidationError as error:
+            problems += [replace(one, key=f"{at}.{one.key}") for one in problems_of(error, model)]
+            continue
+        problems += _unsourced(entry, at)
+        found.append(entry)
+    if problems:
+        raise refusal(str(file), problems)
+    return tuple(found)
+
+
+def _unsourced(entry: _Named, at: str) -> list[Problem]:
+    problems = []
+    if entry.source not in built_in_sources():
+        problems.append(Problem(f"{at}.source", entry.source, "a key of sources.yaml"))
+    if entry.confidence not in CONFIDENCES:
+        allowed = f"one of {', '.join(CONFIDENCES)}"
+        problems.append(Problem(f"{at}.confidence", entry.confidence, allowed))
+    return problems

@@ -1,0 +1,338 @@
+"""The model of one chip: every number the simulator needs, with its unit in its name.
+
+A profile is data; the numbers stand in ``hw_profiles/*.yaml``, and `npusim.hardware.loading` reads
+them.  Rates are bytes per core cycle, times are core cycles (or microseconds where the name says
+so), sizes are bytes.  A *repeat* is what the vector unit does in one step: 256 bytes of the widest
+dtype that the instruction touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
+
+from npusim.hardware import codes
+from npusim.hardware.provenance import CONFIDENCES, Provenance
+from npusim.values.errors import UnknownNameError
+
+
+def _words(value: object) -> object:
+    """A list may be written as words in one string, which keeps the long dtype lists readable."""
+    if isinstance(value, str):
+        return tuple(value.split())
+    return tuple(value) if isinstance(value, list) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Count = Annotated[int, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
+Family = Literal["910", "A2", "310P", "A3", "310B", "950"]
+
+
+class Group(BaseModel):
+    """Base of the groups: immutable, no unknown keys, no silent conversion between types."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Cores(Group):
+    """How many cores of which kind; `vector_cores` is what a vector kernel may use."""
+
+    style: Literal["unified", "split", "unified_plus_vector"]
+    ai_cores: Count
+    cube_cores: Count
+    vector_cores: Count
+    extra_vector_cores: Annotated[int, Field(ge=0)] = 0
+    ai_cpus: Count
+
+
+class Clocks(Group):
+    """Core clocks in MHz."""
+
+    cube_mhz: Count
+    vector_mhz: Count
+
+
+class Buffers(Group):
+    """On-chip memories of one core, in bytes."""
+
+    ub_bytes: Count
+    l1_bytes: Count
+    l0a_bytes: Count
+    l0b_bytes: Count
+    l0c_bytes: Count
+    bias_table_bytes: Count | None = None
+    block_bytes: Count
+    ub_bank_groups: Count
+    ub_banks: Count
+
+    @field_validator("ub_banks")
+    @classmethod
+    def _whole_groups(cls, banks: int, info: ValidationInfo) -> int:
+        if banks % info.data.get("ub_bank_groups", 1):
+            raise ValueError("a multiple of ub_bank_groups")
+        return banks
+
+
+class Memory(Group):
+    """The memory that all cores share: HBM (or DDR) behind the L2, and what atomics cost in it."""
+
+    capacity_bytes: Count
+    hbm_nominal_gbps: Positive
+    hbm_sustained_fraction: Fraction
+    hbm_latency_cycles: NonNegative
+    l2_bytes: Count
+    l2_gbps: Positive
+    l2_line_bytes: Count
+    l2_sector_bytes: Count
+    l2_ways: Count
+    l2_latency_cycles: NonNegative
+    atomic_rate_fraction: Fraction
+    atomic_conflict_cycles: NonNegative
+
+    @field_validator("l2_sector_bytes")
+    @classmethod
+    def _whole_sectors(cls, sector: int, info: ValidationInfo) -> int:
+        if info.data.get("l2_line_bytes", sector) % sector:
+            raise ValueError("a divisor of l2_line_bytes")
+        return sector
+
+
+class Path(Group):
+    """One way for data through a core.
+
+    `setup_cycles` is the fixed occupancy per transfer, `burst_cycles` what each further
+    non-contiguous burst of the same transfer adds, and `granule_bytes` the multiple that the
+    traffic of a burst is rounded up to.
+    """
+
+    bytes_per_cycle: Positive
+    setup_cycles: NonNegative
+    burst_cycles: NonNegative
+    granule_bytes: Count
+
+
+class Paths(Group):
+    """The ways between the memories; None where the chip has no such way."""
+
+    gm_to_ub: Path
+    ub_to_gm: Path
+    gm_to_l1: Path
+    l1_to_gm: Path | None = None
+    l1_to_l0a: Path
+    l1_to_l0b: Path
+    l0c_to_gm: Path | None = None
+    l0c_to_l1: Path | None = None
+    l0c_to_ub: Path | None = None
+    l1_to_ub: Path | None = None
+    ub_to_l1: Path | None = None
+    ub_to_ub: Path
+
+
+class Rate(Group):
+    """Cycles of a vector instruction: `start_cycles` once, `cycles_per_repeat` for each repeat."""
+
+    start_cycles: NonNegative
+    cycles_per_repeat: Positive
+
+
+class Vector(Group):
+    """The vector unit; `instructions` is keyed by hardware intrinsic and dtype.
+
+    A conversion is keyed ``vconv`` and ``"float16->float32"``.  `default` prices what has no row.
+    """
+
+    repeat_bytes: Count
+    unaligned_floor_cycles: NonNegative
+    default: Rate
+    instructions: Mapping[str, Mapping[str, Rate]]
+
+
+class Scalar(Group):
+    """Cycles of the scalar unit: arithmetic, loads, stores, issue of an instruction, a loop."""
+
+    alu_cycles: NonNegative
+    ub_load_cycles: NonNegative
+    ub_store_cycles: NonNegative
+    gm_load_cycles: NonNegative
+    gm_miss_cycles: NonNegative
+    issue_cycles: NonNegative
+    loop_cycles: NonNegative
+
+
+class CubeRate(Group):
+    """One fractal of a dtype: its depth k in elements, and the cycles it takes."""
+
+    k_per_fractal: Count
+    cycles_per_fractal: Positive
+
+
+class Cube(Group):
+    """The matrix unit: a fractal is ``fractal_m x k x fractal_n``."""
+
+    fractal_m: Count
+    fractal_n: Count
+    dtypes: Mapping[str, CubeRate]
+    mad_start_cycles: NonNegative
+    mad_isolated_cycles: NonNegative
+    mte1_setup_cycles: NonNegative
+    nd2nz_setup_cycles: NonNegative | None = None
+
+
+class Launch(Group):
+    """What a task costs beside its kernel, and what cores pay to wait for each other.
+
+    A task of one block costs `base_us`, and `per_block_us` for each further block.
+    """
+
+    base_us: NonNegative
+    per_block_us: NonNegative
+    mix_extra_us: NonNegative
+    sync_all_us: NonNegative
+    sync_flag_us: NonNegative | None = None
+    kernel_head_cycles: NonNegative
+    host_dispatch_us: NonNegative
+
+
+class Features(Group):
+    """Abilities that are no instruction of the dtype lists."""
+
+    bfloat16: bool
+    inf_nan: bool
+    syncall_software: bool
+    syncall_hardware: bool
+    cross_core_flag: bool
+
+
+class Intrinsics(Group):
+    """Which instruction takes which dtypes, in the spelling of the vendor's platform files.
+
+    `vector` governs a vector kernel; `cube` the core that owns the matrix unit.
+    """
+
+    vector: Mapping[str, Words]
+    cube: Mapping[str, Words]
+
+
+class Published(Group):
+    """Peaks as advertised; kept to compare with, never used to compute (TFLOPS, TOPS)."""
+
+    fp16_tflops: Positive | None = None
+    bf16_tflops: Positive | None = None
+    fp32_tflops: Positive | None = None
+    int8_tops: Positive | None = None
+
+
+class Profile(Group):
+    """One chip. Load it with `npusim.load_profile`."""
+
+    name: Annotated[str, Field(min_length=1)]
+    family: Family
+    product_line: Annotated[str, Field(min_length=1)]
+    architecture: Annotated[str, Field(min_length=1)]
+    npu_arch: Count
+    aliases: Words = ()
+    cores: Cores
+    clocks: Clocks
+    buffers: Buffers
+    memory: Memory
+    paths: Paths
+    vector: Vector
+    scalar: Scalar
+    cube: Cube
+    launch: Launch
+    features: Features
+    intrinsics: Intrinsics
+    published: Published = Published()
+    provenance: Annotated[Mapping[str, Provenance], Field(exclude=True, repr=False)]
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def clock_mhz(self) -> int:
+        """The clock that turns the cycles of a kernel into microseconds: that of the AI cores."""
+        return self.clocks.cube_mhz
+
+    @property
+    def hbm_sustained_gbps(self) -> float:
+        """What a long stream gets from the device memory, GB/s."""
+        return self.memory.hbm_nominal_gbps * self.memory.hbm_sustained_fraction
+
+    def cube_peak_tops(self, dtype_name: str) -> float:
+        """Peak of all matrix units together, 10^12 operations (2 per multiply-add) a second."""
+        rate = self.cube.dtypes[dtype_name]
+        macs = self.cube.fractal_m * self.cube.fractal_n * rate.k_per_fractal
+        per_cycle = 2 * macs / rate.cycles_per_fractal
+        return self.cores.cube_cores * per_cycle * self.clocks.cube_mhz * 1e6 / 1e12
+
+    def provenance_of(self, key: str) -> Provenance:
+        """The provenance of ``memory.l2_gbps``; of a group of values, that of the least sure one.
+
+        Raises UnknownNameError when the profile has no such key.
+        """
+        if key in self.provenance:
+            return self.provenance[key]
+        below = [entry for leaf, entry in self.provenance.items() if leaf.startswith(f"{key}.")]
+        if not below:
+            raise UnknownNameError("profile key", key, self.provenance)
+        return max(below, key=lambda entry: CONFIDENCES.index(entry.confidence))
+
+    def has(self, feature: str) -> bool:
+        """Whether the chip has a feature (a field of `Features`) or an intrinsic (``vgatherb``)."""
+        if feature in Features.model_fields:
+            return bool(getattr(self.features, feature))
+        return feature in self.intrinsics.vector or feature in self.intrinsics.cube
+
+    def vector_dtypes(self, intrinsic: str) -> tuple[str, ...]:
+        """The dtypes that a vector intrinsic takes, spelled out; empty if the chip lacks it."""
+        return self._vector_dtypes.get(intrinsic, ())
+
+    def supports_vector(self, intrinsic: str, dtype_name: str) -> bool:
+        """Whether a vector intrinsic takes a dtype (``"vadd"``, ``"bfloat16"``)."""
+        return dtype_name in self.vector_dtypes(intrinsic)
+
+    def supports_convert(self, src: str, dst: str) -> bool:
+        """Whether ``vconv`` converts from one dtype to the other, with whatever rounding."""
+        return (src, dst) in self._conversions
+
+    def supports_mmad(self, a: str, b: str, accumulator: str) -> bool:
+        """Whether the matrix unit multiplies these dtypes into this accumulator."""
+        return (a, b, accumulator) in self._multiply_accumulates
+
+    @cached_property
+    def _vector_dtypes(self) -> dict[str, tuple[str, ...]]:
+        return {
+            name: tuple(dict.fromkeys(filter(None, map(codes.operand, listed))))
+            for name, listed in self.intrinsics.vector.items()
+        }
+
+    @cached_property
+    def _conversions(self) -> frozenset[tuple[str, str]]:
+        listed = self.intrinsics.vector.get("vconv", ())
+        return frozenset(filter(None, map(codes.conversion, listed)))
+
+    @cached_property
+    def _multiply_accumulates(self) -> frozenset[tuple[str, str, str]]:
+        listed = self.intrinsics.cube.get("mmad", ())
+        return frozenset(filter(None, map(codes.multiply_accumulate, listed)))
+
+
+# The parts of a profile that carry provenance; the others say what the chip is called.
+GROUPS = tuple(
+    name
+    for name, field in Profile.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, Group)
+)

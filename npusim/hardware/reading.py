@@ -1,0 +1,124 @@
+"""Finding and reading the data files of ``npusim.hw_profiles``, and wording their mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import yaml
+from pydantic import BaseModel
+
+from npusim.hardware.provenance import Problem, Source, read_sources
+from npusim.values.errors import FileError, ProfileError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+# The C loader is some ten times faster; PyYAML built without libyaml lacks it.
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class InvalidProfileError(ProfileError):
+    """A data file with several wrong keys; `problems` holds one `ProfileError` for each."""
+
+    def __init__(self, problems: tuple[ProfileError, ...]) -> None:
+        first = problems[0]
+        super().__init__(first.file, first.key, first.value, first.allowed)
+        self.problems = problems
+        self.message = "\n".join(problem.message for problem in problems)
+        self.args = (self.message,)
+
+
+@cache
+def data_folder() -> Traversable:
+    """The folder of the built-in data: part of the package, or beside it in a bare clone."""
+    try:
+        return resources.files("npusim.hw_profiles")
+    except ModuleNotFoundError:
+        return Path(__file__).parents[2] / "hw_profiles"
+
+
+def stems(folder: Traversable) -> list[str]:
+    """The names of the YAML files in a folder, without the ending, sorted."""
+    names = (entry.name for entry in folder.iterdir())
+    return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
+
+
+def read_text(file: Traversable | Path) -> str:
+    """The text of a file; raises FileError when it can't be had."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise FileError(str(file), f"can't be read ({reason})") from error
+
+
+def parse(text: str, file: str) -> dict[str, Any]:
+    """The mapping that a YAML text holds; raises FileError for anything else."""
+    try:
+        raw = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader, in C
+    except yaml.YAMLError as error:
+        raise FileError(file, f"is no YAML: {error}") from error
+    if not isinstance(raw, dict):
+        raise FileError(file, "holds no mapping of keys to values")
+    return raw
+
+
+@cache
+def built_in_sources() -> Mapping[str, Source]:
+    """The sources that every data file may cite, by their short keys."""
+    file = data_folder() / "sources.yaml"
+    problems: list[Problem] = []
+    found = read_sources(parse(read_text(file), str(file)), "sources", problems)
+    if problems:
+        raise refusal(str(file), problems)
+    return found
+
+
+@cache
+def relative_uncertainty(confidence: str) -> float:
+    """Half the width of the 80 % band that a confidence word stands for, as a fraction."""
+    file = data_folder() / "confidence.yaml"
+    return float(parse(read_text(file), str(file))["relative_uncertainty"][confidence])
+
+
+def refusal(file: str, problems: Sequence[Problem]) -> ProfileError:
+    """The error for a file with one or several wrong keys."""
+    errors = tuple(
+        ProfileError(file, problem.key, problem.value, problem.allowed) for problem in problems
+    )
+    return errors[0] if len(errors) == 1 else InvalidProfileError(errors)
+
+
+def problems_of(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
+    """What pydantic found wrong when it read a `model`, in the words of a data file."""
+    problems = []
+    for entry in error.errors(include_url=False):
+        key = ".".join(str(part) for part in entry["loc"])
+        value = entry["input"]
+        allowed = entry["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+        if entry["type"] == "missing":
+            value, allowed = None, "a value; the key is required"
+        elif entry["type"] == "extra_forbidden":
+            allowed = f"one of the keys {', '.join(_keys(model, entry['loc'][:-1]))}"
+        problems.append(Problem(key, value, allowed))
+    return problems
+
+
+def _keys(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
+    """The keys that a model has at a place inside it, however deep its models are wrapped."""
+    found: object = model
+    for part in place:
+        if isinstance(found, type) and issubclass(found, BaseModel):
+            found = found.model_fields[str(part)].annotation
+        else:
+            found = get_args(found)[-1]
+        while not isinstance(found, type) and type(None) in get_args(found):
+            found = get_args(found)[0]
+    if isinstance(found, type) and issubclass(found, BaseModel):
+        return [key for key, field in found.model_fields.items() if not field.exclude]
+    return []

@@ -1,0 +1,1 @@
+"""What leaves the house: tables, traces, JSON and arrays; the only room that writes files."""

@@ -1,0 +1,89 @@
+"""Writing a file whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from npusim.values.errors import FileError, OutputExistsError
+
+
+def claim(path: str | Path, *, force: bool = False) -> Path:
+    """The path, after making sure that a file may be written there; call it before the long work.
+
+    Raises FileError when the folder is missing or not writable, OutputExistsError when the file is
+    there already and `force` isn't given.
+    """
+    target = Path(path)
+    folder = target.parent
+    if target.is_dir():
+        raise FileError(target, "is a folder, not a file", f"Name a file in it: {target / 'NAME'}")
+    if not folder.is_dir():
+        problem = "is not a folder" if folder.exists() else "doesn't exist"
+        raise FileError(target, f"can't be written: {folder} {problem}", "Create the folder first.")
+    if _is_device(target):
+        return target
+    if target.exists() and not force:
+        raise OutputExistsError(target)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise FileError(
+            target, f"can't be written: no permission in {folder}", "Choose another path."
+        )
+    return target
+
+
+@contextmanager
+def atomic_write(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes]]:
+    """A binary file to write to, which appears under its name only after the block has succeeded.
+
+    The bytes go to a temporary file in the same folder, which is then renamed; when the block
+    raises, it is removed and whatever stood at `path` is untouched.
+    """
+    target = claim(path, force=force)
+    if _is_device(target):
+        with _readable_os_errors(target), target.open("wb") as device:
+            yield device
+        return
+    final = target.resolve()  # a symbolic link keeps pointing to the new content
+    with _readable_os_errors(target):
+        descriptor, name = tempfile.mkstemp(
+            dir=final.parent, prefix=f".{final.name}.", suffix=".part"
+        )
+    scratch = Path(name)
+    try:
+        with _readable_os_errors(target):
+            with os.fdopen(descriptor, "wb") as stream:
+                yield stream
+            scratch.chmod(_mode_for(final))
+            scratch.replace(final)
+    except BaseException:
+        with suppress(OSError):
+            scratch.unlink()
+        raise
+
+
+def _is_device(path: Path) -> bool:
+    """True for /dev/null, a pipe and the like: nothing to replace, so nothing to protect."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _mode_for(path: Path) -> int:
+    """The permissions of the file that is replaced, or what open() would give a new one."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+@contextmanager
+def _readable_os_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FileError(path, f"can't be written: {reason}", "Choose another path.") from error

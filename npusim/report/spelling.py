@@ -1,0 +1,52 @@
+"""How numbers are spelled: as many digits as they are worth, the unit beside them."""
+
+from __future__ import annotations
+
+import math
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """`value` rounded to `digits` significant digits, without an exponent: 1234.5 -> 1,230."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    rounded = round(value, decimals)
+    # 999.6 becomes 1000 in the line above, and then has one digit fewer behind the point
+    decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(decimals, 0)}f}"
+
+
+def latency(duration_us: float, band_us: tuple[float, float] | None = None) -> str:
+    """`123 us (105..150)`: a duration in microseconds and its band, never with idle digits."""
+    text = f"{significant(duration_us)} us"
+    if band_us is None:
+        return text
+    low, high = band_us
+    return f"{text} ({significant(low)}..{significant(high)})"
+
+
+def error_size(value: float) -> str:
+    """An error, of which the order of magnitude is what counts."""
+    return f"{value:.1e}" if math.isfinite(value) and value else significant(value)
+
+
+def count(value: float) -> str:
+    """A whole number with thousands separators."""
+    return f"{round(value):,}"
+
+
+def percent(ratio: float) -> str:
+    """A ratio as a percentage: whole from 1 % on, two digits below."""
+    if not math.isfinite(ratio):
+        return str(ratio)
+    return f"{ratio * 100:,.0f} %" if ratio >= 0.01 else f"{significant(ratio * 100, 2)} %"
+
+
+def size(value_bytes: float) -> str:
+    """Bytes in the largest binary unit that keeps the number at or above 1."""
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if value_bytes >= factor:
+            return f"{significant(value_bytes / factor)} {unit}"
+    return f"{round(value_bytes)} B"

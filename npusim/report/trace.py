@@ -1,0 +1,201 @@
+"""A timeline as a trace that MindStudio Insight, Perfetto and chrome://tracing open.
+
+The file follows the aggregate trace of `msprof op simulator` (Ascend/msopprof:
+csrc/op_profiling/parse/data_visualizer/timeline_visualizer, timeline_defs.h and
+core_timeline_visualizer.cpp).  What bites:
+
+- Insight takes a JSON for an operator simulation only when `profilingType` and `op` stand before
+  the first `[`, so the header keys come first, and it reads `pid` and `tid` as strings
+  (Ascend/msinsight, project JSON parser).
+- `ts` and `dur` are microseconds; Perfetto drops slices that overlap partly on one track.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from npusim.report.files import atomic_write
+from npusim.values.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from npusim.aclnn.results import Result, Slice
+
+HEADER = {"profilingType": "op", "schemaVersion": 2, "displayTimeUnit": "ns"}
+
+# Chrome's palette names for the pipes, as msopprof gives them; any other pipe has the last one.
+CNAMES = {
+    "SCALAR": "startup",
+    "SCALARLDST": "startup",
+    "FLOWCTRL": "cq_build_passed",
+    "MTE1": "thread_state_running",
+    "CUBE": "background_memory_dump",
+    "FIXP": "thread_state_unknown",
+    "MTE2": "thread_state_iowait",
+    "VECTOR": "cq_build_failed",
+    "MTE3": "rail_response",
+    "CACHEMISS": "thread_state_runnable",
+    "ALL": "good",
+    "USERMARK": "rail_load",
+}
+OTHER_CNAME = "thread_state_stopped"
+
+# From top to bottom in the viewer.
+LANE_ORDER = {
+    "SCALAR": 1,
+    "FLOWCTRL": 2,
+    "MTE1": 3,
+    "CUBE": 4,
+    "FIXP": 5,
+    "MTE2": 6,
+    "VECTOR": 7,
+    "MTE3": 8,
+    "CACHEMISS": 9,
+    "SCALARLDST": 10,
+    "ALL": 11,
+    "USERMARK": 12,
+}
+OTHER_LANE = 100
+
+# Our own lane above the cores: the device tasks of the call, one after the other.
+TASKS_PROCESS = "tasks"
+TASKS_LANE = "stream"
+
+# One encoder for all events: json.dumps would make a new one each time.
+_ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+_CORE = re.compile(r"core(\d+)")
+_VECTOR# One encoder for all events: json.dumps would make a new one each time.
+_ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+_CORE = re.compile(r"veccore(\d+)")
+
+
+@dataclass(frozen=True)
+class TraceSummary:
+    """What was written: how many slices, on how many cores, and where the last one ends."""
+
+    path: Path
+    slices: int
+    cores: int
+    end_us: float
+
+
+def write_trace(
+    res: Result,
+    path: str | Path,
+    *,
+    cores: tuple[int, ...] | None = None,
+    force: bool = False,
+) -> TraceSummary:
+    """Write the timeline of `res` to `path`, event by event, so that its length costs no memory.
+
+    `cores` keeps the cores with these numbers only; ArgumentError when none of them is used.  The
+    same result gives the same bytes.
+    """
+    tally = _Tally()
+    with atomic_write(path, force=force) as stream:
+        head = json.dumps(HEADER)[:-1]
+        stream.write(f'{head}, "traceEvents": [\n'.encode())
+        separator = b""
+        for event in _events(res, cores, tally):
+            stream.write(separator + _ENCODE(event).encode())
+            separator = b",\n"
+        stream.write(b"\n]}\n")
+    return TraceSummary(Path(path), tally.slices, len(tally.cores), tally.end_us)
+
+
+@dataclass
+class _Tally:
+    slices: int = 0
+    end_us: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.cores: dict[str, set[str]] = {}
+
+
+def _events(res: Result, cores: tuple[int, ...] | None, tally: _Tally) -> Iterator[dict[str, Any]]:
+    yield _metadata("process_sort_index", TASKS_PROCESS, TASKS_LANE, 0)
+    for task in res.tasks:
+        yield {
+            "name": task.name,
+            "cname": CNAMES["ALL"],
+            "ph": "X",
+            "ts": _microseconds(task.start_us),
+            "dur": _microseconds(task.duration_us),
+            "pid": TASKS_PROCESS,
+            "tid": TASKS_LANE,
+            "args": {"block_dim": task.block_dim, "bound": task.bound},
+        }
+    for item in res.timeline.slices(_chosen(res, cores)):
+        if item.duration_us <= 0:
+            continue  # viewers drop what has no width, and some complain
+        yield from _lane_metadata(item, tally.cores)
+        tally.slices += 1
+        tally.end_us = max(tally.end_us, item.start_us + item.duration_us)
+        yield _slice(item)
+
+
+def _chosen(res: Result, numbers: tuple[int, ...] | None) -> list[str] | None:
+    """The names of the cores with these numbers; ArgumentError when the call uses none of them."""
+    if numbers is None:
+        return None
+    used = res.timeline.cores
+    names = [core for core in used if _core_number(core) in numbers]
+    if not names:
+        remedy = f"It uses {used[0]} to {used[-1]}." if used else "It uses no core at all."
+        raise ArgumentError("the call doesn't use any of these cores", remedy)
+    return names
+
+
+def _slice(item: Slice) -> dict[str, Any]:
+    args: dict[str, Any] = {"task": item.task, "code": item.site, "detail": item.detail}
+    if item.bytes:
+        args["process_bytes"] = item.bytes
+    return {
+        "name": item.name,
+        "cname": CNAMES.get(item.pipe, OTHER_CNAME),
+        "ph": "X",
+        "ts": _microseconds(item.start_us),
+        "dur": _microseconds(item.duration_us),
+        "pid": item.core,
+        "tid": item.pipe,
+        "args": args,
+    }
+
+
+def _lane_metadata(item: Slice, seen: dict[str, set[str]]) -> Iterator[dict[str, Any]]:
+    """The sort indices of a core and a pipe, the first time that each of them appears."""
+    lanes = seen.get(item.core)
+    if lanes is None:
+        lanes = seen[item.core] = set()
+        yield _metadata("process_sort_index", item.core, "NA", process_order(item.core))
+    if item.pipe not in lanes:
+        lanes.add(item.pipe)
+        order = LANE_ORDER.get(item.pipe, OTHER_LANE)
+        yield _metadata("thread_sort_index", item.core, item.pipe, order)
+
+
+def _metadata(name: str, pid: str, tid: str, index: int) -> dict[str, Any]:
+    return {"name": name, "ph": "M", "pid": pid, "tid": tid, "args": {"sort_index": index}}
+
+
+def process_order(core: str) -> int:
+    """Three places for each core, as msopprof counts them: the cube core, then its vector cores."""
+    number = _core_number(core)
+    vector = _VECTOR_CORE.search(core)
+    return number * 3 + (2 + int(vector[1]) if vector else 1)
+
+
+def _core_number(core: str) -> int:
+    found = _CORE.search(core)
+    return int(found[1]) if found else 0
+
+
+def _microseconds(value: float) -> float:
+    """Picoseconds are finer than any clock here, and hide the last bits of a division."""
+    return round(value, 6)

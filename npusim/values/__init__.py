@@ -1,0 +1,1 @@
+"""Plain values that know nothing of any chip: dtypes, formats, tensors, status codes, errors."""

@@ -1,0 +1,237 @@
+"""The error tree: everything that npusim raises because of what a user asked for.
+
+::
+
+    NpusimError
+    |-- UsageError                  exit 2: the question is put wrongly
+    |   |-- UnknownNameError        a chip, operator, parameter ... that doesn't exist
+    |   |-- ArgumentError           a value of the wrong kind or size
+    |   |-- DTypeError              a dtype we don't know
+    |   |-- FileError               a file that is missing or can't be read
+    |   |-- ProfileError            a key of a hardware profile with a wrong value
+    |   `-- OutputExistsError       we would overwrite something
+    `-- RejectedError               exit 1: a proper question whose answer is no
+        |-- AclnnError              an aclnn call returned a code other than 0
+        |-- KernelError             a kernel does what the chip can't
+        |   |-- BufferOverflowError
+        |   |-- UnsupportedIntrinsicError
+        |   |-- AlignmentError
+        |   `-- DeadlockError
+        `-- DeviceFault             the device raised an exception while it ran
+"""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from npusim.values.status import code_name
+from npusim.values.suggest import did_you_mean, near
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from npusim.values.status import Status
+
+
+class NpusimError(Exception):
+    """Base of the tree: `message` says what is wrong, `remedy` what to type instead."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.remedy}" if self.remedy else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The subclasses take other arguments than the message, so pickling (worker processes of a
+        # sweep hand errors back this way) restores the attributes and doesn't call __init__.
+        return _restore, (type(self), self.args, self.__dict__.copy())
+
+
+def _restore(kind: type[NpusimError], args: tuple[Any, ...], state: dict[str, Any]) -> NpusimError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class UsageError(NpusimError):
+    """The question is put wrongly; nothing was simulated."""
+
+    exit_code = 2
+
+
+class UnknownNameError(UsageError):
+    """A name of some `kind` ("chip", "operator", ...) that isn't among the candidates."""
+
+    def __init__(self, kind: str, got: str, candidates: Iterable[str], remedy: str = "") -> None:
+        self.kind = kind
+        self.got = got
+        self.candidates = tuple(candidates)
+        self.suggestions = tuple(near(got, self.candidates))
+        hint = did_you_mean(got, self.candidates)
+        if not hint and not remedy and 0 < len(self.candidates) <= 12:
+            hint = f"Known: {', '.join(self.candidates)}."
+        super().__init__(f"unknown {kind} {got!r}", f"{hint} {remedy}".strip())
+
+
+class ArgumentError(UsageError):
+    """A value of the wrong kind, size or form."""
+
+
+class DTypeError(UsageError):
+    """A dtype that we don't know, or that can't be used here."""
+
+
+class FileError(UsageError):
+    """A file that is missing, unreadable or not what it should be."""
+
+    def __init__(self, path: str | PathLike[str], problem: str, remedy: str = "") -> None:
+        self.path = fspath(path)
+        self.problem = problem
+        super().__init__(f"{self.path}: {problem}", remedy)
+
+
+class ProfileError(UsageError):
+    """A wrong value in a hardware profile: file, key, value and what is allowed."""
+
+    def __init__(
+        self, file: str | PathLike[str], key: str, value: object, allowed: str, remedy: str = ""
+    ) -> None:
+        self.file = fspath(file)
+        self.key = key
+        self.value = value
+        self.allowed = allowed
+        problem = f"{key} = {value!r} is not allowed; expected {allowed}"
+        super().__init__(f"{self.file}: {problem}", remedy)
+
+
+class OutputExistsError(UsageError):
+    """An output path that already exists; we don't overwrite without being told."""
+
+    def __init__(self, path: str | PathLike[str], remedy: str = "") -> None:
+        self.path = fspath(path)
+        super().__init__(
+            f"{self.path} already exists",
+            remedy or "Choose another path, or pass --force to overwrite it.",
+        )
+
+
+class RejectedError(NpusimError):
+    """A proper question whose answer is no."""
+
+
+class AclnnError(RejectedError):
+    """An aclnn call that returned a code other than 0."""
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+        super().__init__(f"{status.name} ({status.code}): {status.message}", status.remedy)
+        self.reason = status.message
+
+    @property
+    def code(self) -> int:
+        """The return code, e.g. 161002."""
+        return self.status.code
+
+    @property
+    def name(self) -> str:
+        """The name of the code, e.g. ``ACLNN_ERR_PARAM_INVALID``."""
+        return self.status.name
+
+    @property
+    def ok(self) -> bool:
+        """Always false; the mirror of `Status.ok`."""
+        return self.status.ok
+
+
+class KernelError(RejectedError):
+    """A kernel asks for something that the chip can't do; `kernel` is empty where it isn't known."""
+
+    def __init__(self, kernel: str, message: str, remedy: str = "") -> None:
+        self.kernel = kernel
+        super().__init__(f"kernel {kernel}: {message}" if kernel else message, remedy)
+
+
+class BufferOverflowError(KernelError):
+    """A buffer doesn't fit into the on-chip memory it belongs to (sizes in bytes)."""
+
+    def __init__(
+        self, kernel: str, buffer: str, need_bytes: int, capacity_bytes: int, remedy: str = ""
+    ) -> None:
+        self.buffer = buffer
+        self.need_bytes = need_bytes
+        self.capacity_bytes = capacity_bytes
+        super().__init__(
+            kernel,
+            f"{buffer} needs {need_bytes} bytes, the chip has {capacity_bytes}",
+            remedy or "Use smaller tiles, fewer buffers or a queue of depth 1.",
+        )
+
+
+class UnsupportedIntrinsicError(KernelError):
+    """An intrinsic that the chip doesn't have for this dtype."""
+
+    def __init__(
+        self,
+        kernel: str,
+        intrinsic: str,
+        dtype: str,
+        chip: str,
+        allowed: Sequence[str],
+        *,
+        remedy: str = "",
+    ) -> None:
+        self.intrinsic = intrinsic
+        self.dtype = dtype
+        self.chip = chip
+        self.allowed = tuple(allowed)
+        takes = f"it takes {', '.join(self.allowed)}" if allowed else "the chip doesn't have it"
+        super().__init__(
+            kernel,
+            f"{intrinsic} doesn't take {dtype} on {chip}; {takes}",
+            remedy or ("Cast to one of these dtypes first." if self.allowed else ""),
+        )
+
+
+class AlignmentError(KernelError):
+    """An address or length that isn't a multiple of what the instruction needs (bytes)."""
+
+    def __init__(
+        self, kernel: str, what: str, value_bytes: int, alignment_bytes: int, remedy: str = ""
+    ) -> None:
+        self.what = what
+        self.value_bytes = value_bytes
+        self.alignment_bytes = alignment_bytes
+        super().__init__(
+            kernel,
+            f"{what} is {value_bytes} bytes, not a multiple of {alignment_bytes}",
+            remedy or "Pad it, or use data_copy_pad.",
+        )
+
+
+class DeadlockError(KernelError):
+    """A pipe of a core waits for a flag that no one sets."""
+
+    def __init__(self, *, core: int, pipe: str, kernel: str = "", remedy: str = "") -> None:
+        self.core = core
+        self.pipe = pipe
+        super().__init__(
+            kernel,
+            f"deadlock: pipe {pipe} of core {core} waits for a flag that nobody sets",
+            remedy or "Give each wait its set, and each alloc_tensor its free_tensor.",
+        )
+
+
+class DeviceFault(RejectedError):  # noqa: N818 - what the runtime calls it
+    """The device stopped with an exception; the next synchronise returns `code` (e.g. 507035)."""
+
+    def __init__(self, code: int, message: str, remedy: str = "") -> None:
+        self.code = int(code)
+        self.name = code_name(self.code)
+        super().__init__(f"{self.name} ({self.code}): {message}", remedy)

@@ -1,0 +1,135 @@
+"""Return codes of aclnn and acl calls; a status pairs a code with a reason and a remedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class StatusCode(IntEnum):
+    """What an aclnn call returns (aclnnStatus).
+
+    Source: hicann/ops-nn docs/zh/context/aclnn_return_code.md; CANN 8.1.RC1
+    include/aclnn/opdev/op_errno.h.
+    """
+
+    ACLNN_SUCCESS = 0
+    ACLNN_ERR_PARAM_NULLPTR = 161001
+    ACLNN_ERR_PARAM_INVALID = 161002
+    ACLNN_ERR_RUNTIME_ERROR = 361001
+    ACLNN_ERR_INNER = 561000
+    ACLNN_ERR_INNER_INFERSHAPE_ERROR = 561001
+    ACLNN_ERR_INNER_TILING_ERROR = 561002
+    ACLNN_ERR_INNER_FIND_KERNEL_ERROR = 561003
+    ACLNN_ERR_INNER_CREATE_EXECUTOR = 561101
+    ACLNN_ERR_INNER_NOT_TRANS_EXECUTOR = 561102
+    ACLNN_ERR_INNER_NULLPTR = 561103
+    ACLNN_ERR_INNER_WRONG_ATTR_INFO_SIZE = 561104
+    ACLNN_ERR_INNER_KEY_CONFLICT = 561105
+    ACLNN_ERR_INNER_INVALID_IMPL_MODE = 561106
+    ACLNN_ERR_INNER_OPP_PATH_NOT_FOUND = 561107
+    ACLNN_ERR_INNER_LOAD_JSON_FAILED = 561108
+    ACLNN_ERR_INNER_JSON_VALUE_NOT_FOUND = 561109
+    ACLNN_ERR_INNER_JSON_FORMAT_INVALID = 561110
+    ACLNN_ERR_INNER_JSON_DTYPE_INVALID = 561111
+    ACLNN_ERR_INNER_OPP_KERNEL_PKG_NOT_FOUND = 561112
+    ACLNN_ERR_INNER_OP_FILE_INVALID = 561113
+    ACLNN_ERR_INNER_ATTR_NUM_OUT_OF_BOUND = 561114
+    ACLNN_ERR_INNER_ATTR_LEN_NOT_ENOUGH = 561115
+    ACLNN_ERR_INNER_INPUT_NUM_IN_JSON_TOO_LARGE = 561116
+    ACLNN_ERR_INNER_INPUT_JSON_IS_NULL = 561117
+    ACLNN_ERR_INNER_STATIC_WORKSPACE_INVALID = 561118
+    ACLNN_ERR_INNER_STATIC_BLOCK_DIM_INVALID = 561119
+
+
+class AclError(IntEnum):
+    """The acl and runtime codes (aclError) that a simulated call can surface.
+
+    Source: CANN 8.1.RC1 include/acl/acl_base.h and include/acl/error_codes/rt_error_codes.h.
+    """
+
+    ACL_SUCCESS = 0
+    ACL_ERROR_INVALID_PARAM = 100000
+    ACL_ERROR_UNINITIALIZE = 100001
+    ACL_ERROR_REPEAT_INITIALIZE = 100002
+    ACL_ERROR_REPEAT_FINALIZE = 100037
+    ACL_ERROR_RT_PARAM_INVALID = 107000
+    ACL_ERROR_RT_INVALID_DEVICEID = 107001
+    ACL_ERROR_RT_CONTEXT_NULL = 107002
+    ACL_ERROR_BAD_ALLOC = 200000
+    ACL_ERROR_INVALID_DEVICE = 200002
+    ACL_ERROR_RT_FEATURE_NOT_SUPPORT = 207000
+    ACL_ERROR_RT_MEMORY_ALLOCATION = 207001
+    ACL_ERROR_RT_MEMORY_FREE = 207002
+    ACL_ERROR_STORAGE_OVER_LIMIT = 300000
+    ACL_ERROR_INTERNAL_ERROR = 500000
+    ACL_ERROR_FAILURE = 500001
+    ACL_ERROR_RT_FAILURE = 500003
+    ACL_ERROR_RT_AICORE_EXCEPTION = 507015
+    ACL_ERROR_RT_VECTOR_CORE_EXCEPTION = 507035
+
+
+_MEANINGS = {
+    StatusCode.ACLNN_SUCCESS: "the call is accepted",
+    StatusCode.ACLNN_ERR_PARAM_NULLPTR: "an argument that must be given is a null pointer",
+    StatusCode.ACLNN_ERR_PARAM_INVALID: "an argument breaks a rule of the operator",
+    StatusCode.ACLNN_ERR_RUNTIME_ERROR: "a runtime call inside the API failed",
+    StatusCode.ACLNN_ERR_INNER_INFERSHAPE_ERROR: "the output shape can't be inferred",
+    StatusCode.ACLNN_ERR_INNER_TILING_ERROR: "the kernel can't be tiled for these shapes",
+    StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR: "the product has no kernel of this operator",
+    StatusCode.ACLNN_ERR_INNER_NULLPTR: "a step inside the API produced a null pointer",
+}
+
+# The log code that precedes the text in plog, by first digit (hicann/opbase, operator log macros).
+_LOG_CODES = {"1": "EZ1001", "3": "EZ9903", "5": "EZ9999"}
+
+
+def code_name(code: int) -> str:
+    """The name of an aclnn or acl code, e.g. ``ACLNN_ERR_PARAM_INVALID``, or ``UNKNOWN``."""
+    for family in (StatusCode, AclError):
+        if code in family._value2member_map_:
+            return family(code).name
+    return "UNKNOWN"
+
+
+def code_meaning(code: int) -> str:
+    """One clause that says what the code stands for, or the empty string."""
+    known = code in StatusCode._value2member_map_
+    return _MEANINGS.get(StatusCode(code), "") if known else ""
+
+
+@dataclass(frozen=True)
+class Status:
+    """The answer of a call: code, the sentence that says what is wrong, and what to do about it."""
+
+    code: int
+    message: str = ""
+    remedy: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the code, as printed in the documents."""
+        return code_name(self.code)
+
+    @property
+    def ok(self) -> bool:
+        """True for success."""
+        return self.code == 0
+
+    @property
+    def log_code(self) -> str:
+        """The ``EZ....`` code that CANN logs with it; empty for success."""
+        return "" if self.ok else _LOG_CODES.get(str(self.code)[0], "")
+
+    def render(self) -> str:
+        """``NAME (code): message`` and, on a second line, the remedy."""
+        head = f"{self.name} ({self.code})"
+        if self.message:
+            head += f": {self.message}"
+        return f"{head}\n{self.remedy}" if self.remedy else head
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+SUCCESS = Status(int(StatusCode.ACLNN_SUCCESS))

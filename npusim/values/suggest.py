@@ -1,0 +1,37 @@
+"""Near misses: what a reader probably meant by a name that we don't know."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def near(got: str, candidates: Iterable[str], n: int = 3) -> list[str]:
+    """Up to `n` candidates that resemble `got`, best first; case and input order don't matter.
+
+    A candidate resembles `got` when difflib says so, or when one contains the other (``GroupNorm``
+    for ``aclnnGroupNormBackward``).
+    """
+    wanted = got.strip().lower()
+    if not wanted:
+        return []
+    by_lower: dict[str, str] = {}
+    for candidate in sorted(set(candidates)):
+        by_lower.setdefault(candidate.lower(), candidate)
+    found = difflib.get_close_matches(wanted, by_lower, n=n, cutoff=0.6)
+    if len(wanted) >= 3:
+        parts = (name for name in by_lower if wanted in name or (len(name) >= 3 and name in wanted))
+        found += sorted((name for name in parts if name not in found), key=len)
+    return [by_lower[name] for name in found[:n]]
+
+
+def did_you_mean(got: str, candidates: Iterable[str], n: int = 3) -> str:
+    """``Did you mean A, B or C?``, or the empty string when nothing comes close."""
+    names = near(got, candidates, n)
+    if not names:
+        return ""
+    *head, last = names
+    return f"Did you mean {', '.join(head)} or {last}?" if head else f"Did you mean {last}?"

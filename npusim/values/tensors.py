@@ -1,0 +1,207 @@
+"""Descriptions of tensors (shape, strides, dtype, format) without their data."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from npusim.values.dtypes import DType, dtype
+from npusim.values.errors import ArgumentError, NpusimError
+from npusim.values.formats import Format, format_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides of `shape`, in elements; a dimension of size 0 counts as 1."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def broadcastable(shape: Sequence[int], to: Sequence[int]) -> bool:
+    """True when a tensor of `shape` broadcasts to exactly the shape `to`."""
+    if len(shape) > len(to):
+        return False
+    tail = to[len(to) - len(shape) :]
+    return all(size in (1, wanted) for size, wanted in zip(shape, tail, strict=True))
+
+
+@dataclass(frozen=True, init=False)
+class TensorSpec:
+    """Shape, dtype, storage format, strides and offset of a tensor; no data.
+
+    `strides` and `offset` count elements; strides left out mean contiguous. A format left out
+    (``UNDEFINED``) means whatever the operator wants. Any spelling of dtype and format is accepted
+    and normalised. Raises `ArgumentError` for negative or ill-matched numbers.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DType
+    format: Format
+    strides: tuple[int, ...]
+    offset: int
+
+    def __init__(
+        self,
+        shape: Iterable[int],
+        dtype: object,
+        format: object = Format.UNDEFINED,  # noqa: A002 - the word of the operator pages
+        strides: Iterable[int] | None = None,
+        offset: int = 0,
+    ) -> None:
+        sizes = _integers("shape", shape)
+        steps = contiguous_strides(sizes) if strides is None else _integers("strides", strides)
+        if len(steps) != len(sizes):
+            problem = f"{len(steps)} strides for {len(sizes)} dimensions"
+            raise ArgumentError(problem, "Give one stride for each dimension.")
+        (first,) = _integers("offset", (offset,))
+        set_field = object.__setattr__
+        set_field(self, "shape", sizes)
+        set_field(self, "dtype", _dtype_of(dtype))
+        set_field(self, "format", format_of(format))
+        set_field(self, "strides", steps)
+        set_field(self, "offset", first)
+
+    @classmethod
+    def of(
+        cls,
+        array: np.ndarray[Any, Any],
+        *,
+        dtype: object = None,
+        format: object = Format.UNDEFINED,  # noqa: A002 - the word of the operator pages
+    ) -> TensorSpec:
+        """The description of a NumPy array; a strided view becomes a non-contiguous tensor.
+
+        `dtype` says what raw void data (``V2``) holds; any other array must already have it.
+        Raises `ArgumentError` for negative strides and for strides that cut through elements.
+        """
+        kind = _array_dtype(array, dtype)
+        if array.size == 0:
+            return cls(array.shape, kind, format)
+        width = array.itemsize
+        for step in array.strides:
+            if step < 0:
+                raise ArgumentError(
+                    "a tensor can't have a negative stride (an array read backwards)",
+                    "Copy it first: np.ascontiguousarray(array).",
+                )
+            if step % width:
+                raise ArgumentError(
+                    f"a stride of {step} bytes is not a multiple of the {width}-byte element",
+                    "Copy it first: np.ascontiguousarray(array).",
+                )
+        return cls(array.shape, kind, format, tuple(step // width for step in array.strides))
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        """Number of elements; 1 for a scalar."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, packed; what a contiguous copy takes."""
+        return self.dtype.nbytes(self.numel)
+
+    @property
+    def is_empty(self) -> bool:
+        """True when some dimension is 0."""
+        return 0 in self.shape
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True when the elements lie row-major without gaps (size-1 dimensions don't count)."""
+        if self.is_empty:
+            return True
+        wanted = contiguous_strides(self.shape)
+        return all(
+            size == 1 or step == want
+            for size, step, want in zip(self.shape, self.strides, wanted, strict=True)
+        )
+
+    @property
+    def storage_bytes(self) -> int:
+        """Bytes from the start of the storage to the end of the last element."""
+        if self.is_empty:
+            return 0
+        pairs = zip(self.shape, self.strides, strict=True)
+        last = self.offset + sum((size - 1) * step for size, step in pairs)
+        return self.dtype.nbytes(last + 1)
+
+    def contiguous(self) -> TensorSpec:
+        """The same tensor after a contiguous copy."""
+        return TensorSpec(self.shape, self.dtype, self.format)
+
+    def __str__(self) -> str:
+        text = f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        if self.format not in (Format.ND, Format.UNDEFINED):
+            text += f":{self.format.name}"
+        if not self.is_contiguous:
+            text += f" strides {list(self.strides)}"
+        return f"{text} offset {self.offset}" if self.offset else text
+
+
+_TENSOR_TEXT = re.compile(
+    r"\s*(?P<dtype>[\w.:]+?)\s*\[(?P<shape>[\d\s,]*)\]\s*(?::\s*(?P<format>\w+))?\s*"
+)
+
+
+def parse_tensor(text: str) -> TensorSpec:
+    """A contiguous tensor from text: ``bf16[2,64,4096]``, ``float32[4]:NCHW``, ``fp16[]`` (0-D)."""
+    found = _TENSOR_TEXT.fullmatch(text)
+    sizes = [part.strip() for part in found["shape"].split(",")] if found else [""]
+    if sizes[-1] == "":
+        sizes.pop()
+    if found is None or not all(part.isdigit() for part in sizes):
+        raise ArgumentError(
+            f"can't read {text!r} as a tensor",
+            "Write DTYPE[SIZE,SIZE,...] or DTYPE[...]:FORMAT, e.g. bf16[2,64,4096].",
+        )
+    return TensorSpec([int(part) for part in sizes], found["dtype"], found["format"] or "UNDEFINED")
+
+
+# `dtype` is a parameter name above, as on the operator pages; there the function goes by this name.
+_dtype_of = dtype
+
+
+def _integers(what: str, values: Iterable[int]) -> tuple[int, ...]:
+    try:
+        numbers = tuple(operator.index(value) for value in values)
+    except TypeError:
+        raise ArgumentError(f"{what} must be whole numbers, got {values!r}") from None
+    if any(number < 0 for number in numbers):
+        raise ArgumentError(f"{what} can't be negative, got {list(numbers)}")
+    return numbers
+
+
+def _array_dtype(array: np.ndarray[Any, Any], told: object) -> DType:
+    if told is None:
+        return _dtype_of(array.dtype)
+    kind = _dtype_of(told)
+    if array.dtype.name.startswith("void"):
+        if array.itemsize != kind.itemsize:
+            raise ArgumentError(f"{array.itemsize}-byte raw elements can't hold {kind.name}")
+        return kind
+    try:
+        actual = _dtype_of(array.dtype)
+    except NpusimError as error:
+        problem = f"the array is not {kind.name}: {error.message}"
+        raise ArgumentError(problem, error.remedy) from None
+    if actual is not kind:
+        problem = f"the array holds {actual.name}, not {kind.name}"
+        raise ArgumentError(problem, "Convert it with astype.")
+    return kind

@@ -1,0 +1,1 @@
+"""The operators: one folder for each family, installed as `npusim.ops`."""

@@ -1,0 +1,4 @@
+"""Conversion between dtypes."""
+
+PROVIDES = {"Cast": "kernel:Cast"}
+ALIASES: dict[str, str] = {}

@@ -1,0 +1,11 @@
+"""Copies between layouts: what makes tensors contiguous, spreads them out, and writes strided outputs."""
+
+PROVIDES = {
+    "AsStrided": "strided:AsStrided",
+    "BroadcastTo": "strided:BroadcastTo",
+    "Slice": "strided:Slice",
+    "StridedSlice": "strided:StridedSlice",
+    "Transpose": "strided:Transpose",
+    "ViewCopy": "strided:ViewCopy",
+}
+ALIASES: dict[str, str] = {}

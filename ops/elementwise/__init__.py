@@ -1,0 +1,11 @@
+"""Elementwise arithmetic with broadcasting, and fills."""
+
+PROVIDES = {
+    "Add": "kernel:Add",
+    "Sub": "kernel:Sub",
+    "Mul": "kernel:Mul",
+    "RealDiv": "kernel:RealDiv",
+    "OnesLike": "kernel:OnesLike",
+    "Fill": "kernel:Fill",
+}
+ALIASES: dict[str, str] = {}

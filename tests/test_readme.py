@@ -1,0 +1,85 @@
+"""The README tells the truth: every command and every snippet in it runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[str]:
+    return [text for kind, text in _BLOCK.findall(README) if kind == language]
+
+
+LINES = [line for block in blocks("sh") for line in block.splitlines()]
+INSTALLING = [line for line in LINES if line.startswith("python3 -m venv")]
+COMMANDS = [line for line in LINES if line.startswith("npusim ")]
+
+
+def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", *shlex.split(line)]
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_every_line_is_tested_somehow() -> None:
+    assert sorted([*INSTALLING, *COMMANDS]) == sorted(LINES)
+    assert {kind for kind, _ in _BLOCK.findall(README)} == {"sh", "python"}
+
+
+def test_the_first_screen_asks_the_questions() -> None:
+    first = "\n".join(README.splitlines()[:40])
+    for question in ("Will it run?", "How long does it take?", "How many cards?"):
+        assert question in first
+
+
+def test_the_two_commands_are_those_of_the_ci() -> None:
+    main_job, test_job = INSTALLING
+    assert main_job.endswith("npusim demo")
+    assert test_job.endswith("pytest")
+    for line in re.findall(r"grep -m1 -E '(.+)' README\.md", CI):
+        assert sum(re.search(line, command) is not None for command in INSTALLING) == 1
+    assert CI.count('bash -euo pipefail -c "$main_job"') == 1
+    assert CI.count('bash -euo pipefail -c "$test_job"') == 1
+
+
+def test_the_main_job_does_what_it_promises(tmp_path: Path) -> None:
+    done = run(INSTALLING[0].rpartition(".venv/bin/")[2], tmp_path)
+    assert done.returncode == 0, done.stderr
+    for word in ("Ascend910A", "Ascend910B3", "561003", " us (", "pass", "npusim_demo_trace.json"):
+        assert word in done.stdout
+    assert (tmp_path / "npusim_demo_trace.json").stat().st_size > 0
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands(line: str, tmp_path: Path) -> None:
+    done = run(line, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_snippets(number: int, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", blocks("python")[number]],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
+        assert (ROOT / target).exists()

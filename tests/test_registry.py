@@ -1,0 +1,99 @@
+"""The registry: folders of npusim.ops are found, and a broken one is named and hides no other."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from npusim.aclnn import registry
+from npusim.values.errors import FileError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "aclnnGroupNormBackward",
+        "GroupNormBackward",
+        " aclnngroupnormbackward ",
+        "native_group_norm_backward",
+    ],
+)
+def test_an_operator_answers_to_its_names(spelling: str) -> None:
+    assert registry.operator(spelling).name == "aclnnGroupNormBackward"
+
+
+def test_the_registry_lists_what_the_folders_provide() -> None:
+    assert {"aclnnGroupNormBackward", "aclnnRoiAlignV2Backward"} <= set(registry.operators())
+    assert list(registry.operators()) == sorted(registry.operators())
+    assert registry.broken_folders() == {}
+    assert set(registry.aliases().values()) <= set(registry.operators())
+    for name in registry.operators():
+        assert registry.operator(name).name == name
+
+
+def test_an_unknown_operator_comes_with_near_misses() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean aclnnGroupNormBackward"):
+        registry.operator("aclnnGroupNormBackwards")
+    with pytest.raises(UnknownNameError, match="operator type"):
+        registry.kernel_class("NoSuchKernel")
+
+
+@pytest.fixture
+def extra_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A place where a test can add folders to npusim.ops."""
+    import npusim.ops
+
+    monkeypatch.setattr(npusim.ops, "__path__", [*npusim.ops.__path__, str(tmp_path)])
+    before = set(sys.modules)
+    registry.refresh()
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith("npusim.ops."):
+            del sys.modules[name]
+    monkeypatch.undo()
+    registry.refresh()
+
+
+def add_folder(place: Path, name: str, init: str, contract: str = "") -> None:
+    (place / name).mkdir()
+    (place / name / "__init__.py").write_text(init, encoding="utf-8")
+    (place / name / "contract.py").write_text(contract, encoding="utf-8")
+
+
+def test_a_broken_folder_hides_no_other_and_is_named(extra_folders: Path) -> None:
+    add_folder(extra_folders, "torn", "raise RuntimeError('half written')")
+    add_folder(extra_folders, "nothing", "")
+    add_folder(extra_folders, "twin", "PROVIDES = {'aclnnGroupNormBackward': 'contract:X'}")
+    assert registry.operator("GroupNormBackward")
+    assert registry.broken_folders() == {
+        "nothing": "AttributeError: module 'npusim.ops.nothing' has no attribute 'PROVIDES'",
+        "torn": "RuntimeError: half written",
+        "twin": "aclnnGroupNormBackward is already provided by ops/group_norm_backward",
+    }
+    with pytest.raises(UnknownNameError, match="ops/torn: RuntimeError: half written"):
+        registry.operator("aclnnTorn")
+
+
+@pytest.mark.parametrize(
+    ("contract", "says"),
+    [
+        ("import no_such_module", "ModuleNotFoundError"),
+        ("", "no attribute 'X'"),
+        ("X = 3", "is not a Contract"),
+    ],
+)
+def test_a_broken_contract_names_its_folder(extra_folders: Path, contract: str, says: str) -> None:
+    add_folder(
+        extra_folders, "odd", "PROVIDES = {'aclnnOdd': 'contract:X', 'Odd': 'contract:X'}", contract
+    )
+    assert "aclnnOdd" in registry.operators()
+    assert "Odd" in registry.op_types()
+    with pytest.raises(FileError, match="ops/odd") as caught:
+        registry.operator("odd")
+    assert says in caught.value.message

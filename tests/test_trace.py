@@ -1,0 +1,182 @@
+"""The trace file: what the viewers insist on, and that it is written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import npusim
+from npusim.report.trace import CNAMES, HEADER, LANE_ORDER, OTHER_CNAME, process_order, write_trace
+from npusim.values.errors import OutputExistsError
+
+NORM = {
+    "gradOut": npusim.TensorSpec((4, 32, 256), "float32"),
+    "input": npusim.TensorSpec((4, 32, 256), "float32"),
+    "mean": npusim.TensorSpec((4, 8), "float32"),
+    "rstd": npusim.TensorSpec((4, 8), "float32"),
+    "gamma": None,
+    "N": 4,
+    "C": 32,
+    "HxW": 256,
+    "group": 8,
+    "outputMask": [True, True, True],
+}
+
+
+@dataclass(frozen=True)
+class FakeSlice:
+    """One instruction, as a timeline hands it out."""
+
+    task: str = "Add"
+    core: str = "core0.veccore0"
+    pipe: str = "VECTOR"
+    name: str = "vadd"
+    start_us: float = 0.0
+    duration_us: float = 1.0
+    bytes: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class FakeResult:
+    """As much of a result as the trace needs."""
+
+    listed: tuple[FakeSlice, ...]
+    tasks: tuple[Any, ...] = ()
+    broken: bool = False
+    timeline: FakeResult = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "timeline", self)
+
+    def slices(self) -> Iterator[FakeSlice]:
+        yield from self.listed
+        if self.broken:
+            raise RuntimeError("the iteration broke off")
+
+
+def written(result: Any, path: Path, **options: Any) -> dict[str, Any]:
+    write_trace(result, path, **options)
+    content: dict[str, Any] = json.loads(path.read_text())
+    return content
+
+
+def slices_of(trace: dict[str, Any]) -> list[dict[str, Any]]:
+    return [event for event in trace["traceEvents"] if event["ph"] == "X"]
+
+
+@pytest.fixture(scope="module")
+def norm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trace of a real call."""
+    path = tmp_path_factory.mktemp("trace") / "trace.json"
+    write_trace(npusim.Device("Ascend910B3").estimate("aclnnGroupNormBackward", **NORM), path)
+    return path
+
+
+def test_insight_finds_its_keys_before_the_first_bracket(norm: Path) -> None:
+    head = norm.read_text().split("[")[0]
+    assert list(json.loads(head + "[]}")) == [*HEADER, "traceEvents"]
+    assert '"profilingType": "op"' in head
+
+
+def test_ids_are_strings_and_colours_are_known(norm: Path) -> None:
+    for event in json.loads(norm.read_text())["traceEvents"]:
+        assert isinstance(event["pid"], str)
+        assert isinstance(event["tid"], str)
+        if event["ph"] == "X":
+            assert event["cname"] in {*CNAMES.values(), OTHER_CNAME}
+            assert event["dur"] > 0
+            assert event["ts"] >= 0
+
+
+def test_lanes_never_overlap(norm: Path) -> None:
+    lanes: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for event in slices_of(json.loads(norm.read_text())):
+        lane = lanes.setdefault((event["pid"], event["tid"]), [])
+        lane.append((event["ts"], event["ts"] + event["dur"]))
+    assert len(lanes) > 10
+    for lane in lanes.values():
+        lane.sort()
+        for (_, end), (start, _) in zip(lane, lane[1:], strict=False):
+            assert start >= end - 1e-5  # times are rounded to a picosecond
+
+
+def test_a_core_and_its_pipes_are_put_in_order(norm: Path) -> None:
+    events = json.loads(norm.read_text())["traceEvents"]
+    lanes = {(e["pid"], e["tid"]) for e in events if e["ph"] == "X" and e["pid"] != "tasks"}
+    ordered = {
+        (e["pid"], e["tid"]): e["args"]["sort_index"]
+        for e in events
+        if e["name"] == "thread_sort_index"
+    }
+    assert lanes == set(ordered)
+    for (_, pipe), index in ordered.items():
+        assert index == LANE_ORDER[pipe]
+    processes = [e["pid"] for e in events if e["name"] == "process_sort_index"]
+    assert sorted(processes) == sorted({"tasks", *(core for core, _ in lanes)})
+
+
+def test_moved_bytes_are_shown(norm: Path) -> None:
+    moves = [e for e in slices_of(json.loads(norm.read_text())) if e["tid"] == "MTE2"]
+    tensor_bytes = 4 * 4 * 32 * 256
+    assert sum(e["args"].get("process_bytes", 0) for e in moves) >= 2 * tensor_bytes
+
+
+@pytest.mark.parametrize(
+    ("core", "order"),
+    [("core0.cubecore0", 1), ("core0.veccore0", 2), ("core0.veccore1", 3), ("core7.veccore0", 23)],
+)
+def test_cube_cores_stand_before_their_vector_cores(core: str, order: int) -> None:
+    assert process_order(core) == order
+
+
+def test_cores_can_be_chosen(tmp_path: Path) -> None:
+    result = FakeResult(tuple(FakeSlice(core=f"core{i}.veccore0") for i in range(4)))
+    trace = written(result, tmp_path / "t.json", cores=(1, 3))
+    assert [event["pid"] for event in slices_of(trace)] == ["core1.veccore0", "core3.veccore0"]
+
+
+def test_what_takes_no_time_is_left_out(tmp_path: Path) -> None:
+    result = FakeResult((FakeSlice(duration_us=0.0), FakeSlice(name="vmul")))
+    trace = written(result, tmp_path / "t.json")
+    assert [event["name"] for event in slices_of(trace)] == ["vmul"]
+
+
+def test_an_unknown_pipe_has_a_colour_too(tmp_path: Path) -> None:
+    trace = written(FakeResult((FakeSlice(pipe="NEW"),)), tmp_path / "t.json")
+    assert slices_of(trace)[0]["cname"] == OTHER_CNAME
+
+
+def test_nothing_half_written_remains(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="broke off"):
+        write_trace(FakeResult((FakeSlice(),), broken=True), tmp_path / "t.json")  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_trace_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_text("mine")
+    with pytest.raises(OutputExistsError):
+        write_trace(FakeResult((FakeSlice(),)), path)  # type: ignore[arg-type]
+    assert path.read_text() == "mine"
+    write_trace(FakeResult((FakeSlice(),)), path, force=True)  # type: ignore[arg-type]
+    assert slices_of(json.loads(path.read_text()))
+
+
+def test_another_process_writes_the_same_bytes(norm: Path, tmp_path: Path) -> None:
+    words = "gradOut=fp32[4,32,256] input=fp32[4,32,256] mean=fp32[4,8] rstd=fp32[4,8] gamma=null"
+    words += " N=4 C=32 HxW=256 group=8 outputMask=true,true,true"
+    for seed in ("1", "77"):
+        path = tmp_path / f"{seed}.json"
+        command = [sys.executable, "-m", "npusim", "trace", "GroupNormBackward", *words.split()]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run([*command, "-s", "910b3", "-o", path], check=True, env=environment)
+        assert path.read_bytes() == norm.read_bytes()

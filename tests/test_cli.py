@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -152,7 +153,7 @@ def test_estimate_puts_chips_side_by_side(npusim: Npusim) -> None:
     outcome = npusim(f"estimate GroupNormBackward -s all {norm()}")
     assert outcome.code == 0
     assert outcome.out.count("us (") == ALL_CHIPS - 2
-    assert "Ascend310P3: 561003" in outcome.out
+    assert "Ascend310P3: ACLNN_ERR_INNER_FIND_KERNEL_ERROR (561003)" in outcome.out
 
 
 def test_nobody_offers_it_is_a_no(npusim: Npusim) -> None:
@@ -576,6 +577,18 @@ def test_both_ways_to_start_it(start: list[str], tmp_path: Path) -> None:
     command = [*start, "ops", "list"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "aclnnGroupNormBackward" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_terminal_without_chinese_shows_the_rest() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "npusim", "profiles"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Atlas 300I Pro" in done.stdout
     assert done.stderr == ""
 
 

@@ -20,7 +20,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy, so that nothing is left in the source tree."""
     source = tmp_path_factory.mktemp("source")
     for folder in SHIPPED:
-        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
     for file in FILES:
         shutil.copy(ROOT / file, source)
     target = tmp_path_factory.mktemp("wheel")

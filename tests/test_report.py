@@ -269,9 +269,14 @@ def test_a_file_appears_whole(tmp_path: Path) -> None:
 def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
-    with pytest.raises(ZeroDivisionError), atomic_write(path, force=True) as stream:
-        stream.write(b"new")
-        raise ZeroDivisionError
+
+    def break_off() -> None:
+        with atomic_write(path, force=True) as stream:
+            stream.write(b"new")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        break_off()
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["a"]
 
@@ -316,7 +321,7 @@ def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(not os.path.exists(os.devnull), reason="no null device")
+@pytest.mark.skipif(not Path(os.devnull).exists(), reason="no null device")
 def test_the_null_device_is_written_to_and_not_replaced() -> None:
     with atomic_write(os.devnull) as stream:
         stream.write(b"x")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 import npusim
 from npusim.report.trace import CNAMES, HEADER, LANE_ORDER, OTHER_CNAME, process_order, write_trace
-from npusim.values.errors import OutputExistsError
+from npusim.values.errors import ArgumentError, OutputExistsError
 
 NORM = {
     "gradOut": npusim.TensorSpec((4, 32, 256), "float32"),
@@ -43,6 +44,7 @@ class FakeSlice:
     duration_us: float = 1.0
     bytes: int = 0
     detail: str = ""
+    site: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,12 @@ class FakeResult:
     def __post_init__(self) -> None:
         object.__setattr__(self, "timeline", self)
 
-    def slices(self) -> Iterator[FakeSlice]:
-        yield from self.listed
+    @property
+    def cores(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each.core for each in self.listed))
+
+    def slices(self, cores: Collection[str] | None = None) -> Iterator[FakeSlice]:
+        yield from (each for each in self.listed if cores is None or each.core in cores)
         if self.broken:
             raise RuntimeError("the iteration broke off")
 
@@ -105,8 +111,8 @@ def test_lanes_never_overlap(norm: Path) -> None:
     assert len(lanes) > 10
     for lane in lanes.values():
         lane.sort()
-        for (_, end), (start, _) in zip(lane, lane[1:], strict=False):
-            assert start >= end - 1e-5  # times are rounded to a picosecond
+        for (_, end), (start, _) in itertools.pairwise(lane):
+            assert start >= end - 1e-9
 
 
 def test_a_core_and_its_pipes_are_put_in_order(norm: Path) -> None:
@@ -142,6 +148,12 @@ def test_cores_can_be_chosen(tmp_path: Path) -> None:
     result = FakeResult(tuple(FakeSlice(core=f"core{i}.veccore0") for i in range(4)))
     trace = written(result, tmp_path / "t.json", cores=(1, 3))
     assert [event["pid"] for event in slices_of(trace)] == ["core1.veccore0", "core3.veccore0"]
+
+
+def test_cores_that_are_not_used_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="any of these cores"):
+        write_trace(FakeResult((FakeSlice(),)), tmp_path / "t.json", cores=(9,))  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_takes_no_time_is_left_out(tmp_path: Path) -> None:

@@ -36,7 +36,11 @@ def uncertainty(profile: Profile, run: KernelRun) -> float:
     launch = run.launch_cycles / run.cycles
     busy = {pipe: run.busy_ratio(pipe) for pipe in Pipe}
     total = sum(busy.values())
-    core = sum(ratio * _of(profile, _VALUES[pipe]) for pipe, ratio in busy.items() if ratio) / total if total else 0.0
+    core = (
+        sum(ratio * _of(profile, _VALUES[pipe]) for pipe, ratio in busy.items() if ratio) / total
+        if total
+        else 0.0
+    )
     return launch * _of(profile, _LAUNCH) + (1 - launch) * core
 
 

@@ -82,18 +82,27 @@ def check(contract: Contract, profile: Profile, arguments: Mapping[str, object])
 
 
 def get_workspace_size(
-    contract: Contract, profile: Profile, arguments: Mapping[str, object], *, numerics: bool
+    contract: Contract,
+    profile: Profile,
+    arguments: Mapping[str, object],
+    *,
+    numerics: bool,
+    assume: Mapping[str, object] | None = None,
 ) -> tuple[int, Executor]:
-    """Phase one: workspace bytes and executor. Raises AclnnError when a check objects."""
+    """Phase one: workspace bytes and executor. Raises AclnnError when a check objects.
+
+    ``assume`` sets numbers that the plan assumes where only data could tell them (see :meth:`Chain.assumed`).
+    """
     bound = binding.bind(contract, arguments, require_data=numerics)
     call = Call(contract, profile, bound)
     status = check_call(call)
     if not status.ok:
         raise AclnnError(status)
     call = binding.complete(call)
-    chain = Chain(call, profile)
+    chain = Chain(call, profile, assume)
     if not contract.is_empty(call):
         plan_of(contract)(call, chain)
+    chain.refuse_unknown_assumptions()
     return chain.workspace_bytes(), Executor(call, chain, chain.workspace_bytes(), numerics)
 
 
@@ -112,7 +121,9 @@ def _execute(executor: Executor, profile: Profile, exact: bool) -> Result:
         if executor.numerics:
             _provide(kernel)
         start_us = tasks[-1].start_us + tasks[-1].duration_us if tasks else 0.0
-        run, task = run_task(kernel, profile, l2, numerics=executor.numerics, exact=exact, start_us=start_us)
+        run, task = run_task(
+            kernel, profile, l2, numerics=executor.numerics, exact=exact, start_us=start_us
+        )
         runs.append(run)
         tasks.append(task)
         for tensor in (*kernel.reads, *kernel.writes):
@@ -122,11 +133,19 @@ def _execute(executor: Executor, profile: Profile, exact: bool) -> Result:
 
 
 def run_task(
-    kernel: Kernel, profile: Profile, l2: L2State, *, numerics: bool, exact: bool = False, start_us: float = 0.0
+    kernel: Kernel,
+    profile: Profile,
+    l2: L2State,
+    *,
+    numerics: bool,
+    exact: bool = False,
+    start_us: float = 0.0,
 ) -> tuple[KernelRun, TaskResult]:
     """Run one kernel: its numbers, its instruction streams, its time."""
     machine = machine_of(profile, kernel.block_dim, mix=kernel.is_mix)
-    sizes = {tensor.buffer.number: tensor.buffer.nbytes for tensor in (*kernel.reads, *kernel.writes)}
+    sizes = {
+        tensor.buffer.number: tensor.buffer.nbytes for tensor in (*kernel.reads, *kernel.writes)
+    }
     groups = trace(kernel, profile, numerics=numerics)
     run = simulate(groups, machine, l2, sizes, exact=exact)
     clock = profile.clock_mhz
@@ -161,7 +180,10 @@ def _bind_memory(executor: Executor) -> dict[str, NDArray[Any]]:
             continue
         data = argument.data
         if data is None:
-            flat = np.zeros(argument.spec.storage_bytes // argument.spec.dtype.itemsize, argument.spec.dtype.numpy)
+            flat = np.zeros(
+                argument.spec.storage_bytes // argument.spec.dtype.itemsize,
+                argument.spec.dtype.numpy,
+            )
             data = flat if argument.spec.rank == 0 else _strided(flat, argument)
         if parameter.name in chain.arguments:
             chain.arguments[parameter.name].data = _storage(data, argument)
@@ -192,7 +214,8 @@ def _provide(kernel: Kernel) -> None:
 
 
 def _allocate(tensor: GlobalTensor) -> NDArray[Any]:
-    return np.empty(tensor.buffer.nbytes // tensor.dtype.itemsize, tensor.dtype.numpy)
+    held = np.dtype(np.float32) if tensor.buffer.wide else tensor.dtype.numpy
+    return np.empty(tensor.buffer.nbytes // tensor.dtype.itemsize, held)
 
 
 def _result(
@@ -203,11 +226,14 @@ def _result(
     outputs: dict[str, NDArray[Any]] | None,
 ) -> Result:
     duration_us = sum(task.duration_us for task in tasks)
-    relative = sum(task.duration_us * task.uncertainty for task in tasks) / duration_us if tasks else 0.0
+    relative = (
+        sum(task.duration_us * task.uncertainty for task in tasks) / duration_us if tasks else 0.0
+    )
     longest = max(tasks, key=lambda task: task.duration_us, default=None)
     names = dict.fromkeys(name for task in tasks for name in task.pipes)
     pipes = {
-        name: sum(task.pipes.get(name, 0.0) * task.duration_us for task in tasks) / duration_us for name in names
+        name: sum(task.pipes.get(name, 0.0) * task.duration_us for task in tasks) / duration_us
+        for name in names
     }
     return Result(
         op=executor.call.contract.name,
@@ -223,7 +249,6 @@ def _result(
         tasks=tasks,
         timeline=Timeline(tasks, runs, profile),
         assumptions=tuple(executor.chain.assumptions),
-        jumped_ratio=sum(task.jumped_ratio * task.cycles for task in tasks) / max(1, sum(t.cycles for t in tasks)),
+        jumped_ratio=sum(task.jumped_ratio * task.cycles for task in tasks)
+        / max(1, sum(t.cycles for t in tasks)),
     )
-
-

@@ -7,13 +7,14 @@ output cost nothing, everything else is a kernel. Source: aclnn first phase, ope
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import prod
+from collections.abc import Iterator, Mapping
+from math import inf, prod
 from typing import TYPE_CHECKING
 
 from npusim.aclnn.registry import kernel_class
 from npusim.dialect import GlobalTensor, GmBuffer, Kernel
-from npusim.values.dtypes import DType
+from npusim.values.dtypes import FLOAT16, DType
+from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
     from npusim.aclnn.contract import Call, TensorArg
@@ -23,13 +24,19 @@ _WORKSPACE_ALIGN = 512  # bytes an intermediate tensor is rounded up to
 
 
 class Chain:
-    """Queues the tasks of one call on one chip."""
+    """Queues the tasks of one call on one chip; ``assume`` sets what a plan would otherwise assume by itself."""
 
-    def __init__(self, call: Call, profile: Profile) -> None:
+    def __init__(
+        self, call: Call, profile: Profile, assume: Mapping[str, object] | None = None
+    ) -> None:
         self._call = call
+        self._assume = dict(assume or {})
+        self._assumed: list[str] = []
         self.profile = profile
         self.tasks: list[Kernel] = []
         self.assumptions: list[str] = []
+        # A chain of half-type tasks whose numbers are kept in float32 until the last one stores them.
+        self.rounds_once = False
         self.arguments: dict[str, GmBuffer] = {}
         self._intermediates: list[GmBuffer] = []
 
@@ -64,11 +71,15 @@ class Chain:
 
     def empty(self, shape: tuple[int, ...], dtype: DType, name: str) -> GlobalTensor:
         """An intermediate tensor in workspace."""
-        buffer = GmBuffer(name, prod(shape) * dtype.itemsize)
+        buffer = GmBuffer(
+            name, prod(shape) * dtype.itemsize, wide=self.rounds_once and dtype is FLOAT16
+        )
         self._intermediates.append(buffer)
         return GlobalTensor(buffer, dtype, shape)
 
-    def cast(self, tensor: GlobalTensor, dtype: DType, into: GlobalTensor | None = None) -> GlobalTensor:
+    def cast(
+        self, tensor: GlobalTensor, dtype: DType, into: GlobalTensor | None = None
+    ) -> GlobalTensor:
         """``tensor`` in ``dtype``; no task when it already is."""
         if tensor.dtype is dtype:
             return tensor
@@ -92,6 +103,44 @@ class Chain:
         """Note an assumption that the estimate rests on; shown with the result."""
         if sentence not in self.assumptions:
             self.assumptions.append(sentence)
+
+    def assumed(
+        self,
+        name: str,
+        default: float,
+        sentence: str,
+        *,
+        at_least: float = 0.0,
+        at_most: float = inf,
+    ) -> float:
+        """A number that only data could tell, where there is none: the caller's, or else ``default``.
+
+        Notes ``sentence`` as an assumption, with {value} replaced by the number.
+        """
+        self._assumed.append(name)
+        value = self._assume.get(name, default)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not at_least <= value <= at_most
+        ):
+            wanted = f"at least {at_least:g}" if at_most == inf else f"{at_least:g} to {at_most:g}"
+            raise ArgumentError(
+                f"{self._call.contract.name}: can't assume {name} = {value!r}",
+                f"Give a number, {wanted}.",
+            )
+        self.assume(sentence.format(value=f"{value:g}"))
+        return float(value)
+
+    def refuse_unknown_assumptions(self) -> None:
+        """Raise ArgumentError for a number the caller wants assumed and that the plan has not asked for."""
+        unknown = sorted(set(self._assume) - set(self._assumed))
+        if unknown:
+            known = ", ".join(self._assumed) or "nothing; it follows from the arguments"
+            raise ArgumentError(
+                f"{self._call.contract.name}: nothing is assumed as {unknown[0]!r}",
+                f"This call assumes: {known}.",
+            )
 
     def lifetimes(self) -> Iterator[tuple[GmBuffer, int, int]]:
         """(buffer, first task, last task) of every intermediate that some task uses."""

@@ -45,9 +45,15 @@ class Device:
         """
         return self._call(op, arguments, numerics=True)
 
-    def estimate(self, op: str, /, **arguments: object) -> Result:
-        """The time of an operator, from shapes alone: tensors are TensorSpec or arrays, nothing is computed."""
-        return self._call(op, arguments, numerics=False)
+    def estimate(
+        self, op: str, /, *, assume: Mapping[str, float] | None = None, **arguments: object
+    ) -> Result:
+        """The time of an operator, from shapes alone: tensors are TensorSpec or arrays, nothing is computed.
+
+        ``assume`` replaces numbers that are assumed where only data could tell them, e.g. ``{"samples_per_bin": 4}``;
+        the result's ``assumptions`` name them. Raises ArgumentError for a number that the call doesn't assume.
+        """
+        return self._call(op, arguments, numerics=False, assume=assume)
 
     def check(self, op: str, /, **arguments: object) -> Status:
         """Whether the device would accept the call, and if not why."""
@@ -61,8 +67,17 @@ class Device:
         """A stream to execute on."""
         return Stream(self.profile, self.exact)
 
-    def _call(self, op: str, arguments: Mapping[str, object], *, numerics: bool) -> Result:
-        size, executor = calls.get_workspace_size(operator(op), self.profile, arguments, numerics=numerics)
+    def _call(
+        self,
+        op: str,
+        arguments: Mapping[str, object],
+        *,
+        numerics: bool,
+        assume: Mapping[str, float] | None = None,
+    ) -> Result:
+        size, executor = calls.get_workspace_size(
+            operator(op), self.profile, arguments, numerics=numerics, assume=assume
+        )
         stream = self.create_stream()
         status = stream.execute(bytearray(0), size, executor)
         if not status.ok:

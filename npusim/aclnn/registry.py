@@ -18,9 +18,10 @@ from npusim.aclnn.contract import Contract
 from npusim.values.errors import FileError, NpusimError, UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from npusim.aclnn.contract import Plan
+    from npusim.dialect import Kernel
 
 _PACKAGE = "npusim.ops"
 _PREFIX = "aclnn"
@@ -73,11 +74,11 @@ def plan_of(contract: Contract) -> Plan:
     return plan
 
 
-def kernel_class(op_type: str) -> type[Any]:
-    """The kernel class of an operator type such as ``GroupNormGrad``."""
+def kernel_class(op_type: str) -> Callable[..., Kernel]:
+    """The kernel class of an operator type such as ``GroupNormGrad``; call it to make a kernel."""
     if op_type not in op_types():
         raise UnknownNameError("operator type", op_type, op_types(), _also_broken())
-    kernel: type[Any] = _load(op_type)
+    kernel: Callable[..., Kernel] = _load(op_type)
     return kernel
 
 

@@ -71,13 +71,17 @@ class Timeline:
         """All instructions, task by task and core by core; of the named cores only if ``cores`` is given."""
         for task, run in zip(self.tasks, self._runs, strict=True):
             first_us = task.start_us + task.launch_us
-            blocks = sorted((block, index) for index, r in enumerate(run.records) for block in r.blocks)
+            blocks = sorted(
+                (block, index) for index, r in enumerate(run.records) for block in r.blocks
+            )
             for block, index in blocks:
                 core = core_name(self._profile, block)
                 if cores is None or core in cores:
                     yield from self._core_slices(task, core, run, index, first_us)
 
-    def _core_slices(self, task: TaskResult, core: str, run: KernelRun, index: int, first_us: float) -> Iterator[Slice]:
+    def _core_slices(
+        self, task: TaskResult, core: str, run: KernelRun, index: int, first_us: float
+    ) -> Iterator[Slice]:
         clock = self._profile.clock_mhz
         for span in run.records[index].spans():
             instruction = span.instruction

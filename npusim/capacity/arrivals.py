@@ -72,8 +72,11 @@ class ConstantArrivals:
         return at_least
 
     def times_us(
-        self, rate_per_s: float, count: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:  # noqa: ARG002
+        self,
+        rate_per_s: float,
+        count: int,
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> NDArray[np.float64]:
         """Multiples of one gap."""
         return _from_gaps(np.ones(count), rate_per_s)
 
@@ -132,19 +135,19 @@ class BurstyArrivals:
         """Refuse bursts that carry more than all requests, or none."""
         if not self.burst_ratio > 1:
             raise ArgumentError(
-                f"burst_ratio is {self.burst_ratio:g}; a burst is faster than the mean, so more than 1"
+                f"burst_ratio is {self.burst_ratio:g}; a burst is faster than the mean, so above 1"
             )
         if not 0 < self.burst_share < 1:
             raise ArgumentError(
-                f"burst_share is {self.burst_share:g}; it is a share of the time between 0 and 1"
+                f"burst_share is {self.burst_share:g}; a share of time is between 0 and 1"
             )
         if not self.burst_s > 0:
             raise ArgumentError(f"burst_s is {self.burst_s:g}; bursts last more than 0 seconds")
         if self.burst_ratio * self.burst_share > 1:
             raise ArgumentError(
-                f"bursts of {self.burst_ratio:g} times the mean rate in {self.burst_share:g} of the time carry "
-                f"{self.burst_ratio * self.burst_share:.0%} of the requests",
-                f"Take burst_share at most {1 / self.burst_ratio:.3g}, or a smaller burst_ratio.",
+                f"bursts of {self.burst_ratio:g} times the mean rate in {self.burst_share:g} of "
+                f"the time carry {self.burst_ratio * self.burst_share:.0%} of the requests",
+                f"Take burst_share at most {1 / self.burst_ratio:.3g}, or a lower burst_ratio.",
             )
 
     def requests(self, rate_per_s: float, at_least: int) -> int:
@@ -174,8 +177,8 @@ class BurstyArrivals:
     def describe(self) -> str:
         """The three parameters."""
         return (
-            f"Poisson with bursts of {self.burst_ratio:g} times the mean rate, {self.burst_s:g} s each on average, "
-            f"{self.burst_share:.0%} of the time"
+            f"Poisson with bursts of {self.burst_ratio:g} times the mean rate, {self.burst_s:g} s "
+            f"each on average, {self.burst_share:.0%} of the time"
         )
 
 
@@ -196,7 +199,8 @@ class TraceArrivals:
         """Refuse a trace that has no rate: one arrival, or all at the same instant."""
         if len(self.offsets_s) < 2 or not self._span_s() > 0:
             raise ArgumentError(
-                f"{self.name} has {len(self.offsets_s)} request(s) within {self._span_s():g} s: no rate can be read from it",
+                f"{self.name} has {len(self.offsets_s)} request(s) within {self._span_s():g} s: "
+                "no rate can be read from it",
                 "A trace needs at least two requests at different times.",
             )
 
@@ -255,7 +259,7 @@ def _check_rate(rate_per_s: float) -> None:
 
 
 def _shares(weights: NDArray[np.float64], total: float) -> NDArray[np.float64]:
-    return weights * (total / weights.sum())
+    return weights * (total / float(weights.sum()))
 
 
 def _from_gaps(gaps: NDArray[np.float64], rate_per_s: float) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Boards: what a plan needs to know about a product, from the list of Atlas products or for a bare chip."""
+"""Boards: what a plan needs to know about an Atlas product, or about a bare chip."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def find_board(name: str) -> Board:
         chip.memory.capacity_bytes,
         None,
         chip.provenance_of("memory.capacity_bytes").source,
-        f"{name} is a chip and no product: one chip on a card is assumed. {resolution.note}".strip(),
+        f"{name} is a chip and no product: one chip a card is assumed. {resolution.note}".strip(),
     )
 
 

@@ -1,4 +1,4 @@
-"""Dispatch: which station gets a request when it arrives, and what becomes of the work of a card that fails."""
+"""Dispatch: which station gets a request, and what becomes of the work of a card that fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from npusim.capacity.stations import Station, Work
 
 Dispatch = Literal["shared", "least_loaded", "round_robin", "random"]
-"""``shared`` is one queue for all devices; the others send a request to one device's queue as it arrives."""
+"""``shared`` is one queue for all devices; the others send each request to one device's queue."""
 
 DISPATCH: tuple[Dispatch, ...] = get_args(Dispatch)
 
@@ -21,9 +21,10 @@ _CLOSED = 1 << 40
 
 
 class Router:
-    """Sends requests to stations by policy, around those that are closed; ties go to the lowest number.
+    """Sends requests to stations by policy, around those that are closed.
 
-    `draws` holds one number in [0, 1) for each request, for the policy that needs chance.
+    Ties go to the station with the lowest number.  `draws` holds one number in [0, 1) for each
+    request, for the policy that needs chance.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Router:
         self._open.sort()
 
     def evacuate(self, station: Station, now_us: float) -> None:
-        """Send what is left at a closed station elsewhere: interrupted batches whole, then those who wait."""
+        """Send elsewhere what is left at a closed station: interrupted batches, then the queue."""
         if not self._open:
             return
         for lane in station.lanes:

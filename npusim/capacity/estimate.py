@@ -1,4 +1,4 @@
-"""A quantity estimated over several seeds: its mean and the interval that its true value lies in, at 95 %."""
+"""A quantity estimated over several seeds: its mean and its 95 % confidence interval."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ CONFIDENCE: Final = 0.95
 # Student's t, two-sided at 95 %, for 1, 2, 3 ... degrees of freedom (any table of the
 # distribution).
 _STUDENT_T: Final = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
 
 
@@ -28,7 +29,7 @@ class Estimate(NamedTuple):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Estimate:
-        """The estimate from one value for each seed; seeds are independent, values of one seed aren't."""
+        """The estimate from one value for each seed (values of one run aren't independent)."""
         mean = fmean(values)
         if len(values) < 2:
             return cls(mean, mean, mean)

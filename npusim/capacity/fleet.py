@@ -1,4 +1,4 @@
-"""The fleet simulation: requests arrive, queue, are batched and served by cards that may fail, on SimPy.
+"""The fleet simulation on SimPy: arrivals, queues, batches, and cards that may fail.
 
 What is random is drawn before the clock starts, in separate streams for arrivals, mix, service,
 dispatch and failures.  So one seed means the same requests for every fleet that is compared (common
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import simpy
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from npusim.capacity.arrivals import Arrivals
 
 WARM_UP_SHARE = 0.1
-"""The first tenth of the requests meet a fleet that is emptier than it will be, and isn't counted."""
+"""The first requests meet a fleet that is emptier than it will be; this share isn't counted."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Outage:
-    """One card down from `start_s` for `duration_s` seconds; its running batch is lost and runs again."""
+    """One card down from `start_s` for `duration_s` seconds; its running batch runs again."""
 
     card: int
     start_s: float
@@ -66,7 +66,7 @@ class Outage:
 
 @dataclass(frozen=True)
 class Failures:
-    """Cards that fail at random: mean time between failures and to repair of one card, exponential both."""
+    """Cards that fail at random: a card's mean time between failures and to repair, exponential."""
 
     mtbf_s: float
     mttr_s: float
@@ -194,7 +194,7 @@ class _Floor:
             self.devices.append(device)
 
     def queue_all(self, times_us: NDArray[np.float64], models: NDArray[np.intp]) -> None:
-        """Shared dispatch: all arrivals stand in the one station's lanes from the start, with their times."""
+        """Shared dispatch: the lanes hold all arrivals from the start, with their times."""
         (station,) = self.stations
         for lane in station.lanes:
             ids = np.flatnonzero(models == lane.model)
@@ -224,7 +224,7 @@ class _Floor:
         self.env.run(until=self._done)
 
     def _finished(self, event: simpy.Event) -> None:
-        running: Running = event.value
+        running = cast("Running", event.value)
         device = running.device
         if device.running is not running:  # the card failed under it
             return
@@ -276,8 +276,9 @@ class _Floor:
 def _mix(streams: tuple[Stream, ...], requests: int, rng: np.random.Generator) -> NDArray[np.intp]:
     if len(streams) == 1:
         return np.zeros(requests, np.intp)
-    upper = np.cumsum([stream.share for stream in streams])
-    return np.searchsorted(upper[:-1], rng.random(requests) * upper[-1], side="right")
+    upper = np.cumsum(np.array([stream.share for stream in streams]))
+    draws = rng.random(requests) * float(upper[-1])
+    return np.searchsorted(upper[:-1], draws, side="right")
 
 
 def _factors(
@@ -286,7 +287,7 @@ def _factors(
     if not service_cv:
         return None
     factors = rng.standard_gamma(service_cv**-2, requests)
-    return factors * (requests / factors.sum())
+    return factors * (requests / float(factors.sum()))
 
 
 def _collect(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from npusim.capacity.estimate import Estimate
 from npusim.capacity.fleet import Outage
 from npusim.capacity.results import Operation
-from npusim.capacity.units import US_PER_S
 
 if TYPE_CHECKING:
     from npusim.capacity.outcome import FleetRun
@@ -17,7 +16,7 @@ QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
 
 
 def operate(sizer: Sizer, cards: int, rate_per_s: float, *, card_fails: bool = False) -> Operation:
-    """Simulate these cards at this load with every seed; with `card_fails` one is down for the middle third."""
+    """Simulate these cards at this load; `card_fails` takes one down for the middle third."""
     objective = sizer.objective
     runs = [
         _run(sizer, cards, rate_per_s, seed, card_fails=card_fails) for seed in sizer.effort.seeds

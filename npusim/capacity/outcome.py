@@ -1,4 +1,4 @@
-"""What one fleet simulation found: latencies, waits, and how busy the fleet and its queues were over time."""
+"""What one fleet simulation found: latencies, waits, and how busy the fleet was over time."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ class Course(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FleetRun:
-    """One run: a row for each request in order of arrival (microseconds), and the devices' busy intervals.
+    """One run: a row for each request in order of arrival, and the devices' busy intervals.
 
-    Latencies and waits leave out the warm-up (the rows before `counted_from`); `busy_begin_us` and
-    `busy_end_us` are sorted each for itself, which is all that counting the busy devices needs.
+    Times are microseconds.  Latencies and waits leave out the warm-up (the rows before
+    `counted_from`); `busy_begin_us` and `busy_end_us` are sorted each for itself, which is all that
+    counting the busy devices needs.
     """
 
     devices: int
@@ -48,14 +49,14 @@ class FleetRun:
         return self._counted(self.begin_us - self.arrival_us, model)
 
     def quantile_us(self, quantile: float, model: str | None = None) -> float:
-        """The latency that this share of the requests doesn't exceed: a latency that occurred, not a mean of two."""
+        """The latency that this share of the requests doesn't exceed; one that really occurred."""
         latencies_us = self.latencies_us(model)
         if not len(latencies_us):
             return float("nan")
         return float(np.quantile(latencies_us, quantile, method="higher"))
 
     def utilisation(self) -> float:
-        """The share of the devices' time that they were busy, between warm-up and the last arrival."""
+        """The busy share of the devices' time, between warm-up and the last arrival."""
         return float(self.utilisation_over_time(1).values[0])
 
     def mean_batch(self) -> float:
@@ -69,7 +70,7 @@ class FleetRun:
         return _course(edges_us, busy_us / self.devices)
 
     def queue_over_time(self, intervals: int = 60) -> Course:
-        """The mean number of requests that wait, in equal intervals between warm-up and the last arrival."""
+        """The mean number of waiting requests, in the same intervals."""
         edges_us = self._edges_us(intervals)
         begins_us = np.sort(self.begin_us)
         return _course(
@@ -78,24 +79,26 @@ class FleetRun:
 
     def longest_queue(self) -> int:
         """The most requests that waited at one time."""
-        begun = np.searchsorted(np.sort(self.begin_us), self.arrival_us, side="left")
+        begun = np.searchsorted(np.sort(self.begin_us), self.arrival_us, side="right")
         return int((np.arange(1, len(self.arrival_us) + 1) - begun).max())
 
     def _counted(self, values_us: Floats, model: str | None) -> Floats:
         counted = values_us[self.counted_from :]
         if model is None:
             return counted
-        return counted[self.model[self.counted_from :] == self.models.index(model)]
+        mine = self.model[self.counted_from :] == self.models.index(model)
+        return np.asarray(counted[mine])
 
     def _edges_us(self, intervals: int) -> Floats:
-        return np.linspace(self.arrival_us[self.counted_from], self.arrival_us[-1], intervals + 1)
+        first_us, last_us = float(self.arrival_us[self.counted_from]), float(self.arrival_us[-1])
+        return np.linspace(first_us, last_us, intervals + 1)
 
 
 def _below(sorted_us: Floats, at_us: Floats) -> Floats:
-    """The time that has passed since each event before `at_us`, summed: the integral of how many have happened."""
+    """The integral over time, up to `at_us`, of the number of events that have happened."""
     total = np.concatenate(((0.0,), np.cumsum(sorted_us)))
     count = np.searchsorted(sorted_us, at_us, side="right")
-    return at_us * count - total[count]
+    return np.asarray(at_us * count - total[count])
 
 
 def _course(edges_us: Floats, integral_us: Floats) -> Course:

@@ -6,7 +6,7 @@
     workload:
       models:
         - name: head
-          reference: models/head.yaml      # timed by the caller's latency source, or `curve:`, or `curves:`
+          reference: models/head.yaml      # timed by the caller's latency source; or `curve(s):`
           share: 3                         # of the requests, relative to the other models
           items_per_request: 4             # what one request adds to a batch
       mean_requests_per_s: 120
@@ -39,7 +39,7 @@ from npusim.capacity.arrivals import (
     GammaArrivals,
     PoissonArrivals,
 )
-from npusim.capacity.dispatch import Dispatch
+from npusim.capacity.dispatch import Dispatch  # noqa: TC001 - pydantic reads it
 from npusim.capacity.plan_wording import sentences
 from npusim.capacity.service import ServiceCurve, ServicePoint
 from npusim.capacity.units import US_PER_MS
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class PlanPart(Group):
-    """Base of the plan's parts: frozen and strict; an unknown key is answered with the nearest known one."""
+    """Base of the plan's parts: frozen, strict, and helpful about unknown keys."""
 
     @model_validator(mode="before")
     @classmethod
@@ -92,7 +92,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 
 
 class CurvePlan(PlanPart):
-    """A service curve written into the plan: one entry for each batch size, in items, of one device."""
+    """A service curve written into the plan: one entry for each batch, in items, on one device."""
 
     batch: Counts
     latency_ms: Times
@@ -137,14 +137,17 @@ class BatchingPlan(PlanPart):
     def _make_sense(self) -> BatchingPlan:
         if self.max_batch == 1 and self.max_wait_ms > 0:
             raise ValueError(
-                f"max_wait_ms is {self.max_wait_ms:g} but max_batch is 1: a batch of one waits for nobody; "
-                "drop max_wait_ms or raise max_batch"
+                f"max_wait_ms is {self.max_wait_ms:g} but max_batch is 1: a batch of one waits for "
+                "nobody; drop max_wait_ms or raise max_batch"
             )
         return self
 
 
 class ModelPlan(PlanPart):
-    """One model: what to time (exactly one of `reference`, `curve`, `curves` by product), and its requests."""
+    """One model: what to time, and its requests.
+
+    Exactly one of `reference`, `curve` (the same on every product) and `curves` (by product).
+    """
 
     name: Annotated[str, Field(min_length=1)]
     reference: str | None = None
@@ -245,7 +248,10 @@ ArrivalsPlan = Annotated[
 
 
 class WorkloadPlan(PlanPart):
-    """What arrives.  The peak defaults to the mean; a trace needs neither, or one of them to be scaled to."""
+    """What arrives.
+
+    The peak defaults to the mean; a trace needs neither, or one of them to be scaled to.
+    """
 
     models: Annotated[tuple[ModelPlan, ...], BeforeValidator(_sequence), Field(min_length=1)]
     mean_requests_per_s: Positive | None = None
@@ -298,7 +304,7 @@ class ObjectivePlan(PlanPart):
 
 
 class ProductPlan(PlanPart):
-    """A product to compare, and what the plan knows better than the product list; prices are never guessed."""
+    """A product to compare, and what the plan knows better; prices are never guessed."""
 
     product: Annotated[str, Field(min_length=1)]
     cards_per_server: Count | None = None
@@ -309,7 +315,7 @@ class ProductPlan(PlanPart):
 
 
 class FleetPlan(PlanPart):
-    """The products to compare and how requests reach the cards; `currency` belongs to the prices."""
+    """The products to compare and how requests reach the cards; `currency` is the prices' own."""
 
     products: Annotated[
         tuple[Annotated[ProductPlan, _named("product")], ...],
@@ -357,8 +363,8 @@ class Plan(PlanPart):
             wait_ms = self.workload.batching_of(model).max_wait_ms
             if wait_ms >= limit_ms:
                 raise ValueError(
-                    f"max_wait_ms is {wait_ms:g} for model {model.name!r} and limit_ms {limit_ms:g}: a request that "
-                    "waits that long for company is late before it is served"
+                    f"max_wait_ms is {wait_ms:g} for model {model.name!r}, limit_ms {limit_ms:g}: "
+                    "a request that waits that long for company is late before it is served"
                 )
         return self
 

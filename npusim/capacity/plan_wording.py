@@ -1,4 +1,4 @@
-"""The words for a wrong plan: pydantic's findings as sentences that speak of the keys of the file."""
+"""The words for a wrong plan: pydantic's findings as sentences about the keys of the file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DEMANDS: Final = {
 }
 
 _TAGGED: Final = "arrivals"
-"""The key whose `kind` chooses a model; pydantic puts the kind into the path, the file doesn't have it there."""
+"""The key whose `kind` chooses a model; pydantic's path has that kind, the file's hasn't."""
 
 
 def sentences(error: ValidationError) -> list[str]:
@@ -54,7 +54,8 @@ def _sentence(entry: ErrorDetails) -> str:
         return f"{key}.kind is missing"
     if kind == "union_tag_invalid":
         known = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
-        return f"{key} is {context['tag']!r}; it must be one of {', '.join(known)}. {did_you_mean(context['tag'], known)}".strip()
+        hint = did_you_mean(context["tag"], known)
+        return f"{key} is {context['tag']!r}; it must be one of {', '.join(known)}. {hint}".strip()
     demand = _DEMANDS[kind].format(**context) if kind in _DEMANDS else entry["msg"]
     return f"{key} is {value!r}; {demand}{_hint(value, kind)}"
 

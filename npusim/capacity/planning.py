@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from npusim.capacity.boards import Board
     from npusim.capacity.dispatch import Dispatch
     from npusim.capacity.plan import Plan, ProductPlan
-    from npusim.capacity.results import ModelOnProduct, Operation
+    from npusim.capacity.results import ModelOnProduct
     from npusim.capacity.service import End, LatencySource
 
-LOADS: Final = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0)
+LOADS: Final = (0.5, 0.75, 1.0, 1.5, 2.0)
 """Shares of the peak for which the cards are counted, for the curve of cards over load."""
 
 GROWTH: Final = 2.0
@@ -38,15 +38,15 @@ GROWTH: Final = 2.0
 
 _DISPATCH_WORDS: Final[dict[Dispatch, str]] = {
     "shared": "Dispatch: one queue for all devices.",
-    "least_loaded": "Dispatch: a request goes to the device with the fewest requests as it arrives, which batches its own.",
-    "round_robin": "Dispatch: requests go to the devices in turn, each of which batches its own.",
-    "random": "Dispatch: a request goes to a device at random, which batches its own.",
+    "least_loaded": "Dispatch: to the device with the fewest requests; devices batch their own.",
+    "round_robin": "Dispatch: requests go to the devices in turn, which batch their own.",
+    "random": "Dispatch: each request goes to a random device; devices batch their own.",
 }
 
 
 @dataclass(frozen=True)
 class _Demand:
-    """The load: the pattern, its mean over the day and the mean of its busiest period, in requests/s."""
+    """The load: its pattern, its mean and the mean of its busiest period, in requests/s."""
 
     arrivals: Arrivals
     mean_per_s: float
@@ -127,16 +127,23 @@ class _Product:
                 board, Verdict.TOO_SLOW, trouble.message, trouble.remedy, models, memory=memory
             )
         if memory is not None and not memory.fits:
-            reason = f"the models need {memory.needed_bytes:,} bytes of a device's {memory.capacity_bytes:,}"
+            reason = (
+                f"the models need {memory.needed_bytes:,} bytes, a device has "
+                f"{memory.capacity_bytes:,}"
+            )
             return ProductResult(
                 board, Verdict.NO_MEMORY, reason, "Lower max_batch.", models, memory=memory
             )
         sizer = self._sizer(models)
         working = sizer.cards(self._demand.peak_per_s)
         if working is None:
-            reason = f"{plan.simulation.max_cards} cards don't carry {self._demand.peak_per_s:g} requests/s"
+            peak_per_s = self._demand.peak_per_s
+            reason = f"{plan.simulation.max_cards} cards don't carry {peak_per_s:g} requests/s"
             return ProductResult(
-                board, Verdict.TOO_MANY_CARDS, reason, "Raise simulation.max_cards or loosen the objective.",
+                board,
+                Verdict.TOO_MANY_CARDS,
+                reason,
+                "Raise simulation.max_cards or loosen the objective.",
                 models, card_rate_per_s=sizer.card_rate_per_s, memory=memory,
             )  # fmt: skip
         return self._counted(models, sizer, working)
@@ -296,9 +303,9 @@ def _assumptions(plan: Plan, demand: _Demand, answers: list[ProductResult]) -> t
         f"Arrivals: {demand.arrivals.describe()}.",
         _DISPATCH_WORDS[fleet.dispatch],
         "Every card holds all models.",
-        f"{simulation.runs} runs of at least {simulation.requests:,} requests, seeds from {simulation.seed}; "
-        f"the first {WARM_UP_SHARE:.0%} of each run isn't counted; the upper end of the {CONFIDENCE:.0%} interval "
-        "over the runs is held against the limit.",
+        f"Simulation: {simulation.runs} runs of {simulation.requests:,} or more requests each.",
+        f"The first {WARM_UP_SHARE:.0%} of each run isn't counted.",
+        f"Held against the limit: the upper end of the {CONFIDENCE:.0%} interval over the runs.",
     ]
     if simulation.service_cv:
         said.append(
@@ -308,6 +315,12 @@ def _assumptions(plan: Plan, demand: _Demand, answers: list[ProductResult]) -> t
         said.append("How often cards fail wasn't given; one failing card is simulated.")
     for answer in answers:
         board = answer.board
+        if answer.at_peak is not None and not answer.at_peak.meets:
+            # The count stands on a load level at or above the peak, see `npusim.capacity.sizing`.
+            said.append(
+                f"{board.name}: carries more than the peak within the limit, but at the peak itself "
+                "the interval reaches beyond it: a close call."
+            )
         said += [f"{board.name}: {board.note}"] if board.note else []
         for model in answer.models:
             where = f"{model.name} on {board.name}"
@@ -315,12 +328,13 @@ def _assumptions(plan: Plan, demand: _Demand, answers: list[ProductResult]) -> t
                 said.append(f"{where}: latencies {model.curve.basis}.")
             if not model.stated:
                 said.append(
-                    f"{where}: batches of up to {model.max_batch} items, chosen to run within half of the limit."
+                    f"{where}: batches of up to {model.max_batch} items, the fastest that run "
+                    "within half of the limit."
                 )
             if model.curve.raised:
                 sizes = ", ".join(map(str, model.curve.raised))
                 said.append(
-                    f"{where}: latency at batch {sizes} raised to that of the smaller batch before it."
+                    f"{where}: latency at batch {sizes} raised to that of the batch before it."
                 )
     return tuple(dict.fromkeys(said))
 

@@ -1,4 +1,4 @@
-"""Closed forms of queueing theory: what the fleet simulation is checked against, and the first card count.
+"""Closed forms of queueing theory: a check of the fleet simulation, and the first card count.
 
 Rates are per second, times are seconds; load is what the servers are offered (rate times service
 time), utilisation is load per server.  A queue that isn't stable has an infinite wait.
@@ -12,7 +12,7 @@ from npusim.values.errors import ArgumentError
 
 
 def erlang_b(servers: int, load: float) -> float:
-    """The share of arrivals that M/M/c/c turns away (A. K. Erlang, 1917), by the stable recursion in c."""
+    """The share of arrivals that M/M/c/c turns away (Erlang 1917), by the recursion in c."""
     _check(servers, load)
     blocked = 1.0
     for count in range(1, servers + 1):
@@ -77,17 +77,17 @@ def mdc_wait_s(servers: int, rate_per_s: float, service_s: float) -> float:
 def gigc_wait_s(
     servers: int, rate_per_s: float, service_s: float, *, gap_cv: float, service_cv: float
 ) -> float:
-    """Approximate mean wait in GI/G/c, in seconds: M/M/c scaled by both variabilities (Allen-Cunneen)."""
+    """Approximate mean wait in GI/G/c, in seconds: M/M/c times variability (Allen-Cunneen)."""
     return 0.5 * (gap_cv**2 + service_cv**2) * mmc_wait_s(servers, rate_per_s, service_s)
 
 
 def cards_for_rate(
     rate_per_s: float, card_rate_per_s: float, target_utilisation: float = 1.0
 ) -> int:
-    """The smallest number of cards that carries the rate at the target utilisation: the closed-form count."""
+    """The closed-form count: the fewest cards that carry the rate at the target utilisation."""
     if not card_rate_per_s > 0 or not rate_per_s >= 0:
         raise ArgumentError(
-            f"{rate_per_s:g} requests/s on cards that do {card_rate_per_s:g} each: rates are positive"
+            f"{rate_per_s:g} requests/s on cards that do {card_rate_per_s:g}: rates are positive"
         )
     if not 0 < target_utilisation <= 1:
         raise ArgumentError(
@@ -109,7 +109,7 @@ def cards_for_wait(rate_per_s: float, service_s: float, quantile: float, wait_s:
 
 
 def short_of_cards(cards: int, needed: int, mtbf_h: float, mttr_h: float) -> float:
-    """The share of time in which fewer than `needed` of the cards work, each failing on its own (binomial)."""
+    """The share of time in which fewer than `needed` cards work, each failing on its own."""
     down = mttr_h / (mtbf_h + mttr_h)
     enough = sum(
         math.comb(cards, failed) * down**failed * (1 - down) ** (cards - failed)

@@ -1,4 +1,4 @@
-"""The answer to a plan: for each product the cards it needs, why, and how well the fleet then does."""
+"""The answer to a plan: for each product the cards it needs, why, and how the fleet does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class ModelOnProduct:
-    """A model as this product serves it; batches are in items, `stated` is false where we chose the batch."""
+    """A model as this product serves it; batches are in items, `stated` says who chose them."""
 
     name: str
     share: float
@@ -49,9 +49,11 @@ class ModelOnProduct:
 
 @dataclass(frozen=True)
 class Operation:
-    """A fleet at a load, over all seeds: the latency that the objective limits, other quantiles, how busy it is.
+    """How a fleet does at a load, over all seeds.
 
-    `run` is the run of the first seed, for figures.
+    `latency_us` is what the objective limits; `utilisation` the busy share of the devices, which
+    batches that aren't full raise above rate over capacity.  `run` is the run of the first seed,
+    for figures.
     """
 
     cards: int
@@ -68,10 +70,10 @@ class Operation:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What if: the cards it would take (None: more than may be tried, or no number), and how the planned fleet does.
+    """What if: the cards it would take, and how the planned fleet does.
 
-    `planned` is None where the planned fleet can't keep up at all; `reason` says why there is no
-    count.
+    `cards` is None where no number helps or more than may be tried were needed.  `planned` is None
+    where the planned fleet can't keep up at all; `reason` says why there is no count.
     """
 
     name: str
@@ -125,13 +127,13 @@ class CardCount:
 
     @property
     def limited_by(self) -> str:
-        """What asks for the last card: ``throughput`` (the target utilisation) or ``latency`` (the limit)."""
+        """What asks for the last card: ``throughput`` (target utilisation) or ``latency``."""
         return "latency" if self.working > self.closed_form else "throughput"
 
 
 @dataclass(frozen=True)
 class ProductResult:
-    """One product's answer; what couldn't be computed is None, and `reason` and `remedy` say why there is no count.
+    """One product's answer; `reason` and `remedy` say why there is no count, where there is none.
 
     `at_peak` and `at_mean` have all installed cards at work; in `degraded` the spare ones are down
     for the whole run, in `failing` one card fails for the middle third of it.  `headroom` is how

@@ -1,9 +1,10 @@
-"""The service curve: how long one device takes for a batch, with its band, and what the batch needs in memory."""
+"""The service curve: how long a device takes for a batch, its band, and the memory it needs."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from npusim.capacity.units import US_PER_S
@@ -17,7 +18,7 @@ End = Literal["lo", "estimate", "hi"]
 
 
 class ServicePoint(NamedTuple):
-    """One simulated or measured batch: items in it, microseconds and their band, bytes of device memory."""
+    """One batch: items in it, microseconds and their band, bytes of device memory."""
 
     batch: int
     latency_us: float
@@ -27,7 +28,7 @@ class ServicePoint(NamedTuple):
 
 
 class ModelRef(Protocol):
-    """What a latency source is told about a model: its name in the plan and the reference written there."""
+    """What a latency source is told about a model: its name and the reference in the plan."""
 
     @property
     def name(self) -> str:
@@ -36,7 +37,7 @@ class ModelRef(Protocol):
 
     @property
     def reference(self) -> str | None:
-        """What the plan says to time: a file, a model's name; its meaning is the source's business."""
+        """What the plan says to time: a file, a model's name; the source knows what it means."""
         ...
 
 
@@ -58,13 +59,13 @@ class LatencySource(Protocol):
     """Where the curves come from: the simulator, a profile, a table."""
 
     def curve(self, model: ModelRef, product: ProductRef) -> ServiceCurve:
-        """The service curve of one device of the product; raises from the error tree if there is none."""
+        """The curve of one device of the product; `RejectedError` where it can't run the model."""
         ...
 
 
 @dataclass(frozen=True)
 class ServiceCurve:
-    """Latency of a batch over its size, rising, linear between the given points and flat below the first.
+    """Latency of a batch over its size: rising, linear between the points, flat below the first.
 
     Build it with `of`; beyond the last point nothing is known and `ArgumentError` says so.  `basis`
     is where the numbers come from.
@@ -85,7 +86,7 @@ class ServiceCurve:
         given = sorted(points)
         if not given:
             raise ArgumentError("a service curve needs at least one point")
-        for earlier, later in zip(given, given[1:], strict=False):
+        for earlier, later in pairwise(given):
             if earlier.batch == later.batch:
                 raise ArgumentError(f"a service curve has two points for batch {later.batch}")
         for point in given:
@@ -161,8 +162,8 @@ def _check(point: ServicePoint) -> None:
         )
     if not 0 < point.lo_us <= point.latency_us <= point.hi_us < float("inf"):
         raise ArgumentError(
-            f"batch {point.batch} takes {point.latency_us:g} us with a band of {point.lo_us:g} to {point.hi_us:g} us; "
-            "latencies are positive and lie within their band"
+            f"batch {point.batch} takes {point.latency_us:g} us with a band of {point.lo_us:g} to "
+            f"{point.hi_us:g} us; latencies are positive and lie within their band"
         )
 
 

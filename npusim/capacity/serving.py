@@ -1,4 +1,4 @@
-"""Serving: how one product serves the models of a plan: their curves, their batches, and whether those can work."""
+"""Serving: the curves and batches of a plan's models on one product, and whether they can work."""
 
 from __future__ import annotations
 
@@ -71,27 +71,26 @@ def conflict(
     may and then runs in a full batch has to be in time; else the plan would hold at the peak and
     break in the valley.
     """
-    limit = f"the limit is {limit_us / US_PER_MS:g} ms"
+    limit = f"the limit is {_ms(limit_us)}"
     for model in models:
         single_us = model.curve.latency_us(model.items_per_request, end)
         if single_us > limit_us:
             return Conflict(
-                f"one request of model {model.name!r} takes {single_us / US_PER_MS:.4g} ms on an idle {board.name}, "
-                f"and {limit}",
-                f"No number of cards helps; a limit above {single_us / US_PER_MS:.4g} ms can be met.",
+                f"one request of model {model.name!r} takes {_ms(single_us)} on an idle "
+                f"{board.name}, and {limit}",
+                f"No number of cards helps; a limit above {_ms(single_us)} can be met.",
             )
         batch_us = model.curve.latency_us(model.requests_per_batch * model.items_per_request, end)
         if batch_us > limit_us:
             return Conflict(
-                f"a full batch of {model.max_batch} items of model {model.name!r} takes {batch_us / US_PER_MS:.4g} ms "
-                f"on {board.name}, and {limit}",
-                f"max_batch: {_largest_within(model, limit_us - model.max_wait_us, end)} would fit.",
+                f"a full batch of {model.max_batch} items of model {model.name!r} takes "
+                f"{_ms(batch_us)} on {board.name}, and {limit}",
+                f"max_batch: {_largest_within(model, limit_us, end)} would fit.",
             )
         if model.max_wait_us + batch_us > limit_us:
             return Conflict(
-                f"a request of model {model.name!r} may wait {model.max_wait_us / US_PER_MS:g} ms for its batch, which "
-                f"then takes up to {batch_us / US_PER_MS:.4g} ms on {board.name}; together that exceeds the limit of "
-                f"{limit_us / US_PER_MS:g} ms",
+                f"a request of model {model.name!r} may wait {_ms(model.max_wait_us)} for its "
+                f"batch, which then takes up to {_ms(batch_us)} on {board.name}, and {limit}",
                 f"max_wait_ms up to {(limit_us - batch_us) / US_PER_MS:.4g} would fit.",
             )
     return None
@@ -132,8 +131,8 @@ def _served(
     wanted = batching.max_batch or model.items_per_request
     if wanted > curve.max_batch:
         raise ArgumentError(
-            f"model {model.name!r} is to run batches of {wanted} items on {board.name}, where its latency is known for "
-            f"up to {curve.max_batch}",
+            f"model {model.name!r} is to run batches of {wanted} items on {board.name}, where its "
+            f"latency is known for up to {curve.max_batch}",
             f"Time larger batches, or set max_batch to {curve.max_batch} or less.",
         )
     max_wait_us = batching.max_wait_ms * US_PER_MS
@@ -147,7 +146,7 @@ def _served(
 
 
 def _best_batch(items: int, curve: ServiceCurve, limit_us: float, max_wait_us: float) -> int:
-    """The batch with the highest throughput that still meets the limit behind another batch of its kind."""
+    """The batch with the highest throughput that is in time behind another batch of its kind."""
     sizes = range(items, curve.max_batch + 1, items)
     within = [size for size in sizes if max_wait_us + 2 * curve.latency_us(size) <= limit_us]
     return max(within, key=lambda size: (curve.throughput_per_s(size), -size), default=items)
@@ -159,6 +158,10 @@ def _largest_within(model: ModelOnProduct, time_us: float, end: End) -> int:
         (size for size in sizes if model.curve.latency_us(size, end) <= time_us),
         default=model.items_per_request,
     )
+
+
+def _ms(time_us: float) -> str:
+    return f"{time_us / US_PER_MS:.4g} ms"
 
 
 def _requests(model: ModelOnProduct) -> range:

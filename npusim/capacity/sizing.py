@@ -1,4 +1,4 @@
-"""Sizing: the smallest number of cards that meets a latency objective, found by bisection over simulations.
+"""Sizing: the fewest cards that meet a latency objective, found by bisection over simulations.
 
 Two guarantees hold by construction, whatever the simulations say: the count never falls when the
 load rises, and never rises when the limit is loosened.
@@ -42,10 +42,10 @@ BATCHES_PER_DEVICE = 20
 
 @dataclass(frozen=True)
 class Objective:
-    """What the fleet has to keep: a latency quantile below a limit, and devices no busier than a target.
+    """What the fleet has to keep: a latency quantile, and a reserve of throughput.
 
-    With `each_model` every model's own quantile has to keep the limit, otherwise that of all
-    requests.
+    The target utilisation is the share of full-batch throughput that the load may take.  With
+    `each_model` every model's own quantile has to keep the limit, otherwise that of all requests.
     """
 
     quantile: float
@@ -76,7 +76,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is simulated: runs with different seeds, requests in each, steps of load, largest fleet."""
+    """How much is simulated: seeds, requests in a run, steps of load, cards in a fleet."""
 
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
     requests: int = 10_000
@@ -94,7 +94,7 @@ class Effort:
 
 
 class Sizer:
-    """One workload on one kind of card: how many cards it needs, and what a number of cards carries.
+    """One workload on one kind of card: how many it needs, and what a number of them carries.
 
     Latencies are cached, so asking for many loads costs little more than asking for one.
     `progress` is called with cards and requests/s before each of them is simulated.
@@ -125,11 +125,11 @@ class Sizer:
         """Requests per second of a card that is never idle and runs full batches."""
 
     def closed_form_cards(self, rate_per_s: float) -> int:
-        """The count by throughput alone: rate over card rate times target utilisation, rounded up."""
+        """The count by throughput alone, from card rate and target utilisation."""
         return cards_for_rate(rate_per_s, self.card_rate_per_s, self.objective.target_utilisation)
 
     def cards(self, rate_per_s: float) -> int | None:
-        """The smallest number of cards that carries the rate, or None where `Effort.max_cards` don't."""
+        """The fewest cards that carry the rate, or None where `Effort.max_cards` don't."""
         most = self.effort.max_cards
         below, enough = 0, 1
         while not self.carries(enough, rate_per_s):
@@ -145,13 +145,13 @@ class Sizer:
         return enough
 
     def carries(self, cards: int, rate_per_s: float) -> bool:
-        """Whether the rate is within what these cards carry; simulates only as far as the answer needs."""
+        """Whether these cards carry the rate; simulates only as far as the answer needs."""
         # A quotient that is whole but for its last bits mustn't cost a level.
         level = max(1, math.ceil(rate_per_s / self._step_per_s(cards) * (1 - 1e-12)))
         return level <= self.effort.load_levels and self._carried_level(cards, level) >= level
 
     def carried_rate_per_s(self, cards: int) -> float:
-        """The largest rate that these cards carry within the objective, in steps of one load level."""
+        """The largest rate that these cards carry, in steps of one load level."""
         return self._carried_level(cards) * self._step_per_s(cards)
 
     def latency_us(self, cards: int, rate_per_s: float) -> Estimate:
@@ -188,7 +188,7 @@ class Sizer:
         return min(self.arrivals.requests(rate_per_s, wanted), self.effort.max_requests)
 
     def _carried_level(self, cards: int, asked: int | None = None) -> int:
-        """The highest load level that meets the objective; below or above `asked` it needn't be exact."""
+        """The highest load level within the limit; only its side of `asked` counts, if given."""
         carried, failed = 0, self.effort.load_levels + 1
         level = (
             self.effort.load_levels

@@ -1,4 +1,4 @@
-"""The moving parts of a fleet simulation: lanes of waiting requests, and stations that batch them for devices.
+"""The moving parts of a fleet simulation: lanes of waiting requests, stations that batch them.
 
 A *lane* is the queue of one model at one station; a *station* forms batches for its devices: all
 devices of the fleet when they share one queue, one device otherwise.  Nothing here draws a random
@@ -40,15 +40,15 @@ class Running(NamedTuple):
 
 
 class Lane:
-    """The requests of one model at one station, in the order in which they queue, and what became of them.
+    """The requests of one model at one station, in queueing order, and what became of them.
 
     `times_us` reaches into the future where all arrivals are known beforehand (shared dispatch).
     `service_us[n]` is the time for n requests, so its length says how many fit into a batch.
     """
 
     __slots__ = (
-        "begins_us", "ends_us", "factors", "head", "heads", "ids", "model", "retry", "service_us", "sizes",
-        "times_us", "wait_us",
+        "begins_us", "ends_us", "factors", "head", "heads", "ids", "model", "retry", "service_us",
+        "sizes", "times_us", "wait_us",
     )  # fmt: skip
 
     def __init__(
@@ -72,7 +72,7 @@ class Lane:
         self.ends_us: list[float] = []
 
     def ready_us(self) -> float:
-        """When the next batch may start: it is full, or its oldest request has waited long enough."""
+        """When the next batch may start: full, or with a request that has waited long enough."""
         if self.retry:
             return -inf
         times_us, head = self.times_us, self.head
@@ -116,7 +116,7 @@ class Device:
 
 
 class Station:
-    """Lanes and the devices that serve them; `finished` is called with the event of each batch's end."""
+    """Lanes and the devices that serve them; `finished` is called back at each batch's end."""
 
     __slots__ = ("_env", "_finished", "_wake_us", "idle", "lanes", "number")
 
@@ -135,7 +135,7 @@ class Station:
         self.idle: deque[Device] = deque()
 
     def kick(self, now_us: float) -> None:
-        """Start what is ready on idle devices, the longest ready first; come back when the next is ready."""
+        """Start what is ready on idle devices, longest ready first; come back for the next."""
         lanes = self.lanes
         while self.idle:
             lane = lanes[0]

@@ -1,4 +1,4 @@
-"""Readers of open request traces: the Azure LLM and BurstGPT column formats, row by row or as arrays.
+"""Readers of open request traces in the Azure LLM and BurstGPT column formats.
 
 Azure (github.com/Azure/AzurePublicDataset, LLM inference 2023, 2024 and multimodal 2025):
 ``TIMESTAMP,ContextTokens,GeneratedTokens`` with wall-clock stamps of up to seven decimals, with or
@@ -62,9 +62,10 @@ class TraceRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A whole trace as arrays, ascending in time; `resolution_s` is 1 for stamps in whole seconds, else 0.
+    """A whole trace as arrays, ascending in time.
 
-    `failed` counts the requests without output tokens in a format where that means failure.
+    `resolution_s` is 1 where all stamps are whole seconds, else 0.  `failed` counts the requests
+    without output tokens in a format where that means failure.
     """
 
     name: str
@@ -85,7 +86,8 @@ class Trace:
 
 
 _CLOCK = re.compile(
-    r"(\d{4}-\d\d-\d\d)[ T]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):([0-5]\d))?",
+    r"(\d{4}-\d\d-\d\d)[ T]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?"
+    r"(?:Z|([+-])(\d\d):([0-5]\d))?",
     re.ASCII,
 )
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
@@ -141,7 +143,7 @@ def read_trace(
     max_rows: int | None = None,
     progress: Progress | None = None,
 ) -> Trace:
-    """Read a trace into arrays (16 bytes a row); rows out of order are sorted, equal stamps keep theirs.
+    """Read a trace into arrays, 16 bytes a row; rows that are out of order get sorted.
 
     Failed requests were load too and stay, unless `drop_failed`.  `FileError` names file and line
     of the first malformed row, and a trace without rows.
@@ -167,9 +169,10 @@ def read_trace(
         )
         raise FileError(path, "the trace has no requests", remedy)
     times = np.frombuffer(arrival_s)
-    order = None if (np.diff(times) >= 0).all() else np.argsort(times, kind="stable")
-    columns = (times, np.frombuffer(input_tokens, np.int32), np.frombuffer(output_tokens, np.int32))
-    times, inputs, outputs = columns if order is None else (column[order] for column in columns)
+    inputs, outputs = np.frombuffer(input_tokens, np.int32), np.frombuffer(output_tokens, np.int32)
+    if (np.diff(times) < 0).any():
+        order = np.argsort(times, kind="stable")
+        times, inputs, outputs = times[order], inputs[order], outputs[order]
     whole_seconds = bool((times == np.floor(times)).all())
     return Trace(
         Path(path).name,
@@ -207,7 +210,8 @@ class _Layout:
         for known in FORMATS:
             columns = (known.stamp, known.input_tokens, known.output_tokens)
             if all(column in header for column in columns):
-                return cls(known, *(header.index(column) for column in columns), len(header))
+                stamp, inputs, outputs = map(header.index, columns)
+                return cls(known, stamp, inputs, outputs, len(header))
         if not header:
             raise FileError(path, "the trace is empty")
         expected = " or ".join(
@@ -239,11 +243,9 @@ def _open(path: str | PathLike[str]) -> Iterator[_Lines]:
         raw = file.open("rb")
     except OSError as error:
         raise FileError(path, error.strerror or "can't be read") from error
-    with raw:
-        plain = gzip.open(raw) if file.suffix == ".gz" else raw
-        # A byte that isn't UTF-8 becomes a replacement character, and the field's own check finds
-        # it.
-        text = io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace", newline="")  # type: ignore[arg-type]
+    with raw, gzip.GzipFile(fileobj=raw) if file.suffix == ".gz" else raw as plain:
+        # A byte that isn't UTF-8 becomes a replacement character, which the field's check finds.
+        text = io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace", newline="")
         yield _Lines(raw, text, file.stat().st_size)
 
 
@@ -282,7 +284,9 @@ def _rows(
             if progress is not None and rows % PROGRESS_ROWS == 0:
                 progress(rows, lines.share())
             yield TraceRow(at_s - first, int(text_in), int(text_out))
-    except (csv.Error, OSError, EOFError, zlib.error) as error:
+    except csv.Error as error:
+        raise FileError(path, f"line {reader.line_num}: {error}") from error
+    except (OSError, EOFError, zlib.error) as error:
         raise FileError(path, f"line {reader.line_num + 1}: {error}") from error
     if progress is not None:
         progress(rows, 1.0)

@@ -1,4 +1,4 @@
-"""The units of time that capacity planning converts between: people say ms and s, the clock runs in us."""
+"""Units of time: plans speak of ms, s and hours, the clock of the simulation runs in us."""
 
 from __future__ import annotations
 

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 _SAYS = {"yes": Answer.SUPPORTED, "no": Answer.REJECTED, "unlisted": Answer.UNKNOWN}
 _REFERENCE = "reference-8.0"
+# Host code that selects BFLOAT16 without asking for the product.
+_OPEN_GATES = ("ungated", "bf16_in_910_list")
 # The families that the reference pages of CANN 8.0 could know.
 _REFERENCE_FAMILIES = ("910", "A2", "310P")
 
 
 @dataclass(frozen=True, slots=True)
-class _Offer:
+class Offer:
     """Whether a family offers an API at all, and the page whose dtypes then count."""
 
     answer: Answer
@@ -34,11 +36,12 @@ class _Offer:
     evidence: tuple[Evidence, ...]
     page: Page | None = None
     notes: tuple[str, ...] = ()
+    bf16_gate: str = ""
 
 
 def judge(catalogue: Catalogue, api: str, question: Question) -> Verdict:
     """The verdict for one family; `supported_by` and the remedy are left to the caller."""
-    offer = _offer(catalogue, api, question.family)
+    offer = offer_of(catalogue, api, question.family)
     verdict = Verdict(
         api, "api", question.family, question.soc, offer.answer, offer.why, None, offer.evidence,
         notes=offer.notes,
@@ -61,46 +64,51 @@ def judge(catalogue: Catalogue, api: str, question: Question) -> Verdict:
     return replace(verdict, code=StatusCode.ACLNN_SUCCESS if is_yes else None)
 
 
-def _offer(catalogue: Catalogue, api: str, family: str) -> _Offer:
+def offer_of(catalogue: Catalogue, api: str, family: str) -> Offer:
+    """Does the family offer the API at all, whatever the dtypes?"""
     page = catalogue.page(api, family)
-    older = catalogue.older_pages(api, family)
+    has_it = page is not None and page.supported == "yes"
+    # Where the current page says yes, of the older ones only the reference pages are worth a word.
+    older = catalogue.older_pages(api, family, only_reference=has_it)
     information = operators.presence(catalogue, catalogue.op_types_of(api), family)
     evidence = (*_page_evidence(page, older), information)
     if page and page.supported == "yes":
-        return _offered_by_page(page, information, evidence)
+        offer = _offered_by_page(page, information, evidence)
+        return replace(offer, bf16_gate=catalogue.bf16_gate(api))
     earlier = next((each for each in older if each.supported == "yes"), None)
     if earlier and earlier.release == _REFERENCE:
         why = "the reference page of CANN 8.0 has it"
         if information.answer is Answer.SUPPORTED:
             why += ", and so has the operator information of 8.1"
         notes = ("the current page has dropped this product; count on CANN 8.x only",)
-        return _Offer(Answer.SUPPORTED, why, evidence, earlier, notes)
+        return Offer(Answer.SUPPORTED, why, evidence, earlier, notes)
     if page is None and earlier:
-        return _Offer(Answer.SUPPORTED, f"an older page has it ({earlier.release})", evidence, earlier)
+        why = f"an older page has it ({earlier.release})"
+        return Offer(Answer.SUPPORTED, why, evidence, earlier)
     if page and page.in_8_1 and "op_present_8.1" in page.remarks:
         why = "the page doesn't list the product, but CANN 8.1 has the API and its kernels"
-        return _Offer(Answer.SUPPORTED, why, evidence, None, ("undocumented on this product",))
+        return Offer(Answer.SUPPORTED, why, evidence, None, ("undocumented on this product",))
     if page and page.supported == "no" and not earlier:
-        return _Offer(Answer.REJECTED, wording.no_reason(information), evidence)
+        return Offer(Answer.REJECTED, wording.no_reason(information), evidence)
     if earlier:
         why = f"the current page says no, an older one yes ({earlier.release})"
-        return _Offer(Answer.UNKNOWN, why, evidence, earlier)
-    return _Offer(Answer.UNKNOWN, "no page lists the product", evidence)
+        return Offer(Answer.UNKNOWN, why, evidence, earlier)
+    return Offer(Answer.UNKNOWN, "no page lists the product", evidence)
 
 
-def _offered_by_page(page: Page, information: Evidence, evidence: tuple[Evidence, ...]) -> _Offer:
+def _offered_by_page(page: Page, information: Evidence, evidence: tuple[Evidence, ...]) -> Offer:
     why, notes = "the page lists the product", []
     if information.answer is Answer.SUPPORTED:
         why += f"; {information.text}"
     if "op_absent_8.1" in page.remarks:
-        notes.append("CANN 8.1 has no kernel of its own for it: composed of others, or newer than 8.1")
+        notes.append("CANN 8.1 has no kernel of its own for it: composed of others, or newer")
     if "op_aicpu_only_8.1" in page.remarks:
         notes.append("in CANN 8.1 it runs on the AI CPU, which is slow")
     if not page.in_8_1:
         notes.append("not in the headers of CANN 8.1: it needs a newer CANN")
     if any("conditional" in parameter.flags for parameter in page.parameters):
         notes.append("the page ties some dtypes to conditions that the catalogue doesn't hold")
-    return _Offer(Answer.SUPPORTED, why, evidence, page, tuple(notes))
+    return Offer(Answer.SUPPORTED, why, evidence, page, tuple(notes))
 
 
 def _page_evidence(page: Page | None, older: tuple[Page, ...]) -> Iterator[Evidence]:
@@ -117,14 +125,14 @@ def _page_evidence(page: Page | None, older: tuple[Page, ...]) -> Iterator[Evide
 
 
 def _parameters(
-    catalogue: Catalogue, api: str, offer: _Offer, question: Question
+    catalogue: Catalogue, api: str, offer: Offer, question: Question
 ) -> Iterator[ParameterVerdict]:
     """Every tensor (and what else has dtypes) of the API, judged where the question names it."""
     page = offer.page or _any_page(catalogue, api)
     if page is None:
         return
     known = operators.accepted_dtypes(catalogue, catalogue.op_types_of(api), question.family)
-    asked = question.match(page.parameters, catalogue.prototype_of(api), api)
+    asked = _asked(catalogue, api, page, question)
     for parameter in page.parameters:
         own = offer.page is not None
         described = ParameterVerdict(
@@ -146,6 +154,13 @@ def _parameters(
         yield described
 
 
+def _asked(catalogue: Catalogue, api: str, page: Page, question: Question) -> dict[str, str]:
+    """The dtypes that the question gives, by the page's names of the parameters."""
+    if not question.dtypes:
+        return {}
+    return question.match(page.parameters, catalogue.prototype_of(api), api)
+
+
 def _any_page(catalogue: Catalogue, api: str) -> Page | None:
     """The page of another product: the names of the parameters are the same."""
     for family in ("A2", "A3", "950", "910", "310P", "310B"):
@@ -158,14 +173,14 @@ def _any_page(catalogue: Catalogue, api: str) -> Page | None:
 def _operator_dtypes(parameter: Parameter, known: operators.Dtypes) -> tuple[str, ...] | None:
     if not parameter.is_tensor or not (known.listed or known.on_cpu):
         return None
-    return (known.possible if known.vague else known.listed) or known.on_cpu
+    return known.widest
 
 
 def _judge_dtype(
     catalogue: Catalogue,
     parameter: Parameter,
     given: str,
-    offer: _Offer,
+    offer: Offer,
     known: operators.Dtypes,
     question: Question,
 ) -> tuple[Answer, str]:
@@ -179,9 +194,21 @@ def _judge_dtype(
         return Answer.REJECTED, f"{given} isn't among the dtypes of {parameter.name}"
     if given not in parameter.checked:
         return Answer.REJECTED, wording.contradicted(parameter, given)
-    if rare.is_rare(given) and given not in known.listed:
+    if is_unconfirmed(offer.bf16_gate, given, known, rare):
         return Answer.UNKNOWN, wording.unconfirmed(parameter, given, rare)
     return Answer.SUPPORTED, ""
+
+
+def is_unconfirmed(
+    api_gate: str, dtype: str, known: operators.Dtypes, rare: operators.Census
+) -> bool:
+    """A dtype that only the page lists, for a product that next to never computes with it.
+
+    Host code that takes BFLOAT16 whatever the product counts as a confirmation: it may cast.
+    """
+    if not rare.is_rare(dtype) or dtype in known.listed:
+        return False
+    return dtype != "BFLOAT16" or api_gate not in _OPEN_GATES
 
 
 def _judge_by_operator(
@@ -201,7 +228,7 @@ def _judge_by_operator(
 
 def _judge_together(catalogue: Catalogue, verdict: Verdict, question: Question) -> Verdict:
     """What only shows when the tensors are seen together: tabulated combinations, and ranks."""
-    if verdict.answer is not Answer.SUPPORTED:
+    if verdict.answer is not Answer.SUPPORTED or not question.dtypes:
         return verdict
     given = {each.name: each.given for each in verdict.parameters if each.given}
     rows = [

@@ -37,6 +37,7 @@ from npusim.values.errors import FileError, NpusimError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+_Rows = tuple[list[str], list[tuple[str, ...]]]  # columns, rows
 SEED = 20260823
 SAMPLE = 60
 _REFERENCE = "reference-8.0"
@@ -113,16 +114,29 @@ LAYOUTS = {
 }
 
 
-def read_tables(folder: Path) -> dict[str, tuple[list[str], list[tuple[str, ...]]]]:
+def read_tables(folder: Path) -> dict[str, _Rows]:
     """Every table of the catalogue from the CSV files in `folder`."""
     tables = {name: (layout.names, list(_rows(folder, layout))) for name, layout in LAYOUTS.items()}
     what = "reference pages of the five simulated operators, CANN 8.0"
     tables["sources"][1].append((_REFERENCE, "operator documentation", "8.0", "", "", what))
     tables["census"] = (["product", "dtype", "taking"], list(_census(tables)))
+    tables["api_names"] = (["folded", "name"], _folded(tables, facts.API_TABLES))
+    tables["operator_names"] = (["folded", "name"], _folded(tables, facts.OPERATOR_TABLES))
     return tables
 
 
-def _census(tables: Mapping[str, tuple[list[str], list[tuple[str, ...]]]]) -> Iterator[tuple[str, ...]]:
+def _folded(tables: Mapping[str, _Rows], keys: Sequence[str]) -> list[tuple[str, ...]]:
+    """Every key of some tables by its lower-case spelling, so that a name is found without them.
+
+    Where two keys differ in case only, the first of the alphabet is found.
+    """
+    found: dict[str, str] = {}
+    for name in sorted({row[0] for table in keys for row in tables[table][1]}):
+        found.setdefault(name.lower(), name)
+    return list(found.items())
+
+
+def _census(tables: Mapping[str, _Rows]) -> Iterator[tuple[str, ...]]:
     """How many AI Core operators of each family take each dtype; the empty dtype counts them all.
 
     Derived here, because counting takes ten times as long as a whole check. CANN 8.1 has no
@@ -188,24 +202,24 @@ def _verify_typed(folder: Path, catalogue: facts.Catalogue) -> None:
             if page
         }
         if page is None or (wanted and wanted not in found):
-            raise FileError(catalogue.path, f"{row['api']} on {row['product']} reads back otherwise")
+            raise FileError(catalogue.path, f"{row['api']}, {row['product']}: reads otherwise")
 
 
 def write_samples(folder: Path, target: Path) -> None:
     """Draw facts with `SEED` straight from the CSV files, for tests that can't see the tables."""
     pages = [row for row in _csv(folder / "aclnn_support.csv") if row["primary"] == "1"]
-    columns = "api product param supported dtypes dtypes_checked formats rank source".split()
-    _write_sample(target / "catalogue_pages.csv", [row for row in pages if row["param"]], columns)
+    columns = "api product param supported dtypes dtypes_checked formats rank source"
+    _write_sample(target / "pages.csv", [row for row in pages if row["param"]], columns)
     operators = [row for row in _csv(folder / "op_info.csv.gz") if row["dtype_set"]]
-    columns = "op_type product engine io name dtype_set dtypes_aligned basis".split()
-    _write_sample(target / "catalogue_operators.csv", operators, columns)
+    columns = "op_type product engine io name dtype_set dtypes_aligned basis"
+    _write_sample(target / "operators.csv", operators, columns)
 
 
-def _write_sample(path: Path, rows: Sequence[dict[str, str]], columns: list[str]) -> None:
+def _write_sample(path: Path, rows: Sequence[dict[str, str]], columns: str) -> None:
     chosen = random.Random(SEED).sample(rows, SAMPLE)  # noqa: S311 - a reproducible draw, no secret
     with path.open("w", encoding="utf-8", newline="") as stream:
         stream.write(f"# {SAMPLE} of {len(rows)} rows, drawn with seed {SEED}\n")
-        writer = csv.DictWriter(stream, columns, extrasaction="ignore", lineterminator="\n")
+        writer = csv.DictWriter(stream, columns.split(), extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(chosen)
 
@@ -216,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("tables", type=Path, metavar="TABLES_DIR")
     parser.add_argument("-o", "--output", type=Path, default=facts.DATA_FILE)
     parser.add_argument("--samples", type=Path, metavar="DIR", help="also write the tests' samples")
-    parser.add_argument("--check", action="store_true", help="only compare the file with the tables")
+    parser.add_argument("--check", action="store_true", help="only compare with the tables")
     chosen = parser.parse_args(arguments)
     try:
         if not chosen.check:
@@ -228,7 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
     size_kib = chosen.output.stat().st_size / 1024
-    sys.stderr.write(f"{chosen.output}: {total:,} rows agree with the tables, {size_kib:,.0f} KiB\n")
+    sys.stderr.write(f"{chosen.output}: {total:,} rows as in the tables, {size_kib:,.0f} KiB\n")
     return 0
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 DATA_FILE = Path(__file__).with_name("catalogue.bin")
 ANY_CHIP = "any"  # how AI CPU operators, the same on every chip, are filed
+API_TABLES = ("pages", "other_pages", "prototypes")
+OPERATOR_TABLES = ("operators", "operator_tensors", "operator_definitions")
 AI_CORE_ENGINES = ("aicore", "dsa")
 
 
@@ -72,13 +74,12 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTensor:
-    """One tensor of an operator: its dtypes, and entry i of each tensor as combination i."""
+    """One tensor of an operator, with every dtype that it takes in some combination."""
 
     io: str
     name: str
     param_type: str
     dtypes: tuple[str, ...]
-    combinations: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,7 @@ class Source:
     what: str
 
 
+@lru_cache(maxsize=4096)
 def _split(text: str) -> tuple[str, ...]:
     return tuple(text.split(";")) if text else ()
 
@@ -129,26 +131,28 @@ class Catalogue:
         """A table as it is stored, for what has no typed fact of its own."""
         return self._tables[name]
 
-    @cached_property
-    def apis(self) -> tuple[str, ...]:
+    @property
+    def apis(self) -> list[str]:
         """Every API with a page or a prototype, sorted."""
-        tables = ("pages", "other_pages", "prototypes")
-        return tuple(sorted({api for name in tables for api in self.table(name).keys}))
+        return self.table("api_names").distinct("name")
 
     @cached_property
     def paged_apis(self) -> frozenset[str]:
         """The APIs with a page on a current branch."""
         return frozenset(self.table("pages").keys)
 
-    @cached_property
-    def op_types(self) -> tuple[str, ...]:
-        """Every operator type of the operator information and the definitions, sorted."""
-        tables = ("operators", "operator_tensors", "operator_definitions")
-        return tuple(sorted({op for name in tables for op in self.table(name).keys}))
+    @property
+    def op_types(self) -> list[str]:
+        """Every operator type of the operator information and the definitions."""
+        return self.table("operator_names").distinct("name")
 
-    def is_operator(self, op_type: str) -> bool:
-        """True for a type that some product has or had."""
-        return bool(self._operators(op_type))
+    def api_named(self, folded: str) -> str | None:
+        """The API with this lower-case spelling."""
+        return _named(self.table("api_names"), folded)
+
+    def operator_named(self, folded: str) -> str | None:
+        """The operator type with this lower-case spelling."""
+        return _named(self.table("operator_names"), folded)
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:
@@ -156,72 +160,73 @@ class Catalogue:
         table = self.table("sources")
         return tuple(Source(*table.row(number)) for number in range(len(table)))
 
+    @lru_cache(maxsize=8192)  # noqa: B019 - one catalogue lives as long as the process
     def page(self, api: str, family: str) -> Page | None:
         """What the current page of `api` says of `family`; None without such a page."""
-        return self._pages(api).get(family)
+        rows = self.table("pages").records(api, product=family, primary="1")
+        return next(_pages_of(rows), None)
 
-    @lru_cache(maxsize=2048)  # noqa: B019 - one catalogue lives as long as the process
-    def _pages(self, api: str) -> dict[str, Page]:
-        rows = [row for row in self.table("pages").records(api) if row["primary"] == "1"]
-        return {page.family: page for page in _pages_of(rows)}
+    @lru_cache(maxsize=8192)  # noqa: B019 - as above
+    def older_pages(
+        self, api: str, family: str, *, only_reference: bool = False
+    ) -> tuple[Page, ...]:
+        """What earlier pages say: reference pages of CANN 8.0, the 8.5 branches, and 2025-09."""
+        tables = ("reference_pages",) if only_reference else ("reference_pages", "other_pages")
+        return tuple(
+            page
+            for table in tables
+            for page in _pages_of(self.table(table).records(api, product=family))
+        )
 
-    def older_pages(self, api: str, family: str) -> tuple[Page, ...]:
-        """What earlier pages say: the 8.5 branches, 2025-09, and reference pages of CANN 8.0."""
-        rows = [*self.table("reference_pages").records(api), *self.table("other_pages").records(api)]
-        mine = [row for row in rows if row["product"] == family]
-        return tuple(_pages_of(mine))
-
+    @lru_cache(maxsize=8192)  # noqa: B019 - as above
     def operators(self, op_type: str, family: str) -> tuple[Operator, ...]:
         """Who can run `op_type` on `family`: one entry per engine and source.
 
         AI CPU operators are filed under no chip and are given for every family.
         """
-        return self._operators(op_type).get(family, ()) + self._operators(op_type).get(ANY_CHIP, ())
+        return (
+            *self._informed(op_type, family),
+            *self._defined(op_type, family),
+            *self._informed(op_type, ANY_CHIP),
+        )
 
-    @lru_cache(maxsize=2048)  # noqa: B019 - as above
-    def _operators(self, op_type: str) -> dict[str, tuple[Operator, ...]]:
-        found: dict[str, tuple[Operator, ...]] = {}
-        listed = {
-            (row["product"], row["engine"]): row for row in self.table("operators").records(op_type)
-        }
-        groups: dict[tuple[str, str], list[dict[str, str]]] = {key: [] for key in listed}
-        for row in self.table("operator_tensors").records(op_type):
-            groups.setdefault((row["product"], row["engine"]), []).append(row)
-        for (family, engine), rows in groups.items():
-            operator = self._information(op_type, family, engine, rows)
-            found[family] = (*found.get(family, ()), operator)
-        for operator in self._definitions(op_type):
-            found[operator.family] = (*found.get(operator.family, ()), operator)
-        return found
+    @lru_cache(maxsize=8192)  # noqa: B019 - as above
+    def _informed(self, op_type: str, product: str) -> tuple[Operator, ...]:
+        """The operator information of 8.1, an operator without tensors included."""
+        listed = self.table("operators").records(op_type, product=product)
+        groups: dict[str, list[dict[str, str]]] = {row["engine"]: [] for row in listed}
+        for row in self.table("operator_tensors").records(op_type, product=product):
+            groups.setdefault(row["engine"], []).append(row)
+        return tuple(
+            Operator(
+                op_type,
+                product,
+                engine,
+                rows[0]["basis"] if rows else "listed",
+                _operator_tensors(rows),
+                self._information_source(rows[0]["soc"] if rows else product, engine),
+            )
+            for engine, rows in groups.items()
+        )
 
-    def _information(
-        self, op_type: str, family: str, engine: str, rows: list[dict[str, str]]
-    ) -> Operator:
-        basis = rows[0]["basis"] if rows else "listed"
-        soc = rows[0]["soc"] if rows else family
-        tensors = tuple(_operator_tensor(row) for row in rows)
-        return Operator(op_type, family, engine, basis, tensors, self._information_source(soc, engine))
+    def _defined(self, op_type: str, family: str) -> tuple[Operator, ...]:
+        """The operator definition of 2026."""
+        rows = self.table("operator_definitions").records(op_type, product=family)
+        if not rows:
+            return ()
+        tensors = _operator_tensors(rows)
+        return (Operator(op_type, family, "aicore", "definition", tensors, rows[0]["source"]),)
 
     @lru_cache(maxsize=32)  # noqa: B019 - as above
     def _information_source(self, soc: str, engine: str) -> str:
         base = next(source for source in self.sources if source.id == "cann-8.1")
         return f"cann-8.1:{engine} operator information of {soc}@{base.commit[:8]}"
 
-    def _definitions(self, op_type: str) -> Iterator[Operator]:
-        groups: dict[str, list[dict[str, str]]] = {}
-        for row in self.table("operator_definitions").records(op_type):
-            groups.setdefault(row["product"], []).append(row)
-        for family, rows in groups.items():
-            tensors = tuple(_operator_tensor(row) for row in rows)
-            yield Operator(op_type, family, "aicore", "definition", tensors, rows[0]["source"])
-
     def prototype(self, op_type: str) -> tuple[OperatorTensor, ...]:
         """The tensors of an operator with the widest dtypes any product may have (8.1)."""
         rows = self.table("operator_prototypes").records(op_type)
         return tuple(
-            OperatorTensor(
-                row["io"], row["name"], row["param_type"], _split(row["dtype_superset"]), ()
-            )
+            OperatorTensor(row["io"], row["name"], row["param_type"], _split(row["dtype_superset"]))
             for row in rows
         )
 
@@ -233,11 +238,12 @@ class Catalogue:
 
     def op_types_of(self, api: str) -> tuple[str, ...]:
         """The operators that do the work of `api` (casts, copies and reshapes left out)."""
-        for page in self._pages(api).values():
-            if page.op_types:
-                return page.op_types
-        rows = self.table("called_operators").records(api)
-        return tuple(row["op_function"] for row in rows if row["role"] == "main")
+        pages = self.table("pages")
+        paged = pages.rows_of(api)
+        if paged and (told := _split(pages.text(paged[0], "op_types"))):
+            return told
+        rows = self.table("called_operators").records(api, role="main")
+        return tuple(row["op_function"] for row in rows)
 
     @cached_property
     def callers(self) -> dict[str, tuple[str, ...]]:
@@ -264,21 +270,21 @@ class Catalogue:
             if family in row["products"].split(";")
         )
 
-    def bf16_gate(self, api: str) -> tuple[str, str]:
-        """How host code selects BFLOAT16 (``soc_gated`` ...), and the file that was read."""
-        for row in self.table("bf16_gates").records(api):
-            return row["bf16_gate"], row["source"]
-        return "", ""
+    def bf16_gate(self, api: str) -> str:
+        """How host code selects BFLOAT16 (``soc_gated``, ``ungated`` ...); empty = not known."""
+        return next((row["bf16_gate"] for row in self.table("bf16_gates").records(api)), "")
 
 
-def _operator_tensor(row: dict[str, str]) -> OperatorTensor:
-    aligned = row["dtypes_aligned"]
-    return OperatorTensor(
-        row["io"],
-        row["name"],
-        row["param_type"],
-        _split(row["dtype_set"]),
-        tuple(aligned.split("|")) if aligned else (),
+def _named(table: store.Table, folded: str) -> str | None:
+    rows = table.rows_of(folded)
+    return table.row(rows[0])[1] if rows else None
+
+
+def _operator_tensors(rows: Iterable[dict[str, str]]) -> tuple[OperatorTensor, ...]:
+    ordered = sorted(rows, key=lambda row: (row["io"], int(row["index"])))
+    return tuple(
+        OperatorTensor(row["io"], row["name"], row["param_type"], _split(row["dtype_set"]))
+        for row in ordered
     )
 
 

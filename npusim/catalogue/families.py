@@ -8,7 +8,7 @@ column too.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from npusim.aclnn.families import FAMILIES
@@ -26,12 +26,19 @@ _CHIPS = {
 }
 
 
+_MISTAKABLE = "Ascend910B"  # the first generation, which many take for A2: that deserves a note
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is to run: a family and, when one was named, the chip."""
+    """Where something is to run: a family and, when one was named, the chip.
+
+    `note` is what the reader should know about how a name was understood.
+    """
 
     family: str
     soc: str = ""
+    note: str = field(default="", compare=False)
 
 
 def family_of(product: str) -> str:
@@ -47,19 +54,21 @@ def place_of(product: str) -> Place:
     which knows the products and their nicknames. Raises UnknownNameError with near misses.
     """
     found = _by_name(product)
-    if found:
+    if found and found.soc != _MISTAKABLE:
         return found
     from npusim.hardware.naming import resolve_soc
 
     names = list(FAMILIES)
     try:
-        found = _by_name(resolve_soc(product).name)
+        chip = resolve_soc(product)
+        found = _by_name(chip.name)
     except UnknownNameError as error:
         names += error.candidates
-    if found is None:
-        remedy = "`npusim profiles` lists the chips and products."
-        raise UnknownNameError("chip or product", product, names, remedy)
-    return found
+    else:
+        if found:
+            return replace(found, note=chip.note)
+    remedy = "`npusim profiles` lists the chips and products."
+    raise UnknownNameError("chip or product", product, names, remedy)
 
 
 def _by_name(text: str) -> Place | None:

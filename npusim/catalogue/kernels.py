@@ -1,4 +1,4 @@
-"""The verdict on an operator type, as profiles and graphs name it: has the product a kernel that takes this?
+"""The verdict on an operator type (what profiles and graphs name): is there a kernel that takes it?
 
 A profile row is a kernel that ran elsewhere. On another product the framework may pick another
 kernel for the same computation, so the APIs that compute the same are asked as well: a yes of
@@ -67,6 +67,9 @@ def _judge_kernel(catalogue: Catalogue, op_type: str, question: Question) -> Ver
     wrong, doubtful = _misfits(known, operators.census(catalogue, question.family), question)
     parameters = tuple(_parameter(tensor) for tensor in tensors)
     notes = (_NO_LIST,) if vague else ()
+    moved = [kind for kind in question.dtypes if _moves_to_cpu(kind, known)]
+    if moved and not wrong:
+        notes = (*notes, f"with {', '.join(moved)} it runs on the AI CPU, which is slow")
     if wrong:
         why = wording.kernel_refused(op_type, wrong, known.possible, wording.place(question))
         code = StatusCode.ACLNN_ERR_PARAM_INVALID
@@ -89,13 +92,18 @@ def _misfits(
             continue
         if census.is_rare(kind):
             wrong.append(kind)
-        elif kind in known.on_cpu:
-            continue  # the graph engine moves it to the AI CPU
+        elif _moves_to_cpu(kind, known):
+            continue
         elif known.vague:
             doubtful.append(kind)
         else:
             wrong.append(kind)
     return wrong, doubtful
+
+
+def _moves_to_cpu(kind: str, known: operators.Dtypes) -> bool:
+    """A dtype for which the graph engine takes the AI CPU, because the AI Core kernel hasn't it."""
+    return kind in known.on_cpu and kind not in known.possible
 
 
 def _without_ai_core(

@@ -22,7 +22,7 @@ _NOT_MODELS = {
 }
 _ABSENT = frozenset({"", "N/A", "NA", "UNDEFINED", "DT_UNDEFINED", "NONE", "NULL"})
 _API_IN_KERNEL_NAME = re.compile(r"(acl[A-Za-z0-9]+)_")
-_COMMUNICATION = re.compile(r"(?i)hcom_|hccl|allreduce|allgather|reducescatter|alltoall|broadcast__")
+_COMMUNICATION = re.compile(r"(?i)hcom_|hccl|allreduce|allgather|reducescatter|alltoall")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Listed:
 
     `kind` says whose name `op` is: kernel (a profiler's OP type), onnx, or word (anything).
     `dtypes` are those of the inputs in the spelling of the operator pages, empty where absent, and
-    `outputs` those of the outputs; `api` is the API that launched a kernel, when its name tells. `why_unknown` is set for what the
-    catalogue can't judge.
+    `outputs` those of the outputs; `api` is the API that launched a kernel, when its name tells.
+    `why_unknown` is set for what the catalogue can't judge.
     """
 
     op: str
@@ -78,7 +78,7 @@ def _from_profile(file: Path) -> Iterator[Listed]:
     for kernel in read_kernels(file):
         api = _API_IN_KERNEL_NAME.match(kernel.name)
         op = kernel.op_type or kernel.name
-        talks = kernel.is_communication or (not kernel.op_type and _COMMUNICATION.search(kernel.name))
+        talks = kernel.is_communication or _COMMUNICATION.match(op)
         why = "communication is the business of HCCL, not of an operator" if talks else ""
         dtypes, unread = _dtypes(kernel.input_dtypes)
         outputs, unread_too = _dtypes(kernel.output_dtypes)
@@ -94,7 +94,7 @@ def _from_profile(file: Path) -> Iterator[Listed]:
 
 
 def _from_text(file: Path) -> Iterator[Listed]:
-    """A line: the operator, dtypes of its inputs and, after ``->``, outputs; ``#`` starts a remark."""
+    """A line: operator, dtypes of inputs and, after ``->``, of outputs; ``#`` starts a remark."""
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
@@ -117,7 +117,8 @@ def _from_text(file: Path) -> Iterator[Listed]:
             raise FileError(file, f"line {number}: {unread or unread_too}", hint)
         yield Listed(words[0], "word", dtypes, outputs)
     if not found:
-        raise FileError(file, "lists no operators", "Write one operator a line: OP [DTYPE ...] [-> DTYPE ...].")
+        hint = "Write one operator a line: OP [DTYPE ...] [-> DTYPE ...]."
+        raise FileError(file, "lists no operators", hint)
 
 
 def _dtypes(texts: Iterable[str]) -> tuple[tuple[str, ...], str]:

@@ -1,17 +1,16 @@
-"""Will this model run? A file's operators, one verdict per product, and what FLOAT16 would change."""
+"""Will this model run? One verdict per operator and product, and what FLOAT16 would change."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import TYPE_CHECKING
 
-from npusim.catalogue import facts, names, support
+from npusim.catalogue import facts, judging, names
 from npusim.catalogue.families import place_of
 from npusim.catalogue.listing import Listed, read_model
 from npusim.catalogue.question import Question
-from npusim.catalogue.verdicts import Answer
+from npusim.catalogue.verdicts import Answer, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,23 +24,6 @@ if TYPE_CHECKING:
 # What the graph compiler does with a float32 operator that only has a float16 kernel.
 # Source: hiascend.com CANN 8.0 ATC, --precision_mode_v2: the default is fp16.
 _IN_FP16 = "in FLOAT16, as ATC does by default (--precision_mode_v2=fp16)"
-
-
-class Outcome(Enum):
-    """What becomes of one operator of a model on one product."""
-
-    RUNS = "runs"
-    AFTER_FP16 = "would run after BF16 -> FP16"
-    REJECTED = "rejected"
-    UNKNOWN = "unknown"
-
-    @property
-    def ok(self) -> bool:
-        """False where the model fails as it is."""
-        return self not in (Outcome.REJECTED, Outcome.AFTER_FP16)
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +82,15 @@ class ModelCheck:
 
 
 def check_model(
-    path: str | Path, socs: Sequence[str], *, catalogue: Catalogue | None = None
+    path: str | Path, socs: Sequence[str | Place], *, catalogue: Catalogue | None = None
 ) -> ModelCheck:
     """Judge every operator in a profiler's CSV, an ONNX model or a list, on each chip or product.
 
     Raises FileError for a file that can't be read, UnknownNameError for a product.
     """
     known = catalogue or facts.catalogue()
-    places = tuple(dict.fromkeys(place_of(soc) for soc in socs))
+    asked = (place_of(soc) if isinstance(soc, str) else soc for soc in socs)
+    places = tuple(dict.fromkeys(asked))
     model = read_model(path)
     found: dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], Row] = {}
     for listed in model.operators:
@@ -152,22 +135,23 @@ def _subject(catalogue: Catalogue, listed: Listed) -> Subject | None:
 def _cell(
     catalogue: Catalogue, subject: Subject, listed: Listed, place: Place, is_graph: bool
 ) -> Cell:
-    question = Question(
-        place.family, place.soc, inputs=listed.dtypes, outputs=listed.outputs
-    )
-    verdict = support.judge(catalogue, subject, question)
-    if verdict.answer is Answer.SUPPORTED:
-        return Cell(place, Outcome.RUNS, _remark(verdict))
-    if is_graph and "FLOAT" in question.dtypes:
-        half = support.judge(catalogue, subject, question.with_dtype("FLOAT", "FLOAT16"))
-        if half.answer is Answer.SUPPORTED:
+    question = Question(place.family, place.soc, inputs=listed.dtypes, outputs=listed.outputs)
+    verdict = judging.judge(catalogue, subject, question)
+    remark = _remark(verdict)
+    runs = verdict.answer is Answer.SUPPORTED
+    if is_graph and "FLOAT" in question.dtypes and (not runs or "AI CPU" in remark):
+        half = judging.judge(catalogue, subject, question.with_dtype("FLOAT", "FLOAT16"))
+        if half.answer is Answer.SUPPORTED and "AI CPU" not in _remark(half):
             return Cell(place, Outcome.RUNS, _IN_FP16)
+    if runs:
+        return Cell(place, Outcome.RUNS, remark)
     if verdict.answer is Answer.UNKNOWN:
         return Cell(place, Outcome.UNKNOWN, verdict.why)
-    full = support.answer(catalogue, subject, question)
-    helps = support.fp16_helps(catalogue, subject, question)
+    full = judging.answer(catalogue, subject, question)
+    helps = judging.fp16_helps(catalogue, subject, question)
     outcome = Outcome.AFTER_FP16 if helps else Outcome.REJECTED
-    text = f"{verdict.status.name} ({verdict.code}): {verdict.why}" if verdict.status else verdict.why
+    status = verdict.status
+    text = f"{status.name} ({status.code}): {verdict.why}" if status else verdict.why
     return Cell(place, outcome, text, full.remedy)
 
 

@@ -1,4 +1,4 @@
-"""From what people call an operator (``add``, ``aclnnAdd``, ``MatMulV2``, ONNX ``Conv``) to the catalogue's names.
+"""From what people call an operator (``add``, ``MatMulV2``, ONNX ``Conv``) to catalogue names.
 
 Names that differ by more than spelling are in ``aliases.csv``, beside this file, with a source
 each. Its kinds: ``onnx`` (ONNX operator to operator types, alternatives joined by ``;``),
@@ -24,7 +24,9 @@ API = "api"
 OPERATOR = "operator"
 GRAPH = "graph"
 
-_PREFIXES = ("torch.ops.aten.", "torch.ops.npu.", "torch.nn.functional.", "aten::", "npu::", "torch.")
+_PREFIXES = (
+    "torch.ops.aten.", "torch.ops.npu.", "torch.nn.functional.", "aten::", "npu::", "torch.",
+)  # fmt: skip
 
 
 class AmbiguousNameError(UsageError):
@@ -70,7 +72,7 @@ def find(catalogue: Catalogue, name: str) -> Subject:
     """
     plain = _plain(name)
     if api := api_named(catalogue, plain):
-        return Subject(API, api, (api,), note=_other_meaning(catalogue, plain, api))
+        return Subject(API, api, (api,), note=_other_meaning(plain, api))
     if subject := operator_named(catalogue, plain) or onnx_named(catalogue, plain):
         return subject
     apis = aliases()["torch"].get(plain.lower(), ())
@@ -85,10 +87,9 @@ def find(catalogue: Catalogue, name: str) -> Subject:
 def api_named(catalogue: Catalogue, name: str) -> str | None:
     """The API called `name`, with or without ``aclnn``, in any case, underscores or none."""
     folded = name.lower().replace("_", "")
-    apis = _folded_apis(catalogue)
     if name.endswith("_"):  # the in-place variant of an aten name
-        return apis.get(f"aclnninplace{folded}")
-    return apis.get(folded) or apis.get(f"aclnn{folded}")
+        return catalogue.api_named(f"aclnninplace{folded}")
+    return catalogue.api_named(folded) or catalogue.api_named(f"aclnn{folded}")
 
 
 def operator_named(catalogue: Catalogue, name: str) -> Subject | None:
@@ -96,7 +97,7 @@ def operator_named(catalogue: Catalogue, name: str) -> Subject | None:
     folded = name.lower()
     if folded in aliases()["graph"]:
         return Subject(GRAPH, name)
-    op_type = _folded_op_types(catalogue).get(folded)
+    op_type = catalogue.operator_named(folded)
     apis = apis_of(catalogue, op_type or name)
     if op_type is None and folded not in aliases()["optype"]:
         return None
@@ -112,7 +113,8 @@ def onnx_named(catalogue: Catalogue, name: str) -> Subject | None:
     if all(op_type.lower() in aliases()["graph"] for op_type in op_types):
         return Subject(GRAPH, name)
     apis = dict.fromkeys(api for op_type in op_types for api in apis_of(catalogue, op_type))
-    return Subject(OPERATOR, name, tuple(apis), op_types, note=f"ONNX {name} is {either(list(op_types))}")
+    note = f"ONNX {name} is {either(list(op_types))}"
+    return Subject(OPERATOR, name, tuple(apis), op_types, note)
 
 
 def apis_of(catalogue: Catalogue, op_type: str) -> tuple[str, ...]:
@@ -123,7 +125,7 @@ def apis_of(catalogue: Catalogue, op_type: str) -> tuple[str, ...]:
     told = aliases()["optype"].get(op_type.lower())
     if told:
         return told
-    same_name = _folded_apis(catalogue).get(f"aclnn{op_type.lower()}")
+    same_name = catalogue.api_named(f"aclnn{op_type.lower()}")
     if same_name in catalogue.paged_apis:
         return (same_name,)
     callers = catalogue.callers.get(op_type, ())
@@ -145,23 +147,10 @@ def _plain(name: str) -> str:
     return plain.split(".")[0]  # aten overloads: add.Tensor
 
 
-def _other_meaning(catalogue: Catalogue, plain: str, api: str) -> str:
+def _other_meaning(plain: str, api: str) -> str:
     """A word when an operator type of the same name computes something else (Equal, Gather)."""
     told = aliases()["optype"].get(plain.lower()) or aliases()["onnx"].get(plain.lower(), ())
     others = [name for name in told if name.startswith("aclnn")]
     if not others or api in others:
         return ""
     return f"taken as {api}; the operator type {plain} is {either(others)}"
-
-
-def _folded_apis(catalogue: Catalogue) -> dict[str, str]:
-    return _folded(catalogue.apis)
-
-
-def _folded_op_types(catalogue: Catalogue) -> dict[str, str]:
-    return _folded(catalogue.op_types)
-
-
-@cache
-def _folded(names: tuple[str, ...]) -> dict[str, str]:
-    return {name.lower(): name for name in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from npusim.catalogue.listing import Listed, Listing
@@ -28,16 +29,10 @@ def read_onnx(file: Path) -> Listing:
     Dtypes come from shape inference; where it doesn't reach, an input has none and isn't judged.
     Weights aren't loaded. Raises FileError, or UsageError when the onnx package is missing.
     """
-    try:
-        import onnx
-        from google.protobuf.message import DecodeError
-    except ImportError:
-        raise UsageError(
-            "reading ONNX models needs the onnx package", "Install it: pip install 'npusim[onnx]'"
-        ) from None
+    onnx, unreadable = _onnx()
     try:
         model = onnx.load(str(file), load_external_data=False)
-    except (DecodeError, OSError, ValueError) as error:
+    except (unreadable, OSError, ValueError) as error:
         raise FileError(file, f"isn't an ONNX model ({type(error).__name__})") from None
     if not model.graph.node:
         raise FileError(file, "isn't an ONNX model with operators in it")
@@ -50,6 +45,17 @@ def read_onnx(file: Path) -> Listing:
     kinds = onnx.TensorProto.DataType
     nodes = _nodes(model.graph, {}, functions, kinds)
     return Listing("onnx", tuple(nodes), is_graph=True, notes=tuple(notes))
+
+
+def _onnx() -> tuple[Any, type[Exception]]:
+    """The onnx package, and what it raises for a file that isn't a model."""
+    try:
+        onnx = import_module("onnx")
+        unreadable: type[Exception] = import_module("google.protobuf.message").DecodeError
+    except ImportError:
+        problem = "reading ONNX models needs the onnx package"
+        raise UsageError(problem, "Install it: pip install 'npusim[onnx]'") from None
+    return onnx, unreadable
 
 
 def _nodes(
@@ -68,9 +74,8 @@ def _of_nodes(
     for node in nodes:
         function = functions.get((node.domain, node.op_type))
         if function is not None:
-            inner = {
-                own: known.get(given, "") for own, given in zip(function.input, node.input, strict=False)
-            }
+            pairs = zip(function.input, node.input, strict=False)
+            inner = {own: known.get(given, "") for own, given in pairs}
             yield from _of_nodes(function.node, inner, functions, kinds)
             continue
         dtypes = tuple(known.get(name, "") for name in node.input)
@@ -92,7 +97,8 @@ def _dtypes_of(graph: Any, kinds: Any) -> dict[str, str]:
         for value in (*graph.input, *graph.output, *graph.value_info)
         if value.type.HasField("tensor_type")
     }
-    found.update({weight.name: _spelled(kinds.Name(weight.data_type)) for weight in graph.initializer})
+    for weight in graph.initializer:
+        found[weight.name] = _spelled(kinds.Name(weight.data_type))
     return found
 
 

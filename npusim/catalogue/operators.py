@@ -25,9 +25,9 @@ COLUMN = "operator information"
 NEWER_THAN_8_1 = frozenset({"950"})
 # Bases under which the dtypes listed for a kernel (if any) aren't all that it takes.
 VAGUE = ("dynamic_select", "listed", "prebuilt_kernel_list")
-# A dtype that fewer than one operator in twenty takes isn't one that the chip computes with: BFLOAT16
-# is taken by 1 of 826 on 910, 1 of 842 on 310P and 13 of 695 on 310B (data movement), but by half of
-# them on A2 and A3. The counts are the catalogue's; `npusim ops summary` prints them.
+# A dtype that fewer than one operator in twenty takes isn't one that the chip computes with:
+# BFLOAT16 is taken by 1 of 826 on 910, 1 of 842 on 310P and 13 of 695 on 310B (data movement), but
+# by half of them on A2 and A3. The counts are the catalogue's; `npusim ops summary` prints them.
 RARE = 0.05
 # Only these are doubted for being rare: the others are the same on every chip.
 DOUBTFUL = ("BFLOAT16", "FLOAT8", "HIFLOAT8", "FLOAT6", "FLOAT4")
@@ -82,7 +82,7 @@ def presence(catalogue: Catalogue, op_types: Iterable[str], family: str) -> Evid
     if not missing:
         text = f"{_list(cpu)} runs on the AI CPU, which is slow"
         return Evidence(COLUMN, Answer.SUPPORTED, text, source)
-    nowhere = [op for op in missing if not catalogue.is_operator(op)]
+    nowhere = [op for op in missing if not catalogue.operator_named(op.lower())]
     if nowhere:
         text = f"the operator information doesn't know {_list(nowhere)}"
         return Evidence(COLUMN, Answer.UNKNOWN, text, source)
@@ -140,6 +140,11 @@ class Dtypes:
     possible: tuple[str, ...]
     on_cpu: tuple[str, ...]
     vague: bool
+
+    @property
+    def widest(self) -> tuple[str, ...]:
+        """The best list there is of what may be taken."""
+        return self.possible or self.on_cpu
 
 
 def _release(catalogue: Catalogue, family: str) -> str:

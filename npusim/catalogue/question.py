@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from npusim.catalogue.families import place_of
+from npusim.catalogue.families import Place, place_of
 from npusim.values.dtypes import dtype
 from npusim.values.errors import UnknownNameError
 from npusim.values.tensors import TensorSpec
@@ -82,7 +82,7 @@ def _named(name: str, parameters: Sequence[Parameter]) -> Parameter | None:
 def _in_header(
     name: str, parameters: Sequence[Parameter], prototype: Sequence[tuple[str, str, str]]
 ) -> Parameter | None:
-    """The parameter that a page calls otherwise than the header: same position, or the one output."""
+    """What a page calls otherwise than the header: by position, or as the one output."""
     for position, (own, io, _) in enumerate(prototype):
         if own.lower() != name.lower():
             continue
@@ -93,23 +93,22 @@ def _in_header(
 
 
 def ask(
-    product: str, dtypes: Mapping[str, object] | Sequence[object] | None = None
+    product: str | Place, dtypes: Mapping[str, object] | Sequence[object] | None = None
 ) -> Question:
     """A question from any spelling: a product, and dtypes (or TensorSpecs) by name or in order.
 
     Raises UnknownNameError for the product, DTypeError for a dtype.
     """
-    place = place_of(product)
-    family, soc = place.family, place.soc
+    place = place_of(product) if isinstance(product, str) else product
     if not dtypes:
-        return Question(family, soc)
+        return Question(place.family, place.soc)
     if not isinstance(dtypes, Mapping):
-        return Question(family, soc, inputs=tuple(_name(kind) for kind in dtypes))
+        return Question(place.family, place.soc, inputs=tuple(_name(kind) for kind in dtypes))
     named = {name: _name(kind) for name, kind in dtypes.items()}
     shapes = {
         name.lower(): kind.shape for name, kind in dtypes.items() if isinstance(kind, TensorSpec)
     }
-    return Question(family, soc, named, shapes=shapes)
+    return Question(place.family, place.soc, named, shapes=shapes)
 
 
 def _name(kind: object) -> str:

@@ -1,4 +1,4 @@
-"""What an answer of the catalogue consists of: the verdict, the evidence, and parameter by parameter."""
+"""What an answer of the catalogue consists of: verdict, evidence, and parameter by parameter."""
 
 from __future__ import annotations
 
@@ -18,6 +18,23 @@ class Answer(Enum):
     SUPPORTED = "supported"
     REJECTED = "rejected"
     UNKNOWN = "unknown"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class Outcome(Enum):
+    """What becomes of one operator of a model on one product."""
+
+    RUNS = "runs"
+    AFTER_FP16 = "would run after BF16 -> FP16"
+    REJECTED = "rejected"
+    UNKNOWN = "unknown"
+
+    @property
+    def ok(self) -> bool:
+        """False where the model fails as it is."""
+        return self not in (Outcome.REJECTED, Outcome.AFTER_FP16)
 
     def __str__(self) -> str:
         return self.value
@@ -110,7 +127,9 @@ class Verdict:
         return tuple(dict.fromkeys(each.source for each in self.evidence if each.source))
 
     def _by(self, column: str) -> Answer:
-        return next((each.answer for each in self.evidence if each.column == column), Answer.UNKNOWN)
+        return next(
+            (each.answer for each in self.evidence if each.column == column), Answer.UNKNOWN
+        )
 
 
 def worst(answers: Iterable[Answer]) -> Answer:

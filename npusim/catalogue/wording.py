@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from npusim.catalogue.question import Question
     from npusim.catalogue.verdicts import Evidence, ParameterVerdict
 
-SUPPORT_WORDS = {"yes": "supported", "no": "not supported", "unlisted": "doesn't mention the product"}
+SUPPORT_WORDS = {
+    "yes": "supported",
+    "no": "not supported",
+    "unlisted": "doesn't mention the product",
+}
 
 
 def place(question: Question) -> str:

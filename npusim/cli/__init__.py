@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import NoReturn
 
 __all__ = ["main"]
@@ -15,6 +16,10 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     # Taken out here and not by a verb, so that it may be appended to any failing command.
     debug = "--debug" in arguments
     arguments = [word for word in arguments if word != "--debug"]
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a letter still shows the rest
+            stream.reconfigure(errors="replace")
 
     from npusim.cli.app import app
 

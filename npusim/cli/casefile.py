@@ -42,8 +42,11 @@ class Case:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What to pass to Device.run."""
-        return {**self.inputs, **self.attributes}
+        """What to pass to Device.run; an output is given by its dtype and shape."""
+        from npusim.values.tensors import TensorSpec
+
+        outputs = {name: TensorSpec.of(array) for name, array in self.outputs.items()}
+        return {**self.inputs, **self.attributes, **outputs}
 
 
 def read_cases(path: str | Path) -> list[Case]:

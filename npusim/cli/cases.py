@@ -80,7 +80,8 @@ def judge(case: Case, chip: asking.Chip, op: str) -> Outcome:
         note = "" if as_expected else f"expected status {case.status}, got {code}"
         return Outcome(case, answer, (), "pass" if as_expected else "FAIL", note)
     if answer.result is None:
-        return Outcome(case, answer, (), "rejected", answer.reason)
+        verdict = "rejected" if answer.error is None else "FAIL"
+        return Outcome(case, answer, (), verdict, answer.reason)
     got = answer.result.outputs or {}
     comparisons = tuple(
         compare(name, got.get(name), want, rtol=case.rtol, atol=case.atol)

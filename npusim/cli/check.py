@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
-from npusim.cli import asking, output
-from npusim.cli.options import AsJson, Assignments, Operator, Socs
+from typing import TYPE_CHECKING
+
+from npusim.cli import asking, catalogue, output
+from npusim.cli.options import AsJson, Assignments, Model, OptionalOperator, Socs
+from npusim.values.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.aclnn.contract import Contract
 
 
 def check(
-    op: Operator, assignments: Assignments = None, soc: Socs = None, as_json: AsJson = False
+    op: OptionalOperator = None,
+    assignments: Assignments = None,
+    soc: Socs = None,
+    model: Model = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Will it run? The status of the call, its reason and its remedy."""
+    """Will it run? The status of the call, its reason and its remedy.
+
+    Without parameters, and for operators that npusim doesn't simulate, the catalogue answers: who
+    supports which dtypes. There a tensor is NAME=DTYPE. --model asks for a whole model: an
+    op_summary or kernel_details CSV, an ONNX file, or a list of operators.
+    """
+    if model is not None:
+        catalogue.check_model(model, soc, as_json=as_json)
+        return
+    if op is None:
+        raise UsageError("which operator? none is given", "Name one, or a model with --model FILE.")
+    try:
+        contract = asking.contract_of(op)
+    except UnknownNameError:
+        contract = None
+    if contract is None or not assignments:
+        catalogue.check_operator(op, assignments or [], soc, as_json=as_json)
+    else:
+        _check_call(contract, assignments, soc, as_json=as_json)
+
+
+def _check_call(
+    contract: Contract, assignments: Sequence[str], soc: Sequence[str] | None, *, as_json: bool
+) -> None:
     from npusim.cli.arguments import read_assignments
     from npusim.report.answers import Answer
 
-    contract = asking.contract_of(op)
-    arguments = read_assignments(contract, assignments or [])
+    arguments = read_assignments(contract, assignments)
     answers = []
     for chip in asking.chips(soc):
         status = chip.device().check(contract.name, **arguments)

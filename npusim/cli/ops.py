@@ -1,25 +1,49 @@
-"""`npusim ops`: the operators that are simulated, and the contract of each."""
+"""`npusim ops`: the operators that are simulated, the contract of each, and the whole catalogue."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.cli import asking, output
+from npusim.cli import asking, catalogue, output
 from npusim.cli.options import AsJson, Operator
 
 if TYPE_CHECKING:
     from npusim.aclnn.contract import Contract, Parameter
 
-app = typer.Typer(help="The operators: list, or show the contract of one.", rich_markup_mode=None)
+app = typer.Typer(
+    help="The operators: list, show the contract of one, or search the whole aclnn catalogue.",
+    rich_markup_mode=None,
+)
+
+Search = Annotated[
+    str | None,
+    typer.Option(
+        "--search", metavar="TEXT", help="Words of a name, and dtypes: --search 'norm bf16'."
+    ),
+]
 
 
 @app.callback(invoke_without_command=True)
-def ops(context: typer.Context, as_json: AsJson = False) -> None:
-    """The operators: list, or show the contract of one."""
-    if context.invoked_subcommand is None:
+def ops(
+    context: typer.Context,
+    search: Search = None,
+    soc: catalogue.Product = None,
+    as_json: AsJson = False,
+) -> None:
+    """The operators: list, show the contract of one, or search the whole aclnn catalogue."""
+    if context.invoked_subcommand is not None:
+        return
+    if search is None and soc is None:
         list_operators(as_json)
+    else:
+        catalogue.search(search or "", soc, as_json=as_json)
+
+
+app.command("diff")(catalogue.diff)
+app.command("matrix")(catalogue.matrix)
+app.command("summary")(catalogue.summary)
 
 
 @app.command("list")

@@ -13,6 +13,23 @@ Operator = Annotated[
         metavar="OP", help="The operator, e.g. aclnnGroupNormBackward or GroupNormBackward."
     ),
 ]
+OptionalOperator = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[OP]",
+        help="The operator: aclnnGroupNormBackward, Add, MatMulV2 ...",
+        show_default=False,
+    ),
+]
+Model = Annotated[
+    Path | None,
+    typer.Option(
+        "--model",
+        metavar="FILE",
+        help="A whole model instead of an operator: op_summary or kernel_details CSV, ONNX, list.",
+        show_default=False,
+    ),
+]
 Assignments = Annotated[
     list[str] | None,
     typer.Argument(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,6 +27,11 @@ def emit(*parts: RenderableType) -> None:
         console.print(part)
 
 
+def emit_text(text: str) -> None:
+    """Print the content of a file to standard output, as it is."""
+    sys.stdout.write(text)
+
+
 def emit_json(value: object) -> None:
     """Print one JSON document to standard output."""
     from npusim.report import jsonout
@@ -38,12 +42,6 @@ def emit_json(value: object) -> None:
 def note(text: str) -> None:
     """Tell something that isn't part of the result."""
     sys.stderr.write(f"note: {text}\n")
-
-
-def notes(texts: Iterable[str]) -> None:
-    """Tell each thing once, in order."""
-    for text in dict.fromkeys(texts):
-        note(text)
 
 
 def progress(text: str) -> None:

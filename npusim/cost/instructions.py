@@ -25,7 +25,14 @@ class InstructionCosts:
         self._repeat_bytes = profile.vector.repeat_bytes
 
     def vector(
-        self, intrinsic: str, dtype: str, itemsize: int, elements: int, *, rows: int = 1, chained: bool = True
+        self,
+        intrinsic: str,
+        dtype: str,
+        itemsize: int,
+        elements: int,
+        *,
+        rows: int = 1,
+        chained: bool = True,
     ) -> float:
         """Cycles of one vector instruction over ``rows`` rows of ``elements`` elements.
 

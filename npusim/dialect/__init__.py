@@ -10,6 +10,22 @@ from npusim.dialect.rounding import RoundMode
 from npusim.dialect.vector import CmpMode
 
 __all__ = [
-    "CmpMode", "Core", "GlobalTensor", "GmBuffer", "GmSlice", "IndexArray", "Kernel", "LocalTensor", "LoopIndex",
-    "Phases", "RoundMode", "Scalar", "TBuf", "TPipe", "TPosition", "TQue", "TQueBind", "trace",
+    "CmpMode",
+    "Core",
+    "GlobalTensor",
+    "GmBuffer",
+    "GmSlice",
+    "IndexArray",
+    "Kernel",
+    "LocalTensor",
+    "LoopIndex",
+    "Phases",
+    "RoundMode",
+    "Scalar",
+    "TBuf",
+    "TPipe",
+    "TPosition",
+    "TQue",
+    "TQueBind",
+    "trace",
 ]

@@ -41,12 +41,15 @@ def broadcast(shape: tuple[int, ...], operands: tuple[GlobalTensor, ...]) -> Pla
         merged.insert(0, (1, (0,) * len(operands)))
     sizes = tuple(size for size, _ in merged)
     views = tuple(
-        _restride(operand, sizes, tuple(steps[index] for _, steps in merged)) for index, operand in enumerate(operands)
+        _restride(operand, sizes, tuple(steps[index] for _, steps in merged))
+        for index, operand in enumerate(operands)
     )
     return Plane(sizes[:-2], sizes[-2], sizes[-1], views)
 
 
-def _restride(operand: GlobalTensor, sizes: tuple[int, ...], strides: tuple[int, ...]) -> GlobalTensor:
+def _restride(
+    operand: GlobalTensor, sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> GlobalTensor:
     if operand.strides is None and prod(sizes) == operand.numel:
         return operand.view(*sizes)
     return replace(operand, shape=sizes, strides=strides)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from npusim.dialect.gm import GmSlice
 from npusim.dialect.local import LocalTensor
 from npusim.engine.program import Pipe, Transfer
+from npusim.values.dtypes import FLOAT16
 from npusim.values.errors import AlignmentError, KernelError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
@@ -26,7 +29,8 @@ class Copies:
         numerics: bool
         recording: bool
         block_bytes: int
-        _atomic_sharers: int
+        widened: bool
+        _atomic_sharers: float
 
         @property
         def depth(self) -> int: ...
@@ -42,14 +46,24 @@ class Copies:
             raise KernelError(self.kernel_name, "data_copy needs one side in global memory")
         run_bytes = gm.bursts()[0] * gm.tensor.dtype.itemsize
         if run_bytes % self.block_bytes and not gm.whole_blocks and not gm.ends_tensor():
-            raise AlignmentError(self.kernel_name, f"data_copy of {gm.tensor.buffer.name}", run_bytes, self.block_bytes)
+            raise AlignmentError(
+                self.kernel_name,
+                f"data_copy of {gm.tensor.buffer.name}",
+                run_bytes,
+                self.block_bytes,
+            )
         self._copy(dst, src)
 
     def data_copy_pad(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
         """Copy runs of any length; rows land at 32-byte boundaries in UB. Not on every chip."""
         if not self.profile.has("data_move_pad"):
             raise UnsupportedIntrinsicError(
-                self.kernel_name, "data_move_pad", "any dtype", self.profile.name, (), remedy="Copy whole blocks instead."
+                self.kernel_name,
+                "data_move_pad",
+                "any dtype",
+                self.profile.name,
+                (),
+                remedy="Copy whole blocks instead.",
             )
         self._copy(dst, src)
 
@@ -63,13 +77,13 @@ class Copies:
                 gm.rounded_up()
             self.data_copy(dst, src)
 
-    def set_atomic_add(self, sharers: int = 1) -> None:
-        """Stores to global memory add from here on; ``sharers`` cores add into the same lines at the same time."""
-        self._atomic_sharers = max(1, sharers)
+    def set_atomic_add(self, sharers: float = 1) -> None:
+        """Stores to global memory add from here on; ``sharers`` cores add into the same line at a time (on average)."""
+        self._atomic_sharers = max(1.0, sharers)
 
     def set_atomic_none(self) -> None:
         """Stores to global memory overwrite again."""
-        self._atomic_sharers = 0
+        self._atomic_sharers = 0.0
 
     def _copy(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
         if isinstance(src, GmSlice) and isinstance(dst, LocalTensor):
@@ -85,6 +99,8 @@ class Copies:
             self._emit_copy(Pipe.MTE2, "copy_gm_to_ubuf", "gm_to_ub", src, write=False)
         if self.numerics:
             values = src.read(dst.depth)
+            if self.widened and dst.dtype is FLOAT16:
+                values = values.astype(np.float32)
             dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
 
     def _store(self, dst: GmSlice, src: LocalTensor) -> None:
@@ -100,7 +116,9 @@ class Copies:
             else:
                 dst.write(values, depth)
 
-    def _emit_copy(self, pipe: Pipe, name: str, path_name: str, gm: GmSlice, *, write: bool) -> None:
+    def _emit_copy(
+        self, pipe: Pipe, name: str, path_name: str, gm: GmSlice, *, write: bool
+    ) -> None:
         path = self._path(path_name)
         elements, bursts = gm.bursts()
         run_bytes = elements * gm.tensor.dtype.itemsize
@@ -111,17 +129,27 @@ class Copies:
             traffic /= memory.atomic_rate_fraction
             cycles += (self._atomic_sharers - 1) * memory.atomic_conflict_cycles
         transfer = Transfer(
-            gm.tensor.buffer.number, write, run_bytes * bursts, traffic, path.bytes_per_cycle, atomic=atomic, path=path_name
+            gm.tensor.buffer.number,
+            write,
+            run_bytes * bursts,
+            traffic,
+            path.bytes_per_cycle,
+            atomic=atomic,
+            path=path_name,
         )
-        detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B" + (" atomic add" if atomic else "")
-        instruction = self.recorder.emit(pipe, name, cycles, transfer, detail)
+        detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B" + (
+            " atomic add" if atomic else ""
+        )
+        instruction = self.recorder.emit(pipe, name, cycles, transfer, detail, path.latency_cycles)
         if not write:
             self.recorder.load(instruction, gm.key, gm.depths)
 
     def _path(self, name: str) -> Path:
         path = self.costs.path(name)
         if path is None:
-            raise UnsupportedIntrinsicError(self.kernel_name, f"path {name}", "any dtype", self.profile.name, ())
+            raise UnsupportedIntrinsicError(
+                self.kernel_name, f"path {name}", "any dtype", self.profile.name, ()
+            )
         return path
 
     def _same_size(self, local: LocalTensor, gm: GmSlice) -> None:

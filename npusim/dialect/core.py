@@ -19,12 +19,13 @@ from npusim.dialect.recorder import Recorder
 from npusim.dialect.reductions import Reductions
 from npusim.dialect.scalars import Scalars
 from npusim.engine.program import Barrier, Pipe
+from npusim.values.dtypes import FLOAT16
 
 if TYPE_CHECKING:
     from npusim.dialect.kernel import Kernel
     from npusim.hardware.profile import Profile
 
-_STACK_BYTES = 1 << 20  # numbers worked on at once per core: as much as stays in the host's caches
+_STACK_BYTES = 1 << 22  # numbers worked on at once per core: as much as stays in the host's caches
 
 VECTOR_PIPES = (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3)
 
@@ -61,8 +62,9 @@ class Core(Reductions, Copies, Scalars):
         self._block_num = block_num
         self._loops: list[LoopIndex] = []
         self._storage = storage
+        self.widened = any(tensor.buffer.wide for tensor in (*kernel.reads, *kernel.writes))
         self._last_written: object = None
-        self._atomic_sharers = 0
+        self._atomic_sharers = 0.0
 
     def get_block_idx(self) -> int:
         """Index of this block, 0 <= index < :meth:`get_block_num`."""
@@ -85,18 +87,22 @@ class Core(Reductions, Copies, Scalars):
         """Number of loops around the code that runs now."""
         return len(self._loops)
 
-    def loop(self, count: int, *, sequential: bool = False) -> Iterator[LoopIndex]:
+    def loop(
+        self, count: int, *, sequential: bool = False, inner_bytes: int = 0, at_once: int = 0
+    ) -> Iterator[LoopIndex]:
         """Loop over ``count`` alike iterations: ``for i in core.loop(n): ...``, recorded once and counted.
 
         The body is executed for many iterations at once, so it must not carry values from one iteration to the next;
-        ``sequential=True`` executes them one by one for bodies that do.
+        ``sequential=True`` executes them one by one for bodies that do. ``inner_bytes`` is what an iteration works on
+        when inner loops make that more than the core's buffers, ``at_once`` the number of iterations to execute at
+        once when one iteration works on far less than the core's buffers.
         """
         if count <= 0:
             return
         if self.recording:
             self.recorder.enter_loop()
         depth, recording = self.depth, self.recording
-        step = 1 if sequential else self._batch(count)
+        step = 1 if sequential else at_once or self._batch(count, inner_bytes)
         for first in range(0, count if self.numerics else 1, step):
             last = min(first + step, count) if self.numerics else first + 1
             self._loops.append(LoopIndex(depth, first, last, count))
@@ -109,13 +115,15 @@ class Core(Reductions, Copies, Scalars):
         self.recording = recording
         self._last_written = None
 
-    def tiles(self, start: int, length: int, tile_length: int) -> Iterator[tuple[LoopIndex, int]]:
+    def tiles(
+        self, start: int, length: int, tile_length: int, *, sequential: bool = False
+    ) -> Iterator[tuple[LoopIndex, int]]:
         """Cut ``length`` elements from ``start`` into tiles: yields (first element, elements) of each.
 
-        All full tiles come as one loop; a shorter last tile comes as a loop of its own.
+        All full tiles come as one loop (one by one if ``sequential``); a shorter last tile comes as a loop of its own.
         """
         full, rest = divmod(length, tile_length)
-        for index in self.loop(full):
+        for index in self.loop(full, sequential=sequential):
             yield index * tile_length + start, tile_length
         if rest:
             for index in self.loop(1):
@@ -159,7 +167,12 @@ class Core(Reductions, Copies, Scalars):
         key = (tensor.slot, tensor.dtype, shape)
         array = self._storage.get(key)
         if array is None:
-            array = self._storage[key] = np.zeros(shape, tensor.dtype.numpy)
+            held = (
+                np.dtype(np.float32)
+                if self.widened and tensor.dtype is FLOAT16
+                else tensor.dtype.numpy
+            )
+            array = self._storage[key] = np.zeros(shape, held)
         return array
 
     def wrote(self, tensor: LocalTensor) -> None:
@@ -170,8 +183,9 @@ class Core(Reductions, Copies, Scalars):
         """True when one of ``tensors`` is the result of the vector instruction just before."""
         return any(tensor.slot == self._last_written for tensor in tensors)
 
-    def _batch(self, count: int) -> int:
+    def _batch(self, count: int, inner_bytes: int) -> int:
+        """How many iterations to execute at once: as many as keep their numbers in the host's caches."""
         if any(index.last - index.first > 1 for index in self._loops):
             return count
-        per_iteration = max(1, sum(self.pipe.used_bytes.values()))
-        return max(1, min(count, _STACK_BYTES * 4 // per_iteration))
+        per_iteration = max(1, inner_bytes, sum(self.pipe.used_bytes.values()))
+        return max(1, min(count, _STACK_BYTES // per_iteration))

@@ -54,7 +54,10 @@ def flat_tiling(profile: Profile, elements: int, itemsize: int, coexisting: int)
     block_dim = ceil(elements / per_core)
 
     def limit(share: int) -> int:
-        return min(_MAX_TILE, profile.buffers.ub_bytes // share // coexisting // block * block // _COMPUTE_BYTES)
+        return min(
+            _MAX_TILE,
+            profile.buffers.ub_bytes // share // coexisting // block * block // _COMPUTE_BYTES,
+        )
 
     if per_core <= limit(1):
         return FlatTiling(elements, block_dim, per_core, per_core, double_buffer=False)
@@ -80,7 +83,9 @@ class ElementwiseKernel(Kernel):
 
     coexisting: ClassVar[int] = 3
 
-    def __init__(self, profile: Profile, inputs: tuple[GlobalTensor, ...], output: GlobalTensor) -> None:
+    def __init__(
+        self, profile: Profile, inputs: tuple[GlobalTensor, ...], output: GlobalTensor
+    ) -> None:
         self.profile = profile
         self.inputs = inputs
         self.output = output
@@ -132,9 +137,14 @@ class ElementwiseKernel(Kernel):
     def _flat_tiles(self, core: Core) -> Iterator[Tile]:
         tiling = self.tiling
         block = core.get_block_idx()
-        flat = [None if tensor.numel == 1 and tensor.numel < tiling.elements else tensor for tensor in self.inputs]
+        flat = [
+            None if tensor.numel == 1 and tensor.numel < tiling.elements else tensor
+            for tensor in self.inputs
+        ]
         for first, length in core.tiles(block * tiling.per_core, tiling.length(block), tiling.tile):
-            sources = tuple(None if tensor is None else tensor.span(first, length) for tensor in flat)
+            sources = tuple(
+                None if tensor is None else tensor.span(first, length) for tensor in flat
+            )
             yield Tile((length,), sources, self.output.span(first, length))
 
 
@@ -153,7 +163,14 @@ class PlaneTiling:
     def of(cls, profile: Profile, plane: Plane, coexisting: int, itemsize: int) -> PlaneTiling:
         """Tiles for ``plane``: as many whole rows as the buffers take, else one row in pieces."""
         block = profile.buffers.block_bytes // min(itemsize, _COMPUTE_BYTES)
-        limit = profile.buffers.ub_bytes // 2 // coexisting // _COMPUTE_BYTES // _CORE_ALIGN * _CORE_ALIGN
+        limit = (
+            profile.buffers.ub_bytes
+            // 2
+            // coexisting
+            // _COMPUTE_BYTES
+            // _CORE_ALIGN
+            * _CORE_ALIGN
+        )
         padded = _round_up(plane.columns, 2 * block)
         columns = plane.columns if padded <= limit else limit
         rows = max(1, limit // padded)
@@ -162,7 +179,14 @@ class PlaneTiling:
         if plane.outer:  # a tile stays inside one plane
             per_core = _divisor_at_least(plane.rows, per_core)
         rows = min(rows, per_core)
-        return cls(plane, ceil(total / per_core), per_core, rows, columns, rows * _round_up(columns, 2 * block))
+        return cls(
+            plane,
+            ceil(total / per_core),
+            per_core,
+            rows,
+            columns,
+            rows * _round_up(columns, 2 * block),
+        )
 
     def work(self, block: int) -> Hashable:
         """Rows of a block."""
@@ -171,8 +195,12 @@ class PlaneTiling:
     def tiles(self, core: Core) -> Iterator[Tile]:
         """The tiles of one block."""
         first_row = core.get_block_idx() * self.rows_per_core
-        inside = self.rows_per_core if not self.plane.outer else min(self.rows_per_core, self.plane.rows)
-        for plane_index, first, rows in self._row_tiles(core, first_row, self._rows(core.get_block_idx()), inside):
+        inside = (
+            self.rows_per_core if not self.plane.outer else min(self.rows_per_core, self.plane.rows)
+        )
+        for plane_index, first, rows in self._row_tiles(
+            core, first_row, self._rows(core.get_block_idx()), inside
+        ):
             for start in range(0, self.plane.columns, self.tile_columns):
                 columns = min(self.tile_columns, self.plane.columns - start)
                 yield self._tile(plane_index, first, rows, start, columns)
@@ -193,7 +221,9 @@ class PlaneTiling:
 
     def _tile(self, plane: Index, first: Index, rows: int, start: int, columns: int) -> Tile:
         target, *operands = self.plane.operands
-        sources = tuple(self._slice(operand, plane, first, rows, start, columns) for operand in operands)
+        sources = tuple(
+            self._slice(operand, plane, first, rows, start, columns) for operand in operands
+        )
         cut = self._slice(target, plane, first, rows, start, columns)
         assert cut is not None
         return Tile((rows, columns), sources, cut)
@@ -223,4 +253,3 @@ def _divisor_at_least(size: int, wanted: int) -> int:
 
 def _round_up(value: int, step: int) -> int:
     return ceil(value / step) * step
-

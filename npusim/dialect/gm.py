@@ -24,11 +24,16 @@ Place = Index | Scalar
 
 @dataclass(eq=False, slots=True)
 class GmBuffer:
-    """A piece of device memory. ``data`` is its flat content, None in a run without numbers."""
+    """A piece of device memory. ``data`` is its flat content, None in a run without numbers.
+
+    ``wide`` keeps half-type numbers as float32 between the tasks of a chain that rounds once, at its end; traffic and
+    time stay those of the half type.
+    """
 
     name: str
     nbytes: int
     data: NDArray[Any] | None = None
+    wide: bool = False
     number: int = field(default_factory=lambda: next(_numbers))
 
 
@@ -76,7 +81,9 @@ class GlobalTensor:
         """``length`` elements from element ``start`` of the flattened tensor."""
         return GmSlice(self, ((start, 1),), (length,), (1,))
 
-    def window(self, places: tuple[tuple[Place, int], ...], shape: tuple[int, ...], steps: tuple[int, ...]) -> GmSlice:
+    def window(
+        self, places: tuple[tuple[Place, int], ...], shape: tuple[int, ...], steps: tuple[int, ...]
+    ) -> GmSlice:
         """A tile of ``shape`` with strides ``steps``, at the sum of ``index * stride`` over ``places``."""
         return GmSlice(self, places, shape, steps)
 
@@ -101,7 +108,17 @@ class GlobalTensor:
 class GmSlice:
     """A tile of global memory: a place that loop indices move, a logical shape and its strides."""
 
-    __slots__ = ("_affine", "_base", "_computed", "_irregular", "_items", "shape", "steps", "tensor", "whole_blocks")
+    __slots__ = (
+        "_affine",
+        "_base",
+        "_computed",
+        "_irregular",
+        "_items",
+        "shape",
+        "steps",
+        "tensor",
+        "whole_blocks",
+    )
 
     def __init__(
         self,
@@ -115,7 +132,9 @@ class GmSlice:
         self.steps = steps
         self.whole_blocks = False
         self._base = tensor.start
-        self._affine: dict[int, tuple[LoopIndex, int]] = {}  # depth -> index, elements per iteration
+        self._affine: dict[
+            int, tuple[LoopIndex, int]
+        ] = {}  # depth -> index, elements per iteration
         self._irregular: dict[int, NDArray[np.int64]] = {}  # depth -> offset of every iteration
         self._computed: list[tuple[Scalar, int]] = []  # address from the scalar unit, stride
         self._items: list[tuple[object, ...]] = []
@@ -153,21 +172,34 @@ class GmSlice:
             axis -= 1
             run *= self.shape[axis]
         # An axis of stride zero is loaded once and read again from on-chip memory.
-        return run, prod(size for size, step in zip(self.shape[:axis], self.steps, strict=False) if step)
+        return run, prod(
+            size for size, step in zip(self.shape[:axis], self.steps, strict=False) if step
+        )
 
     def ends_tensor(self) -> bool:
         """True when the tile is the same in all iterations and reaches the end of its buffer, where there is padding."""
-        if self._is_scattered or any(index.count > 1 and step for index, step in self._affine.values()):
+        if self._is_scattered or any(
+            index.count > 1 and step for index, step in self._affine.values()
+        ):
             return False
         first = self._base + sum(index.first * step for index, step in self._affine.values())
-        last = first + sum((size - 1) * step for size, step in zip(self.shape, self.steps, strict=True))
+        last = first + sum(
+            (size - 1) * step for size, step in zip(self.shape, self.steps, strict=True)
+        )
         return (last + 1) * self.tensor.dtype.itemsize >= self.tensor.buffer.nbytes
 
     def read(self, depth: int) -> NDArray[Any]:
         """The numbers with ``depth`` stack axes, a view wherever NumPy can make one."""
-        if self._is_scattered:
-            return self._flat()[self._offsets(depth)]
-        return self._view(depth)
+        if not self._is_scattered:
+            return self._view(depth)
+        data = self._flat()
+        run, bursts = self.bursts()
+        if bursts != 1 or run != self.numel:
+            return data[self._offsets(depth)]
+        # One run per iteration: whole runs are gathered at a time, from a view of all places where one may start.
+        runs = np.ndarray((data.size - run + 1, run), data.dtype, data, 0, data.strides * 2)
+        starts = self._starts(depth)
+        return runs[starts].reshape(starts.shape + self.shape)
 
     def write(self, values: NDArray[Any], depth: int) -> None:
         """Store ``values`` (with ``depth`` stack axes); where iterations store to one place the last one stays."""
@@ -185,7 +217,9 @@ class GmSlice:
             if level not in moving and values.shape[level] > 1:
                 values = values.sum(axis=level, keepdims=True, dtype=values.dtype)
         if self._is_scattered or self._overlaps():
-            np.add.at(self._flat(), self._offsets(depth), values)
+            # Flat operands take NumPy's fast path, which is four times faster.
+            offsets = np.broadcast_to(self._offsets(depth), values.shape)
+            np.add.at(self._flat(), offsets.reshape(-1), values.reshape(-1))
         else:
             view = self._view(depth)
             view += values
@@ -201,7 +235,7 @@ class GmSlice:
             return
         if isinstance(item, Scalar):
             self._computed.append((item, stride))
-            self._items.append((id(item), stride))
+            self._items.append((item, stride))  # by identity, and kept alive with the key
             return
         self._items.append((item.key, stride))
         if isinstance(item, LoopIndex):
@@ -212,7 +246,9 @@ class GmSlice:
         else:
             known_offsets = self._irregular.get(item.depth)
             offsets = item.values * stride
-            self._irregular[item.depth] = offsets if known_offsets is None else offsets + known_offsets
+            self._irregular[item.depth] = (
+                offsets if known_offsets is None else offsets + known_offsets
+            )
 
     def _flat(self) -> NDArray[Any]:
         data = self.tensor.buffer.data
@@ -232,8 +268,9 @@ class GmSlice:
         shape = (*sizes, *self.shape)
         return np.ndarray(shape, data.dtype, data, first * data.itemsize, strides)
 
-    def _offsets(self, depth: int) -> NDArray[np.int64]:
-        total = np.full((1,) * (depth + len(self.shape)), self._base, np.int64)
+    def _starts(self, depth: int) -> NDArray[np.int64]:
+        """The place of the tile's first element in every iteration."""
+        total = np.full((1,) * depth, self._base, np.int64)
         for level in range(depth):
             offsets = self._irregular.get(level)
             if level in self._affine:
@@ -241,17 +278,27 @@ class GmSlice:
                 moved = np.arange(index.first, index.last, dtype=np.int64) * step
                 offsets = moved if offsets is None else offsets + moved
             if offsets is not None:
-                total = total + offsets.reshape((-1,) + (1,) * (depth + len(self.shape) - level - 1))
+                total = total + offsets.reshape((-1,) + (1,) * (depth - level - 1))
         for scalar, stride in self._computed:
             if scalar.value is not None:
-                offsets = deepen(np.asarray(scalar.value).astype(np.int64), scalar.depth, depth) * stride
-                total = total + offsets.reshape(offsets.shape + (1,) * len(self.shape))
+                offsets = deepen(np.asarray(scalar.value).astype(np.int64), scalar.depth, depth)
+                total = total + offsets * stride
+        return total
+
+    def _offsets(self, depth: int) -> NDArray[np.int64]:
+        """The places of all elements of the tile in every iteration."""
+        starts = self._starts(depth)
+        total = starts.reshape(starts.shape + (1,) * len(self.shape))
         for axis, (size, step) in enumerate(zip(self.shape, self.steps, strict=True)):
-            total = total + (np.arange(size, dtype=np.int64) * step).reshape((-1,) + (1,) * (len(self.shape) - axis - 1))
+            total = total + (np.arange(size, dtype=np.int64) * step).reshape(
+                (-1,) + (1,) * (len(self.shape) - axis - 1)
+            )
         return total
 
     def _overlaps(self) -> bool:
-        extent = 1 + sum((size - 1) * step for size, step in zip(self.shape, self.steps, strict=True))
+        extent = 1 + sum(
+            (size - 1) * step for size, step in zip(self.shape, self.steps, strict=True)
+        )
         moves = sorted((step, index.last - index.first) for index, step in self._affine.values())
         for step, count in moves:
             if count > 1 and step < extent:

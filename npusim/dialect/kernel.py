@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -38,6 +38,21 @@ class Kernel(ABC):
     writes: tuple[GlobalTensor, ...]
     scratch: tuple[GlobalTensor, ...] = ()
 
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        """The kernel for a task as a profiler records it: tensors in the operator's order, attributes by name.
+
+        Raises KernelError for a combination that the kernel doesn't cover.
+        """
+        tensors = [tensor for tensor in inputs if tensor is not None]
+        return cls(profile, *tensors, *outputs, **attributes)  # type: ignore[arg-type]
+
     @abstractmethod
     def process(self, core: Core) -> Phases:
         """The work of block ``core.get_block_idx()``; a generator if it has ``yield core.sync_all()``."""
@@ -65,7 +80,14 @@ def trace(kernel: Kernel, profile: Profile, *, numerics: bool) -> tuple[CoreGrou
     storage: dict[object, NDArray[Any]] = {}
     cores = {
         block: Core(
-            kernel, profile, costs, block, kernel.block_dim, numerics=numerics, recording=block in first, storage=storage
+            kernel,
+            profile,
+            costs,
+            block,
+            kernel.block_dim,
+            numerics=numerics,
+            recording=block in first,
+            storage=storage,
         )
         for block in range(kernel.block_dim)
         if numerics or block in first
@@ -73,7 +95,8 @@ def trace(kernel: Kernel, profile: Profile, *, numerics: bool) -> tuple[CoreGrou
     with np.errstate(all="ignore"):  # the device has no floating-point traps
         _run(kernel, cores)
     return tuple(
-        CoreGroup(tuple(blocks), _with_head(cores[blocks[0]].recorder.program, profile)) for blocks in kinds.values()
+        CoreGroup(tuple(blocks), _with_head(cores[blocks[0]].recorder.program, profile))
+        for blocks in kinds.values()
     )
 
 
@@ -88,7 +111,9 @@ def _run(kernel: Kernel, cores: dict[int, Core]) -> None:
         arrived = [(block, phases) for block, phases in running if next(phases, None) is not None]
         if arrived and len(arrived) < len(running):
             missing = sorted({block for block, _ in running} - {block for block, _ in arrived})
-            raise KernelError(kernel.op_type, f"blocks {missing} end while the others wait in sync_all")
+            raise KernelError(
+                kernel.op_type, f"blocks {missing} end while the others wait in sync_all"
+            )
         running = arrived
 
 
@@ -102,6 +127,8 @@ def _with_head(program: Program, profile: Profile) -> Program:
     flags = list(range(len(program.flags), len(program.flags) + len(others)))
     program.flags.extend(0 for _ in others)
     head = Instruction(Pipe.SCALAR, "kernel_head", flag_cycles, sets=tuple(flags))
-    gates = [Instruction(pipe, "", 0.0, waits=(flag,)) for pipe, flag in zip(others, flags, strict=True)]
+    gates = [
+        Instruction(pipe, "", 0.0, waits=(flag,)) for pipe, flag in zip(others, flags, strict=True)
+    ]
     program.body = [head, *gates, *program.body]
     return program

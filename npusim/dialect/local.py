@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from npusim.dialect.core import Core
 
 
+Cut = Callable[[NDArray[Any]], NDArray[Any]]
+
+
 class LocalTensor:
     """A tile in an on-chip buffer: its logical shape, and numbers where the run has any.
 
@@ -24,7 +28,19 @@ class LocalTensor:
     before anything is written to it.
     """
 
-    __slots__ = ("_aliased", "_array", "_phase", "buffer", "core", "depth", "dtype", "shape", "slot")
+    __slots__ = (
+        "_aliased",
+        "_array",
+        "_cut",
+        "_phase",
+        "_root",
+        "buffer",
+        "core",
+        "depth",
+        "dtype",
+        "shape",
+        "slot",
+    )
 
     def __init__(
         self,
@@ -34,8 +50,8 @@ class LocalTensor:
         buffer: str,
         slot: object,
         *,
-        array: NDArray[Any] | None = None,
         depth: int | None = None,
+        part_of: tuple[LocalTensor, Cut] | None = None,
     ) -> None:
         self.core = core
         self.dtype = dtype
@@ -43,7 +59,9 @@ class LocalTensor:
         self.buffer = buffer
         self.slot = slot
         self.depth = core.depth if depth is None else depth
-        self._array = array
+        self._root: LocalTensor | None = part_of[0] if part_of else None
+        self._cut: Cut | None = part_of[1] if part_of else None
+        self._array: NDArray[Any] | None = None
         self._aliased = False
         self._phase = core.phase
 
@@ -63,35 +81,59 @@ class LocalTensor:
     def values(self, depth: int) -> NDArray[Any]:
         """The numbers with ``depth`` stack axes, to be read only."""
         self._check_phase()
-        if self._array is None:
-            self._array = self.core.storage(self)
-        return deepen(self._array, self.depth, depth)
+        return deepen(self._numbers(), self.depth, depth)
 
-    def target(self, depth: int) -> NDArray[Any]:
-        """The numbers with ``depth`` stack axes, to be written."""
+    def target(self, depth: int, *, whole: bool = True) -> NDArray[Any]:
+        """The numbers with ``depth`` stack axes, to be written; ``whole`` promises that all of them will be."""
         self._check_phase()
-        if self._array is None or self._aliased:
-            self._array, self._aliased = self.core.storage(self), False
         if depth > self.depth and self.core.stack_size(self.depth, depth) > 1:
             raise KernelError(
                 self.core.kernel_name,
                 f"{self.buffer} is shared by all iterations of a loop that writes it",
                 "Allocate it inside the loop, index it with the loop's index, or make the loop sequential.",
             )
-        return deepen(self._array, self.depth, depth)
+        if self._root is not None:
+            self._root._own(keep=True)
+        else:
+            self._own(keep=not whole)
+        return deepen(self._numbers(), self.depth, depth)
+
+    def _numbers(self) -> NDArray[Any]:
+        if self._root is not None and self._cut is not None:
+            return self._cut(self._root._numbers())
+        if self._array is None:
+            self._array = self.core.storage(self)
+        return self._array
+
+    def _own(self, *, keep: bool) -> None:
+        """Make sure that writing doesn't reach the global memory that the tensor shows."""
+        if self._root is not None:
+            self._root._own(keep=True)
+        elif self._aliased:
+            shown, self._array = self._array, self.core.storage(self)
+            self._aliased = False
+            if keep and shown is not None:
+                self._array[...] = shown
 
     def _check_phase(self) -> None:
         """The host memory behind local tensors is shared by the cores, which take turns between barriers."""
         if self._phase != self.core.phase:
             raise KernelError(
-                self.core.kernel_name, f"{self.buffer} is used after sync_all", "Allocate it again behind the barrier."
+                self.core.kernel_name,
+                f"{self.buffer} is used after sync_all",
+                "Allocate it again behind the barrier.",
             )
 
     def alias(self, values: NDArray[Any]) -> None:
-        """Let the tensor show ``values`` (its own stack depth and shape) without copying them."""
-        self._array, self._aliased = values, True
+        """Let the tensor show ``values`` (its own stack depth and shape) without copying them; a part copies them."""
+        if self._root is not None:
+            self.target(self.depth)[...] = values
+        else:
+            self._array, self._aliased = values, True
 
-    def __getitem__(self, index: LoopIndex | int | slice | tuple[LoopIndex | int | slice, ...]) -> LocalTensor:
+    def __getitem__(
+        self, index: LoopIndex | int | slice | tuple[LoopIndex | int | slice, ...]
+    ) -> LocalTensor:
         items = index if isinstance(index, tuple) else (index,)
         part = self
         axis = 0
@@ -102,29 +144,46 @@ class LocalTensor:
 
 
 def _take(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> tuple[LocalTensor, int]:
-    size = tensor.shape[axis]
+    """The part of a tensor that ``item`` selects on its logical axis ``axis``, and how many axes of it remain."""
     _check_row_start(tensor, axis, item)
-    array = None
-    if tensor.core.numerics:
-        array = tensor.values(tensor.depth)
-    depth = tensor.depth
-    if isinstance(item, slice):
-        start, stop, _ = item.indices(size)
-        shape = tensor.shape[:axis] + (max(0, stop - start),) + tensor.shape[axis + 1 :]
-        if array is not None:
-            array = array[(slice(None),) * (depth + axis) + (item,)]
+    before, after = tensor.shape[:axis], tensor.shape[axis + 1 :]
+    depth, place = tensor.depth, tensor.depth + axis
+    index = (slice(None),) * place + (item.as_slice() if isinstance(item, LoopIndex) else item,)
+    if isinstance(item, LoopIndex):
+        shape, depth, cut = (
+            before + after,
+            item.depth + 1,
+            _stacking(index, place, tensor.depth, item.depth),
+        )
+    elif isinstance(item, slice):
+        start, stop, _ = item.indices(tensor.shape[axis])
+        shape, cut = (*before, max(0, stop - start), *after), _indexing(index)
     else:
-        shape = tensor.shape[:axis] + tensor.shape[axis + 1 :]
-        if isinstance(item, LoopIndex):
-            if array is not None:
-                array = np.moveaxis(array[(slice(None),) * (depth + axis) + (item.as_slice(),)], depth + axis, depth)
-                array = array.reshape(array.shape[:depth] + (1,) * (item.depth - depth) + array.shape[depth:])
-            depth = item.depth + 1
-        elif array is not None:
-            array = array[(slice(None),) * (depth + axis) + (item,)]
-    part = LocalTensor(tensor.core, tensor.dtype, shape, tensor.buffer, tensor.slot, array=array, depth=depth)
-    part._aliased = False
+        shape, cut = before + after, _indexing(index)
+    part = LocalTensor(
+        tensor.core,
+        tensor.dtype,
+        shape,
+        tensor.buffer,
+        tensor.slot,
+        depth=depth,
+        part_of=(tensor, cut),
+    )
     return part, int(isinstance(item, slice))
+
+
+def _indexing(index: tuple[slice | int, ...]) -> Cut:
+    return lambda array: array[index]
+
+
+def _stacking(index: tuple[slice | int, ...], place: int, depth: int, level: int) -> Cut:
+    """Cut a range out of axis ``place`` and make it the stack axis of the loop at depth ``level``."""
+
+    def cut(array: NDArray[Any]) -> NDArray[Any]:
+        moved = np.moveaxis(array[index], place, depth)
+        return moved.reshape(moved.shape[:depth] + (1,) * (level - depth) + moved.shape[depth:])
+
+    return cut
 
 
 def _check_row_start(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> None:
@@ -134,7 +193,9 @@ def _check_row_start(tensor: LocalTensor, axis: int, item: LoopIndex | int | sli
     start = item.indices(tensor.shape[axis])[0] * tensor.dtype.itemsize
     block = tensor.core.block_bytes
     if start % block:
-        raise AlignmentError(tensor.core.kernel_name, f"start of a slice of {tensor.buffer}", start, block)
+        raise AlignmentError(
+            tensor.core.kernel_name, f"start of a slice of {tensor.buffer}", start, block
+        )
 
 
 class Scalar:
@@ -153,7 +214,9 @@ class Scalar:
         array = deepen(self.value, self.depth, depth)
         return array.reshape(array.shape + (1,) * trailing)
 
-    def _combine(self, other: Scalar | float, operation: np.ufunc, *, swapped: bool = False) -> Scalar:
+    def _combine(
+        self, other: Scalar | float, operation: np.ufunc, *, swapped: bool = False
+    ) -> Scalar:
         self.core.scalar_alu(operation.__name__)
         depth = max(self.depth, other.depth) if isinstance(other, Scalar) else self.depth
         if not self.core.numerics:

@@ -62,7 +62,9 @@ class LoopIndex:
         step = self.scale
         if step <= 0:
             raise KernelError("loop", "an index used for slicing has to increase")
-        return slice(self.offset + self.first * step, self.offset + (self.last - 1) * step + 1, step)
+        return slice(
+            self.offset + self.first * step, self.offset + (self.last - 1) * step + 1, step
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,10 +58,17 @@ class TPipe:
         capacity = self._core.capacity_bytes(memory)
         if used > capacity:
             raise BufferOverflowError(
-                self._core.kernel_name, f"{memory} with buffer {buffer.name} ({num} x {slot} bytes)", used, capacity
+                self._core.kernel_name,
+                f"{memory} with buffer {buffer.name} ({num} x {slot} bytes)",
+                used,
+                capacity,
             )
         self.used_bytes[memory] = used
         buffer.attach(self._core, num, slot)
+
+    def reset(self) -> None:
+        """Give all memories back; buffers reserved so far must not be used again (Reset)."""
+        self.used_bytes.clear()
 
 
 class _Buffer:
@@ -89,7 +96,9 @@ class _Buffer:
         core = self.core
         need = footprint_bytes(dtype, shape, core.block_bytes)
         if need > self._slot_bytes:
-            raise BufferOverflowError(core.kernel_name, f"a tensor {shape} in {self.name}", need, self._slot_bytes)
+            raise BufferOverflowError(
+                core.kernel_name, f"a tensor {shape} in {self.name}", need, self._slot_bytes
+            )
         return LocalTensor(core, dtype, shape, self.name, (self.name, part))
 
 
@@ -101,7 +110,13 @@ class TQue(_Buffer):
     """
 
     def __init__(
-        self, position: TPosition, depth: int, name: str = "", *, producer: Pipe | None = None, consumer: Pipe | None = None
+        self,
+        position: TPosition,
+        depth: int,
+        name: str = "",
+        *,
+        producer: Pipe | None = None,
+        consumer: Pipe | None = None,
     ) -> None:
         super().__init__(position, name or str(position).lower())
         self.depth = depth
@@ -132,11 +147,10 @@ class TQue(_Buffer):
             self.core.recorder.wait_flag(self._consumer, self._filled)
         return tensor
 
-    def free_tensor(self, tensor: LocalTensor) -> None:
-        """The consumer is done with the slot."""
+    def free_tensor(self, tensor: LocalTensor, by: Pipe | None = None) -> None:
+        """The consumer (or ``by``, where the kernel used the slot otherwise) is done with the slot."""
         if self.core.recording:
-            self.core.recorder.set_flag(self._consumer, self._free)
-
+            self.core.recorder.set_flag(by or self._consumer, self._free)
 
     def copy_in(self, source: GmSlice, shape: tuple[int, ...] | None = None) -> LocalTensor:
         """The usual way in: a slot, filled from global memory (as ``shape`` if given), handed to the consumer."""

@@ -43,7 +43,13 @@ class Recorder:
         return len(self.program.flags) - 1
 
     def emit(
-        self, pipe: Pipe, name: str, cycles: float, transfer: Transfer | None = None, detail: str = ""
+        self,
+        pipe: Pipe,
+        name: str,
+        cycles: float,
+        transfer: Transfer | None = None,
+        detail: str = "",
+        latency: float = 0.0,
     ) -> Instruction:
         """Append an instruction to its pipe."""
         frame = self._frames[-1]
@@ -54,9 +60,11 @@ class Recorder:
             self._follow_scalar(pipe)
         elif pipe is Pipe.VECTOR:
             self._vector_since_scalar = True
-        return self._append(Instruction(pipe, name, cycles, transfer, (), (), detail, _site()))
+        return self._append(Instruction(pipe, name, cycles, transfer, (), (), detail, _site(), latency))
 
-    def load(self, instruction: Instruction, key: tuple[object, ...], depths: frozenset[int]) -> None:
+    def load(
+        self, instruction: Instruction, key: tuple[object, ...], depths: frozenset[int]
+    ) -> None:
         """Note what memory a transfer touches, so that touching it again can hit L2."""
         frame = self._frames[-1]
         assert instruction.transfer is not None

@@ -31,8 +31,43 @@ class Reductions(Vector):
         """dst[...] = smallest element of src along its last axis (halves, then vcmin)."""
         return self._reduce("vmin", "vcmin", np.minimum.reduce, dst, src)
 
+    def fold_rows(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        """dst = sum of the rows of src, by adding the lower half to the upper one until one row is left (vadd)."""
+        if dst.shape != src.shape[1:]:
+            raise KernelError(
+                self.kernel_name, f"rows of shape {src.shape} folded into {dst.shape}"
+            )
+        self._require("vadd", src)
+        if self.recording:
+            rows, chained = src.shape[0], self.reads_last(src)
+            while rows > 1:
+                rows = ceil(rows / 2)
+                cycles = self.costs.vector(
+                    "vadd",
+                    src.dtype.intrinsic,
+                    src.dtype.itemsize,
+                    src.row_elements,
+                    rows=rows,
+                    chained=chained,
+                )
+                self.recorder.emit(
+                    Pipe.VECTOR, "vadd", cycles, detail=f"{rows}x{src.row_elements} halves"
+                )
+                chained = True
+        self.wrote(dst)
+        if self.numerics:
+            depth = self.depth
+            values = src.values(depth)
+            np.add.reduce(values, axis=depth, out=dst.target(depth), dtype=values.dtype)
+        return dst
+
     def _reduce(
-        self, pairwise: str, final: str, function: Callable[..., Any], dst: LocalTensor, src: LocalTensor
+        self,
+        pairwise: str,
+        final: str,
+        function: Callable[..., Any],
+        dst: LocalTensor,
+        src: LocalTensor,
     ) -> LocalTensor:
         if dst.shape not in (src.shape[:-1], (*src.shape[:-1], 1)):
             raise KernelError(self.kernel_name, f"{final} from shape {src.shape} into {dst.shape}")
@@ -55,8 +90,12 @@ class Reductions(Vector):
         stop = lanes if self.profile.supports_vector(final, dtype) else 1
         while length > stop:
             length = ceil(length / 2)
-            cycles = self.costs.vector(pairwise, dtype, itemsize, length, rows=rows, chained=chained)
-            self.recorder.emit(Pipe.VECTOR, pairwise, cycles, detail=f"{dtype} {rows}x{length} halves")
+            cycles = self.costs.vector(
+                pairwise, dtype, itemsize, length, rows=rows, chained=chained
+            )
+            self.recorder.emit(
+                Pipe.VECTOR, pairwise, cycles, detail=f"{dtype} {rows}x{length} halves"
+            )
             chained = True
         if stop > 1:
             cycles = self.costs.vector(final, dtype, itemsize, length, rows=rows, chained=chained)

@@ -25,6 +25,13 @@ class RoundMode(StrEnum):
     CAST_TRUNC = "CAST_TRUNC"
 
 
+_WHOLE: dict[RoundMode, np.ufunc] = {
+    RoundMode.CAST_FLOOR: np.floor,
+    RoundMode.CAST_CEIL: np.ceil,
+    RoundMode.CAST_TRUNC: np.trunc,
+}
+
+
 def convert(src: NDArray[Any], dst: NDArray[Any], dtype: DType, mode: RoundMode) -> None:
     """Write ``src`` into ``dst`` (of ``dtype``), rounding as ``mode`` says."""
     if dtype is BFLOAT16:
@@ -38,15 +45,11 @@ def convert(src: NDArray[Any], dst: NDArray[Any], dtype: DType, mode: RoundMode)
 
 
 def _to_whole(src: NDArray[Any], mode: RoundMode) -> NDArray[Any]:
-    if mode is RoundMode.CAST_FLOOR:
-        return np.floor(src)
-    if mode is RoundMode.CAST_CEIL:
-        return np.ceil(src)
-    if mode is RoundMode.CAST_TRUNC:
-        return np.trunc(src)
-    if mode is RoundMode.CAST_ROUND:
-        return np.trunc(src + np.copysign(src.dtype.type(0.5), src))
-    return np.rint(src)
+    if mode is RoundMode.CAST_ROUND:  # to nearest, ties away from zero
+        src = src + np.copysign(src.dtype.type(0.5), src)
+        mode = RoundMode.CAST_TRUNC
+    result: NDArray[Any] = _WHOLE.get(mode, np.rint)(src)
+    return result
 
 
 def _to_bfloat16(src: NDArray[np.float32], dst: NDArray[np.uint16], mode: RoundMode) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.dialect.local import LocalTensor, Scalar
+from npusim.dialect.loops import IndexArray
 from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
@@ -27,14 +28,24 @@ class Scalars:
         @property
         def depth(self) -> int: ...
 
-    def get_value(self, tensor: LocalTensor, index: int = 0) -> Scalar:
-        """One element of a tile (GetValue); waits for the vector unit. A tile of shape () has just one."""
+    def get_value(self, tensor: LocalTensor, index: int | IndexArray = 0) -> Scalar:
+        """One element of a tile (GetValue); waits for the vector unit. A tile of shape () has just one.
+
+        An index that varies from iteration to iteration picks from a tile that is older than their loop.
+        """
         if self.recording:
             self.recorder.after_vector()
-            self.recorder.emit(Pipe.SCALAR, "ld_ub", self.profile.scalar.ub_load_cycles, detail=tensor.buffer)
+            self.recorder.emit(
+                Pipe.SCALAR, "ld_ub", self.profile.scalar.ub_load_cycles, detail=tensor.buffer
+            )
         if not self.numerics:
             return Scalar(self, None, tensor.depth)  # type: ignore[arg-type]
         values = tensor.values(tensor.depth)
+        if isinstance(index, IndexArray):
+            picked = values[..., index.values]
+            missing = (1,) * (index.depth - tensor.depth)
+            picked = picked.reshape(picked.shape[:-1] + missing + picked.shape[-1:])
+            return Scalar(self, picked, index.depth + 1)  # type: ignore[arg-type]
         picked = values[..., index] if tensor.shape else values
         return Scalar(self, np.array(picked), tensor.depth)  # type: ignore[arg-type]
 
@@ -42,11 +53,13 @@ class Scalars:
         """Store one element of a tile (SetValue)."""
         if self.recording:
             self.recorder.after_vector()
-            self.recorder.emit(Pipe.SCALAR, "st_ub", self.profile.scalar.ub_store_cycles, detail=tensor.buffer)
+            self.recorder.emit(
+                Pipe.SCALAR, "st_ub", self.profile.scalar.ub_store_cycles, detail=tensor.buffer
+            )
         if self.numerics:
             depth = self.depth
             number = value.values(depth) if isinstance(value, Scalar) else value
-            tensor.target(depth)[..., index] = number
+            tensor.target(depth, whole=False)[..., index] = number
 
     def load_scalar(self, source: GmSlice) -> Scalar:
         """One element of global memory, read by the scalar unit through its cache."""
@@ -63,3 +76,15 @@ class Scalars:
         """``count`` operations of the scalar ALU, e.g. loop control that a kernel does by hand."""
         if self.recording:
             self.recorder.emit(Pipe.SCALAR, name, count * self.profile.scalar.alu_cycles)
+
+    def scalar_loop(self) -> None:
+        """What an iteration of a loop in the scalar unit costs beside its body: counting, comparing, jumping."""
+        if self.recording:
+            self.recorder.emit(Pipe.SCALAR, "loop", self.profile.scalar.loop_cycles)
+
+    def to_float(self, whole: Scalar) -> Scalar:
+        """A whole number as float32."""
+        self.scalar_alu("conv")
+        if whole.value is None:
+            return whole
+        return Scalar(self, whole.value.astype(np.float32), whole.depth)  # type: ignore[arg-type]

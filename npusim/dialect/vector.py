@@ -144,9 +144,18 @@ class Vector:
     def broadcast_column(self, column: LocalTensor) -> LocalTensor:
         """A tile of shape (rows,) as a column (rows, 1) that binary instructions repeat along their rows (vbrcb)."""
         if self.recording:
-            self._emit("vbrcb", column.dtype.intrinsic, column.dtype.itemsize, column, self.reads_last(column), "")
+            self._emit(
+                "vbrcb",
+                column.dtype.intrinsic,
+                column.dtype.itemsize,
+                column,
+                self.reads_last(column),
+                "",
+            )
         self.wrote(column)
-        spread = LocalTensor(column.core, column.dtype, (*column.shape, 1), column.buffer, column.slot)
+        spread = LocalTensor(
+            column.core, column.dtype, (*column.shape, 1), column.buffer, column.slot
+        )
         if self.numerics:
             spread.alias(column.values(column.depth)[..., None])
         return spread
@@ -166,16 +175,22 @@ class Vector:
             np.copyto(dst.target(depth), src.values(depth))
         return dst
 
-    def compare(self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor, mode: CmpMode) -> LocalTensor:
+    def compare(
+        self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor, mode: CmpMode
+    ) -> LocalTensor:
         """dst = src0 <mode> src1 as a mask of UINT8 zeros and ones (vcmpv)."""
         self._require(f"vcmpv_{mode}", src0)
         self._issue(f"vcmpv_{mode}", src0, (src0, src1), writes=dst)
         if self.numerics:
             depth = self.depth
-            _COMPARE[mode](src0.values(depth), src1.values(depth), out=dst.target(depth), casting="unsafe")
+            _COMPARE[mode](
+                src0.values(depth), src1.values(depth), out=dst.target(depth), casting="unsafe"
+            )
         return dst
 
-    def select(self, dst: LocalTensor, mask: LocalTensor, src0: LocalTensor, src1: LocalTensor) -> LocalTensor:
+    def select(
+        self, dst: LocalTensor, mask: LocalTensor, src0: LocalTensor, src1: LocalTensor
+    ) -> LocalTensor:
         """dst = src0 where the mask is set, else src1 (vsel)."""
         self._require("vsel", dst)
         self._issue("vsel", dst, (mask, src0, src1))
@@ -185,14 +200,25 @@ class Vector:
             dst.target(depth)[...] = picked
         return dst
 
-    def cast(self, dst: LocalTensor, src: LocalTensor, mode: RoundMode = RoundMode.CAST_NONE) -> LocalTensor:
+    def cast(
+        self, dst: LocalTensor, src: LocalTensor, mode: RoundMode = RoundMode.CAST_NONE
+    ) -> LocalTensor:
         """dst = src in dst's dtype (vconv); CAST_NONE rounds to nearest even where rounding is needed."""
         source, target = src.dtype.intrinsic, dst.dtype.intrinsic
         if not self.profile.supports_convert(source, target):
-            raise UnsupportedIntrinsicError(self.kernel_name, "vconv", f"{source}->{target}", self.profile.name, ())
+            raise UnsupportedIntrinsicError(
+                self.kernel_name, "vconv", f"{source}->{target}", self.profile.name, ()
+            )
         if self.recording:
             wide = max(src.dtype.itemsize, dst.dtype.itemsize)
-            self._emit("vconv", f"{source}->{target}", wide, src, self.reads_last(src), f"{source}->{target} {mode}")
+            self._emit(
+                "vconv",
+                f"{source}->{target}",
+                wide,
+                src,
+                self.reads_last(src),
+                f"{source}->{target} {mode}",
+            )
         self.wrote(dst)
         if self.numerics:
             depth = self.depth
@@ -210,11 +236,18 @@ class Vector:
         return dst
 
     def _binary(
-        self, intrinsic: str, function: np.ufunc, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor
+        self,
+        intrinsic: str,
+        function: np.ufunc,
+        dst: LocalTensor,
+        src0: LocalTensor,
+        src1: LocalTensor,
     ) -> LocalTensor:
         self._require(intrinsic, dst)
         if not all(_fits(src.shape, dst.shape) for src in (src0, src1)):
-            raise KernelError(self.kernel_name, f"{intrinsic} on shapes {dst.shape}, {src0.shape}, {src1.shape}")
+            raise KernelError(
+                self.kernel_name, f"{intrinsic} on shapes {dst.shape}, {src0.shape}, {src1.shape}"
+            )
         self._issue(intrinsic, dst, (src0, src1))
         if self.numerics:
             depth = self.depth
@@ -228,7 +261,11 @@ class Vector:
         self._issue(intrinsic, dst, (src,))
         if self.numerics:
             depth = self.depth
-            function(src.values(depth), _number(scalar, depth, len(src.shape), src), out=dst.target(depth))
+            function(
+                src.values(depth),
+                _number(scalar, depth, len(src.shape), src),
+                out=dst.target(depth),
+            )
         return dst
 
     def _scalar_or_fill(
@@ -242,7 +279,11 @@ class Vector:
         self._issue(plain, dst, (src,))
         if self.numerics:
             depth = self.depth
-            function(src.values(depth), _number(scalar, depth, len(src.shape), src), out=dst.target(depth))
+            function(
+                src.values(depth),
+                _number(scalar, depth, len(src.shape), src),
+                out=dst.target(depth),
+            )
         return dst
 
     def _require(self, intrinsic: str, tensor: LocalTensor) -> None:
@@ -257,17 +298,34 @@ class Vector:
             )
 
     def _issue(
-        self, intrinsic: str, shape_of: LocalTensor, reads: tuple[LocalTensor, ...], writes: LocalTensor | None = None
+        self,
+        intrinsic: str,
+        shape_of: LocalTensor,
+        reads: tuple[LocalTensor, ...],
+        writes: LocalTensor | None = None,
     ) -> None:
         """Append one vector instruction over ``shape_of``."""
         target = writes if writes is not None else shape_of
         if self.recording:
             dtype = shape_of.dtype
-            self._emit(intrinsic, dtype.intrinsic, dtype.itemsize, shape_of, self.reads_last(target, *reads), "")
+            self._emit(
+                intrinsic,
+                dtype.intrinsic,
+                dtype.itemsize,
+                shape_of,
+                self.reads_last(target, *reads),
+                "",
+            )
         self.wrote(target)
 
     def _emit(
-        self, intrinsic: str, dtype: str, itemsize: int, tensor: LocalTensor, chained: bool, detail: str
+        self,
+        intrinsic: str,
+        dtype: str,
+        itemsize: int,
+        tensor: LocalTensor,
+        chained: bool,
+        detail: str,
     ) -> None:
         cycles = self.costs.vector(
             intrinsic, dtype, itemsize, tensor.row_elements, rows=tensor.rows, chained=chained
@@ -280,10 +338,14 @@ def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """True for equal shapes and for rows or columns of one, which the vector unit repeats with a stride of zero."""
     if shape == target:
         return True
-    return len(shape) == len(target) and all(a in (1, b) for a, b in zip(shape, target, strict=True))
+    return len(shape) == len(target) and all(
+        a in (1, b) for a, b in zip(shape, target, strict=True)
+    )
 
 
-def _number(scalar: Number, depth: int, trailing: int, like: LocalTensor) -> NDArray[Any] | np.generic:
+def _number(
+    scalar: Number, depth: int, trailing: int, like: LocalTensor
+) -> NDArray[Any] | np.generic:
     assert like.dtype.numpy is not None
     if isinstance(scalar, Scalar):
         return scalar.values(depth, trailing)

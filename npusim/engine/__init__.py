@@ -2,7 +2,7 @@
 
 from npusim.engine.l2 import L2State
 from npusim.engine.machine import machine_of
-from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Program, Transfer
+from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Program, Transfer, Unit
 from npusim.engine.simulate import KernelRun, Machine, simulate
 from npusim.engine.verdict import verdict
 
@@ -16,6 +16,7 @@ __all__ = [
     "Pipe",
     "Program",
     "Transfer",
+    "Unit",
     "machine_of",
     "simulate",
     "verdict",

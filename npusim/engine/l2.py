@@ -46,7 +46,9 @@ class L2State:
         total = sum(sizes.values())
         overflow = max(0.0, 1.0 - self.capacity_bytes / total) if total else 0.0
         cold = {
-            buffer: (size - min(size, self.resident_bytes(buffer))) / touched[buffer] if touched[buffer] else 0.0
+            buffer: (size - min(size, self.resident_bytes(buffer))) / touched[buffer]
+            if touched[buffer]
+            else 0.0
             for buffer, size in sizes.items()
         }
 

@@ -15,9 +15,14 @@ def machine_of(profile: Profile, block_dim: int, *, mix: bool = False) -> Machin
     """The machine that runs one kernel of ``block_dim`` blocks; ``mix`` for kernels on cube and vector cores."""
     clock = profile.clock_mhz
     launch = profile.launch
-    launch_us = launch.base_us + launch.per_block_us * (block_dim - 1) + (launch.mix_extra_us if mix else 0.0)
+    launch_us = (
+        launch.base_us
+        + launch.per_block_us * (block_dim - 1)
+        + (launch.mix_extra_us if mix else 0.0)
+    )
     rates = MemoryRates(
-        hbm=bytes_per_cycle(profile.hbm_sustained_gbps, clock), l2=bytes_per_cycle(profile.memory.l2_gbps, clock)
+        hbm=bytes_per_cycle(profile.hbm_sustained_gbps, clock),
+        l2=bytes_per_cycle(profile.memory.l2_gbps, clock),
     )
     return Machine(rates, profile.memory.l2_bytes, launch.sync_all_us * clock, launch_us * clock)
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import simpy
 
 _EPSILON = 1e-9
-_DONE_CYCLES = 1e-6  # a transfer this close to its end has ended: below what a float clock can resolve
+_DONE_CYCLES = (
+    1e-6  # a transfer this close to its end has ended: below what a float clock can resolve
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,10 @@ def share(flows: list[Flow], rates: MemoryRates) -> None:
         still = []
         for flow in growing:
             flow.rate = level
-            if not (flow.ceiling - level <= _EPSILON * flow.ceiling or l2_full or (hbm_full and flow.miss > 0)):
+            if not (
+                flow.ceiling - level <= _EPSILON * flow.ceiling
+                or l2_full
+                or (hbm_full and flow.miss > 0)
+            ):
                 still.append(flow)
         growing = still

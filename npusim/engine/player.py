@@ -6,6 +6,7 @@ All state a pipe has lives in :class:`PipeState` and :class:`LoopRun`, not in th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from itertools import count
@@ -49,6 +50,7 @@ class PipeState:
     started: float = 0.0
     due: float | None = None
     waiting: simpy.Event | None = None
+    arriving: deque[tuple[float, tuple[int, ...]]] = field(default_factory=deque)
     finished: bool = False
 
 
@@ -148,19 +150,34 @@ class Player:
             group.record.entries.append((state.pipe, burst.parts, state.started, end))
             group.record.busy[state.pipe] += end - state.started
             group.record.end = max(group.record.end, end)
-        for flag in burst.sets:
-            waiter = group.waiters.pop(flag, None)
-            if waiter is not None:
-                waiter.succeed()
-            else:
-                group.flags[flag] += 1
+        if not burst.sets:
+            return
+        if burst.transfer is not None and burst.transfer.latency:
+            self._set_later(state, burst.sets, burst.transfer.latency)
+        else:
+            _set(group, burst.sets)
+
+    def _set_later(self, state: PipeState, flags: tuple[int, ...], delay: float) -> None:
+        """The data of a transfer is still under way: its flags are set when it arrives."""
+        entry = (self.env.now + delay, flags)
+        state.arriving.append(entry)
+
+        def arrive(_event: simpy.Event) -> None:
+            state.arriving.remove(entry)
+            _set(state.group, flags)
+
+        arrival = self.env.timeout(delay)
+        assert arrival.callbacks is not None
+        arrival.callbacks.append(arrive)
 
     def _transfer(self, state: PipeState, instruction: Instruction) -> Steps:
         transfer = instruction.transfer
         if transfer is None or transfer.traffic_bytes <= 0:
             return
         cores = state.group.group.size
-        flow = self.memory.start(transfer.traffic_bytes, cores, transfer.ceiling, self._miss(transfer))
+        flow = self.memory.start(
+            transfer.traffic_bytes, cores, transfer.ceiling, self._miss(transfer)
+        )
         state.waiting = flow.done
         yield flow.done
         state.waiting = None
@@ -179,7 +196,9 @@ class Player:
         parent, table, key = _place(state, loop)
         run = table.get(key)
         if run is None:
-            run = table[key] = LoopRun(loop, parent, next(self._serial), state.group.users[id(loop)])
+            run = table[key] = LoopRun(
+                loop, parent, next(self._serial), state.group.users[id(loop)]
+            )
         run.iteration[state.pipe] = 0
         state.run = run
         return run
@@ -207,12 +226,23 @@ class Player:
         passed.succeed()
 
 
-def _place(state: PipeState, loop: Loop) -> tuple[LoopRun | None, dict[tuple[int, int], LoopRun], tuple[int, int]]:
+def _place(
+    state: PipeState, loop: Loop
+) -> tuple[LoopRun | None, dict[tuple[int, int], LoopRun], tuple[int, int]]:
     """Where the execution of ``loop`` that a pipe has come to is kept, so that all pipes of a core share it."""
     parent = state.run
     if parent is None:
         return None, state.group.runs, (id(loop), 0)
     return parent, parent.inner, (id(loop), parent.iteration[state.pipe])
+
+
+def _set(group: GroupState, flags: tuple[int, ...]) -> None:
+    for flag in flags:
+        waiter = group.waiters.pop(flag, None)
+        if waiter is not None:
+            waiter.succeed()
+        else:
+            group.flags[flag] += 1
 
 
 def _count_users(nodes: tuple[PipeNode, ...], users: dict[int, int]) -> None:

@@ -1,15 +1,17 @@
 """The instruction streams the engine plays: what every pipe of a core does, and what it waits for.
 
-A program is a tree of instructions and counted loops. Order between pipes is expressed with *flags*: counting
-semaphores with one setting pipe and one waiting pipe, the hardware's ``set_flag`` / ``wait_flag``.
-A queue of depth two is a pair of flags, one of which starts at two.
+A program is a tree of instructions and counted loops. Order between pipes is expressed with *flags*:
+counting semaphores with one setting pipe and one waiting pipe, the hardware's ``set_flag`` /
+``wait_flag``. A queue of depth two is a pair of flags, one of which starts at two. The cores of one
+cluster have one table of flags, so that a pipe of one can wait for a pipe of another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 
 class Pipe(StrEnum):
@@ -46,7 +48,10 @@ class Transfer:
 
 @dataclass(slots=True)
 class Instruction:
-    """One instruction on one pipe: ``cycles`` of occupancy, plus the transfer's own time where there is one."""
+    """One instruction on one pipe: ``cycles`` of occupancy, plus the transfer's own time where there is one.
+
+    Flags it sets are seen ``latency`` cycles after its end; the pipe goes on meanwhile.
+    """
 
     pipe: Pipe
     name: str
@@ -56,6 +61,7 @@ class Instruction:
     sets: tuple[int, ...] = ()
     detail: str = ""
     site: str = ""
+    latency: float = 0.0
 
     @property
     def is_marker(self) -> bool:
@@ -83,10 +89,15 @@ Node = Instruction | Loop | Barrier
 
 @dataclass(slots=True)
 class Program:
-    """What one core does, and the initial count of every flag."""
+    """What one core does, and the initial count of every flag.
+
+    ``delays`` are the cycles between setting a flag and its arrival, for flags between cores. The
+    programs of one cluster share both.
+    """
 
     body: list[Node] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
+    delays: dict[int, float] = field(default_factory=dict)
 
     def instructions(self) -> Iterator[tuple[Instruction, int]]:
         """Every instruction with how often it runs."""
@@ -102,11 +113,35 @@ def _walk(nodes: list[Node], times: int) -> Iterator[tuple[Instruction, int]]:
 
 
 @dataclass(frozen=True, slots=True)
+class Unit:
+    """The core of a block that runs a program.
+
+    ``sub_block`` numbers the vector cores that share a block with a cube core; None where a block
+    is one core.
+    """
+
+    kind: Literal["vector", "cube"] = "vector"
+    sub_block: int | None = None
+
+    def __str__(self) -> str:
+        """``cube core`` or ``vector core 1``."""
+        return f"{self.kind} core" + ("" if self.sub_block is None else f" {self.sub_block}")
+
+
+VECTOR = Unit()
+
+
+@dataclass(frozen=True, slots=True)
 class CoreGroup:
-    """Blocks that run the same program in lockstep: simulated once, counted ``len(blocks)`` times."""
+    """Blocks that run the same program in lockstep: simulated once, counted ``len(blocks)`` times.
+
+    Groups with equal ``cluster`` are the cores of the same blocks; they share their flags.
+    """
 
     blocks: tuple[int, ...]
     program: Program
+    unit: Unit = VECTOR
+    cluster: Hashable = None
 
     @property
     def size(self) -> int:

@@ -68,7 +68,9 @@ def project(nodes: list[Node], pipe: Pipe) -> tuple[PipeNode, ...]:
 
 def _burst(node: Instruction) -> Burst:
     parts: tuple[Part, ...] = () if node.is_marker else (node,)
-    return Burst(node.cycles, node.waits, node.sets, parts, node if node.transfer is not None else None)
+    return Burst(
+        node.cycles, node.waits, node.sets, parts, node if node.transfer is not None else None
+    )
 
 
 def _append_burst(result: list[PipeNode], burst: Burst) -> None:
@@ -76,7 +78,11 @@ def _append_burst(result: list[PipeNode], burst: Burst) -> None:
     if isinstance(last, Burst) and _can_merge(last, burst):
         transfer = last.transfer or burst.transfer
         result[-1] = Burst(
-            last.cycles + burst.cycles, last.waits + burst.waits, last.sets + burst.sets, last.parts + burst.parts, transfer
+            last.cycles + burst.cycles,
+            last.waits + burst.waits,
+            last.sets + burst.sets,
+            last.parts + burst.parts,
+            transfer,
         )
     else:
         result.append(burst)
@@ -95,7 +101,13 @@ def _append_loop(result: list[PipeNode], loop: Loop, pipe: Pipe) -> None:
     if not body:
         return
     only = body[0]
-    if len(body) == 1 and isinstance(only, Burst) and not (only.waits or only.sets or only.transfer):
-        _append_burst(result, Burst(only.cycles * loop.count, (), (), (Repeat(loop.count, only.parts),)))
+    if (
+        len(body) == 1
+        and isinstance(only, Burst)
+        and not (only.waits or only.sets or only.transfer)
+    ):
+        _append_burst(
+            result, Burst(only.cycles * loop.count, (), (), (Repeat(loop.count, only.parts),))
+        )
     else:
         result.append(PipeLoop(loop, body))

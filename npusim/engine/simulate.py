@@ -71,7 +71,10 @@ def simulate(
     """
     cores = sum(group.size for group in groups)
     touched = _footprint(groups)
-    sizes = {buffer: min(nbytes, (buffers or {}).get(buffer, nbytes)) for buffer, nbytes in touched.items()}
+    sizes = {
+        buffer: min(nbytes, (buffers or {}).get(buffer, nbytes))
+        for buffer, nbytes in touched.items()
+    }
     miss = l2.misses(touched, sizes, cores)
     player = Player(groups, machine.rates, machine.sync_cycles, miss, exact)
     player.play()
@@ -80,7 +83,9 @@ def simulate(
     end = max((group.record.end for group in player.groups), default=0.0)
     records = tuple(group.record for group in player.groups)
     traffic = _traffic(groups, miss)
-    return KernelRun(end + machine.launch_cycles, machine.launch_cycles, records, traffic, player.shift)
+    return KernelRun(
+        end + machine.launch_cycles, machine.launch_cycles, records, traffic, player.shift
+    )
 
 
 def _transfers(groups: tuple[CoreGroup, ...]) -> list[tuple[Transfer, int]]:

@@ -46,7 +46,9 @@ class SteadyState:
     def iteration_ended(self, state: PipeState, run: LoopRun) -> None:
         """Called by every pipe after every iteration; acts for the pipe that is furthest behind."""
         ahead = max(run.iteration.values())
-        if run.loop.count - ahead < _SHORTEST or run.iteration[state.pipe] != min(run.iteration.values()):
+        if run.loop.count - ahead < _SHORTEST or run.iteration[state.pipe] != min(
+            run.iteration.values()
+        ):
             return
         if self._played.get(run.serial, 0) > _HOPELESS:
             return
@@ -92,8 +94,20 @@ class SteadyState:
                 turns[anchor.serial] = behind
             shape.append((anchor.serial if anchor is not None else -1, tuple(group.flags)))
             for state in group.pipes:
-                shape.append((state is mover, state.entry, state.finished, _position(state.run, anchor, state, behind)))
-                shape.append(state.waiting is not None and (state.waiting.triggered, id(state.waiting) in remaining))
+                shape.append(
+                    (
+                        state is mover,
+                        state.entry,
+                        state.finished,
+                        _position(state.run, anchor, state, behind),
+                    )
+                )
+                shape.append(
+                    state.waiting is not None
+                    and (state.waiting.triggered, id(state.waiting) in remaining)
+                )
+                shape.append(tuple(flags for _, flags in state.arriving))
+                amounts.extend(due - player.env.now for due, _ in state.arriving)
                 if state.due is not None:
                     amounts.append(state.due - player.env.now)
                 if state.waiting is not None and id(state.waiting) in remaining:
@@ -112,7 +126,9 @@ class SteadyState:
         periods = None
         steps: list[int] = []
         for anchor in anchors:
-            step = now.turns[anchor.serial] - earlier.turns[anchor.serial] if anchor is not None else 0
+            step = (
+                now.turns[anchor.serial] - earlier.turns[anchor.serial] if anchor is not None else 0
+            )
             steps.append(step)
             if anchor is not None and step > 0:
                 room = (anchor.loop.count - 1 - max(anchor.iteration.values())) // step
@@ -123,11 +139,15 @@ class SteadyState:
         self._player.shift += periods * period
         for state in (state for group in self._player.groups for state in group.pipes):
             state.started += periods * period
-        for index, (group, anchor, step) in enumerate(zip(self._player.groups, anchors, steps, strict=True)):
+        for index, (group, anchor, step) in enumerate(
+            zip(self._player.groups, anchors, steps, strict=True)
+        ):
             if anchor is not None and step > 0:
                 _advance(anchor, periods * step)
             record = group.record
-            for pipe, before, after in zip(record.busy, earlier.busy[index], now.busy[index], strict=True):
+            for pipe, before, after in zip(
+                record.busy, earlier.busy[index], now.busy[index], strict=True
+            ):
                 record.busy[pipe] += periods * (after - before)
             record.folds.append(Fold(earlier.entries[index], now.entries[index], periods, period))
         return True
@@ -137,7 +157,12 @@ def _idle(state: PipeState) -> bool:
     """True for a pipe that has ended or waits for something only the others can bring about."""
     if state.finished:
         return True
-    return state.due is None and state.waiting is not None and not state.waiting.triggered and state.run is None
+    return (
+        state.due is None
+        and state.waiting is not None
+        and not state.waiting.triggered
+        and state.run is None
+    )
 
 
 def _shared_run(group: GroupState) -> LoopRun | None:
@@ -158,7 +183,9 @@ def _inside(run: LoopRun | None, anchor: LoopRun) -> bool:
     return False
 
 
-def _position(run: LoopRun | None, anchor: LoopRun | None, state: PipeState, behind: int) -> tuple[object, ...]:
+def _position(
+    run: LoopRun | None, anchor: LoopRun | None, state: PipeState, behind: int
+) -> tuple[object, ...]:
     """The loops around a pipe from the inside out, iterations of the anchor counted from the pipe furthest behind."""
     place: list[object] = []
     while run is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from npusim.engine.program import Instruction, Pipe
+from npusim.engine.program import VECTOR, Instruction, Pipe, Unit
 from npusim.engine.schedule import Part, Repeat
 
 
@@ -42,6 +42,7 @@ class CoreRecord:
     """Everything one group of cores did."""
 
     blocks: tuple[int, ...]
+    unit: Unit = VECTOR
     entries: list[Entry] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
     busy: dict[Pipe, float] = field(default_factory=dict)

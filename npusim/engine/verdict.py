@@ -6,7 +6,7 @@ told apart by the busiest pipe. Source: msopprof user guide, roofline section.
 
 from __future__ import annotations
 
-from npusim.engine.machine import MemoryRates
+from npusim.engine.memory import MemoryRates
 from npusim.engine.program import Pipe
 from npusim.engine.simulate import KernelRun
 

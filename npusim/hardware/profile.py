@@ -113,13 +113,15 @@ class Memory(Group):
 class Path(Group):
     """One way for data through a core.
 
-    `setup_cycles` is the fixed occupancy per transfer, `burst_cycles` what each further
-    non-contiguous burst of the same transfer adds, and `granule_bytes` the multiple that the
-    traffic of a burst is rounded up to.
+    `setup_cycles` is how long a transfer occupies its pipe besides moving bytes, `latency_cycles`
+    how long after its end its data may be used (the pipe goes on meanwhile), `burst_cycles` what
+    each further non-contiguous burst of the same transfer adds, and `granule_bytes` the multiple
+    that the traffic of a burst is rounded up to.
     """
 
     bytes_per_cycle: Positive
     setup_cycles: NonNegative
+    latency_cycles: NonNegative = 0
     burst_cycles: NonNegative
     granule_bytes: Count
 

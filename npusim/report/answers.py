@@ -35,7 +35,7 @@ class Answer:
             return self.error.message
         if self.status is None or self.status.ok:
             return ""
-        return f"{self.status.code}: {self.status.message}"
+        return f"{self.status.name} ({self.status.code}): {self.status.message}"
 
     @property
     def remedy(self) -> str:

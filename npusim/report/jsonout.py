@@ -25,8 +25,8 @@ MAX_ELEMENTS = 4096
 
 
 def dumps(value: object) -> str:
-    """`value` as indented JSON."""
-    return json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
+    """`value` as indented JSON, in ASCII, so that no terminal or pipe can spoil it."""
+    return json.dumps(plain(value), indent=2, allow_nan=False)
 
 
 def plain(value: object) -> Any:

@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,9 @@ LANE_ORDER = {
 }
 OTHER_LANE = 100
 
+# Of a microsecond: picoseconds are finer than any clock here, and hide the last bits of a division.
+DECIMALS = 6
+
 # Our own lane above the cores: the device tasks of the call, one after the other.
 TASKS_PROCESS = "tasks"
 TASKS_LANE = "stream"
@@ -69,10 +73,7 @@ TASKS_LANE = "stream"
 _ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 _CORE = re.compile(r"core(\d+)")
-_VECTOR# One encoder for all events: json.dumps would make a new one each time.
-_ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-
-_CORE = re.compile(r"veccore(\d+)")
+_VECTOR_CORE = re.compile(r"veccore(\d+)")
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def write_trace(
         stream.write(f'{head}, "traceEvents": [\n'.encode())
         separator = b""
         for event in _events(res, cores, tally):
-            stream.write(separator + _ENCODE(event).encode())
+            stream.write(separator + event.encode())
             separator = b",\n"
         stream.write(b"\n]}\n")
     return TraceSummary(Path(path), tally.slices, len(tally.cores), tally.end_us)
@@ -118,26 +119,46 @@ class _Tally:
         self.cores: dict[str, set[str]] = {}
 
 
-def _events(res: Result, cores: tuple[int, ...] | None, tally: _Tally) -> Iterator[dict[str, Any]]:
+def _events(res: Result, cores: tuple[int, ...] | None, tally: _Tally) -> Iterator[str]:
+    """The events as JSON, in the order of the file."""
     yield _metadata("process_sort_index", TASKS_PROCESS, TASKS_LANE, 0)
     for task in res.tasks:
-        yield {
-            "name": task.name,
-            "cname": CNAMES["ALL"],
-            "ph": "X",
-            "ts": _microseconds(task.start_us),
-            "dur": _microseconds(task.duration_us),
-            "pid": TASKS_PROCESS,
-            "tid": TASKS_LANE,
-            "args": {"block_dim": task.block_dim, "bound": task.bound},
-        }
+        args = {"block_dim": task.block_dim, "bound": task.bound}
+        frame = _frame(task.name, CNAMES["ALL"], TASKS_PROCESS, TASKS_LANE, _ENCODE(args))
+        yield _timed(frame, task.start_us, task.duration_us)
     for item in res.timeline.slices(_chosen(res, cores)):
         if item.duration_us <= 0:
             continue  # viewers drop what has no width, and some complain
         yield from _lane_metadata(item, tally.cores)
         tally.slices += 1
         tally.end_us = max(tally.end_us, item.start_us + item.duration_us)
-        yield _slice(item)
+        args_json = _args(item.task, item.site, item.detail, item.bytes)
+        cname = CNAMES.get(item.pipe, OTHER_CNAME)
+        frame = _frame(item.name, cname, item.core, item.pipe, args_json)
+        yield _timed(frame, item.start_us, item.duration_us)
+
+
+@lru_cache(maxsize=2**16)
+def _frame(name: str, cname: str, pid: str, tid: str, args_json: str) -> tuple[str, str]:
+    """The JSON of a slice before and after its times: a long trace repeats few of them."""
+    before = _ENCODE({"name": name, "cname": cname, "ph": "X"})[:-1]
+    after = _ENCODE({"pid": pid, "tid": tid})[1:-1]
+    return f'{before},"ts":', f',{after},"args":{args_json}}}'
+
+
+@lru_cache(maxsize=2**16)
+def _args(task: str, site: str, detail: str, moved_bytes: int) -> str:
+    args: dict[str, Any] = {"task": task, "code": site, "detail": detail}
+    if moved_bytes:
+        args["process_bytes"] = moved_bytes
+    return _ENCODE(args)
+
+
+def _timed(frame: tuple[str, str], start_us: float, duration_us: float) -> str:
+    """A slice; its end is rounded and not its duration, so that neighbours never overlap."""
+    start = round(start_us, DECIMALS)
+    duration = round(round(start_us + duration_us, DECIMALS) - start, DECIMALS)
+    return f'{frame[0]}{start!r},"dur":{duration!r}{frame[1]}'
 
 
 def _chosen(res: Result, numbers: tuple[int, ...] | None) -> list[str] | None:
@@ -152,23 +173,7 @@ def _chosen(res: Result, numbers: tuple[int, ...] | None) -> list[str] | None:
     return names
 
 
-def _slice(item: Slice) -> dict[str, Any]:
-    args: dict[str, Any] = {"task": item.task, "code": item.site, "detail": item.detail}
-    if item.bytes:
-        args["process_bytes"] = item.bytes
-    return {
-        "name": item.name,
-        "cname": CNAMES.get(item.pipe, OTHER_CNAME),
-        "ph": "X",
-        "ts": _microseconds(item.start_us),
-        "dur": _microseconds(item.duration_us),
-        "pid": item.core,
-        "tid": item.pipe,
-        "args": args,
-    }
-
-
-def _lane_metadata(item: Slice, seen: dict[str, set[str]]) -> Iterator[dict[str, Any]]:
+def _lane_metadata(item: Slice, seen: dict[str, set[str]]) -> Iterator[str]:
     """The sort indices of a core and a pipe, the first time that each of them appears."""
     lanes = seen.get(item.core)
     if lanes is None:
@@ -180,8 +185,9 @@ def _lane_metadata(item: Slice, seen: dict[str, set[str]]) -> Iterator[dict[str,
         yield _metadata("thread_sort_index", item.core, item.pipe, order)
 
 
-def _metadata(name: str, pid: str, tid: str, index: int) -> dict[str, Any]:
-    return {"name": name, "ph": "M", "pid": pid, "tid": tid, "args": {"sort_index": index}}
+def _metadata(name: str, pid: str, tid: str, index: int) -> str:
+    args = {"sort_index": index}
+    return _ENCODE({"name": name, "ph": "M", "pid": pid, "tid": tid, "args": args})
 
 
 def process_order(core: str) -> int:
@@ -194,8 +200,3 @@ def process_order(core: str) -> int:
 def _core_number(core: str) -> int:
     found = _CORE.search(core)
     return int(found[1]) if found else 0
-
-
-def _microseconds(value: float) -> float:
-    """Picoseconds are finer than any clock here, and hide the last bits of a division."""
-    return round(value, 6)

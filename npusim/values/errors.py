@@ -151,7 +151,7 @@ class AclnnError(RejectedError):
 
 
 class KernelError(RejectedError):
-    """A kernel asks for something that the chip can't do; `kernel` is empty where it isn't known."""
+    """A kernel asks for what the chip can't do; `kernel` is empty where it isn't known."""
 
     def __init__(self, kernel: str, message: str, remedy: str = "") -> None:
         self.kernel = kernel

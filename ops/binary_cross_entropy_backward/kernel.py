@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from npusim.dialect import Core, GlobalTensor, LocalTensor, RoundMode, Scalar, TBuf, TPosition, TQue, TQueBind
+from npusim.dialect import (
+    Core,
+    GlobalTensor,
+    LocalTensor,
+    RoundMode,
+    Scalar,
+    TBuf,
+    TPosition,
+    TQue,
+    TQueBind,
+)
 from npusim.dialect.elementwise import ElementwiseKernel, Tile
 from npusim.hardware.profile import Profile
 from npusim.values.dtypes import FLOAT

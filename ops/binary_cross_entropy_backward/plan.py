@@ -17,7 +17,9 @@ _MEAN = 1
 
 def build(call: Call, chain: Chain) -> None:
     """Contiguous, OnesLike for a null weight, Cast to the promoted dtype, BinaryCrossEntropyGrad, Cast, ViewCopy."""
-    names = [name for name in ("self", "target", "gradOutput", "weightOptional") if call.is_given(name)]
+    names = [
+        name for name in ("self", "target", "gradOutput", "weightOptional") if call.is_given(name)
+    ]
     dtype = promote(*(call.spec(name).dtype for name in names))
     assert dtype is not None  # the checks have made sure of it
     shape = call.spec("self").shape
@@ -31,7 +33,15 @@ def build(call: Call, chain: Chain) -> None:
     weight = _spread(chain, weight, shape)
     out = chain.output("out", dtype)
     scale = 1.0 / prod(shape) if call.integer("reduction") == _MEAN else 1.0
-    chain.launch("BinaryCrossEntropyGrad", tensors["self"], target, tensors["gradOutput"], weight, out, scale=scale)
+    chain.launch(
+        "BinaryCrossEntropyGrad",
+        tensors["self"],
+        target,
+        tensors["gradOutput"],
+        weight,
+        out,
+        scale=scale,
+    )
     chain.finish("out", out)
 
 

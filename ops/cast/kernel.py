@@ -23,8 +23,12 @@ class Cast(ElementwiseKernel):
         self.in_que = TQue(TPosition.VECIN, self.depth, "x")
         self.out_que = TQue(TPosition.VECOUT, self.depth, "out")
         self.wide_buf = TBuf("wide")
-        core.pipe.init_buffer(self.in_que, self.depth, self.tile_elements * self.inputs[0].dtype.itemsize)
-        core.pipe.init_buffer(self.out_que, self.depth, self.tile_elements * self.output.dtype.itemsize)
+        core.pipe.init_buffer(
+            self.in_que, self.depth, self.tile_elements * self.inputs[0].dtype.itemsize
+        )
+        core.pipe.init_buffer(
+            self.out_que, self.depth, self.tile_elements * self.output.dtype.itemsize
+        )
         if not self.direct:
             core.pipe.init_buffer(self.wide_buf, 1, self.tile_elements * FLOAT.itemsize)
 

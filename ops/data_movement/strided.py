@@ -25,8 +25,12 @@ class StridedCopy(Kernel):
         self.plane = broadcast(dst.shape, (dst, src))
         target, source = self.plane.operands
         # A tile is turned in UB when source and destination run along different axes.
-        self.turns = source.steps[-1] != target.steps[-1] and min(source.steps[-1], target.steps[-1]) > 0
-        self.planes = PlaneTiling.of(profile, self.plane, 2 if self.turns else 1, dst.dtype.itemsize)
+        self.turns = (
+            source.steps[-1] != target.steps[-1] and min(source.steps[-1], target.steps[-1]) > 0
+        )
+        self.planes = PlaneTiling.of(
+            profile, self.plane, 2 if self.turns else 1, dst.dtype.itemsize
+        )
         self.block_dim = self.planes.block_dim
 
     def work(self, block_idx: int) -> Hashable:
@@ -34,7 +38,12 @@ class StridedCopy(Kernel):
 
     def process(self, core: Core) -> None:
         nbytes = self.planes.footprint * self.dst.dtype.itemsize
-        in_que = TQue(TPosition.VECIN, self.buffer_num, "in", consumer=Pipe.VECTOR if self.turns else Pipe.MTE3)
+        in_que = TQue(
+            TPosition.VECIN,
+            self.buffer_num,
+            "in",
+            consumer=Pipe.VECTOR if self.turns else Pipe.MTE3,
+        )
         core.pipe.init_buffer(in_que, self.buffer_num, nbytes)
         out_que = TQue(TPosition.VECOUT, self.buffer_num, "turned")
         if self.turns:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Hashable
 
-from npusim.dialect import Core, GlobalTensor, Kernel, LocalTensor, RoundMode, Scalar, TBuf, TPosition, TQue
+from npusim.dialect import (
+    Core,
+    GlobalTensor,
+    Kernel,
+    LocalTensor,
+    RoundMode,
+    Scalar,
+    TBuf,
+    TPosition,
+    TQue,
+)
 from npusim.dialect.elementwise import ElementwiseKernel, Tile, flat_tiling
 from npusim.hardware.profile import Profile
 from npusim.values.dtypes import BFLOAT16, FLOAT
@@ -16,7 +26,9 @@ class BinaryKernel(ElementwiseKernel):
 
     coexisting = 3
 
-    def __init__(self, profile: Profile, a: GlobalTensor, b: GlobalTensor, out: GlobalTensor) -> None:
+    def __init__(
+        self, profile: Profile, a: GlobalTensor, b: GlobalTensor, out: GlobalTensor
+    ) -> None:
         self.wide = out.dtype is BFLOAT16
         super().__init__(profile, (a, b), out)
 
@@ -51,7 +63,9 @@ class BinaryKernel(ElementwiseKernel):
     def _operand(self, core: Core, tile: Tile, index: int) -> LocalTensor:
         loaded = self.load(core, self.queues[index], tile, index)
         if isinstance(loaded, Scalar):
-            return core.duplicate(self.queues[index].alloc_tensor(self.output.dtype, *tile.shape), loaded)
+            return core.duplicate(
+                self.queues[index].alloc_tensor(self.output.dtype, *tile.shape), loaded
+            )
         return loaded
 
     def _widen(self, core: Core, index: int, tensor: LocalTensor) -> LocalTensor:

@@ -2,6 +2,7 @@
 
 PROVIDES = {
     "aclnnGroupNormBackward": "contract:CONTRACT",
+    "GroupNormGrad": "kernel:GroupNormGrad",
 }
 ALIASES = {
     "native_group_norm_backward": "aclnnGroupNormBackward",

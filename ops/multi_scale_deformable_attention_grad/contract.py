@@ -51,6 +51,16 @@ class Sizes(NamedTuple):
     levels: int
     points: int
 
+    @property
+    def planes(self) -> int:
+        """Number of (batch, head, level, point)."""
+        return self.batch * self.heads * self.levels * self.points
+
+    @property
+    def sampled(self) -> int:
+        """Number of sampling points."""
+        return self.planes * self.queries
+
 
 def sizes_of(call: Call) -> Sizes:
     """The sizes of a call: value gives the first four, location the others."""

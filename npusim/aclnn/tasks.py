@@ -1,0 +1,47 @@
+"""Single device tasks as a profiler records them: an OpType with shapes and dtypes, no aclnn call around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING
+
+from npusim.aclnn.registry import kernel_class
+from npusim.dialect import GlobalTensor, GmBuffer, Kernel
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
+    from npusim.values.tensors import TensorSpec
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """One recorded task. An absent optional input is None; ``attributes`` holds what the record tells, often nothing."""
+
+    op_type: str
+    inputs: tuple[TensorSpec | None, ...]
+    outputs: tuple[TensorSpec, ...]
+    attributes: Mapping[str, object] = field(default_factory=dict)
+
+
+Builder = Callable[
+    ["Profile", tuple[GlobalTensor | None, ...], tuple[GlobalTensor, ...], Mapping[str, object]], list[Kernel]
+]
+
+
+def kernels_of(profile: Profile, task: TaskSpec) -> list[Kernel]:
+    """The kernels that carry out a recorded task: one, or several where the operator is composed of others.
+
+    Raises UnknownNameError for an operator type without a kernel, KernelError for a combination it doesn't cover.
+    """
+    found = kernel_class(task.op_type)
+    inputs = tuple(None if spec is None else _tensor(f"x{index}", spec) for index, spec in enumerate(task.inputs))
+    outputs = tuple(_tensor(f"y{index}", spec) for index, spec in enumerate(task.outputs))
+    if isinstance(found, type) and issubclass(found, Kernel):
+        return [found.from_task(profile, inputs, outputs, task.attributes)]
+    return list(found(profile, inputs, outputs, task.attributes))
+
+
+def _tensor(name: str, spec: TensorSpec) -> GlobalTensor:
+    return GlobalTensor(GmBuffer(name, max(1, prod(spec.shape)) * spec.dtype.itemsize), spec.dtype, spec.shape)

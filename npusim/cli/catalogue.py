@@ -1,0 +1,221 @@
+"""The verbs that ask the whole catalogue, for `check` and `ops` to mount."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npusim.cli import output
+from npusim.cli.asking import ALL
+from npusim.cli.options import AsJson, Force, Output
+from npusim.values.errors import ArgumentError, FileError, NpusimError, UsageError
+
+if TYPE_CHECKING:
+    from npusim.catalogue.families import Place
+
+_NO_CHIP = (
+    "which chip? no -s/--soc-version is given",
+    "Add e.g. -s Ascend310P3, a product family such as A2, or -s all.",
+)
+_SHAPED = re.compile(r"[\w.:]+\s*\[.*\].*")
+
+Product = Annotated[
+    str | None,
+    typer.Option(
+        "-s", "--soc-version", "--soc_version", metavar="SOC", help="A chip or product family."
+    ),
+]
+
+
+def places(wanted: Sequence[str] | None) -> list[Place]:
+    """What -s names, each once: chips, products, families, profiles; `all` is every family."""
+    from npusim.aclnn.families import FAMILIES
+    from npusim.catalogue.families import Place, place_of
+
+    if not wanted:
+        raise UsageError(*_NO_CHIP)
+    found: dict[Place, None] = {}
+    for text in wanted:
+        if text.lower() == ALL:
+            found.update(dict.fromkeys(Place(family) for family in FAMILIES))
+        elif Path(text).suffix.lower() in (".yaml", ".yml"):
+            from npusim.hardware.loading import load_profile
+
+            profile = load_profile(text)
+            found[Place(profile.family, profile.name)] = None
+        else:
+            place = place_of(text)
+            if place.note:
+                output.note(place.note)
+            found[place] = None
+    return list(found)
+
+
+def check_operator(
+    op: str, words: Sequence[str], socs: Sequence[str] | None, *, as_json: bool
+) -> None:
+    """Will it run, by the catalogue? Exit 1 when every product that was asked rejects it."""
+    from npusim.catalogue.facts import catalogue
+    from npusim.catalogue.judging import answer
+    from npusim.catalogue.names import find
+    from npusim.catalogue.question import ask
+    from npusim.catalogue.verdicts import Answer
+
+    asked = places(socs)
+    known = catalogue()
+    subject = find(known, op)
+    dtypes = read_dtypes(words, known.prototype_of(subject.apis[0]) if subject.apis else ())
+    verdicts = [answer(known, subject, ask(place, dtypes)) for place in asked]
+    if as_json:
+        from npusim.report.catalogue import verdict_json
+
+        output.emit_json({"answers": [verdict_json(verdict) for verdict in verdicts]})
+    else:
+        from npusim.report import catalogue as report
+
+        pages = report.verdict_page(verdicts[0]) if len(verdicts) == 1 else None
+        output.emit(pages or report.verdicts_table(verdicts))
+    if all(verdict.answer is Answer.REJECTED for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+def read_dtypes(words: Sequence[str], prototype: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
+    """NAME=DTYPE and NAME=DTYPE[SIZES] words; null pointers and values of attributes are set aside.
+
+    The catalogue knows dtypes, not the rules of an operator's attributes; `prototype` tells which
+    parameters are tensors. Raises DTypeError for a tensor's dtype that nobody knows.
+    """
+    from npusim.cli.arguments import NULL_WORDS
+    from npusim.values.dtypes import dtype
+    from npusim.values.tensors import parse_tensor
+
+    others = {name.lower() for name, _, kind in prototype if "aclTensor" not in kind}
+    found: dict[str, Any] = {}
+    aside = []
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise ArgumentError(f"{word!r} is not NAME=DTYPE", "Write e.g. self=bf16.")
+        try:
+            found[name] = parse_tensor(text) if _SHAPED.fullmatch(text) else dtype(text)
+        except NpusimError:
+            if name.lower() not in others and text.lower() not in NULL_WORDS:
+                raise
+            aside.append(name)
+    if aside:
+        output.note(f"not judged, for the catalogue knows dtypes only: {', '.join(aside)}")
+    return found
+
+
+def check_model(path: Path, socs: Sequence[str] | None, *, as_json: bool) -> None:
+    """Will this model run? Exit 1 when any operator is rejected on any of the products."""
+    from npusim.catalogue.models import check_model as check
+
+    result = check(path, places(socs))
+    for note in result.notes:
+        output.note(note)
+    if as_json:
+        from npusim.report.catalogue import model_json
+
+        output.emit_json(model_json(result))
+    else:
+        from npusim.report.catalogue import model_page
+
+        output.emit(model_page(result))
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+def search(text: str, product: str | None, *, as_json: bool) -> None:
+    """The operators whose names hold the words, and which take the dtypes among them."""
+    from npusim.catalogue.queries import search as find
+
+    rows = find(text, product)
+    if as_json:
+        from npusim.report.catalogue import entry_json
+
+        output.emit_json([entry_json(each) for row in rows for each in row.entries])
+        return
+    from npusim.report.catalogue import search_table
+
+    if not rows:
+        output.note(f"no operator matches {text!r}")
+        return
+    output.emit(search_table(f"{len(rows)} operators", rows))
+
+
+def diff(
+    first: Annotated[str, typer.Argument(metavar="A", help="A chip or product family.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    as_json: AsJson = False,
+) -> None:
+    """What one product has and the other lacks: operators, and dtypes of those that both have."""
+    from npusim.catalogue.queries import diff as compare
+
+    difference = compare(first, second)
+    if as_json:
+        from npusim.report.catalogue import difference_json
+
+        output.emit_json(difference_json(difference))
+        return
+    from npusim.report.catalogue import difference_page
+
+    output.emit(difference_page(difference))
+
+
+def matrix(
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="csv, json, markdown or html.")
+    ] = "csv",
+    file: Output = None,
+    force: Force = False,
+) -> None:
+    """Every operator on every product, as a file."""
+    from npusim.catalogue.queries import matrix as every
+    from npusim.report.matrix import FORMATS
+
+    if form not in FORMATS:
+        raise ArgumentError(f"unknown format {form!r}", f"Write one of {', '.join(FORMATS)}.")
+    _deliver(FORMATS[form](every()), file, force=force)
+
+
+def summary(
+    file: Output = None,
+    force: Force = False,
+    check: Annotated[
+        Path | None,
+        typer.Option("--check", metavar="FILE", help="Exit 1 unless FILE is this summary."),
+    ] = None,
+) -> None:
+    """How many operators each product has, and how many take BF16, on one page of Markdown."""
+    from npusim.catalogue.facts import catalogue
+    from npusim.catalogue.queries import summary as count
+    from npusim.report.matrix import SUMMARY_COMMAND, summary_page
+
+    page = summary_page(count(), catalogue().sources)
+    if check is None:
+        _deliver(page, file, force=force)
+        return
+    try:
+        current = check.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FileError(check, f"can't be read ({error.strerror})") from None
+    if current != page:
+        output.complain(f"{check} isn't current", f"Write it anew: {SUMMARY_COMMAND} --force")
+        raise typer.Exit(1)
+    output.note(f"{check} is current")
+
+
+def _deliver(text: str, file: Path | None, *, force: bool) -> None:
+    if file is None:
+        output.emit_text(text)
+        return
+    from npusim.report.files import atomic_write
+
+    with atomic_write(file, force=force) as stream:
+        stream.write(text.encode())
+    output.note(f"written: {file}")

@@ -1,0 +1,4 @@
+"""Sums along axes."""
+
+PROVIDES = {"ReduceSum": "kernel:ReduceSum"}
+ALIASES: dict[str, str] = {}

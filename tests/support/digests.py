@@ -1,0 +1,37 @@
+"""Prints a digest of the timeline of each call on standard input: run in a process of its own.
+
+A call is ``{"soc": ..., "op": ..., "arguments": {...}}`` with tensors written ``bf16[2,64]``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from typing import Any
+
+import npusim
+
+
+def digest(result: Any) -> str:
+    """A fingerprint of everything that has to do with time in a result."""
+    text = hashlib.sha256()
+    for task in result.tasks:
+        text.update(repr(task).encode())
+    for each in result.timeline.slices():
+        text.update(repr(each).encode())
+    rest = (result.cycles, result.duration_us, result.band_us, result.bound, result.pipes)
+    text.update(repr((*rest, result.workspace_size, result.assumptions)).encode())
+    return text.hexdigest()
+
+
+def digests(calls: list[dict[str, Any]]) -> list[str]:
+    """The fingerprint of each call's estimate."""
+    return [
+        digest(npusim.Device(call["soc"]).estimate(call["op"], **call["arguments"]))
+        for call in calls
+    ]
+
+
+if __name__ == "__main__":
+    json.dump(digests(json.load(sys.stdin)), sys.stdout)

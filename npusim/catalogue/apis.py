@@ -158,7 +158,7 @@ def _asked(catalogue: Catalogue, api: str, page: Page, question: Question) -> di
     """The dtypes that the question gives, by the page's names of the parameters."""
     if not question.dtypes:
         return {}
-    return question.match(page.parameters, catalogue.prototype_of(api), api)
+    return question.match(page.parameters, catalogue.spellings_of(api), api)
 
 
 def _any_page(catalogue: Catalogue, api: str) -> Page | None:

@@ -262,6 +262,18 @@ class Catalogue:
         )
         return tuple((row["name"], row["io"], row["c_type"]) for row in rows)
 
+    def spellings_of(self, api: str) -> list[tuple[str, str, int | None]]:
+        """Every name that a header or page gives a parameter of an API, with io and position."""
+        found: dict[tuple[str, str, int | None], None] = {}
+        for at, (name, io, _) in enumerate(self.prototype_of(api)):
+            found[name, io, at] = None
+        for table in ("pages", "reference_pages"):
+            for row in self.table(table).records(api):
+                position = int(row["pos"]) if row["pos"] else None
+                if row["param"]:
+                    found[row["param"], row["io"], position] = None
+        return list(found)
+
     def combinations(self, api: str, family: str) -> tuple[dict[str, str], ...]:
         """The dtype combinations that the page of `api` tabulates for `family`; empty = none."""
         return tuple(

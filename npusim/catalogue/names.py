@@ -2,7 +2,8 @@
 
 Names that differ by more than spelling are in ``aliases.csv``, beside this file, with a source
 each. Its kinds: ``onnx`` (ONNX operator to operator types, alternatives joined by ``;``),
-``optype`` (operator type to the APIs that do the same, the usual one first), ``torch`` (aten name
+``optype`` (operator type to the APIs that do the same, the usual one first; none for what only
+graph engines insert), ``torch`` (aten name
 to APIs) and ``graph`` (structure that needs no kernel).
 """
 
@@ -123,7 +124,7 @@ def apis_of(catalogue: Catalogue, op_type: str) -> tuple[str, ...]:
     An operator that many APIs use as one step among others stands for none of them.
     """
     told = aliases()["optype"].get(op_type.lower())
-    if told:
+    if told is not None:
         return told
     same_name = catalogue.api_named(f"aclnn{op_type.lower()}")
     if same_name in catalogue.paged_apis:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npusim.aclnn.families import FAMILIES
@@ -86,6 +88,21 @@ class FamilySummary:
     apis_beyond_pages: int
     operators: int | None
     operators_bf16: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A point on which the contract of a simulated operator and the catalogue differ, and why.
+
+    `family` is ``*`` for every family that the operator's page lists.
+    """
+
+    operator: str
+    family: str
+    about: str
+    contract: str
+    catalogue: str
+    reason: str
 
 
 def entry(catalogue: Catalogue, api: str, family: str) -> Entry:
@@ -173,6 +190,12 @@ def summary(*, catalogue: Catalogue | None = None) -> tuple[FamilySummary, ...]:
     """How many APIs and operators each family has, and how many of them take BFLOAT16."""
     known = catalogue or facts.catalogue()
     return tuple(_summary(known, family) for family in FAMILIES)
+
+
+def disagreements() -> tuple[Disagreement, ...]:
+    """Where contracts of simulated operators and the catalogue differ, with the reasons."""
+    text = Path(__file__).with_name("disagreements.csv").read_text(encoding="utf-8")
+    return tuple(Disagreement(*row) for row in list(csv.reader(text.splitlines()))[1:])
 
 
 def _summary(catalogue: Catalogue, family: str) -> FamilySummary:

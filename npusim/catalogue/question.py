@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from npusim.catalogue.facts import Parameter
 
 
+Spelling = tuple[str, str, int | None]  # name, io, position in the prototype
+
+
 @dataclass(frozen=True)
 class Question:
     """`named` and `inputs` hold dtypes in the spelling of the pages; an empty one isn't judged.
@@ -51,16 +54,16 @@ class Question:
         return replace(self, named=named, inputs=inputs, outputs=outputs)
 
     def match(
-        self, parameters: Sequence[Parameter], prototype: Sequence[tuple[str, str, str]], api: str
+        self, parameters: Sequence[Parameter], spellings: Sequence[Spelling], api: str
     ) -> dict[str, str]:
         """Which of the parameters of `api` have which dtype.
 
-        Names match in any case, also when only the prototype in the header has them. Positions
-        count input and output tensors; a tensor too many is ignored. Raises UnknownNameError.
+        Names match in any case, also those that only a header or another page has. Positions count
+        input and output tensors; a tensor too many is ignored. Raises UnknownNameError.
         """
         found: dict[str, str] = {}
         for name, kind in self.named.items():
-            parameter = _named(name, parameters) or _in_header(name, parameters, prototype)
+            parameter = _named(name, parameters) or _elsewhere(name, parameters, spellings)
             if parameter is None:
                 names = [each.name for each in parameters]
                 raise UnknownNameError(f"parameter of {api}", name, names)
@@ -79,16 +82,19 @@ def _named(name: str, parameters: Sequence[Parameter]) -> Parameter | None:
     return next((each for each in parameters if each.name.lower() == name.lower()), None)
 
 
-def _in_header(
-    name: str, parameters: Sequence[Parameter], prototype: Sequence[tuple[str, str, str]]
+def _elsewhere(
+    name: str, parameters: Sequence[Parameter], spellings: Sequence[Spelling]
 ) -> Parameter | None:
-    """What a page calls otherwise than the header: by position, or as the one output."""
-    for position, (own, io, _) in enumerate(prototype):
+    """What another page or the header calls otherwise: by position, or as the one output."""
+    outputs = [each for each in parameters if each.is_tensor and not each.is_input]
+    for own, io, position in spellings:
         if own.lower() != name.lower():
             continue
-        same = [each for each in parameters if each.position == position]
-        outputs = [each for each in parameters if each.is_tensor and not each.is_input]
-        return same[0] if same else outputs[0] if io == "out" and len(outputs) == 1 else None
+        same = [each for each in parameters if each.position == position is not None]
+        if same:
+            return same[0]
+        if io == "out" and len(outputs) == 1:
+            return outputs[0]
     return None
 
 

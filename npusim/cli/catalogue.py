@@ -193,10 +193,11 @@ def summary(
 ) -> None:
     """How many operators each product has, and how many take BF16, on one page of Markdown."""
     from npusim.catalogue.facts import catalogue
+    from npusim.catalogue.queries import disagreements
     from npusim.catalogue.queries import summary as count
     from npusim.report.matrix import SUMMARY_COMMAND, summary_page
 
-    page = summary_page(count(), catalogue().sources)
+    page = summary_page(count(), catalogue().sources, disagreements())
     if check is None:
         _deliver(page, file, force=force)
         return

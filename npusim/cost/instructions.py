@@ -7,7 +7,7 @@ and one without any row the profile's default.
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _FALLBACK = {1: "float16", 2: "float16", 4: "float32", 8: "float32"}
 
 
 class InstructionCosts:
-    """Cycles of vector, scalar and copy instructions of one profile."""
+    """Cycles of vector, cube and copy instructions of one profile."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -47,6 +47,26 @@ class InstructionCosts:
     def repeat_elements(self, itemsize: int) -> int:
         """Elements that one repeat of a vector instruction covers."""
         return self._repeat_bytes // itemsize
+
+    def fractal_bytes(self, itemsize: int, shape: tuple[int, ...], *, result: bool = False) -> int:
+        """On-chip bytes of a matrix for the cube: its last two axes rounded up to whole fractals.
+
+        A row of a fractal of operands is a block long, one of results ``fractal_n`` elements.
+        """
+        cube = self._profile.cube
+        width = cube.fractal_n if result else self._profile.buffers.block_bytes // itemsize
+        *outer, rows, columns = (1, *shape)
+        whole_rows = ceil(rows / cube.fractal_m) * cube.fractal_m
+        return prod(outer) * whole_rows * ceil(columns / width) * width * itemsize
+
+    def mmad(self, dtype: str, m: int, n: int, k: int) -> float:
+        """Cycles of one multiply-accumulate of ``m x k`` by ``k x n`` elements of ``dtype`` in the cube."""
+        cube = self._profile.cube
+        rate = cube.dtypes[dtype]
+        fractals = (
+            ceil(m / cube.fractal_m) * ceil(n / cube.fractal_n) * ceil(k / rate.k_per_fractal)
+        )
+        return cube.mad_start_cycles + fractals * rate.cycles_per_fractal
 
     def path(self, name: str) -> Path | None:
         """The profile's copy path of that name, None where the chip has none."""

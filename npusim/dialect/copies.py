@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npusim.dialect.gm import GmSlice
 from npusim.dialect.local import LocalTensor
@@ -34,9 +35,10 @@ class Copies:
 
         @property
         def depth(self) -> int: ...
+        def load_l1(self, dst: LocalTensor, src: GmSlice) -> None: ...
 
     def data_copy(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
-        """Copy whole 32-byte blocks: GM -> UB on MTE2, UB -> GM on MTE3.
+        """Copy whole 32-byte blocks: GM -> UB or L1 on MTE2, UB -> GM on MTE3.
 
         A run that isn't a multiple of 32 bytes is refused, except where it ends its tensor (allocations are padded)
         and where the kernel asks for ``source.rounded_up()``.
@@ -95,6 +97,9 @@ class Copies:
 
     def _load(self, dst: LocalTensor, src: GmSlice) -> None:
         self._same_size(dst, src)
+        if dst.memory == "L1":
+            self.load_l1(dst, src)
+            return
         if self.recording:
             self._emit_copy(Pipe.MTE2, "copy_gm_to_ubuf", "gm_to_ub", src, write=False)
         if self.numerics:
@@ -108,19 +113,31 @@ class Copies:
         if self.recording:
             self._emit_copy(Pipe.MTE3, "copy_ubuf_to_gm", "ub_to_gm", dst, write=True)
         if self.numerics:
-            depth = self.depth
-            values = src.values(depth)
-            values = values.reshape(values.shape[:depth] + dst.shape)
-            if self._atomic_sharers:
-                dst.accumulate(values, depth)
-            else:
-                dst.write(values, depth)
+            self._put(dst, src.values(self.depth))
+
+    def _put(self, dst: GmSlice, values: NDArray[Any]) -> None:
+        """Store numbers with as many stack axes as there are loops, or add them."""
+        depth = self.depth
+        values = values.reshape(values.shape[:depth] + dst.shape)
+        if self._atomic_sharers:
+            dst.accumulate(values, depth)
+        else:
+            dst.write(values, depth)
 
     def _emit_copy(
-        self, pipe: Pipe, name: str, path_name: str, gm: GmSlice, *, write: bool
+        self,
+        pipe: Pipe,
+        name: str,
+        path_name: str,
+        gm: GmSlice,
+        *,
+        write: bool,
+        runs: tuple[int, int] | None = None,
+        start_cycles: float = 0.0,
     ) -> None:
+        """Record a transfer; ``runs`` (elements, number) are those in device memory where its layout isn't ours."""
         path = self._path(path_name)
-        elements, bursts = gm.bursts()
+        elements, bursts = runs or gm.bursts()
         run_bytes = elements * gm.tensor.dtype.itemsize
         cycles, traffic = self.costs.copy(path, run_bytes, bursts, gap=bursts > 1)
         memory = self.profile.memory
@@ -140,7 +157,9 @@ class Copies:
         detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B" + (
             " atomic add" if atomic else ""
         )
-        instruction = self.recorder.emit(pipe, name, cycles, transfer, detail, path.latency_cycles)
+        instruction = self.recorder.emit(
+            pipe, name, start_cycles + cycles, transfer, detail, path.latency_cycles
+        )
         if not write:
             self.recorder.load(instruction, gm.key, gm.depths)
 

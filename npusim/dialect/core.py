@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.cost import InstructionCosts
+from npusim.dialect.addressing import Addressing
+from npusim.dialect.cluster import Cluster, Crossing
 from npusim.dialect.copies import Copies
+from npusim.dialect.cube import Cube
 from npusim.dialect.local import LocalTensor
 from npusim.dialect.loops import LoopIndex
 from npusim.dialect.pipe import TPipe
 from npusim.dialect.recorder import Recorder
 from npusim.dialect.reductions import Reductions
 from npusim.dialect.scalars import Scalars
-from npusim.engine.program import Barrier, Pipe
+from npusim.engine.program import Barrier, Pipe, Unit
 from npusim.values.dtypes import FLOAT16
 
 if TYPE_CHECKING:
@@ -27,10 +30,11 @@ if TYPE_CHECKING:
 
 _STACK_BYTES = 1 << 22  # numbers worked on at once per core: as much as stays in the host's caches
 
-VECTOR_PIPES = (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3)
+_VECTOR_PIPES = (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3)
+_CUBE_PIPES = (Pipe.SCALAR, Pipe.MTE2, Pipe.MTE1, Pipe.CUBE)
 
 
-class Core(Reductions, Copies, Scalars):
+class Core(Reductions, Copies, Cube, Scalars, Addressing, Crossing):
     """One block of a kernel. Every intrinsic computes on its tile and appends one instruction to its pipe.
 
     ``numerics`` says whether this run has numbers, ``recording`` whether instructions are being written down (not
@@ -48,13 +52,18 @@ class Core(Reductions, Copies, Scalars):
         numerics: bool,
         recording: bool,
         storage: dict[object, NDArray[Any]],
+        unit: Unit,
+        cluster: Cluster,
     ) -> None:
         self.kernel_name = kernel.op_type
         self.profile = profile
         self.costs = costs
         self.numerics = numerics
         self.recording = recording
-        self.recorder = Recorder(VECTOR_PIPES)
+        self.unit = unit
+        self.cluster = cluster
+        cluster.cores.append(self)
+        self.recorder = Recorder(_pipes(profile, unit), cluster.new_program())
         self.block_bytes = profile.buffers.block_bytes
         self.pipe = TPipe(self)
         self.phase = 0  # barriers passed so far
@@ -64,6 +73,7 @@ class Core(Reductions, Copies, Scalars):
         self._storage = storage
         self.widened = any(tensor.buffer.wide for tensor in (*kernel.reads, *kernel.writes))
         self._last_written: object = None
+        self._unread: set[object] = set()
         self._atomic_sharers = 0.0
 
     def get_block_idx(self) -> int:
@@ -152,7 +162,9 @@ class Core(Reductions, Copies, Scalars):
             self.recording = recording
 
     def capacity_bytes(self, memory: str) -> int:
-        """Size of an on-chip memory of this core: UB, L1, L0A, L0B or L0C."""
+        """Size of an on-chip memory of this core: UB, L1, L0A, L0B or L0C; 0 where only its neighbours have it."""
+        if self.profile.cores.style == "split" and (memory == "UB") != (self.unit.kind == "vector"):
+            return 0
         found: int = getattr(self.profile.buffers, f"{memory.lower()}_bytes")
         return found
 
@@ -161,27 +173,37 @@ class Core(Reductions, Copies, Scalars):
         return prod(index.last - index.first for index in self._loops[first:last])
 
     def storage(self, tensor: LocalTensor) -> NDArray[Any]:
-        """Host memory for a local tensor: one array per slot and size, reused for every batch and core."""
+        """Host memory for a local tensor: one array per slot, as large as the largest use of it, reused by all cores."""
         stack = tuple(index.last - index.first for index in self._loops[: tensor.depth])
         shape = stack + tensor.shape
-        key = (tensor.slot, tensor.dtype, shape)
+        key = (tensor.slot, tensor.dtype)
+        size = prod(shape)
         array = self._storage.get(key)
-        if array is None:
+        if array is None or array.size < size:
             held = (
                 np.dtype(np.float32)
                 if self.widened and tensor.dtype is FLOAT16
                 else tensor.dtype.numpy
             )
-            array = self._storage[key] = np.zeros(shape, held)
-        return array
+            array = self._storage[key] = np.zeros(size, held)
+        return array[:size].reshape(shape)
 
     def wrote(self, tensor: LocalTensor) -> None:
         """Remember the last vector result: who reads it next pays the pipeline's depth."""
         self._last_written = tensor.slot
+        self._unread.add(tensor.slot)
 
     def reads_last(self, *tensors: LocalTensor) -> bool:
         """True when one of ``tensors`` is the result of the vector instruction just before."""
         return any(tensor.slot == self._last_written for tensor in tensors)
+
+    def is_unread(self, tensor: LocalTensor) -> bool:
+        """True when the vector unit wrote ``tensor`` after the scalar unit last waited for it."""
+        return tensor.slot in self._unread
+
+    def vector_is_read(self) -> None:
+        """The scalar unit has waited for the vector unit."""
+        self._unread.clear()
 
     def _batch(self, count: int, inner_bytes: int) -> int:
         """How many iterations to execute at once: as many as keep their numbers in the host's caches."""
@@ -189,3 +211,11 @@ class Core(Reductions, Copies, Scalars):
             return count
         per_iteration = max(1, inner_bytes, sum(self.pipe.used_bytes.values()))
         return max(1, min(count, _STACK_BYTES // per_iteration))
+
+
+def _pipes(profile: Profile, unit: Unit) -> tuple[Pipe, ...]:
+    """The pipes of a core; without a fixpipe, results of the cube leave by way of the vector unit."""
+    if unit.kind == "vector":
+        return _VECTOR_PIPES
+    leaving = (Pipe.FIXP,) if profile.paths.l0c_to_gm else (Pipe.VECTOR, Pipe.MTE3)
+    return (*_CUBE_PIPES, *leaving)

@@ -17,6 +17,7 @@ from npusim.values.errors import KernelError
 from npusim.values.tensors import contiguous_strides
 
 _numbers = count(1)
+_WORTH_A_CALL = 1024  # elements of a tile from which on adding tile by tile beats adding element by element
 
 # What may stand in an address: a number, a loop's index, or a number that the scalar unit has computed.
 Place = Index | Scalar
@@ -116,6 +117,7 @@ class GmSlice:
         "_items",
         "shape",
         "steps",
+        "rows_apart",
         "tensor",
         "whole_blocks",
     )
@@ -130,6 +132,7 @@ class GmSlice:
         self.tensor = tensor
         self.shape = shape
         self.steps = steps
+        self.rows_apart = False
         self.whole_blocks = False
         self._base = tensor.start
         self._affine: dict[
@@ -150,6 +153,11 @@ class GmSlice:
         self.whole_blocks = True
         return self
 
+    def by_rows(self) -> GmSlice:
+        """The same tile moved row by row, as on-chip rows that start at block boundaries need where these don't."""
+        self.rows_apart = True
+        return self
+
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for slices that visit the same memory in the same iterations."""
@@ -167,8 +175,8 @@ class GmSlice:
 
     def bursts(self) -> tuple[int, int]:
         """(elements per contiguous run, number of runs) of one iteration."""
-        run, axis = 1, len(self.shape)
-        while axis > 0 and (self.steps[axis - 1] == run or self.shape[axis - 1] == 1):
+        run, axis, stop = 1, len(self.shape), len(self.shape) - 1 if self.rows_apart else 0
+        while axis > stop and (self.steps[axis - 1] == run or self.shape[axis - 1] == 1):
             axis -= 1
             run *= self.shape[axis]
         # An axis of stride zero is loaded once and read again from on-chip memory.
@@ -192,21 +200,14 @@ class GmSlice:
         """The numbers with ``depth`` stack axes, a view wherever NumPy can make one."""
         if not self._is_scattered:
             return self._view(depth)
-        data = self._flat()
-        run, bursts = self.bursts()
-        if bursts != 1 or run != self.numel:
-            return data[self._offsets(depth)]
-        # One run per iteration: whole runs are gathered at a time, from a view of all places where one may start.
-        runs = np.ndarray((data.size - run + 1, run), data.dtype, data, 0, data.strides * 2)
-        starts = self._starts(depth)
-        return runs[starts].reshape(starts.shape + self.shape)
+        return self._windows()[self._starts(depth)]
 
     def write(self, values: NDArray[Any], depth: int) -> None:
         """Store ``values`` (with ``depth`` stack axes); where iterations store to one place the last one stays."""
         moving = self.depths
         last = tuple(slice(None) if level in moving else slice(-1, None) for level in range(depth))
         if self._is_scattered:
-            self._flat()[self._offsets(depth)] = values[last]
+            self._windows()[self._starts(depth)] = values[last]
         else:
             self._view(depth)[...] = values[last]
 
@@ -217,12 +218,22 @@ class GmSlice:
             if level not in moving and values.shape[level] > 1:
                 values = values.sum(axis=level, keepdims=True, dtype=values.dtype)
         if self._is_scattered or self._overlaps():
-            # Flat operands take NumPy's fast path, which is four times faster.
-            offsets = np.broadcast_to(self._offsets(depth), values.shape)
-            np.add.at(self._flat(), offsets.reshape(-1), values.reshape(-1))
+            self._accumulate_one_by_one(values, depth)
         else:
             view = self._view(depth)
             view += values
+
+    def _accumulate_one_by_one(self, values: NDArray[Any], depth: int) -> None:
+        if self.numel < _WORTH_A_CALL:
+            # Flat operands take NumPy's fast path, which is four times faster.
+            offsets = np.broadcast_to(self._offsets(depth), values.shape)
+            np.add.at(self._flat(), offsets.reshape(-1), values.reshape(-1))
+            return
+        windows, add = self._windows(), np.add
+        starts = np.broadcast_to(self._starts(depth), values.shape[:depth]).reshape(-1)
+        for start, tile in zip(starts.tolist(), values.reshape(-1, *self.shape), strict=True):
+            place = windows[start]
+            add(place, tile, out=place)
 
     @property
     def _is_scattered(self) -> bool:
@@ -267,6 +278,13 @@ class GmSlice:
         strides = tuple(step * data.itemsize for step in (*steps, *self.steps))
         shape = (*sizes, *self.shape)
         return np.ndarray(shape, data.dtype, data, first * data.itemsize, strides)
+
+    def _windows(self) -> NDArray[Any]:
+        """The tile at every place of the buffer where it could start, as a view: whole tiles are gathered at a time."""
+        data = self._flat()
+        last = sum((size - 1) * step for size, step in zip(self.shape, self.steps, strict=True))
+        strides = tuple(step * data.itemsize for step in (1, *self.steps))
+        return np.ndarray((data.size - last, *self.shape), data.dtype, data, 0, strides)
 
     def _starts(self, depth: int) -> NDArray[np.int64]:
         """The place of the tile's first element in every iteration."""

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npusim.cost import InstructionCosts
+from npusim.dialect.cluster import Cluster, CoreWait, units_of
 from npusim.dialect.core import Core
 from npusim.dialect.gm import GlobalTensor
-from npusim.engine.program import Barrier, CoreGroup, Pipe, Program
+from npusim.engine.program import Barrier, CoreGroup, Pipe, Program, Unit
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
-Phases = Iterator[Barrier] | None
+Phases = Iterator[Barrier | CoreWait] | None
 
 
 class Kernel(ABC):
@@ -26,11 +27,13 @@ class Kernel(ABC):
 
     Subclasses set ``op_type`` (the profiler's OpType) and ``block_dim`` and write :meth:`process`.
     ``reads`` and ``writes`` are the tensors the task depends on and produces, ``scratch`` its own workspace.
-    ``is_mix`` marks kernels that run on cube and vector cores at once.
+    ``cores`` says which cores the blocks are. ``is_mix`` marks kernels that run on cube and vector cores at once: a
+    block is then a cube core with its vector cores, and each of them runs :meth:`process`, which looks at ``core.unit``.
     """
 
     op_type: ClassVar[str]
     buffer_num: ClassVar[int] = 2
+    cores: ClassVar[Literal["vector", "cube"]] = "vector"
     is_mix: ClassVar[bool] = False
 
     block_dim: int
@@ -48,14 +51,18 @@ class Kernel(ABC):
     ) -> Kernel:
         """The kernel for a task as a profiler records it: tensors in the operator's order, attributes by name.
 
+        Kernels that have attributes of their own read them here, and make do without where a record has none.
         Raises KernelError for a combination that the kernel doesn't cover.
         """
         tensors = [tensor for tensor in inputs if tensor is not None]
-        return cls(profile, *tensors, *outputs, **attributes)  # type: ignore[arg-type]
+        return cls(profile, *tensors, *outputs)  # type: ignore[call-arg]
 
     @abstractmethod
     def process(self, core: Core) -> Phases:
-        """The work of block ``core.get_block_idx()``; a generator if it has ``yield core.sync_all()``."""
+        """The work of block ``core.get_block_idx()``; a generator if it waits for other cores.
+
+        That is where it has ``yield core.sync_all()`` or ``yield core.cross_core_wait_flag(...)``.
+        """
 
     def work(self, block_idx: int) -> Hashable:
         """What block ``block_idx`` has to do, up to addresses: blocks with equal work share one instruction stream."""
@@ -77,40 +84,47 @@ def trace(kernel: Kernel, profile: Profile, *, numerics: bool) -> tuple[CoreGrou
         kinds.setdefault(kernel.work(block), []).append(block)
     first = {blocks[0] for blocks in kinds.values()}
     costs = InstructionCosts(profile)
-    storage: dict[object, NDArray[Any]] = {}
-    cores = {
-        block: Core(
-            kernel,
-            profile,
-            costs,
-            block,
-            kernel.block_dim,
-            numerics=numerics,
-            recording=block in first,
-            storage=storage,
-        )
-        for block in range(kernel.block_dim)
-        if numerics or block in first
-    }
+    storage: dict[Unit, dict[object, NDArray[Any]]]
+    storage = {unit: {} for unit in units_of(kernel, profile)}
+    clusters: dict[int, Cluster] = {}
+    for block in range(kernel.block_dim):
+        if not numerics and block not in first:
+            continue
+        clusters[block] = Cluster(kernel, block)
+        for unit, memory in storage.items():
+            Core(
+                kernel,
+                profile,
+                costs,
+                block,
+                kernel.block_dim,
+                numerics=numerics,
+                recording=block in first,
+                storage=memory,
+                unit=unit,
+                cluster=clusters[block],
+            )
     with np.errstate(all="ignore"):  # the device has no floating-point traps
-        _run(kernel, cores)
+        _run(kernel, clusters)
     return tuple(
-        CoreGroup(tuple(blocks), _with_head(cores[blocks[0]].recorder.program, profile))
+        CoreGroup(
+            tuple(blocks),
+            _with_head(core.recorder.program, profile),
+            core.unit,
+            blocks[0] if kernel.is_mix else None,
+        )
         for blocks in kinds.values()
+        for core in clusters[blocks[0]].cores
     )
 
 
-def _run(kernel: Kernel, cores: dict[int, Core]) -> None:
+def _run(kernel: Kernel, clusters: dict[int, Cluster]) -> None:
     """Run all blocks from one barrier to the next, in the order of their index."""
-    running: list[tuple[int, Iterator[Barrier]]] = []
-    for block, core in cores.items():
-        phases = kernel.process(core)
-        if phases is not None:
-            running.append((block, phases))
+    running = list(clusters)
     while running:
-        arrived = [(block, phases) for block, phases in running if next(phases, None) is not None]
+        arrived = [block for block in running if clusters[block].advance()]
         if arrived and len(arrived) < len(running):
-            missing = sorted({block for block, _ in running} - {block for block, _ in arrived})
+            missing = sorted(set(running) - set(arrived))
             raise KernelError(
                 kernel.op_type, f"blocks {missing} end while the others wait in sync_all"
             )

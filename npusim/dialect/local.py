@@ -38,6 +38,7 @@ class LocalTensor:
         "core",
         "depth",
         "dtype",
+        "memory",
         "shape",
         "slot",
     )
@@ -52,12 +53,14 @@ class LocalTensor:
         *,
         depth: int | None = None,
         part_of: tuple[LocalTensor, Cut] | None = None,
+        memory: str = "UB",
     ) -> None:
         self.core = core
         self.dtype = dtype
         self.shape = shape
         self.buffer = buffer
         self.slot = slot
+        self.memory = part_of[0].memory if part_of else memory
         self.depth = core.depth if depth is None else depth
         self._root: LocalTensor | None = part_of[0] if part_of else None
         self._cut: Cut | None = part_of[1] if part_of else None
@@ -130,6 +133,21 @@ class LocalTensor:
             self.target(self.depth)[...] = values
         else:
             self._array, self._aliased = values, True
+
+    def view(self, *shape: int) -> LocalTensor:
+        """The same elements under another shape, packed: for the scalar unit, which doesn't mind where rows start."""
+        if prod(shape) != self.numel:
+            raise KernelError(self.core.kernel_name, f"{self.shape} can't be viewed as {shape}")
+        depth = self.depth
+        return LocalTensor(
+            self.core,
+            self.dtype,
+            shape,
+            self.buffer,
+            self.slot,
+            depth=depth,
+            part_of=(self, lambda array: array.reshape(array.shape[:depth] + shape)),
+        )
 
     def __getitem__(
         self, index: LoopIndex | int | slice | tuple[LoopIndex | int | slice, ...]
@@ -214,9 +232,10 @@ class Scalar:
         array = deepen(self.value, self.depth, depth)
         return array.reshape(array.shape + (1,) * trailing)
 
-    def _combine(
+    def combine(
         self, other: Scalar | float, operation: np.ufunc, *, swapped: bool = False
     ) -> Scalar:
+        """One operation of the scalar ALU on two numbers."""
         self.core.scalar_alu(operation.__name__)
         depth = max(self.depth, other.depth) if isinstance(other, Scalar) else self.depth
         if not self.core.numerics:
@@ -227,25 +246,25 @@ class Scalar:
         return Scalar(self.core, operation(*pair), depth)
 
     def __add__(self, other: Scalar | float) -> Scalar:
-        return self._combine(other, np.add)
+        return self.combine(other, np.add)
 
     def __sub__(self, other: Scalar | float) -> Scalar:
-        return self._combine(other, np.subtract)
+        return self.combine(other, np.subtract)
 
     def __rsub__(self, other: float) -> Scalar:
-        return self._combine(other, np.subtract, swapped=True)
+        return self.combine(other, np.subtract, swapped=True)
 
     def __mul__(self, other: Scalar | float) -> Scalar:
-        return self._combine(other, np.multiply)
+        return self.combine(other, np.multiply)
 
     def __truediv__(self, other: Scalar | float) -> Scalar:
-        return self._combine(other, np.divide)
+        return self.combine(other, np.divide)
 
     def __rtruediv__(self, other: float) -> Scalar:
-        return self._combine(other, np.divide, swapped=True)
+        return self.combine(other, np.divide, swapped=True)
 
     __radd__ = __add__
     __rmul__ = __mul__
 
     def __neg__(self) -> Scalar:
-        return self._combine(-1.0, np.multiply)
+        return self.combine(-1.0, np.multiply)

@@ -94,12 +94,16 @@ class _Buffer:
 
     def _tensor(self, dtype: DType, shape: tuple[int, ...], part: object) -> LocalTensor:
         core = self.core
-        need = footprint_bytes(dtype, shape, core.block_bytes)
+        memory = _PLACES[self.position][0]
+        if memory == "UB":
+            need = footprint_bytes(dtype, shape, core.block_bytes)
+        else:
+            need = core.costs.fractal_bytes(dtype.itemsize, shape, result=memory == "L0C")
         if need > self._slot_bytes:
             raise BufferOverflowError(
                 core.kernel_name, f"a tensor {shape} in {self.name}", need, self._slot_bytes
             )
-        return LocalTensor(core, dtype, shape, self.name, (self.name, part))
+        return LocalTensor(core, dtype, shape, self.name, (self.name, part), memory=memory)
 
 
 class TQue(_Buffer):
@@ -128,6 +132,8 @@ class TQue(_Buffer):
     def attach(self, core: Core, num: int, slot_bytes: int) -> None:
         super().attach(core, num, slot_bytes)
         self._free, self._filled = core.recorder.new_flag(self.depth), core.recorder.new_flag()
+        if self.position is TPosition.CO1 and core.profile.paths.l0c_to_gm is None:
+            self._consumer = Pipe.VECTOR  # no fixpipe: the vector unit takes results to UB
 
     def alloc_tensor(self, dtype: DType, *shape: int) -> LocalTensor:
         """A free slot; the producing pipe waits until there is one."""
@@ -194,9 +200,9 @@ class TBuf(_Buffer):
     def __init__(self, name: str, position: TPosition = TPosition.VECCALC) -> None:
         super().__init__(position, name)
 
-    def get(self, dtype: DType, *shape: int) -> LocalTensor:
-        """The buffer as a tensor."""
-        return self._tensor(dtype, shape, 0)
+    def get(self, dtype: DType, *shape: int, part: object = 0) -> LocalTensor:
+        """The buffer as a tensor, or one of several parts of it that don't overlap."""
+        return self._tensor(dtype, shape, part)
 
 
 def footprint_bytes(dtype: DType, shape: tuple[int, ...], block_bytes: int) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
+from npusim.values.errors import KernelError
 
 _HERE = str(Path(__file__).parent)
 
@@ -30,12 +31,13 @@ class _Frame:
 class Recorder:
     """Builds one :class:`Program`."""
 
-    def __init__(self, pipes: tuple[Pipe, ...]) -> None:
-        self.program = Program()
+    def __init__(self, pipes: tuple[Pipe, ...], program: Program) -> None:
+        self.program = program
+        self._pipes = pipes
         self._others = tuple(pipe for pipe in pipes if pipe is not Pipe.SCALAR)
         self._frames = [_Frame(self.program.body)]
         self._pending: dict[Pipe, list[int]] = {}
-        self._vector_since_scalar = False
+        self._vector_unread = False
         self._first_touch: dict[tuple[object, ...], float] = {}
 
     def new_flag(self, initial: int = 0) -> int:
@@ -52,14 +54,15 @@ class Recorder:
         latency: float = 0.0,
     ) -> Instruction:
         """Append an instruction to its pipe."""
+        if pipe not in self._pipes:
+            raise KernelError("", f"{name}: this core has no {pipe} pipe")
         frame = self._frames[-1]
         if pipe is Pipe.SCALAR:
             frame.behind_scalar.update(self._others)
-            self._vector_since_scalar = False
         elif pipe in frame.behind_scalar:
             self._follow_scalar(pipe)
-        elif pipe is Pipe.VECTOR:
-            self._vector_since_scalar = True
+        if pipe is Pipe.VECTOR:
+            self._vector_unread = True
         return self._append(Instruction(pipe, name, cycles, transfer, (), (), detail, _site(), latency))
 
     def load(
@@ -90,9 +93,9 @@ class Recorder:
 
     def after_vector(self) -> None:
         """The scalar unit is about to read what the vector unit wrote."""
-        if self._vector_since_scalar:
+        if self._vector_unread:
             self._link(Pipe.VECTOR, Pipe.SCALAR)
-            self._vector_since_scalar = False
+            self._vector_unread = False
 
     def enter_loop(self) -> None:
         """What follows is the body of a loop."""
@@ -127,7 +130,7 @@ class Recorder:
         frame.body.append(Barrier(_site()))
         frame.last.clear()
         frame.behind_scalar.clear()
-        self._vector_since_scalar = False
+        self._vector_unread = False
 
     def _moved(self) -> float:
         return sum(frame.moved_bytes for frame in self._frames)

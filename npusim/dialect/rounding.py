@@ -39,7 +39,7 @@ def convert(src: NDArray[Any], dst: NDArray[Any], dtype: DType, mode: RoundMode)
     elif src.dtype.itemsize == 2 and src.dtype.kind == "V" and dst.dtype == np.float32:
         np.left_shift(src.view(np.uint16), np.uint32(16), out=dst.view(np.uint32), dtype=np.uint32)
     elif dst.dtype.kind in "iu" and src.dtype.kind == "f":
-        dst[...] = _to_whole(src, mode)
+        dst[...] = _saturated(_to_whole(src, mode), dst.dtype)
     else:
         dst[...] = src
 
@@ -50,6 +50,17 @@ def _to_whole(src: NDArray[Any], mode: RoundMode) -> NDArray[Any]:
         mode = RoundMode.CAST_TRUNC
     result: NDArray[Any] = _WHOLE.get(mode, np.rint)(src)
     return result
+
+
+def _saturated(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """What a conversion to whole numbers makes of numbers beyond its range: the end of the range, and 0 of NaN."""
+    limits = np.iinfo(dtype)
+    low, high = values.dtype.type(limits.min), values.dtype.type(limits.max)
+    if high > limits.max:  # the float type has no number between here and the end of the range
+        high = np.nextafter(high, values.dtype.type(0))
+    if not (values.max(initial=0) <= high and values.min(initial=0) >= low):  # also for NaN
+        values = np.nan_to_num(values, nan=0.0).clip(low, high)
+    return values
 
 
 def _to_bfloat16(src: NDArray[np.float32], dst: NDArray[np.uint16], mode: RoundMode) -> None:

@@ -27,14 +27,26 @@ class Scalars:
 
         @property
         def depth(self) -> int: ...
+        def is_unread(self, tensor: LocalTensor) -> bool: ...
+        def vector_is_read(self) -> None: ...
 
-    def get_value(self, tensor: LocalTensor, index: int | IndexArray = 0) -> Scalar:
-        """One element of a tile (GetValue); waits for the vector unit. A tile of shape () has just one.
+    def wait_vector(self) -> None:
+        """Let the scalar unit wait until the vector unit has finished what it was given (a flag from V to S).
 
-        An index that varies from iteration to iteration picks from a tile that is older than their loop.
+        Reading a vector result does so by itself; done before a loop it saves the wait in every iteration.
         """
         if self.recording:
             self.recorder.after_vector()
+        self.vector_is_read()
+
+    def get_value(self, tensor: LocalTensor, index: int | IndexArray = 0) -> Scalar:
+        """One element of a tile (GetValue); waits for the vector unit if that has written the tile.
+
+        A tile of shape () has just one element. An index that varies from iteration to iteration picks from a tile that is older than their loop.
+        """
+        if self.recording:
+            if self.is_unread(tensor):
+                self.wait_vector()
             self.recorder.emit(
                 Pipe.SCALAR, "ld_ub", self.profile.scalar.ub_load_cycles, detail=tensor.buffer
             )
@@ -77,10 +89,10 @@ class Scalars:
         if self.recording:
             self.recorder.emit(Pipe.SCALAR, name, count * self.profile.scalar.alu_cycles)
 
-    def scalar_loop(self) -> None:
-        """What an iteration of a loop in the scalar unit costs beside its body: counting, comparing, jumping."""
+    def scalar_loop(self, count: int = 1) -> None:
+        """What ``count`` iterations of a loop in the scalar unit cost beside its body: counting, comparing, jumping."""
         if self.recording:
-            self.recorder.emit(Pipe.SCALAR, "loop", self.profile.scalar.loop_cycles)
+            self.recorder.emit(Pipe.SCALAR, "loop", count * self.profile.scalar.loop_cycles)
 
     def to_float(self, whole: Scalar) -> Scalar:
         """A whole number as float32."""

@@ -130,8 +130,13 @@ class Vector:
         return self._unary("vrelu", _relu, dst, src)
 
     def copy(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
-        """dst = src inside UB, as the vector unit does it (vadds with zero)."""
-        return self._with_scalar("vadds", np.add, dst, src, 0.0)
+        """dst = src inside UB, rows and columns of one repeated (vadds with zero, or a plain move)."""
+        adds = self.profile.supports_vector("vadds", dst.dtype.intrinsic)
+        self._issue("vadds" if adds else "ub2ub", dst, (src,))
+        if self.numerics:
+            depth = self.depth
+            np.copyto(dst.target(depth), src.values(depth))
+        return dst
 
     def duplicate(self, dst: LocalTensor, scalar: Number) -> LocalTensor:
         """Fill dst with a number (vector_dup)."""

@@ -7,7 +7,7 @@ All state a pipe has lives in :class:`PipeState` and :class:`LoopRun`, not in th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -56,7 +56,7 @@ class PipeState:
 
 @dataclass(slots=True, eq=False)
 class GroupState:
-    """One group of cores: its flags, its pipes, its record."""
+    """One group of cores: its flags (those of the whole cluster), its pipes, its record."""
 
     group: CoreGroup
     flags: list[int]
@@ -86,6 +86,7 @@ class Player:
         self._serial = count()
         self._arrived = 0
         self._barrier = self.env.event()
+        self._clusters: dict[Hashable, tuple[list[int], dict[int, simpy.Event]]] = {}
         self.groups = [self._prepare(group) for group in groups]
         self._steady = None if exact else SteadyState(self)
 
@@ -103,8 +104,11 @@ class Player:
                     raise DeadlockError(core=group.group.blocks[0], pipe=str(state.pipe))
 
     def _prepare(self, group: CoreGroup) -> GroupState:
-        record = CoreRecord(group.blocks)
-        state = GroupState(group, list(group.program.flags), {}, record)
+        record = CoreRecord(group.blocks, group.unit)
+        flags, waiters = list(group.program.flags), dict[int, simpy.Event]()
+        if group.cluster is not None:
+            flags, waiters = self._clusters.setdefault(group.cluster, (flags, waiters))
+        state = GroupState(group, flags, waiters, record)
         for pipe in pipes_of(group.program):
             pipe_state = PipeState(pipe, state)
             record.busy[pipe] = 0.0
@@ -150,15 +154,25 @@ class Player:
             group.record.entries.append((state.pipe, burst.parts, state.started, end))
             group.record.busy[state.pipe] += end - state.started
             group.record.end = max(group.record.end, end)
-        if not burst.sets:
-            return
-        if burst.transfer is not None and burst.transfer.latency:
-            self._set_later(state, burst.sets, burst.transfer.latency)
+        if burst.sets:
+            latency = burst.transfer.latency if burst.transfer is not None else 0.0
+            self._set(state, burst.sets, latency)
+
+    def _set(self, state: PipeState, flags: tuple[int, ...], latency: float) -> None:
+        """Set flags ``latency`` cycles from now, and those for other cores later by what they take to arrive."""
+        delays = state.group.group.program.delays
+        if delays:
+            for flag in flags:
+                if flag in delays:
+                    self._set_later(state, (flag,), latency + delays[flag])
+            flags = tuple(flag for flag in flags if flag not in delays)
+        if latency and flags:
+            self._set_later(state, flags, latency)
         else:
-            _set(group, burst.sets)
+            _set(state.group, flags)
 
     def _set_later(self, state: PipeState, flags: tuple[int, ...], delay: float) -> None:
-        """The data of a transfer is still under way: its flags are set when it arrives."""
+        """The data of a transfer, or the word to another core, is under way: its flags are set on arrival."""
         entry = (self.env.now + delay, flags)
         state.arriving.append(entry)
 

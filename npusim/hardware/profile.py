@@ -101,6 +101,7 @@ class Memory(Group):
     l2_latency_cycles: NonNegative
     atomic_rate_fraction: Fraction
     atomic_conflict_cycles: NonNegative
+    l2_chain_share: Annotated[float, Field(ge=0, le=1)]
 
     @field_validator("l2_sector_bytes")
     @classmethod
@@ -313,6 +314,20 @@ class Profile(Group):
     def supports_mmad(self, a: str, b: str, accumulator: str) -> bool:
         """Whether the matrix unit multiplies these dtypes into this accumulator."""
         return (a, b, accumulator) in self._multiply_accumulates
+
+    def supports_fixpipe(self, source: str, target: str) -> bool:
+        """Whether results of one dtype may leave the matrix unit as the other."""
+        if source == target:
+            return True
+        if self.paths.l0c_to_gm is None:  # the vector unit takes them out
+            return self.supports_convert(source, target)
+        listed = self.intrinsics.cube.get("fix_pipe_pre_conv_cast", ())
+        return (source, target) in map(codes.conversion, listed)
+
+    @cached_property
+    def mmad_forms(self) -> tuple[str, ...]:
+        """What the matrix unit multiplies, as ``float16 x float16 -> float32``."""
+        return tuple(sorted(f"{a} x {b} -> {c}" for a, b, c in self._multiply_accumulates))
 
     @cached_property
     def _vector_dtypes(self) -> dict[str, tuple[str, ...]]:

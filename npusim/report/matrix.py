@@ -15,7 +15,7 @@ from npusim.report.catalogue import cell, entry_json
 
 if TYPE_CHECKING:
     from npusim.catalogue.facts import Source
-    from npusim.catalogue.queries import Entry, FamilySummary, MatrixRow
+    from npusim.catalogue.queries import Disagreement, Entry, FamilySummary, MatrixRow
 
 SUMMARY_COMMAND = "npusim ops summary -o reports/catalogue.md"
 _COLOURS = {Answer.SUPPORTED: "#d8f0d8", Answer.REJECTED: "#f6dcdc", Answer.UNKNOWN: "#f7f0cf"}
@@ -63,24 +63,19 @@ FORMATS: dict[str, Callable[[Sequence[MatrixRow]], str]] = {
 }
 
 
-def summary_page(rows: Sequence[FamilySummary], sources: Sequence[Source]) -> str:
+def summary_page(
+    rows: Sequence[FamilySummary],
+    sources: Sequence[Source],
+    disagreements: Sequence[Disagreement],
+) -> str:
     """Operators and BF16 by product on one page of Markdown."""
-    columns = (
-        "product",
-        "APIs on its pages",
-        "of these with BF16 by page",
-        "with BF16 after checking",
-        "APIs beyond its pages",
-        "AI Core operators (8.1)",
-        "of these with BF16",
-    )
     lines = [
         "# What runs where",
         "",
         f"Made by `{SUMMARY_COMMAND}`; `--check` compares this file with the catalogue.",
         "",
-        _line(columns),
-        _line(["---", *["---:"] * (len(columns) - 1)]),
+        _line(_COUNTED),
+        _line(["---", *["---:"] * (len(_COUNTED) - 1)]),
     ]
     for row in rows:
         numbers = (
@@ -93,11 +88,27 @@ def summary_page(rows: Sequence[FamilySummary], sources: Sequence[Source]) -> st
         )
         told = ("-" if number is None else str(number) for number in numbers)
         lines.append(_line((f"{plural(row.family)} ({row.family})", *told)))
-    lines += ["", *_EXPLANATION, "", "## Sources", ""]
+    lines += ["", *_EXPLANATION, "", "## Where the simulated operators differ", ""]
+    columns = ("operator", "product", "about", "contract", "catalogue", "why")
+    lines += [_line(columns), _line(["---"] * len(columns))]
+    for each in disagreements:
+        family = "all of its page" if each.family == "*" else each.family
+        said = (each.about, each.contract, each.catalogue, each.reason)
+        lines.append(_line((each.operator, family, *said)))
+    lines += ["", "## Sources", ""]
     lines += [f"- {_source(source)}" for source in sources]
     return "\n".join(lines) + "\n"
 
 
+_COUNTED = (
+    "product",
+    "APIs on its pages",
+    "of these with BF16 by page",
+    "with BF16 after checking",
+    "APIs beyond its pages",
+    "AI Core operators (8.1)",
+    "of these with BF16",
+)
 _EXPLANATION = (
     "- *by page*: the current operator pages (August 2026) list the product, and BFLOAT16 for it.",
     "- *after checking*: BFLOAT16 is dropped where host code keeps it off the product, or where",

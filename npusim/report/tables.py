@@ -96,8 +96,16 @@ def comparison_table(operator: str, answers: Sequence[Answer]) -> RenderableType
             time = latency(res.duration_us, res.band_us)
             cells = [time, count(res.cycles), str(len(res.tasks)), res.bound]
         table.row(answer.soc, _verdict(answer), *cells)
-    refused = [answer for answer in answers if not answer.ok]
-    return Group(table, *(Text(f"{answer.soc}: ").append(_why_not(answer)) for answer in refused))
+    return Group(table, *_reasons(answers))
+
+
+def _reasons(answers: Sequence[Answer]) -> list[Text]:
+    """Why some don't run it: one line for each reason, with all chips that have it."""
+    chips: dict[str, list[str]] = {}
+    for answer in answers:
+        if not answer.ok:
+            chips.setdefault(f"{answer.reason} {answer.remedy}".strip(), []).append(answer.soc)
+    return [Text(f"{', '.join(names)}: {reason}") for reason, names in chips.items()]
 
 
 def result_page(res: Result) -> RenderableType:

@@ -5,6 +5,7 @@ PROVIDES = {
     "BroadcastTo": "strided:BroadcastTo",
     "Slice": "strided:Slice",
     "StridedSlice": "strided:StridedSlice",
+    "TransData": "trans_data:TransData",
     "Transpose": "strided:Transpose",
     "ViewCopy": "strided:ViewCopy",
 }

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from npusim.dialect import Core, GlobalTensor, Kernel, TPosition, TQue
+from npusim.dialect import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TPosition, TQue
 from npusim.dialect.broadcasting import broadcast
-from npusim.dialect.elementwise import PlaneTiling
+from npusim.dialect.elementwise import PlaneTiling, Tile
 from npusim.engine.program import Pipe
 from npusim.hardware.profile import Profile
 
@@ -24,13 +24,14 @@ class StridedCopy(Kernel):
         self.dst, self.src = dst, src
         self.plane = broadcast(dst.shape, (dst, src))
         target, source = self.plane.operands
-        # A tile is turned in UB when source and destination run along different axes.
-        self.turns = (
-            source.steps[-1] != target.steps[-1] and min(source.steps[-1], target.steps[-1]) > 0
-        )
-        self.planes = PlaneTiling.of(
-            profile, self.plane, 2 if self.turns else 1, dst.dtype.itemsize
-        )
+        # A tile is turned in UB when source and destination run along different axes, and spread
+        # where the source has one element for a row or a column.
+        columns = target.steps[-1], source.steps[-1]
+        self.turns = columns[0] != columns[1] and min(columns) > 0
+        self.spreads = not all(source.steps[-2:]) and self.plane.rows * self.plane.columns > 1
+        self.through_vector = self.turns or self.spreads
+        slots = 2 if self.through_vector else 1
+        self.planes = PlaneTiling.of(profile, self.plane, slots, dst.dtype.itemsize)
         self.block_dim = self.planes.block_dim
 
     def work(self, block_idx: int) -> Hashable:
@@ -38,28 +39,44 @@ class StridedCopy(Kernel):
 
     def process(self, core: Core) -> None:
         nbytes = self.planes.footprint * self.dst.dtype.itemsize
-        in_que = TQue(
-            TPosition.VECIN,
-            self.buffer_num,
-            "in",
-            consumer=Pipe.VECTOR if self.turns else Pipe.MTE3,
-        )
+        consumer = Pipe.VECTOR if self.through_vector else Pipe.MTE3
+        in_que = TQue(TPosition.VECIN, self.buffer_num, "in", consumer=consumer)
+        out_que = TQue(TPosition.VECOUT, self.buffer_num, "out")
         core.pipe.init_buffer(in_que, self.buffer_num, nbytes)
-        out_que = TQue(TPosition.VECOUT, self.buffer_num, "turned")
-        if self.turns:
+        if self.through_vector:
             core.pipe.init_buffer(out_que, self.buffer_num, nbytes)
         for tile in self.planes.tiles(core):
-            source = tile.sources[0]
-            if source is None:
-                source = self.src.window(((0, 1),), tile.shape, (0,) * len(tile.shape))
-            x = in_que.copy_in(source, tile.shape)
-            if not self.turns:
+            if not self.through_vector:
+                x = in_que.copy_in(self._source(tile))
                 core.copy_runs(tile.target, x)
                 in_que.free_tensor(x)
                 continue
-            turned_tile = core.transpose_block(out_que.alloc_tensor(x.dtype, *tile.shape), x)
+            out = out_que.alloc_tensor(self.dst.dtype, *tile.shape)
+            if self.turns:
+                x = in_que.copy_in(self._source(tile))
+                core.transpose_block(out, x)
+            else:
+                x = self._spread(core, in_que, tile, out)
             in_que.free_tensor(x)
-            out_que.copy_out(tile.target, turned_tile)
+            out_que.copy_out(tile.target, out)
+
+    def _source(self, tile: Tile) -> GmSlice:
+        source = tile.sources[0]
+        return source if source is not None else self.src.span(0, 1)
+
+    def _spread(self, core: Core, in_que: TQue, tile: Tile, out: LocalTensor) -> LocalTensor:
+        """Repeat a row, a column or a single element over the tile."""
+        source = self._source(tile)
+        if source.numel == 1:
+            x = in_que.copy_in(source)
+            core.duplicate(out, core.get_value(x))
+        elif source.shape[-1] == 1:
+            x = in_que.copy_in(source, (source.shape[0],))
+            core.copy(out, core.broadcast_column(x))
+        else:
+            x = in_que.copy_in(source)
+            core.copy(out, x)
+        return x
 
 
 class AsStrided(StridedCopy):

@@ -7,5 +7,6 @@ PROVIDES = {
     "RealDiv": "kernel:RealDiv",
     "OnesLike": "kernel:OnesLike",
     "Fill": "kernel:Fill",
+    "MemSet": "kernel:MemSet",
 }
 ALIASES: dict[str, str] = {}

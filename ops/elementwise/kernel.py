@@ -143,3 +143,12 @@ class OnesLike(Fill):
 
     def __init__(self, profile: Profile, like: GlobalTensor, out: GlobalTensor) -> None:
         super().__init__(profile, out, value=1.0)
+
+
+class MemSet(Fill):
+    """out = 0 everywhere, as a task of its own before a kernel that adds to its output."""
+
+    op_type = "MemSet"
+
+    def __init__(self, profile: Profile, out: GlobalTensor) -> None:
+        super().__init__(profile, out, value=0.0)

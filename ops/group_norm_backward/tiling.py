@@ -154,7 +154,7 @@ def _mode(size: int, groups_per_ub: int, channels_per_ub: int) -> Mode:
 def _stage2(cores: int, batch: int, channels: int, dtype: DType) -> Stage2 | None:
     if batch == 1 or (batch == 2 and dtype is FLOAT):
         return None  # the sums go straight into the outputs
-    halves = 2 if dtype is FLOAT else 1
+    halves = 2 if dtype is FLOAT and cores > 1 else 1
     width = _round_up(ceil(channels / (cores // halves)), _SLICE)
     return Stage2(width, ceil(channels / width) * halves, halves)
 

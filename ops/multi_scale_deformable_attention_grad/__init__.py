@@ -2,6 +2,7 @@
 
 PROVIDES = {
     "aclnnMultiScaleDeformableAttentionGrad": "contract:CONTRACT",
+    "MultiScaleDeformableAttentionGrad": "kernel:MultiScaleDeformableAttentionGrad",
 }
 ALIASES = {
     "multi_scale_deformable_attn_backward": "aclnnMultiScaleDeformableAttentionGrad",

@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 import npusim
+from npusim.aclnn.results import core_name
 
 
 def digest(result: Any) -> str:
@@ -18,8 +19,13 @@ def digest(result: Any) -> str:
     text = hashlib.sha256()
     for task in result.tasks:
         text.update(repr(task).encode())
-    for each in result.timeline.slices():
-        text.update(repr(each).encode())
+    # Cores that work in step have one record, so a core of each is enough.
+    for run in result.timeline._runs:
+        for record in run.records:
+            text.update(repr(record.blocks).encode())
+            name = core_name(result.timeline._profile, record.blocks[0])
+            for each in result.timeline.slices((name,)):
+                text.update(repr(each).encode())
     rest = (result.cycles, result.duration_us, result.band_us, result.bound, result.pipes)
     text.update(repr((*rest, result.workspace_size, result.assumptions)).encode())
     return text.hexdigest()

@@ -1,0 +1,244 @@
+"""The cube path: matrices from global memory through L1 and L0 into the matrix unit, and its results back.
+
+Matrices are plain (rows, columns) tiles to kernel code. That the chip keeps them as 16 x 32-byte fractals shows in what
+they cost: whole fractals are moved, stored and multiplied. Half types are multiplied into float32, on the host too.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.dialect import rounding
+from npusim.dialect.local import LocalTensor
+from npusim.dialect.rounding import RoundMode
+from npusim.engine.program import Pipe
+from npusim.values.dtypes import FLOAT, DType
+from npusim.values.errors import KernelError, UnsupportedIntrinsicError
+
+if TYPE_CHECKING:
+    from npusim.cost import InstructionCosts
+    from npusim.dialect.gm import GmSlice
+    from npusim.dialect.pipe import TQue
+    from npusim.dialect.recorder import Recorder
+    from npusim.hardware.profile import Path, Profile
+
+_INTO_L0 = {"L0A": ("load_cbuf_to_ca", "l1_to_l0a"), "L0B": ("load_cbuf_to_cb", "l1_to_l0b")}
+
+
+class Cube:
+    """The part of :class:`npusim.dialect.core.Core` that feeds the matrix unit."""
+
+    if TYPE_CHECKING:
+        kernel_name: str
+        profile: Profile
+        costs: InstructionCosts
+        recorder: Recorder
+        numerics: bool
+        recording: bool
+        block_bytes: int
+
+        @property
+        def depth(self) -> int: ...
+        def _path(self, name: str) -> Path: ...
+        def _emit_copy(
+            self,
+            pipe: Pipe,
+            name: str,
+            path_name: str,
+            gm: GmSlice,
+            *,
+            write: bool,
+            runs: tuple[int, int] | None = None,
+            start_cycles: float = 0.0,
+        ) -> None: ...
+        def _put(self, dst: GmSlice, values: NDArray[Any]) -> None: ...
+
+    def load_l1(self, dst: LocalTensor, src: GmSlice) -> None:
+        """GM -> L1 as it lies there (MTE2): what :meth:`data_copy` does with a tile in L1."""
+        self._load_l1(dst, src, "copy_gm_to_cbuf")
+
+    def data_copy_nd2nz(self, dst: LocalTensor, src: GmSlice) -> None:
+        """GM -> L1, rows of any length turned into fractals on the way (DataCopy with Nd2NzParams, MTE2).
+
+        Every row is a burst. Not on every chip; where it is missing, matrices come as NZ (:meth:`data_copy_nz`).
+        """
+        nd2nz = self.profile.cube.nd2nz_setup_cycles
+        if nd2nz is None:
+            raise UnsupportedIntrinsicError(
+                self.kernel_name,
+                "data_move_out2l1_nd2nz",
+                src.tensor.dtype.intrinsic,
+                self.profile.name,
+                (),
+                remedy="Bring the matrix into fractals first (TransData).",
+            )
+        self._load_l1(dst, src, "copy_gm_to_cbuf_multi_nd2nz", start_cycles=nd2nz)
+
+    def data_copy_nz(self, dst: LocalTensor, src: GmSlice) -> None:
+        """GM -> L1 of a matrix that lies in fractals in device memory (FRACTAL_NZ), MTE2.
+
+        ``src`` addresses it as plain rows and columns, the way our memory keeps it; the cost is that of fractals: one
+        burst per 32 bytes of a row, each as long as the column of fractals is high.
+        """
+        rows, columns = src.shape[-2:]
+        width = self.block_bytes // src.tensor.dtype.itemsize
+        high = ceil(rows / self.profile.cube.fractal_m) * self.profile.cube.fractal_m
+        runs = (high * width, ceil(columns / width) * (src.numel // (rows * columns)))
+        self._load_l1(dst, src, "copy_gm_to_cbuf", runs=runs)
+
+    def load_data(self, dst: LocalTensor, src: LocalTensor, *, transpose: bool = False) -> None:
+        """L1 -> L0A or L0B (LoadData, MTE1); ``transpose`` turns (rows, columns) into (columns, rows)."""
+        self._expect("load_data", src, "L1")
+        wanted = (*src.shape[:-2], *reversed(src.shape[-2:])) if transpose else src.shape
+        if dst.shape != wanted or dst.dtype is not src.dtype or dst.memory not in _INTO_L0:
+            self._refuse("load_data", dst, src)
+        name, path_name = _INTO_L0[dst.memory]
+        if self.recording:
+            path = self._path(path_name)
+            nbytes = self.costs.fractal_bytes(dst.dtype.itemsize, dst.shape)
+            cycles = path.setup_cycles + nbytes / path.bytes_per_cycle
+            self.recorder.emit(Pipe.MTE1, name, cycles, detail=_shape(dst))
+        if self.numerics:
+            values = src.values(dst.depth)
+            dst.alias(values.swapaxes(-1, -2) if transpose else values)
+
+    def mmad(
+        self, c: LocalTensor, a: LocalTensor, b: LocalTensor, *, accumulate: bool = False
+    ) -> LocalTensor:
+        """c = a @ b in the cube, or c += a @ b with ``accumulate``; (m, k) by (k, n) into (m, n).
+
+        a is in L0A, b in L0B, c in L0C. Raises UnsupportedIntrinsicError for dtypes that the chip doesn't multiply.
+        """
+        self._expect("mmad", c, "L0C")
+        self._expect("mmad", a, "L0A")
+        self._expect("mmad", b, "L0B")
+        m, k, n = *a.shape[-2:], b.shape[-1]
+        if b.shape[-2:] != (k, n) or c.shape[-2:] != (m, n):
+            self._refuse("mmad", c, a, b)
+        dtypes = (a.dtype.intrinsic, b.dtype.intrinsic, c.dtype.intrinsic)
+        if not self.profile.supports_mmad(*dtypes):
+            form, known = f"{dtypes[0]} x {dtypes[1]} -> {dtypes[2]}", self.profile.mmad_forms
+            raise UnsupportedIntrinsicError(
+                self.kernel_name, "mmad", form, self.profile.name, known
+            )
+        if self.recording:
+            cycles = self.costs.mmad(dtypes[0], m, n, k)
+            self.recorder.emit(Pipe.CUBE, "mad", cycles, detail=f"{dtypes[0]} {m}x{k}x{n}")
+        if self.numerics:
+            depth = self.depth
+            target = c.target(depth, whole=not accumulate)
+            product = np.matmul(a.values(depth), b.values(depth))
+            if accumulate:
+                target += product
+            else:
+                target[...] = product
+        return c
+
+    def fixpipe(self, dst: GmSlice, src: LocalTensor, through: TQue | None = None) -> None:
+        """L0C -> GM, converted to dst's dtype on the way (Fixpipe, FIXP).
+
+        A chip without a fixpipe moves the tile into UB with its vector unit, into a slot of ``through``, and from there
+        with MTE3. ``set_atomic_add`` holds here too.
+        """
+        self._expect("fixpipe", src, "L0C")
+        if src.numel != dst.numel:
+            self._refuse("fixpipe", src)
+        self._check_conversion(src.dtype, dst.tensor.dtype)
+        if self.profile.paths.l0c_to_gm is None:
+            self._fix_through_ub(dst, src, through)
+            return
+        if self.recording:
+            self._emit_copy(Pipe.FIXP, "copy_matrix_cc_to_gm", "l0c_to_gm", dst, write=True)
+        if self.numerics:
+            self._put(dst, _converted(src.values(self.depth), dst.tensor.dtype))
+
+    def _fix_through_ub(self, dst: GmSlice, src: LocalTensor, through: TQue | None) -> None:
+        if through is None:
+            raise KernelError(
+                self.kernel_name, f"{self.profile.name} has no fixpipe: results need a queue in UB"
+            )
+        tile = through.alloc_tensor(dst.tensor.dtype, *src.shape)
+        if self.recording:
+            path = self._path("l0c_to_ub")
+            nbytes = self.costs.fractal_bytes(src.dtype.itemsize, src.shape, result=True)
+            cycles = path.setup_cycles + nbytes / path.bytes_per_cycle
+            self.recorder.emit(Pipe.VECTOR, "copy_matrix_cc_to_ubuf", cycles, detail=_shape(src))
+        if self.numerics:
+            tile.alias(_converted(src.values(tile.depth), tile.dtype))
+        through.copy_out(dst, tile)
+
+    def _load_l1(
+        self,
+        dst: LocalTensor,
+        src: GmSlice,
+        name: str,
+        *,
+        runs: tuple[int, int] | None = None,
+        start_cycles: float = 0.0,
+    ) -> None:
+        self._expect(name, dst, "L1")
+        if dst.numel != src.numel or dst.dtype is not src.tensor.dtype:
+            self._refuse(name, dst)
+        if self.recording:
+            self._emit_copy(
+                Pipe.MTE2,
+                name,
+                "gm_to_l1",
+                src,
+                write=False,
+                runs=runs,
+                start_cycles=start_cycles,
+            )
+        if self.numerics:
+            values = _operand(src.read(dst.depth), dst.dtype)
+            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
+
+    def _check_conversion(self, source: DType, target: DType) -> None:
+        if not self.profile.supports_fixpipe(source.intrinsic, target.intrinsic):
+            raise UnsupportedIntrinsicError(
+                self.kernel_name,
+                "fixpipe",
+                f"{source.intrinsic}->{target.intrinsic}",
+                self.profile.name,
+                (),
+            )
+
+    def _expect(self, what: str, tensor: LocalTensor, memory: str) -> None:
+        if tensor.memory != memory:
+            raise KernelError(
+                self.kernel_name, f"{what}: {tensor.buffer} is in {tensor.memory}, not {memory}"
+            )
+
+    def _refuse(self, what: str, *tensors: LocalTensor) -> None:
+        shapes = ", ".join(
+            f"{tensor.buffer} {tensor.dtype}{list(tensor.shape)}" for tensor in tensors
+        )
+        raise KernelError(self.kernel_name, f"{what} on {shapes}")
+
+
+def _shape(tensor: LocalTensor) -> str:
+    return f"{tensor.dtype.intrinsic} {'x'.join(map(str, tensor.shape))}"
+
+
+def _operand(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """Numbers as the host multiplies them: float32, and whole numbers as float64, which adds them exactly."""
+    if dtype.category != "float":
+        return values.astype(np.float64)
+    if values.dtype == np.float32:
+        return values
+    wide = np.empty(values.shape, np.float32)
+    rounding.convert(np.ascontiguousarray(values), wide, FLOAT, RoundMode.CAST_NONE)
+    return wide
+
+
+def _converted(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """Results in the dtype they leave the cube in, to nearest even."""
+    if values.dtype == dtype.numpy:
+        return values
+    result = np.empty(values.shape, dtype.numpy)
+    rounding.convert(values, result, dtype, RoundMode.CAST_RINT)
+    return result

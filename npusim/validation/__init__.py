@@ -1,0 +1,1 @@
+"""Measured kernels against simulated ones: reading tables, replaying rows, statistics, fitting what nobody publishes."""

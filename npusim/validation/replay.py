@@ -1,0 +1,88 @@
+"""Rows of a measured table replayed on their chips, next to what a roofline says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from npusim.aclnn.call import run_task
+from npusim.aclnn.tasks import TaskSpec, kernels_of
+from npusim.engine import L2State
+from npusim.hardware import Profile, load_profile
+from npusim.validation.roofline import roofline_us
+from npusim.validation.table import MeasuredRow
+from npusim.validation.warmth import prime
+from npusim.values.errors import NpusimError
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the simulator says of one row; ``reason`` tells why it says nothing."""
+
+    row: MeasuredRow
+    simulated_us: float | None
+    band_us: tuple[float, float] | None
+    roofline_us: float | None
+    bound: str
+    reason: str
+
+    @property
+    def error(self) -> float | None:
+        """Relative error of the simulated time, positive where it is too long."""
+        return None if self.simulated_us is None else self.simulated_us / self.row.duration_us - 1
+
+
+def replay(
+    rows: Iterable[MeasuredRow],
+    *,
+    l2: str = "chain",
+    workers: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Prediction]:
+    """Predict every row, in order; ``l2`` says what the cache holds when a task starts (cold, warm or chain)."""
+    done = 0
+    for prediction in _predictions(rows, l2, workers):
+        done += 1
+        if progress is not None:
+            progress(done)
+        yield prediction
+
+
+def _predictions(rows: Iterable[MeasuredRow], l2: str, workers: int) -> Iterator[Prediction]:
+    if workers == 1:
+        yield from (predict(row, l2) for row in rows)
+        return
+    everything = list(rows)
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(predict, everything, [l2] * len(everything), chunksize=32)
+
+
+def predict(row: MeasuredRow, l2: str) -> Prediction:
+    """One row: a prediction, or the reason why there is none."""
+    if row.task is None:
+        return Prediction(row, None, None, None, "", row.problem)
+    if not row.soc:
+        return Prediction(row, None, None, None, "", f"no profile of {row.chip}")
+    profile = load_profile(row.soc)
+    roofline = roofline_us(profile, row.task)
+    try:
+        simulated, band, bound = _simulate(profile, row.task, l2)
+    except NpusimError as error:
+        return Prediction(row, None, None, roofline, "", " ".join(str(error).split()))
+    return Prediction(row, simulated, band, roofline, bound, "")
+
+
+def _simulate(profile: Profile, task: TaskSpec, l2: str) -> tuple[float, tuple[float, float], str]:
+    cache = L2State(profile.memory.l2_bytes)
+    total = low = high = longest = 0.0
+    bound = ""
+    for kernel in kernels_of(profile, task):
+        prime(cache, kernel.reads, l2, profile)
+        _, result = run_task(kernel, profile, cache, numerics=False)
+        total += result.duration_us
+        low += result.duration_us / (1 + result.uncertainty)
+        high += result.duration_us * (1 + result.uncertainty)
+        if result.duration_us >= longest:
+            longest, bound = result.duration_us, result.bound
+    return total, (low, high), bound

@@ -1,0 +1,78 @@
+"""How far predictions are from measurements, over all rows and by chip and family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from npusim.validation.replay import Prediction
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Statistics of a set of rows; errors are fractions of the measured time, None where nothing was modelled."""
+
+    rows: int
+    modelled: int
+    median_abs_error: float | None
+    p90_abs_error: float | None
+    bias: float | None
+    rank_correlation: float | None
+    in_band: float | None
+    roofline_median_abs_error: float | None
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """The fields as plain numbers."""
+        return asdict(self)
+
+
+def accuracy(predictions: Iterable[Prediction]) -> Accuracy:
+    """Statistics of ``predictions``. Bias is the median signed error, rank correlation is Spearman's."""
+    everything = list(predictions)
+    modelled = [each for each in everything if each.simulated_us is not None]
+    if not modelled:
+        return Accuracy(len(everything), 0, None, None, None, None, None, None)
+    measured = np.array([each.row.duration_us for each in modelled])
+    simulated = np.array([each.simulated_us for each in modelled], float)
+    errors = simulated / measured - 1
+    bands = np.array([each.band_us for each in modelled], float)
+    rooflines = np.array([each.roofline_us for each in modelled], float)
+    inside = (bands[:, 0] <= measured) & (measured <= bands[:, 1])
+    return Accuracy(
+        rows=len(everything),
+        modelled=len(modelled),
+        median_abs_error=float(np.median(np.abs(errors))),
+        p90_abs_error=float(np.quantile(np.abs(errors), 0.9)),
+        bias=float(np.median(errors)),
+        rank_correlation=spearman(simulated, measured) if len(modelled) > 1 else None,
+        in_band=float(np.mean(inside)),
+        roofline_median_abs_error=float(np.median(np.abs(rooflines / measured - 1))),
+    )
+
+
+def grouped(predictions: Iterable[Prediction], key: Callable[[Prediction], str]) -> dict[str, Accuracy]:
+    """Statistics by ``key``, most rows first."""
+    groups: dict[str, list[Prediction]] = {}
+    for each in predictions:
+        groups.setdefault(key(each), []).append(each)
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    return {name: accuracy(members) for name, members in ordered}
+
+
+def spearman(first: np.ndarray, second: np.ndarray) -> float:
+    """Spearman's rank correlation; ties share their mean rank."""
+    if len(first) < 2:
+        return float("nan")
+    matrix = np.corrcoef(_ranks(first), _ranks(second))
+    return float(matrix[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    means = ends - (counts - 1) / 2
+    return means[inverse]

@@ -1,0 +1,158 @@
+"""Tables of measured kernel times: one row per task with chip, OpType, shapes, dtypes and duration.
+
+Columns as in the tables that `npusim validate` takes: ``chip``, ``op``, ``op_family``, ``impl``, ``input_shapes``,
+``input_dtypes``, ``input_formats``, the same for outputs, ``attrs``, ``duration_us``, ``trust``, ``workload``. Slots are
+separated by ``;``, dimensions by ``,``; ``[a b]`` is a list of tensors, ``scalar`` (or an empty slot that has a dtype) a
+tensor of rank 0, an empty slot without one an absent input.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from npusim.aclnn.tasks import TaskSpec
+from npusim.values.dtypes import dtype
+from npusim.values.errors import ArgumentError, FileError, NpusimError
+from npusim.values.tensors import TensorSpec
+
+_NEEDED = ("chip", "op", "input_shapes", "input_dtypes", "output_shapes", "output_dtypes", "duration_us")
+
+# How tables name chips -> the profile that is meant.
+_CHIPS = {
+    "910 gen1 (30 cores)": "Ascend910B",
+    "910 gen1": "Ascend910B",
+    "910B1": "Ascend910B1",
+    "910B2": "Ascend910B2",
+    "910B3": "Ascend910B3",
+    "910B4": "Ascend910B4",
+    "910_93 (A3)": "Ascend910_9391",
+}
+
+
+@dataclass(frozen=True)
+class MeasuredRow:
+    """One measurement; ``soc`` is empty for a chip that we have no profile of."""
+
+    line: int
+    chip: str
+    soc: str
+    op: str
+    family: str
+    impl: str
+    trust: str
+    workload: str
+    duration_us: float
+    task: TaskSpec | None
+    problem: str
+    counters: Mapping[str, str]
+
+
+def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
+    """The rows of a ``.csv`` or ``.csv.gz`` table; a row that can't be read carries the reason in ``problem``.
+
+    Raises FileError for a file that isn't such a table.
+    """
+    with _open(Path(path)) as handle:
+        reader = csv.DictReader(handle)
+        missing = [name for name in _NEEDED if name not in (reader.fieldnames or ())]
+        if missing:
+            raise FileError(path, f"lacks the columns {', '.join(missing)}")
+        try:
+            for line, record in enumerate(reader, start=2):
+                yield _row(line, record, path)
+        except (csv.Error, UnicodeDecodeError, EOFError, OSError) as error:
+            raise FileError(path, f"can't be read as a table: {error}") from error
+
+
+def _open(path: Path) -> io.TextIOBase:
+    try:
+        if path.suffix == ".gz":
+            return gzip.open(path, "rt", newline="", encoding="utf-8")  # type: ignore[return-value]
+        return path.open(newline="", encoding="utf-8")
+    except OSError as error:
+        raise FileError(path, error.strerror or str(error)) from error
+
+
+def _row(line: int, record: Mapping[str, str], path: str | Path) -> MeasuredRow:
+    try:
+        duration_us = float(record["duration_us"])
+    except ValueError:
+        raise FileError(path, f"line {line}: duration_us is {record['duration_us']!r}, not a number") from None
+    task, problem = None, ""
+    try:
+        task = _task(record)
+    except NpusimError as error:
+        problem = str(error)
+    return MeasuredRow(
+        line=line,
+        chip=record["chip"],
+        soc=_CHIPS.get(record["chip"], ""),
+        op=record["op"],
+        family=record.get("op_family", ""),
+        impl=record.get("impl", ""),
+        trust=record.get("trust", ""),
+        workload=record.get("workload", ""),
+        duration_us=duration_us,
+        task=task,
+        problem=problem,
+        counters={key: value for key, value in record.items() if key.startswith(("aic_", "aiv_")) and value},
+    )
+
+
+def _task(record: Mapping[str, str]) -> TaskSpec:
+    inputs = tuple(_operands(record, "input"))
+    outputs = tuple(spec for spec in _operands(record, "output") if spec is not None)
+    return TaskSpec(record["op"], inputs, outputs, _attributes(record.get("attrs", "")))
+
+
+def _operands(record: Mapping[str, str], side: str) -> Iterator[TensorSpec | None]:
+    dtypes = record[f"{side}_dtypes"].split(";") if record[f"{side}_dtypes"] else []
+    formats = record.get(f"{side}_formats", "").split(";")
+    shapes = record[f"{side}_shapes"].split(";") if record[f"{side}_shapes"] or dtypes else []
+    for index, text in enumerate(shapes):
+        kind = dtypes[index].strip() if index < len(dtypes) else ""
+        layout = formats[index].strip() if index < len(formats) else ""
+        yield from _slot(text.strip(), kind, layout)
+
+
+def _slot(text: str, kind: str, layout: str) -> Iterator[TensorSpec | None]:
+    if not kind:
+        yield None
+        return
+    parts = text.strip("[]").split() if text.startswith("[") else [text]
+    for part in parts:
+        shape = () if part in ("", "scalar") else tuple(_size(size, text) for size in part.split(","))
+        yield TensorSpec(shape, dtype(kind), layout or "ND")
+
+
+def _size(text: str, shape: str) -> int:
+    if not text.isdigit():
+        raise ArgumentError(f"{shape!r} is no shape")
+    return int(text)
+
+
+def _attributes(text: str) -> dict[str, object]:
+    """Attributes as JSON or as ``name=value`` pairs separated by ``;``; numbers become numbers."""
+    if text.startswith("{"):
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+    pairs = (pair.partition("=") for pair in text.split(";"))
+    return {name.strip(): _value(value.strip()) for name, mark, value in pairs if mark}
+
+
+def _value(text: str) -> object:
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text.lower(), text)

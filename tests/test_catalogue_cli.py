@@ -1,0 +1,278 @@
+"""The catalogue on the command line: answers, exit codes, files, and how long one waits."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from npusim.catalogue import facts
+from support.commands import Said
+from support.commands import npusim as run_npusim
+
+ROOT = Path(__file__).parent.parent
+KERNELS = Path(__file__).parent / "data" / "catalogue" / "kernel_details_bf16.csv"
+Npusim = Callable[..., Said]
+
+
+@pytest.fixture
+def npusim(capsys: pytest.CaptureFixture[str]) -> Npusim:
+    return lambda line, *more: run_npusim(capsys, line, *more)
+
+
+# check OP ----------------------------------------------------------------------------------------
+
+
+def test_check_of_a_catalogue_operator_shows_both_sides_and_the_remedy(npusim: Npusim) -> None:
+    said = npusim("check Add -s 310P3 self=bf16")
+    assert said.code == 1
+    flat = " ".join(said.out.split())
+    for part in (
+        "aclnnAdd on Ascend310P3 (Atlas inference products): rejected",
+        "ACLNN_ERR_PARAM_INVALID (161002): tensor self not implemented for DT_BFLOAT16",
+        "BF16 needs an Atlas A2 product (Ascend910B1..B4) or later; cast to FLOAT16",
+        "supported by Atlas A2 products, Atlas A3 products, Ascend 950 products",
+        "ops-math:math/add/docs/aclnnAdd&aclnnInplaceAdd.md@c4193324",
+        "cann-8.1:aicore operator information of ascend310p@551ed27c",
+    ):
+        assert part in flat
+
+
+def test_check_compares_products_and_exits_0_if_one_of_them_runs_it(npusim: Npusim) -> None:
+    said = npusim("check FlashAttentionScore -s all query=bf16")
+    assert said.code == 0
+    lines = [line for line in said.out.splitlines() if " products " in line]
+    assert len(lines) == 6
+    assert npusim("check FlashAttentionScore -s 310P -s 910A query=bf16").code == 1
+
+
+def test_check_as_json_is_one_document_with_every_column(npusim: Npusim) -> None:
+    said = npusim("check RoiAlignV2Backward -s 310P3 -s A2 --json")
+    assert said.code == 0
+    on_310p, on_a2 = said.json["answers"]
+    assert (on_310p["by_page"], on_310p["by_operator_information"]) == ("rejected", "supported")
+    assert on_310p["verdict"] == on_a2["verdict"] == "supported"
+    assert on_310p["disagree"]
+    assert not on_a2["disagree"]
+    assert {each["by"] for each in on_310p["evidence"]} == {
+        "page",
+        "older page",
+        "operator information",
+    }
+    assert all(each["source"] for each in on_310p["evidence"])
+    assert on_310p["parameters"][0]["after_checking"] == ["FLOAT"]
+
+
+def test_the_simulated_operators_keep_their_own_contract(npusim: Npusim) -> None:
+    call = "gradOutput=fp32[4] self=fp32[4] target=fp32[5] weightOptional=null reduction=0"
+    said = npusim(f"check BinaryCrossEntropyBackward -s 310P3 {call}")
+    assert said.code == 1
+    assert "161002" in said.out
+    assert "operator information" not in said.out
+
+
+def test_values_of_attributes_are_set_aside_with_a_note(npusim: Npusim) -> None:
+    said = npusim("check aclnnAdd -s A2 self=fp16[4] other=null alpha=2")
+    assert said.code == 0
+    assert "knows dtypes only: other, alpha" in said.err
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("check Add", "which chip?"),
+        ("check", "which operator?"),
+        ("check GrupNorm -s A2", "Did you mean GroupNorm"),
+        ("check masked_fill -s A2", "aclnnInplaceMaskedFillScalar or aclnnInplaceMaskedFillTensor"),
+        ("check Add -s 310Q3", "Did you mean 310P"),
+        ("check Add -s A2 self=bf17", "unknown dtype 'bf17'"),
+        ("check Add -s A2 selv=bf16", "Did you mean self?"),
+        ("check Add -s A2 bf16", "is not NAME=DTYPE"),
+        ("check --model nothing.csv -s A2", "there is no such file"),
+        ("ops diff 910B3 910C5", "unknown chip or product '910C5'"),
+        ("ops matrix --format pdf", "Write one of csv, json, markdown, html."),
+    ],
+)
+def test_wrong_usage_is_one_message_and_exit_code_2(npusim: Npusim, line: str, says: str) -> None:
+    said = npusim(line)
+    assert said.code == 2
+    assert says in said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
+
+
+def test_910b_is_the_first_generation_and_says_so(npusim: Npusim) -> None:
+    said = npusim("check Add -s 910B self=bf16")
+    assert said.code == 1
+    assert "first generation" in said.err
+
+
+def test_a_profile_of_ones_own_counts_as_its_family(npusim: Npusim, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("inherits: Ascend910B3\nname: Mine\n")
+    said = npusim("check Add --json self=bf16 -s", file)
+    (answer,) = said.json["answers"]
+    assert (answer["family"], answer["soc"], answer["verdict"]) == ("A2", "Mine", "supported")
+
+
+def test_a_damaged_catalogue_is_one_message(
+    npusim: Npusim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "catalogue.bin"
+    data = bytearray(facts.DATA_FILE.read_bytes())
+    data[len(data) // 2] ^= 1
+    broken.write_bytes(data)
+    monkeypatch.setattr(facts, "catalogue", lambda: facts.Catalogue(broken))
+    said = npusim("check Add -s A2")
+    assert said.code == 2
+    assert said.err.count("\n") == 2
+    assert "the operator catalogue is damaged" in said.err
+    assert "Install npusim again" in said.err
+
+
+# check --model -----------------------------------------------------------------------------------
+
+
+def test_a_model_is_a_table_with_counts_and_reasons_and_exits_1(npusim: Npusim) -> None:
+    said = npusim("check -s 310P3 -s 910A -s 910B3 --model", KERNELS)
+    assert said.code == 1
+    for chip in ("Ascend310P3", "Ascend910A"):
+        counts = "24 run, 16 would run after BF16 -> FP16, 1 rejected, 1 unknown"
+        assert f"{chip}: {counts}" in said.out
+    assert "Ascend910B3: 41 run, 1 unknown" in said.out
+    flat = " ".join(said.out.split())
+    assert "FlashAttentionScore: ACLNN_ERR_INNER_FIND_KERNEL_ERROR (561003)" in flat
+    assert "cast to FLOAT16, or choose another --soc-version." in flat
+    assert npusim("check -s 910B3 --model", KERNELS).code == 0
+
+
+def test_a_model_as_json(npusim: Npusim) -> None:
+    said = npusim("check -s 310P3 --json --model", KERNELS)
+    assert said.code == 1
+    document = said.json
+    assert document["kind"] == "profile"
+    assert document["products"][0]["counts"] == {
+        "runs": 24,
+        "after_fp16": 16,
+        "rejected": 1,
+        "unknown": 1,
+    }
+    first = document["operators"][0]
+    assert first["operator"] == "MatMul"
+    assert first["answers"][0]["outcome"] == "after_fp16"
+
+
+# ops ---------------------------------------------------------------------------------------------
+
+
+def test_search_by_dtype_and_product(npusim: Npusim) -> None:
+    said = npusim("ops -s 310P --search bf16")
+    assert said.code == 0
+    assert "aclnnElu" in said.out
+    assert "aclnnAdd " not in said.out
+    assert npusim("ops --search nosuchthing").err == "note: no operator matches 'nosuchthing'\n"
+    found = npusim("ops -s 910B3 --json --search groupnorm").json
+    assert {each["family"] for each in found} == {"A2"}
+    assert "aclnnGroupNormBackward" in {each["operator"] for each in found}
+
+
+def test_ops_alone_still_lists_the_simulated_operators(npusim: Npusim) -> None:
+    assert "aclnnGroupNormBackward" in npusim("ops").out
+    assert "aclnnAbs" not in npusim("ops").out
+
+
+def test_diff_lists_what_one_product_lacks(npusim: Npusim) -> None:
+    said = npusim("ops diff 910B3 310P3")
+    assert said.code == 0
+    assert "only on Atlas A2 products (" in said.out
+    assert "aclnnFlashAttentionScore" in said.out
+    document = npusim("ops diff 910B3 310P3 --json").json
+    assert len(document["only_first"]) > len(document["only_second"]) > 0
+    assert f"{document['common']} operators run on both" in said.out
+
+
+def test_the_matrix_has_the_same_cells_in_every_format(npusim: Npusim, tmp_path: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(npusim("ops matrix --format csv").out)))
+    objects = json.loads(npusim("ops matrix --format json").out)
+    assert len(rows) == len(objects) == 1126 * 6
+    for row, each in zip(rows, objects, strict=True):
+        assert row["verdict"] == each["verdict"]
+        assert row["dtypes"].split() == each["dtypes"]
+    markdown = npusim("ops matrix --format markdown").out.splitlines()
+    assert len(markdown) == 1126 + 2
+    assert "| aclnnRmsNorm | yes | yes, BF16 | yes | yes, BF16 | no | yes, BF16 |" in markdown
+    page = tmp_path / "matrix.html"
+    said = npusim("ops matrix --format html -o", page)
+    assert f"written: {page}" in said.err
+    assert page.read_text().count("<tr>") == 1126 + 1
+    assert npusim("ops matrix --format html -o", page).code == 2
+    assert npusim("ops matrix --format html --force -o", page).code == 0
+
+
+def test_the_summary_in_the_repository_is_current(npusim: Npusim, tmp_path: Path) -> None:
+    said = npusim("ops summary --check", ROOT / "reports" / "catalogue.md")
+    assert said.code == 0, said.err
+    other = tmp_path / "catalogue.md"
+    other.write_text("something else\n")
+    said = npusim("ops summary --check", other)
+    assert said.code == 1
+    assert "isn't current" in said.err
+    assert npusim("ops summary --check", tmp_path / "nothing.md").code == 2
+
+
+def test_everything_is_the_same_under_another_hash_seed() -> None:
+    def output(seed: str) -> bytes:
+        code = "from npusim.cli import main; main(['ops', 'matrix', '--format', 'json'])"
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            check=True,
+        )
+        return done.stdout
+
+    assert output("1") == output("2")
+
+
+# Time --------------------------------------------------------------------------------------------
+
+
+COMMANDS = {
+    "start-up": ("check", "--help"),
+    "check": ("check", "Add", "-s", "310P3", "self=bf16"),
+    "diff": ("ops", "diff", "910B3", "310P3"),
+}
+
+
+def seconds(*words: str) -> float:
+    """How long a command takes in a process of its own."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "npusim", *words], capture_output=True, check=False)
+    return time.perf_counter() - start
+
+
+@pytest.mark.slow
+def test_answers_come_quickly_compared_with_the_start_up() -> None:
+    """Best of runs that take turns, so that a busy machine is busy for all of them."""
+    rounds = [{name: seconds(*words) for name, words in COMMANDS.items()} for _ in range(6)]
+    best = {name: min(each[name] for each in rounds) for name in COMMANDS}
+    start_up = best["start-up"]
+    assert best["check"] - start_up < start_up, best
+    assert best["diff"] - start_up < 5 * start_up, best
+
+
+def test_read_as_json_everything_is_plain(npusim: Npusim) -> None:
+    documents: list[Any] = [
+        npusim("check MatMulV2 -s all --json").json,
+        npusim("ops diff A2 310P --json").json,
+        npusim("ops -s A2 --json --search norm").json,
+    ]
+    assert all(documents)

@@ -1,0 +1,400 @@
+"""Whole models: a profiler's tables, ONNX files and lists, judged operator by operator."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from npusim.catalogue import Outcome, check_model
+from npusim.catalogue.kernel_csv import read_kernels
+from npusim.catalogue.listing import read_model
+from npusim.values.errors import FileError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from npusim.catalogue.models import ModelCheck, Row
+
+KERNELS = Path(__file__).parent / "data" / "catalogue" / "kernel_details_bf16.csv"
+CHIPS = ("Ascend310P3", "Ascend910A", "Ascend910B3")
+RUNS, AFTER, NO, OPEN = Outcome
+NODES = 176  # of ResNet-50, with batch normalisation
+
+
+@pytest.fixture(scope="module")
+def llm_step() -> ModelCheck:
+    return check_model(KERNELS, CHIPS)
+
+
+def outcomes(row: Row) -> tuple[Outcome, ...]:
+    return tuple(cell.outcome for cell in row.cells)
+
+
+def rows_of(check: ModelCheck, op: str) -> list[Row]:
+    return [row for row in check.rows if row.op == op]
+
+
+# A training step in bf16 -------------------------------------------------------------------------
+
+
+def test_a_bf16_step_runs_on_a2_and_not_on_the_other_two(llm_step: ModelCheck) -> None:
+    on_310p, on_910, on_a2 = (llm_step.counts(place) for place in llm_step.places)
+    assert on_a2 == {RUNS: 41, OPEN: 1}
+    assert on_310p == on_910 == {RUNS: 24, AFTER: 16, NO: 1, OPEN: 1}
+    assert not llm_step.ok
+
+
+def test_every_row_with_bf16_is_rejected_where_the_chip_has_none(llm_step: ModelCheck) -> None:
+    for row in llm_step.rows:
+        has_bf16 = "BFLOAT16" in (*row.dtypes, *row.outputs)
+        on_310p, on_910, on_a2 = outcomes(row)
+        assert on_a2.ok, row
+        assert on_310p.ok is on_910.ok is not has_bf16, row
+
+
+def test_what_a_rejected_kernel_says(llm_step: ModelCheck) -> None:
+    (row,) = rows_of(llm_step, "MatMulV2")
+    cell = row.cells[0]
+    assert cell.outcome is AFTER
+    assert cell.why == (
+        "ACLNN_ERR_PARAM_INVALID (161002): tensor self not implemented for DT_BFLOAT16 on "
+        "Ascend310P3, should be in dtype support list [DT_FLOAT, DT_FLOAT16]"
+    )
+    assert cell.remedy == (
+        "BF16 needs an Atlas A2 product (Ascend910B1..B4) or later; "
+        "cast to FLOAT16, or choose another --soc-version."
+    )
+
+
+def test_attention_stays_rejected_in_fp16_where_there_is_no_kernel(llm_step: ModelCheck) -> None:
+    (row,) = rows_of(llm_step, "FlashAttentionScore")
+    assert outcomes(row) == (NO, NO, RUNS)
+    assert "561003" in row.cells[0].why
+    assert "FLOAT16" not in row.cells[0].remedy
+
+
+def test_outputs_count_a_cast_to_bf16_is_bf16(llm_step: ModelCheck) -> None:
+    casts = {(row.dtypes, row.outputs): outcomes(row)[0] for row in rows_of(llm_step, "Cast")}
+    assert casts[("FLOAT",), ("BFLOAT16",)] is AFTER
+    assert casts[("INT32",), ("FLOAT",)] is RUNS
+
+
+def test_communication_is_left_open_and_doesnt_fail_a_model(llm_step: ModelCheck) -> None:
+    (row,) = rows_of(llm_step, "hcom_allReduce_")
+    assert set(outcomes(row)) == {OPEN}
+    assert row.ok
+    assert "HCCL" in row.cells[0].why
+
+
+def test_the_kernels_name_tells_which_api_launched_it(llm_step: ModelCheck) -> None:
+    launched = {listed.op: listed.api for listed in read_model(KERNELS).operators if listed.api}
+    assert launched["MatMulV2"] == "aclnnMatmul"
+    assert rows_of(llm_step, "MatMulV2")[0].means == "aclnnMatmul"
+    assert rows_of(llm_step, "LayerNormV3")[0].means == "aclnnLayerNorm"
+
+
+def test_rows_stand_by_time_and_equal_ones_are_counted() -> None:
+    check = check_model(KERNELS, ["910B3"])
+    times = [row.time_us for row in check.rows]
+    assert times == sorted(times, reverse=True)
+    assert sum(row.count for row in check.rows) == 42
+
+
+# The tables of the profilers ---------------------------------------------------------------------
+
+OP_SUMMARY = [
+    "Device_id",
+    "Model ID",
+    "Task ID",
+    "Stream ID",
+    "Op Name",
+    "OP Type",
+    "OP State",
+    "Task Type",
+    "Task Start Time(us)",
+    "Task Duration(us)",
+    "Task Wait Time(us)",
+    "{block}",
+    "Mix {block}",
+    "HF32 Eligible",
+    "Input Shapes",
+    "Input Data Types",
+    "Input Formats",
+    "Output Shapes",
+    "Output Data Types",
+    "Output Formats",
+    "Context ID",
+]
+ROW = [
+    "0", "1", "7", "2", "aclnnAdd_AddAiCore_Add", "Add", "dynamic", "AI_VECTOR_CORE", "1.0",
+    "12.5", "0.0", "48", "0", "NO", "16,32;", "DT_BF16;FLOAT16", "ND;ND", "16,32", "DT_BF16", "ND",
+    "N/A",
+]  # fmt: skip
+
+
+def write_summary(path: Path, block: str, *rows: list[str]) -> Path:
+    with path.open("w", encoding="utf-8-sig", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(name.format(block=block) for name in OP_SUMMARY)
+        writer.writerows(rows)
+    return path
+
+
+@pytest.mark.parametrize("block", ["Block Dim", "Block Num"])
+def test_op_summary_is_read_with_either_name_of_the_block_column(
+    tmp_path: Path, block: str
+) -> None:
+    (kernel,) = read_kernels(write_summary(tmp_path / "op_summary_1.csv", block, ROW))
+    assert (kernel.name, kernel.op_type) == ("aclnnAdd_AddAiCore_Add", "Add")
+    assert (kernel.block_num, kernel.mix_block_num, kernel.duration_us) == (48, 0, 12.5)
+    assert kernel.input_shapes == ("16,32", "")
+    assert kernel.input_dtypes == ("DT_BF16", "FLOAT16")
+
+
+def test_missing_values_are_none_and_every_dtype_spelling_is_read(tmp_path: Path) -> None:
+    absent = [*ROW[:9], "N/A", "0", "N/A", "N/A", "NO", *["N/A"] * 6, "N/A"]
+    file = write_summary(tmp_path / "op_summary.csv", "Block Num", ROW, absent)
+    _, kernel = read_kernels(file)
+    assert (kernel.duration_us, kernel.block_num, kernel.input_dtypes) == (None, None, ())
+    first, second = read_model(file).operators
+    assert first.dtypes == ("BFLOAT16", "FLOAT16")
+    assert (second.dtypes, second.time_us) == ((), 0.0)
+
+
+def test_a_dtype_nobody_knows_leaves_its_row_open(tmp_path: Path) -> None:
+    odd = [*ROW[:15], "DT_DUAL_SUB_INT8;FLOAT", *ROW[16:]]
+    check = check_model(write_summary(tmp_path / "op_summary.csv", "Block Num", odd), ["A2"])
+    assert outcomes(check.rows[0]) == (OPEN,)
+    assert "DT_DUAL_SUB_INT8" in check.rows[0].cells[0].why
+
+
+def test_other_csv_files_are_refused_with_the_missing_columns(tmp_path: Path) -> None:
+    file = tmp_path / "op_statistic.csv"
+    file.write_text("Device_id,Model Name,OP Type,Count\n0,m,Add,3\n")
+    with pytest.raises(FileError, match="no column Name / Input Data Types") as error:
+        check_model(file, ["A2"])
+    assert "kernel_details.csv" in error.value.remedy
+
+
+def test_a_number_that_isnt_one_names_its_line(tmp_path: Path) -> None:
+    broken = [*ROW[:9], "fast", *ROW[10:]]
+    file = write_summary(tmp_path / "op_summary.csv", "Block Num", ROW, broken)
+    with pytest.raises(FileError, match="line 3: the duration 'fast' isn't a number"):
+        list(read_kernels(file))
+
+
+# Lists -------------------------------------------------------------------------------------------
+
+
+def test_a_list_takes_operators_with_and_without_dtypes(tmp_path: Path) -> None:
+    file = tmp_path / "ops.txt"
+    file.write_text(
+        "# what we need\n"
+        "Add bf16 bf16\n"
+        "aclnnSwiGlu x=fp16   # by name\n"
+        "Cast fp32 -> bf16\n"
+        "\n"
+        "GroupNormBackward\n"
+        "Add, bf16, bf16\n"
+    )
+    check = check_model(file, ["310P3", "A2"])
+    by_name = {row.op: outcomes(row) for row in check.rows}
+    assert by_name == {
+        "Add": (AFTER, RUNS),
+        "aclnnSwiGlu": (RUNS, RUNS),
+        "Cast": (AFTER, RUNS),
+        "GroupNormBackward": (NO, RUNS),
+    }
+    assert [row.count for row in check.rows if row.op == "Add"] == [2]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "says"),
+    [
+        ("Ad bf16\n", UnknownNameError, "Did you mean"),
+        ("Add\nMul bf17\n", FileError, "line 2: unknown dtype 'bf17'"),
+        ("# nothing\n", FileError, "lists no operators"),
+    ],
+)
+def test_a_wrong_list_says_where(
+    tmp_path: Path, text: str, error: type[UsageError], says: str
+) -> None:
+    file = tmp_path / "ops.txt"
+    file.write_text(text)
+    with pytest.raises(error, match=says):
+        check_model(file, ["A2"])
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("m.om", "can't read .om files"), ("m.pt", "can't read .pt"), ("m.onnx", "no such file")],
+)
+def test_files_that_we_cannot_read_say_what_to_give_instead(
+    tmp_path: Path, name: str, says: str
+) -> None:
+    with pytest.raises(FileError, match=says):
+        check_model(tmp_path / name, ["A2"])
+
+
+def test_a_binary_file_isnt_a_list(tmp_path: Path) -> None:
+    file = tmp_path / "ops.txt"
+    file.write_bytes(b"\xff\xfe\x00\x81")
+    with pytest.raises(FileError, match="isn't text"):
+        check_model(file, ["A2"])
+
+
+# ONNX --------------------------------------------------------------------------------------------
+
+
+class Graph:
+    """Builds an ONNX graph node by node, with zeros for weights."""
+
+    def __init__(self, dtype: str) -> None:
+        import onnx
+
+        self.onnx = onnx
+        self.dtype = getattr(onnx.TensorProto, dtype)
+        self.nodes: list[Any] = []
+        self.weights: list[Any] = []
+
+    def weight(self, *shape: int) -> str:
+        name = f"w{len(self.weights)}"
+        width = 4 if self.dtype == self.onnx.TensorProto.FLOAT else 2
+        size = width
+        for extent in shape:
+            size *= extent
+        tensor = self.onnx.helper.make_tensor(name, self.dtype, shape, bytes(size), raw=True)
+        self.weights.append(tensor)
+        return name
+
+    def node(self, op: str, *inputs: str, **attributes: Any) -> str:
+        output = f"t{len(self.nodes)}"
+        node = self.onnx.helper.make_node(op, list(inputs), [output], **attributes)
+        self.nodes.append(node)
+        return output
+
+    def conv(self, x: str, into: int, out: int, kernel: int, stride: int) -> str:
+        weight = self.weight(out, into, kernel, kernel)
+        attributes = {"strides": [stride] * 2, "pads": [kernel // 2] * 4}
+        x = self.node("Conv", x, weight, **attributes)
+        return self.node("BatchNormalization", x, *(self.weight(out) for _ in range(4)))
+
+    def save(self, path: Path, output: str) -> Path:
+        helper = self.onnx.helper
+        info = helper.make_tensor_value_info
+        graph = helper.make_graph(
+            self.nodes,
+            "network",
+            [info("x", self.dtype, [1, 3, 224, 224])],
+            [info(output, self.dtype, None)],
+            self.weights,
+        )
+        opset = [helper.make_opsetid("", 13)]
+        self.onnx.save(helper.make_model(graph, opset_imports=opset), str(path))
+        return path
+
+
+def resnet50(path: Path, dtype: str) -> Path:
+    """Blocks, widths and strides of ResNet-50, with narrow layers."""
+    graph = Graph(dtype)
+    x = graph.node("Relu", graph.conv("x", 3, 8, 7, 2))
+    x = graph.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    into = 8
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        width = 8 << stage
+        for block in range(blocks):
+            stride = 2 if stage and not block else 1
+            y = graph.node("Relu", graph.conv(x, into, width, 1, 1))
+            y = graph.node("Relu", graph.conv(y, width, width, 3, stride))
+            y = graph.conv(y, width, 4 * width, 1, 1)
+            shortcut = x if block else graph.conv(x, into, 4 * width, 1, stride)
+            x = graph.node("Relu", graph.node("Add", y, shortcut))
+            into = 4 * width
+    x = graph.node("Flatten", graph.node("GlobalAveragePool", x))
+    x = graph.node("Gemm", x, graph.weight(into, 10), graph.weight(10))
+    return graph.save(path, graph.node("Softmax", x, axis=1))
+
+
+@pytest.mark.parametrize("dtype", ["FLOAT", "FLOAT16"])
+def test_a_resnet50_passes_on_all_three(tmp_path: Path, dtype: str) -> None:
+    check = check_model(resnet50(tmp_path / "resnet50.onnx", dtype), CHIPS)
+    assert check.kind == "onnx"
+    assert check.ok
+    assert all(check.counts(place) == {RUNS: NODES} for place in check.places)
+    assert len(rows_of(check, "Conv")) == 1
+    assert rows_of(check, "Conv")[0].count == 53
+
+
+def test_a_float32_pool_runs_in_float16_where_the_kernel_takes_nothing_else(tmp_path: Path) -> None:
+    check = check_model(resnet50(tmp_path / "resnet50.onnx", "FLOAT"), CHIPS)
+    pool, other, a2 = rows_of(check, "MaxPool")[0].cells
+    assert "--precision_mode_v2=fp16" in pool.why
+    assert pool.why == other.why
+    assert a2.why == ""
+
+
+def test_a_bf16_resnet50_asks_for_float16_on_the_first_two(tmp_path: Path) -> None:
+    check = check_model(resnet50(tmp_path / "resnet50.onnx", "BFLOAT16"), CHIPS)
+    assert not check.ok
+    on_310p, on_910, on_a2 = (check.counts(place) for place in check.places)
+    assert on_310p == on_910 == {AFTER: NODES}
+    assert on_a2 == {RUNS: NODES - 1, AFTER: 1}  # MaxPool takes no bf16 on A2 either
+    assert outcomes(rows_of(check, "MaxPool")[0])[2] is AFTER
+
+
+def test_bodies_functions_and_foreign_domains_are_looked_into(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    helper, kinds = onnx.helper, onnx.TensorProto
+    info = helper.make_tensor_value_info
+    inner = helper.make_graph(
+        [helper.make_node("Erf", ["x"], ["e"])], "then", [], [info("e", kinds.FLOAT16, [4])]
+    )
+    function = helper.make_function(
+        "mine", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])],
+        [helper.make_opsetid("", 13)],
+    )  # fmt: skip
+    nodes = [
+        helper.make_node("If", ["c"], ["i"], then_branch=inner, else_branch=inner),
+        helper.make_node("Twice", ["x"], ["t"], domain="mine"),
+        helper.make_node("Secret", ["x"], ["s"], domain="com.example"),
+        helper.make_node("Unheard", ["x"], ["u"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [info("x", kinds.FLOAT16, [4]), info("c", kinds.BOOL, [])],
+        [info("i", kinds.FLOAT16, [4])],
+    )
+    opsets = [helper.make_opsetid(name, 13) for name in ("", "mine", "com.example")]
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, functions=[function]), str(path))
+    check = check_model(path, ["310P"])
+    found = {row.op: (row.dtypes, outcomes(row)[0], row.count) for row in check.rows}
+    assert found["Erf"] == (("FLOAT16",), RUNS, 2)
+    assert found["Add"] == (("FLOAT16", "FLOAT16"), RUNS, 1)
+    assert found["If"][1] is RUNS
+    assert found["Secret"][1] is found["Unheard"][1] is OPEN
+    reasons = {row.op: row.cells[0].why for row in check.rows}
+    assert "com.example" in reasons["Secret"]
+    assert "doesn't know this operator" in reasons["Unheard"]
+
+
+def test_without_the_onnx_package_the_message_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(UsageError, match="needs the onnx package") as error:
+        check_model(file, ["A2"])
+    assert "npusim[onnx]" in error.value.remedy
+
+
+@pytest.mark.parametrize("content", [b"", b"this is no protobuf at all", b"\x08\x07"])
+def test_a_file_that_isnt_onnx_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(content)
+    with pytest.raises(FileError, match="isn't an ONNX model"):
+        check_model(file, ["A2"])

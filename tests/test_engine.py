@@ -1,0 +1,394 @@
+"""The engine: pipes in parallel, queues, flags, barriers, and the jump over what repeats."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.programs import (
+    SYNC_CYCLES,
+    MemoryRates,
+    Writer,
+    calculated,
+    machine,
+    pipeline,
+    play,
+    spans,
+    transfer,
+)
+
+from npusim.engine import KernelRun, Pipe, Program
+from npusim.engine.schedule import Burst, PipeLoop, Repeat, project
+from npusim.engine.timeline import Span
+from npusim.values.errors import DeadlockError, KernelError
+
+FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+cycles = st.integers(1, 60)
+depths = st.integers(1, 3)
+
+
+def near(one: float, other: float) -> bool:
+    """Equal up to what a float clock can resolve over the whole run."""
+    return abs(one - other) <= 1e-6 + 1e-9 * abs(other)
+
+
+def assert_same_spans(run: KernelRun, other: list[tuple[Pipe, str, float, float]]) -> None:
+    found = spans(run)
+    assert [each[:2] for each in found] == [each[:2] for each in other]
+    for (_, name, start, end), (_, _, wanted_start, wanted_end) in zip(found, other, strict=True):
+        assert near(start, wanted_start), name
+        assert near(end, wanted_end), name
+
+
+# -- one core --------------------------------------------------------------------------------------
+
+
+def recurrence(count: int, load: float, compute: float, store: float, depth: int) -> float:
+    """The end of a three-stage pipeline: a stage starts when its input is there and a slot is free."""
+    loaded, computed, stored = [0.0], [0.0], [0.0]
+    for tile in range(1, count + 1):
+        slot = max(tile - depth, 0)
+        loaded.append(max(loaded[-1], computed[slot]) + load)
+        computed.append(max(computed[-1], loaded[-1], stored[slot]) + compute)
+        stored.append(max(stored[-1], computed[-1]) + store)
+    return stored[-1]
+
+
+@FEW
+@given(st.integers(1, 300), cycles, cycles, cycles, depths)
+def test_a_pipeline_ends_where_its_recurrence_does(
+    count: int, load: int, compute: int, store: int, depth: int
+) -> None:
+    program = pipeline(count, load, compute, store, depth=depth)
+    wanted = recurrence(count, load, compute, store, depth)
+    assert near(play((1, program), exact=True).cycles, wanted)
+    assert near(play((1, program)).cycles, wanted)
+
+
+def test_a_long_pipeline_takes_its_slowest_stage_per_tile() -> None:
+    run = play((1, pipeline(10**9, 30, 50, 40)))
+    assert run.cycles == pytest.approx(30 + 10**9 * 50 + 40, abs=1)
+    assert run.busy_ratio(Pipe.VECTOR) == pytest.approx(1.0)
+    assert run.busy_ratio(Pipe.MTE2) == pytest.approx(0.6)
+    assert run.busy_ratio(Pipe.MTE3) == pytest.approx(0.8)
+    assert run.busy_ratio(Pipe.CUBE) == 0.0
+
+
+def test_depth_one_means_one_tile_at_a_time() -> None:
+    one, two = (play((1, pipeline(100, 30, 50, 40, depth=depth))).cycles for depth in (1, 2))
+    assert one == pytest.approx(30 + 50 * 100 + 40 * 100 + 0)  # only loads hide behind stores
+    assert two == pytest.approx(30 + 50 * 100 + 40)
+
+
+def test_double_buffering_can_be_seen_in_the_timeline() -> None:
+    def overlaps(depth: int) -> int:
+        times = spans(play((1, pipeline(20, 30, 50, 40, depth=depth))))
+        loads = [span for span in times if span[0] is Pipe.MTE2]
+        computes = [span for span in times if span[0] is Pipe.VECTOR]
+        return sum(
+            max(a[2], b[2]) < min(a[3], b[3]) for a in loads for b in computes
+        )
+
+    assert overlaps(1) == 0
+    assert overlaps(2) == 19
+
+
+def test_a_latency_delays_the_flag_and_not_the_pipe() -> None:
+    moves = (transfer(100, 10.0), None)
+    program = pipeline(1, 5, 20, 10, moves=moves, latency=33)
+    (load,) = [span for span in spans(play((1, program))) if span[0] is Pipe.MTE2]
+    (compute,) = [span for span in spans(play((1, program))) if span[0] is Pipe.VECTOR]
+    assert load[2:] == pytest.approx((0, 15))
+    assert compute[2:] == pytest.approx((48, 68))
+    many = play((1, pipeline(50, 5, 1, 1, moves=moves, latency=33, depth=50)))
+    assert many.busy_ratio(Pipe.MTE2) * many.core_cycles == pytest.approx(50 * 15)
+    assert many.cycles == pytest.approx(50 * 15 + 33 + 2)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    """Programs that kernel code could write: nested loops, tiles through queues, transfers at their ceiling."""
+    writer = Writer()
+    pairs = [
+        (Pipe.MTE2, Pipe.VECTOR),
+        (Pipe.VECTOR, Pipe.MTE3),
+        (Pipe.VECTOR, Pipe.SCALAR),
+        (Pipe.SCALAR, Pipe.MTE2),
+    ]
+    queues = [writer.queue(*pair, draw(depths)) for pair in pairs]
+
+    def body(level: int) -> None:
+        for _ in range(draw(st.integers(1, 3))):
+            kind = draw(st.sampled_from(("hop", "hop", "work", "loop" if level < 2 else "hop")))
+            if kind == "loop":
+                writer.open(draw(st.integers(1, 12)))
+                body(level + 1)
+                writer.close()
+            elif kind == "work":
+                writer.do(draw(st.sampled_from(pairs[0])), "work", draw(cycles))
+            else:
+                which = draw(st.integers(0, 3))
+                queue = queues[which]
+                moves = transfer(8 * draw(cycles), 8.0) if which == 0 else None
+                latency = 21.0 if moves else 0.0
+                writer.do(
+                    queue.producer,
+                    f"fill{which}",
+                    draw(cycles),
+                    waits=(queue.free,),
+                    sets=(queue.filled,),
+                    moves=moves,
+                    latency=latency,
+                )
+                writer.do(
+                    queue.consumer,
+                    f"drain{which}",
+                    draw(cycles),
+                    waits=(queue.filled,),
+                    sets=(queue.free,),
+                )
+
+    body(0)
+    return writer.program
+
+
+@FEW
+@given(programs())
+def test_every_span_is_where_the_plain_calculation_has_it(program: Program) -> None:
+    wanted = calculated(program)
+    assert_same_spans(play((1, program), exact=True), wanted)
+    assert_same_spans(play((1, program)), wanted)
+
+
+def nested(outer: int, inner: int) -> Program:
+    """A loop of loads and work per outer turn, with a scalar decision and one store behind it."""
+    writer = Writer()
+    inside = writer.queue(Pipe.MTE2, Pipe.VECTOR, 2)
+    outside = writer.queue(Pipe.VECTOR, Pipe.MTE3, 2)
+    decided = writer.queue(Pipe.SCALAR, Pipe.MTE2, 1)
+    writer.open(outer)
+    writer.do(Pipe.SCALAR, "decide", 9, waits=(decided.free,), sets=(decided.filled,))
+    writer.do(Pipe.MTE2, "address", 2, waits=(decided.filled,), sets=(decided.free,))
+    writer.open(inner)
+    writer.do(Pipe.MTE2, "load", 31, waits=(inside.free,), sets=(inside.filled,))
+    writer.do(Pipe.VECTOR, "add", 17, waits=(inside.filled,), sets=(inside.free,))
+    writer.close()
+    writer.do(Pipe.VECTOR, "reduce", 23, waits=(outside.free,), sets=(outside.filled,))
+    writer.do(Pipe.MTE3, "store", 40, waits=(outside.filled,), sets=(outside.free,))
+    writer.close()
+    return writer.program
+
+
+@pytest.mark.parametrize(("outer", "inner"), [(1, 200), (30, 1), (7, 33), (60, 60), (200, 5)])
+def test_nested_loops_jump_to_the_cycle(outer: int, inner: int) -> None:
+    program = nested(outer, inner)
+    jumped, played = play((1, program)), play((1, program), exact=True)
+    assert near(jumped.cycles, played.cycles)
+    assert_same_spans(jumped, spans(played))
+    assert (jumped.jumped_cycles > 0) is (outer >= 30)
+    assert played.jumped_cycles == 0
+    for pipe in (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3):
+        assert near(jumped.records[0].busy[pipe], played.records[0].busy[pipe])
+
+
+def test_a_jump_costs_nothing_however_long_the_loop() -> None:
+    short, long = play((1, nested(50, 50))), play((1, nested(50_000_000, 50)))
+    assert len(long.records[0].entries) == len(short.records[0].entries)
+    assert long.cycles / short.cycles == pytest.approx(1e6, rel=1e-2)
+
+
+# -- many cores ------------------------------------------------------------------------------------
+
+
+def sharing(count: int, nbytes: float) -> Program:
+    """A pipeline whose loads and stores share memory with other cores."""
+    moves = (transfer(nbytes, 100.0), transfer(nbytes, 60.0, buffer=2, write=True))
+    return pipeline(count, 10, 50, 10, moves=moves, latency=25)
+
+
+@pytest.mark.parametrize("cores", [1, 7, 40])
+def test_cores_in_step_jump_to_the_cycle(cores: int) -> None:
+    on = machine(MemoryRates(hbm=700.0, l2=2000.0))
+    program = sharing(150, 8192)
+    jumped, played = (play((cores, program), on=on, exact=exact) for exact in (False, True))
+    assert near(jumped.cycles, played.cycles)
+    assert_same_spans(jumped, spans(played))
+
+
+def test_a_group_stands_for_its_cores() -> None:
+    on = machine(MemoryRates(hbm=700.0, l2=2000.0))
+    together = play((6, sharing(60, 8192)), on=on)
+    apart = play(*[(1, sharing(60, 8192))] * 6, on=on)
+    assert near(together.cycles, apart.cycles)
+    assert together.traffic == apart.traffic
+
+
+@FEW
+@given(
+    st.integers(5, 120), st.integers(5, 120), st.integers(1, 30), st.integers(1, 30), st.booleans()
+)
+def test_two_groups_jump_within_a_percent(
+    first: int, second: int, cores: int, others: int, tight: bool
+) -> None:
+    on = machine(MemoryRates(hbm=400.0 if tight else 1e6, l2=1500.0 if tight else 1e6))
+    groups = ((cores, sharing(first, 8192)), (others, sharing(second, 5000)))
+    jumped, played = (play(*groups, on=on, exact=exact) for exact in (False, True))
+    assert jumped.cycles == pytest.approx(played.cycles, rel=1e-2)
+    if not tight:
+        assert near(jumped.cycles, played.cycles)
+
+
+def test_less_bandwidth_is_never_faster() -> None:
+    before = 0.0
+    for rate in (1e6, 5000.0, 1000.0, 300.0, 100.0):
+        now = play((20, sharing(50, 8192)), on=machine(MemoryRates(hbm=rate, l2=1e6))).cycles
+        assert now >= before
+        before = now
+    assert before >= 20 * 50 * 8192 / 100.0  # every load is a miss
+
+
+# -- barriers --------------------------------------------------------------------------------------
+
+
+def phased(first: int, second: int, step: float) -> Program:
+    """Two pipelines with a barrier between them."""
+    writer = Writer()
+    inside = writer.queue(Pipe.MTE2, Pipe.VECTOR, 2)
+    for count in (first, second):
+        writer.open(count)
+        writer.do(Pipe.MTE2, "load", step, waits=(inside.free,), sets=(inside.filled,))
+        writer.do(Pipe.VECTOR, "add", 20, waits=(inside.filled,), sets=(inside.free,))
+        writer.close()
+        if count is first:
+            writer.barrier()
+    return writer.program
+
+
+def test_nobody_passes_a_barrier_before_everybody_has_come() -> None:
+    quick, slow = phased(100, 10, 30), phased(102, 10, 50)
+    for exact in (False, True):
+        run = play((3, quick), (2, slow), exact=exact)
+        meeting = 102 * 50 + 20
+        for index, step in enumerate((30, 50)):
+            after = [span for span in spans(run, index) if span[2] >= meeting]
+            assert min(span[2] for span in after) == pytest.approx(meeting + SYNC_CYCLES)
+            assert len(after) == 20
+            assert run.records[index].end == pytest.approx(
+                meeting + SYNC_CYCLES + 10 * step + 20
+            )
+
+
+def test_barriers_in_a_loop_jump_to_the_cycle() -> None:
+    def turns(work: int) -> Program:
+        writer = Writer()
+        writer.open(80)
+        writer.do(Pipe.VECTOR, "work", work)
+        writer.barrier()
+        writer.close()
+        return writer.program
+
+    for exact in (False, True):
+        run = play((4, turns(30)), (4, turns(50)), exact=exact)
+        assert run.cycles == pytest.approx(80 * 50 + 79 * SYNC_CYCLES)
+
+
+def test_a_core_that_ends_while_others_wait_is_a_deadlock() -> None:
+    writer = Writer()
+    writer.do(Pipe.VECTOR, "alone", 5)
+    with pytest.raises(DeadlockError):
+        play((1, writer.program), (1, phased(3, 3, 30)))
+
+
+# -- deadlocks -------------------------------------------------------------------------------------
+
+
+def test_waiting_for_nobody_is_a_deadlock_that_names_core_and_pipe() -> None:
+    writer = Writer()
+    queue = writer.queue(Pipe.MTE2, Pipe.VECTOR, 2)
+    writer.do(Pipe.MTE2, "load", 5, waits=(queue.free,))
+    writer.do(Pipe.VECTOR, "add", 5, waits=(queue.filled,))
+    with pytest.raises(DeadlockError, match="VECTOR of core 0 waits for a flag") as error:
+        play((4, writer.program))
+    assert isinstance(error.value, KernelError)
+    assert (error.value.pipe, error.value.core) == ("VECTOR", 0)
+
+
+def test_a_slot_that_is_never_freed_runs_out() -> None:
+    writer = Writer()
+    queue = writer.queue(Pipe.MTE2, Pipe.VECTOR, 2)
+    writer.open(100)
+    writer.do(Pipe.MTE2, "load", 5, waits=(queue.free,), sets=(queue.filled,))
+    writer.do(Pipe.VECTOR, "add", 5, waits=(queue.filled,))
+    writer.close()
+    with pytest.raises(DeadlockError, match="waits for a flag that nobody sets"):
+        play((1, writer.program))
+
+
+# -- what is merged, folded and counted ------------------------------------------------------------
+
+
+def test_back_to_back_work_is_one_event_and_still_every_span() -> None:
+    writer = Writer()
+    writer.open(1000)
+    writer.do(Pipe.VECTOR, "mul", 3)
+    writer.do(Pipe.VECTOR, "add", 4)
+    writer.close()
+    writer.do(Pipe.VECTOR, "last", 5)
+    (burst,) = project(writer.program.body, Pipe.VECTOR)
+    assert isinstance(burst, Burst)
+    assert burst.cycles == 7005
+    assert isinstance(burst.parts[0], Repeat)
+    run = play((1, writer.program))
+    assert len(run.records[0].entries) == 1
+    assert_same_spans(run, calculated(writer.program))
+
+
+def test_flags_keep_work_apart() -> None:
+    writer = Writer()
+    queue = writer.queue(Pipe.VECTOR, Pipe.MTE3, 1)
+    writer.open(4)
+    writer.do(Pipe.VECTOR, "first", 3, waits=(queue.free,), sets=(queue.filled,))
+    writer.do(Pipe.VECTOR, "second", 4)
+    writer.do(Pipe.MTE3, "store", 2, waits=(queue.filled,), sets=(queue.free,))
+    writer.close()
+    (loop,) = project(writer.program.body, Pipe.VECTOR)
+    assert isinstance(loop, PipeLoop)
+    assert [node.cycles for node in loop.body if isinstance(node, Burst)] == [3, 4]
+
+
+def test_folds_keep_the_order_and_the_number_of_spans() -> None:
+    program = nested(40, 25)
+    jumped, played = play((1, program)), play((1, program), exact=True)
+    assert jumped.records[0].folds
+    assert len(jumped.records[0].entries) < len(played.records[0].entries) / 3
+
+    def ends(listed: list[Span]) -> list[float]:
+        return [span.end for span in listed]
+
+    unfolded, plain = (list(run.records[0].spans()) for run in (jumped, played))
+    assert len(unfolded) == len(plain)
+    assert ends(unfolded) == sorted(ends(unfolded))
+    assert ends(unfolded) == pytest.approx(ends(plain))
+
+
+def test_totals_count_repetitions_and_cores() -> None:
+    run = play((5, sharing(70, 4096)))
+    assert run.traffic.read_bytes == run.traffic.written_bytes == 5 * 70 * 4096
+    assert run.traffic.gm_bytes == 2 * 5 * 70 * 4096
+    launched = play((5, sharing(70, 4096)), on=machine(launch=1234.0))
+    assert launched.cycles == pytest.approx(run.cycles + 1234.0)
+    assert launched.core_cycles == pytest.approx(run.cycles)
+
+
+def test_nothing_to_do_takes_no_time() -> None:
+    assert play((1, Program())).cycles == 0.0
+    assert play((1, Program())).busy_ratio(Pipe.VECTOR) == 0.0
+
+
+@FEW
+@given(programs(), st.integers(1, 40))
+def test_the_same_programs_give_the_same_run(program: Program, cores: int) -> None:
+    on = machine(MemoryRates(hbm=300.0, l2=900.0))
+    first, again = (play((cores, program), (3, sharing(9, 800)), on=on) for _ in range(2))
+    assert repr(first) == repr(again)

@@ -1,0 +1,231 @@
+"""Global memory: fair shares of two levels, what L2 holds, and what both do to a transfer's time."""
+
+from __future__ import annotations
+
+import pytest
+import simpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.programs import Writer, machine, pipeline, play, spans, transfer
+
+from npusim.engine import L2State, Pipe, Program, machine_of
+from npusim.engine.memory import Flow, MemoryRates, MemorySystem, share
+from npusim.hardware import load_profile, profile_names
+
+EVENT = simpy.Event(simpy.Environment())
+
+
+def flow(cores: int, ceiling: float, miss: float) -> Flow:
+    return Flow(1000.0, cores, ceiling, miss, EVENT)
+
+
+def rates_of(flows: list[Flow], hbm: float, l2: float) -> list[float]:
+    share(flows, MemoryRates(hbm, l2))
+    return [each.rate for each in flows]
+
+
+@pytest.mark.parametrize(
+    ("flows", "wanted"),
+    [
+        ([flow(1, 60, 1.0)], [60]),  # alone: its own ceiling
+        ([flow(4, 60, 1.0)], [25]),  # four cores on 100 of HBM
+        ([flow(4, 60, 0.0)], [60]),  # hits don't touch HBM
+        ([flow(10, 60, 0.0)], [30]),  # ten cores on 300 of L2
+        ([flow(1, 60, 1.0), flow(1, 60, 1.0)], [50, 50]),
+        ([flow(1, 10, 1.0), flow(1, 99, 1.0)], [10, 90]),  # what one can't use the other gets
+        ([flow(1, 99, 1.0), flow(1, 99, 0.0)], [99, 99]),
+        ([flow(4, 99, 1.0), flow(4, 99, 0.0)], [25, 50]),  # HBM full; the hits take the rest of L2
+        ([flow(2, 99, 0.5)], [99]),  # half of it hits: 99 of HBM for two
+        ([flow(4, 99, 0.5)], [50]),
+        ([], []),
+    ],
+)
+def test_shares_by_hand(flows: list[Flow], wanted: list[float]) -> None:
+    assert rates_of(flows, 100.0, 300.0) == pytest.approx(wanted)
+
+
+any_flow = st.builds(
+    flow,
+    st.integers(1, 40),
+    st.floats(1, 200),
+    st.one_of(st.just(0.0), st.just(1.0), st.floats(0.01, 1)),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(any_flow, min_size=1, max_size=6), st.floats(10, 2000), st.floats(10, 4000))
+def test_shares_are_max_min_fair(flows: list[Flow], hbm: float, l2: float) -> None:
+    """Nobody gets more than there is, and nobody could get more without taking it from someone with less."""
+    rates = rates_of(flows, hbm, l2)
+    used_l2 = sum(f.rate * f.cores for f in flows)
+    used_hbm = sum(f.rate * f.cores * f.miss for f in flows)
+    assert used_l2 <= l2 * (1 + 1e-6)
+    assert used_hbm <= hbm * (1 + 1e-6)
+    for each, rate in zip(flows, rates, strict=True):
+        assert 0 < rate <= each.ceiling * (1 + 1e-6)
+        at_ceiling = rate >= each.ceiling * (1 - 1e-6)
+        most_of_l2 = used_l2 >= l2 * (1 - 1e-6) and rate >= max(rates) * (1 - 1e-6)
+        missing = [other.rate for other in flows if other.miss > 0]
+        most_of_hbm = (
+            each.miss > 0 and used_hbm >= hbm * (1 - 1e-6) and rate >= max(missing) * (1 - 1e-6)
+        )
+        assert at_ceiling or most_of_l2 or most_of_hbm
+
+
+def finish_times(
+    starts: list[tuple[float, float, float]], hbm: float
+) -> list[float]:
+    """When transfers of (start, bytes, ceiling) end that share ``hbm`` bytes per cycle."""
+    env = simpy.Environment()
+    memory = MemorySystem(env, MemoryRates(hbm, 1e9))
+    ends = [0.0] * len(starts)
+
+    def move(index: int, begin: float, nbytes: float, ceiling: float):  # type: ignore[no-untyped-def]
+        yield env.timeout(begin)
+        yield memory.start(nbytes, 1, ceiling, 1.0).done
+        ends[index] = env.now
+
+    for index, each in enumerate(starts):
+        env.process(move(index, *each))
+    env.run()
+    return ends
+
+
+def test_a_late_transfer_takes_its_share_from_then_on() -> None:
+    assert finish_times([(0, 100, 99), (5, 100, 99)], 10.0) == pytest.approx([15, 20])
+    assert finish_times([(0, 100, 99), (5, 100, 2)], 10.0) == pytest.approx([5 + 50 / 8, 55])
+    assert finish_times([(0, 100, 99), (10, 100, 99)], 10.0) == pytest.approx([10, 20])
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 50), st.integers(1, 500), st.integers(1, 30)),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_bytes_are_neither_lost_nor_invented(starts: list[tuple[int, int, int]]) -> None:
+    rate = 20.0
+    ends = finish_times([(float(a), float(b), float(c)) for a, b, c in starts], rate)
+    for (begin, nbytes, ceiling), end in zip(starts, ends, strict=True):
+        assert end >= begin + nbytes / min(ceiling, rate) - 1e-6
+    everything = sum(nbytes for _, nbytes, _ in starts)
+    assert max(ends) - min(begin for begin, _, _ in starts) >= everything / rate - 1e-6
+    assert max(ends) <= max(a for a, _, _ in starts) + sum(
+        b / min(c, rate) for _, b, c in starts
+    ) + 1e-6
+
+
+# -- L2 --------------------------------------------------------------------------------------------
+
+
+def test_l2_keeps_what_was_used_last() -> None:
+    l2 = L2State(100)
+    for buffer, nbytes in ((1, 40), (2, 40), (3, 40)):
+        l2.touch(buffer, nbytes)
+    assert [l2.resident_bytes(buffer) for buffer in (1, 2, 3)] == [20, 40, 40]
+    l2.touch(1, 40)
+    assert [l2.resident_bytes(buffer) for buffer in (1, 2, 3)] == [40, 20, 40]
+
+
+def test_a_buffer_larger_than_l2_keeps_the_part_that_fits() -> None:
+    l2 = L2State(100)
+    l2.touch(1, 30)
+    l2.touch(2, 250)
+    assert l2.resident_bytes(2) == 100
+    assert l2.resident_bytes(1) == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 150)), max_size=30))
+def test_l2_never_holds_more_than_it_can(touches: list[tuple[int, int]]) -> None:
+    l2 = L2State(100)
+    for buffer, nbytes in touches:
+        l2.touch(buffer, nbytes)
+        assert l2.resident_bytes(buffer) >= min(nbytes, 100)
+        assert sum(l2.resident_bytes(each) for each in range(6)) <= 100 + 1e-9
+
+
+def reader(*reuse: float | None, nbytes: int = 1000) -> Program:
+    """Reads one buffer, once for the first time and again after having moved other bytes."""
+    writer = Writer()
+    for each in reuse:
+        writer.do(Pipe.MTE2, "load", 0, moves=transfer(nbytes, 50.0, reuse=each))
+    return writer.program
+
+
+SLOW_HBM = MemoryRates(hbm=10.0, l2=1e6)
+
+
+def load_times(program: Program, l2: L2State) -> list[float]:
+    on = machine(SLOW_HBM, l2_bytes=l2.capacity_bytes)
+    return [end - start for _, _, start, end in spans(play((1, program), on=on, l2=l2))]
+
+
+def test_a_task_finds_what_the_task_before_it_left() -> None:
+    l2 = L2State(10_000)
+    assert load_times(reader(None), l2) == pytest.approx([100.0])  # from HBM
+    assert load_times(reader(None), l2) == pytest.approx([20.0])  # at the path's ceiling
+    half = L2State(10_000)
+    half.touch(1, 500)
+    assert load_times(reader(None), half) == pytest.approx([50.0])
+
+
+def test_reading_again_hits_while_everything_in_between_fits() -> None:
+    assert load_times(reader(None, 4000.0), L2State(10_000)) == pytest.approx([100, 20])
+    assert load_times(reader(None, 20_000.0), L2State(10_000)) == pytest.approx([100, 100])
+
+
+def test_what_one_core_has_fetched_the_others_find() -> None:
+    """Four cores read one buffer of 1000 bytes: HBM delivers it once."""
+    alone = play((4, reader(None)), on=machine(SLOW_HBM))
+    assert alone.traffic.hbm_bytes == 4000  # four buffers of 1000, as far as the engine knows
+    together = play((4, reader(None)), on=machine(SLOW_HBM), sizes={1: 1000})
+    assert together.traffic.gm_bytes == 4000
+    assert together.traffic.hbm_bytes == pytest.approx(1000)
+    assert together.core_cycles == pytest.approx(100.0)
+
+
+def test_stores_stay_in_l2_as_far_as_they_fit() -> None:
+    writer = Writer()
+    writer.do(Pipe.MTE3, "store", 0, moves=transfer(1000, 50.0, write=True))
+    small, large = L2State(500), L2State(5000)
+    assert load_times(writer.program, large) == pytest.approx([20.0])
+    assert large.resident_bytes(1) == 1000
+    assert load_times(writer.program, small) == pytest.approx([50.0])  # half of it goes through
+    assert small.resident_bytes(1) == 500
+
+
+def test_more_data_than_l2_is_bound_by_hbm() -> None:
+    moves = (transfer(10_000, 100.0), transfer(10_000, 100.0, buffer=2, write=True))
+    program = pipeline(100, 1, 1, 1, moves=moves)
+    on = machine(MemoryRates(hbm=50.0, l2=1e6), l2_bytes=20_000)
+    run = play((1, program), on=on)
+    assert run.cycles >= run.traffic.hbm_bytes / 50.0
+    assert run.traffic.hbm_bytes == pytest.approx(100 * (10_000 + 9_900))
+
+
+# -- the chip as the engine sees it ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_a_machine_is_the_profile_in_cycles(name: str) -> None:
+    profile = load_profile(name)
+    one, nine, mixed = (
+        machine_of(profile, 1),
+        machine_of(profile, 9),
+        machine_of(profile, 1, mix=True),
+    )
+    clock = profile.clock_mhz
+    assert one.launch_cycles == pytest.approx(profile.launch.base_us * clock)
+    assert nine.launch_cycles - one.launch_cycles == pytest.approx(
+        8 * profile.launch.per_block_us * clock
+    )
+    assert mixed.launch_cycles - one.launch_cycles == pytest.approx(
+        profile.launch.mix_extra_us * clock
+    )
+    assert one.rates.hbm * clock * 1e6 == pytest.approx(profile.hbm_sustained_gbps * 1e9)
+    assert one.rates.l2 * clock * 1e6 == pytest.approx(profile.memory.l2_gbps * 1e9)
+    assert one.l2_bytes == profile.memory.l2_bytes
+    assert one.sync_cycles == pytest.approx(profile.launch.sync_all_us * clock)

@@ -1,4 +1,4 @@
-"""The fleet simulation: the formulas where there are any, hand-made stories, and what always holds."""
+"""The fleet simulation: against formulas, in hand-made stories, and what always holds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -24,8 +25,10 @@ from npusim.capacity.fleet import (
     device_rate_per_s,
     simulate,
 )
-from npusim.capacity.outcome import FleetRun
 from npusim.values.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from npusim.capacity.outcome import FleetRun
 
 MS = 1000.0
 SINGLE = (Stream("m", (0.0, MS)),)
@@ -41,10 +44,10 @@ class Given:
 
     times_ms: tuple[float, ...]
 
-    def requests(self, rate_per_s: float, at_least: int) -> int:
+    def requests(self, _rate_per_s: float, _at_least: int) -> int:
         return len(self.times_ms)
 
-    def times_us(self, rate_per_s: float, count: int, rng: np.random.Generator) -> np.ndarray:
+    def times_us(self, _rate_per_s: float, count: int, _rng: np.random.Generator) -> np.ndarray:
         return np.array(self.times_ms[:count]) * MS
 
     def describe(self) -> str:
@@ -55,21 +58,19 @@ def story(
     times_ms: tuple[float, ...], stream: Stream = SINGLE[0], fleet: Fleet | None = None
 ) -> FleetRun:
     arrivals = Given(times_ms)
-    return simulate(
-        fleet or Fleet(1), (stream,), arrivals, 1.0, requests=len(times_ms), seed=1
-    )
+    return simulate(fleet or Fleet(1), (stream,), arrivals, 1.0, requests=len(times_ms), seed=1)
 
 
 # The formulas
 
 
-# Full queues move slowly, and in an empty fleet hardly anybody waits: both need many requests.
-REQUESTS = {0.3: 100_000, 0.7: 50_000, 0.9: 150_000}
+# Long queues change slowly, so that their mean takes more requests.
+REQUESTS = {0.3: 50_000, 0.7: 50_000, 0.9: 120_000}
 
 
 @pytest.mark.parametrize("utilisation", REQUESTS)
 @pytest.mark.parametrize(
-    ("cards", "service_cv"), [(1, 1.0), (4, 1.0), (1, 0.0)], ids=["M/M/1", "M/M/4", "M/D/1"]
+    ("cards", "service_cv"), [(1, 1.0), (3, 1.0), (1, 0.0)], ids=["M/M/1", "M/M/3", "M/D/1"]
 )
 def test_mean_waits_are_those_of_queueing_theory(
     cards: int, service_cv: float, utilisation: float
@@ -112,7 +113,9 @@ def test_in_turn_every_card_is_a_queue_of_its_own() -> None:
     )
     for card in range(3):
         free_us = 0.0
-        for arrival_us, begin_us in zip(run.arrival_us[card::3], run.begin_us[card::3], strict=True):
+        for arrival_us, begin_us in zip(
+            run.arrival_us[card::3], run.begin_us[card::3], strict=True
+        ):
             assert begin_us == max(arrival_us, free_us)
             free_us = begin_us + MS
 
@@ -266,7 +269,8 @@ def test_utilisation_is_load_over_capacity_when_batches_are_single() -> None:
     assert run.utilisation() == pytest.approx(0.7, rel=0.01)
     course = run.utilisation_over_time(40)
     assert course.values.mean() == pytest.approx(run.utilisation())
-    assert ((0 <= course.values) & (course.values <= 1 + 1e-9)).all()
+    assert course.values.min() >= 0
+    assert course.values.max() <= 1 + 1e-9
 
 
 def test_a_quantile_is_a_latency_that_occurred() -> None:
@@ -301,7 +305,8 @@ streams = (Stream("a", (0.0, 500.0, 600.0), 3.0, 300.0), Stream("b", (0.0, 900.0
 digest = hashlib.sha256()
 for dispatch in DISPATCH:
     fleet = Fleet(4, 2, dispatch, Failures(0.2, 0.05))
-    run = simulate(fleet, streams, GammaArrivals(1.5), 9000.0, requests=5000, seed=11, service_cv=0.3)
+    pattern = GammaArrivals(1.5)
+    run = simulate(fleet, streams, pattern, 9000.0, requests=5000, seed=11, service_cv=0.3)
     digest.update(run.end_us.tobytes())
     assert run.interrupted
 print(digest.hexdigest())
@@ -323,7 +328,9 @@ def test_the_same_seed_gives_the_same_run_in_any_process() -> None:
 
 def test_every_fleet_sees_the_same_requests() -> None:
     runs = [
-        simulate(Fleet(cards, dispatch=dispatch), BATCHED, PoissonArrivals(), 5000, requests=500, seed=3)
+        simulate(
+            Fleet(cards, dispatch=dispatch), BATCHED, PoissonArrivals(), 5000, requests=500, seed=3
+        )
         for cards in (1, 4)
         for dispatch in DISPATCH
     ]

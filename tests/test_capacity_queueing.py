@@ -63,8 +63,8 @@ def test_queues_that_arent_stable_wait_for_ever() -> None:
 def exact_mdc_wait(servers: int, rate: float, states: int = 400) -> float:
     """Mean wait in M/D/c with service time 1, by Crommelin's argument (1932).
 
-    Whoever is served now is gone one service time later, so the numbers in the system at t and t + 1
-    form a Markov chain: what exceeds the servers stays, and a Poisson number has come.
+    Whoever is served now is gone one service time later, so the numbers in the system at t and
+    t + 1 form a Markov chain: what exceeds the servers stays, and a Poisson number has come.
     """
     poisson = np.exp(
         -rate + np.arange(states) * math.log(rate) - [math.lgamma(n + 1) for n in range(states)]

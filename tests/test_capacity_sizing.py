@@ -1,8 +1,9 @@
-"""Sizing: the fewest cards, monotone in load and limit whatever the simulation says, checked by formula."""
+"""Sizing: the fewest cards, monotone in load and limit whatever the simulation says."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,8 @@ BATCHED = (
 @cache
 def sizer(limit_us: float, dispatch: Dispatch = "shared", *, slow: float = 1.0) -> Sizer:
     streams = tuple(
-        Stream(s.name, tuple(slow * t for t in s.service_us), s.share, s.max_wait_us) for s in BATCHED
+        Stream(s.name, tuple(slow * t for t in s.service_us), s.share, s.max_wait_us)
+        for s in BATCHED
     )
     objective = Objective(0.9, limit_us, 0.8)
     return Sizer(streams, GammaArrivals(2), objective, dispatch=dispatch, effort=QUICK)
@@ -103,10 +105,9 @@ def test_a_plain_bisection_would_not_hold() -> None:
 @pytest.mark.parametrize("rate_per_s", [500, 3_000])
 @pytest.mark.parametrize("limit_us", [5_000, 7_000, 12_000])
 def test_the_count_is_erlang_s_where_there_is_a_formula(rate_per_s: float, limit_us: float) -> None:
-    """Exponential service of 1 ms: the simulated count is the smallest c whose quantile is in time.
+    """Exponential service of 1 ms: the quantile of wait plus service lies between two known ones.
 
-    The latency is wait plus service, the sum of two dependent on nothing but chance; its quantile lies
-    between that of the wait and that of the wait plus the service's own.
+    It exceeds that of the wait alone, and falls short of the sum of both quantiles.
     """
     objective = Objective(0.95, limit_us, 0.999)
     asked = Sizer(
@@ -194,16 +195,18 @@ def test_every_model_can_be_held_to_the_limit() -> None:
 
 
 def test_runs_are_as_long_as_quantile_devices_and_arrivals_ask() -> None:
-    def requests(quantile: float, cards: int, **effort: int) -> int:
+    def requests(quantile: float, cards: int, **effort: Any) -> int:
         objective = Objective(quantile, 1e4, 0.8)
-        return Sizer(BATCHED, PoissonArrivals(), objective, effort=Effort(**effort)).requests(cards, 10)  # type: ignore[arg-type]
+        return Sizer(BATCHED, PoissonArrivals(), objective, effort=Effort(**effort)).requests(
+            cards, 10
+        )
 
     assert requests(0.5, 1, requests=500) == 500
     assert requests(0.99, 1, requests=500) == 10_000
     assert requests(0.5, 100, requests=500) == 20 * 8 * 100
     assert requests(0.9999, 1, requests=500, max_requests=5_000) == 5_000
     trace = TraceArrivals(np.arange(777.0))
-    assert Sizer(BATCHED, trace, Objective(0.9, 1e4, 0.8), effort=QUICK).requests(9, 1.0) == 777
+    assert Sizer(BATCHED, trace, Objective(0.9, 1e4, 0.8)).requests(9, 1.0) == 777
 
 
 def test_a_failing_card_can_be_played() -> None:

@@ -1,4 +1,4 @@
-"""Trace readers: real lines of both formats, malformed ones by file and line, a million in little memory."""
+"""Trace readers: real lines, malformed ones by file and line, a million in little memory."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ BURST_HEAD = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Ty
         (AZURE_HEAD + "2023-11-16 25:17:03.97,1,1\n", "line 2: TIMESTAMP"),
         (AZURE_HEAD + "2023-02-30 05:17:03.97,1,1\n", "line 2: TIMESTAMP"),
         (AZURE_HEAD + "0000-02-03 05:17:03.97,1,1\n", "line 2: TIMESTAMP"),
-        (AZURE_HEAD + GOOD + GOOD + "2023-11-16 18:17:04.0,-5,1\n", "line 4: ContextTokens is '-5'"),
+        (AZURE_HEAD + GOOD + GOOD + "2023-11-16 18:17:04,-5,1\n", "line 4: ContextTokens is '-5'"),
         (AZURE_HEAD + "2023-11-16 18:17:04.0,5,1.5\n", "line 2: GeneratedTokens is '1.5'"),
         (AZURE_HEAD + "2023-11-16 18:17:04.0,5,\n", "line 2: GeneratedTokens is ''"),
         (AZURE_HEAD + "2023-11-16 18:17:04.0,5,99999999999\n", "line 2: GeneratedTokens"),
@@ -200,17 +200,18 @@ def test_files_that_arent_there_or_are_cut_off_are_refused(tmp_path: Path) -> No
 
 
 MILLION = """
-import resource, sys
+import sys
 from itertools import islice
 from npusim.capacity.arrivals import TraceArrivals
 from npusim.capacity.fleet import Fleet, Stream, simulate
 from npusim.capacity.traces import iter_trace, read_trace
 
-def peak_kib():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak_kib():  # of this program alone: ru_maxrss would count what the tests' process had used
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
 imported_kib = peak_kib()
-rows = sum(1 for _ in islice(iter_trace(sys.argv[1]), 300_000))
+rows = sum(1 for _ in islice(iter_trace(sys.argv[1]), 200_000))
 streamed_kib = peak_kib() - imported_kib
 seen = []
 trace = read_trace(sys.argv[1], progress=lambda rows, share: seen.append((rows, share)))
@@ -226,6 +227,7 @@ print(streamed_kib, read_kib, peak_kib())
 """
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux' /proc")
 def test_a_million_rows_are_streamed_and_simulated_in_bounded_memory(tmp_path: Path) -> None:
     file = tmp_path / "million.csv"
     with file.open("w") as out:

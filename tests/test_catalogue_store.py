@@ -40,7 +40,8 @@ def test_rows_come_back_sorted_and_complete(
     path.write_bytes(store.pack({"facts": (COLUMNS, rows)}))
     table = store.read(path)["facts"]
     assert [table.row(number) for number in range(len(table))] == sorted(rows)
-    for key in {row[0] for row in rows}:
+    assert table.keys == sorted({row[0] for row in rows})
+    for key in table.keys:
         wanted = sorted(row for row in rows if row[0] == key)
         assert [tuple(record.values()) for record in table.records(key)] == wanted
 

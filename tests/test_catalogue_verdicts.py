@@ -58,6 +58,26 @@ def test_a_verdict_shows_both_sides(
     assert found.why
 
 
+@pytest.mark.parametrize(
+    ("op", "product", "answer", "says"),
+    [
+        # Only the reference page of CANN 8.0 and the operator information have it there.
+        ("aclnnRoiAlignV2Backward", "310P", YES, "reference page of CANN 8.0"),
+        ("aclnnRelu", "310P", YES, "CANN 8.1 has the API and its kernels"),
+        ("aclnnScatter", "910", OPEN, "the current page says no, an older one yes"),
+        ("aclnnSoftsign", "A2", OPEN, "only an experimental folder"),
+        ("aclnnCastV3", "910", OPEN, "no page lists the product"),
+        ("aclnnScasum", "A2", YES, "an older page has it (cann-ops-2025-09)"),
+    ],
+)
+def test_where_the_current_page_doesnt_say_yes_others_are_heard(
+    op: str, product: str, answer: Answer, says: str
+) -> None:
+    found = support(op, product)
+    assert found.answer is answer
+    assert says in found.why
+
+
 def test_a_refused_bf16_says_the_familiar_sentence_and_the_remedy() -> None:
     found = support("MatMulV2", "Ascend310P3", ["bf16", "bf16"])
     assert found.why == (

@@ -86,9 +86,7 @@ def test_double_buffering_can_be_seen_in_the_timeline() -> None:
         times = spans(play((1, pipeline(20, 30, 50, 40, depth=depth))))
         loads = [span for span in times if span[0] is Pipe.MTE2]
         computes = [span for span in times if span[0] is Pipe.VECTOR]
-        return sum(
-            max(a[2], b[2]) < min(a[3], b[3]) for a in loads for b in computes
-        )
+        return sum(max(a[2], b[2]) < min(a[3], b[3]) for a in loads for b in computes)
 
     assert overlaps(1) == 0
     assert overlaps(2) == 19
@@ -274,9 +272,7 @@ def test_nobody_passes_a_barrier_before_everybody_has_come() -> None:
             after = [span for span in spans(run, index) if span[2] >= meeting]
             assert min(span[2] for span in after) == pytest.approx(meeting + SYNC_CYCLES)
             assert len(after) == 20
-            assert run.records[index].end == pytest.approx(
-                meeting + SYNC_CYCLES + 10 * step + 20
-            )
+            assert run.records[index].end == pytest.approx(meeting + SYNC_CYCLES + 10 * step + 20)
 
 
 def test_barriers_in_a_loop_jump_to_the_cycle() -> None:

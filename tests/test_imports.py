@@ -21,7 +21,7 @@ HOUSE = (
     ("dialect",),
     ("aclnn",),
     ("ops",),
-    ("catalogue", "model"),
+    ("catalogue", "model", "validation"),
     ("capacity",),
     ("report",),
     ("cli",),

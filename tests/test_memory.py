@@ -72,9 +72,7 @@ def test_shares_are_max_min_fair(flows: list[Flow], hbm: float, l2: float) -> No
         assert at_ceiling or most_of_l2 or most_of_hbm
 
 
-def finish_times(
-    starts: list[tuple[float, float, float]], hbm: float
-) -> list[float]:
+def finish_times(starts: list[tuple[float, float, float]], hbm: float) -> list[float]:
     """When transfers of (start, bytes, ceiling) end that share ``hbm`` bytes per cycle."""
     env = simpy.Environment()
     memory = MemorySystem(env, MemoryRates(hbm, 1e9))
@@ -112,9 +110,10 @@ def test_bytes_are_neither_lost_nor_invented(starts: list[tuple[int, int, int]])
         assert end >= begin + nbytes / min(ceiling, rate) - 1e-6
     everything = sum(nbytes for _, nbytes, _ in starts)
     assert max(ends) - min(begin for begin, _, _ in starts) >= everything / rate - 1e-6
-    assert max(ends) <= max(a for a, _, _ in starts) + sum(
-        b / min(c, rate) for _, b, c in starts
-    ) + 1e-6
+    assert (
+        max(ends)
+        <= max(a for a, _, _ in starts) + sum(b / min(c, rate) for _, b, c in starts) + 1e-6
+    )
 
 
 # -- L2 --------------------------------------------------------------------------------------------

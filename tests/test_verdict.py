@@ -93,8 +93,7 @@ def test_surer_values_make_narrower_bands() -> None:
     widths = []
     for confidence in CONFIDENCES:
         known = {
-            key: replace(entry, confidence=confidence)
-            for key, entry in profile.provenance.items()
+            key: replace(entry, confidence=confidence) for key, entry in profile.provenance.items()
         }
         widths.append(uncertainty(profile.model_copy(update={"provenance": known}), run))
     assert widths == sorted(widths)

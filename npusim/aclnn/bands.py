@@ -1,7 +1,10 @@
-"""How far off an estimate may be: the 80 % band from the confidence of the profile values that it used.
+"""How far off an estimate may be.
 
-Each part of a task's time (its launch, and its core time split by how busy the pipes are) is as uncertain as the least
-sure of the values that set it. The parts add up linearly: their errors come from the same few numbers.
+The 80 % band from the confidence of the profile values that it used.
+
+Each part of a task's time (its launch, and its core time split by how busy the pipes are) is as
+uncertain as the least sure of the values that set it. The parts add up linearly: their errors come
+from the same few numbers.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
 """The two-phase call: check and plan first, then execute the planned tasks on a stream.
 
-Phase one (:func:`get_workspace_size`) judges the arguments and returns the workspace size and an executor; phase two
-(:meth:`Stream.execute`) queues the executor's tasks, once. Results are there after :meth:`Stream.synchronize`.
+Phase one (:func:`get_workspace_size`) judges the arguments and returns the workspace size and an
+executor; phase two (:meth:`Stream.execute`) queues the executor's tasks, once. Results are there
+after :meth:`Stream.synchronize`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.aclnn import arguments as binding
 from npusim.aclnn.bands import BAND_BASIS, band, uncertainty
@@ -26,12 +25,19 @@ from npusim.values.errors import AclnnError
 from npusim.values.status import Status, StatusCode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
     from npusim.hardware.profile import Profile
 
 
 @dataclass(eq=False)
 class Executor:
-    """The planned tasks of one accepted call. It can be executed once (the device leaves a second time undefined)."""
+    """The planned tasks of one accepted call.
+
+    It can be executed once (the device leaves a second time undefined).
+    """
 
     call: Call
     chain: Chain
@@ -52,7 +58,10 @@ class Stream:
     _pending: list[Executor] = field(default_factory=list)
 
     def execute(self, workspace: object, workspace_size: int, executor: Executor | None) -> Status:
-        """Phase two: queue the executor's tasks. Returns 161001 for a null executor or a missing workspace."""
+        """Phase two: queue the executor's tasks.
+
+        Returns 161001 for a null executor or a missing workspace.
+        """
         if executor is None:
             return _null("executor is a null pointer")
         if workspace_size > 0 and workspace is None:
@@ -91,7 +100,8 @@ def get_workspace_size(
 ) -> tuple[int, Executor]:
     """Phase one: workspace bytes and executor. Raises AclnnError when a check objects.
 
-    ``assume`` sets numbers that the plan assumes where only data could tell them (see :meth:`Chain.assumed`).
+    ``assume`` sets numbers that the plan assumes where only data could tell them (see
+    :meth:`Chain.assumed`).
     """
     bound = binding.bind(contract, arguments, require_data=numerics)
     call = Call(contract, profile, bound)
@@ -143,9 +153,8 @@ def run_task(
 ) -> tuple[KernelRun, TaskResult]:
     """Run one kernel: its numbers, its instruction streams, its time."""
     machine = machine_of(profile, kernel.block_dim, mix=kernel.is_mix)
-    sizes = {
-        tensor.buffer.number: tensor.buffer.nbytes for tensor in (*kernel.reads, *kernel.writes)
-    }
+    tensors = (*kernel.reads, *kernel.writes, *kernel.scratch)
+    sizes = {tensor.buffer.number: tensor.buffer.nbytes for tensor in tensors}
     groups = trace(kernel, profile, numerics=numerics)
     run = simulate(groups, machine, l2, sizes, exact=exact)
     clock = profile.clock_mhz

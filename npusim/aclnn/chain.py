@@ -1,13 +1,15 @@
-"""The device tasks of one aclnn call: everything around the main kernel is a task too, with its own time.
+"""The device tasks of one aclnn call.
 
-A plan function asks a :class:`Chain` for contiguous inputs, casts, intermediates and launches; the chain queues the
-tasks and works out the workspace. Nothing is free that isn't free on the device: a contiguous view and a contiguous
-output cost nothing, everything else is a kernel. Source: aclnn first phase, operators' common rules.
+Everything around the main kernel is a task too, with its own time.
+
+A plan function asks a :class:`Chain` for contiguous inputs, casts, intermediates and launches; the
+chain queues the tasks and works out the workspace. Nothing is free that isn't free on the device: a
+contiguous view and a contiguous output cost nothing, everything else is a kernel. Source: aclnn
+first phase, operators' common rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from math import inf, prod
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,8 @@ from npusim.values.dtypes import FLOAT16, DType
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from npusim.aclnn.contract import Call, TensorArg
     from npusim.hardware.profile import Profile
 
@@ -24,7 +28,10 @@ _WORKSPACE_ALIGN = 512  # bytes an intermediate tensor is rounded up to
 
 
 class Chain:
-    """Queues the tasks of one call on one chip; ``assume`` sets what a plan would otherwise assume by itself."""
+    """Queues the tasks of one call on one chip.
+
+    ``assume`` sets what a plan would otherwise assume by itself.
+    """
 
     def __init__(
         self, call: Call, profile: Profile, assume: Mapping[str, object] | None = None
@@ -35,7 +42,8 @@ class Chain:
         self.profile = profile
         self.tasks: list[Kernel] = []
         self.assumptions: list[str] = []
-        # A chain of half-type tasks whose numbers are kept in float32 until the last one stores them.
+        # A chain of half-type tasks whose numbers are kept in float32 until the last one stores
+        # them.
         self.rounds_once = False
         self.arguments: dict[str, GmBuffer] = {}
         self._intermediates: list[GmBuffer] = []
@@ -51,7 +59,10 @@ class Chain:
         return dense
 
     def output(self, name: str, dtype: DType | None = None) -> GlobalTensor:
-        """Where to put an output: the caller's memory when it is contiguous and of ``dtype``, else an intermediate."""
+        """Where to put an output.
+
+        The caller's memory when it is contiguous and of ``dtype``, else an intermediate.
+        """
         argument = self._call.tensor(name)
         wanted = dtype or argument.spec.dtype
         if argument.spec.is_contiguous and argument.spec.dtype is wanted:
@@ -59,7 +70,10 @@ class Chain:
         return self.empty(argument.spec.shape, wanted, f"{name}_value")
 
     def finish(self, name: str, value: GlobalTensor) -> None:
-        """Bring ``value`` into the caller's output: Cast and ViewCopy, as far as they are needed."""
+        """Bring ``value`` into the caller's output.
+
+        Cast and ViewCopy, as far as they are needed.
+        """
         argument = self._call.tensor(name)
         target = self._bound(name, argument)
         if value.buffer is target.buffer:
@@ -113,7 +127,9 @@ class Chain:
         at_least: float = 0.0,
         at_most: float = inf,
     ) -> float:
-        """A number that only data could tell, where there is none: the caller's, or else ``default``.
+        """A number that only data could tell, where there is none.
+
+        The caller's, or else ``default``.
 
         Notes ``sentence`` as an assumption, with {value} replaced by the number.
         """
@@ -133,7 +149,7 @@ class Chain:
         return float(value)
 
     def refuse_unknown_assumptions(self) -> None:
-        """Raise ArgumentError for a number the caller wants assumed and that the plan has not asked for."""
+        """Raise ArgumentError for an assumption of the caller's that no plan has asked for."""
         unknown = sorted(set(self._assume) - set(self._assumed))
         if unknown:
             known = ", ".join(self._assumed) or "nothing; it follows from the arguments"
@@ -154,7 +170,9 @@ class Chain:
                 yield buffer, using[0], using[-1]
 
     def workspace_bytes(self) -> int:
-        """Bytes the call asks for: buckets shared by intermediates whose lifetimes don't overlap, plus the kernels'.
+        """Bytes the call asks for.
+
+        Buckets shared by intermediates whose lifetimes don't overlap, plus the kernels'.
 
         Source: opbase composite_op memory allocator (512-byte rounding, reuse of buckets).
         """

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from os import PathLike
+from typing import TYPE_CHECKING
 
 from npusim.aclnn import call as calls
 from npusim.aclnn.call import Executor, Stream
 from npusim.aclnn.registry import operator
-from npusim.aclnn.results import Result
 from npusim.hardware import load_profile, resolve_soc
 from npusim.hardware.profile import Profile
 from npusim.values.errors import AclnnError
-from npusim.values.status import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from os import PathLike
+
+    from npusim.aclnn.results import Result
+    from npusim.values.status import Status
 
 
 class Device:
-    """A simulated chip, by any of its names (``Ascend910B3``, ``310p3``, ``Atlas 800I A2``) or a profile's path.
+    """A simulated chip.
 
-    ``note`` says how an ambiguous name was understood. ``exact`` plays every repetition of every loop instead of
-    jumping over the steady state: slower, and equal to within the clock's rounding.
+    ``soc_version`` is any of its names (``Ascend910B3``, ``310p3``, ``Atlas 800I A2``), the path
+    of a profile, or a profile.
+
+    ``note`` says how an ambiguous name was understood. ``exact`` plays every repetition of every
+    loop instead of jumping over the steady state: slower, and equal to within the clock's rounding.
     Raises UnknownNameError for a name, ProfileError for a file that isn't a profile.
     """
 
@@ -40,18 +47,22 @@ class Device:
     def run(self, op: str, /, **arguments: object) -> Result:
         """Run an operator on arrays: numbers and time.
 
-        Arguments are spelled as on the aclnn page; outputs may be left out (created) or given (written in place).
-        Raises AclnnError where the device would return a code, DeviceFault where it would stop.
+        Arguments are spelled as on the aclnn page; outputs may be left out (created) or given
+        (written in place). Raises AclnnError where the device would return a code, DeviceFault
+        where it would stop.
         """
         return self._call(op, arguments, numerics=True)
 
     def estimate(
         self, op: str, /, *, assume: Mapping[str, float] | None = None, **arguments: object
     ) -> Result:
-        """The time of an operator, from shapes alone: tensors are TensorSpec or arrays, nothing is computed.
+        """The time of an operator, from shapes alone.
 
-        ``assume`` replaces numbers that are assumed where only data could tell them, e.g. ``{"samples_per_bin": 4}``;
-        the result's ``assumptions`` name them. Raises ArgumentError for a number that the call doesn't assume.
+        Tensors are TensorSpec or arrays, nothing is computed.
+
+        ``assume`` replaces numbers that are assumed where only data could tell them, e.g.
+        ``{"samples_per_bin": 4}``; the result's ``assumptions`` name them. Raises ArgumentError for
+        a number that the call doesn't assume.
         """
         return self._call(op, arguments, numerics=False, assume=assume)
 
@@ -60,7 +71,10 @@ class Device:
         return calls.check(operator(op), self.profile, arguments)
 
     def get_workspace_size(self, op: str, /, **arguments: object) -> tuple[int, Executor]:
-        """Phase one on arrays: workspace bytes and the executor for :meth:`Stream.execute`. Raises AclnnError."""
+        """Phase one on arrays: workspace bytes and the executor for :meth:`Stream.execute`.
+
+        Raises AclnnError.
+        """
         return calls.get_workspace_size(operator(op), self.profile, arguments, numerics=True)
 
     def create_stream(self) -> Stream:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from npusim.engine import KernelRun, Pipe
+from npusim.engine import KernelRun, Pipe, Unit
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
     import numpy as np
 
     from npusim.hardware.profile import Profile
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 class TaskResult:
     """One task on the device, named by its OpType as the profiler names it.
 
-    Times in microseconds from the start of the call; ``pipes`` are busy ratios; bytes are what the kernel asked for,
-    ``hbm_bytes`` what of it (rounded to bus granules) came from or went to HBM.
+    Times in microseconds from the start of the call; ``pipes`` are busy ratios; bytes are what the
+    kernel asked for, ``hbm_bytes`` what of it (rounded to bus granules) came from or went to HBM.
     """
 
     name: str
@@ -64,18 +65,28 @@ class Timeline:
     @property
     def cores(self) -> tuple[str, ...]:
         """Names of the cores that any task uses, in the order of their index."""
-        blocks = {block for run in self._runs for record in run.records for block in record.blocks}
-        return tuple(core_name(self._profile, block) for block in sorted(blocks))
+        places = {
+            _place(self._profile, block, record.unit)
+            for run in self._runs
+            for record in run.records
+            for block in record.blocks
+        }
+        return tuple(core_name(self._profile, *place) for place in sorted(places))
 
     def slices(self, cores: Collection[str] | None = None) -> Iterator[Slice]:
-        """All instructions, task by task and core by core; of the named cores only if ``cores`` is given."""
+        """All instructions, task by task and core by core.
+
+        Of the named cores only if ``cores`` is given.
+        """
         for task, run in zip(self.tasks, self._runs, strict=True):
             first_us = task.start_us + task.launch_us
-            blocks = sorted(
-                (block, index) for index, r in enumerate(run.records) for block in r.blocks
+            places = sorted(
+                (_place(self._profile, block, record.unit), index)
+                for index, record in enumerate(run.records)
+                for block in record.blocks
             )
-            for block, index in blocks:
-                core = core_name(self._profile, block)
+            for place, index in places:
+                core = core_name(self._profile, *place)
                 if cores is None or core in cores:
                     yield from self._core_slices(task, core, run, index, first_us)
 
@@ -100,7 +111,10 @@ class Timeline:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A simulated call. ``outputs`` is None for an estimate; ``band_us`` is the 80 % band of ``duration_us``."""
+    """A simulated call. ``outputs`` is None for an estimate.
+
+    ``band_us`` is the 80 % band of ``duration_us``.
+    """
 
     op: str
     soc: str
@@ -118,12 +132,24 @@ class Result:
     jumped_ratio: float
 
 
-def core_name(profile: Profile, block: int) -> str:
-    """A core's name in traces: vector cores of a split chip in pairs beside their cube core."""
-    if profile.cores.style == "split":
-        per_cube = profile.cores.vector_cores // profile.cores.cube_cores
-        return f"core{block // per_cube}.veccore{block % per_cube}"
-    return f"core{block}"
+def core_name(profile: Profile, cluster: int, core: int) -> str:
+    """A core's name in traces.
+
+    A split chip's cube core (core 0 of its cluster), then its vector cores.
+    """
+    if profile.cores.style != "split":
+        return f"core{cluster}"
+    return f"core{cluster}.veccore{core - 1}" if core else f"core{cluster}.cubecore0"
+
+
+def _place(profile: Profile, block: int, unit: Unit) -> tuple[int, int]:
+    """The cluster that a core of a block is in, and which core of it that is."""
+    if profile.cores.style != "split" or unit.kind == "cube":
+        return block, 0
+    if unit.sub_block is not None:
+        return block, 1 + unit.sub_block
+    per_cube = profile.cores.vector_cores // profile.cores.cube_cores
+    return block // per_cube, 1 + block % per_cube
 
 
 def pipe_ratios(run: KernelRun) -> dict[str, float]:

@@ -1,4 +1,7 @@
-"""Single device tasks as a profiler records them: an OpType with shapes and dtypes, no aclnn call around it."""
+"""Single device tasks as a profiler records them.
+
+An OpType with shapes and dtypes, no aclnn call around it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """One recorded task. An absent optional input is None; ``attributes`` holds what the record tells, often nothing."""
+    """One recorded task. An absent optional input is None.
+
+    ``attributes`` holds what the record tells, often nothing.
+    """
 
     op_type: str
     inputs: tuple[TensorSpec | None, ...]
@@ -26,17 +32,24 @@ class TaskSpec:
 
 
 Builder = Callable[
-    ["Profile", tuple[GlobalTensor | None, ...], tuple[GlobalTensor, ...], Mapping[str, object]], list[Kernel]
+    ["Profile", tuple[GlobalTensor | None, ...], tuple[GlobalTensor, ...], Mapping[str, object]],
+    list[Kernel],
 ]
 
 
 def kernels_of(profile: Profile, task: TaskSpec) -> list[Kernel]:
-    """The kernels that carry out a recorded task: one, or several where the operator is composed of others.
+    """The kernels that carry out a recorded task.
 
-    Raises UnknownNameError for an operator type without a kernel, KernelError for a combination it doesn't cover.
+    One, or several where the operator is composed of others.
+
+    Raises UnknownNameError for an operator type without a kernel, KernelError for a combination it
+    doesn't cover.
     """
     found = kernel_class(task.op_type)
-    inputs = tuple(None if spec is None else _tensor(f"x{index}", spec) for index, spec in enumerate(task.inputs))
+    inputs = tuple(
+        None if spec is None else _tensor(f"x{index}", spec)
+        for index, spec in enumerate(task.inputs)
+    )
     outputs = tuple(_tensor(f"y{index}", spec) for index, spec in enumerate(task.outputs))
     if isinstance(found, type) and issubclass(found, Kernel):
         return [found.from_task(profile, inputs, outputs, task.attributes)]
@@ -44,4 +57,6 @@ def kernels_of(profile: Profile, task: TaskSpec) -> list[Kernel]:
 
 
 def _tensor(name: str, spec: TensorSpec) -> GlobalTensor:
-    return GlobalTensor(GmBuffer(name, max(1, prod(spec.shape)) * spec.dtype.itemsize), spec.dtype, spec.shape)
+    return GlobalTensor(
+        GmBuffer(name, max(1, prod(spec.shape)) * spec.dtype.itemsize), spec.dtype, spec.shape
+    )

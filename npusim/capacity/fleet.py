@@ -299,16 +299,13 @@ def _collect(
 ) -> FleetRun:
     begin_us = np.empty_like(times_us)
     end_us = np.empty_like(times_us)
+    aborted_us = np.array(floor.aborted).reshape(-1, 2)
+    busy_us = [(aborted_us[:, 0], aborted_us[:, 1])]
     for lane in floor.lanes:
-        sizes = np.asarray(lane.sizes, np.intp)
-        if not len(sizes):
-            continue
-        first = np.repeat(np.asarray(lane.heads, np.intp) - np.cumsum(sizes) + sizes, sizes)
-        ids = np.asarray(lane.ids, np.intp)[first + np.arange(len(first))]
-        begin_us[ids] = np.repeat(lane.begins_us, sizes)
-        end_us[ids] = np.repeat(lane.ends_us, sizes)
-    spans = [(np.asarray(lane.begins_us), np.asarray(lane.ends_us)) for lane in floor.lanes]
-    spans += [(np.asarray([begin]), np.asarray([end])) for begin, end in floor.aborted]
+        served = lane.harvest()
+        begin_us[served.ids] = np.repeat(served.begins_us, served.sizes)
+        end_us[served.ids] = np.repeat(served.ends_us, served.sizes)
+        busy_us.append((served.begins_us, served.ends_us))
     return FleetRun(
         devices=fleet.devices,
         models=tuple(stream.name for stream in streams),
@@ -317,7 +314,7 @@ def _collect(
         begin_us=begin_us,
         end_us=end_us,
         model=models.astype(np.int16),
-        busy_begin_us=np.sort(np.concatenate([begin for begin, _ in spans])),
-        busy_end_us=np.sort(np.concatenate([end for _, end in spans])),
+        busy_begin_us=np.sort(np.concatenate([begin for begin, _ in busy_us])),
+        busy_end_us=np.sort(np.concatenate([end for _, end in busy_us])),
         interrupted=len(floor.aborted),
     )

@@ -318,8 +318,8 @@ def _assumptions(plan: Plan, demand: _Demand, answers: list[ProductResult]) -> t
         if answer.at_peak is not None and not answer.at_peak.meets:
             # The count stands on a load level at or above the peak, see `npusim.capacity.sizing`.
             said.append(
-                f"{board.name}: carries more than the peak within the limit, but at the peak itself "
-                "the interval reaches beyond it: a close call."
+                f"{board.name}: a close call; a load level above the peak is within the limit, "
+                "while at the peak itself the interval reaches beyond it."
             )
         said += [f"{board.name}: {board.note}"] if board.note else []
         for model in answer.models:

@@ -15,10 +15,13 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import simpy
+    from numpy.typing import NDArray
 
 
 class Work(NamedTuple):
@@ -37,6 +40,15 @@ class Running(NamedTuple):
     begin_us: float
     end_us: float
     device: Device
+
+
+class Served(NamedTuple):
+    """A lane's record: request numbers batch by batch, and size, begin and end of each batch."""
+
+    ids: NDArray[np.intp]
+    sizes: NDArray[np.intp]
+    begins_us: NDArray[np.float64]
+    ends_us: NDArray[np.float64]
 
 
 class Lane:
@@ -102,6 +114,20 @@ class Lane:
         self.sizes.append(running.work.size)
         self.begins_us.append(running.begin_us)
         self.ends_us.append(running.end_us)
+
+    def harvest(self) -> Served:
+        """What became of the requests, as arrays.
+
+        The lists are given up: a run is full of reference cycles, in which they would fill the
+        memory until the garbage collector comes by.
+        """
+        sizes = np.asarray(self.sizes, np.intp)
+        first = np.repeat(np.asarray(self.heads, np.intp) - np.cumsum(sizes) + sizes, sizes)
+        ids = np.asarray(self.ids, np.intp)[first + np.arange(len(first))]
+        served = Served(ids, sizes, np.asarray(self.begins_us), np.asarray(self.ends_us))
+        self.times_us, self.ids, self.factors = [], [], None
+        self.heads, self.sizes, self.begins_us, self.ends_us = [], [], [], []
+        return served
 
 
 class Device:

@@ -47,7 +47,7 @@ class TraceFormat:
     stamp: str
     input_tokens: str
     output_tokens: str
-    parse_stamp: Callable[[str], float]
+    stamp_reader: Callable[[], Callable[[str], float]]
     stamp_form: str
     zero_output_is_failure: bool
 
@@ -87,51 +87,68 @@ class Trace:
 
 _CLOCK = re.compile(
     r"(\d{4}-\d\d-\d\d)[ T]([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?"
-    r"(?:Z|([+-])(\d\d):([0-5]\d))?",
+    r"(Z|([+-])(\d\d):([0-5]\d))?",
     re.ASCII,
 )
-_COUNT = re.compile(r"\d{1,9}", re.ASCII)
+_SECOND = len("2023-11-16 18:15:46")
+_EPOCH_S = date(2020, 1, 1).toordinal() * 86400
+"""Subtracted from wall clocks: a double holds seven decimals of the seconds since then."""
 
 
-def _clock_stamp() -> Callable[[str], float]:
-    days: dict[str, int] = {}
+class _Clock:
+    """Reads wall-clock stamps as seconds; remembers the last second, which many rows share."""
 
-    def parse(text: str) -> float:
+    def __init__(self) -> None:
+        self._second = ""
+        self._zone = ""
+        self._second_s = 0
+
+    def __call__(self, text: str) -> float:
+        rest = text[_SECOND:]
+        if text[:_SECOND] == self._second and rest[:1] == "." and rest.endswith(self._zone):
+            fraction = rest[1 : len(rest) - len(self._zone)]
+            if fraction.isdecimal() and len(fraction) <= 9:
+                return self._second_s + int(fraction) / 10 ** len(fraction)
+        return self._read(text.strip())
+
+    def _read(self, text: str) -> float:
         match = _CLOCK.fullmatch(text)
         if match is None:
             raise ValueError
-        day, hours, minutes, seconds, fraction, sign, zone_hours, zone_minutes = match.groups()
-        ordinal = days.get(day)
-        if ordinal is None:
-            ordinal = days[day] = date.fromisoformat(day).toordinal()
-        whole = ordinal * 86400 + int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+        day, hours, minutes, seconds, fraction, zone, sign, zone_hours, zone_minutes = (
+            match.groups()
+        )
+        days_s = date.fromisoformat(day).toordinal() * 86400 - _EPOCH_S
+        second_s = days_s + int(hours) * 3600 + int(minutes) * 60 + int(seconds)
         if sign:
-            offset = int(zone_hours) * 3600 + int(zone_minutes) * 60
-            whole -= offset if sign == "+" else -offset
-        # 6e10 s and seven decimals don't fit into a double together, so the days lose their common
-        # part.
-        return (whole - _EPOCH_S) + (int(fraction) / 10 ** len(fraction) if fraction else 0.0)
-
-    return parse
+            ahead_s = int(zone_hours) * 3600 + int(zone_minutes) * 60
+            second_s -= ahead_s if sign == "+" else -ahead_s
+        self._second, self._zone, self._second_s = text[:_SECOND], zone or "", second_s
+        return second_s + (int(fraction) / 10 ** len(fraction) if fraction else 0.0)
 
 
-_EPOCH_S = date(2020, 1, 1).toordinal() * 86400
-
-
-def _seconds_stamp(text: str) -> float:
+def _seconds(text: str) -> float:
     value = float(text)
     if not math.isfinite(value) or value < 0:
         raise ValueError
     return value
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        text = text.strip()
+    if text.isdecimal() and len(text) <= 9:
+        return int(text)
+    raise ValueError
+
+
 AZURE = TraceFormat(
     "Azure LLM", "TIMESTAMP", "ContextTokens", "GeneratedTokens",
-    _clock_stamp(), "a time such as 2023-11-16 18:15:46.6805900", zero_output_is_failure=False,
+    _Clock, "a time such as 2023-11-16 18:15:46.6805900", zero_output_is_failure=False,
 )  # fmt: skip
 BURSTGPT = TraceFormat(
     "BurstGPT", "Timestamp", "Request tokens", "Response tokens",
-    _seconds_stamp, "seconds, 0 or more", zero_output_is_failure=True,
+    lambda: _seconds, "seconds, 0 or more", zero_output_is_failure=True,
 )  # fmt: skip
 FORMATS = (AZURE, BURSTGPT)
 
@@ -223,6 +240,24 @@ class _Layout:
             f"Expected columns {expected}.",
         )
 
+    def malformed(self, path: str | PathLike[str], line: int, fields: list[str]) -> FileError:
+        """What is wrong with a row: its number of fields, or the first field that can't be read."""
+        known = self.format
+        if len(fields) != self.width:
+            return FileError(path, f"line {line}: {len(fields)} fields instead of {self.width}")
+        whole = "a whole number, 0 or more"
+        for column, name, read, form in (
+            (self.stamp, known.stamp, known.stamp_reader(), known.stamp_form),
+            (self.input_tokens, known.input_tokens, _count, whole),
+            (self.output_tokens, known.output_tokens, _count, whole),
+        ):
+            try:
+                read(fields[column])
+            except ValueError:
+                problem = f"line {line}: {name} is {fields[column]!r}"
+                return FileError(path, problem, f"Expected {form}.")
+        return FileError(path, f"line {line} can't be read")
+
 
 class _Lines:
     """The CSV reader of an open trace, and how far into the file it is."""
@@ -252,58 +287,31 @@ def _open(path: str | PathLike[str]) -> Iterator[_Lines]:
 def _rows(
     path: str | PathLike[str], lines: _Lines, layout: _Layout, progress: Progress | None
 ) -> Iterator[TraceRow]:
-    parse_stamp, is_count = layout.format.parse_stamp, _COUNT.fullmatch
-    stamp, inputs, outputs, width = (
-        layout.stamp,
-        layout.input_tokens,
-        layout.output_tokens,
-        layout.width,
-    )
-    first: float | None = None
+    read_stamp = layout.format.stamp_reader()
+    stamp, inputs, outputs = layout.stamp, layout.input_tokens, layout.output_tokens
+    first_s: float | None = None
     rows = 0
     reader = lines.reader
     try:
         for fields in reader:
-            if len(fields) != width:
-                if not fields:
-                    continue
-                raise FileError(
-                    path, f"line {reader.line_num}: {len(fields)} fields instead of {width}"
-                )
-            text_in, text_out = fields[inputs].strip(), fields[outputs].strip()
-            if not (is_count(text_in) and is_count(text_out)):
-                raise _bad_count(path, reader.line_num, layout, fields)
+            if not fields:
+                continue
             try:
-                at_s = parse_stamp(fields[stamp].strip())
-            except ValueError:
-                problem = f"line {reader.line_num}: {layout.format.stamp} is {fields[stamp]!r}"
-                raise FileError(path, problem, f"Expected {layout.format.stamp_form}.") from None
-            if first is None:
-                first = at_s
+                at_s = read_stamp(fields[stamp])
+                tokens_in, tokens_out = _count(fields[inputs]), _count(fields[outputs])
+            except (ValueError, IndexError):
+                raise layout.malformed(path, reader.line_num, fields) from None
+            if len(fields) != layout.width:
+                raise layout.malformed(path, reader.line_num, fields)
+            if first_s is None:
+                first_s = at_s
             rows += 1
             if progress is not None and rows % PROGRESS_ROWS == 0:
                 progress(rows, lines.share())
-            yield TraceRow(at_s - first, int(text_in), int(text_out))
+            yield TraceRow(at_s - first_s, tokens_in, tokens_out)
     except csv.Error as error:
         raise FileError(path, f"line {reader.line_num}: {error}") from error
     except (OSError, EOFError, zlib.error) as error:
         raise FileError(path, f"line {reader.line_num + 1}: {error}") from error
     if progress is not None:
         progress(rows, 1.0)
-
-
-def _bad_count(
-    path: str | PathLike[str], line: int, layout: _Layout, fields: list[str]
-) -> FileError:
-    known = layout.format
-    for name, column in (
-        (known.input_tokens, layout.input_tokens),
-        (known.output_tokens, layout.output_tokens),
-    ):
-        if not _COUNT.fullmatch(fields[column].strip()):
-            return FileError(
-                path,
-                f"line {line}: {name} is {fields[column]!r}",
-                "Expected a whole number, 0 or more.",
-            )
-    raise AssertionError("one of the counts is wrong")

@@ -75,7 +75,8 @@ def offer_of(catalogue: Catalogue, api: str, family: str) -> Offer:
     if page and page.supported == "yes":
         offer = _offered_by_page(page, information, evidence)
         return replace(offer, bf16_gate=catalogue.bf16_gate(api))
-    earlier = next((each for each in older if each.supported == "yes"), None)
+    others = [each for each in older if each.supported == "yes"]
+    earlier = next((each for each in others if not each.is_experimental), None)
     if earlier and earlier.release == _REFERENCE:
         why = "the reference page of CANN 8.0 has it"
         if information.answer is Answer.SUPPORTED:
@@ -93,6 +94,9 @@ def offer_of(catalogue: Catalogue, api: str, family: str) -> Offer:
     if earlier:
         why = f"the current page says no, an older one yes ({earlier.release})"
         return Offer(Answer.UNKNOWN, why, evidence, earlier)
+    if others:
+        why = "only an experimental folder of the operator repositories has it, not CANN"
+        return Offer(Answer.UNKNOWN, why, evidence, others[0])
     return Offer(Answer.UNKNOWN, "no page lists the product", evidence)
 
 
@@ -116,12 +120,13 @@ def _page_evidence(page: Page | None, older: tuple[Page, ...]) -> Iterator[Evide
         text = f"current page: {wording.SUPPORT_WORDS[page.supported]}"
         yield Evidence("page", _SAYS[page.supported], text, page.source)
     for each in older:
-        if each.supported == "unlisted":
+        if each.supported == "unlisted" or (each.is_experimental and each.supported == "no"):
             continue
         if each.release == _REFERENCE and each.family not in _REFERENCE_FAMILIES:
             continue
         text = f"{each.release} page: {wording.SUPPORT_WORDS[each.supported]}"
-        yield Evidence("older page", _SAYS[each.supported], text, each.source)
+        column = "experimental page" if each.is_experimental else "older page"
+        yield Evidence(column, _SAYS[each.supported], text, each.source)
 
 
 def _parameters(

@@ -71,6 +71,11 @@ class Page:
     op_types: tuple[str, ...] = ()
     in_8_1: bool = False
 
+    @property
+    def is_experimental(self) -> bool:
+        """True for a page in an experimental folder of a current branch: nothing that ships."""
+        return "/experimental/" in self.source or ":experimental/" in self.source
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorTensor:
@@ -170,7 +175,7 @@ class Catalogue:
     def older_pages(
         self, api: str, family: str, *, only_reference: bool = False
     ) -> tuple[Page, ...]:
-        """What earlier pages say: reference pages of CANN 8.0, the 8.5 branches, and 2025-09."""
+        """What others say: reference pages (CANN 8.0), 8.5 branches, 2025-09, experimental ones."""
         tables = ("reference_pages",) if only_reference else ("reference_pages", "other_pages")
         return tuple(
             page

@@ -51,6 +51,8 @@ class Table:
 
     @cached_property
     def _unpacked(self) -> tuple[list[list[str]], list[array[int]]]:
+        if not self._count:
+            return [[] for _ in self.columns], [array("H") for _ in self.columns]
         block, _, packed = zlib.decompress(self._payload).partition(_END)
         texts = [column.split(_BETWEEN_TEXTS) for column in block.decode().split(_BETWEEN_COLUMNS)]
         width = 2 * self._count

@@ -42,7 +42,10 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one source says. `column`: page, older page, operator information, or host code."""
+    """What one source says.
+
+    `column`: page, older page, experimental page, or operator information.
+    """
 
     column: str
     answer: Answer

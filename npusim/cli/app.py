@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from npusim import __version__
-from npusim.cli import check, demo, estimate, ops, profiles, run, trace
+from npusim.cli import check, demo, estimate, ops, profiles, run, trace, validate
 
 EXAMPLES = """\b
 Will it run?
@@ -58,4 +58,5 @@ app.command("run")(run.run)
 app.command("trace")(trace.trace)
 app.add_typer(ops.app, name="ops")
 app.add_typer(profiles.app, name="profiles")
+app.command("validate")(validate.validate)
 app.command("demo")(demo.demo)

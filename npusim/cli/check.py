@@ -27,6 +27,8 @@ def check(
     supports which dtypes. There a tensor is NAME=DTYPE. --model asks for a whole model: an
     op_summary or kernel_details CSV, an ONNX file, or a list of operators.
     """
+    if model is not None and op is not None:
+        raise UsageError(f"an operator ({op}) and a model at once", "Ask one after the other.")
     if model is not None:
         catalogue.check_model(model, soc, as_json=as_json)
         return

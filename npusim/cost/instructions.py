@@ -1,8 +1,8 @@
 """What one instruction costs on one chip.
 
-Every number comes from the profile's tables; this module only knows how they are combined. An instruction whose
-dtype has no row takes the row of the float type of the same width (that is how the vendor's own fit falls back),
-and one without any row the profile's default.
+Every number comes from the profile's tables; this module only knows how they are combined. An
+instruction whose dtype has no row takes the row of the float type of the same width (that is how
+the vendor's own fit falls back), and one without any row the profile's default.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class InstructionCosts:
     ) -> float:
         """Cycles of one vector instruction over ``rows`` rows of ``elements`` elements.
 
-        ``chained`` means that it reads what the instruction just before it wrote, so it pays the pipeline's depth;
-        an independent instruction in a stream pays its repeats alone.
+        ``chained`` means that it reads what the instruction just before it wrote, so it pays the
+        pipeline's depth; an independent instruction in a stream pays its repeats alone.
         """
         rate = self._rate(intrinsic, dtype, itemsize)
         repeats = rows * ceil(elements * itemsize / self._repeat_bytes)
@@ -60,7 +60,7 @@ class InstructionCosts:
         return prod(outer) * whole_rows * ceil(columns / width) * width * itemsize
 
     def mmad(self, dtype: str, m: int, n: int, k: int) -> float:
-        """Cycles of one multiply-accumulate of ``m x k`` by ``k x n`` elements of ``dtype`` in the cube."""
+        """Cycles of multiplying ``m x k`` by ``k x n`` elements of ``dtype`` in the cube."""
         cube = self._profile.cube
         rate = cube.dtypes[dtype]
         fractals = (
@@ -73,16 +73,23 @@ class InstructionCosts:
         found: Path | None = getattr(self._profile.paths, name)
         return found
 
-    def copy(self, path: Path, burst_bytes: int, bursts: int, *, gap: bool) -> tuple[float, float]:
+    def copy(
+        self, path: Path, burst_bytes: int, bursts: int, *, gap: bool, packets: bool = False
+    ) -> tuple[float, float]:
         """Fixed cycles and bytes on the bus of a copy of ``bursts`` runs of ``burst_bytes`` bytes.
 
         ``gap`` says whether the runs are apart in global memory; adjacent ones make one long burst.
+        Rows of matrices go as ``packets``: each takes the slot of a packet, but no more time than
+        its bytes where they fill the slot.
         """
         if not gap:
             burst_bytes, bursts = burst_bytes * bursts, 1
         granule = path.granule_bytes
         traffic = bursts * ceil(burst_bytes / granule) * granule
-        return path.setup_cycles + (bursts - 1) * path.burst_cycles, float(traffic)
+        each = path.burst_cycles
+        if packets:
+            each = max(0.0, each - burst_bytes / path.bytes_per_cycle)
+        return path.setup_cycles + (bursts - 1) * each, float(traffic)
 
     def _rate(self, intrinsic: str, dtype: str, itemsize: int) -> Rate:
         key = (intrinsic, dtype, itemsize)

@@ -46,11 +46,11 @@ class Addressing:
         values = index.values().reshape((1,) * index.depth + (-1,))
         return Scalar(self, values, index.depth + 1)  # type: ignore[arg-type]
 
-    def scalar_min(self, a: Scalar, b: Scalar) -> Scalar:
+    def scalar_min(self, a: Scalar, b: Scalar | float) -> Scalar:
         """The smaller of two numbers (one operation of the scalar ALU)."""
         return a.combine(b, np.minimum)
 
-    def scalar_max(self, a: Scalar, b: Scalar) -> Scalar:
+    def scalar_max(self, a: Scalar, b: Scalar | float) -> Scalar:
         """The larger of two numbers (one operation of the scalar ALU)."""
         return a.combine(b, np.maximum)
 

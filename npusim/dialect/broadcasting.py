@@ -12,13 +12,14 @@ from npusim.dialect.gm import GlobalTensor
 class Plane:
     """A shape collapsed to (outer axes..., rows, columns), with every operand as a view of that shape.
 
-    An operand that broadcasts along an axis has stride zero there.
+    An operand that broadcasts along an axis has stride zero there. The first ``targets`` operands are results.
     """
 
     outer: tuple[int, ...]
     rows: int
     columns: int
     operands: tuple[GlobalTensor, ...]
+    targets: int = 1
 
     @property
     def is_flat(self) -> bool:
@@ -26,8 +27,13 @@ class Plane:
         return all(operand.strides is None or not any(operand.strides) for operand in self.operands)
 
 
-def broadcast(shape: tuple[int, ...], operands: tuple[GlobalTensor, ...]) -> Plane:
-    """Bring ``operands`` to ``shape``, merging neighbouring axes that all of them treat alike."""
+def broadcast(
+    shape: tuple[int, ...], operands: tuple[GlobalTensor, ...], targets: int = 1
+) -> Plane:
+    """Bring ``operands`` to ``shape``, merging neighbouring axes that all of them treat alike.
+
+    The first ``targets`` operands are results and have that shape.
+    """
     strides = [_broadcast_strides(operand, shape) for operand in operands]
     axes = [axis for axis, size in enumerate(shape) if size != 1]
     merged: list[tuple[int, tuple[int, ...]]] = []  # size, stride of each operand
@@ -44,7 +50,7 @@ def broadcast(shape: tuple[int, ...], operands: tuple[GlobalTensor, ...]) -> Pla
         _restride(operand, sizes, tuple(steps[index] for _, steps in merged))
         for index, operand in enumerate(operands)
     )
-    return Plane(sizes[:-2], sizes[-2], sizes[-1], views)
+    return Plane(sizes[:-2], sizes[-2], sizes[-1], views, targets)
 
 
 def _restride(

@@ -132,14 +132,18 @@ class Copies:
         gm: GmSlice,
         *,
         write: bool,
+        matrix: bool = False,
         runs: tuple[int, int] | None = None,
         start_cycles: float = 0.0,
     ) -> None:
-        """Record a transfer; ``runs`` (elements, number) are those in device memory where its layout isn't ours."""
+        """Record a transfer: of a ``matrix`` for the cube, or any other.
+
+        ``runs`` (elements, number) are those in device memory where its layout isn't ours.
+        """
         path = self._path(path_name)
         elements, bursts = runs or gm.bursts()
         run_bytes = elements * gm.tensor.dtype.itemsize
-        cycles, traffic = self.costs.copy(path, run_bytes, bursts, gap=bursts > 1)
+        cycles, traffic = self.costs.copy(path, run_bytes, bursts, gap=bursts > 1, packets=matrix)
         memory = self.profile.memory
         atomic = write and self._atomic_sharers > 0
         if atomic:

@@ -15,6 +15,7 @@ from npusim.dialect.addressing import Addressing
 from npusim.dialect.cluster import Cluster, Crossing
 from npusim.dialect.copies import Copies
 from npusim.dialect.cube import Cube
+from npusim.dialect.fills import Fills
 from npusim.dialect.local import LocalTensor
 from npusim.dialect.loops import LoopIndex
 from npusim.dialect.pipe import TPipe
@@ -34,7 +35,7 @@ _VECTOR_PIPES = (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3)
 _CUBE_PIPES = (Pipe.SCALAR, Pipe.MTE2, Pipe.MTE1, Pipe.CUBE)
 
 
-class Core(Reductions, Copies, Cube, Scalars, Addressing, Crossing):
+class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing):
     """One block of a kernel. Every intrinsic computes on its tile and appends one instruction to its pipe.
 
     ``numerics`` says whether this run has numbers, ``recording`` whether instructions are being written down (not

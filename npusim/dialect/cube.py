@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from npusim.dialect.recorder import Recorder
     from npusim.hardware.profile import Path, Profile
 
+# Multiply-adds up to which OpenBLAS uses one thread. Products as small as ours gain nothing from
+# more, and lose a lot where the host is busy: the threads wait for each other.
+_ONE_THREAD = 1 << 18
+
 _INTO_L0 = {"L0A": ("load_cbuf_to_ca", "l1_to_l0a"), "L0B": ("load_cbuf_to_cb", "l1_to_l0b")}
 
 
@@ -52,6 +56,7 @@ class Cube:
             gm: GmSlice,
             *,
             write: bool,
+            matrix: bool = False,
             runs: tuple[int, int] | None = None,
             start_cycles: float = 0.0,
         ) -> None: ...
@@ -131,9 +136,9 @@ class Cube:
         if self.numerics:
             depth = self.depth
             target = c.target(depth, whole=not accumulate)
-            product = np.matmul(a.values(depth), b.values(depth))
+            product = _product(a.values(depth), b.values(depth))
             if accumulate:
-                target += product
+                np.add(target, product, out=target, casting="unsafe")
             else:
                 target[...] = product
         return c
@@ -152,7 +157,9 @@ class Cube:
             self._fix_through_ub(dst, src, through)
             return
         if self.recording:
-            self._emit_copy(Pipe.FIXP, "copy_matrix_cc_to_gm", "l0c_to_gm", dst, write=True)
+            self._emit_copy(
+                Pipe.FIXP, "copy_matrix_cc_to_gm", "l0c_to_gm", dst, write=True, matrix=True
+            )
         if self.numerics:
             self._put(dst, _converted(src.values(self.depth), dst.tensor.dtype))
 
@@ -190,6 +197,7 @@ class Cube:
                 "gm_to_l1",
                 src,
                 write=False,
+                matrix=True,
                 runs=runs,
                 start_cycles=start_cycles,
             )
@@ -233,6 +241,21 @@ def _operand(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
     wide = np.empty(values.shape, np.float32)
     rounding.convert(np.ascontiguousarray(values), wide, FLOAT, RoundMode.CAST_NONE)
     return wide
+
+
+def _product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """a @ b, some rows at a time, so that BLAS stays with one thread."""
+    *stack, m, k = a.shape
+    rows = max(1, _ONE_THREAD // (k * b.shape[-1]))
+    whole = m // rows * rows
+    if m <= rows:
+        return np.matmul(a, b)
+    parts = a[..., :whole, :].reshape(*stack, whole // rows, rows, k)
+    product = np.matmul(parts, b[..., None, :, :])
+    product = product.reshape(*product.shape[:-3], whole, b.shape[-1])
+    if whole == m:
+        return product
+    return np.concatenate((product, np.matmul(a[..., whole:, :], b)), axis=-2)
 
 
 def _converted(values: NDArray[Any], dtype: DType) -> NDArray[Any]:

@@ -2,7 +2,8 @@
 
 Tiling of the vendor's elementwise schedule: all axes fused, each core a multiple of 128 elements, tiles as long as the
 buffers that are alive together allow, double buffered when a core needs more than one. Operands that broadcast along
-some axes are handled in planes of rows and columns. Source: public host tiling (ops/built-in/op_tiling/elewise_v3.cc).
+some axes are handled in planes of rows and columns, or packed where rows are short. Source: public host tiling
+(ops/built-in/op_tiling/elewise_v3.cc).
 """
 
 from __future__ import annotations
@@ -10,23 +11,27 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.dialect.broadcasting import Plane, broadcast
+from npusim.dialect.broadcasting import broadcast
 from npusim.dialect.core import Core
-from npusim.dialect.gm import GlobalTensor, GmSlice
+from npusim.dialect.gm import GlobalTensor
 from npusim.dialect.kernel import Kernel
 from npusim.dialect.local import LocalTensor, Scalar
-from npusim.dialect.loops import Index
+from npusim.dialect.packing import PackedTiling
 from npusim.dialect.pipe import TQue
+from npusim.dialect.planes import PlaneTiling, Tile
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
+__all__ = ["ElementwiseKernel", "FlatTiling", "PlaneTiling", "Tile", "flat_tiling"]
+
 _CORE_ALIGN = 128  # elements; a core's share and a tile are multiples of it
 _COMPUTE_BYTES = 4  # the schedule counts buffers in float32 elements
-_MAX_TILE = 16383  # elements of a 4-byte type that one repeat counter chain covers
+# Elements that one repeat counter chain covers, by the width of the widest type.
+_MAX_TILE = {1: 32767, 2: 32767, 4: 16383, 8: 8191}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +45,41 @@ class FlatTiling:
     double_buffer: bool
 
     def length(self, block: int) -> int:
-        """Elements of one block."""
-        return min(self.per_core, self.elements - block * self.per_core)
+        """Elements of one block; none for blocks beyond the last one that has work."""
+        return max(0, min(self.per_core, self.elements - block * self.per_core))
 
 
-def flat_tiling(profile: Profile, elements: int, itemsize: int, coexisting: int) -> FlatTiling:
-    """Split ``elements`` over the vector cores; ``coexisting`` buffers share UB, ``itemsize`` is the output's."""
+def flat_tiling(
+    profile: Profile,
+    elements: int,
+    itemsize: int,
+    coexisting: float,
+    *,
+    least_bytes: int = 0,
+    widest: int = _COMPUTE_BYTES,
+    leading: int = 0,
+) -> FlatTiling:
+    """Split ``elements`` over the vector cores; ``coexisting`` buffers of 4 bytes per element share UB.
+
+    ``itemsize`` is the output's, ``widest`` that of the widest buffer. A core gets at least ``least_bytes`` of the
+    output; without such a limit one core does everything below two blocks for each core. ``leading`` splits the first
+    axis, of that size, instead of all elements, as schedules do that don't fuse axes.
+    """
     cores = profile.cores.vector_cores
     block = profile.buffers.block_bytes
-    if elements < 2 * cores * (block // itemsize):
+    if not least_bytes and elements < 2 * cores * (block // itemsize):
         return FlatTiling(elements, 1, elements, elements, double_buffer=False)
-    per_core = _round_up(ceil(elements / cores), _CORE_ALIGN)
-    block_dim = ceil(elements / per_core)
+    if leading:
+        per_core = ceil(leading / cores) * (elements // leading)
+        block_dim = min(leading, cores)
+    else:
+        per_core = max(ceil(elements / cores), least_bytes // itemsize)
+        per_core = _round_up(per_core, _core_align(profile, itemsize) if least_bytes else _CORE_ALIGN)
+        block_dim = ceil(elements / per_core)
 
     def limit(share: int) -> int:
-        return min(
-            _MAX_TILE,
-            profile.buffers.ub_bytes // share // coexisting // block * block // _COMPUTE_BYTES,
-        )
+        room = int(profile.buffers.ub_bytes // share / coexisting) // block * block
+        return max(block, min(_MAX_TILE[widest], room // _COMPUTE_BYTES))
 
     if per_core <= limit(1):
         return FlatTiling(elements, block_dim, per_core, per_core, double_buffer=False)
@@ -66,43 +88,40 @@ def flat_tiling(profile: Profile, elements: int, itemsize: int, coexisting: int)
     return FlatTiling(elements, block_dim, per_core, tile, double_buffer=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One tile: its shape in UB, and where each operand and the result lie in global memory."""
+def _core_align(profile: Profile, itemsize: int) -> int:
+    """Elements that a core's share is a multiple of.
 
-    shape: tuple[int, ...]
-    sources: tuple[GmSlice | None, ...]
-    target: GmSlice
+    Schedules compiled for one shape, which unified cores run, round to whole blocks; those for any shape to 128.
+    """
+    if profile.cores.style == "unified":
+        return profile.buffers.block_bytes // itemsize
+    return _CORE_ALIGN
 
 
 class ElementwiseKernel(Kernel):
     """Base of elementwise kernels: subclasses reserve buffers and write what happens to one tile.
 
-    ``coexisting`` is how many tile-sized buffers are alive at once, per the dtype's width.
+    ``coexisting`` is how many tile-sized buffers of 4 bytes per element are alive at once.
     """
 
-    coexisting: ClassVar[int] = 3
+    coexisting: float = 3
+    fills_cores: ClassVar[bool] = True  # a core gets a least share of the output, or it stays idle
+    fuses: ClassVar[bool] = True  # False: the schedule for one shape splits the first axis over the cores
 
     def __init__(
-        self, profile: Profile, inputs: tuple[GlobalTensor, ...], output: GlobalTensor
+        self,
+        profile: Profile,
+        inputs: tuple[GlobalTensor, ...],
+        output: GlobalTensor | tuple[GlobalTensor, ...],
     ) -> None:
+        outputs = output if isinstance(output, tuple) else (output,)
         self.profile = profile
-        self.inputs = inputs
-        self.output = output
-        self.reads = inputs
-        self.writes = (output,)
-        self.plane = broadcast(output.shape, (output, *inputs))
-        widest = max(tensor.dtype.itemsize for tensor in (output, *inputs))
-        if self.plane.is_flat:
-            self.tiling = flat_tiling(profile, output.numel, output.dtype.itemsize, self.coexisting)
-            self.tile_elements = self.tiling.tile
-            self.block_dim = self.tiling.block_dim
-            self.double_buffer = self.tiling.double_buffer
-        else:
-            self.planes = PlaneTiling.of(profile, self.plane, self.coexisting, widest)
-            self.tile_elements = self.planes.footprint
-            self.block_dim = self.planes.block_dim
-            self.double_buffer = True
+        self.inputs, self.outputs, self.output = inputs, outputs, outputs[0]
+        self.reads, self.writes = inputs, outputs
+        self.plane = broadcast(self.output.shape, (*outputs, *inputs), len(outputs))
+        self.double_buffer = True
+        self.planes: PlaneTiling | PackedTiling
+        self._tile(profile)
         self.depth = self.buffer_num if self.double_buffer else 1
 
     @abstractmethod
@@ -134,6 +153,41 @@ class ElementwiseKernel(Kernel):
             return core.broadcast_column(column)
         return queue.copy_in(source)
 
+    def plan_planes(self, profile: Profile, widest: int) -> PlaneTiling | PackedTiling:
+        """Tiles for operands that broadcast along some axes."""
+        return PlaneTiling.of(profile, self.plane, self.coexisting, widest)
+
+    def _tile(self, profile: Profile) -> None:
+        output = self.output
+        widest = max(tensor.dtype.itemsize for tensor in (*self.outputs, *self.inputs))
+        if self.plane.is_flat:
+            self.tiling = flat_tiling(
+                profile,
+                output.numel,
+                output.dtype.itemsize,
+                self.coexisting,
+                least_bytes=profile.launch.elementwise_core_bytes if self.fills_cores else 0,
+                leading=self._leading(profile),
+            )
+            self.tile_elements = self.tiling.tile
+            self.block_dim = self.tiling.block_dim
+            self.double_buffer = self.tiling.double_buffer
+        else:
+            self.planes = self.plan_planes(profile, widest)
+            self.tile_elements = self.planes.footprint
+            self.block_dim = self.planes.block_dim
+
+    def _leading(self, profile: Profile) -> int:
+        """Size of the first axis where the schedule splits that alone; 0 where it fuses all axes.
+
+        Schedules for any shape, which cores apart from the cube run, fuse always.
+        """
+        shape = [size for size in self.output.shape if size > 1]
+        if self.fuses or profile.cores.style != "unified" or len(shape) < 2:
+            return 0
+        row_bytes = self.output.nbytes // shape[0]
+        return shape[0] if row_bytes >= profile.launch.elementwise_core_bytes else 0
+
     def _flat_tiles(self, core: Core) -> Iterator[Tile]:
         tiling = self.tiling
         block = core.get_block_idx()
@@ -145,111 +199,10 @@ class ElementwiseKernel(Kernel):
             sources = tuple(
                 None if tensor is None else tensor.span(first, length) for tensor in flat
             )
-            yield Tile((length,), sources, self.output.span(first, length))
-
-
-@dataclass(frozen=True, slots=True)
-class PlaneTiling:
-    """Rows of a plane dealt out to cores; a tile is some rows, or part of one row."""
-
-    plane: Plane
-    block_dim: int
-    rows_per_core: int
-    tile_rows: int
-    tile_columns: int
-    footprint: int
-
-    @classmethod
-    def of(cls, profile: Profile, plane: Plane, coexisting: int, itemsize: int) -> PlaneTiling:
-        """Tiles for ``plane``: as many whole rows as the buffers take, else one row in pieces."""
-        block = profile.buffers.block_bytes // min(itemsize, _COMPUTE_BYTES)
-        limit = (
-            profile.buffers.ub_bytes
-            // 2
-            // coexisting
-            // _COMPUTE_BYTES
-            // _CORE_ALIGN
-            * _CORE_ALIGN
-        )
-        padded = _round_up(plane.columns, 2 * block)
-        columns = plane.columns if padded <= limit else limit
-        rows = max(1, limit // padded)
-        total = prod(plane.outer) * plane.rows
-        per_core = ceil(total / profile.cores.vector_cores)
-        if plane.outer:  # a tile stays inside one plane
-            per_core = _divisor_at_least(plane.rows, per_core)
-        rows = min(rows, per_core)
-        return cls(
-            plane,
-            ceil(total / per_core),
-            per_core,
-            rows,
-            columns,
-            rows * _round_up(columns, 2 * block),
-        )
-
-    def work(self, block: int) -> Hashable:
-        """Rows of a block."""
-        return self._rows(block)
-
-    def tiles(self, core: Core) -> Iterator[Tile]:
-        """The tiles of one block."""
-        first_row = core.get_block_idx() * self.rows_per_core
-        inside = (
-            self.rows_per_core if not self.plane.outer else min(self.rows_per_core, self.plane.rows)
-        )
-        for plane_index, first, rows in self._row_tiles(
-            core, first_row, self._rows(core.get_block_idx()), inside
-        ):
-            for start in range(0, self.plane.columns, self.tile_columns):
-                columns = min(self.tile_columns, self.plane.columns - start)
-                yield self._tile(plane_index, first, rows, start, columns)
-
-    def _rows(self, block: int) -> int:
-        total = prod(self.plane.outer) * self.plane.rows
-        return min(self.rows_per_core, total - block * self.rows_per_core)
-
-    def _row_tiles(
-        self, core: Core, first_row: int, rows: int, inside: int
-    ) -> Iterator[tuple[Index, Index, int]]:
-        """(plane, first row in it, rows) of every tile of a block whose rows start at ``first_row``."""
-        planes = max(1, rows // inside) if self.plane.outer else 1
-        plane, row = divmod(first_row, self.plane.rows)
-        for turn in core.loop(planes):
-            for first, length in core.tiles(row, min(inside, rows), self.tile_rows):
-                yield turn + plane, first, length
-
-    def _tile(self, plane: Index, first: Index, rows: int, start: int, columns: int) -> Tile:
-        target, *operands = self.plane.operands
-        sources = tuple(
-            self._slice(operand, plane, first, rows, start, columns) for operand in operands
-        )
-        cut = self._slice(target, plane, first, rows, start, columns)
-        assert cut is not None
-        return Tile((rows, columns), sources, cut)
-
-    def _slice(
-        self, operand: GlobalTensor, plane: Index, first: Index, rows: int, start: int, columns: int
-    ) -> GmSlice | None:
-        steps = operand.steps
-        if not any(steps) and self.plane.columns * self.plane.rows > 1:
-            return None
-        places: list[tuple[Index, int]] = [(first, steps[-2]), (start, steps[-1])]
-        after = prod(self.plane.outer)
-        for size, step in zip(self.plane.outer, steps, strict=False):
-            after //= size
-            part = plane if len(self.plane.outer) == 1 else plane // after % size
-            places.append((part, step))
-        shape = (rows if steps[-2] else 1, columns if steps[-1] else 1)
-        return operand.window(tuple(places), shape, (steps[-2], steps[-1]))
-
-
-def _divisor_at_least(size: int, wanted: int) -> int:
-    """The smallest divisor of ``size`` that is at least ``wanted``, or a multiple of ``size``."""
-    if wanted >= size:
-        return _round_up(wanted, size)
-    return next(part for part in range(wanted, size + 1) if size % part == 0)
+            targets = tuple(tensor.span(first, length) for tensor in self.outputs)
+            yield Tile((length,), sources, targets)
 
 
 def _round_up(value: int, step: int) -> int:
     return ceil(value / step) * step
+

@@ -31,6 +31,12 @@ _WHOLE: dict[RoundMode, np.ufunc] = {
     RoundMode.CAST_TRUNC: np.trunc,
 }
 
+_TO_EVEN = (RoundMode.CAST_NONE, RoundMode.CAST_RINT)  # what NumPy does by itself
+
+_DROPPED = 13  # bits of a float32's fraction that a float16 has no place for
+_SMALLEST_NORMAL = np.float32(2.0**-14)  # of float16
+_SMALLEST = np.float32(2.0**-24)
+
 
 def convert(src: NDArray[Any], dst: NDArray[Any], dtype: DType, mode: RoundMode) -> None:
     """Write ``src`` into ``dst`` (of ``dtype``), rounding as ``mode`` says."""
@@ -39,16 +45,22 @@ def convert(src: NDArray[Any], dst: NDArray[Any], dtype: DType, mode: RoundMode)
     elif src.dtype.itemsize == 2 and src.dtype.kind == "V" and dst.dtype == np.float32:
         np.left_shift(src.view(np.uint16), np.uint32(16), out=dst.view(np.uint32), dtype=np.uint32)
     elif dst.dtype.kind in "iu" and src.dtype.kind == "f":
-        dst[...] = _saturated(_to_whole(src, mode), dst.dtype)
+        dst[...] = _saturated(to_whole(src, mode), dst.dtype)
+    elif dst.dtype == np.float16 and src.dtype == np.float32 and mode not in _TO_EVEN:
+        _to_float16(src, dst, mode)
     else:
         dst[...] = src
 
 
-def _to_whole(src: NDArray[Any], mode: RoundMode) -> NDArray[Any]:
-    if mode is RoundMode.CAST_ROUND:  # to nearest, ties away from zero
-        src = src + np.copysign(src.dtype.type(0.5), src)
-        mode = RoundMode.CAST_TRUNC
+def to_whole(src: NDArray[Any], mode: RoundMode) -> NDArray[Any]:
+    """``src`` rounded to whole numbers, in its own dtype."""
     result: NDArray[Any] = _WHOLE.get(mode, np.rint)(src)
+    if (
+        mode is RoundMode.CAST_ROUND
+    ):  # to nearest, ties away from zero; src + 0.5 would round itself
+        result = np.trunc(src)
+        one = src.dtype.type(1)
+        np.add(result, np.copysign(one, src), out=result, where=np.abs(src - result) >= one / 2)
     return result
 
 
@@ -64,18 +76,38 @@ def _saturated(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _to_bfloat16(src: NDArray[np.float32], dst: NDArray[np.uint16], mode: RoundMode) -> None:
-    bits = src.view(np.uint32)
-    if mode is RoundMode.CAST_ROUND:  # to nearest, ties away from zero
-        rounded = bits + np.uint32(0x8000)
-    elif mode is RoundMode.CAST_TRUNC:
-        rounded = bits.copy()
-    else:  # to nearest, ties to even
-        rounded = bits >> np.uint32(16)
-        rounded &= np.uint32(1)
-        rounded += np.uint32(0x7FFF)
-        rounded += bits
+    rounded = _rounded(src.view(np.uint32), 16, mode)
     rounded >>= np.uint32(16)
     np.copyto(dst, rounded, casting="unsafe")
     nan = np.isnan(src)
     if nan.any():
         dst[nan] = 0x7FC0
+
+
+def _to_float16(src: NDArray[np.float32], dst: NDArray[np.float16], mode: RoundMode) -> None:
+    """For the modes that NumPy doesn't have: cut to ten bits first, so that nothing is left to round."""
+    kept = _rounded(src.view(np.uint32), _DROPPED, mode) & np.uint32(-1 << _DROPPED & 0xFFFFFFFF)
+    dst[...] = kept.view(np.float32)
+    small = np.abs(src) < _SMALLEST_NORMAL
+    if small.any():  # subnormal numbers have fewer bits: whole multiples of the smallest
+        dst[small] = to_whole(src[small] / _SMALLEST, mode) * _SMALLEST
+    nan = np.isnan(src)
+    if nan.any():
+        dst[nan] = np.nan
+
+
+def _rounded(bits: NDArray[np.uint32], dropped: int, mode: RoundMode) -> NDArray[np.uint32]:
+    """The bits of float32 numbers, changed so that cutting off the last ``dropped`` rounds as ``mode`` says."""
+    most = np.uint32((1 << dropped) - 1)
+    if mode is RoundMode.CAST_ROUND:  # to nearest, ties away from zero
+        return bits + np.uint32(1 << (dropped - 1))
+    if mode is RoundMode.CAST_TRUNC:
+        return bits.copy()
+    if mode in (RoundMode.CAST_FLOOR, RoundMode.CAST_CEIL):  # away from zero on one side of it
+        upwards = (bits >> np.uint32(31) == 0) == (mode is RoundMode.CAST_CEIL)
+        return bits + np.where(upwards, most, np.uint32(0))
+    rounded = bits >> np.uint32(dropped)  # to nearest, ties to even
+    rounded &= np.uint32(1)
+    rounded += most >> np.uint32(1)
+    rounded += bits
+    return rounded

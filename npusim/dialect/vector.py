@@ -138,6 +138,14 @@ class Vector:
             np.copyto(dst.target(depth), src.values(depth))
         return dst
 
+    def move(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        """dst = src inside UB, whatever the dtype (copy_ubuf_to_ubuf)."""
+        self._issue("ub2ub", dst, (src,))
+        if self.numerics:
+            depth = self.depth
+            np.copyto(dst.target(depth), src.values(depth))
+        return dst
+
     def duplicate(self, dst: LocalTensor, scalar: Number) -> LocalTensor:
         """Fill dst with a number (vector_dup)."""
         self._issue("vector_dup", dst, ())
@@ -208,7 +216,10 @@ class Vector:
     def cast(
         self, dst: LocalTensor, src: LocalTensor, mode: RoundMode = RoundMode.CAST_NONE
     ) -> LocalTensor:
-        """dst = src in dst's dtype (vconv); CAST_NONE rounds to nearest even where rounding is needed."""
+        """dst = src in dst's dtype (vconv); CAST_NONE rounds to nearest even where it must.
+
+        From a float type to itself the other modes round to whole numbers (Ceil, Floor, ...).
+        """
         source, target = src.dtype.intrinsic, dst.dtype.intrinsic
         if not self.profile.supports_convert(source, target):
             raise UnsupportedIntrinsicError(
@@ -227,7 +238,10 @@ class Vector:
         self.wrote(dst)
         if self.numerics:
             depth = self.depth
-            rounding.convert(src.values(depth), dst.target(depth), dst.dtype, mode)
+            if src.dtype is dst.dtype and mode is not RoundMode.CAST_NONE:
+                dst.target(depth)[...] = rounding.to_whole(src.values(depth), mode)
+            else:
+                rounding.convert(src.values(depth), dst.target(depth), dst.dtype, mode)
         return dst
 
     def _unary(

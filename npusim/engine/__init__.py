@@ -1,4 +1,7 @@
-"""SimPy plays instruction streams against a chip: in go the programs of all cores, out comes a timeline."""
+"""SimPy plays instruction streams against a chip.
+
+In go the programs of all cores, out comes a timeline.
+"""
 
 from npusim.engine.l2 import L2State
 from npusim.engine.machine import machine_of

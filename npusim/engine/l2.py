@@ -1,29 +1,42 @@
 """What L2 holds between the tasks of a chain, and which share of a transfer it serves.
 
-The cache is followed buffer by buffer: least recently used buffers leave first, a buffer that doesn't fit keeps the
-part that does. Inside a kernel a repeated access hits when everything the cores moved in between fits into L2.
+The cache is followed buffer by buffer: least recently used buffers leave first, a buffer that
+doesn't fit keeps the part that does. Inside a kernel a repeated access hits when everything the
+cores moved in between fits into L2.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from npusim.engine.program import Transfer
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from npusim.engine.program import Transfer
 
 
 class L2State:
-    """Resident bytes per buffer of global memory; ``capacity_bytes`` of them at most."""
+    """Resident bytes per buffer of global memory; ``capacity_bytes`` of them at most.
 
-    def __init__(self, capacity_bytes: float) -> None:
+    ``write_back_share`` is the part of written bytes that push someone else's modified bytes out to
+    HBM: 0 for a cache that holds nothing modified.
+    """
+
+    def __init__(self, capacity_bytes: float, write_back_share: float = 0.0) -> None:
         self.capacity_bytes = capacity_bytes
+        self.write_back_share = write_back_share
         self._resident: OrderedDict[int, float] = OrderedDict()
 
     def resident_bytes(self, buffer: int) -> float:
+        """Bytes of a buffer that are in L2."""
         return self._resident.get(buffer, 0.0)
 
     def touch(self, buffer: int, nbytes: float) -> None:
-        """``nbytes`` of a buffer have been read or written: they are now the most recent content."""
+        """``nbytes`` of a buffer have been read or written.
+
+        They are now the most recent content.
+        """
         kept = max(self._resident.pop(buffer, 0.0), min(nbytes, self.capacity_bytes))
         room = self.capacity_bytes - kept
         while self._resident and sum(self._resident.values()) > room:
@@ -36,12 +49,18 @@ class L2State:
         self._resident[buffer] = kept
 
     def misses(
-        self, touched: Mapping[int, float], sizes: Mapping[int, float], cores: int
+        self,
+        touched: Mapping[int, float],
+        sizes: Mapping[int, float],
+        cores: int,
+        produced: Collection[int] = (),
     ) -> Callable[[Transfer], float]:
         """The share of a transfer that goes to HBM.
 
-        ``touched`` are the bytes that all cores together move of each buffer for their own first time, ``sizes`` how
-        much of the buffer that is: what one core has fetched the others find in L2.
+        ``touched`` are the bytes that all cores together move of each buffer for their own first
+        time, ``sizes`` how much of the buffer that is: what one core has fetched the others find in
+        L2. ``produced`` are buffers that the kernel itself fills before it reads them: they are
+        read from L2 as far as they fit.
         """
         total = sum(sizes.values())
         overflow = max(0.0, 1.0 - self.capacity_bytes / total) if total else 0.0
@@ -51,10 +70,17 @@ class L2State:
             else 0.0
             for buffer, size in sizes.items()
         }
+        own = {
+            buffer: max(0.0, 1.0 - self.capacity_bytes / sizes[buffer]) if sizes[buffer] else 0.0
+            for buffer in produced
+        }
 
         def miss(transfer: Transfer) -> float:
             if transfer.write:
-                return overflow  # what fits stays in L2, dirty, and is written back by whoever evicts it
+                # What fits stays in L2, modified, and is written back by whoever evicts it.
+                return max(overflow, self.write_back_share)
+            if transfer.buffer in own:
+                return own[transfer.buffer]
             if transfer.reuse_bytes is not None:
                 return 0.0 if transfer.reuse_bytes * cores <= self.capacity_bytes else 1.0
             return cold.get(transfer.buffer, 1.0)

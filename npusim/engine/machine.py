@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def machine_of(profile: Profile, block_dim: int, *, mix: bool = False) -> Machine:
-    """The machine that runs one kernel of ``block_dim`` blocks; ``mix`` for kernels on cube and vector cores."""
+    """The machine that runs one kernel of ``block_dim`` blocks.
+
+    ``mix`` for kernels on cube and vector cores.
+    """
     clock = profile.clock_mhz
     launch = profile.launch
     launch_us = (

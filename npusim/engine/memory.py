@@ -1,19 +1,24 @@
-"""Global memory as the cores share it: L2 and HBM as two levels, every transfer a flow with a fair share.
+"""Global memory as the cores share it.
 
-A transfer's bytes that hit L2 use L2 bandwidth alone, the others use HBM bandwidth as well. A flow never exceeds
-the ceiling of its own path. Shares are max-min fair, recomputed whenever a transfer starts or ends.
+L2 and HBM as two levels, every transfer a flow with a fair share.
+
+A transfer's bytes that hit L2 use L2 bandwidth alone, the others use HBM bandwidth as well. A flow
+never exceeds the ceiling of its own path. Shares are max-min fair, recomputed whenever a transfer
+starts or ends.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import simpy
+from npusim.engine.clock import after
+
+if TYPE_CHECKING:
+    import simpy
 
 _EPSILON = 1e-9
-_DONE_CYCLES = (
-    1e-6  # a transfer this close to its end has ended: below what a float clock can resolve
-)
+_DONE_CYCLES = 1e-6  # a transfer this close to its end has ended: finer than a float clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,10 @@ class MemorySystem:
         return self._flows
 
     def start(self, traffic_bytes: float, cores: int, ceiling: float, miss: float) -> Flow:
-        """Begin to move ``traffic_bytes`` on each of ``cores`` cores; the flow's ``done`` fires with the last byte."""
+        """Begin to move ``traffic_bytes`` on each of ``cores`` cores.
+
+        The flow's ``done`` fires with the last byte.
+        """
         self._advance()
         flow = Flow(traffic_bytes, cores, ceiling, miss, self._env.event())
         self._flows.append(flow)
@@ -74,9 +82,7 @@ class MemorySystem:
             return
         version = self._version
         delay = min(max(flow.remaining, 0.0) / flow.rate for flow in self._flows)
-        wake = self._env.timeout(delay)
-        assert wake.callbacks is not None
-        wake.callbacks.append(lambda _event: self._on_wake(version))
+        after(self._env, delay, lambda: self._on_wake(version))
 
     def _on_wake(self, version: int) -> None:
         if version != self._version:
@@ -92,8 +98,8 @@ class MemorySystem:
 def share(flows: list[Flow], rates: MemoryRates) -> None:
     """Set every flow's rate (bytes per cycle of one core) to its max-min fair share.
 
-    All rates grow together until a flow reaches its ceiling or a level is used up; what is then limited stays put and
-    the others go on.
+    All rates grow together until a flow reaches its ceiling or a level is used up; what is then
+    limited stays put and the others go on.
     """
     growing = list(flows)
     hbm, l2 = rates.hbm, rates.l2

@@ -1,7 +1,8 @@
-"""SimPy at work: every pipe of every group of cores is a process that plays its part of the program.
+"""SimPy at work: every pipe of every group of cores is a process that plays its part.
 
-All state a pipe has lives in :class:`PipeState` and :class:`LoopRun`, not in the generators' frames, so that
-:mod:`npusim.engine.steady` can recognise a repeating state and jump over the repetitions.
+All state a pipe has lives in :class:`PipeState` and :class:`LoopRun`, not in the generators'
+frames, so that :mod:`npusim.engine.steady` can recognise a repeating state and jump over the
+repetitions.
 """
 
 from __future__ import annotations
@@ -10,25 +11,31 @@ from collections import deque
 from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import simpy
 
+from npusim.engine.clock import after
 from npusim.engine.memory import MemoryRates, MemorySystem
-from npusim.engine.program import Barrier, CoreGroup, Instruction, Loop, Pipe, Transfer
 from npusim.engine.schedule import Burst, PipeLoop, PipeNode, pipes_of, project
 from npusim.engine.steady import SteadyState
 from npusim.engine.timeline import CoreRecord
 from npusim.values.errors import DeadlockError
+
+if TYPE_CHECKING:
+    from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Transfer
 
 Steps = Generator[simpy.Event, Any, None]
 
 
 @dataclass(slots=True, eq=False)
 class LoopRun:
-    """One execution of a loop by one group of cores; ``iteration`` tells how far each pipe inside it is.
+    """One execution of a loop by one group of cores.
 
-    ``expected`` counts the pipes that have not left it yet; ``serial`` names it for good (unlike its ``id``).
+    ``iteration`` tells how far each pipe inside it is.
+
+    ``expected`` counts the pipes that have not left it yet; ``serial`` names it for good (unlike
+    its ``id``).
     """
 
     loop: Loop
@@ -96,7 +103,7 @@ class Player:
         return self.env.now + self.shift
 
     def play(self) -> None:
-        """Run to the end; raises :class:`DeadlockError` if some pipe waits for a flag that nobody sets."""
+        """Run to the end; raises DeadlockError if a pipe waits for a flag that nobody sets."""
         self.env.run()
         for group in self.groups:
             for state in group.pipes:
@@ -131,7 +138,7 @@ class Player:
                 yield from self._loop(state, node)
                 state.entry = entry
             else:
-                yield from self._meet(state, node)
+                yield from self._meet(state)
 
     def _burst(self, state: PipeState, burst: Burst) -> Steps:
         group = state.group
@@ -159,7 +166,7 @@ class Player:
             self._set(state, burst.sets, latency)
 
     def _set(self, state: PipeState, flags: tuple[int, ...], latency: float) -> None:
-        """Set flags ``latency`` cycles from now, and those for other cores later by what they take to arrive."""
+        """Set flags ``latency`` cycles from now, those for other cores after their own delay."""
         delays = state.group.group.program.delays
         if delays:
             for flag in flags:
@@ -172,17 +179,18 @@ class Player:
             _set(state.group, flags)
 
     def _set_later(self, state: PipeState, flags: tuple[int, ...], delay: float) -> None:
-        """The data of a transfer, or the word to another core, is under way: its flags are set on arrival."""
+        """The data of a transfer, or the word to another core, is under way.
+
+        Its flags are set on arrival.
+        """
         entry = (self.env.now + delay, flags)
         state.arriving.append(entry)
 
-        def arrive(_event: simpy.Event) -> None:
+        def arrive() -> None:
             state.arriving.remove(entry)
             _set(state.group, flags)
 
-        arrival = self.env.timeout(delay)
-        assert arrival.callbacks is not None
-        arrival.callbacks.append(arrive)
+        after(self.env, delay, arrive)
 
     def _transfer(self, state: PipeState, instruction: Instruction) -> Steps:
         transfer = instruction.transfer
@@ -227,23 +235,25 @@ class Player:
             if self._steady is not None:
                 self._steady.forget(run)
 
-    def _meet(self, state: PipeState, barrier: Barrier) -> Steps:
+    def _meet(self, state: PipeState) -> Steps:
         self._arrived += 1
         everyone = sum(len(group.pipes) for group in self.groups)
         if self._arrived < everyone:
             state.waiting = self._barrier
             yield self._barrier
             state.waiting = None
-            return
-        passed, self._barrier, self._arrived = self._barrier, self.env.event(), 0
-        yield self.env.timeout(self._sync_cycles)
-        passed.succeed()
+        else:
+            passed, self._barrier, self._arrived = self._barrier, self.env.event(), 0
+            yield self.env.timeout(self._sync_cycles)
+            passed.succeed()
+        record = state.group.record
+        record.end = max(record.end, self.now)  # a kernel may end with a barrier
 
 
 def _place(
     state: PipeState, loop: Loop
 ) -> tuple[LoopRun | None, dict[tuple[int, int], LoopRun], tuple[int, int]]:
-    """Where the execution of ``loop`` that a pipe has come to is kept, so that all pipes of a core share it."""
+    """Where the execution of ``loop`` is kept that all pipes of a core share."""
     parent = state.run
     if parent is None:
         return None, state.group.runs, (id(loop), 0)

@@ -1,17 +1,19 @@
 """The instruction streams the engine plays: what every pipe of a core does, and what it waits for.
 
-A program is a tree of instructions and counted loops. Order between pipes is expressed with *flags*:
-counting semaphores with one setting pipe and one waiting pipe, the hardware's ``set_flag`` /
-``wait_flag``. A queue of depth two is a pair of flags, one of which starts at two. The cores of one
-cluster have one table of flags, so that a pipe of one can wait for a pipe of another.
+A program is a tree of instructions and counted loops. Order between pipes is expressed with
+*flags*: counting semaphores with one setting pipe and one waiting pipe, the hardware's ``set_flag``
+/ ``wait_flag``. A queue of depth two is a pair of flags, one of which starts at two. The cores of
+one cluster have one table of flags, so that a pipe of one can wait for a pipe of another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
 
 
 class Pipe(StrEnum):
@@ -30,10 +32,11 @@ class Pipe(StrEnum):
 class Transfer:
     """Traffic of one instruction with global memory.
 
-    ``payload_bytes`` is what the kernel asked for, ``traffic_bytes`` what crosses the bus (bursts are rounded up to
-    whole granules). ``ceiling`` is the path's own limit in bytes per cycle of one core. ``reuse_bytes`` tells how much
-    other data this core moved since it last touched the same bytes (None: the kernel touches them for the first time).
-    ``conflicts`` counts the cores that add into the same line at the same time (atomic stores only).
+    ``payload_bytes`` is what the kernel asked for, ``traffic_bytes`` what crosses the bus (bursts
+    are rounded up to whole granules). ``ceiling`` is the path's own limit in bytes per cycle of one
+    core. ``reuse_bytes`` tells how much other data this core moved since it last touched the same
+    bytes (None: the kernel touches them for the first time). ``conflicts`` counts the cores that
+    add into the same line at the same time (atomic stores only).
     """
 
     buffer: int
@@ -48,7 +51,9 @@ class Transfer:
 
 @dataclass(slots=True)
 class Instruction:
-    """One instruction on one pipe: ``cycles`` of occupancy, plus the transfer's own time where there is one.
+    """One instruction on one pipe.
+
+    ``cycles`` of occupancy, plus the transfer's own time where there is one.
 
     Flags it sets are seen ``latency`` cycles after its end; the pipe goes on meanwhile.
     """
@@ -145,4 +150,5 @@ class CoreGroup:
 
     @property
     def size(self) -> int:
+        """Number of cores in the group."""
         return len(self.blocks)

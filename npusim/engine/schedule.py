@@ -1,7 +1,7 @@
 """Programs as each pipe sees them: its own instructions, back-to-back work merged into bursts.
 
-Merging changes no start or end time: only instructions of one pipe with no flag and no memory traffic between them
-share a burst.
+Merging changes no start or end time: only instructions of one pipe with no flag and no memory
+traffic between them share a burst.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Part = Instruction | Repeat
 class Burst:
     """Back-to-back work of one pipe: waits, then ``cycles`` of occupancy, then sets.
 
-    ``parts`` are the instructions in order, for the timeline; ``transfer`` is set for a single memory instruction.
+    ``parts`` are the instructions in order, for the timeline; ``transfer`` is set for a single
+    memory instruction.
     """
 
     cycles: float

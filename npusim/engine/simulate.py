@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from npusim.engine.l2 import L2State
-from npusim.engine.memory import MemoryRates
 from npusim.engine.player import Player
-from npusim.engine.program import CoreGroup, Pipe, Transfer
-from npusim.engine.timeline import CoreRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from npusim.engine.l2 import L2State
+    from npusim.engine.memory import MemoryRates
+    from npusim.engine.program import CoreGroup, Pipe, Transfer
+    from npusim.engine.timeline import CoreRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes a kernel moved, all cores together: asked for by the kernel, and what of it HBM served."""
+    """Bytes a kernel moved, all cores together.
+
+    Asked for by the kernel, and what of it HBM served.
+    """
 
     read_bytes: int
     written_bytes: int
@@ -66,8 +73,8 @@ def simulate(
 ) -> KernelRun:
     """Play the programs of all cores; ``l2`` is read and left as the kernel leaves it.
 
-    ``buffers`` are the sizes of the buffers in bytes. ``exact`` plays every repetition instead of jumping over the
-    steady state.
+    ``buffers`` are the sizes of the buffers in bytes. ``exact`` plays every repetition instead of
+    jumping over the steady state.
     """
     cores = sum(group.size for group in groups)
     touched = _footprint(groups)
@@ -75,7 +82,7 @@ def simulate(
         buffer: min(nbytes, (buffers or {}).get(buffer, nbytes))
         for buffer, nbytes in touched.items()
     }
-    miss = l2.misses(touched, sizes, cores)
+    miss = l2.misses(touched, sizes, cores, _produced(groups))
     player = Player(groups, machine.rates, machine.sync_cycles, miss, exact)
     player.play()
     for buffer, nbytes in sizes.items():
@@ -104,6 +111,20 @@ def _footprint(groups: tuple[CoreGroup, ...]) -> dict[int, float]:
         first = transfer.payload_bytes * times if transfer.reuse_bytes is None else 0
         sizes[transfer.buffer] = sizes.get(transfer.buffer, 0.0) + first
     return sizes
+
+
+def _produced(groups: tuple[CoreGroup, ...]) -> tuple[int, ...]:
+    """Buffers that some core writes before it reads them, if it ever does."""
+    produced: dict[int, None] = {}
+    for group in groups:
+        seen: set[int] = set()
+        for instruction, _ in group.program.instructions():
+            transfer = instruction.transfer
+            if transfer is not None and transfer.buffer not in seen:
+                seen.add(transfer.buffer)
+                if transfer.write:
+                    produced[transfer.buffer] = None
+    return tuple(produced)
 
 
 def _traffic(groups: tuple[CoreGroup, ...], miss: Callable[[Transfer], float]) -> Traffic:

@@ -1,9 +1,10 @@
-"""The steady state: recognise that all cores are back where they were a period ago, and jump over repetitions.
+"""The steady state: all cores are back where they were a period ago, so jump ahead.
 
-A checkpoint is taken whenever the last pipe of a loop finishes an iteration. It holds where every pipe of every core
-is *relative to that iteration*: entry, loops, cycles until its work is due, bytes left of its transfer, flags. When a
-checkpoint equals an earlier one, everything that follows repeats until a loop runs out, so whole periods are skipped by
-moving the clock and the iteration counters. Nothing else changes: the state landed on is the one that playing reaches.
+A checkpoint is taken whenever the last pipe of a loop finishes an iteration. It holds where every
+pipe of every core is *relative to that iteration*: entry, loops, cycles until its work is due,
+bytes left of its transfer, flags. When a checkpoint equals an earlier one, everything that follows
+repeats until a loop runs out, so whole periods are skipped by moving the clock and the iteration
+counters. Nothing else changes: the state landed on is the one that playing reaches.
 """
 
 from __future__ import annotations
@@ -61,8 +62,9 @@ class SteadyState:
         tolerance = _TOLERANCE if played < _PATIENCE else _LOOSE_TOLERANCE
         for earlier in reversed(history):
             if _same(earlier, checkpoint, tolerance) and self._jump(earlier, checkpoint, anchors):
-                self._seen.clear()
-                self._played.clear()
+                for anchor in anchors:
+                    if anchor is not None:
+                        self.forget(anchor)
                 return
         history.append(checkpoint)
 
@@ -157,12 +159,7 @@ def _idle(state: PipeState) -> bool:
     """True for a pipe that has ended or waits for something only the others can bring about."""
     if state.finished:
         return True
-    return (
-        state.due is None
-        and state.waiting is not None
-        and not state.waiting.triggered
-        and state.run is None
-    )
+    return state.due is None and state.waiting is not None and not state.waiting.triggered
 
 
 def _shared_run(group: GroupState) -> LoopRun | None:
@@ -186,7 +183,7 @@ def _inside(run: LoopRun | None, anchor: LoopRun) -> bool:
 def _position(
     run: LoopRun | None, anchor: LoopRun | None, state: PipeState, behind: int
 ) -> tuple[object, ...]:
-    """The loops around a pipe from the inside out, iterations of the anchor counted from the pipe furthest behind."""
+    """The loops around a pipe from the inside out, the anchor's turns relative to ``behind``."""
     place: list[object] = []
     while run is not None:
         turn = run.iteration.get(state.pipe, -1)

@@ -1,16 +1,19 @@
 """What happened when: the spans the engine recorded, with repeated stretches kept folded.
 
-Times inside a task are cycles from the start of its first core. A jump over ``times`` repetitions of a period is
-kept as a :class:`Fold` and unfolded only when somebody iterates.
+Times inside a task are cycles from the start of its first core. A jump over ``times`` repetitions
+of a period is kept as a :class:`Fold` and unfolded only when somebody iterates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from npusim.engine.program import VECTOR, Instruction, Pipe, Unit
 from npusim.engine.schedule import Part, Repeat
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class CoreRecord:
         yield from self._unfold(0, len(self.entries), len(self.folds), 0.0)
 
     def _unfold(self, first: int, last: int, folds: int, shift: float) -> Iterator[Span]:
-        """Entries ``first:last`` with those of the first ``folds`` folds that were noted down inside them."""
+        """Entries ``first:last`` and what the first ``folds`` folds repeat of them."""
         position = first
         for index, fold in enumerate(self.folds[:folds]):
             if not first < fold.last <= last:

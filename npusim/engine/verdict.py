@@ -1,14 +1,18 @@
 """What limits a kernel, in the profiler's words.
 
-The profiler compares performance with the roofs: above 80 % of one, the kernel is bound by it; otherwise by latency,
-told apart by the busiest pipe. Source: msopprof user guide, roofline section.
+The profiler compares performance with the roofs: above 80 % of one, the kernel is bound by it;
+otherwise by latency, told apart by the busiest pipe. Source: msopprof user guide, roofline section.
 """
 
 from __future__ import annotations
 
-from npusim.engine.memory import MemoryRates
+from typing import TYPE_CHECKING
+
 from npusim.engine.program import Pipe
-from npusim.engine.simulate import KernelRun
+
+if TYPE_CHECKING:
+    from npusim.engine.memory import MemoryRates
+    from npusim.engine.simulate import KernelRun
 
 BOUND_RATIO = 0.8  # the profiler's threshold
 
@@ -23,7 +27,10 @@ def memory_ratio(run: KernelRun, rates: MemoryRates) -> float:
 
 
 def verdict(run: KernelRun, rates: MemoryRates) -> str:
-    """``compute bound``, ``memory bound`` or ``latency bound: <pipeline|compute|memory> caused``."""
+    """``compute bound``, ``memory bound`` or ``latency bound.
+
+    <pipeline|compute|memory> caused``.
+    """
     busy = {pipe: run.busy_ratio(pipe) for pipe in Pipe}
     compute = max(busy[Pipe.VECTOR], busy[Pipe.CUBE]) * _occupancy(run)
     memory = memory_ratio(run, rates)
@@ -36,5 +43,8 @@ def verdict(run: KernelRun, rates: MemoryRates) -> str:
 
 
 def _occupancy(run: KernelRun) -> float:
-    """Share of the task that the cores work at all: a launch in which nothing runs counts against compute."""
+    """Share of the task that the cores work at all.
+
+    A launch in which nothing runs counts against compute.
+    """
     return run.core_cycles / run.cycles if run.cycles > 0 else 0.0

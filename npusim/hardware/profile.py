@@ -102,6 +102,7 @@ class Memory(Group):
     atomic_rate_fraction: Fraction
     atomic_conflict_cycles: NonNegative
     l2_chain_share: Annotated[float, Field(ge=0, le=1)]
+    l2_write_back_share: Annotated[float, Field(ge=0, le=1)]
 
     @field_validator("l2_sector_bytes")
     @classmethod
@@ -206,6 +207,7 @@ class Launch(Group):
     sync_all_us: NonNegative
     sync_flag_us: NonNegative | None = None
     kernel_head_cycles: NonNegative
+    elementwise_core_bytes: Count
     host_dispatch_us: NonNegative
 
 

@@ -1,1 +1,4 @@
-"""Measured kernels against simulated ones: reading tables, replaying rows, statistics, fitting what nobody publishes."""
+"""Measured kernels against simulated ones.
+
+Reading tables, replaying rows, statistics, fitting what nobody publishes.
+"""

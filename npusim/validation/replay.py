@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from npusim.aclnn.call import run_task
 from npusim.aclnn.tasks import TaskSpec, kernels_of
 from npusim.engine import L2State
 from npusim.hardware import Profile, load_profile
 from npusim.validation.roofline import roofline_us
-from npusim.validation.table import MeasuredRow
 from npusim.validation.warmth import prime
 from npusim.values.errors import NpusimError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from npusim.validation.table import MeasuredRow
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,11 @@ def replay(
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Prediction]:
-    """Predict every row, in order; ``l2`` says what the cache holds when a task starts (cold, warm or chain)."""
-    done = 0
-    for prediction in _predictions(rows, l2, workers):
-        done += 1
+    """Predict every row, in order.
+
+    ``l2`` says what the cache holds when a task starts (cold, warm or chain).
+    """
+    for done, prediction in enumerate(_predictions(rows, l2, workers), start=1):
         if progress is not None:
             progress(done)
         yield prediction

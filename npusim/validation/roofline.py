@@ -1,7 +1,7 @@
 """The estimate to beat: published peaks, fixed efficiencies and a static cost.
 
-Efficiencies 0.7 (compute) and 0.6 (memory) and static costs of 5 us (matrix) and 2 us (vector) are those of
-Ascend/msmodeling's analytic model. It serves as a yardstick only.
+Efficiencies 0.7 (compute) and 0.6 (memory) and static costs of 5 us (matrix) and 2 us (vector) are
+those of Ascend/msmodeling's analytic model. It serves as a yardstick only.
 """
 
 from __future__ import annotations

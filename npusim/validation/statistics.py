@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
     from npusim.validation.replay import Prediction
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Statistics of a set of rows; errors are fractions of the measured time, None where nothing was modelled."""
+    """Statistics of a set of rows.
+
+    Errors are fractions of the measured time, None where nothing was modelled.
+    """
 
     rows: int
     modelled: int
@@ -31,7 +37,10 @@ class Accuracy:
 
 
 def accuracy(predictions: Iterable[Prediction]) -> Accuracy:
-    """Statistics of ``predictions``. Bias is the median signed error, rank correlation is Spearman's."""
+    """Statistics of ``predictions``.
+
+    Bias is the median signed error, rank correlation is Spearman's.
+    """
     everything = list(predictions)
     modelled = [each for each in everything if each.simulated_us is not None]
     if not modelled:
@@ -48,13 +57,15 @@ def accuracy(predictions: Iterable[Prediction]) -> Accuracy:
         median_abs_error=float(np.median(np.abs(errors))),
         p90_abs_error=float(np.quantile(np.abs(errors), 0.9)),
         bias=float(np.median(errors)),
-        rank_correlation=spearman(simulated, measured) if len(modelled) > 1 else None,
+        rank_correlation=spearman(simulated, measured),
         in_band=float(np.mean(inside)),
         roofline_median_abs_error=float(np.median(np.abs(rooflines / measured - 1))),
     )
 
 
-def grouped(predictions: Iterable[Prediction], key: Callable[[Prediction], str]) -> dict[str, Accuracy]:
+def grouped(
+    predictions: Iterable[Prediction], key: Callable[[Prediction], str]
+) -> dict[str, Accuracy]:
     """Statistics by ``key``, most rows first."""
     groups: dict[str, list[Prediction]] = {}
     for each in predictions:
@@ -63,15 +74,15 @@ def grouped(predictions: Iterable[Prediction], key: Callable[[Prediction], str])
     return {name: accuracy(members) for name, members in ordered}
 
 
-def spearman(first: np.ndarray, second: np.ndarray) -> float:
-    """Spearman's rank correlation; ties share their mean rank."""
-    if len(first) < 2:
-        return float("nan")
-    matrix = np.corrcoef(_ranks(first), _ranks(second))
-    return float(matrix[0, 1])
+def spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float | None:
+    """Spearman's rank correlation; ties share their mean rank. None where nothing can be ranked."""
+    ranks = np.array([_ranks(first), _ranks(second)])
+    if (ranks.std(axis=1) == 0).any():
+        return None
+    return float(np.corrcoef(ranks)[0, 1])
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     means = ends - (counts - 1) / 2

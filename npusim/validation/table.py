@@ -1,27 +1,39 @@
 """Tables of measured kernel times: one row per task with chip, OpType, shapes, dtypes and duration.
 
-Columns as in the tables that `npusim validate` takes: ``chip``, ``op``, ``op_family``, ``impl``, ``input_shapes``,
-``input_dtypes``, ``input_formats``, the same for outputs, ``attrs``, ``duration_us``, ``trust``, ``workload``. Slots are
-separated by ``;``, dimensions by ``,``; ``[a b]`` is a list of tensors, ``scalar`` (or an empty slot that has a dtype) a
-tensor of rank 0, an empty slot without one an absent input.
+Columns as in the tables that `npusim validate` takes: ``chip``, ``op``, ``op_family``, ``impl``,
+``input_shapes``, ``input_dtypes``, ``input_formats``, the same for outputs, ``attrs``,
+``duration_us``, ``trust``, ``workload``. Slots are separated by ``;``, dimensions by ``,``; ``[a
+b]`` is a list of tensors, ``scalar`` (or an empty slot that has a dtype) a tensor of rank 0, an
+empty slot without one an absent input.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
-import io
 import json
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from npusim.aclnn.tasks import TaskSpec
 from npusim.values.dtypes import dtype
 from npusim.values.errors import ArgumentError, FileError, NpusimError
 from npusim.values.tensors import TensorSpec
 
-_NEEDED = ("chip", "op", "input_shapes", "input_dtypes", "output_shapes", "output_dtypes", "duration_us")
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Iterator, Mapping
+
+_NEEDED = (
+    "chip",
+    "op",
+    "input_shapes",
+    "input_dtypes",
+    "output_shapes",
+    "output_dtypes",
+    "duration_us",
+)
 
 # How tables name chips -> the profile that is meant.
 _CHIPS = {
@@ -54,7 +66,9 @@ class MeasuredRow:
 
 
 def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
-    """The rows of a ``.csv`` or ``.csv.gz`` table; a row that can't be read carries the reason in ``problem``.
+    """The rows of a ``.csv`` or ``.csv.gz`` table.
+
+    A row that can't be read carries the reason in ``problem``.
 
     Raises FileError for a file that isn't such a table.
     """
@@ -83,7 +97,9 @@ def _row(line: int, record: Mapping[str, str], path: str | Path) -> MeasuredRow:
     try:
         duration_us = float(record["duration_us"])
     except ValueError:
-        raise FileError(path, f"line {line}: duration_us is {record['duration_us']!r}, not a number") from None
+        raise FileError(
+            path, f"line {line}: duration_us is {record['duration_us']!r}, not a number"
+        ) from None
     task, problem = None, ""
     try:
         task = _task(record)
@@ -101,7 +117,11 @@ def _row(line: int, record: Mapping[str, str], path: str | Path) -> MeasuredRow:
         duration_us=duration_us,
         task=task,
         problem=problem,
-        counters={key: value for key, value in record.items() if key.startswith(("aic_", "aiv_")) and value},
+        counters={
+            key: value
+            for key, value in record.items()
+            if key.startswith(("aic_", "aiv_")) and value
+        },
     )
 
 
@@ -127,7 +147,9 @@ def _slot(text: str, kind: str, layout: str) -> Iterator[TensorSpec | None]:
         return
     parts = text.strip("[]").split() if text.startswith("[") else [text]
     for part in parts:
-        shape = () if part in ("", "scalar") else tuple(_size(size, text) for size in part.split(","))
+        shape = (
+            () if part in ("", "scalar") else tuple(_size(size, text) for size in part.split(","))
+        )
         yield TensorSpec(shape, dtype(kind), layout or "ND")
 
 

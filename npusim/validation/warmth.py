@@ -1,4 +1,7 @@
-"""What L2 holds when a task starts: nothing, its inputs, or what the task before it in a graph left there."""
+"""What L2 holds when a task starts.
+
+Nothing, its inputs, or what the task before it in a graph left there.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,11 @@ MODES = ("cold", "warm", "chain")
 def prime(cache: L2State, inputs: Sequence[GlobalTensor], mode: str, profile: Profile) -> None:
     """Bring ``cache`` into the state of ``mode``.
 
-    cold: empty. warm: the inputs have just been used, as in repeated runs. chain: the task runs in a graph, where some
-    other task has produced the inputs a while ago; the share of L2 that still holds them is a fitted constant.
+    cold: empty. warm: the inputs have just been used, as in repeated runs. chain: the task runs in
+    a graph, where some other task has produced the inputs a while ago; the share of L2 that still
+    holds them is a fitted constant.
     """
+    cache.write_back_share = profile.memory.l2_write_back_share if mode == "chain" else 0.0
     share = {"cold": 0.0, "warm": 1.0, "chain": profile.memory.l2_chain_share}[mode]
     room = share * profile.memory.l2_bytes
     for tensor in inputs:

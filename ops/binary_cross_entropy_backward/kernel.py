@@ -29,6 +29,7 @@ class BinaryCrossEntropyGrad(ElementwiseKernel):
     """
 
     op_type = "BinaryCrossEntropyGrad"
+    fills_cores = False  # as in the published host code of this schedule
 
     def __init__(
         self,

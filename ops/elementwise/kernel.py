@@ -117,7 +117,8 @@ class Fill(Kernel):
     def __init__(self, profile: Profile, out: GlobalTensor, *, value: float) -> None:
         self.output, self.value = out, value
         self.reads, self.writes = (), (out,)
-        self.tiling = flat_tiling(profile, out.numel, out.dtype.itemsize, 1)
+        least = profile.launch.elementwise_core_bytes
+        self.tiling = flat_tiling(profile, out.numel, out.dtype.itemsize, 1, least_bytes=least)
         self.block_dim = self.tiling.block_dim
 
     def work(self, block_idx: int) -> Hashable:

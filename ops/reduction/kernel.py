@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from math import ceil, prod
 
 from npusim.dialect import Core, GlobalTensor, Kernel, LocalTensor, RoundMode, TBuf, TPosition, TQue
 from npusim.dialect.gm import Place
 from npusim.hardware.profile import Profile
 from npusim.values.dtypes import FLOAT
+from npusim.values.errors import KernelError
 
 Places = tuple[tuple[Place, int], ...]
 
@@ -47,6 +48,21 @@ class ReduceSum(Kernel):
         self.per_core = ceil(ceil(total / cores) / block) * block
         self.block_dim = ceil(total / self.per_core)
         self.limit = profile.buffers.ub_bytes // _TILE_SHARE // FLOAT.itemsize // 64 * 64
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        """The axes follow from the shapes: those that the output lacks or has only one of."""
+        x, out = inputs[0], outputs[0]
+        if x is None:
+            raise KernelError(cls.op_type, "the record has no input")
+        first, last = reduced_axes(x.shape, out.shape)
+        return cls(profile, x, out, first_axis=first, last_axis=last)
 
     def work(self, block_idx: int) -> Hashable:
         return self._share(block_idx)
@@ -142,3 +158,19 @@ class ReduceSum(Kernel):
             core.cast(out, sums, RoundMode.CAST_RINT)
         target = self.out.view(self.out.numel).window(places, (count,), (1,))
         self.out_que.copy_out(target, out)
+
+
+def reduced_axes(shape: tuple[int, ...], result: tuple[int, ...]) -> tuple[int, int]:
+    """First and last of the neighbouring axes that a reduction from ``shape`` to ``result`` removed.
+
+    Axes of size one count as they come. Raises KernelError where no such axes explain the result.
+    """
+    kept = [size for size in result if size != 1]
+    for first in range(len(shape) + 1):
+        for last in range(first - 1, len(shape)):
+            rest = [size for size in (*shape[:first], *shape[last + 1 :]) if size != 1]
+            if rest == kept and prod(shape[first : last + 1]) > 1:
+                return first, last
+    if prod(shape) == prod(result):
+        return 0, -1
+    raise KernelError("reduction", f"{shape} can't be reduced to {result} over neighbouring axes")

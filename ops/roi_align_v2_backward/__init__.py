@@ -2,6 +2,7 @@
 
 PROVIDES = {
     "aclnnRoiAlignV2Backward": "contract:CONTRACT",
+    "ROIAlignGrad": "kernel:ROIAlignGrad",
 }
 ALIASES = {
     "roi_align_backward": "aclnnRoiAlignV2Backward",

@@ -60,6 +60,8 @@ class Tiling:
     block_dim: int
     variant: Variant
     slices_per_pass: int
+    slice_blocks: int  # blocks of a slice at one place of the map
+    line_columns: int  # columns of the map in a line of L2, which cores write one after the other
 
     @classmethod
     def of(
@@ -87,6 +89,8 @@ class Tiling:
             min(profile.cores.vector_cores, boxes * slices),
             variant,
             min(slices, per_pass),
+            C0 * FLOAT.itemsize // profile.buffers.block_bytes,
+            profile.memory.l2_line_bytes // (C0 * FLOAT.itemsize),
         )
 
     def shares(self, block: int) -> tuple[Share, ...]:
@@ -115,20 +119,22 @@ class Tiling:
         """Rows and columns of the neighbours of a sample: two each, where the map has two."""
         return min(2, self.height), min(2, self.width)
 
+    def lines_per_store(self, span: int) -> float:
+        """Lines of L2 that one store covers in each slice."""
+        if self.variant is not Variant.SUM_ROW:
+            return 1.0
+        return max(1.0, longest_row(span, self.width, self.height) / self.line_columns)
+
     @property
     def gap_is_long(self) -> bool:
         """True when one copy can't step from slice to slice of the map, so a loop does it."""
-        return self.height * self.width * C0 > _LONGEST_GAP_BLOCKS * _block_elements()
+        return self.height * self.width * self.slice_blocks > _LONGEST_GAP_BLOCKS
 
     def step_is_long(self, row: int) -> bool:
         """True when one vector instruction can't step from slice to slice of rows this long."""
-        return row * C0 > _LONGEST_STEP_BLOCKS * _block_elements()
+        return row * self.slice_blocks > _LONGEST_STEP_BLOCKS
 
 
 def longest_row(span: int, width: int, height: int) -> int:
     """Columns that `span` touched columns take in UB: two rows lie as in the map, one width apart."""
     return span + (width if height > 1 else 0)
-
-
-def _block_elements() -> int:
-    return 32 // FLOAT.itemsize

@@ -2,6 +2,7 @@
 
 PROVIDES = {
     "aclnnUpsampleNearestExact1dBackward": "contract:CONTRACT",
+    "UpsampleNearestExact2dGrad": "kernel:UpsampleNearestExact2dGrad",
 }
 ALIASES = {
     "_upsample_nearest_exact1d_backward": "aclnnUpsampleNearestExact1dBackward",

@@ -32,9 +32,7 @@ SYNC_CYCLES = 17.0
 Times = list[tuple[Pipe, str, float, float]]
 
 
-def machine(
-    rates: MemoryRates = AMPLE, *, launch: float = 0.0, l2_bytes: float = 1e12
-) -> Machine:
+def machine(rates: MemoryRates = AMPLE, *, launch: float = 0.0, l2_bytes: float = 1e12) -> Machine:
     """A chip for the engine."""
     return Machine(rates, l2_bytes, SYNC_CYCLES, launch)
 
@@ -62,7 +60,12 @@ def spans(run: KernelRun, index: int = 0) -> Times:
 
 
 def transfer(
-    nbytes: float, ceiling: float, *, buffer: int = 1, write: bool = False, reuse: float | None = None
+    nbytes: float,
+    ceiling: float,
+    *,
+    buffer: int = 1,
+    write: bool = False,
+    reuse: float | None = None,
 ) -> Transfer:
     """A movement of ``nbytes`` that alone takes ``nbytes / ceiling`` cycles."""
     return Transfer(buffer, write, int(nbytes), nbytes, ceiling, reuse)

@@ -1,0 +1,129 @@
+"""ROIAlignGrad: which boxes a core works on, and which of them are alike.
+
+What happens with a box is in :mod:`npusim.ops.roi_align_v2_backward.accumulation`. Instructions are
+recorded for groups of boxes, as the schedule counts them; numbers are computed for boxes with
+equally many samples at once. Source: CANN 8.1.RC1 tbe/impl/dynamic/roi_align_grad.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.dialect import Core, GlobalTensor, IndexArray, Kernel
+from npusim.ops.roi_align_v2_backward import schedule as schedules
+from npusim.ops.roi_align_v2_backward.accumulation import Accumulation
+from npusim.ops.roi_align_v2_backward.geometry import Boxes, Geometry
+from npusim.ops.roi_align_v2_backward.schedule import Attributes, Group, Samples, Schedule
+from npusim.ops.roi_align_v2_backward.tiling import BATCH, Tiling
+
+if TYPE_CHECKING:
+    from npusim.dialect.loops import Index
+    from npusim.hardware.profile import Profile
+
+
+class ROIAlignGrad(Kernel):
+    """map += gradients, each spread over the samples of its bin.
+
+    Shapes: grad [boxes, C1, bins_y, bins_x, 16], boxes [boxes, 5], map [images, C1, height, width,
+    16]. In a run without numbers the schedule follows from `known` boxes, or else from `samples`
+    per bin and axis and bins of `pixels`.
+    """
+
+    op_type = "ROIAlignGrad"
+
+    def __init__(
+        self,
+        profile: Profile,
+        grad: GlobalTensor,
+        boxes: GlobalTensor,
+        map_: GlobalTensor,
+        *,
+        attributes: Attributes,
+        known: NDArray[np.float32] | None = None,
+        samples: int = 1,
+        pixels: float = 1.0,
+    ) -> None:
+        self.grad, self.boxes, self.map = grad, boxes, map_
+        self.reads, self.writes = (grad, boxes), (map_,)
+        self.attributes, self.known = attributes, known
+        self.samples, self.pixels = samples, pixels
+        self.tiling = Tiling.of(profile, grad.shape, map_.shape)
+        self.block_dim = self.tiling.block_dim
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """What every core does; made when the task runs, since it may depend on the boxes."""
+        known = self.boxes.array if self.boxes.array is not None else self.known
+        if known is None:
+            return schedules.assumed(self.tiling, self.samples, self.pixels)
+        return schedules.measured(self.tiling, self._samples_of(known))
+
+    def work(self, block_idx: int) -> Hashable:
+        return self.schedule.groups(block_idx)
+
+    def process(self, core: Core) -> None:
+        geometry = Geometry(core, self.tiling, self.attributes)
+        accumulation = Accumulation(core, geometry, self.tiling, self.grad, self.map)
+        geometry.prepare()
+        with core.schedule_only():
+            self._record(core, geometry, accumulation)
+        if core.numerics:
+            with core.numbers_only():
+                self._compute(core, geometry, accumulation)
+
+    def _record(self, core: Core, geometry: Geometry, accumulation: Accumulation) -> None:
+        """The instructions of this core, or of one like it: all boxes of a group in one loop."""
+        groups = self.schedule.groups(core.get_block_idx())
+        for first, count in core.tiles(0, sum(group.boxes for group in groups), BATCH):
+            boxes = self._load(geometry, first, count)
+        core.wait_vector()
+        for group in groups:
+            core.set_atomic_add(self._sharers(group))
+            for box in core.loop(group.boxes):
+                accumulation.add(boxes, group, box, 0)
+
+    def _compute(self, core: Core, geometry: Geometry, accumulation: Accumulation) -> None:
+        """The numbers of this core, for boxes with equally many samples at once."""
+        core.set_atomic_add()
+        for share in self.tiling.shares(core.get_block_idx()):
+            for first in range(share.first_box, share.first_box + share.boxes, BATCH):
+                count = min(BATCH, share.first_box + share.boxes - first)
+                boxes = self._load(geometry, first, count)
+                for y, x, slots in _alike(self._samples, first, count):
+                    columns = x * self.tiling.bins_x
+                    group = Group(len(slots), share.first_slice, share.slices, y, columns, 0)
+                    for turn in core.loop(len(slots), at_once=accumulation.at_once(group)):
+                        key = (first, y, x)
+                        slot = IndexArray(turn.depth, slots[turn.first : turn.last], key)
+                        accumulation.add(boxes, group, slot + first, slot)
+
+    def _load(self, geometry: Geometry, first: Index, count: int) -> Boxes:
+        return geometry.load_boxes(self.boxes.span(first * 5, count * 5), count)
+
+    @cached_property
+    def _samples(self) -> Samples:
+        boxes = self.boxes.array
+        assert boxes is not None
+        return self._samples_of(boxes)
+
+    def _samples_of(self, boxes: NDArray[np.float32]) -> Samples:
+        return schedules.samples_of(boxes, self.tiling, self.attributes)
+
+    def _sharers(self, group: Group) -> float:
+        """Cores in the lines that one store of a group writes to, on average."""
+        return 1 + (self.schedule.sharers - 1) * self.tiling.lines_per_store(group.span)
+
+
+def _alike(samples: Samples, first: int, count: int) -> Iterator[tuple[int, int, NDArray[np.intp]]]:
+    """(samples per bin along y, along x, places) of boxes with equally many samples."""
+    here = slice(first, first + count)
+    both = np.stack((samples.y[here], samples.x[here]))
+    kinds, kind = np.unique(both, axis=1, return_inverse=True)
+    for index, (y, x) in enumerate(kinds.T.tolist()):
+        if y and x:
+            yield y, x, np.flatnonzero(kind.reshape(-1) == index)

@@ -1,0 +1,217 @@
+"""What the boxes ask of every core: how many samples where, from the boxes themselves or assumed.
+
+Cores whose boxes ask for different things would each need an instruction stream of their own. Where
+there are many kinds, the busiest core keeps its own and all others do what the median one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.values.errors import DeviceFault
+from npusim.values.status import AclError
+
+if TYPE_CHECKING:
+    from npusim.ops.roi_align_v2_backward.tiling import Share, Tiling
+
+_MOST_SAMPLES = 2**24  # along an axis of a box: beyond it float32 can't number them
+_EXACT_KINDS = 3  # of cores
+_EXACT_HEIGHTS = 6  # of boxes in one share, counted in samples
+
+Floats = NDArray[np.float32]
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """The attributes of the operator that place the samples; `ratio` 0 leaves their number to each box."""
+
+    scale: float
+    ratio: int
+    aligned: bool
+
+
+class Samples(NamedTuple):
+    """For each box: samples per bin along y and x (0 if it has none), the cells they touch, its image."""
+
+    y: Whole
+    x: Whole
+    rows: tuple[Whole, Whole]
+    columns: tuple[Whole, Whole]
+    image: Whole
+
+
+class Group(NamedTuple):
+    """Boxes that are alike: samples per bin along y, sample columns, columns of the map touched.
+
+    `first_slice` and `slices` say which part of its boxes the core works on.
+    """
+
+    boxes: int
+    first_slice: int
+    slices: int
+    samples_y: int
+    columns: int
+    span: int
+
+
+class Schedule:
+    """The groups of boxes of every core; ``sharers`` cores are expected in a line that one writes to."""
+
+    def __init__(
+        self, tiling: Tiling, groups: Callable[[Share], Iterator[Group]], sharers: float
+    ) -> None:
+        self.sharers = sharers
+        own = [
+            tuple(group for share in tiling.shares(block) for group in groups(share))
+            for block in range(tiling.block_dim)
+        ]
+        if len(set(own)) > _EXACT_KINDS:
+            order = sorted(range(len(own)), key=lambda block: _weight(own[block], tiling))
+            busiest, median = order[-1], order[(len(order) - 1) // 2]
+            own = [own[busiest if block == busiest else median] for block in range(len(own))]
+        self._own = own
+
+    def groups(self, block: int) -> tuple[Group, ...]:
+        """What a core does, or a core like it."""
+        return self._own[block]
+
+
+def measured(tiling: Tiling, samples: Samples) -> Schedule:
+    """The schedule of boxes that are known."""
+
+    def groups(share: Share) -> Iterator[Group]:
+        here = slice(share.first_box, share.first_box + share.boxes)
+        y, x = samples.y[here], samples.x[here]
+        first, last = samples.columns
+        span = last[here] - first[here] + 1
+        used = y > 0
+        if not used.all():
+            yield Group(int((~used).sum()), share.first_slice, share.slices, 0, 0, 0)
+        for boxes, *sizes in _alike(y[used], x[used] * tiling.bins_x, span[used]):
+            yield Group(boxes, share.first_slice, share.slices, *sizes)
+
+    return Schedule(tiling, groups, _sharers(tiling, samples))
+
+
+def assumed(tiling: Tiling, samples_per_bin: int, pixels_per_bin: float) -> Schedule:
+    """The schedule of boxes that are all alike and spread evenly over the map."""
+    span = min(tiling.width, ceil(pixels_per_bin * tiling.bins_x) + 1)
+    columns = samples_per_bin * tiling.bins_x
+
+    def groups(share: Share) -> Iterator[Group]:
+        yield Group(
+            share.boxes, share.first_slice, share.slices, samples_per_bin, columns, span
+        )
+
+    lines = tiling.images * tiling.height * ceil(tiling.width / tiling.line_columns)
+    return Schedule(tiling, groups, 1 + (tiling.block_dim - 1) / lines)
+
+
+def samples_of(boxes: Floats, tiling: Tiling, attributes: Attributes) -> Samples:
+    """Where the samples of `boxes` (rows of id, x1, y1, x2, y2) lie, reckoned as the kernel does."""
+    boxes = np.asarray(boxes, np.float32)
+    with np.errstate(all="ignore"):
+        image = np.nan_to_num(np.floor(boxes[:, 0]), nan=-1).clip(-1, tiling.images)
+        corners = boxes[:, 1:] * np.float32(attributes.scale)
+        if attributes.aligned:
+            corners += np.float32(-0.5)
+        x, columns = _axis(corners[:, 0], corners[:, 2], tiling.bins_x, tiling.width, attributes)
+        y, rows = _axis(corners[:, 1], corners[:, 3], tiling.bins_y, tiling.height, attributes)
+    used = (image >= 0) & (image < tiling.images) & (x > 0) & (y > 0)
+    many = np.maximum(x * tiling.bins_x, y * tiling.bins_y) > _MOST_SAMPLES
+    for box in np.flatnonzero(used & many):
+        raise DeviceFault(
+            AclError.ACL_ERROR_RT_VECTOR_CORE_EXCEPTION,
+            f"box {box} asks for {y[box]} x {x[box]} samples per bin, the task never ends",
+            "Check the boxes, or give a samplingRatio.",
+        )
+    return Samples(y * used, x * used, rows, columns, image.astype(np.int64))
+
+
+def _axis(
+    start: Floats, stop: Floats, bins: int, extent: int, attributes: Attributes
+) -> tuple[Whole, tuple[Whole, Whole]]:
+    """Samples per bin along an axis, and the first and last cell that the samples touch."""
+    size = stop - start
+    if not attributes.aligned:
+        size = np.maximum(size, np.float32(1))
+    bin_size = size / np.float32(bins)
+    if attributes.ratio:
+        count = np.full(len(size), attributes.ratio, np.int64)
+    else:
+        count = np.nan_to_num(np.ceil(bin_size)).clip(0, 2**31).astype(np.int64)
+    inset = bin_size / (2 * np.maximum(count, 1))
+    ends = np.sort(np.nan_to_num(np.stack((start + inset, start + size - inset))), axis=0)
+    cells = np.floor(ends).clip(0, extent - 1).astype(np.int64)
+    return count, (cells[0], np.minimum(cells[1] + 1, extent - 1))
+
+
+def _alike(y: Whole, columns: Whole, span: Whole) -> Iterator[tuple[int, int, int, int]]:
+    """(boxes, samples per bin along y, columns, span) of a few groups that have as many samples."""
+    heights = np.unique(y)
+    if len(heights) > _EXACT_HEIGHTS:
+        steps = np.arange(1, _EXACT_HEIGHTS + 1) / _EXACT_HEIGHTS
+        heights = np.unique(np.quantile(y, steps, method="higher"))
+    bucket = np.searchsorted(heights, y)
+    for index in np.unique(bucket):
+        here = bucket == index
+        tall = y[here]
+        wide = float((tall * columns[here]).sum() / tall.sum())
+        reach = ceil(span[here].mean())
+        for rows, boxes in _around(float(tall.mean()), len(tall)):
+            for width, number in _around(wide, boxes):
+                yield number, rows, width, reach
+
+
+def _around(mean: float, count: int) -> Iterator[tuple[int, int]]:
+    """The whole numbers next to a mean, and how many of `count` to take of each to keep the sum."""
+    low = int(mean + 1e-9)
+    more = round((mean - low) * count)
+    for value, number in ((low, count - more), (low + 1, more)):
+        if number > 0:
+            yield value, number
+
+
+def _weight(groups: tuple[Group, ...], tiling: Tiling) -> float:
+    """About how long a core needs, to rank them: its samples, and what rows and boxes cost beside."""
+    return sum(
+        group.boxes
+        * (20 + group.samples_y * tiling.bins_y * (group.columns + 2) * (8 + group.slices))
+        for group in groups
+    )
+
+
+def _sharers(tiling: Tiling, samples: Samples) -> float:
+    """Cores that are expected in one line of the map when some core writes to it, that one included.
+
+    Every box writes evenly to the lines that it covers, for as long as it has samples. Two boxes on
+    different cores meet with the product of their shares in a line; slices of one box never meet.
+    """
+    used = samples.y > 0
+    weight = (samples.y * samples.x)[used].astype(np.float64)
+    weight /= weight.sum() or 1.0
+    alone = float((weight * weight).sum())
+    if tiling.block_dim == 1 or not used.any() or alone > 1 - 1e-9:
+        return 1.0
+    top, bottom = (edge[used] for edge in samples.rows)
+    left, right = (edge[used] // tiling.line_columns for edge in samples.columns)
+    image, area = samples.image[used], (bottom - top + 1) * (right - left + 1)
+    lines = ceil(tiling.width / tiling.line_columns)
+    corners = np.zeros((tiling.images, tiling.height + 1, lines + 1))
+    for rows, columns, sign in (
+        (top, left, 1),
+        (bottom + 1, left, -1),
+        (top, right + 1, -1),
+        (bottom + 1, right + 1, 1),
+    ):
+        np.add.at(corners, (image, rows, columns), sign * weight / area)
+    density = corners.cumsum(axis=1).cumsum(axis=2)
+    together = float((density * density).sum() - (weight * weight / area).sum())
+    return 1.0 + (tiling.block_dim - 1) * max(0.0, together) / (1 - alone)

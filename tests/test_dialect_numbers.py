@@ -1,0 +1,491 @@
+"""What the intrinsics compute: arithmetic, rounding, reductions, atomics, and their instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import ceil, floor, trunc
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.kernels import content, gm, instructions, names, run
+
+from npusim.dialect import CmpMode, Core, LocalTensor, RoundMode, TBuf, TPosition, TQue
+from npusim.dialect.rounding import convert, to_whole
+from npusim.hardware import load_profile
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32, UINT8, DType, dtype
+from npusim.values.errors import KernelError
+
+Array = np.ndarray[Any, Any]
+Step = Callable[[Core, LocalTensor, LocalTensor, LocalTensor], Any]
+
+GENERATOR = np.random.default_rng(3)
+A = GENERATOR.uniform(0.1, 4.0, (3, 40)).astype(np.float32)
+B = GENERATOR.uniform(-4.0, 4.0, (3, 40)).astype(np.float32)
+
+
+def apply(step: Step, a: Array = A, b: Array = B, *, chip: str = "Ascend910B3") -> Array:
+    """dst after one step on two loaded tiles."""
+    x, y, out = gm(a.copy()), gm(b.copy(), "y"), gm(np.zeros_like(a), "out")
+
+    def body(core: Core) -> None:
+        kind = dtype(a.dtype)
+        into = TQue(TPosition.VECIN, 2, "in")
+        result = TQue(TPosition.VECOUT, 1, "out")
+        core.pipe.init_buffer(into, 2, 8192)
+        core.pipe.init_buffer(result, 1, 8192)
+        index = (slice(None),) * a.ndim
+        left = into.copy_in(x[index])
+        right = into.copy_in(y[(slice(None),) * b.ndim])
+        dst = result.alloc_tensor(kind, *a.shape)
+        step(core, dst, left, right)
+        result.copy_out(out[index], dst)
+
+    run(body, x, y, out, chip=chip)
+    np.testing.assert_array_equal(content(x), a)
+    return content(out)
+
+
+BINARY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+WITH_NUMBER = {"adds": np.add, "muls": np.multiply, "maxs": np.maximum, "mins": np.minimum}
+UNARY = {
+    "abs": np.abs,
+    "exp": np.exp,
+    "ln": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda a: 1 / np.sqrt(a),
+    "reciprocal": lambda a: 1 / a,
+    "relu": lambda a: np.maximum(a, 0),
+    "copy": lambda a: a,
+}
+
+
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend910B3", "Ascend310P3"])
+@pytest.mark.parametrize("name", BINARY)
+def test_two_tiles(name: str, chip: str) -> None:
+    got = apply(lambda core, dst, a, b: getattr(core, name)(dst, a, b), chip=chip)
+    np.testing.assert_array_equal(got, BINARY[name](A, B))
+
+
+@pytest.mark.parametrize("name", WITH_NUMBER)
+def test_a_tile_and_a_number(name: str) -> None:
+    got = apply(lambda core, dst, a, _: getattr(core, name)(dst, a, 0.7))
+    np.testing.assert_array_equal(got, WITH_NUMBER[name](A, np.float32(0.7)))
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_one_tile(name: str) -> None:
+    half = A.astype(np.float16)  # vrelu takes float16 alone
+    source, fits = (half, 2e-3) if name == "relu" else (A, 1e-6)
+    got = apply(lambda core, dst, a, _: getattr(core, name)(dst, a), source, B.astype(source.dtype))
+    np.testing.assert_allclose(got, UNARY[name](source), rtol=fits)
+
+
+def test_a_number_from_the_scalar_unit() -> None:
+    def step(core: Core, dst: LocalTensor, a: LocalTensor, b: LocalTensor) -> None:
+        first = core.get_value(a[0])
+        factor = (2.0 * first - core.get_value(b[0])) / 4.0 + 1.0
+        core.muls(dst, a, -factor)
+
+    factor = -((np.float32(2) * A[0, 0] - B[0, 0]) / np.float32(4) + np.float32(1))
+    np.testing.assert_allclose(apply(step), A * factor, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "shape", [(3, 40), (1, 40), (3, 1), (1, 1)], ids=["tile", "row", "column", "one"]
+)
+def test_rows_and_columns_are_repeated(shape: tuple[int, int]) -> None:
+    b = B[: shape[0], : shape[1]].copy()
+    got = apply(lambda core, dst, a, other: core.mul(dst, a, other), A, b)
+    np.testing.assert_array_equal(got, A * b)
+
+
+def test_a_column_of_numbers_becomes_a_column() -> None:
+    b = B[:, 0].copy()
+    got = apply(lambda core, dst, a, v: core.mul(dst, a, core.broadcast_column(v)), A, b)
+    np.testing.assert_array_equal(got, A * b[:, None])
+
+
+def test_shapes_that_dont_fit_are_refused() -> None:
+    with pytest.raises(KernelError, match=r"vadd on shapes \(3, 40\), \(3, 40\), \(3, 20\)"):
+        apply(lambda core, dst, a, b: core.add(dst, a, b), A, B[:, :20].copy())
+
+
+@pytest.mark.parametrize("mode", CmpMode)
+def test_comparing_and_selecting(mode: CmpMode) -> None:
+    compare = {
+        CmpMode.LT: np.less,
+        CmpMode.GT: np.greater,
+        CmpMode.EQ: np.equal,
+        CmpMode.LE: np.less_equal,
+        CmpMode.GE: np.greater_equal,
+        CmpMode.NE: np.not_equal,
+    }
+    b = B.copy()
+    b[0, :10] = A[0, :10]
+    b[2, 7] = np.nan
+
+    def step(core: Core, dst: LocalTensor, a: LocalTensor, other: LocalTensor) -> None:
+        buffer = TBuf("mask")
+        core.pipe.init_buffer(buffer, 1, 256)
+        mask = core.compare(buffer.get(UINT8, *dst.shape), a, other, mode)
+        core.select(dst, mask, a, other)
+
+    np.testing.assert_array_equal(apply(step, A, b), np.where(compare[mode](A, b), A, b))
+
+
+def test_dividing_by_zero_is_no_error() -> None:
+    zero = np.zeros_like(A)
+    assert np.isinf(apply(lambda core, dst, a, b: core.div(dst, a, b), A, zero)).all()
+    assert np.isnan(apply(lambda core, dst, a, b: core.div(dst, b, b), A, zero)).all()
+
+
+# -- rounding --------------------------------------------------------------------------------------
+
+ROUND = {
+    RoundMode.CAST_NONE: round,  # of a Fraction: to nearest, ties to even
+    RoundMode.CAST_RINT: round,
+    RoundMode.CAST_FLOOR: floor,
+    RoundMode.CAST_CEIL: ceil,
+    RoundMode.CAST_TRUNC: trunc,
+    RoundMode.CAST_ROUND: lambda value: trunc(
+        value + (Fraction(1, 2) if value > 0 else Fraction(-1, 2))
+    ),
+}
+FRACTION_BITS = {"BFLOAT16": 7, "FLOAT16": 10}
+SMALLEST = {"BFLOAT16": -133, "FLOAT16": -24}  # powers of two that subnormals are multiples of
+
+
+def correctly_rounded(value: float, kind: DType, mode: RoundMode) -> float:
+    """By exact arithmetic: the number as a multiple of the spacing around it, rounded, and back."""
+    exact = Fraction(value)
+    if exact == 0:
+        return value
+    exponent = int(np.frexp(value)[1]) - 1
+    spacing = Fraction(2) ** max(exponent - FRACTION_BITS[kind.name], SMALLEST[kind.name])
+    return float(ROUND[mode](exact / spacing) * spacing)
+
+
+def converted(values: Array, kind: DType, mode: RoundMode) -> Array:
+    assert kind.numpy is not None
+    result = np.empty(values.shape, kind.numpy)
+    with np.errstate(all="ignore"):
+        convert(values, result, kind, mode)
+    return result
+
+
+TIES = np.float32(
+    [1.0, 1 + 2.0**-8, 1 + 3 * 2.0**-8, 1 + 2.0**-11, 1 + 3 * 2.0**-11, 3.0e-6, 5.0e-8, 2.0**-25]
+)
+NEAR_TIES = np.nextafter(TIES, np.float32([0, 9] * 4))
+
+
+@pytest.mark.parametrize("kind", [BFLOAT16, FLOAT16], ids=str)
+@pytest.mark.parametrize("mode", RoundMode)
+def test_ties_round_as_the_mode_says(kind: DType, mode: RoundMode) -> None:
+    values = np.concatenate([TIES, -TIES, NEAR_TIES, -NEAR_TIES])
+    want = [correctly_rounded(float(value), kind, mode) for value in values]
+    assert converted(values, kind, mode).astype(np.float64).tolist() == want
+
+
+def test_a_tie_by_hand() -> None:
+    """1 + 2**-8 lies between the bfloat16 numbers 1 and 1 + 2**-7."""
+    tie, up = np.float32([1 + 2.0**-8, -1 - 2.0**-8]), 1 + 2.0**-7
+    for mode, want in (
+        (RoundMode.CAST_RINT, [1, -1]),
+        (RoundMode.CAST_ROUND, [up, -up]),
+        (RoundMode.CAST_TRUNC, [1, -1]),
+        (RoundMode.CAST_FLOOR, [1, -up]),
+        (RoundMode.CAST_CEIL, [up, -1]),
+    ):
+        assert converted(tie, BFLOAT16, mode).astype(np.float32).tolist() == want
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.floats(-6e4, 6e4, width=32), min_size=1, max_size=20),
+    st.sampled_from([BFLOAT16, FLOAT16]),
+    st.sampled_from(list(RoundMode)),
+)
+def test_numbers_round_as_the_mode_says(values: list[float], kind: DType, mode: RoundMode) -> None:
+    want = [correctly_rounded(value, kind, mode) for value in values]
+    got = converted(np.float32(values), kind, mode).astype(np.float64)
+    assert got.tolist() == want
+
+
+@pytest.mark.parametrize("kind", [BFLOAT16, FLOAT16], ids=str)
+@pytest.mark.parametrize("mode", RoundMode)
+def test_numbers_that_are_none_stay_so(kind: DType, mode: RoundMode) -> None:
+    quiet, loud = np.array([0x7FC00000, 0xFFFFFFFF], np.uint32).view(np.float32)
+    values = np.float32([np.inf, -np.inf, quiet, loud, 0.0, -0.0])
+    got = converted(values, kind, mode).astype(np.float32)
+    np.testing.assert_array_equal(got[:2], values[:2])
+    assert np.isnan(got[2:4]).all()
+    assert np.signbit(got[4:]).tolist() == [False, True]
+
+
+def test_what_is_too_large_becomes_infinite() -> None:
+    assert np.isinf(converted(np.float32([1e12, -70000]), FLOAT16, RoundMode.CAST_RINT)).all()
+    assert np.isinf(
+        converted(np.float32([3.4e38]), BFLOAT16, RoundMode.CAST_RINT).astype(np.float32)
+    ).all()
+
+
+def test_bfloat16_rounds_like_ml_dtypes_and_widens_exactly() -> None:
+    values = GENERATOR.standard_normal(4000).astype(np.float32) * np.float32(1e3)
+    rounded = converted(values, BFLOAT16, RoundMode.CAST_RINT)
+    np.testing.assert_array_equal(
+        rounded.view(np.uint16), values.astype(ml_dtypes.bfloat16).view(np.uint16)
+    )
+    np.testing.assert_array_equal(
+        converted(rounded, FLOAT, RoundMode.CAST_NONE), rounded.astype(np.float32)
+    )
+
+
+WHOLE = np.float32([0.5, 1.5, 2.5, -0.5, -2.5, 0.49999997, 8388609.0, -3.7, 3.2])
+
+
+@pytest.mark.parametrize("mode", RoundMode)
+def test_whole_numbers(mode: RoundMode) -> None:
+    want = [ROUND[mode](Fraction(float(value))) for value in WHOLE]
+    assert to_whole(WHOLE, mode).tolist() == want
+    got = converted(WHOLE, INT32, mode)
+    assert got.tolist() == want
+
+
+def test_casting_in_a_kernel_rounds_once() -> None:
+    x = gm(TIES.copy())
+    y = gm(np.zeros(TIES.size, ml_dtypes.bfloat16), "y")
+
+    def body(core: Core) -> None:
+        into, out = TQue(TPosition.VECIN, 1, "in"), TQue(TPosition.VECOUT, 1, "out")
+        core.pipe.init_buffer(into, 1, 64)
+        core.pipe.init_buffer(out, 1, 64)
+        loaded = into.copy_in(x[:])
+        result = core.cast(out.alloc_tensor(BFLOAT16, 8), loaded, RoundMode.CAST_ROUND)
+        into.free_tensor(loaded)
+        out.copy_out(y[:], result)
+
+    groups = run(body, x, y)
+    want = converted(TIES, BFLOAT16, RoundMode.CAST_ROUND)
+    np.testing.assert_array_equal(content(y).view(np.uint16), want.view(np.uint16))
+    (cast,) = [i for i, _ in instructions(groups) if i.name == "vconv"]
+    assert cast.detail == "float32->bfloat16 CAST_ROUND"
+
+
+# -- reductions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [("reduce_sum", np.sum), ("reduce_max", np.max), ("reduce_min", np.min)],
+)
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend910B3", "Ascend310P3"])
+@pytest.mark.parametrize("elements", [1, 7, 64, 65, 1000])
+def test_reductions(name: str, function: Callable[..., Any], chip: str, elements: int) -> None:
+    values = GENERATOR.integers(-50, 50, (4, elements)).astype(np.float32)
+    x, y = gm(values), gm(np.zeros(4, np.float32), "y")
+
+    def body(core: Core) -> None:
+        into, out = TQue(TPosition.VECIN, 1, "in"), TQue(TPosition.VECOUT, 1, "out")
+        core.pipe.init_buffer(into, 1, 20_000)
+        core.pipe.init_buffer(out, 1, 32)
+        loaded = into.copy_in(x[:, :])
+        result = getattr(core, name)(out.alloc_tensor(FLOAT, 4), loaded)
+        into.free_tensor(loaded)
+        out.copy_out(y[:], result)
+
+    run(body, x, y, chip=chip)
+    np.testing.assert_array_equal(content(y), function(values, axis=1))
+
+
+def test_a_sum_is_halves_and_one_final_reduction() -> None:
+    def body(core: Core) -> None:
+        buffer, result = TBuf("t"), TBuf("sum")
+        core.pipe.init_buffer(buffer, 1, 4096)
+        core.pipe.init_buffer(result, 1, 32)
+        core.reduce_sum(result.get(FLOAT, 1), core.duplicate(buffer.get(FLOAT, 1000), 1.0))
+
+    found = run(body)
+    lanes = load_profile("Ascend910B3").vector.repeat_bytes // 4
+    halves = 0
+    length = 1000
+    while length > lanes:
+        length, halves = ceil(length / 2), halves + 1
+    assert names(found) == ["vector_dup", *["vadd"] * halves, "vcadd"]
+
+
+def test_rows_fold_into_one() -> None:
+    values = GENERATOR.integers(-50, 50, (7, 24)).astype(np.float32)
+    x, y = gm(values), gm(np.zeros(24, np.float32), "y")
+
+    def body(core: Core) -> None:
+        into, out = TQue(TPosition.VECIN, 1, "in"), TQue(TPosition.VECOUT, 1, "out")
+        core.pipe.init_buffer(into, 1, 7 * 96)
+        core.pipe.init_buffer(out, 1, 96)
+        loaded = into.copy_in(x[:, :])
+        result = core.fold_rows(out.alloc_tensor(FLOAT, 24), loaded)
+        into.free_tensor(loaded)
+        out.copy_out(y[:], result)
+
+    groups = run(body, x, y)
+    np.testing.assert_array_equal(content(y), values.sum(axis=0))
+    assert names(groups).count("vadd") == 3  # 7 rows, 4, 2, 1
+
+
+def test_a_reduction_into_the_wrong_shape_is_refused() -> None:
+    with pytest.raises(KernelError, match=r"vcadd from shape \(3, 40\) into \(3, 40\)"):
+        apply(lambda core, dst, a, _: core.reduce_sum(dst, a))
+
+
+# -- atomic adds -----------------------------------------------------------------------------------
+
+
+def numbers(*shape: int) -> Array:
+    return (np.arange(np.prod(shape), dtype=np.float32) + 1).reshape(shape)
+
+
+def accumulated(place: Callable[[Any], Any], blocks: int) -> Array:
+    """Ten rows added to rows of y, by several cores that all do the same."""
+    x, y = gm(numbers(10, 8)), gm(np.zeros((10, 8), np.float32), "y")
+
+    def body(core: Core) -> None:
+        into = TQue(TPosition.VECIN, 2, "in")
+        core.pipe.init_buffer(into, 2, 32)
+        core.set_atomic_add(blocks)
+        for i in core.loop(10):
+            row = into.copy_in(x[i])
+            core.copy_runs(y[place(i)], row)
+            into.free_tensor(row)
+        core.set_atomic_none()
+
+    run(body, x, y, blocks=blocks)
+    return content(y)
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_sums_that_meet_all_count(blocks: int) -> None:
+    x = numbers(10, 8)
+    for place, index in (
+        (lambda i: i, np.arange(10)),
+        (lambda i: i // 3, np.arange(10) // 3),
+        (lambda i: i % 4, np.arange(10) % 4),
+        (lambda _: 2, np.full(10, 2)),
+    ):
+        want = np.zeros_like(x)
+        np.add.at(want, index, x)
+        np.testing.assert_array_equal(accumulated(place, blocks), blocks * want)
+
+
+def test_windows_that_overlap_all_count() -> None:
+    x, y = gm(numbers(6, 16)), gm(np.zeros(64, np.float32), "y")
+
+    def body(core: Core) -> None:
+        into = TQue(TPosition.VECIN, 2, "in")
+        core.pipe.init_buffer(into, 2, 64)
+        core.set_atomic_add()
+        for i in core.loop(6):
+            row = into.copy_in(x[i])
+            core.copy_runs(y.span(i * 8, 16), row)
+            into.free_tensor(row)
+        core.set_atomic_none()
+
+    run(body, x, y)
+    want = np.zeros(64, np.float32)
+    for i in range(6):
+        want[8 * i : 8 * i + 16] += content(x)[i]
+    np.testing.assert_array_equal(content(y), want)
+
+
+def test_sums_at_computed_places_all_count() -> None:
+    x, y = gm(numbers(6, 8)), gm(np.zeros((6, 8), np.float32), "y")
+    places = gm(np.float32([4, 0, 4, 4, 2, 0]), "places")
+
+    def body(core: Core) -> None:
+        into = TQue(TPosition.VECIN, 2, "in")
+        core.pipe.init_buffer(into, 2, 32)
+        core.set_atomic_add()
+        for i in core.loop(6):
+            place = core.load_scalar(places.span(i, 1))
+            row = into.copy_in(x[i])
+            core.copy_runs(y[place], row)
+            into.free_tensor(row)
+        core.set_atomic_none()
+
+    run(body, x, y, places)
+    want = np.zeros((6, 8), np.float32)
+    np.add.at(want, content(places).astype(int), content(x))
+    np.testing.assert_array_equal(content(y), want)
+
+
+def test_adding_costs_more_than_storing_and_meeting_costs_more_still() -> None:
+    def store(sharers: int) -> tuple[float, float]:
+        def body(core: Core) -> None:
+            buffer = TBuf("t")
+            core.pipe.init_buffer(buffer, 1, 4096)
+            if sharers:
+                core.set_atomic_add(sharers)
+            y = gm(np.zeros(1024, np.float32), "y")
+            core.copy_runs(y[:], core.duplicate(buffer.get(FLOAT, 1024), 1.0))
+            core.set_atomic_none()
+
+        (found,) = [i for i, _ in instructions(run(body)) if i.transfer is not None]
+        assert found.transfer is not None
+        assert found.transfer.payload_bytes == 4096
+        assert found.transfer.atomic is bool(sharers)
+        return found.cycles, found.transfer.traffic_bytes
+
+    memory = load_profile("Ascend910B3").memory
+    plain, alone, shared = store(0), store(1), store(5)
+    assert alone[1] == pytest.approx(plain[1] / memory.atomic_rate_fraction)
+    assert alone[0] == plain[0]
+    assert shared[0] - alone[0] == pytest.approx(4 * memory.atomic_conflict_cycles)
+
+
+# -- strided tiles ---------------------------------------------------------------------------------
+
+
+def test_a_tile_can_be_read_across() -> None:
+    values = numbers(24, 16)
+    x, y = gm(values), gm(np.zeros((16, 24), np.float32), "y")
+
+    def body(core: Core) -> None:
+        into, out = TQue(TPosition.VECIN, 1, "in"), TQue(TPosition.VECOUT, 1, "out")
+        core.pipe.init_buffer(into, 1, 24 * 16 * 4)
+        core.pipe.init_buffer(out, 1, 24 * 16 * 4)
+        across = x.window(((0, 1),), (16, 24), (1, 16))
+        tile = core.transpose_block(out.alloc_tensor(FLOAT, 16, 24), into.copy_in(across, (16, 24)))
+        out.copy_out(y[:, :], tile)
+
+    run(body, x, y)
+    np.testing.assert_array_equal(content(y), values.T)
+
+
+def test_single_elements_of_a_tile() -> None:
+    def step(core: Core, dst: LocalTensor, a: LocalTensor, b: LocalTensor) -> None:
+        core.copy(dst, a)
+        core.set_value(dst[1], 3, core.get_value(b[2], 5))
+        core.set_value(dst[0], 0, 9.0)
+
+    want = A.copy()
+    want[1, 3], want[0, 0] = B[2, 5], 9.0
+    np.testing.assert_array_equal(apply(step), want)
+
+
+def test_half_types_compute_in_their_own_precision() -> None:
+    a, b = A.astype(np.float16), B.astype(np.float16)
+    got = apply(lambda core, dst, x, y: core.mul(dst, x, y), a, b)
+    assert got.dtype == np.float16
+    np.testing.assert_array_equal(got, a * b)
+    assert FLOAT16.itemsize == 2

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from npusim.capacity.assumptions import assumptions
 from npusim.capacity.boards import Board, find_board
+from npusim.capacity.demand import Demand
 from npusim.capacity.plan import Plan, plan_of, read_plan
 from npusim.capacity.planning import LOADS, evaluate
 from npusim.capacity.results import PlanResult, ProductResult, Verdict
@@ -423,7 +425,7 @@ def test_references_are_timed_by_the_source_on_every_product() -> None:
     )
     small, chip = result.products
     assert small.meets
-    assert small.models[0].batch_us == 12_000
+    assert small.models[0].batch_us(8) == 12_000
     assert chip.verdict is Verdict.CANT_RUN
     assert (chip.reason, chip.remedy) == (
         "kernel vadd: doesn't take bfloat16",
@@ -495,6 +497,19 @@ def test_assumptions_say_what_was_decided_for_the_reader() -> None:
         "How often cards fail wasn't given",
     ):
         assert line in said
+
+
+def test_bursts_that_are_too_long_to_simulate_are_told() -> None:
+    plan = plan_of(changed((ARRIVALS, SLOW_BURSTS), (PEAK, 400)))
+    demand = Demand.of(plan.workload, Path(), print)
+    # Twenty bursts and what lies between them: 6,000 seconds.
+    assert any(
+        "ends after 200,000 requests" in line and "2,400,000" in line
+        for line in assumptions(plan, demand, [])
+    )
+
+
+SLOW_BURSTS = {"kind": "bursty", "burst_ratio": 2, "burst_share": 0.1, "burst_s": 30}
 
 
 def test_a_plan_reads_as_it_is_documented(tmp_path: Path) -> None:

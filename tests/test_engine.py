@@ -184,7 +184,7 @@ def test_nested_loops_jump_to_the_cycle(outer: int, inner: int) -> None:
     jumped, played = play((1, program)), play((1, program), exact=True)
     assert near(jumped.cycles, played.cycles)
     assert_same_spans(jumped, spans(played))
-    assert (jumped.jumped_cycles > 0) is (outer >= 30)
+    assert jumped.jumped_cycles > 0
     assert played.jumped_cycles == 0
     for pipe in (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3):
         assert near(jumped.records[0].busy[pipe], played.records[0].busy[pipe])
@@ -286,7 +286,7 @@ def test_barriers_in_a_loop_jump_to_the_cycle() -> None:
 
     for exact in (False, True):
         run = play((4, turns(30)), (4, turns(50)), exact=exact)
-        assert run.cycles == pytest.approx(80 * 50 + 79 * SYNC_CYCLES)
+        assert run.cycles == pytest.approx(80 * (50 + SYNC_CYCLES))
 
 
 def test_a_core_that_ends_while_others_wait_is_a_deadlock() -> None:

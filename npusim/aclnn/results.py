@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from npusim.engine import KernelRun, Pipe, Unit
+from npusim.engine.program import VECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -71,7 +72,7 @@ class Timeline:
             for record in run.records
             for block in record.blocks
         }
-        return tuple(core_name(self._profile, *place) for place in sorted(places))
+        return tuple(_name(self._profile, *place) for place in sorted(places))
 
     def slices(self, cores: Collection[str] | None = None) -> Iterator[Slice]:
         """All instructions, task by task and core by core.
@@ -86,7 +87,7 @@ class Timeline:
                 for block in record.blocks
             )
             for place, index in places:
-                core = core_name(self._profile, *place)
+                core = _name(self._profile, *place)
                 if cores is None or core in cores:
                     yield from self._core_slices(task, core, run, index, first_us)
 
@@ -132,18 +133,19 @@ class Result:
     jumped_ratio: float
 
 
-def core_name(profile: Profile, cluster: int, core: int) -> str:
-    """A core's name in traces.
+def core_name(profile: Profile, block: int, unit: Unit = VECTOR) -> str:
+    """A core's name in traces; the cores of a split chip are named by their cluster."""
+    return _name(profile, *_place(profile, block, unit))
 
-    A split chip's cube core (core 0 of its cluster), then its vector cores.
-    """
+
+def _name(profile: Profile, cluster: int, core: int) -> str:
     if profile.cores.style != "split":
         return f"core{cluster}"
     return f"core{cluster}.veccore{core - 1}" if core else f"core{cluster}.cubecore0"
 
 
 def _place(profile: Profile, block: int, unit: Unit) -> tuple[int, int]:
-    """The cluster that a core of a block is in, and which core of it that is."""
+    """The cluster that a core of a block is in, and which core of it: the cube core comes first."""
     if profile.cores.style != "split" or unit.kind == "cube":
         return block, 0
     if unit.sub_block is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from npusim.aclnn.registry import kernel_class
 from npusim.dialect import GlobalTensor, GmBuffer, Kernel
@@ -53,7 +53,8 @@ def kernels_of(profile: Profile, task: TaskSpec) -> list[Kernel]:
     outputs = tuple(_tensor(f"y{index}", spec) for index, spec in enumerate(task.outputs))
     if isinstance(found, type) and issubclass(found, Kernel):
         return [found.from_task(profile, inputs, outputs, task.attributes)]
-    return list(found(profile, inputs, outputs, task.attributes))
+    build = cast("Builder", found)
+    return build(profile, inputs, outputs, task.attributes)
 
 
 def _tensor(name: str, spec: TensorSpec) -> GlobalTensor:

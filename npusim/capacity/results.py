@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from npusim.capacity.estimate import Estimate
     from npusim.capacity.outcome import FleetRun
     from npusim.capacity.plan import Plan
-    from npusim.capacity.service import ServiceCurve
+    from npusim.capacity.service import End, ServiceCurve
 
 
 class Verdict(Enum):
@@ -41,10 +41,9 @@ class ModelOnProduct:
         """Whole requests in the largest batch."""
         return self.max_batch // self.items_per_request
 
-    @property
-    def batch_us(self) -> float:
-        """Microseconds of a full batch."""
-        return self.curve.latency_us(self.requests_per_batch * self.items_per_request)
+    def batch_us(self, requests: int, end: End = "estimate") -> float:
+        """Microseconds of a batch of this many requests, at one end of the band."""
+        return self.curve.latency_us(requests * self.items_per_request, end)
 
 
 @dataclass(frozen=True)

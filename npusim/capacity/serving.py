@@ -73,14 +73,14 @@ def conflict(
     """
     limit = f"the limit is {_ms(limit_us)}"
     for model in models:
-        single_us = model.curve.latency_us(model.items_per_request, end)
+        single_us = model.batch_us(1, end)
         if single_us > limit_us:
             return Conflict(
                 f"one request of model {model.name!r} takes {_ms(single_us)} on an idle "
                 f"{board.name}, and {limit}",
                 f"No number of cards helps; a limit above {_ms(single_us)} can be met.",
             )
-        batch_us = model.curve.latency_us(model.requests_per_batch * model.items_per_request, end)
+        batch_us = model.batch_us(model.requests_per_batch, end)
         if batch_us > limit_us:
             return Conflict(
                 f"a full batch of {model.max_batch} items of model {model.name!r} takes "
@@ -101,13 +101,7 @@ def streams_of(models: Sequence[ModelOnProduct], end: End = "estimate") -> tuple
     return tuple(
         Stream(
             model.name,
-            (
-                0.0,
-                *(
-                    model.curve.latency_us(n * model.items_per_request, end)
-                    for n in _requests(model)
-                ),
-            ),
+            (0.0, *(model.batch_us(requests, end) for requests in _requests(model))),
             model.share,
             model.max_wait_us,
         )
@@ -153,11 +147,10 @@ def _best_batch(items: int, curve: ServiceCurve, limit_us: float, max_wait_us: f
 
 
 def _largest_within(model: ModelOnProduct, time_us: float, end: End) -> int:
-    sizes = (n * model.items_per_request for n in _requests(model))
-    return max(
-        (size for size in sizes if model.curve.latency_us(size, end) <= time_us),
-        default=model.items_per_request,
-    )
+    fitting = [
+        requests for requests in _requests(model) if model.batch_us(requests, end) <= time_us
+    ]
+    return max(fitting) * model.items_per_request
 
 
 def _ms(time_us: float) -> str:

@@ -82,7 +82,7 @@ class Effort:
     requests: int = 10_000
     load_levels: int = 32
     max_cards: int = 4096
-    max_requests: int = 1_000_000
+    max_requests: int = 200_000
 
     def __post_init__(self) -> None:
         """Refuse to simulate nothing."""

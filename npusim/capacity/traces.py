@@ -108,7 +108,7 @@ class _Clock:
         if text[:_SECOND] == self._second and rest[:1] == "." and rest.endswith(self._zone):
             fraction = rest[1 : len(rest) - len(self._zone)]
             if fraction.isdecimal() and len(fraction) <= 9:
-                return self._second_s + int(fraction) / 10 ** len(fraction)
+                return self._second_s + int(fraction) / 10.0 ** len(fraction)
         return self._read(text.strip())
 
     def _read(self, text: str) -> float:
@@ -124,7 +124,7 @@ class _Clock:
             ahead_s = int(zone_hours) * 3600 + int(zone_minutes) * 60
             second_s -= ahead_s if sign == "+" else -ahead_s
         self._second, self._zone, self._second_s = text[:_SECOND], zone or "", second_s
-        return second_s + (int(fraction) / 10 ** len(fraction) if fraction else 0.0)
+        return second_s + (int(fraction) / 10.0 ** len(fraction) if fraction else 0.0)
 
 
 def _seconds(text: str) -> float:
@@ -181,24 +181,18 @@ def read_trace(
             if max_rows is not None and len(arrival_s) >= max_rows:
                 break
     if not arrival_s:
-        remedy = (
-            "Every row is a failed request; keep them with drop_failed: false." if failed else ""
-        )
+        remedy = "Every row failed; keep them with drop_failed: false." if failed else ""
         raise FileError(path, "the trace has no requests", remedy)
     times = np.frombuffer(arrival_s)
-    inputs, outputs = np.frombuffer(input_tokens, np.int32), np.frombuffer(output_tokens, np.int32)
-    if (np.diff(times) < 0).any():
-        order = np.argsort(times, kind="stable")
-        times, inputs, outputs = times[order], inputs[order], outputs[order]
-    whole_seconds = bool((times == np.floor(times)).all())
+    order = np.argsort(times, kind="stable") if (np.diff(times) < 0).any() else slice(None)
     return Trace(
         Path(path).name,
         layout.format.name,
-        times,
-        inputs,
-        outputs,
+        times[order],
+        np.frombuffer(input_tokens, np.int32)[order],
+        np.frombuffer(output_tokens, np.int32)[order],
         failed,
-        1.0 if whole_seconds else 0.0,
+        resolution_s=1.0 if (times == np.floor(times)).all() else 0.0,
     )
 
 

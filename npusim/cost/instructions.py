@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from npusim.hardware.profile import Path, Profile, Rate
 
+_SPECIAL = frozenset({"vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vdiv"})  # iterative units
 _FALLBACK = {1: "float16", 2: "float16", 4: "float32", 8: "float32"}
 
 
@@ -41,8 +42,15 @@ class InstructionCosts:
         """
         rate = self._rate(intrinsic, dtype, itemsize)
         repeats = rows * ceil(elements * itemsize / self._repeat_bytes)
+        scales = self._profile.vector
+        special = intrinsic in _SPECIAL
         busy = repeats * rate.cycles_per_repeat
-        return busy + rate.start_cycles if chained else max(busy, self._profile.scalar.issue_cycles)
+        busy *= scales.special_scale if special else scales.simple_scale
+        return (
+            busy + rate.start_cycles * scales.start_scale
+            if chained
+            else max(busy, self._profile.scalar.issue_cycles)
+        )
 
     def repeat_elements(self, itemsize: int) -> int:
         """Elements that one repeat of a vector instruction covers."""

@@ -77,9 +77,11 @@ def flat_tiling(
         per_core = _round_up(per_core, _core_align(profile, itemsize) if least_bytes else _CORE_ALIGN)
         block_dim = ceil(elements / per_core)
 
+    align = _CORE_ALIGN * _COMPUTE_BYTES if least_bytes else block
+
     def limit(share: int) -> int:
-        room = int(profile.buffers.ub_bytes // share / coexisting) // block * block
-        return max(block, min(_MAX_TILE[widest], room // _COMPUTE_BYTES))
+        room = int(profile.buffers.ub_bytes // share / coexisting) // align * align
+        return min(_MAX_TILE[widest], room // _COMPUTE_BYTES)
 
     if per_core <= limit(1):
         return FlatTiling(elements, block_dim, per_core, per_core, double_buffer=False)

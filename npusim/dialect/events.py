@@ -1,24 +1,22 @@
-"""Events between two pipes: the flags a kernel sets and waits for by hand, where no queue does it."""
+"""Events between two pipes: flags that a kernel sets and waits for by hand, beside its queues."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.engine.program import Pipe
-
 if TYPE_CHECKING:
     from npusim.dialect.core import Core
+    from npusim.engine.program import Pipe
 
 
 class Event:
-    """A flag that ``setter`` sets and ``waiter`` waits for (SetFlag, WaitFlag); ``set_before`` counts it as set once.
+    """A flag that ``setter`` sets and ``waiter`` waits for (SetFlag, WaitFlag).
 
-    Each wait takes one set. The setting pipe goes on at once, the waiting one when all it was given before is done.
+    Each wait takes one set; ``set_before`` counts as one. The setting pipe goes on at once, the
+    waiting one when what the setting pipe was given before is done.
     """
 
-    def __init__(
-        self, core: Core, setter: Pipe, waiter: Pipe, *, set_before: bool = False
-    ) -> None:
+    def __init__(self, core: Core, setter: Pipe, waiter: Pipe, *, set_before: bool = False) -> None:
         self._core = core
         self._setter, self._waiter = setter, waiter
         self._flag = core.recorder.new_flag(int(set_before)) if core.recording else -1

@@ -100,6 +100,14 @@ class Formula:
     steps: list[Step] = field(default_factory=list)
     _count: int = 0
 
+    @property
+    def masks_in_memory(self) -> bool:
+        """True where comparisons leave masks in UB for whole tiles, and selections read them there.
+
+        The first generation has one mask register, for one repeat. Such chips lack comparisons with a number, too.
+        """
+        return self.profile.has("vcmpvs_eq")
+
     def operand(self, dtype: DType) -> Term:
         """A new value that isn't the result of a recorded instruction."""
         self._count += 1
@@ -195,6 +203,10 @@ class Formula:
         """a where the mask is set, else b."""
         x, y = self._tiles(a, b)
         return self._step("select", (mask, x, y), (), x.dtype)
+
+    def copied(self, x: Term) -> Term:
+        """``x`` in a buffer of its own."""
+        return self._step("move", (x,))
 
     def cast(self, x: Term, dtype: DType, mode: RoundMode = RoundMode.CAST_RINT) -> Term:
         """``x`` in ``dtype``, by as many conversions as the chip needs; only the last one rounds as ``mode`` says."""

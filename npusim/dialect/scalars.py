@@ -84,6 +84,12 @@ class Scalars:
         number = np.asarray(values.reshape(values.shape[:depth]), np.float32)
         return Scalar(self, number, depth)  # type: ignore[arg-type]
 
+    def scalar_sqrt(self, value: Scalar) -> Scalar:
+        """The square root, by the scalar unit."""
+        self.scalar_alu("sqrt")
+        root = None if value.value is None else np.sqrt(value.value)
+        return Scalar(self, root, value.depth)  # type: ignore[arg-type]
+
     def scalar_alu(self, name: str, count: int = 1) -> None:
         """``count`` operations of the scalar ALU, e.g. loop control that a kernel does by hand."""
         if self.recording:

@@ -201,6 +201,13 @@ class Vector:
             )
         return dst
 
+    def set_cmpmask(self, bits: LocalTensor) -> None:
+        """Load the mask register, one bit for each element of a repeat, from UB (set_cmpmask)."""
+        if self.recording:
+            dtype = bits.dtype
+            self._emit("set_cmpmask", dtype.intrinsic, dtype.itemsize, bits[:1], True, "mask")
+        self.wrote(bits)
+
     def select(
         self, dst: LocalTensor, mask: LocalTensor, src0: LocalTensor, src1: LocalTensor
     ) -> LocalTensor:

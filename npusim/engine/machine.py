@@ -25,7 +25,7 @@ def machine_of(profile: Profile, block_dim: int, *, mix: bool = False) -> Machin
     )
     rates = MemoryRates(
         hbm=bytes_per_cycle(profile.hbm_sustained_gbps, clock),
-        l2=bytes_per_cycle(profile.memory.l2_gbps, clock),
+        l2=bytes_per_cycle(profile.l2_sustained_gbps, clock),
     )
     return Machine(rates, profile.memory.l2_bytes, launch.sync_all_us * clock, launch_us * clock)
 

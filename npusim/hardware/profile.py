@@ -95,6 +95,7 @@ class Memory(Group):
     hbm_latency_cycles: NonNegative
     l2_bytes: Count
     l2_gbps: Positive
+    l2_sustained_fraction: Fraction
     l2_line_bytes: Count
     l2_sector_bytes: Count
     l2_ways: Count
@@ -160,6 +161,9 @@ class Vector(Group):
 
     repeat_bytes: Count
     unaligned_floor_cycles: NonNegative
+    start_scale: Positive
+    simple_scale: Positive
+    special_scale: Positive
     default: Rate
     instructions: Mapping[str, Mapping[str, Rate]]
 
@@ -275,6 +279,11 @@ class Profile(Group):
     def hbm_sustained_gbps(self) -> float:
         """What a long stream gets from the device memory, GB/s."""
         return self.memory.hbm_nominal_gbps * self.memory.hbm_sustained_fraction
+
+    @property
+    def l2_sustained_gbps(self) -> float:
+        """What a long stream gets from the L2, GB/s."""
+        return self.memory.l2_gbps * self.memory.l2_sustained_fraction
 
     def cube_peak_tops(self, dtype_name: str) -> float:
         """Peak of all matrix units together, 10^12 operations (2 per multiply-add) a second."""

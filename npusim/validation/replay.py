@@ -72,13 +72,16 @@ def predict(row: MeasuredRow, l2: str) -> Prediction:
     profile = load_profile(row.soc)
     roofline = roofline_us(profile, row.task)
     try:
-        simulated, band, bound = _simulate(profile, row.task, l2)
+        simulated, band, bound = simulate_task(profile, row.task, l2)
     except NpusimError as error:
         return Prediction(row, None, None, roofline, "", " ".join(str(error).split()))
     return Prediction(row, simulated, band, roofline, bound, "")
 
 
-def _simulate(profile: Profile, task: TaskSpec, l2: str) -> tuple[float, tuple[float, float], str]:
+def simulate_task(
+    profile: Profile, task: TaskSpec, l2: str
+) -> tuple[float, tuple[float, float], str]:
+    """Time in microseconds, its band and what limits the longest kernel of a recorded task."""
     cache = L2State(profile.memory.l2_bytes)
     total = low = high = longest = 0.0
     bound = ""

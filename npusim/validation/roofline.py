@@ -6,6 +6,7 @@ those of Ascend/msmodeling's analytic model. It serves as a yardstick only.
 
 from __future__ import annotations
 
+import math
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -46,4 +47,4 @@ def _matrix_operations(task: TaskSpec) -> float:
     if len(inputs) < 2 or not task.outputs:
         return 0.0
     sizes = [prod(spec.shape) for spec in (*inputs, task.outputs[0])]
-    return 2.0 * float(prod(sizes)) ** 0.5
+    return 2.0 * math.sqrt(prod(sizes))

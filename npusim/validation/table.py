@@ -87,7 +87,7 @@ def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
 def _open(path: Path) -> io.TextIOBase:
     try:
         if path.suffix == ".gz":
-            return gzip.open(path, "rt", newline="", encoding="utf-8")  # type: ignore[return-value]
+            return gzip.open(path, "rt", newline="", encoding="utf-8")
         return path.open(newline="", encoding="utf-8")
     except OSError as error:
         raise FileError(path, error.strerror or str(error)) from error

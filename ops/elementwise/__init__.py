@@ -1,12 +1,24 @@
-"""Elementwise arithmetic with broadcasting, and fills."""
+"""Elementwise arithmetic with broadcasting, comparisons, selections, copies and fills."""
 
-PROVIDES = {
-    "Add": "kernel:Add",
-    "Sub": "kernel:Sub",
-    "Mul": "kernel:Mul",
-    "RealDiv": "kernel:RealDiv",
-    "OnesLike": "kernel:OnesLike",
-    "Fill": "kernel:Fill",
-    "MemSet": "kernel:MemSet",
-}
+_TABLES = {
+    "arithmetic": (
+        "Abs", "Add", "AddN", "AddV2", "Adds", "AssignAdd", "AssignSub", "BiasAdd", "Ceil", "ClipByValue", "Div",
+        "Floor", "FusedMulAdd", "FusedMulAddAdd", "FusedMulAddN", "Inv", "Log", "Log1p", "Maximum", "MaximumGrad",
+        "Minimum", "MinimumGrad", "Mul", "Muls", "Neg", "Pow", "RealDiv", "Reciprocal", "Round", "Rsqrt", "Sign",
+        "Sqrt", "Square", "Sub",
+    ),
+    "comparison": (
+        "Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "LogicalAnd", "LogicalNot", "LogicalOr", "NotEqual",
+        "Select", "SelectV2",
+    ),
+    "composed": ("Exp", "MaskedScale"),
+    "fills": (
+        "AtomicAddrClean", "Fill", "MemSet", "NPUAllocFloatStatus", "OnesLike", "ZerosLike",
+    ),
+    "fusion": ("FusionOp_Mul_Neg", "FusionOp_RealDiv_Neg"),
+    "masks": ("DropOutDoMask", "DropoutDoMask"),
+    "moves": ("Assign", "TensorMove"),
+}  # fmt: skip
+
+PROVIDES = {name: f"{module}:{name}" for module, names in _TABLES.items() for name in names}
 ALIASES: dict[str, str] = {}

@@ -41,11 +41,15 @@ class Buffers:
 
     def _init_rows(self, channels: int) -> None:
         self._gamma_que, self._gamma32 = TQue(TPosition.VECIN, 1, "gamma"), TBuf("gamma32")
-        self._sums_que = TQue(TPosition.VECOUT, 1, "sums")
+        self._sums_que, self._row_que = (
+            TQue(TPosition.VECOUT, 1, "sums"),
+            TQue(TPosition.VECOUT, 1, "row"),
+        )
         self._small = TBuf("small")
         self._reserve(self._gamma_que, 1, channels * self._dtype.itemsize)
         if self._dtype is not FLOAT:
             self._reserve(self._gamma32, 1, channels * FLOAT.itemsize)
+            self._reserve(self._row_que, 1, channels * self._dtype.itemsize)
         block = self._core.block_bytes
         row = -(-channels * FLOAT.itemsize // block) * block
         self._reserve(self._sums_que, 1, 2 * row)
@@ -121,9 +125,9 @@ class Buffers:
 
     def store_row(self, target: GmSlice, row: LocalTensor) -> None:
         """A row of sums in the outputs' dtype."""
-        out = self._out_que.alloc_tensor(self._dtype, *row.shape)
+        out = self._row_que.alloc_tensor(self._dtype, *row.shape)
         self._core.cast(out, row, RoundMode.CAST_ROUND)
-        self._out_que.copy_out(target, out)
+        self._row_que.copy_out(target, out)
 
     def small(self, index: int) -> LocalTensor:
         """One of two single numbers."""
@@ -133,12 +137,13 @@ class Buffers:
         self._core.pipe.init_buffer(buffer, num, nbytes)
 
     def _load(self, queue: TQue, wide: TBuf, source: GmSlice) -> LocalTensor:
-        tensor = queue.copy_in(source)
         if self._dtype is FLOAT:
-            return tensor
-        converted = self._core.cast(wide.get(FLOAT, *tensor.shape), tensor, RoundMode.CAST_NONE)
-        queue.free_tensor(tensor)
-        return converted
+            return queue.copy_in(source)
+        # Half types lie packed: rows of a group need not be whole blocks until they are float32.
+        packed = queue.copy_in(source, (source.numel,))
+        converted = self._core.cast(wide.get(FLOAT, source.numel), packed, RoundMode.CAST_NONE)
+        queue.free_tensor(packed)
+        return converted.view(*source.shape)
 
     def _release(self, queue: TQue, tensor: LocalTensor) -> None:
         if self._dtype is FLOAT:

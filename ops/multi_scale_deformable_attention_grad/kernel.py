@@ -1,28 +1,36 @@
-"""MultiScaleDeformableAttentionGrad: gather the cells around sampling points, scatter their gradients atomically."""
+"""MultiScaleDeformableAttentionGrad: gather cells around points, add to their gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from npusim.dialect import Core, GlobalTensor, Kernel, Phases
+from npusim.dialect import Core, GlobalTensor, Kernel
 from npusim.ops.multi_scale_deformable_attention_grad.loads import Load, deal
-from npusim.ops.multi_scale_deformable_attention_grad.points import Maps, Shares, Survey, look, suppose
+from npusim.ops.multi_scale_deformable_attention_grad.points import (
+    Maps,
+    Shares,
+    Survey,
+    look,
+    suppose,
+)
 from npusim.ops.multi_scale_deformable_attention_grad.tiling import KERNEL_WORKSPACE_BYTES, Tiling
 from npusim.ops.multi_scale_deformable_attention_grad.worker import Worker
 
 if TYPE_CHECKING:
+    from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
     from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
 
 
 class MultiScaleDeformableAttentionGrad(Kernel):
-    """All tensors float32 but shapes and starts, which are int32.
+    """All tensors are float32, but for shapes and starts, which are int32.
 
-    location and grad_location are [batch, heads, levels, points, 2, queries], weight and grad_weight the same without
-    the 2; grad_output is [batch, queries, heads * channels]. What the points look like is read from location's memory;
-    in a run without numbers from ``given``, and where that is None, too, it is ``shares``.
+    location and grad_location are [batch, heads, levels, points, 2, queries], weight and
+    grad_weight the same without the 2; grad_output is [batch, queries, heads * channels]. What the
+    points look like is read from location's memory; in a run without numbers from ``given``, and
+    where that is None, too, it is ``shares``.
     """
 
     op_type = "MultiScaleDeformableAttentionGrad"
@@ -46,7 +54,11 @@ class MultiScaleDeformableAttentionGrad(Kernel):
     ) -> None:
         self.value, self.shapes, self.starts = value, shapes, starts
         self.location, self.weight, self.grad_output = location, weight, grad_output
-        self.grad_value, self.grad_location, self.grad_weight = grad_value, grad_location, grad_weight
+        self.grad_value, self.grad_location, self.grad_weight = (
+            grad_value,
+            grad_location,
+            grad_weight,
+        )
         self.reads = (value, shapes, starts, location, weight, grad_output)
         self.writes = (grad_value, grad_location, grad_weight)
         self.sizes = sizes
@@ -57,11 +69,12 @@ class MultiScaleDeformableAttentionGrad(Kernel):
 
     @property
     def workspace_bytes(self) -> int:
+        """Bytes of system workspace."""
         return KERNEL_WORKSPACE_BYTES
 
     @cached_property
     def survey(self) -> Survey:
-        """Where the sampling points lie. Raises DeviceFault where they need a key that value doesn't have."""
+        """Where the points lie; raises DeviceFault where one needs a key that value lacks."""
         maps = self._given
         arrays = (self.location.array, self.shapes.array, self.starts.array)
         if all(array is not None for array in arrays):
@@ -76,14 +89,16 @@ class MultiScaleDeformableAttentionGrad(Kernel):
         return deal(self.tiling, self.survey.mixes)
 
     def work(self, block_idx: int) -> Hashable:
+        """What a core clears, and its load."""
         cleared = self.to_clear(block_idx)
         return cleared.buffer.number if cleared else None, self.loads[block_idx]
 
     def to_clear(self, block_idx: int) -> GlobalTensor | None:
-        """The output that a core sets to zero before anything else: one each for the first three."""
+        """The output that a core sets to zero first of all: one each for the first three cores."""
         return self.writes[block_idx] if block_idx < len(self.writes) else None
 
-    def process(self, core: Core) -> Phases:
+    def process(self, core: Core) -> Iterator[Barrier]:
+        """Clear the outputs, wait for each other, work on the points."""
         worker = Worker(self, core)
         worker.clear()
         yield core.sync_all()

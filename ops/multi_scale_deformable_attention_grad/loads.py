@@ -1,9 +1,10 @@
-"""What every core has to do, brought to few kinds of load, so that cores with like work are simulated once.
+"""What every core has to do, brought to few kinds of load that are simulated once each.
 
-How many points of each kind a core has differs from core to core. The slowest core is kept as it is. Where tasks are
-many, the others do fewer tasks of the slowest core's kind, as many as move what they move on average; else they do
-their own, averaged. All kinds of load share one mix of points per task and leave the rest for the last one: cores in
-step with each other let the engine see the repetition.
+How many points of each kind a core has differs from core to core. The slowest core is kept as it
+is. Where tasks are many, the others do fewer tasks of the slowest core's kind, as many as move what
+they move on average; else they do their own, averaged. All kinds of load share one mix of points
+per task and leave the rest for the last one: cores in step with each other let the engine see the
+repetition.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from npusim.ops.multi_scale_deformable_attention_grad.points import Mix
 if TYPE_CHECKING:
     from npusim.ops.multi_scale_deformable_attention_grad.tiling import Tiling
 
-# Points with four corners, two, one and none: how long they take (roughly), and the rows of channels that they move.
+# Points with four corners, two, one, none: how long they take (roughly), rows that they move.
 _TIME = Mix(6, 5, 4, 1)
 _ROWS = Mix(9, 5, 3, 1)
 _MANY_TASKS = 16  # per core: the error of a task more or less is small
@@ -25,7 +26,7 @@ _MANY_TASKS = 16  # per core: the error of a task more or less is small
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """``tasks`` alike tasks of ``queries`` queries each; ``mix`` counts the points of one of them."""
+    """``tasks`` alike tasks of ``queries`` queries; ``mix`` counts the points of one of them."""
 
     tasks: int
     queries: int
@@ -41,7 +42,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class _Total:
-    """A core's tasks and points: ``whole`` tasks with all queries, ``last`` ones at the end of their plane."""
+    """A core's points and tasks: ``whole`` ones, and ``last`` ones at the end of their plane."""
 
     whole: int
     last: int

@@ -31,7 +31,7 @@ def build(call: Call, chain: Chain) -> None:
         chain.cast(tensor, INT32 if name in ("spatialShape", "levelStartIndex") else FLOAT)
         for name, tensor in given.items()
     ]
-    value, _, _, location, weight, _ = inputs
+    location, weight = inputs[3:5]
     grad_value = chain.output("gradValue", FLOAT)
     grad_location = chain.empty(location.shape, FLOAT, "gradLocation_transposed")
     grad_weight = chain.empty(weight.shape, FLOAT, "gradAttnWeight_transposed")
@@ -102,8 +102,8 @@ def _supposed(chain: Chain, sizes: Sizes) -> Shares:
     border = chain.assumed(
         "points_at_border",
         1.0 - (1.0 - 1.0 / side) ** 2,
-        "{value} of the points inside touch two cells instead of four, as evenly spread points do at"
-        " the borders of square maps.",
+        "{value} of the points inside touch two cells instead of four, as evenly spread points do"
+        " at the borders of square maps.",
         at_most=1.0,
     )
     sharers = chain.assumed(

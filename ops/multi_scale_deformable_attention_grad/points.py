@@ -1,7 +1,8 @@
-"""Where the sampling points lie: which cells of the maps each of them touches, and how often cores meet there.
+"""Where the sampling points lie: which cells each of them touches, how often cores meet there.
 
-A point's *corners* are the cells around it that lie in the map, as bits: 1 for the upper left one, 2 upper right, 4
-lower left, 8 lower right. Four corners make an interior point; two or one lie at the border; none is outside.
+A point's *corners* are the cells around it that lie in the map, as bits: 1 for the upper left one,
+2 upper right, 4 lower left, 8 lower right. Four corners make an interior point; two or one lie at
+the border; none is outside.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from npusim.values.errors import DeviceFault
 from npusim.values.status import AclError
 
 if TYPE_CHECKING:
-    from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
     from npusim.ops.multi_scale_deformable_attention_grad.tiling import Tiling
 
 INTERIOR = 15  # all four corners
@@ -24,7 +24,7 @@ INTERIOR = 15  # all four corners
 _AT_ONCE = 1 << 18  # points looked at together
 _SAMPLE = 1 << 14  # points from which meetings of cores are estimated
 _MOMENTS = 16  # parts of a core's work that are compared with the same part of the others' work
-_NUMBER_OF_CORNERS = np.array([bin(corners).count("1") for corners in range(INTERIOR + 1)])
+_NUMBER_OF_CORNERS = np.array([corners.bit_count() for corners in range(INTERIOR + 1)])
 
 Floats = NDArray[np.float32]
 Whole = NDArray[np.int64]
@@ -47,8 +47,8 @@ class Mix(NamedTuple):
 class Shares(NamedTuple):
     """What to suppose where there is no data.
 
-    ``inside`` is the share of points in the maps, ``border`` the share of those that have two corners there, and
-    ``sharers`` the number of cores that store to one L2 line at a time.
+    ``inside`` is the share of points in the maps, ``border`` the share of those that have two
+    corners there, and ``sharers`` the number of cores that store to one L2 line at a time.
     """
 
     inside: float
@@ -58,9 +58,10 @@ class Shares(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Survey:
-    """The points of every core by kind, and how many cores on average store to one L2 line at a time.
+    """The points of every core by kind, and how many cores store to one L2 line at a time.
 
-    ``corners`` holds the bits of every point, numbered (batch, head, level, point, query); None where there is no data.
+    ``corners`` holds the bits of every point, numbered (batch, head, level, point, query); None
+    where there is no data.
     """
 
     mixes: tuple[Mix, ...]
@@ -72,8 +73,8 @@ class Survey:
 class Maps:
     """What the device reads to find the points.
 
-    ``location`` is [batch, heads, levels, points, 2, queries] with x before y; ``shapes`` holds height and width of
-    every level, ``starts`` its first key.
+    ``location`` is [batch, heads, levels, points, 2, queries] with x before y; ``shapes`` holds
+    height and width of every level, ``starts`` its first key.
     """
 
     location: NDArray[Any]
@@ -102,10 +103,12 @@ def suppose(tiling: Tiling, shares: Shares) -> Survey:
 
 
 def look(tiling: Tiling, maps: Maps, line_bytes: int) -> Survey:
-    """A survey of the data. Raises DeviceFault (vector core exception) where a point needs a key outside value."""
+    """A survey of the data; raises DeviceFault (507035) where a point needs a key outside value."""
     sizes = tiling.sizes
     maps = Maps(maps.location, maps.shapes.astype(np.int64), maps.starts.astype(np.int64))
-    corners = np.empty((sizes.batch * sizes.heads, sizes.levels, sizes.points, sizes.queries), np.uint8)
+    corners = np.empty(
+        (sizes.batch * sizes.heads, sizes.levels, sizes.points, sizes.queries), np.uint8
+    )
     location = maps.location.reshape((*corners.shape[:3], 2, sizes.queries))
     step = max(1, _AT_ONCE // (sizes.points * sizes.queries))
     with np.errstate(all="ignore"):  # points may be anywhere, even at infinity
@@ -164,8 +167,8 @@ def _fault(key: int, keys: int, level: int, shape: tuple[int, int], start: int) 
     height, width = shape
     raise DeviceFault(
         AclError.ACL_ERROR_RT_VECTOR_CORE_EXCEPTION,
-        f"vector core exception in MultiScaleDeformableAttentionGrad: level {level} ({height} x {width} cells from"
-        f" key {start}) addresses key {key}, value has {keys}",
+        f"vector core exception in MultiScaleDeformableAttentionGrad: level {level} ({height} x"
+        f" {width} cells from key {start}) addresses key {key}, value has {keys}",
         "Let spatialShape and levelStartIndex describe maps that lie within the keys of value.",
     )
 
@@ -178,10 +181,10 @@ def _count(corners: NDArray[np.uint8], points: range) -> Mix:
 
 
 def _meetings(tiling: Tiling, maps: Maps, line_bytes: int) -> float:
-    """How many other cores are expected to add into the same line as a store does, averaged over the stores.
+    """How many other cores are expected to add into the same line as a store, on average.
 
-    Taken as if every core always had a store under way: at any moment of the kernel the others store to the lines that
-    they visit around that moment. Estimated from evenly spaced points.
+    Taken as if every core always had a store under way: at any moment of the kernel the others
+    store to the lines that they visit around that moment. Estimated from evenly spaced points.
     """
     if tiling.block_dim == 1:
         return 0.0
@@ -199,7 +202,8 @@ def _meetings(tiling: Tiling, maps: Maps, line_bytes: int) -> float:
 def _sums(group: Whole, weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """For every entry the sum of the weights in its group."""
     _, index = np.unique(group, return_inverse=True)
-    return np.bincount(index, weights=weight)[index]
+    sums = np.bincount(index, weights=weight).astype(np.float64)
+    return sums[index]
 
 
 def _stores(tiling: Tiling, maps: Maps, line_bytes: int) -> tuple[Whole, Whole, Whole]:
@@ -209,7 +213,9 @@ def _stores(tiling: Tiling, maps: Maps, line_bytes: int) -> tuple[Whole, Whole, 
     plane, query = np.divmod(point, sizes.queries)
     place = np.unravel_index(plane, (sizes.batch, sizes.heads, sizes.levels, sizes.points))
     batch, head, level, _ = place
-    cells = _find(maps.location[(*place, 0, query)], maps.location[(*place, 1, query)], maps.shapes[level])
+    cells = _find(
+        maps.location[(*place, 0, query)], maps.location[(*place, 1, query)], maps.shapes[level]
+    )
     task = plane * tiling.blocks + query // tiling.queries_per_task
     core, position = np.divmod(task, tiling.tasks_per_core)
     moment = position * min(_MOMENTS, tiling.tasks_per_core) // tiling.tasks_per_core

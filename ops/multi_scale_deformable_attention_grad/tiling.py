@@ -1,7 +1,7 @@
 """How MultiScaleDeformableAttentionGrad is cut into tasks and dealt out to the vector cores.
 
-A task is a block of queries of one plane; a plane is one (batch, head, level, point). Query blocks run fastest, and
-every core takes consecutive tasks. Source: public host tiling (hicann/ops-nn
+A task is a block of queries of one plane; a plane is one (batch, head, level, point). Query blocks
+run fastest, and every core takes consecutive tasks. Source: public host tiling (hicann/ops-nn
 vfusion/multi_scale_deformable_attention_grad/op_host) and CANN 8.1.RC1.
 """
 
@@ -26,7 +26,7 @@ _PER_LEVEL, _PER_CHANNEL, _PER_QUERY, _PER_QUERY_CHANNEL = 3, 8, 15, 13
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """``tasks_per_core`` consecutive tasks for each of ``block_dim`` cores, as long as there are any."""
+    """``tasks_per_core`` consecutive tasks for each of ``block_dim`` cores, while there are any."""
 
     sizes: Sizes
     queries_per_task: int
@@ -46,7 +46,7 @@ class Tiling:
 
     @property
     def buffer_queries(self) -> int:
-        """Queries that the buffers have room for: a whole block, or the only one rounded up to 32 bytes."""
+        """Queries that the buffers have room for: a block, or all of them in blocks of 32 bytes."""
         return min(self.queries_per_task, whole_blocks(self.sizes.queries))
 
     @property
@@ -75,7 +75,7 @@ class Tiling:
 
 
 def _queries_that_fit(profile: Profile, sizes: Sizes) -> int:
-    """Queries of a task: as many as UB holds, in blocks of 32 bytes (at least one block; UB itself says if not)."""
+    """Queries of a task: as many as UB holds, in blocks of 32 bytes, at least one of them."""
     words = (profile.buffers.ub_bytes - _RESERVED_BYTES) // _WORD_BYTES
     words -= _PER_LEVEL * whole_blocks(sizes.levels) + _PER_CHANNEL * sizes.channels
     fit = words // (_PER_QUERY + _PER_QUERY_CHANNEL * sizes.channels)

@@ -1,21 +1,20 @@
 """What one core does in MultiScaleDeformableAttentionGrad: the same code is timed and computed.
 
-One task handles a block of queries of one (batch, head, level, point). Coordinates are vector work on the block, each
-query is scalar control: a point with all four cells in the map costs four loads, 21 vector instructions and four
-atomic stores; a point at the border takes its cells one at a time; a point outside costs scalars only. Source: CANN
-8.1.RC1 ascendc/multi_scale_deformable_attention_grad and hicann/ops-nn vfusion, same operator.
+One task handles a block of queries of one (batch, head, level, point). Coordinates are vector work
+on the block, each query is scalar control: a point with all four cells in the map costs four loads,
+21 vector instructions and four atomic stores; a point at the border takes its cells one at a time;
+a point outside costs scalars only. Source: CANN 8.1.RC1
+ascendc/multi_scale_deformable_attention_grad and hicann/ops-nn vfusion, same operator.
 
-To time a task it is recorded with a block of queries and the number of points of each kind; to compute, with a block
-of one query, for many points of one kind at once.
+To time a task it is recorded with a block of queries and the number of points of each kind; to
+compute, with a block of one query, for many points of one kind at once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.dialect import (
     Core,
@@ -26,16 +25,22 @@ from npusim.dialect import (
     LoopIndex,
     RoundMode,
     Scalar,
-    TBuf,
 )
 from npusim.dialect.events import Event
 from npusim.engine.program import Pipe
 from npusim.ops.multi_scale_deformable_attention_grad.points import INTERIOR
-from npusim.ops.multi_scale_deformable_attention_grad.tiling import whole_blocks
+from npusim.ops.multi_scale_deformable_attention_grad.tiles import (
+    Buffers,
+    Place,
+    Point,
+    Sums,
+    Tile,
+)
 from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:
-    from npusim.dialect.loops import Index
+    from numpy.typing import NDArray
+
     from npusim.ops.multi_scale_deformable_attention_grad.kernel import (
         MultiScaleDeformableAttentionGrad,
     )
@@ -43,61 +48,7 @@ if TYPE_CHECKING:
     from npusim.ops.multi_scale_deformable_attention_grad.points import Mix
 
 _UPPER_LEFT, _UPPER = 0b0001, 0b0011  # what stands for points with one corner and with two
-_AT_ONCE = 1 << 16  # channels of points computed at once
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a task reads and writes: its level, and indices of its first query.
-
-    ``point`` counts points (batch, head, level, point, query), ``x`` elements of location, ``row`` rows of ``channels``
-    in gradOutput, and ``key`` such rows of value: the one of key 0.
-    """
-
-    level: int | IndexArray
-    point: Index
-    x: Index
-    row: Index
-    key: Index
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """What a task gathers per query and channel: slopes along x and y, weighted gradient, share in the weight's own."""
-
-    by_x: LocalTensor
-    by_y: LocalTensor
-    weighted: LocalTensor
-    by_weight: LocalTensor
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """A task's tiles in UB and scalars. Pairs hold x first, then y."""
-
-    queries: int
-    place: Place
-    size: tuple[Scalar, Scalar]
-    first_key: Scalar
-    step: Scalar
-    at: LocalTensor
-    cell: LocalTensor
-    inside_cell: LocalTensor
-    product: LocalTensor
-    weight: LocalTensor
-    rows: LocalTensor
-    sums: Sums
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A sampling point's scalars: distances to the upper left cell, weights and rows of the four cells."""
-
-    right: Scalar
-    down: Scalar
-    attention: Scalar
-    shares: tuple[Scalar, ...]
-    cells: tuple[Scalar, ...]
+_AT_ONCE = 1 << 17  # channels of points computed at once
 
 
 class Worker:
@@ -106,7 +57,7 @@ class Worker:
     def __init__(self, kernel: MultiScaleDeformableAttentionGrad, core: Core) -> None:
         self.kernel, self.core = kernel, core
         self.channels = kernel.sizes.channels
-        self._reserve()
+        self.buffers = Buffers(core, kernel.tiling)
         # Named after what has happened: setter, then waiter.
         self.loaded = Event(core, Pipe.MTE2, Pipe.VECTOR)
         self.scattered = Event(core, Pipe.VECTOR, Pipe.MTE3)
@@ -114,27 +65,7 @@ class Worker:
         self.adds_done = Event(core, Pipe.MTE3, Pipe.VECTOR, set_before=True)
         self.summed = Event(core, Pipe.VECTOR, Pipe.MTE3)
         self.sums_stored = Event(core, Pipe.MTE3, Pipe.VECTOR, set_before=True)
-
-    def _reserve(self) -> None:
-        """UB as the vendor lays it out: 13 channels and 15 words per query, and a little more."""
-        queries, channels = self.kernel.tiling.buffer_queries, self.channels
-        levels = whole_blocks(self.kernel.sizes.levels)
-        self.shapes_buf = self._buffer("shapes", 2 * levels)
-        self.starts_buf = self._buffer("starts", levels)
-        self.scratch = self._buffer("scratch", 8 * queries * channels)
-        self.rows_buf = self._buffer("gradient", queries * channels)
-        self.adds = [self._buffer(f"add{cell}", queries * channels) for cell in range(4)]
-        names = ("weight", "sum_x", "sum_y", "sum_weight", "x", "y", "product")
-        self.per_query = {name: self._buffer(name, queries) for name in names}
-        pairs = ("at", "cell", "cell_float", "inside_cell")
-        self.per_query |= {name: self._buffer(name, 2 * queries) for name in pairs}
-        self.shared = [self._buffer(f"share{cell}", channels) for cell in range(4)]
-        self.temporaries = [self._buffer(f"temporary{index}", 2 * channels) for index in range(2)]
-
-    def _buffer(self, name: str, words: int) -> TBuf:
-        buffer = TBuf(name)
-        self.core.pipe.init_buffer(buffer, 1, words * FLOAT.itemsize)
-        return buffer
+        self.maps_read = Event(core, Pipe.MTE2, Pipe.SCALAR)
 
     def clear(self) -> None:
         """Zeros into one of the outputs, by one core alone."""
@@ -142,7 +73,7 @@ class Worker:
         if output is None:
             return
         longest = min(output.numel, 8 * self.kernel.tiling.buffer_queries * self.channels)
-        zeros = core.duplicate(self.scratch.get(FLOAT, longest), 0.0)
+        zeros = core.duplicate(self.buffers.scratch.get(FLOAT, longest), 0.0)
         self.summed.set()
         self.summed.wait()
         for first, length in core.tiles(0, output.numel, longest):
@@ -151,10 +82,12 @@ class Worker:
     def read_maps(self) -> None:
         """Bring the maps' sizes and first keys into UB."""
         core, levels = self.core, self.kernel.sizes.levels
-        self.shapes = self.shapes_buf.get(INT32, 2 * levels)
-        self.starts = self.starts_buf.get(INT32, levels)
+        self.shapes = self.buffers.shapes.get(INT32, 2 * levels)
+        self.starts = self.buffers.starts.get(INT32, levels)
         core.data_copy_pad(self.shapes, self.kernel.shapes.span(0, 2 * levels))
         core.data_copy_pad(self.starts, self.kernel.starts.span(0, levels))
+        self.maps_read.set()
+        self.maps_read.wait()
 
     def schedule(self, load: Load) -> None:
         """Write down the tasks of a core."""
@@ -207,27 +140,42 @@ class Worker:
         height, width, first_key, step = self._scalars(place)
         self.queries_done.wait()
         sums = self._clear_scratch(queries)
-        at = self._words("at", 2, queries)
+        at = self.buffers.words("at", 2, queries)
         size = (core.to_float(width), core.to_float(height))
         for axis, name in enumerate(("x", "y")):
-            given = self._words(name, queries)
-            core.data_copy_pad(given, kernel.location.span(place.x + axis * kernel.sizes.queries, queries))
+            given = self.buffers.words(name, queries)
+            core.data_copy_pad(
+                given, kernel.location.span(place.x + axis * kernel.sizes.queries, queries)
+            )
             self.loaded.set()
             self.loaded.wait()
             core.muls(at[axis], given, size[axis])
-        weight = self._words("weight", queries)
+        weight = self.buffers.words("weight", queries)
         core.data_copy_pad(weight, kernel.weight.span(place.point, queries))
-        rows = self.rows_buf.get(FLOAT, queries, channels)
+        rows = self.buffers.rows.get(FLOAT, queries, channels)
         for query in core.loop(queries):
             source = ((place.row, channels), (query, kernel.sizes.heads * channels))
             core.data_copy_pad(rows[query], kernel.grad_output.window(source, (channels,), (1,)))
         self.loaded.set()
         cell, inside_cell, product = self._coordinates(at, queries)
         self.loaded.wait()
-        return Tile(queries, place, size, first_key, step, at, cell, inside_cell, product, weight, rows, sums)
+        return Tile(
+            queries,
+            place,
+            size,
+            first_key,
+            step,
+            at,
+            cell,
+            inside_cell,
+            product,
+            weight,
+            rows,
+            sums,
+        )
 
     def _scalars(self, place: Place) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-        """Height and width of the map, the row of its first key, and rows from one line of cells to the next."""
+        """Height and width of the map, the row of its first key, rows from a line to the next."""
         core, heads = self.core, self.kernel.sizes.heads
         core.scalar_alu("next_task", 8)
         first_key = core.get_value(self.starts, place.level) * heads
@@ -242,24 +190,23 @@ class Worker:
         """The upper left cells, the distances from them, and the products of both distances."""
         core = self.core
         core.adds(at, at, -0.5)
-        cell = self.per_query["cell"].get(INT32, 2, queries)
+        cell = self.buffers.words("cell", 2, queries, dtype=INT32)
         core.cast(cell, at, RoundMode.CAST_FLOOR)
-        cell_float = core.cast(self._words("cell_float", 2, queries), cell)
-        inside_cell = core.sub(self._words("inside_cell", 2, queries), at, cell_float)
-        product = core.mul(self._words("product", queries), inside_cell[1], inside_cell[0])
+        cell_float = core.cast(self.buffers.words("cell_float", 2, queries), cell)
+        inside_cell = core.sub(self.buffers.words("inside_cell", 2, queries), at, cell_float)
+        product = core.mul(self.buffers.words("product", queries), inside_cell[1], inside_cell[0])
         return cell, inside_cell, product
-
-    def _words(self, name: str, *shape: int) -> LocalTensor:
-        return self.per_query[name].get(FLOAT, *shape)
 
     def _clear_scratch(self, queries: int) -> Sums:
         """One instruction clears all of the scratch; the numbers need it of the sums alone."""
         core = self.core
         with core.schedule_only():
             words = 8 * self.kernel.tiling.buffer_queries * self.channels
-            core.duplicate(self.scratch.get(FLOAT, words), 0.0)
+            core.duplicate(self.buffers.scratch.get(FLOAT, words), 0.0)
         names = ("by_x", "by_y", "weighted", "by_weight")
-        tiles = [self.scratch.get(FLOAT, queries, self.channels, part=name) for name in names]
+        tiles = [
+            self.buffers.scratch.get(FLOAT, queries, self.channels, part=name) for name in names
+        ]
         with core.numbers_only():
             for tile in tiles:
                 core.duplicate(tile, 0.0)
@@ -306,11 +253,13 @@ class Worker:
         self.scattered.set()
         self.loaded.wait()
         shared = [
-            core.muls(self.shared[number].get(FLOAT, self.channels), cell, point.shares[number])
+            core.muls(
+                self.buffers.shared[number].get(FLOAT, self.channels), cell, point.shares[number]
+            )
             for number, cell in enumerate(cells)
         ]
         by_x, by_y = sums.by_x[query], sums.by_y[query]
-        cross, more = (buffer.get(FLOAT, self.channels) for buffer in self.temporaries)
+        cross, more = (buffer.get(FLOAT, self.channels) for buffer in self.buffers.temporaries)
         core.sub(by_y, cells[2], cells[0])
         core.sub(cross, cells[3], cells[1])
         core.sub(by_x, cells[1], cells[0])
@@ -327,7 +276,7 @@ class Worker:
     def _border(self, tile: Tile, query: LoopIndex, point: Point, case: int) -> None:
         """The cells that lie in the map, one after the other."""
         core = self.core
-        shared = [buffer.get(FLOAT, self.channels) for buffer in self.shared]
+        shared = [buffer.get(FLOAT, self.channels) for buffer in self.buffers.shared]
         for share in shared:
             core.duplicate(share, 0.0)
         left, up = 1.0 - point.right, 1.0 - point.down
@@ -348,7 +297,7 @@ class Worker:
         share: LocalTensor,
         distances: tuple[Scalar, Scalar],
     ) -> None:
-        """One cell: its gradient, its share in the weight's gradient, and its part of the slopes."""
+        """One cell: its gradient, its share in the weight's, and its part of the slopes."""
         core, sums = self.core, tile.sums
         down, across = divmod(number, 2)
         cell = self._load_cell(tile, point, number)
@@ -357,7 +306,7 @@ class Worker:
         self.scattered.set()
         self.loaded.wait()
         core.muls(share, cell, point.shares[number])
-        along_y, along_x = (buffer.get(FLOAT, self.channels) for buffer in self.temporaries)
+        along_y, along_x = (buffer.get(FLOAT, self.channels) for buffer in self.buffers.temporaries)
         core.muls(along_y, cell, distances[1])
         core.muls(along_x, cell, distances[0])
         by_x, by_y = sums.by_x[query], sums.by_y[query]
@@ -372,7 +321,7 @@ class Worker:
 
     def _to_add(self, weighted: LocalTensor, point: Point, number: int) -> LocalTensor:
         """What a cell's gradient grows by."""
-        add = self.adds[number].get(FLOAT, self.channels)
+        add = self.buffers.adds[number].get(FLOAT, self.channels)
         return self.core.muls(add, weighted, point.shares[number])
 
     def _sum_shares(self, tile: Tile, query: LoopIndex, shared: list[LocalTensor]) -> None:
@@ -384,7 +333,7 @@ class Worker:
         core.mul(tile.sums.by_weight[query], tile.rows[query], shared[0])
 
     def _load_cell(self, tile: Tile, point: Point, number: int) -> LocalTensor:
-        cell = self.scratch.get(FLOAT, self.channels, part=number)
+        cell = self.buffers.scratch.get(FLOAT, self.channels, part=number)
         self.core.data_copy_pad(cell, self._cell(self.kernel.value, tile, point, number))
         return cell
 
@@ -412,7 +361,7 @@ class Worker:
         )
         summed = []
         for name, source, _, _ in stores:
-            summed.append(core.reduce_sum(self._words(name, tile.queries), source))
+            summed.append(core.reduce_sum(self.buffers.words(name, tile.queries), source))
             self.summed.set()
         for total, (_, _, target, first) in zip(summed, stores, strict=True):
             self.summed.wait()

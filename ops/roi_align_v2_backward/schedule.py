@@ -1,7 +1,8 @@
 """What the boxes ask of every core: how many samples where, from the boxes themselves or assumed.
 
-Cores whose boxes ask for different things would each need an instruction stream of their own. Where
-there are many kinds, the busiest core keeps its own and all others do what the median one does.
+Cores whose boxes ask for different things would each need an instruction stream of their own. The
+task ends with its busiest core, so that one keeps its own; all others do as much of the same as
+they have to do on average.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from npusim.ops.roi_align_v2_backward.tiling import Share, Tiling
 
 _MOST_SAMPLES = 2**24  # along an axis of a box: beyond it float32 can't number them
-_EXACT_KINDS = 3  # of cores
 _EXACT_HEIGHTS = 6  # of boxes in one share, counted in samples
 
 Floats = NDArray[np.float32]
@@ -72,15 +72,25 @@ class Schedule:
             tuple(group for share in tiling.shares(block) for group in groups(share))
             for block in range(tiling.block_dim)
         ]
-        if len(set(own)) > _EXACT_KINDS:
-            order = sorted(range(len(own)), key=lambda block: _weight(own[block], tiling))
-            busiest, median = order[-1], order[(len(order) - 1) // 2]
-            own = [own[busiest if block == busiest else median] for block in range(len(own))]
-        self._own = own
+        weights = [_weight(each, tiling) for each in own]
+        self._busiest = weights.index(max(weights))
+        self._most = sorted(own[self._busiest], reverse=True)
+        if len(set(own)) == 1:
+            self._usual = self._most
+        else:
+            others = (sum(weights) - max(weights)) / max(1, len(own) - 1)
+            self._usual = _scaled(self._most, others / max(weights))
 
     def groups(self, block: int) -> tuple[Group, ...]:
-        """What a core does, or a core like it."""
-        return self._own[block]
+        """What a core does, or one like it; the busiest does what the others do, then the rest."""
+        usual = tuple(group for group in self._usual if group.boxes)
+        if block != self._busiest:
+            return usual
+        more = (
+            group._replace(boxes=group.boxes - common.boxes)
+            for group, common in zip(self._most, self._usual, strict=True)
+        )
+        return usual + tuple(group for group in more if group.boxes)
 
 
 def measured(tiling: Tiling, samples: Samples) -> Schedule:
@@ -177,6 +187,17 @@ def _around(mean: float, count: int) -> Iterator[tuple[int, int]]:
     for value, number in ((low, count - more), (low + 1, more)):
         if number > 0:
             yield value, number
+
+
+def _scaled(groups: list[Group], factor: float) -> list[Group]:
+    """The same groups with `factor` times the boxes; what rounding takes from one it gives to the next."""
+    scaled, owed = [], 0.0
+    for group in groups:
+        owed += group.boxes * factor
+        boxes = min(group.boxes, round(owed))
+        owed -= boxes
+        scaled.append(group._replace(boxes=boxes))
+    return scaled
 
 
 def _weight(groups: tuple[Group, ...], tiling: Tiling) -> float:

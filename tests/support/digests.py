@@ -23,7 +23,7 @@ def digest(result: Any) -> str:
     for run in result.timeline._runs:
         for record in run.records:
             text.update(repr(record.blocks).encode())
-            name = core_name(result.timeline._profile, record.blocks[0])
+            name = core_name(result.timeline._profile, record.blocks[0], record.unit)
             for each in result.timeline.slices((name,)):
                 text.update(repr(each).encode())
     rest = (result.cycles, result.duration_us, result.band_us, result.bound, result.pipes)

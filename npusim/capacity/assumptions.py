@@ -1,0 +1,79 @@
+"""Assumptions: what a plan's answer rests on, in sentences for its readers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from npusim.capacity.estimate import CONFIDENCE
+from npusim.capacity.fleet import WARM_UP_SHARE
+from npusim.capacity.sizing import Effort
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from npusim.capacity.demand import Demand
+    from npusim.capacity.dispatch import Dispatch
+    from npusim.capacity.plan import Plan
+    from npusim.capacity.results import ModelOnProduct, ProductResult
+
+_DISPATCH_WORDS: Final[dict[Dispatch, str]] = {
+    "shared": "Dispatch: one queue for all devices.",
+    "least_loaded": "Dispatch: to the device with the fewest requests; devices batch their own.",
+    "round_robin": "Dispatch: requests go to the devices in turn, which batch their own.",
+    "random": "Dispatch: each request goes to a random device; devices batch their own.",
+}
+
+
+def assumptions(plan: Plan, demand: Demand, answers: list[ProductResult]) -> tuple[str, ...]:
+    """Every assumption once: of the workload and the simulation, then product by product."""
+    said = [*_of_the_plan(plan, demand)]
+    for answer in answers:
+        said += _of_a_product(answer)
+        for model in answer.models:
+            said += _of_a_model(model, f"{model.name} on {answer.board.name}")
+    return tuple(dict.fromkeys(said))
+
+
+def _of_the_plan(plan: Plan, demand: Demand) -> Iterator[str]:
+    simulation = plan.simulation
+    yield f"Arrivals: {demand.arrivals.describe()}."
+    yield _DISPATCH_WORDS[plan.fleet.dispatch]
+    yield "Every card holds all models."
+    yield f"Simulation: {simulation.runs} runs of {simulation.requests:,} or more requests each."
+    yield f"The first {WARM_UP_SHARE:.0%} of each run isn't counted."
+    yield f"Held against the limit: the upper end of the {CONFIDENCE:.0%} interval over the runs."
+    wanted, most = demand.arrivals.requests(demand.peak_per_s, 1), Effort().max_requests
+    if wanted > most:
+        yield (
+            f"A run ends after {most:,} requests where these arrivals ask for {wanted:,}: what is "
+            "slower than that isn't seen."
+        )
+    if simulation.service_cv:
+        yield f"Batch times vary with a coefficient of variation of {simulation.service_cv:g}."
+    if plan.fleet.mtbf_h is None:
+        yield "How often cards fail wasn't given; one failing card is simulated."
+
+
+def _of_a_product(answer: ProductResult) -> Iterator[str]:
+    board = answer.board
+    if board.note:
+        yield f"{board.name}: {board.note}"
+    if answer.at_peak is not None and not answer.at_peak.meets:
+        # The count stands on a load level at or above the peak, see `npusim.capacity.sizing`.
+        yield (
+            f"{board.name}: a close call; a load level above the peak is within the limit, while "
+            "at the peak itself the interval reaches beyond it."
+        )
+
+
+def _of_a_model(model: ModelOnProduct, where: str) -> Iterator[str]:
+    if model.curve.basis:
+        yield f"{where}: latencies {model.curve.basis}."
+    if not model.stated:
+        yield (
+            f"{where}: batches of up to {model.max_batch} items, the fastest that run within half "
+            "of the limit."
+        )
+    if model.curve.raised:
+        sizes = ", ".join(map(str, model.curve.raised))
+        yield f"{where}: latency at batch {sizes} raised to that of the batch before it."

@@ -1,0 +1,127 @@
+"""Arithmetic, element by element, one row of a table for every operator.
+
+Formulas are those of the vendor's compute functions: which instructions, in which order, on which types. Source of
+the formulas: public operator sources (ops/built-in/tbe/impl).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from npusim.dialect import RoundMode
+from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernels_of_table
+from npusim.dialect.formulas import Formula, Number, Operand, Term
+from npusim.dialect.formula_steps import step
+from npusim.values.dtypes import FLOAT, INT32
+
+
+def _add_n(f: Formula, first: Term, *others: Operand) -> Term:
+    total = first
+    for other in others:
+        total = f.add(total, other)
+    return total if others else f.copied(total)
+
+
+def _pow(f: Formula, x: Operand, y: Operand) -> Term:
+    """e ** (y ln|x|), with the sign of x where y is odd."""
+    base, power = f.tile(x), f.tile(y)
+    size = f.exp(f.mul(power, f.ln(f.abs(base))))
+    half = f.mul(power, 0.5)
+    whole = f.cast(f.cast(half, INT32, RoundMode.CAST_FLOOR), FLOAT)
+    odd = f.mul(f.sub(half, whole), 4.0)  # 2 where y is odd, 0 where it is even
+    negative = step(f, f.mul(base, -1.0))
+    return f.mul(size, f.add(f.mul(f.mul(odd, negative), -1.0), 1.0))
+
+
+def _sign(f: Formula, x: Term) -> Term:
+    return f.sub(step(f, x), step(f, f.neg(x)))
+
+
+def _clip(f: Formula, x: Term, low: Number | Term | None, high: Number | Term | None) -> Term:
+    if low is not None:
+        x = f.max(x, low)
+    return f.min(x, high) if high is not None else x
+
+
+def _whole(mode: RoundMode) -> Callable[[Formula, Term], Term]:
+    """To whole numbers by way of int32."""
+
+    def formula(f: Formula, x: Term) -> Term:
+        return f.cast(f.cast(x, INT32, mode), FLOAT)
+
+    return formula
+
+
+def _larger_gets_it(f: Formula, x: Operand, y: Operand, grad: Term) -> tuple[Term, Term]:
+    return _shared_out(f, f.tile(x), f.tile(y), grad)
+
+
+def _smaller_gets_it(f: Formula, x: Operand, y: Operand, grad: Term) -> tuple[Term, Term]:
+    return _shared_out(f, f.tile(y), f.tile(x), grad)
+
+
+def _shared_out(f: Formula, high: Term, low: Term, grad: Term) -> tuple[Term, Term]:
+    """The gradient goes to the first operand where ``high`` >= ``low``, else to the second.
+
+    Which one it is comes from arithmetic: the difference, cut off at the smallest number, scaled to one.
+    """
+    zero = f.mul(high, 0.0)
+    smallest, large, four = (f.add(zero, number) for number in (2.0**-126, 2.0**62, 4.0))
+    difference = f.add(f.sub(high, low), 2.0**-126)
+    chosen = f.min(f.max(difference, zero), smallest)
+    chosen = f.mul(f.mul(f.mul(chosen, large), large), four)
+    minus_one = f.fill(-1.0)
+    first = f.mul(grad, chosen)
+    second = f.mul(grad, f.mul(f.add(chosen, minus_one), minus_one))
+    return first, second
+
+
+def _biased(f: Formula, x: Term, bias: Operand) -> Term:
+    return f.add(x, bias)
+
+
+_ROWS = (
+    Operator("Add", lambda f, a, b: f.add(a, b), fuses=False),
+    Operator("AddV2", lambda f, a, b: f.add(a, b), fuses=False),
+    Operator("Sub", lambda f, a, b: f.sub(a, b), fuses=False),
+    Operator("Mul", lambda f, a, b: f.mul(a, b)),
+    Operator("RealDiv", lambda f, a, b: f.div(a, b)),
+    Operator("Div", lambda f, a, b: f.div(a, b)),
+    Operator("Maximum", lambda f, a, b: f.max(a, b), fuses=False),
+    Operator("Minimum", lambda f, a, b: f.min(a, b), fuses=False),
+    Operator("MaximumGrad", _larger_gets_it, outputs=2),
+    Operator("MinimumGrad", _smaller_gets_it, outputs=2),
+    Operator("Adds", lambda f, x, value: f.add(x, value), attributes={"value": 0.0}),
+    Operator("Muls", lambda f, x, value: f.mul(x, value), attributes={"value": 1.0}),
+    Operator("AssignAdd", lambda f, x, value: f.add(x, value), like=(0,)),
+    Operator("AssignSub", lambda f, x, value: f.sub(x, value), like=(0,)),
+    Operator("AddN", _add_n),
+    Operator("BiasAdd", _biased, fuses=False),
+    Operator("FusedMulAdd", lambda f, a, b, c: f.add(f.mul(a, b), c)),
+    Operator("FusedMulAddN", lambda f, a, b, c: f.add(f.mul(a, c), b)),
+    Operator("FusedMulAddAdd", lambda f, a, b, c, d: f.add(f.add(f.mul(a, b), c), d)),
+    Operator("Neg", lambda f, x: f.neg(x)),
+    Operator("Abs", lambda f, x: f.abs(x)),
+    Operator("Square", lambda f, x: f.mul(x, x)),
+    Operator("Sqrt", lambda f, x: f.sqrt(x)),
+    Operator("Rsqrt", lambda f, x: f.div(1.0, f.sqrt(x))),
+    Operator("Reciprocal", lambda f, x: f.div(1.0, x)),
+    Operator("Inv", lambda f, x: f.div(1.0, x)),
+    Operator("Log", lambda f, x: f.ln(x)),
+    Operator("Log1p", lambda f, x: f.ln(f.add(x, 1.0))),
+    Operator("Pow", _pow, half_in_float=True),
+    Operator("Sign", _sign, half_in_float=True),
+    Operator("Floor", _whole(RoundMode.CAST_FLOOR), half_in_float=True),
+    Operator("Ceil", _whole(RoundMode.CAST_CEIL), half_in_float=True),
+    Operator("Round", _whole(RoundMode.CAST_RINT), half_in_float=True),
+    Operator("ClipByValue", _clip, like=(0,)),
+)
+
+KERNELS = kernels_of_table(_ROWS)
+
+
+def __getattr__(name: str) -> type[FormulaKernel]:
+    try:
+        return KERNELS[name]
+    except KeyError:
+        raise AttributeError(name) from None

@@ -1,0 +1,154 @@
+"""Tensors of one number: filled once in UB, stored as often as needed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from math import ceil, prod
+
+from npusim.dialect import Core, GlobalTensor, GmBuffer, Kernel, TPosition, TQue
+from npusim.dialect.elementwise import FlatTiling, flat_tiling
+from npusim.hardware.profile import Profile
+from npusim.values.dtypes import FLOAT, FLOAT16
+from npusim.values.errors import KernelError
+
+_C0 = 16  # channels in the innermost axis of NC1HWC0
+
+# One tile of AtomicAddrClean. Source: block counts of 301 measured tasks, 12,240 float32 elements per core.
+_TILE_BYTES = 48960
+
+class Fill(Kernel):
+    """out = value everywhere."""
+
+    op_type = "Fill"
+
+    def __init__(self, profile: Profile, out: GlobalTensor, *, value: float) -> None:
+        self.output, self.value = out, value
+        self.reads, self.writes = (), (out,)
+        self.tiling = self.tile(profile, out)
+        self.block_dim = self.tiling.block_dim
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        del inputs
+        if not outputs:
+            raise KernelError(cls.op_type, "the shape of the result isn't known")
+        number = attributes.get("value", 0.0)
+        return Fill(profile, outputs[0], value=number if isinstance(number, int | float) else 0.0)
+
+    def tile(self, profile: Profile, out: GlobalTensor) -> FlatTiling:
+        """How the tensor is dealt out to cores."""
+        least = profile.launch.elementwise_core_bytes
+        return flat_tiling(profile, out.numel, out.dtype.itemsize, 1, least_bytes=least)
+
+    def work(self, block_idx: int) -> Hashable:
+        return self.tiling.length(block_idx)
+
+    def process(self, core: Core) -> None:
+        tiling, block = self.tiling, core.get_block_idx()
+        queue = TQue(TPosition.VECOUT, 1, "fill")
+        longest = min(tiling.tile, tiling.length(block))
+        core.pipe.init_buffer(queue, 1, longest * self.output.dtype.itemsize)
+        filled = queue.alloc_tensor(self.output.dtype, longest)
+        core.duplicate(filled, self.value)
+        queue.enque(filled)
+        queue.deque(filled)
+        for first, length in core.tiles(block * tiling.per_core, tiling.length(block), tiling.tile):
+            core.copy_runs(self.output.span(first, length), filled[:length])
+
+
+class _Constant(Fill):
+    """A fill with a number of its own, shaped like an input that isn't read."""
+
+    number = 0.0
+
+    def __init__(self, profile: Profile, *tensors: GlobalTensor) -> None:
+        super().__init__(profile, tensors[-1], value=self.number)
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        del attributes
+        given = [tensor for tensor in (*inputs, *outputs) if tensor is not None]
+        if not given:
+            raise KernelError(cls.op_type, "no tensor to fill")
+        return cls(profile, *given[-1:])
+
+
+class OnesLike(_Constant):
+    """out = 1 everywhere."""
+
+    op_type = "OnesLike"
+    number = 1.0
+
+
+class ZerosLike(_Constant):
+    """out = 0 everywhere."""
+
+    op_type = "ZerosLike"
+
+
+class NPUAllocFloatStatus(_Constant):
+    """The eight flags of the overflow detection, cleared."""
+
+    op_type = "NPUAllocFloatStatus"
+
+
+class MemSet(_Constant):
+    """out = 0 everywhere, as a task of its own before a kernel that adds to its output."""
+
+    op_type = "MemSet"
+
+
+class AtomicAddrClean(MemSet):
+    """Zeros in what the next kernel adds to; its task record names the tensor that the consumer adds to.
+
+    Cores get whole tiles: as many passes as needed, then as few cores as that leaves work for.
+    """
+
+    op_type = "AtomicAddrClean"
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        del attributes
+        given = [tensor for tensor in (*inputs, *outputs) if tensor is not None]
+        if not given:
+            raise KernelError(cls.op_type, "no tensor to clear")
+        return cls(profile, _cleared(given[0]))
+
+    def tile(self, profile: Profile, out: GlobalTensor) -> FlatTiling:
+        itemsize, cores = out.dtype.itemsize, profile.cores.vector_cores
+        tile = _TILE_BYTES // itemsize
+        passes = ceil(out.numel / (tile * cores))
+        per_core = tile * passes
+        return FlatTiling(
+            out.numel, ceil(out.numel / per_core), per_core, min(tile, out.numel), double_buffer=False
+        )
+
+
+def _cleared(tensor: GlobalTensor) -> GlobalTensor:
+    """What is cleared for a consumer whose record shows ``tensor``.
+
+    Atomic addition exists for float32; a float16 feature map in NC1HWC0 stands for the two sums per channel that the
+    batch normalisation on it adds up.
+    """
+    if tensor.dtype is FLOAT16 and len(tensor.shape) == 5 and tensor.shape[-1] == _C0:
+        shape = (2, tensor.shape[1], _C0)
+        return GlobalTensor(GmBuffer("sums", prod(shape) * FLOAT.itemsize), FLOAT, shape)
+    return tensor

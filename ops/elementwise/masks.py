@@ -1,0 +1,54 @@
+"""Dropout: elements kept by a mask of bits and scaled up, the others zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from npusim.dialect import Core, GlobalTensor, LocalTensor
+from npusim.dialect.masks import BitMaskKernel
+from npusim.hardware.profile import Profile
+from npusim.values.errors import KernelError
+
+
+class DropOutDoMask(BitMaskKernel):
+    """out = x / keep_prob where the mask's bit is set, else 0."""
+
+    op_type = "DropOutDoMask"
+
+    def __init__(
+        self,
+        profile: Profile,
+        x: GlobalTensor,
+        mask: GlobalTensor,
+        keep_prob: GlobalTensor,
+        out: GlobalTensor,
+    ) -> None:
+        super().__init__(profile, x, mask, out)
+        self.keep_prob = keep_prob
+        self.reads = (x, mask, keep_prob)
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> DropOutDoMask:
+        del attributes
+        given = [tensor for tensor in inputs[:3] if tensor is not None]
+        if len(given) < 3 or not outputs:
+            raise KernelError(cls.op_type, "needs x, mask and keep_prob")
+        return cls(profile, *given, outputs[0])
+
+    def prepare(self, core: Core) -> None:
+        self.scale = 1.0 / core.load_scalar(self.keep_prob.view(1).span(0, 1))
+
+    def transform(self, core: Core, dst: LocalTensor, x: LocalTensor) -> LocalTensor:
+        return core.muls(dst, x, self.scale)
+
+
+class DropoutDoMask(DropOutDoMask):
+    """The same operator under its older name."""
+
+    op_type = "DropoutDoMask"

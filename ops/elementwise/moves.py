@@ -1,0 +1,65 @@
+"""Copies of whole tensors: in on one transfer engine, out on the other, past the vector unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from npusim.dialect import Core, GlobalTensor, TPosition, TQue
+from npusim.dialect.elementwise import ElementwiseKernel, Tile
+from npusim.engine.program import Pipe
+from npusim.hardware.profile import Profile
+from npusim.values.errors import KernelError
+
+
+class Move(ElementwiseKernel):
+    """dst = src, both contiguous and of one dtype."""
+
+    coexisting = 1
+
+    def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
+        if src.dtype is not dst.dtype:
+            raise KernelError(self.op_type, f"copies {src.dtype} into {dst.dtype}")
+        self.coexisting = dst.dtype.itemsize / 4
+        if src.numel == dst.numel:
+            src = src.view(*dst.shape)
+        super().__init__(profile, (src,), dst)
+
+    def init_buffers(self, core: Core) -> None:
+        self.queue = TQue(TPosition.VECIN, self.depth, "tile", consumer=Pipe.MTE3)
+        core.pipe.init_buffer(
+            self.queue, self.depth, self.tile_elements * self.output.dtype.itemsize
+        )
+
+    def compute(self, core: Core, tile: Tile) -> None:
+        source = tile.sources[0]
+        if source is None:
+            raise KernelError(self.op_type, "repeats no single element")
+        tensor = self.queue.copy_in(source)
+        core.copy_runs(tile.target, tensor)
+        self.queue.free_tensor(tensor)
+
+
+class TensorMove(Move):
+    """out = x."""
+
+    op_type = "TensorMove"
+
+
+class Assign(Move):
+    """ref = value; the old content isn't read."""
+
+    op_type = "Assign"
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Assign:
+        ref, value = inputs[:2]
+        target = outputs[0] if outputs else ref
+        if value is None or target is None:
+            raise KernelError(cls.op_type, "needs a variable and a value")
+        return cls(profile, value, target)

@@ -68,7 +68,7 @@ class StridedCopy(Kernel):
         """Repeat a row, a column or a single element over the tile."""
         source = self._source(tile)
         if source.numel == 1:
-            x = in_que.copy_in(source)
+            x = in_que.copy_in(source, (1,))
             core.duplicate(out, core.get_value(x))
         elif source.shape[-1] == 1:
             x = in_que.copy_in(source, (source.shape[0],))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from npusim.ops.roi_align_v2_backward.geometry import Axis, Boxes, Geometry, Line
     from npusim.ops.roi_align_v2_backward.schedule import Group
 
-_HOST_BYTES = 1 << 18  # of one operand that the host computes at once
+_HOST_BYTES = 1 << 20  # of one operand that the host computes at once
 
 Places = tuple[tuple["Place", int], ...]
 

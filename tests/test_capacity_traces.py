@@ -211,7 +211,7 @@ def peak_kib():  # of this program alone: ru_maxrss would count what the tests' 
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
 imported_kib = peak_kib()
-rows = sum(1 for _ in islice(iter_trace(sys.argv[1]), 200_000))
+rows = sum(1 for _ in islice(iter_trace(sys.argv[1]), 100_000))
 streamed_kib = peak_kib() - imported_kib
 seen = []
 trace = read_trace(sys.argv[1], progress=lambda rows, share: seen.append((rows, share)))
@@ -227,6 +227,7 @@ print(streamed_kib, read_kib, peak_kib())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux' /proc")
 def test_a_million_rows_are_streamed_and_simulated_in_bounded_memory(tmp_path: Path) -> None:
     file = tmp_path / "million.csv"

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.kernels import content, gm, instructions, names, run, timed
-from support.physics import with_ub
 
 from npusim.dialect import Core, GlobalTensor, LocalTensor, TBuf, TPosition, TQue, TQueBind
 from npusim.engine import L2State, Pipe, machine_of, simulate
@@ -23,6 +21,8 @@ from npusim.values.errors import (
     KernelError,
     UnsupportedIntrinsicError,
 )
+from support.kernels import content, gm, instructions, names, run, timed
+from support.physics import with_ub
 
 Array = np.ndarray[Any, Any]
 FEW = settings(max_examples=30, deadline=None)

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.kernels import content, gm, instructions, names, run
 
 from npusim.dialect import CmpMode, Core, LocalTensor, RoundMode, TBuf, TPosition, TQue
 from npusim.dialect.rounding import convert, to_whole
 from npusim.hardware import load_profile
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32, UINT8, DType, dtype
 from npusim.values.errors import KernelError
+from support.kernels import content, gm, instructions, names, run
 
 Array = np.ndarray[Any, Any]
 Step = Callable[[Core, LocalTensor, LocalTensor, LocalTensor], Any]

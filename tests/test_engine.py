@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from npusim.engine import KernelRun, Pipe, Program
+from npusim.engine.schedule import Burst, PipeLoop, Repeat, project
+from npusim.engine.timeline import Span
+from npusim.values.errors import DeadlockError, KernelError
 from support.programs import (
     SYNC_CYCLES,
     MemoryRates,
@@ -16,11 +21,6 @@ from support.programs import (
     spans,
     transfer,
 )
-
-from npusim.engine import KernelRun, Pipe, Program
-from npusim.engine.schedule import Burst, PipeLoop, Repeat, project
-from npusim.engine.timeline import Span
-from npusim.values.errors import DeadlockError, KernelError
 
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

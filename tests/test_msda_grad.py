@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import product
 from math import ceil
 from typing import Any
 
@@ -10,6 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from npusim import AclnnError, Device
+from npusim.hardware import load_profile
+from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
+from npusim.ops.multi_scale_deformable_attention_grad.tiling import (
+    KERNEL_WORKSPACE_BYTES,
+    Tiling,
+)
+from npusim.values.errors import BufferOverflowError, DeviceFault
+from npusim.values.status import AclError, StatusCode
 from support import physics
 from support.closeness import assert_close, assert_outputs_close
 from support.deformable import (
@@ -20,19 +31,8 @@ from support.deformable import (
     torch_reference,
 )
 from support.golden import GoldenCase, numeric_cases, tiling_examples
-from support.inputs import Array, strided, transposed
+from support.inputs import strided, transposed
 from support.spying import watching
-
-from npusim import AclnnError, Device, TensorSpec
-from npusim.dialect import Kernel
-from npusim.hardware import load_profile
-from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
-from npusim.ops.multi_scale_deformable_attention_grad.tiling import (
-    KERNEL_WORKSPACE_BYTES,
-    Tiling,
-)
-from npusim.values.errors import BufferOverflowError, DeviceFault
-from npusim.values.status import AclError, StatusCode
 
 CHIP = "Ascend910B3"
 CHIPS = ("Ascend910B1", "Ascend910B2", "Ascend910B3", "Ascend910B4")
@@ -100,7 +100,9 @@ def test_pytorch_agrees() -> None:
             assert_close(got[name], array, rtol=1e-4, atol=atol, what=name)
 
 
-@pytest.mark.parametrize(("kind", "rtol", "atol"), [("float16", 2e-3, 5e-3), ("bfloat16", 0.016, 0.05)])
+@pytest.mark.parametrize(
+    ("kind", "rtol", "atol"), [("float16", 2e-3, 5e-3), ("bfloat16", 0.016, 0.05)]
+)
 def test_half_types_are_computed_in_float32(kind: str, rtol: float, atol: float) -> None:
     arguments = deformable([(4, 6)], queries=20, kind=kind)
     result = Device(CHIP).run(DEFORMABLE, **arguments)
@@ -130,8 +132,13 @@ def test_both_ranks_of_the_gradient_and_both_index_types_mean_the_same() -> None
 # -- the caller's memory ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["value", "location", "attnWeight", "gradOutput", "spatialShape"])
-@pytest.mark.parametrize("spread", [strided, transposed])
+@pytest.mark.parametrize(
+    ("name", "spread"),
+    [
+        *product(("value", "location", "attnWeight", "gradOutput"), (strided, transposed)),
+        ("spatialShape", transposed),
+    ],
+)
 def test_inputs_may_have_any_strides(name: str, spread: Any) -> None:
     plain = Device(CHIP).run(DEFORMABLE, **SMALL)
     result = Device(CHIP).run(DEFORMABLE, **{**SMALL, name: spread(SMALL[name])})
@@ -144,9 +151,7 @@ def test_inputs_may_have_any_strides(name: str, spread: Any) -> None:
 def test_outputs_are_written_where_the_caller_wants_them(spread: Any) -> None:
     plain = Device(CHIP).run(DEFORMABLE, **SMALL)
     assert plain.outputs is not None
-    targets = {
-        name: spread(np.full_like(array, np.nan)) for name, array in plain.outputs.items()
-    }
+    targets = {name: spread(np.full_like(array, np.nan)) for name, array in plain.outputs.items()}
     result = Device(CHIP).run(DEFORMABLE, **SMALL, **targets)
     for name, array in plain.outputs.items():
         np.testing.assert_array_equal(targets[name], array)
@@ -235,7 +240,9 @@ def test_a_buffer_too_small_for_a_single_block_is_refused() -> None:
 # -- tiling ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("example", tiling_examples(KERNEL), ids=lambda example: str(example["shape"]))
+@pytest.mark.parametrize(
+    "example", tiling_examples(KERNEL), ids=lambda example: str(example["shape"])
+)
 def test_tiling_examples(example: dict[str, Any]) -> None:
     shape, wanted = example["shape"], example["tiling"]
     names = ("num_heads", "channels", "num_queries", "num_levels", "num_points")
@@ -291,7 +298,10 @@ def test_cores_and_buffers_change_no_number() -> None:
 def test_the_chain_of_tasks() -> None:
     plain = Device(CHIP).run(DEFORMABLE, **SMALL)
     assert [task.name for task in plain.tasks] == ["Transpose"] * 2 + [KERNEL] + ["Transpose"] * 2
-    half = {name: a.astype(np.float16) if a.dtype.kind == "f" else a.astype(np.int64) for name, a in SMALL.items()}
+    half = {
+        name: a.astype(np.float16) if a.dtype.kind == "f" else a.astype(np.int64)
+        for name, a in SMALL.items()
+    }
     names = [task.name for task in Device(CHIP).run(DEFORMABLE, **half).tasks]
     assert names == [*["Transpose"] * 2, *["Cast"] * 6, KERNEL, *["Transpose"] * 2, *["Cast"] * 3]
     assert plain.workspace_size > KERNEL_WORKSPACE_BYTES
@@ -301,17 +311,14 @@ def test_the_numbers_go_through_the_tiles() -> None:
     with watching() as watches:
         result = Device(CHIP).run(DEFORMABLE, **detection(300))
     watch, task = next(
-        pair
-        for pair in zip(watches, result.tasks, strict=True)
-        if pair[1].name == KERNEL
+        pair for pair in zip(watches, result.tasks, strict=True) if pair[1].name == KERNEL
     )
     # The cores but the slowest stand for their average in the timeline.
     assert watch.bytes_read == pytest.approx(task.bytes_read, rel=0.02)
     assert watch.bytes_written == pytest.approx(task.bytes_written, rel=0.02)
     assert watch.largest_tile_bytes <= physics.profile_of(CHIP).buffers.ub_bytes
     assert not watch.overwritten_sums
-    kernel: Kernel = watch.kernel
-    value, location, weight = kernel.writes
+    value, location, weight = watch.kernel.writes
     assert (watch.of_tensor(watch.writes, value) == 1).all()  # cleared by one core alone
     assert watch.of_tensor(watch.adds, value).any()
     for tensor in (location, weight):  # cleared, and stored
@@ -325,7 +332,3 @@ def test_every_part_of_memory_is_freed_and_reused() -> None:
     ]
     location, weight = 300 * 8 * 16 * 2 * 4, 300 * 8 * 16 * 4
     assert sizes[1] - sizes[0] == 2 * (location + weight)
-
-
-def specs(**changed: Any) -> dict[str, TensorSpec | Array]:
-    return {**physics.shapes_only(detection(300)), **changed}

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import digests, physics
-from support.closeness import assert_close, assert_outputs_close
-from support.inputs import CROSS_ENTROPY, cross_entropy
-from support.spying import watching
 
 from npusim import Device, TensorSpec
 from npusim.aclnn import call as calls
 from npusim.dialect import Core, Kernel
 from npusim.engine.steady import SteadyState
 from npusim.ops.binary_cross_entropy_backward.kernel import BinaryCrossEntropyGrad
+from support import digests, physics
+from support.closeness import assert_close, assert_outputs_close
+from support.inputs import CROSS_ENTROPY, cross_entropy
+from support.spying import watching
 
 CHIP = "Ascend910B3"
 ARGUMENTS = cross_entropy(300, 70)

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.programs import MemoryRates, Writer, machine, pipeline, play, transfer
 
 from npusim import Device, Result, TensorSpec
 from npusim.aclnn.bands import band, uncertainty
 from npusim.engine import KernelRun, Pipe, Program, verdict
 from npusim.hardware import load_profile, relative_uncertainty
 from npusim.hardware.provenance import CONFIDENCES
+from support.programs import MemoryRates, Writer, machine, pipeline, play, transfer
 
 RATES = MemoryRates(hbm=100.0, l2=400.0)
 

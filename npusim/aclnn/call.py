@@ -19,6 +19,7 @@ from npusim.aclnn.checks import check_call
 from npusim.aclnn.contract import Call, Contract, TensorArg
 from npusim.aclnn.registry import plan_of
 from npusim.aclnn.results import Result, TaskResult, Timeline, pipe_ratios
+from npusim.aclnn.warmth import prime
 from npusim.dialect import GlobalTensor, Kernel, trace
 from npusim.engine import KernelRun, L2State, machine_of, simulate, verdict
 from npusim.values.errors import AclnnError
@@ -55,6 +56,7 @@ class Stream:
 
     profile: Profile
     exact: bool = False
+    l2: str = "cold"
     _pending: list[Executor] = field(default_factory=list)
 
     def execute(self, workspace: object, workspace_size: int, executor: Executor | None) -> Status:
@@ -80,7 +82,7 @@ class Stream:
         """Run everything queued; one result per call. Raises DeviceFault where a kernel faulted."""
         results = []
         while self._pending:
-            results.append(_execute(self._pending.pop(0), self.profile, self.exact))
+            results.append(_execute(self._pending.pop(0), self.profile, self.exact, self.l2))
         return results
 
 
@@ -120,11 +122,12 @@ def _null(sentence: str) -> Status:
     return Status(StatusCode.ACLNN_ERR_PARAM_NULLPTR, sentence, "")
 
 
-def _execute(executor: Executor, profile: Profile, exact: bool) -> Result:
+def _execute(executor: Executor, profile: Profile, exact: bool, mode: str) -> Result:
     chain = executor.chain
     outputs = _bind_memory(executor) if executor.numerics else None
     last_use = {id(buffer): last for buffer, _, last in chain.lifetimes()}
     l2 = L2State(profile.memory.l2_bytes)
+    prime(l2, tuple(chain.inputs()), mode, profile)
     tasks: list[TaskResult] = []
     runs: list[KernelRun] = []
     for index, kernel in enumerate(chain.tasks):

@@ -83,6 +83,12 @@ class Chain:
         if value.buffer is not target.buffer:
             self.launch("ViewCopy", value.view(*target.shape), target)
 
+    def inputs(self) -> Iterator[GmBuffer]:
+        """The caller's input memory, in the order in which the plan asked for it."""
+        for parameter in self._call.contract.inputs:
+            if parameter.name in self.arguments:
+                yield self.arguments[parameter.name]
+
     def empty(self, shape: tuple[int, ...], dtype: DType, name: str) -> GlobalTensor:
         """An intermediate tensor in workspace."""
         buffer = GmBuffer(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from npusim.aclnn import call as calls
 from npusim.aclnn.call import Executor, Stream
 from npusim.aclnn.registry import operator
+from npusim.aclnn.warmth import MODES
 from npusim.hardware import load_profile, resolve_soc
 from npusim.hardware.profile import Profile
-from npusim.values.errors import AclnnError
+from npusim.values.errors import AclnnError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,11 +28,22 @@ class Device:
 
     ``note`` says how an ambiguous name was understood. ``exact`` plays every repetition of every
     loop instead of jumping over the steady state: slower, and equal to within the clock's rounding.
+    ``l2`` says what the cache holds when a call starts: ``cold`` nothing, ``warm`` the inputs,
+    ``chain`` what a task before it in a graph left there.
     Raises UnknownNameError for a name, ProfileError for a file that isn't a profile.
     """
 
-    def __init__(self, soc_version: str | PathLike[str] | Profile, *, exact: bool = False) -> None:
+    def __init__(
+        self,
+        soc_version: str | PathLike[str] | Profile,
+        *,
+        exact: bool = False,
+        l2: str = "cold",
+    ) -> None:
         self.note = ""
+        if l2 not in MODES:
+            raise UnknownNameError("state of L2", l2, MODES)
+        self.l2 = l2
         if isinstance(soc_version, Profile):
             self.profile = soc_version
         elif isinstance(soc_version, str) and not _is_path(soc_version):
@@ -79,7 +91,7 @@ class Device:
 
     def create_stream(self) -> Stream:
         """A stream to execute on."""
-        return Stream(self.profile, self.exact)
+        return Stream(self.profile, self.exact, self.l2)
 
     def _call(
         self,

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     import simpy
 
-    from npusim.capacity.stations import Station, Work
+    from npusim.capacity.stations import Batch, Station
 
 Dispatch = Literal["shared", "least_loaded", "round_robin", "random"]
 """``shared`` is one queue for all devices; the others send each request to one device's queue."""
@@ -87,11 +87,11 @@ class Router:
             for request in waiting:
                 self.join(request, lane.model, now_us)
 
-    def _resume(self, work: Work, old: Station, now_us: float) -> None:
-        new = self._stations[self._pick(work.lane.ids[work.head])]
-        self.leave(old, work.size)
-        self._loads[new.number] += work.size
-        new.lanes[work.lane.model].retry.append(work)
+    def _resume(self, batch: Batch, old: Station, now_us: float) -> None:
+        new = self._stations[self._pick(batch.lane.ids[batch.head])]
+        self.leave(old, batch.size)
+        self._loads[new.number] += batch.size
+        new.lanes[batch.lane.model].retry.append(batch)
         new.kick(now_us)
 
     def _pick(self, request: int) -> int:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
 
 from npusim.capacity.dispatch import DISPATCH, Dispatch, Router
 from npusim.capacity.outcome import FleetRun
-from npusim.capacity.stations import Device, Lane, Running, Station
+from npusim.capacity.stations import Device, Lane, Station
 from npusim.capacity.units import US_PER_S
 from npusim.values.errors import ArgumentError
 
@@ -224,21 +224,20 @@ class _Floor:
         self.env.run(until=self._done)
 
     def _finished(self, event: simpy.Event) -> None:
-        running = cast("Running", event.value)
-        device = running.device
-        if device.running is not running:  # the card failed under it
+        batch: Any = event.value
+        device = batch.device
+        if device.batch is not batch:  # the card failed under it
             return
-        device.running = None
-        work = running.work
-        work.lane.record(running)
-        self._remaining -= work.size
+        device.batch = None
+        batch.lane.record(batch)
+        self._remaining -= batch.size
         if not self._remaining:
             self._done.succeed()
         station = device.station
         if self.router is not None:
-            self.router.leave(station, work.size)
+            self.router.leave(station, batch.size)
         station.idle.append(device)
-        station.kick(running.end_us)
+        station.kick(batch.end_us)
 
     def _outages(self, card: int, outages: list[Outage]) -> Generator[simpy.Event, None, None]:
         devices = [device for device in self.devices if device.card == card]
@@ -252,12 +251,12 @@ class _Floor:
     def _fail(self, devices: list[Device]) -> None:
         now_us = self.env.now
         for device in devices:
-            running, device.running = device.running, None
-            if running is None:
+            batch, device.batch = device.batch, None
+            if batch is None:
                 device.station.idle.remove(device)
             else:
-                self.aborted.append((running.begin_us, now_us))
-                device.station.lanes[running.work.lane.model].retry.append(running.work)
+                self.aborted.append((batch.begin_us, now_us))
+                device.station.lanes[batch.lane.model].retry.append(batch)
             if self.router is not None:
                 self.router.close(device.station)
         for device in devices:

@@ -24,19 +24,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Work(NamedTuple):
-    """A batch to run: the requests `head` to `head + size` of the lane in which they queued."""
+class Batch(NamedTuple):
+    """The requests `head` to `head + size` of the lane in which they queued, on a device."""
 
     lane: Lane
     head: int
     size: int
     service_us: float
-
-
-class Running(NamedTuple):
-    """A batch on a device, from `begin_us` until `end_us`."""
-
-    work: Work
     begin_us: float
     end_us: float
     device: Device
@@ -77,7 +71,7 @@ class Lane:
         self.times_us: list[float] = []
         self.ids: list[int] = []
         self.head = 0
-        self.retry: deque[Work] = deque()
+        self.retry: deque[Batch] = deque()
         self.heads: list[int] = []
         self.sizes: list[int] = []
         self.begins_us: list[float] = []
@@ -96,24 +90,22 @@ class Lane:
             return times_us[last]
         return patience_us
 
-    def take(self, now_us: float) -> Work:
-        """The next batch: an interrupted one first, else as many requests as have come and fit."""
-        if self.retry:
-            return self.retry.popleft()
+    def take(self, now_us: float) -> tuple[int, int, float]:
+        """The next requests as head, size and time of their batch: all that have come and fit."""
         head = self.head
         most = min(head + len(self.service_us) - 1, len(self.times_us))
         self.head = tail = bisect_right(self.times_us, now_us, head, most)
         service_us = self.service_us[tail - head]
         if self.factors is not None:
             service_us *= self.factors[self.ids[head]]
-        return Work(self, head, tail - head, service_us)
+        return head, tail - head, service_us
 
-    def record(self, running: Running) -> None:
+    def record(self, batch: Batch) -> None:
         """Note a batch of this lane's requests that is done."""
-        self.heads.append(running.work.head)
-        self.sizes.append(running.work.size)
-        self.begins_us.append(running.begin_us)
-        self.ends_us.append(running.end_us)
+        self.heads.append(batch.head)
+        self.sizes.append(batch.size)
+        self.begins_us.append(batch.begin_us)
+        self.ends_us.append(batch.end_us)
 
     def harvest(self) -> Served:
         """What became of the requests, as arrays.
@@ -133,18 +125,18 @@ class Lane:
 class Device:
     """One device: the card it sits on, the station it works for, and the batch it runs."""
 
-    __slots__ = ("card", "running", "station")
+    __slots__ = ("batch", "card", "station")
 
     def __init__(self, card: int, station: Station) -> None:
         self.card = card
         self.station = station
-        self.running: Running | None = None
+        self.batch: Batch | None = None
 
 
 class Station:
     """Lanes and the devices that serve them; `finished` is called back at each batch's end."""
 
-    __slots__ = ("_env", "_finished", "_wake_us", "idle", "lanes", "number")
+    __slots__ = ("_env", "_finished", "_others", "_wake_us", "idle", "lanes", "number")
 
     def __init__(
         self,
@@ -158,15 +150,15 @@ class Station:
         self._wake_us = inf
         self.number = number
         self.lanes = lanes
+        self._others = lanes[1:]
         self.idle: deque[Device] = deque()
 
     def kick(self, now_us: float) -> None:
         """Start what is ready on idle devices, longest ready first; come back for the next."""
-        lanes = self.lanes
         while self.idle:
-            lane = lanes[0]
+            lane = self.lanes[0]
             ready_us = lane.ready_us()
-            for other in lanes[1:]:
+            for other in self._others:
                 other_us = other.ready_us()
                 if other_us < ready_us:
                     lane, ready_us = other, other_us
@@ -175,10 +167,15 @@ class Station:
                     self._wake_us = ready_us
                     self._env.timeout(ready_us - now_us, ready_us).callbacks.append(self._woken)
                 return
-            work = lane.take(now_us)
+            if lane.retry:  # an interrupted batch runs again as it was
+                origin, head, size, service_us, *_ = lane.retry.popleft()
+            else:
+                origin = lane
+                head, size, service_us = lane.take(now_us)
             device = self.idle.popleft()
-            device.running = running = Running(work, now_us, now_us + work.service_us, device)
-            self._env.timeout(work.service_us, running).callbacks.append(self._finished)
+            end_us = now_us + service_us
+            device.batch = Batch(origin, head, size, service_us, now_us, end_us, device)
+            self._env.timeout(service_us, device.batch).callbacks.append(self._finished)
 
     def _woken(self, event: simpy.Event) -> None:
         if event.value == self._wake_us:  # else an earlier wake has replaced this one

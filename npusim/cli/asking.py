@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,8 @@ class Chip:
 
     profile: Profile
     address: str
+    exact: bool = False
+    l2: str = "cold"
 
     @property
     def name(self) -> str:
@@ -39,11 +41,13 @@ class Chip:
         """The simulated device of this chip."""
         from npusim.aclnn.device import Device
 
-        return Device(self.profile)
+        return Device(self.profile, exact=self.exact, l2=self.l2)
 
 
-def chips(wanted: Sequence[str] | None) -> list[Chip]:
+def chips(wanted: Sequence[str] | None, *, exact: bool = False, l2: str = "cold") -> list[Chip]:
     """The chips that the -s options name, each once; notes about a name go to standard error.
+
+    `exact` and `l2` are how their devices will play.
 
     Raises UsageError when none is named, UnknownNameError for a name nobody knows.
     """
@@ -55,7 +59,7 @@ def chips(wanted: Sequence[str] | None) -> list[Chip]:
     found: dict[str, Chip] = {}
     for text in wanted:
         for chip in every_chip() if text.lower() == ALL else [_chip(text)]:
-            found.setdefault(chip.address, chip)
+            found.setdefault(chip.address, replace(chip, exact=exact, l2=l2))
     return list(found.values())
 
 

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from npusim.cli import asking, output
-from npusim.cli.options import AsJson, Assignments, Operator, Socs
+from npusim.cli.options import L2, AsJson, Assignments, Assume, Exact, Operator, Socs
+from npusim.values.errors import ArgumentError
 
 
 def estimate(
-    op: Operator, assignments: Assignments = None, soc: Socs = None, as_json: AsJson = False
+    op: Operator,
+    assignments: Assignments = None,
+    soc: Socs = None,
+    assume: Assume = None,
+    l2: L2 = "cold",
+    exact: Exact = False,
+    as_json: AsJson = False,
 ) -> None:
     """How long does it take? Latency, band, cycles, bound."""
     from npusim.cli.arguments import read_assignments
 
     contract = asking.contract_of(op)
     arguments = read_assignments(contract, assignments or [])
+    assumed = dict(_number(text) for text in assume or [])
     answers = asking.ask_all(
-        asking.chips(soc), lambda device: device.estimate(contract.name, **arguments)
+        asking.chips(soc, exact=exact, l2=l2),
+        lambda device: device.estimate(contract.name, assume=assumed, **arguments),
     )
     if as_json:
         output.emit_json(asking.document(contract, arguments, answers))
@@ -29,3 +38,12 @@ def estimate(
     if answers[0].result is not None:
         output.emit(tables.result_page(answers[0].result))
     return None
+
+
+def _number(text: str) -> tuple[str, float]:
+    name, mark, value = text.partition("=")
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        problem = "no number" if mark else "no '='"
+        raise ArgumentError(f"--assume {text}: {problem}", "Write --assume NAME=NUMBER.") from None

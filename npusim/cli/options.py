@@ -53,6 +53,22 @@ Socs = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Play every repetition instead of jumping ahead: slow.")
+]
+L2 = Annotated[
+    str,
+    typer.Option("--l2", help="What L2 holds at the start: cold, warm or chain (in a graph)."),
+]
+Assume = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--assume",
+        metavar="NAME=NUMBER",
+        help="A number that only data could tell; the result names those it assumes.",
+        show_default=False,
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file if it exists.")]
 Output = Annotated[
     Path | None,

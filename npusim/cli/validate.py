@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import AsJson, Force
+from npusim.cli.options import L2, AsJson, Force
 
 if TYPE_CHECKING:
     from npusim.validation.replay import Prediction
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
 Table = Annotated[
     Path, typer.Argument(metavar="FILE", help="A table of measured kernels, .csv or .csv.gz.")
-]
-L2 = Annotated[
-    str,
-    typer.Option("--l2", help="What L2 holds at the start: cold, warm or chain (in a graph)."),
 ]
 Chip = Annotated[list[str] | None, typer.Option("--chip", help="Only rows of this chip.")]
 Builtin = Annotated[
@@ -50,12 +46,12 @@ def validate(
     Rows that can't be modelled are counted and listed with the reason. Exit code 0 when the table
     could be read, whatever the errors are.
     """
+    from npusim.aclnn.warmth import MODES
     from npusim.report import validation as report
     from npusim.report.files import claim
     from npusim.validation.replay import replay
     from npusim.validation.statistics import accuracy, grouped
     from npusim.validation.table import read_rows
-    from npusim.validation.warmth import MODES
     from npusim.values.errors import UnknownNameError
 
     if l2 not in MODES:

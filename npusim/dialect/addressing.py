@@ -1,4 +1,4 @@
-"""Vector work at addresses in on-chip memory that the scalar unit has computed, and what leads up to it."""
+"""Vector work at addresses that the scalar unit has computed, and the scalar work for it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.dialect.local import LocalTensor, Scalar
-from npusim.dialect.loops import LoopIndex
+from npusim.dialect.loops import Index, LoopIndex
 from npusim.engine.program import Pipe
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.cost import InstructionCosts
     from npusim.dialect.recorder import Recorder
     from npusim.hardware.profile import Profile
@@ -39,11 +40,12 @@ class Addressing:
         def reads_last(self, *tensors: LocalTensor) -> bool: ...
         def _require(self, intrinsic: str, tensor: LocalTensor) -> None: ...
 
-    def counter(self, index: LoopIndex | int) -> Scalar:
+    def counter(self, index: Index) -> Scalar:
         """A loop's index as a number that the scalar unit can reckon with."""
         if isinstance(index, int):
             return Scalar(self, np.full((1,) * self.depth, index), self.depth)  # type: ignore[arg-type]
-        values = index.values().reshape((1,) * index.depth + (-1,))
+        values = index.values() if isinstance(index, LoopIndex) else index.values
+        values = values.reshape((1,) * index.depth + (-1,))
         return Scalar(self, values, index.depth + 1)  # type: ignore[arg-type]
 
     def scalar_min(self, a: Scalar, b: Scalar | float) -> Scalar:
@@ -80,10 +82,10 @@ class Addressing:
         return dst
 
     def turn(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
-        """dst[..., i, j] = src[..., j, i] by vnchwconv; rows that ``src`` lacks are zeros, those too many stay behind.
+        """dst[..., i, j] = src[..., j, i] by vnchwconv, as far as both reach; the rest is zero.
 
-        The instruction takes the address of each of the 16 rows it turns, so missing ones come from a row of zeros.
-        A chip that turns only 16-bit numbers needs two passes for wider ones.
+        The instruction takes the address of each of the 16 rows it turns, so missing ones come from
+        a row of zeros. A chip that turns only 16-bit numbers needs two passes for wider ones.
         """
         if dst.shape[:-2] != src.shape[:-2] or dst.rows == 0:
             raise KernelError(self.kernel_name, f"vnchwconv from {src.shape} into {dst.shape}")
@@ -103,14 +105,16 @@ class Addressing:
         if self.numerics:
             depth = self.depth
             turned, target = src.values(depth).swapaxes(-1, -2), dst.target(depth)
-            rows, columns = (min(pair) for pair in zip(turned.shape[-2:], dst.shape[-2:], strict=True))
+            rows, columns = (
+                min(pair) for pair in zip(turned.shape[-2:], dst.shape[-2:], strict=True)
+            )
             target[..., :rows, :columns] = turned[..., :rows, :columns]
             target[..., columns:] = 0
             target[..., rows:, :] = 0
         return dst
 
     def at(self, tensor: LocalTensor, place: Scalar) -> LocalTensor:
-        """The part of ``tensor`` at ``place`` of its last axis but one, to be read: rows of its last axis."""
+        """The part of ``tensor`` at ``place`` of its last axis but one, to be read."""
         shape = (*tensor.shape[:-2], tensor.shape[-1])
         depth = max(tensor.depth, place.depth)
         part = LocalTensor(
@@ -121,7 +125,7 @@ class Addressing:
         return part
 
     def add_at(self, dst: LocalTensor, place: Scalar, src: LocalTensor) -> LocalTensor:
-        """``dst`` at ``place`` of its last axis but one += ``src`` (vadd, one repeat per row of ``src``).
+        """``dst`` at ``place`` of its last axis but one += ``src`` (vadd, a repeat per row).
 
         Iterations that add to the same tile follow each other.
         """
@@ -149,7 +153,7 @@ class Addressing:
 
 
 def _turned_size(src: LocalTensor, dst: LocalTensor) -> tuple[int, int]:
-    """Elements of one turned plane, in whole blocks of 16 rows of 32 bytes, and the number of planes."""
+    """Elements of a turned plane, in whole blocks of 16 rows of 32 bytes, and the planes."""
     sides = (max(src.shape[-2], dst.shape[-1]), max(src.shape[-1], dst.shape[-2]))
     short, long = min(sides), max(sides)
     row = src.core.block_bytes // src.dtype.itemsize
@@ -158,17 +162,16 @@ def _turned_size(src: LocalTensor, dst: LocalTensor) -> tuple[int, int]:
 
 
 def _gather(values: NDArray[Any], places: NDArray[np.intp]) -> NDArray[Any]:
-    """``values[..., place, :]`` for the place of every iteration; a view where all places are one."""
+    """``values[..., place, :]`` for every iteration's place; a view where all places are one."""
     first = int(places.flat[0])
     if (places == first).all():
         return values[..., first, :]
-    return values[(*_grid(values.shape[: places.ndim]), *_lead(values, places), places)]
+    index: tuple[Any, ...] = (*_grid(values.shape[: places.ndim]), *_lead(values, places), places)
+    return np.asarray(values[index])
 
 
-def _add(
-    target: NDArray[Any], depth: int, places: NDArray[np.intp], values: NDArray[Any]
-) -> None:
-    """``target[..., place, :] += values``; iterations below ``depth`` add to one tile, in their order."""
+def _add(target: NDArray[Any], depth: int, places: NDArray[np.intp], values: NDArray[Any]) -> None:
+    """``target[..., place, :] += values``; iterations below ``depth`` add to one tile in turn."""
     for turn in np.ndindex(values.shape[depth : places.ndim]):
         here = (slice(None),) * depth + tuple(
             0 if size == 1 else step for size, step in zip(places.shape[depth:], turn, strict=True)
@@ -179,7 +182,8 @@ def _add(
             part = target[..., first, :]
             np.add(part, addend, out=part)
             continue
-        target[(*_grid(target.shape[:depth]), *_lead(target, place), place)] += addend
+        index: tuple[Any, ...] = (*_grid(target.shape[:depth]), *_lead(target, place), place)
+        target[index] += addend
 
 
 def _grid(stack: tuple[int, ...]) -> Iterator[NDArray[np.intp]]:

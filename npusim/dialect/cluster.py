@@ -1,7 +1,8 @@
 """The cores that run one block together, and the flags they set for each other.
 
-A block of a mix kernel is a cube core with its vector cores. Each runs the kernel's code by itself; they share global
-memory and meet by flags that take a while from core to core. All other kernels have clusters of a single core.
+A block of a mix kernel is a cube core with its vector cores. Each runs the kernel's code by itself;
+they share global memory and meet by flags that take a while from core to core. All other kernels
+have clusters of a single core.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Signal = tuple[int, Unit, Unit]
 
 @dataclass(frozen=True, slots=True)
 class CoreWait:
-    """What kernel code yields while it waits for other cores of its cluster; ``times`` counts waits of a whole loop."""
+    """What kernel code yields while it waits for other cores; ``times`` counts waits of a loop."""
 
     signals: tuple[Signal, ...]
     times: int
@@ -106,7 +107,7 @@ class Cluster:
 
 
 class Crossing:
-    """The part of :class:`npusim.dialect.core.Core` that speaks to the other cores of its cluster."""
+    """The part of :class:`npusim.dialect.core.Core` that speaks to its cluster."""
 
     if TYPE_CHECKING:
         kernel_name: str
@@ -122,14 +123,14 @@ class Crossing:
         def stack_size(self, first: int, last: int) -> int: ...
 
     def get_sub_block_idx(self) -> int:
-        """Which of the vector cores of its block this is; 0 for a cube core and where a block is one core."""
+        """Which of the vector cores of its block this is; 0 for a cube core and on its own."""
         return self.unit.sub_block or 0
 
     def cross_core_set_flag(self, flag: int, pipe: Pipe, *, sub_block: int | None = None) -> None:
-        """``pipe`` tells the other side of the cluster that it has finished what it was given (CrossCoreSetFlag).
+        """``pipe`` tells the other side that it has finished what it was given (CrossCoreSetFlag).
 
-        A vector core tells the cube core; a cube core tells all its vector cores, or only ``sub_block``.
-        Several ``flag`` numbers may be under way at once; each counts, so sets and waits must match.
+        A vector core tells the cube core; a cube core tells all its vector cores, or only
+        ``sub_block``. Flags count: every wait takes one set.
         """
         times = self.stack_size(0, self.depth)
         for other in self._partners(sub_block):
@@ -140,10 +141,10 @@ class Crossing:
                 self.cluster.send(signal, times)
 
     def cross_core_wait_flag(self, flag: int, *, sub_block: int | None = None) -> CoreWait:
-        """Wait for the other side (CrossCoreWaitFlag): kernels write ``yield core.cross_core_wait_flag(...)``.
+        """Wait for the other side: ``yield core.cross_core_wait_flag(...)`` (CrossCoreWaitFlag).
 
-        A cube core waits for all its vector cores, or only for ``sub_block``. The scalar unit waits, and with it
-        everything that is issued later.
+        A cube core waits for all its vector cores, or only for ``sub_block``. The scalar unit
+        waits, and with it everything that is issued later.
         """
         signals = tuple((flag, other, self.unit) for other in self._partners(sub_block))
         if self.recording:
@@ -152,6 +153,7 @@ class Crossing:
                 self.recorder.wait_flag(Pipe.SCALAR, number)
             cycles = self.profile.scalar.issue_cycles
             self.recorder.emit(Pipe.SCALAR, "wait_flag_dev", cycles, detail=f"flag {flag}")
+            self.recorder.hold_back()
         times = self.stack_size(0, self.depth) if self.numerics else 0
         return CoreWait(signals, times)
 
@@ -160,7 +162,7 @@ class Crossing:
             core.unit
             for core in self.cluster.cores
             if core.unit.kind != self.unit.kind
-            and (sub_block is None or "cube" in (core.unit.kind,) or core.unit.sub_block == sub_block)
+            and (sub_block is None or core.unit.sub_block in (None, sub_block))
         ]
         if not partners:
             raise KernelError(self.kernel_name, f"the {self.unit} has no other core in its cluster")
@@ -176,7 +178,7 @@ class Crossing:
 
 
 def units_of(kernel: Kernel, profile: Profile) -> tuple[Unit, ...]:
-    """The cores that run one block of ``kernel``: vector cores before the cube core that works on what they leave."""
+    """The cores that run one block of ``kernel``; vector cores come first, with what they leave."""
     if not kernel.is_mix:
         return (VECTOR if kernel.cores == "vector" else Unit("cube"),)
     if profile.cores.style != "split":

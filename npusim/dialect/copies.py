@@ -144,6 +144,9 @@ class Copies:
         elements, bursts = runs or gm.bursts()
         run_bytes = elements * gm.tensor.dtype.itemsize
         cycles, traffic = self.costs.copy(path, run_bytes, bursts, gap=bursts > 1, packets=matrix)
+        if gm.rows_apart and not self.profile.has("data_move_pad"):
+            # Strides in whole blocks can't step from row to row: every row is a copy of its own.
+            start_cycles += (bursts - 1) * max(0.0, path.setup_cycles - path.burst_cycles)
         memory = self.profile.memory
         atomic = write and self._atomic_sharers > 0
         if atomic:

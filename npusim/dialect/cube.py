@@ -1,7 +1,8 @@
-"""The cube path: matrices from global memory through L1 and L0 into the matrix unit, and its results back.
+"""The cube path: matrices through L1 and L0 into the matrix unit, and its results back.
 
-Matrices are plain (rows, columns) tiles to kernel code. That the chip keeps them as 16 x 32-byte fractals shows in what
-they cost: whole fractals are moved, stored and multiplied. Half types are multiplied into float32, on the host too.
+Matrices are plain (rows, columns) tiles to kernel code. That the chip keeps them in fractals of 16
+rows of 32 bytes shows in what they cost: whole fractals are moved, stored and multiplied. Half
+types are multiplied into float32, on the host too.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.dialect import rounding
-from npusim.dialect.local import LocalTensor
 from npusim.dialect.rounding import RoundMode
 from npusim.engine.program import Pipe
 from npusim.values.dtypes import FLOAT, DType
 from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.cost import InstructionCosts
     from npusim.dialect.gm import GmSlice
+    from npusim.dialect.local import LocalTensor
     from npusim.dialect.pipe import TQue
     from npusim.dialect.recorder import Recorder
     from npusim.hardware.profile import Path, Profile
@@ -67,9 +69,10 @@ class Cube:
         self._load_l1(dst, src, "copy_gm_to_cbuf")
 
     def data_copy_nd2nz(self, dst: LocalTensor, src: GmSlice) -> None:
-        """GM -> L1, rows of any length turned into fractals on the way (DataCopy with Nd2NzParams, MTE2).
+        """GM -> L1, rows of any length turned into fractals (DataCopy with Nd2NzParams, MTE2).
 
-        Every row is a burst. Not on every chip; where it is missing, matrices come as NZ (:meth:`data_copy_nz`).
+        Every row is a burst. Not on every chip; where it is missing, matrices have to lie in
+        fractals already (:meth:`data_copy_nz`).
         """
         nd2nz = self.profile.cube.nd2nz_setup_cycles
         if nd2nz is None:
@@ -86,8 +89,8 @@ class Cube:
     def data_copy_nz(self, dst: LocalTensor, src: GmSlice) -> None:
         """GM -> L1 of a matrix that lies in fractals in device memory (FRACTAL_NZ), MTE2.
 
-        ``src`` addresses it as plain rows and columns, the way our memory keeps it; the cost is that of fractals: one
-        burst per 32 bytes of a row, each as long as the column of fractals is high.
+        ``src`` addresses it as plain rows and columns, the way our memory keeps it; the cost is
+        that of fractals: one burst per 32 bytes of a row, as long as the fractals are high.
         """
         rows, columns = src.shape[-2:]
         width = self.block_bytes // src.tensor.dtype.itemsize
@@ -96,7 +99,7 @@ class Cube:
         self._load_l1(dst, src, "copy_gm_to_cbuf", runs=runs)
 
     def load_data(self, dst: LocalTensor, src: LocalTensor, *, transpose: bool = False) -> None:
-        """L1 -> L0A or L0B (LoadData, MTE1); ``transpose`` turns (rows, columns) into (columns, rows)."""
+        """L1 -> L0A or L0B (LoadData, MTE1); ``transpose`` turns rows into columns."""
         self._expect("load_data", src, "L1")
         wanted = (*src.shape[:-2], *reversed(src.shape[-2:])) if transpose else src.shape
         if dst.shape != wanted or dst.dtype is not src.dtype or dst.memory not in _INTO_L0:
@@ -114,9 +117,10 @@ class Cube:
     def mmad(
         self, c: LocalTensor, a: LocalTensor, b: LocalTensor, *, accumulate: bool = False
     ) -> LocalTensor:
-        """c = a @ b in the cube, or c += a @ b with ``accumulate``; (m, k) by (k, n) into (m, n).
+        """c = a @ b, or c += a @ b with ``accumulate``; (m, k) by (k, n) into (m, n) (Mmad, CUBE).
 
-        a is in L0A, b in L0B, c in L0C. Raises UnsupportedIntrinsicError for dtypes that the chip doesn't multiply.
+        a is in L0A, b in L0B, c in L0C. Raises UnsupportedIntrinsicError for dtypes that the chip
+        doesn't multiply.
         """
         self._expect("mmad", c, "L0C")
         self._expect("mmad", a, "L0A")
@@ -146,8 +150,8 @@ class Cube:
     def fixpipe(self, dst: GmSlice, src: LocalTensor, through: TQue | None = None) -> None:
         """L0C -> GM, converted to dst's dtype on the way (Fixpipe, FIXP).
 
-        A chip without a fixpipe moves the tile into UB with its vector unit, into a slot of ``through``, and from there
-        with MTE3. ``set_atomic_add`` holds here too.
+        A chip without a fixpipe moves the tile into UB with its vector unit, into a slot of
+        ``through``, and from there with MTE3. ``set_atomic_add`` holds here too.
         """
         self._expect("fixpipe", src, "L0C")
         if src.numel != dst.numel:
@@ -155,7 +159,10 @@ class Cube:
         self._check_conversion(src.dtype, dst.tensor.dtype)
         if self.profile.paths.l0c_to_gm is None:
             self._fix_through_ub(dst, src, through)
-            return
+        else:
+            self._fix(dst, src)
+
+    def _fix(self, dst: GmSlice, src: LocalTensor) -> None:
         if self.recording:
             self._emit_copy(
                 Pipe.FIXP, "copy_matrix_cc_to_gm", "l0c_to_gm", dst, write=True, matrix=True
@@ -233,7 +240,7 @@ def _shape(tensor: LocalTensor) -> str:
 
 
 def _operand(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
-    """Numbers as the host multiplies them: float32, and whole numbers as float64, which adds them exactly."""
+    """Numbers as the host multiplies them: float32, or float64, which adds whole numbers exactly."""
     if dtype.category != "float":
         return values.astype(np.float64)
     if values.dtype == np.float32:

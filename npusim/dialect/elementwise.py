@@ -22,6 +22,7 @@ from npusim.dialect.local import LocalTensor, Scalar
 from npusim.dialect.packing import PackedTiling
 from npusim.dialect.pipe import TQue
 from npusim.dialect.planes import PlaneTiling, Tile
+from npusim.dialect.spreading import compiled_for_shape
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -93,9 +94,9 @@ def flat_tiling(
 def _core_align(profile: Profile, itemsize: int) -> int:
     """Elements that a core's share is a multiple of.
 
-    Schedules compiled for one shape, which unified cores run, round to whole blocks; those for any shape to 128.
+    Schedules compiled for one shape round to whole blocks, those for any shape to 128.
     """
-    if profile.cores.style == "unified":
+    if compiled_for_shape(profile):
         return profile.buffers.block_bytes // itemsize
     return _CORE_ALIGN
 
@@ -182,10 +183,10 @@ class ElementwiseKernel(Kernel):
     def _leading(self, profile: Profile) -> int:
         """Size of the first axis where the schedule splits that alone; 0 where it fuses all axes.
 
-        Schedules for any shape, which cores apart from the cube run, fuse always.
+        Schedules for any shape fuse always.
         """
         shape = [size for size in self.output.shape if size > 1]
-        if self.fuses or profile.cores.style != "unified" or len(shape) < 2:
+        if self.fuses or not compiled_for_shape(profile) or len(shape) < 2:
             return 0
         row_bytes = self.output.nbytes // shape[0]
         return shape[0] if row_bytes >= profile.launch.elementwise_core_bytes else 0

@@ -132,15 +132,7 @@ class FormulaKernel(ElementwiseKernel):
     def plan_planes(self, profile: Profile, widest: int) -> PlaneTiling | PackedTiling:
         if PackedTiling.fits(profile, self.plane, widest):
             return PackedTiling.of(profile, self.plane, self.coexisting, widest)
-        ragged = self.plane.columns * widest % profile.buffers.block_bytes != 0
-        return PlaneTiling.of(
-            profile,
-            self.plane,
-            self.coexisting,
-            widest,
-            single_rows=ragged and not profile.has("data_move_pad"),
-            share_rows=True,
-        )
+        return PlaneTiling.of(profile, self.plane, self.coexisting, widest, share_rows=True)
 
     # -- what the formula looks like ---------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from npusim.values.errors import KernelError
 from npusim.values.tensors import contiguous_strides
 
 _numbers = count(1)
-_WORTH_A_CALL = 1024  # elements of a tile from which on adding tile by tile beats adding element by element
+_WORTH_A_CALL = 1024  # elements of a tile from which on adding it at once beats adding one by one
 
 # What may stand in an address: a number, a loop's index, or a number that the scalar unit has computed.
 Place = Index | Scalar

@@ -42,9 +42,9 @@ class PackedTiling:
 
     @classmethod
     def fits(cls, profile: Profile, plane: Plane, itemsize: int) -> bool:
-        """True for planes of short or ragged rows whose results are contiguous."""
+        """True for planes of short and ragged rows, where everything that isn't repeated is contiguous."""
         block, row_bytes = profile.buffers.block_bytes, plane.columns * itemsize
-        if any(operand.strides is not None for operand in plane.operands[: plane.targets]):
+        if any(operand.strides is not None and all(operand.steps) for operand in plane.operands):
             return False
         if any(operand.steps[-1] not in (0, 1) for operand in plane.operands):
             return False

@@ -52,6 +52,7 @@ class PlaneTiling:
     footprint: int
     parts: int = 1
     part_columns: int = 0
+    block_elements: int = 1  # of a 32-byte block
 
     @classmethod
     def of(
@@ -61,12 +62,11 @@ class PlaneTiling:
         coexisting: float,
         itemsize: int,
         *,
-        single_rows: bool = False,
         share_rows: bool = False,
     ) -> PlaneTiling:
         """Tiles for ``plane``: as many whole rows as the buffers take, else one row in pieces.
 
-        ``single_rows`` makes every row a tile of its own, ``share_rows`` lets cores share a row.
+        ``share_rows`` lets cores share a row where there are fewer rows than cores.
         """
         block = profile.buffers.block_bytes // min(itemsize, _COMPUTE_BYTES)
         limit = int(profile.buffers.ub_bytes // 2 / coexisting / _COMPUTE_BYTES)
@@ -83,7 +83,7 @@ class PlaneTiling:
         per_core = ceil(total / cores)
         if plane.outer:  # a tile stays inside one plane
             per_core = divisor_at_least(plane.rows, per_core)
-        rows = 1 if single_rows else min(max(1, limit // padded), per_core)
+        rows = min(max(1, limit // padded), per_core)
         return cls(
             plane,
             ceil(total / per_core) * parts,
@@ -93,6 +93,7 @@ class PlaneTiling:
             rows * _round_up(columns, 2 * block),
             parts,
             width,
+            profile.buffers.block_bytes // itemsize,
         )
 
     def work(self, block: int) -> Hashable:
@@ -155,7 +156,8 @@ class PlaneTiling:
         places: list[tuple[Place, int]] = [(first, steps[-2]), (start, steps[-1])]
         places += outer_places(plane, self.plane.outer, steps)
         shape = (rows if steps[-2] else 1, columns if steps[-1] else 1)
-        return operand.window(tuple(places), shape, (steps[-2], steps[-1]))
+        cut = operand.window(tuple(places), shape, (steps[-2], steps[-1]))
+        return cut.by_rows() if columns % self.block_elements and shape[1] > 1 else cut
 
 
 def outer_places(

@@ -97,6 +97,11 @@ class Recorder:
             self._link(Pipe.VECTOR, Pipe.SCALAR)
             self._vector_unread = False
 
+    def hold_back(self) -> None:
+        """Everything issued from here on waits for the scalar unit, also in the next turn of a loop."""
+        for pipe in self._others:
+            self._follow_scalar(pipe)
+
     def enter_loop(self) -> None:
         """What follows is the body of a loop."""
         frame = self._frames[-1]

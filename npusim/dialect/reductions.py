@@ -1,102 +1,162 @@
-"""Reductions along the last axis of a tile."""
+"""Reductions of a tile: along its last axis, over its rows, or over rows of a few lanes."""
 
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from npusim.dialect.local import LocalTensor
-from npusim.dialect.vector import Vector
+from npusim.dialect.folds import LARGEST, SMALLEST, SUM, Fold
+from npusim.dialect.lanes import Lanes
 from npusim.engine.program import Pipe
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from npusim.dialect.local import LocalTensor
 
 
-class Reductions(Vector):
+class Reductions(Lanes):
     """The reducing part of :class:`npusim.dialect.core.Core`."""
 
     def reduce_sum(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
-        """dst[...] = sum of src over its last axis (ReduceSum: halves added until one repeat is left, then vcadd)."""
-        return self._reduce("vadd", "vcadd", np.add.reduce, dst, src)
+        """dst[...] = sum of src over its last axis (ReduceSum).
+
+        Halves are added until one repeat is left, then vcadd.
+        """
+        return self.reduce(SUM, dst, src)
 
     def reduce_max(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
         """dst[...] = largest element of src along its last axis (halves, then vcmax)."""
-        return self._reduce("vmax", "vcmax", np.maximum.reduce, dst, src)
+        return self.reduce(LARGEST, dst, src)
 
     def reduce_min(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
         """dst[...] = smallest element of src along its last axis (halves, then vcmin)."""
-        return self._reduce("vmin", "vcmin", np.minimum.reduce, dst, src)
+        return self.reduce(SMALLEST, dst, src)
 
-    def fold_rows(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
-        """dst = sum of the rows of src, by adding the lower half to the upper one until one row is left (vadd)."""
-        if dst.shape != src.shape[1:]:
-            raise KernelError(
-                self.kernel_name, f"rows of shape {src.shape} folded into {dst.shape}"
+    def reduce(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        """dst[...] = src folded along its last axis: by halves, and at last within a repeat."""
+        self._check_reduced(fold, dst, src)
+        self._require(fold.pairwise, src)
+        if self.recording:
+            self._record_tree(fold, src)
+        return self._fold_last(fold, dst, src)
+
+    def whole_reduce(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        """dst[...] = src folded along its last axis, each repeat by one step of vcadd (or vcmax).
+
+        What the repeats leave is folded in the same way until one number is left. A chip whose
+        instruction lacks the dtype falls back on halves and the scalar unit.
+        """
+        self._check_reduced(fold, dst, src)
+        if not self.folds_within_repeat(fold, src):
+            return self.reduce_by_scalar(fold, dst, src)
+        if self.recording:
+            lanes = self.costs.repeat_elements(src.dtype.itemsize)
+            length, chained = src.row_elements, self.reads_last(src)
+            while True:
+                self._record(fold.final, src, length, src.rows, chained=chained)
+                length, chained = ceil(length / lanes), True
+                if length == 1:
+                    break
+        return self._fold_last(fold, dst, src)
+
+    def reduce_by_scalar(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        """dst[...] = src folded along its last axis: halves down to a block, then element by element.
+
+        The scalar unit reads what is left of every row, and stores the result.
+        """
+        self._check_reduced(fold, dst, src)
+        self._require(fold.pairwise, src)
+        if self.recording:
+            block = self.block_bytes // src.dtype.itemsize
+            length, chained = src.row_elements, self.reads_last(src)
+            while length > block:
+                length = ceil(length / 2)
+                self._record(fold.pairwise, src, length, src.rows, chained=chained)
+                chained = True
+            scalar = self.profile.scalar
+            each = scalar.ub_load_cycles + scalar.alu_cycles + scalar.loop_cycles
+            self.recorder.after_vector()
+            self.recorder.emit(
+                Pipe.SCALAR,
+                "ld_ub",
+                src.rows * (length * each + scalar.ub_store_cycles),
+                detail=f"{src.buffer} {src.rows}x{length} {fold.name}",
             )
-        self._require("vadd", src)
+        return self._fold_last(fold, dst, src)
+
+    def folds_within_repeat(self, fold: Fold, src: LocalTensor) -> bool:
+        """Whether one instruction folds the elements of a repeat of this dtype."""
+        return bool(fold.final) and self.profile.supports_vector(fold.final, src.dtype.intrinsic)
+
+    def fold_rows(self, dst: LocalTensor, src: LocalTensor, fold: Fold = SUM) -> LocalTensor:
+        """dst = the rows of src folded: the lower half onto the upper one until one row is left."""
+        self._check_rows(dst, src)
+        self._require(fold.pairwise, src)
         if self.recording:
             rows, chained = src.shape[0], self.reads_last(src)
             while rows > 1:
                 rows = ceil(rows / 2)
-                cycles = self.costs.vector(
-                    "vadd",
-                    src.dtype.intrinsic,
-                    src.dtype.itemsize,
-                    src.row_elements,
-                    rows=rows,
-                    chained=chained,
-                )
-                self.recorder.emit(
-                    Pipe.VECTOR, "vadd", cycles, detail=f"{rows}x{src.row_elements} halves"
-                )
+                self._record(fold.pairwise, src, src.row_elements, rows, chained=chained)
                 chained = True
-        self.wrote(dst)
-        if self.numerics:
-            depth = self.depth
-            values = src.values(depth)
-            np.add.reduce(values, axis=depth, out=dst.target(depth), dtype=values.dtype)
-        return dst
+        return self._fold_first(fold, dst, src)
 
-    def _reduce(
-        self,
-        pairwise: str,
-        final: str,
-        function: Callable[..., Any],
-        dst: LocalTensor,
-        src: LocalTensor,
-    ) -> LocalTensor:
-        if dst.shape not in (src.shape[:-1], (*src.shape[:-1], 1)):
-            raise KernelError(self.kernel_name, f"{final} from shape {src.shape} into {dst.shape}")
-        self._require(pairwise, src)
+    def add_up_rows(self, dst: LocalTensor, src: LocalTensor, fold: Fold = SUM) -> LocalTensor:
+        """dst = the rows of src folded one after the other, in one instruction.
+
+        The destination of all its repeats is the same row.
+        """
+        self._check_rows(dst, src)
+        self._require(fold.pairwise, src)
         if self.recording:
-            self._record_tree(pairwise, final, src)
+            chained = self.reads_last(src)
+            self._record(fold.pairwise, src, src.row_elements, src.shape[0], chained=chained)
+        return self._fold_first(fold, dst, src)
+
+    def combine(
+        self, fold: Fold, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor
+    ) -> LocalTensor:
+        """dst = src0 and src1 folded, element by element."""
+        return self._binary(fold.pairwise, fold.function, dst, src0, src1)
+
+    def _check_reduced(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
+        if dst.shape not in (src.shape[:-1], (*src.shape[:-1], 1)):
+            name = fold.final or fold.pairwise
+            raise KernelError(self.kernel_name, f"{name} from shape {src.shape} into {dst.shape}")
+
+    def _check_rows(self, dst: LocalTensor, src: LocalTensor) -> None:
+        if dst.shape != src.shape[1:]:
+            raise KernelError(
+                self.kernel_name, f"rows of shape {src.shape} folded into {dst.shape}"
+            )
+
+    def _fold_last(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
         self.wrote(dst)
         if self.numerics:
             depth = self.depth
             keep = len(dst.shape) == len(src.shape)
             values = src.values(depth)
-            function(values, axis=-1, out=dst.target(depth), dtype=values.dtype, keepdims=keep)
+            fold.function.reduce(
+                values, axis=-1, out=dst.target(depth), dtype=values.dtype, keepdims=keep
+            )
         return dst
 
-    def _record_tree(self, pairwise: str, final: str, src: LocalTensor) -> None:
-        itemsize, dtype, rows = src.dtype.itemsize, src.dtype.intrinsic, src.rows
-        lanes = self.costs.repeat_elements(itemsize)
+    def _fold_first(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        self.wrote(dst)
+        if self.numerics:
+            depth = self.depth
+            values = src.values(depth)
+            fold.function.reduce(values, axis=depth, out=dst.target(depth), dtype=values.dtype)
+        return dst
+
+    def _record_tree(self, fold: Fold, src: LocalTensor) -> None:
         length, chained = src.row_elements, self.reads_last(src)
         # A chip whose final reduction lacks the dtype goes on halving inside the last repeat.
-        stop = lanes if self.profile.supports_vector(final, dtype) else 1
+        stop = 1
+        if self.folds_within_repeat(fold, src):
+            stop = self.costs.repeat_elements(src.dtype.itemsize)
         while length > stop:
             length = ceil(length / 2)
-            cycles = self.costs.vector(
-                pairwise, dtype, itemsize, length, rows=rows, chained=chained
-            )
-            self.recorder.emit(
-                Pipe.VECTOR, pairwise, cycles, detail=f"{dtype} {rows}x{length} halves"
-            )
+            self._record(fold.pairwise, src, length, src.rows, chained=chained, note=" halves")
             chained = True
         if stop > 1:
-            cycles = self.costs.vector(final, dtype, itemsize, length, rows=rows, chained=chained)
-            self.recorder.emit(Pipe.VECTOR, final, cycles, detail=f"{dtype} {rows}x{length}")
+            self._record(fold.final, src, length, src.rows, chained=chained)

@@ -31,9 +31,9 @@ class Scalars:
         def vector_is_read(self) -> None: ...
 
     def wait_vector(self) -> None:
-        """Let the scalar unit wait until the vector unit has finished what it was given (a flag from V to S).
+        """Let the scalar unit wait until the vector unit has done what it was given (V to S flag).
 
-        Reading a vector result does so by itself; done before a loop it saves the wait in every iteration.
+        Reading a vector result does so by itself; before a loop it saves a wait per iteration.
         """
         if self.recording:
             self.recorder.after_vector()
@@ -96,7 +96,7 @@ class Scalars:
             self.recorder.emit(Pipe.SCALAR, name, count * self.profile.scalar.alu_cycles)
 
     def scalar_loop(self, count: int = 1) -> None:
-        """What ``count`` iterations of a loop in the scalar unit cost beside its body: counting, comparing, jumping."""
+        """What ``count`` turns of a loop cost beside the body: counting, comparing, jumping."""
         if self.recording:
             self.recorder.emit(Pipe.SCALAR, "loop", count * self.profile.scalar.loop_cycles)
 

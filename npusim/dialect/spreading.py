@@ -14,23 +14,57 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npusim.engine.program import Pipe
+
 if TYPE_CHECKING:
     from npusim.dialect.core import Core
     from npusim.dialect.local import LocalTensor
+    from npusim.hardware.profile import Profile
 
 Box = tuple[int, ...]
+
+
+def compiled_for_shape(profile: Profile) -> bool:
+    """True where operators are compiled for one shape, so that loops are unrolled and nothing is looked up.
+
+    That is how the first generation runs; chips with cores apart from the cube run code for any shape.
+    """
+    return profile.cores.style == "unified"
 
 
 def spread_column(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTensor:
     """dst[i, :] = column[i]; dst has shape (rows, columns), column (rows,)."""
     with core.schedule_only():
-        for _ in core.loop(dst.shape[0]):
-            core.duplicate(dst[0], core.get_value(column))
+        core.get_value(column)
+        _emit_rows(core, dst)
     with core.numbers_only():
         if core.numerics:
             depth = core.depth
             dst.target(depth)[...] = column.values(depth)[..., None]
     return dst
+
+
+def _emit_rows(core: Core, dst: LocalTensor) -> None:
+    """A read by the scalar unit and a fill for every row.
+
+    Code for one shape has all reads ahead of the fills; code for any shape loops, and waits for each number.
+    """
+    if not core.recording:
+        return
+    rows, scalar = dst.shape[0], core.profile.scalar
+    looped = not compiled_for_shape(core.profile)
+    each = scalar.ub_load_cycles + (scalar.loop_cycles if looped else 0.0)
+    kind = dst.dtype
+    fill = core.costs.vector(
+        "vector_dup", kind.intrinsic, kind.itemsize, dst.row_elements, chained=looped
+    )
+    if dst.row_elements * kind.itemsize % core.profile.vector.repeat_bytes:
+        fill = max(fill, core.profile.vector.unaligned_floor_cycles)
+    core.recorder.emit(Pipe.SCALAR, "ld_ub", rows * each, detail=f"{dst.buffer} {rows} numbers")
+    core.recorder.emit(
+        Pipe.VECTOR, "vector_dup", rows * fill, detail=f"{dst.buffer} {rows} rows, one by one"
+    )
+    core.wrote(dst)
 
 
 def spread_box(

@@ -1,9 +1,10 @@
 """Fitting the constants that nobody publishes to measured rows, pulled towards what is published.
 
-Every constant has a physical meaning and holds for all operators of a microarchitecture. The search goes through the
-constants one after the other in ever smaller steps; it uses no random numbers, so the same rows give the same digits.
-The loss is the mean absolute logarithm of simulated over measured time, large errors capped (a row whose attributes
-are unknown must not decide anything), plus the squared distance from the published values.
+Every constant has a physical meaning and holds for all operators of a microarchitecture. The search
+goes through the constants one after the other in ever smaller steps; it uses no random numbers, so
+the same rows give the same digits. The loss is the mean absolute logarithm of simulated over
+measured time, large errors capped (a row whose attributes are unknown must not decide anything),
+plus the squared distance from the published values.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npusim.hardware import Profile, load_profile
 from npusim.validation.replay import simulate_task
-from npusim.validation.table import MeasuredRow
 from npusim.values.errors import NpusimError
+
+if TYPE_CHECKING:
+    from npusim.validation.table import MeasuredRow
 
 _CAP = 1.0  # logarithm beyond which a row counts no further
 _STEPS = (0.5, 0.25, 0.12, 0.06, 0.03)  # of a constant's range of trust, from coarse to fine
@@ -25,10 +28,12 @@ _STEPS = (0.5, 0.25, 0.12, 0.06, 0.03)  # of a constant's range of trust, from c
 
 @dataclass(frozen=True)
 class Constant:
-    """A number to be fitted: where it stands in the profile, what it is, how far to trust the published value.
+    """A number to be fitted.
 
-    ``spread`` is the factor by which the truth may well differ from the published value; a share (between 0 and 1) is
-    varied on a logistic scale.
+    Where it stands in the profile, what it is, how far to trust the published value.
+
+    ``spread`` is the factor by which the truth may well differ from the published value; a share
+    (between 0 and 1) is varied on a logistic scale.
     """
 
     key: str
@@ -166,7 +171,10 @@ def fit(
     pool: Executor | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Fit:
-    """Fit ``constants`` to ``rows`` of one microarchitecture. ``weight`` prices a spread of distance."""
+    """Fit ``constants`` to ``rows`` of one microarchitecture.
+
+    ``weight`` prices a spread of distance.
+    """
     chosen = list(constants)
     sample = load_profile(rows[0].soc)
     published = {each.key: value_of(sample, each.key) for each in chosen}
@@ -193,7 +201,10 @@ def _search(
     best: float,
     loss: Callable[[Mapping[str, float]], float],
 ) -> float:
-    """Move one constant while that helps; returns the loss reached and leaves the value in ``values``."""
+    """Move one constant while that helps.
+
+    Returns the loss reached and leaves the value in ``values``.
+    """
     for direction in (1.0, -1.0):
         moved = False
         while True:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from npusim.aclnn.call import run_task
 from npusim.aclnn.tasks import TaskSpec, kernels_of
+from npusim.aclnn.warmth import prime
 from npusim.engine import L2State
 from npusim.hardware import Profile, load_profile
 from npusim.validation.roofline import roofline_us
-from npusim.validation.warmth import prime
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def simulate_task(
     total = low = high = longest = 0.0
     bound = ""
     for kernel in kernels_of(profile, task):
-        prime(cache, kernel.reads, l2, profile)
+        prime(cache, [tensor.buffer for tensor in kernel.reads], l2, profile)
         _, result = run_task(kernel, profile, cache, numerics=False)
         total += result.duration_us
         low += result.duration_us / (1 + result.uncertainty)

@@ -11,20 +11,23 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from math import ceil, prod
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from npusim.dialect import Core, GlobalTensor, Kernel, TPosition, TQue
-from npusim.dialect.gm import Place
-from npusim.dialect.loops import Index
-from npusim.hardware.profile import Profile
 from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.dialect.gm import Place
+    from npusim.dialect.loops import Index
+    from npusim.hardware.profile import Profile
 
 _BLOCK_ROWS = 16  # rows that vnchwconv turns at a time
 _SHORTEST_PART = 64  # elements of a row; shorter parts of a slice aren't worth a core of their own
 _MOST_PARTS = 8
 
 
-class Slices(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Slices:
     """Slices with equally many channels; those of one image follow each other.
 
     Strides count elements, from one slice and from one image to the next, in the planes and in the
@@ -71,7 +74,7 @@ class Layout:
 
     @property
     def slices(self) -> tuple[Slices, ...]:
-        """The slices with all their channels, and the last ones of the images where those are short."""
+        """Slices with all their channels, and the last ones of the images where those are short."""
         whole, rest = divmod(self.channels, self.c0)
         plane = self.row * self.c0
         steps = (plane, plane)
@@ -108,11 +111,13 @@ class TransData(Kernel):
         self.together = min(fitting, ceil(total / self.block_dim))
 
     def work(self, block_idx: int) -> Hashable:
+        """Numbers of slices, or the stretches of slices that a core has."""
         if self.parts == 1:
             return tuple(count for _, _, count in self._shares(block_idx))
         return tuple((slices.channels, length) for slices, _, _, length in self._parts(block_idx))
 
     def process(self, core: Core) -> None:
+        """Load, turn and store one tile after the other."""
         row = min(self.longest, self.together * _round_up(self.part, self.align))
         nbytes = self.layout.c0 * row * self.planar.dtype.itemsize
         self.in_que = TQue(TPosition.VECIN, self.buffer_num, "in")
@@ -158,7 +163,7 @@ class TransData(Kernel):
     def _tile(
         self, core: Core, slices: Slices, index: Index, number: int, start: Index, length: int
     ) -> None:
-        """Turn `number` slices from `index` on, or elements `start : start + length` of one slice."""
+        """Turn `number` slices from `index` on, or elements `start` to `start + length` of one."""
         c0, row, channels = self.layout.c0, self.layout.row, slices.channels
         step = slices.image_steps if slices.per_image == 1 else slices.steps
         planes = self.planar.window(

@@ -215,6 +215,8 @@ class Worker:
     def _query(self, tile: Tile, query: LoopIndex, case: int) -> None:
         """One sampling point with the corners of ``case``."""
         core = self.core
+        # Scalar reads of UB are guarded by a wait for the vector unit, so points don't overlap.
+        core.wait_vector()
         core.get_value(tile.at[1][query])
         core.get_value(tile.at[0][query])
         core.scalar_alu("compare", 4)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from npusim.ops.roi_align_v2_backward.geometry import Axis, Boxes, Geometry, Line
     from npusim.ops.roi_align_v2_backward.schedule import Group
 
-_HOST_BYTES = 1 << 20  # of one operand that the host computes at once
+_HOST_BYTES = 1 << 21  # of one operand that the host computes at once
 
 Places = tuple[tuple["Place", int], ...]
 
@@ -131,17 +131,19 @@ class Accumulation:
                 self._batch(Batch(found, rows, first_bin, bins, per_bin, axis, count))
 
     def at_once(self, group: Group, rows: int | None = None) -> int:
-        """How many iterations of `rows` sample rows (all rows of a box) the host computes at once."""
+        """How many iterations of `rows` sample rows (a whole box) the host computes at once."""
         tiling = self.tiling
         wide = (group.columns + 1) // 2
         if tiling.variant is Variant.SUM_ROW:
-            wide = max(wide, longest_row(min(group.columns, tiling.width), tiling.width, tiling.height))
+            wide = max(
+                wide, longest_row(min(group.columns, tiling.width), tiling.width, tiling.height)
+            )
         each = min(group.slices, tiling.slices_per_pass) * C0 * FLOAT.itemsize * wide
         each *= group.samples_y * tiling.bins_y if rows is None else rows
         return max(1, _HOST_BYTES // (each * self.core.stack_size(0, self.core.depth)))
 
     def _row_batches(self, samples: int) -> Iterator[tuple[Index, int, Index, int]]:
-        """Batches of at most 128 sample rows: (first bin, bins, first sample in the bin, samples)."""
+        """At most 128 sample rows each: (first bin, bins, first sample in the bin, samples)."""
         together = BATCH // samples
         if together:
             for first, bins in _cut(self.core, self.tiling.bins_y, together):
@@ -160,7 +162,7 @@ class Accumulation:
             yield self.geometry.axis("x", box.x, self.core.counter(first), count), count
 
     def _batch(self, batch: Batch) -> None:
-        """All slices and rows of a batch, with a row of gradients in UB as long as its rows go on."""
+        """All slices and rows of a batch; gradients stay in UB while the rows are in their bin."""
         core, tiling, box = self.core, self.tiling, batch.box
         group, pooled_row = box.group, tiling.bins_x * C0
         for start, slices in _cut(core, group.slices, tiling.slices_per_pass):
@@ -198,7 +200,9 @@ class Accumulation:
         def read(tensor: LocalTensor) -> Scalar:
             return core.get_value(tensor.view(batch.bins, batch.per_bin)[bin_, turn])
 
-        near, far, low, high, base = map(read, (rows.near, rows.far, rows.low, rows.high, rows.base))
+        near, far, low, high, base = map(
+            read, (rows.near, rows.far, rows.low, rows.high, rows.base)
+        )
         read(rows.bins)  # the row of gradients that belongs to it
         pairs = ((columns.near, near), (columns.far, near), (columns.near, far), (columns.far, far))
         weights = tuple(
@@ -206,7 +210,9 @@ class Accumulation:
             for buffer, (column, row) in zip(self.weight_bufs, pairs, strict=True)
         )
         core.wait_vector()
-        pitch = self.tiling.width if self.tiling.variant is Variant.SUM_ROW else self.tiling.window[1]
+        pitch = (
+            self.tiling.width if self.tiling.variant is Variant.SUM_ROW else self.tiling.window[1]
+        )
         up, down = (low - base) * pitch, (high - base) * pitch
         row = Row(batch, slices, grad, map_, weights, base, up, down, loaded)
         if self.tiling.variant is Variant.SUM_ROW:
@@ -266,12 +272,12 @@ class Accumulation:
         if count % 2:
             yield (count - 1,)
 
-    def _sample(
-        self, row: Row, column: LoopIndex | int, target: LocalTensor, left: Scalar
-    ) -> None:
+    def _sample(self, row: Row, column: LoopIndex | int, target: LocalTensor, left: Scalar) -> None:
         """Four products of one gradient with its weights, added to the four neighbours in UB."""
         core, columns = self.core, row.batch.columns
-        low, high = (core.get_value(tensor[column]) - left for tensor in (columns.low, columns.high))
+        low, high = (
+            core.get_value(tensor[column]) - left for tensor in (columns.low, columns.high)
+        )
         bin_ = core.get_value(columns.bins[column])
         loaded = row.loaded
         if loaded is None:

@@ -1,4 +1,4 @@
-"""Where the samples of a box lie and what they weigh: vector work on 128 boxes, rows or columns at once.
+"""Where samples lie and what they weigh: vector work on up to 128 boxes, rows or columns at once.
 
 Arithmetic is the kernel's, in float32, but with true divisions where the device multiplies by a
 reciprocal: those give one sample more for a few sizes of boxes. Source: CANN 8.1.RC1
@@ -26,7 +26,7 @@ _BOX = 5  # image id, x1, y1, x2, y2
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """Up to 128 boxes in UB: corners on the map, sizes of the steps between samples, samples per bin.
+    """Up to 128 boxes in UB: corners on the map, steps between samples, samples per bin, image.
 
     Rows of `steps`, `counts` and `whole_counts` are x, then y.
     """
@@ -50,7 +50,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Up to 128 sample rows or columns: neighbours, their weights, and the bin that each belongs to.
+    """Up to 128 sample rows or columns: neighbours, their weights, the bin that each belongs to.
 
     `base` is where a window of two neighbours begins so that it stays on the map.
     """
@@ -85,7 +85,7 @@ class Geometry:
         self.constants: dict[tuple[DType, float], LocalTensor] = {}
 
     def prepare(self) -> None:
-        """What stays the same for all boxes: constants, and lane numbers that the scalar unit stores."""
+        """What stays the same for all boxes: constants, and the numbers of the lanes."""
         core, tiling = self.core, self.tiling
         for number in (0, 1, -1, *(n for e in (tiling.width, tiling.height) for n in (e, e - 1))):
             self._constant(FLOAT, number)
@@ -140,7 +140,9 @@ class Geometry:
         core, buffers = self.core, self.axes[name]
         extent = self.tiling.width if name == "x" else self.tiling.height
         place, spare = (self.pairs[key].get(FLOAT, count) for key in ("coordinates", "size"))
-        position, near, far = (buffers[key].get(FLOAT, count) for key in ("position", "near", "far"))
+        position, near, far = (
+            buffers[key].get(FLOAT, count) for key in ("position", "near", "far")
+        )
         low, high, base, bins = (
             buffers[key].get(INT32, count) for key in ("low", "high", "base", "bin")
         )
@@ -168,7 +170,9 @@ class Geometry:
             core.muls(weight, weight, line.inverse)
         return Axis(low, high, base, near, far, bins)
 
-    def _clear_outside(self, place: LocalTensor, extent: int, weights: tuple[LocalTensor, ...]) -> None:
+    def _clear_outside(
+        self, place: LocalTensor, extent: int, weights: tuple[LocalTensor, ...]
+    ) -> None:
         """Samples below -1 or beyond the far edge weigh nothing; those on these limits count."""
         core, zero = self.core, self._constant(FLOAT, 0)
         below, above = (mask.get(UINT8, *place.shape) for mask in self.masks)

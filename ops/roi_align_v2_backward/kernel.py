@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.dialect import Core, GlobalTensor, IndexArray, Kernel
 from npusim.ops.roi_align_v2_backward import schedule as schedules
@@ -22,6 +21,8 @@ from npusim.ops.roi_align_v2_backward.schedule import Attributes, Group, Samples
 from npusim.ops.roi_align_v2_backward.tiling import BATCH, Tiling
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.dialect.loops import Index
     from npusim.hardware.profile import Profile
 
@@ -64,9 +65,11 @@ class ROIAlignGrad(Kernel):
         return schedules.measured(self.tiling, self._samples_of(known))
 
     def work(self, block_idx: int) -> Hashable:
+        """Groups of boxes, as scheduled."""
         return self.schedule.groups(block_idx)
 
     def process(self, core: Core) -> None:
+        """Record what the schedule says, compute what the boxes say."""
         geometry = Geometry(core, self.tiling, self.attributes)
         accumulation = Accumulation(core, geometry, self.tiling, self.grad, self.map)
         geometry.prepare()
@@ -107,9 +110,7 @@ class ROIAlignGrad(Kernel):
 
     @cached_property
     def _samples(self) -> Samples:
-        boxes = self.boxes.array
-        assert boxes is not None
-        return self._samples_of(boxes)
+        return self._samples_of(np.asarray(self.boxes.array))
 
     def _samples_of(self, boxes: NDArray[np.float32]) -> Samples:
         return schedules.samples_of(boxes, self.tiling, self.attributes)

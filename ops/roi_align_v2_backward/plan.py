@@ -45,7 +45,7 @@ def build(call: Call, chain: Chain) -> None:
 
 
 def _known(call: Call, chain: Chain) -> dict[str, object]:
-    """What is known of the boxes: attributes, and the boxes themselves or what is assumed of them."""
+    """What is known: attributes, and the boxes themselves or what is assumed of them."""
     ratio = call.integer("samplingRatio")
     attributes = Attributes(call.number("spatialScale"), ratio, call.flag("aligned"))
     boxes = call.tensor("boxes").data

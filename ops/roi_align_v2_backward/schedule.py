@@ -30,7 +30,7 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """The attributes of the operator that place the samples; `ratio` 0 leaves their number to each box."""
+    """The attributes that place the samples; `ratio` 0 leaves their number to each box."""
 
     scale: float
     ratio: int
@@ -38,7 +38,7 @@ class Attributes:
 
 
 class Samples(NamedTuple):
-    """For each box: samples per bin along y and x (0 if it has none), the cells they touch, its image."""
+    """For each box: samples per bin along y and x (0: it has none), cells they touch, its image."""
 
     y: Whole
     x: Whole
@@ -62,7 +62,7 @@ class Group(NamedTuple):
 
 
 class Schedule:
-    """The groups of boxes of every core; ``sharers`` cores are expected in a line that one writes to."""
+    """The groups of boxes of each core; `sharers` cores meet in a line that one stores to."""
 
     def __init__(
         self, tiling: Tiling, groups: Callable[[Share], Iterator[Group]], sharers: float
@@ -116,16 +116,14 @@ def assumed(tiling: Tiling, samples_per_bin: int, pixels_per_bin: float) -> Sche
     columns = samples_per_bin * tiling.bins_x
 
     def groups(share: Share) -> Iterator[Group]:
-        yield Group(
-            share.boxes, share.first_slice, share.slices, samples_per_bin, columns, span
-        )
+        yield Group(share.boxes, share.first_slice, share.slices, samples_per_bin, columns, span)
 
     lines = tiling.images * tiling.height * ceil(tiling.width / tiling.line_columns)
     return Schedule(tiling, groups, 1 + (tiling.block_dim - 1) / lines)
 
 
 def samples_of(boxes: Floats, tiling: Tiling, attributes: Attributes) -> Samples:
-    """Where the samples of `boxes` (rows of id, x1, y1, x2, y2) lie, reckoned as the kernel does."""
+    """Where the samples of `boxes` (rows of id, x1, y1, x2, y2) lie, reckoned as by the kernel."""
     boxes = np.asarray(boxes, np.float32)
     with np.errstate(all="ignore"):
         image = np.nan_to_num(np.floor(boxes[:, 0]), nan=-1).clip(-1, tiling.images)
@@ -190,7 +188,7 @@ def _around(mean: float, count: int) -> Iterator[tuple[int, int]]:
 
 
 def _scaled(groups: list[Group], factor: float) -> list[Group]:
-    """The same groups with `factor` times the boxes; what rounding takes from one it gives to the next."""
+    """The groups with `factor` times the boxes; what rounding takes from one, the next gets."""
     scaled, owed = [], 0.0
     for group in groups:
         owed += group.boxes * factor
@@ -201,7 +199,7 @@ def _scaled(groups: list[Group], factor: float) -> list[Group]:
 
 
 def _weight(groups: tuple[Group, ...], tiling: Tiling) -> float:
-    """About how long a core needs, to rank them: its samples, and what rows and boxes cost beside."""
+    """About how long a core needs, to rank them: samples, and what rows and boxes cost beside."""
     return sum(
         group.boxes
         * (20 + group.samples_y * tiling.bins_y * (group.columns + 2) * (8 + group.slices))
@@ -210,7 +208,7 @@ def _weight(groups: tuple[Group, ...], tiling: Tiling) -> float:
 
 
 def _sharers(tiling: Tiling, samples: Samples) -> float:
-    """Cores that are expected in one line of the map when some core writes to it, that one included.
+    """Cores that are expected in a line of the map when some core writes to it, itself included.
 
     Every box writes evenly to the lines that it covers, for as long as it has samples. Two boxes on
     different cores meet with the product of their shares in a line; slices of one box never meet.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.values.dtypes import FLOAT
@@ -136,5 +135,5 @@ class Tiling:
 
 
 def longest_row(span: int, width: int, height: int) -> int:
-    """Columns that `span` touched columns take in UB: two rows lie as in the map, one width apart."""
+    """Columns that `span` touched ones take in UB: two rows lie as in the map, one width apart."""
     return span + (width if height > 1 else 0)

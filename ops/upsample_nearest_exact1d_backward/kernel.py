@@ -68,15 +68,18 @@ class UpsampleNearestExact2dGrad(Kernel):
 
     @property
     def workspace_bytes(self) -> int:
+        """What the host asks for, system workspace included."""
         return self.tiling.workspace_bytes
 
     def work(self, block_idx: int) -> Hashable:
+        """Rows to copy, or the part of a remaining slide; whole slides are alike everywhere."""
         if self.tiling.copies:
             return self._copied_rows(block_idx)
         share = self.tiling.tail(block_idx)
         return None if share is None else (self._typical_tail(share.slide), share.rows)
 
     def process(self, core: Core) -> Steps:
+        """A worker for the slides on the cube core and one vector core; SyncAll for everybody."""
         if core.get_sub_block_idx() != _WORKER:
             yield core.sync_all()
             return
@@ -88,7 +91,7 @@ class UpsampleNearestExact2dGrad(Kernel):
             yield from worker.copy(self._copied_rows(core.get_block_idx()))
 
     def _sum_up(self, core: Core, do: Callable[[Share, Place], Steps]) -> Steps:
-        """Every slide of a block; slides that differ by a column at most are recorded as one loop."""
+        """Every slide of a block; those that differ by little are recorded as one loop."""
         block, tiling = core.get_block_idx(), self.tiling
         tail = tiling.tail(block)
         if core.recording:

@@ -1,4 +1,4 @@
-"""How UpsampleNearestExact2dGrad divides its work: slides of output columns, dealt to the cube cores.
+"""How UpsampleNearestExact2dGrad divides its work: slides of columns, dealt to the cube cores.
 
 A slide's columns depend on a range of gradient columns, which is all that its matrix product reads.
 Source: ops-cv image/upsample_nearest_exact2d_grad, host tiling (slide width, dealing of whole and

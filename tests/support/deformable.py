@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from support.inputs import Array, generator, numpy_kind
 
 from npusim.values.dtypes import dtype
+from support.inputs import Array, generator, numpy_kind
 
 DEFORMABLE = "aclnnMultiScaleDeformableAttentionGrad"
 
@@ -52,7 +52,7 @@ def reference(arguments: dict[str, Any]) -> dict[str, Array]:
     border it is on, and the gradient with respect to its location jumps there.
     """
     value, weight = (arguments[name].astype(np.float64) for name in ("value", "attnWeight"))
-    batch, keys, heads, channels = value.shape
+    _, keys, heads, channels = value.shape
     gradient = arguments["gradOutput"].astype(np.float64).reshape(-1, channels)
     rows, wide = value.reshape(-1, channels), weight.size
     grad_rows, grad_location = np.zeros_like(rows), np.zeros((wide, 2))
@@ -111,7 +111,9 @@ def torch_reference(arguments: dict[str, Any], torch: Any) -> dict[str, Array]:
                 image, grid[:, level], mode="bilinear", padding_mode="zeros", align_corners=False
             )
         )
-    found = torch.stack(sampled, dim=-2).flatten(-2)  # [batch * heads, channels, queries, all points]
+    found = torch.stack(sampled, dim=-2).flatten(
+        -2
+    )  # [batch * heads, channels, queries, all points]
     weights = weight.permute(0, 2, 1, 3, 4).reshape(batch * heads, 1, queries, -1)
     assert found.shape[-1] == len(sampled) * points
     result = (found * weights).sum(-1).view(batch, heads * channels, queries).transpose(1, 2)

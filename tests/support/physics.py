@@ -18,14 +18,14 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from support import digests
-from support.closeness import assert_close
-from support.spying import TaskWatch, watching
 
 from npusim import Device, Result, TensorSpec
 from npusim.dialect import Kernel
 from npusim.engine import Pipe
 from npusim.hardware import Profile, load_profile
+from support import digests
+from support.closeness import assert_close
+from support.spying import TaskWatch, watching
 
 Arguments = Mapping[str, Any]
 Chip = Profile | str

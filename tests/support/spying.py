@@ -19,6 +19,7 @@ import numpy as np
 
 from npusim.dialect import Core, GlobalTensor, GmBuffer, GmSlice, Kernel, LocalTensor
 from npusim.dialect.copies import Copies
+from npusim.dialect.cube import Cube
 
 Array = np.ndarray[Any, Any]
 
@@ -78,6 +79,9 @@ def watching() -> Iterator[list[TaskWatch]]:
         patch.object(GmSlice, "accumulate", _stored(watches, GmSlice.accumulate, plain=False)),
         patch.object(Copies, "_load", _moved(watches, Copies._load, loads=True)),
         patch.object(Copies, "_store", _moved(watches, Copies._store, loads=False)),
+        patch.object(Cube, "_load_l1", _moved(watches, Cube._load_l1, loads=True)),
+        patch.object(Cube, "_fix", _moved(watches, Cube._fix, loads=False)),
+        patch.object(Cube, "mmad", _multiplied(watches, Cube.mmad)),
     ):
         patches = [
             patch.object(Core, name, _computed(watches, name, getattr(Core, name)))
@@ -126,10 +130,10 @@ def _stored(watches: list[TaskWatch], original: Any, *, plain: bool) -> Any:
 
 def _moved(watches: list[TaskWatch], original: Any, *, loads: bool) -> Any:
     @wraps(original)
-    def copy(self: Core, dst: Any, src: Any) -> None:
+    def copy(self: Core, dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
         watch = watches[-1]
         watch.storing = self
-        original(self, dst, src)
+        original(self, dst, src, *args, **kwargs)
         if not self.numerics:
             return
         gm: GmSlice = src if loads else dst
@@ -145,6 +149,18 @@ def _moved(watches: list[TaskWatch], original: Any, *, loads: bool) -> Any:
             watch.bytes_written += times * nbytes
 
     return copy
+
+
+def _multiplied(watches: list[TaskWatch], original: Any) -> Any:
+    @wraps(original)
+    def mmad(self: Core, c: LocalTensor, a: LocalTensor, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, c, a, *args, **kwargs)
+        if self.numerics:
+            products = self.stack_size(0, self.depth) * c.numel * a.shape[-1]
+            watches[-1].elements["mmad"] += products
+        return result
+
+    return mmad
 
 
 def _computed(watches: list[TaskWatch], name: str, original: Any) -> Any:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from npusim.dialect import GlobalTensor
+    from npusim.dialect import GmBuffer
     from npusim.engine import L2State
     from npusim.hardware import Profile
 
 MODES = ("cold", "warm", "chain")
 
 
-def prime(cache: L2State, inputs: Sequence[GlobalTensor], mode: str, profile: Profile) -> None:
+def prime(cache: L2State, inputs: Sequence[GmBuffer], mode: str, profile: Profile) -> None:
     """Bring ``cache`` into the state of ``mode``.
 
     cold: empty. warm: the inputs have just been used, as in repeated runs. chain: the task runs in
@@ -27,8 +27,8 @@ def prime(cache: L2State, inputs: Sequence[GlobalTensor], mode: str, profile: Pr
     cache.write_back_share = profile.memory.l2_write_back_share if mode == "chain" else 0.0
     share = {"cold": 0.0, "warm": 1.0, "chain": profile.memory.l2_chain_share}[mode]
     room = share * profile.memory.l2_bytes
-    for tensor in inputs:
-        kept = min(room, tensor.buffer.nbytes)
-        if kept > 0 and cache.resident_bytes(tensor.buffer.number) < kept:
-            cache.touch(tensor.buffer.number, kept)
+    for buffer in inputs:
+        kept = min(room, buffer.nbytes)
+        if kept > 0 and cache.resident_bytes(buffer.number) < kept:
+            cache.touch(buffer.number, kept)
         room -= kept

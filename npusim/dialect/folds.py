@@ -1,0 +1,28 @@
+"""Operations that make one number of many: sums, products, largest and smallest elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """An associative operation: its instruction on pairs of elements, and the one within a repeat.
+
+    ``neutral`` changes nothing that it is combined with.
+    """
+
+    name: str
+    pairwise: str
+    final: str
+    function: np.ufunc
+    neutral: float
+
+
+SUM = Fold("sum", "vadd", "vcadd", np.add, 0.0)
+PRODUCT = Fold("product", "vmul", "", np.multiply, 1.0)
+LARGEST = Fold("largest", "vmax", "vcmax", np.maximum, -inf)
+SMALLEST = Fold("smallest", "vmin", "vcmin", np.minimum, inf)

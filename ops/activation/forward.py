@@ -1,0 +1,141 @@
+"""Activation functions, one row of a table for each: the vendor's formulas in the vendor's instructions.
+
+Half types are computed in float32 where the formula takes exponentials. Source of the formulas: public operator
+sources (ops/built-in/tbe/impl, static and dynamic).
+"""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+
+from npusim.dialect import CmpMode
+from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernels_of_table
+from npusim.dialect.formulas import Formula, Term
+
+_CUBIC = 0.044715  # of the tanh form of Gelu
+_GELU_SLOPE = 2.0 * sqrt(2.0 / pi)
+_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+
+def sigmoid(f: Formula, x: Term) -> Term:
+    """1 / (1 + e**-x), the quotient of a tile of ones."""
+    total = f.add(f.exp(f.neg(x)), 1.0)
+    return f.div(f.fill(1.0), total)
+
+
+def tanh(f: Formula, x: Term) -> Term:
+    """(1 - e**(-2|x|)) / (1 + e**(-2|x|)) with the sign of x."""
+    size = f.abs(x)
+    power = f.exp(f.mul(size, -2.0))
+    above = f.sub(x, f.mul(power, x))
+    below = f.mul(f.add(power, 1.0), f.add(size, 2.0**-126))
+    return f.div(above, below)
+
+
+def _gelu(f: Formula, x: Term, approximate: object) -> Term:
+    """x / (1 + e**-|y|) * e**min(y, 0) with y = 2 sqrt(2 / pi) (x + 0.044715 x**3)."""
+    del approximate  # the device computes the tanh form for both
+    cube = f.mul(f.mul(x, x), x)
+    y = f.mul(f.add(x, f.mul(cube, _CUBIC)), _GELU_SLOPE)
+    right = f.exp(f.min(y, 0.0))
+    below = f.add(f.exp(f.mul(f.abs(y), -1.0)), 1.0)
+    return f.mul(f.div(x, below), right)
+
+
+def _fast_gelu(f: Formula, x: Term) -> Term:
+    """x e**(0.851 (x - |x|)) / (1 + e**(-1.702 |x|))."""
+    size = f.abs(x)
+    below = f.add(f.exp(f.mul(size, -1.702)), 1.0)
+    right = f.exp(f.mul(f.sub(x, size), 0.851))
+    return f.div(f.mul(x, right), below)
+
+
+def _mish(f: Formula, x: Term) -> Term:
+    """x tanh(ln(1 + e**x)), with exponentials of numbers below zero on both sides of it."""
+    zero = f.fill(0.0)
+    positive = f.compare(x, zero, CmpMode.GT)
+    once, twice = (f.mul(f.exp(f.mul(x, rate)), 2.0) for rate in (-1.0, -2.0))
+    above = f.add(once, 1.0)
+    below = f.add(f.add(once, twice), 1.0)
+    right = f.select(positive, f.div(above, below), zero)
+    negative = f.compare(x, zero, CmpMode.LE)
+    sum_ = f.add(f.mul(f.exp(x), 2.0), f.exp(f.mul(x, 2.0)))
+    left = f.select(negative, f.div(sum_, f.add(sum_, 2.0)), zero)
+    return f.mul(x, f.add(right, left))
+
+
+def _elu(f: Formula, x: Term, alpha: float) -> Term:
+    """max(x, 0) + alpha (e**min(x, 0) - 1)."""
+    below = f.add(f.exp(f.min(x, 0.0)), -1.0)
+    return f.add(f.max(x, 0.0), f.mul(below, alpha))
+
+
+def _selu(f: Formula, x: Term) -> Term:
+    return f.mul(_elu(f, x, _SELU_ALPHA), _SELU_SCALE)
+
+
+def _softplus(f: Formula, x: Term) -> Term:
+    """ln(1 + e**-|x|) + max(x, 0)."""
+    tail = f.ln(f.add(f.exp(f.mul(f.abs(x), -1.0)), 1.0))
+    return f.add(tail, f.max(x, 0.0))
+
+
+def _hard_sigmoid(f: Formula, x: Term, alpha: float, beta: float) -> Term:
+    return f.max(f.min(f.add(f.mul(x, alpha), beta), 1.0), 0.0)
+
+
+def _hard_swish(f: Formula, x: Term) -> Term:
+    """x min(max(x + 3, 0), 6) / 6."""
+    gate = f.min(f.max(f.add(x, 3.0), 0.0), 6.0)
+    return f.mul(f.mul(x, gate), 1.0 / 6.0)
+
+
+def _leaky_relu(f: Formula, x: Term, negative_slope: float) -> Term:
+    scaled = f.mul(x, negative_slope)
+    return f.max(x, scaled) if negative_slope <= 1.0 else f.min(x, scaled)
+
+
+def _swish(f: Formula, x: Term, scale: float) -> Term:
+    """x / (1 + e**(-scale x))."""
+    return f.div(x, f.add(f.exp(f.mul(x, -scale)), 1.0))
+
+
+def _relu(f: Formula, x: Term) -> Term:
+    return f.relu(x)
+
+
+_ALPHA = {"alpha": 1.0}
+_HARD = {"alpha": 1.0 / 6.0, "beta": 0.5}
+
+_ROWS = (
+    Operator("Relu", _relu),
+    Operator("ReluV2", _relu),
+    Operator("Relu6", lambda f, x: f.min(f.max(x, 0.0), 6.0)),
+    Operator("LeakyRelu", _leaky_relu, attributes={"negative_slope": 0.01}),
+    Operator("Sigmoid", sigmoid, half_in_float=True),
+    Operator("Tanh", tanh, half_in_float=True),
+    Operator("Gelu", _gelu, half_in_float=True, attributes={"approximate": "tanh"}),
+    Operator("GeLU", _gelu, half_in_float=True, attributes={"approximate": "tanh"}),
+    Operator("GeluV2", _gelu, half_in_float=True, attributes={"approximate": "none"}),
+    Operator("FastGelu", _fast_gelu, half_in_float=True),
+    Operator("FastGeluV2", _fast_gelu, half_in_float=True),
+    Operator("Mish", _mish, half_in_float=True),
+    Operator("Swish", _swish, half_in_float=True, attributes={"scale": 1.0}),
+    Operator("Silu", lambda f, x: _swish(f, x, 1.0), half_in_float=True),
+    Operator("Elu", _elu, half_in_float=True, attributes=_ALPHA),
+    Operator("Selu", _selu, half_in_float=True),
+    Operator("Softplus", _softplus, half_in_float=True),
+    Operator("SoftplusV2", _softplus, half_in_float=True),
+    Operator("Softsign", lambda f, x: f.div(x, f.add(f.abs(x), 1.0)), half_in_float=True),
+    Operator("HardSigmoid", _hard_sigmoid, attributes=_HARD),
+    Operator("HardSwish", _hard_swish, half_in_float=True),
+)
+
+KERNELS = kernels_of_table(_ROWS)
+
+
+def __getattr__(name: str) -> type[FormulaKernel]:
+    try:
+        return KERNELS[name]
+    except KeyError:
+        raise AttributeError(name) from None

@@ -1,0 +1,70 @@
+"""SwiGlu: one half of a tensor goes through Swish and gates the other half."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+from npusim.dialect import GlobalTensor, GmBuffer, Kernel
+from npusim.dialect.formula_kernel import Operator, kernel_of
+from npusim.dialect.formulas import Formula, Term
+from npusim.hardware.profile import Profile
+from npusim.values.errors import KernelError
+
+
+def _gate(f: Formula, a: Term, b: Term) -> Term:
+    """a / (1 + e**-a) * b."""
+    below = f.add(f.exp(f.neg(a)), 1.0)
+    return f.mul(f.div(a, below), b)
+
+
+_Gated = kernel_of(Operator("SwiGlu", _gate, half_in_float=True))
+
+
+def SwiGlu(  # noqa: N802 - named as the operator type
+    profile: Profile,
+    inputs: tuple[GlobalTensor | None, ...],
+    outputs: tuple[GlobalTensor, ...],
+    attributes: Mapping[str, object],
+) -> list[Kernel]:
+    """out = swish(x's first half) * x's second half, halves along ``dim`` (the last axis by default).
+
+    An odd last axis loses its last column first, as the framework does it.
+    """
+    x = inputs[0] if inputs else None
+    if x is None or not x.shape:
+        raise KernelError("SwiGlu", "needs an operand of rank 1 or more")
+    tasks: list[Kernel] = []
+    if x.shape[-1] % 2:
+        x = _even(profile, x, tasks)
+    dim = attributes.get("dim", -1)
+    axis = (dim if isinstance(dim, int) else -1) % len(x.shape)
+    if x.shape[axis] % 2:
+        raise KernelError("SwiGlu", f"axis {axis} of {x.shape} has no halves")
+    outer = prod(x.shape[:axis])
+    inner = prod(x.shape[axis:]) // 2
+    first, second = (
+        replace(x, shape=(outer, inner), start=x.start + half * inner, strides=(2 * inner, 1))
+        for half in (0, 1)
+    )
+    halved = (*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :])
+    out = outputs[0] if outputs else _empty(halved, x)
+    return [*tasks, _Gated(profile, first, second, out.view(outer, inner))]
+
+
+def _even(profile: Profile, x: GlobalTensor, tasks: list[Kernel]) -> GlobalTensor:
+    """The tensor without its last column, made contiguous by a Slice."""
+    from npusim.aclnn.registry import kernel_class
+
+    rows, columns = prod(x.shape[:-1]), x.shape[-1]
+    shorter = (*x.shape[:-1], columns - 1)
+    dense = _empty(shorter, x)
+    view = replace(x, shape=(rows, columns - 1), strides=(columns, 1))
+    tasks.append(kernel_class("Slice")(profile, view, dense.view(rows, columns - 1)))
+    return dense
+
+
+def _empty(shape: tuple[int, ...], like: GlobalTensor) -> GlobalTensor:
+    buffer = GmBuffer("between", prod(shape) * like.dtype.itemsize)
+    return GlobalTensor(buffer, like.dtype, shape)

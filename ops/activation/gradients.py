@@ -1,0 +1,85 @@
+"""Gradients of activation functions. Source of the formulas: public operator sources (ops/built-in/tbe/impl)."""
+
+from __future__ import annotations
+
+from math import pi, sqrt
+
+from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernels_of_table
+from npusim.dialect.formula_steps import half_step, step
+from npusim.dialect.formulas import Formula, Term
+from npusim.ops.activation.forward import sigmoid, tanh
+from npusim.values.dtypes import FLOAT16
+
+_CUBIC = 0.044715  # of the tanh form of Gelu
+_SLOPE = sqrt(2.0 / pi)
+
+
+def _relu_grad(f: Formula, grad: Term, features: Term) -> Term:
+    """grad where the feature is positive: a product with ones and zeros made by arithmetic."""
+    chosen = half_step(f, features) if f.dtype is FLOAT16 else step(f, features)
+    return f.mul(grad, chosen)
+
+
+def _sigmoid_grad(f: Formula, y: Term, grad: Term) -> Term:
+    """(y - y**2) grad."""
+    return f.mul(f.sub(y, f.mul(y, y)), grad)
+
+
+def _tanh_grad(f: Formula, y: Term, grad: Term) -> Term:
+    """(1 - y**2) grad."""
+    return f.mul(f.add(f.neg(f.mul(y, y)), 1.0), grad)
+
+
+def _gelu_grad(f: Formula, grad: Term, x: Term, y: Term) -> Term:
+    """The derivative of the tanh form; y takes part with a factor of zero, as on the device."""
+    inner = f.add(f.mul(f.mul(f.mul(x, x), x), _CUBIC), x)
+    t = tanh(f, f.mul(inner, _SLOPE))
+    slope = f.add(f.mul(f.mul(x, x), 1.5 * _SLOPE * _CUBIC), 0.5 * _SLOPE)
+    curved = f.mul(f.add(f.neg(f.mul(t, t)), 1.0), x)
+    derivative = f.add(f.mul(f.add(t, 1.0), 0.5), f.mul(slope, curved))
+    return f.add(f.mul(grad, derivative), f.mul(y, 0.0))
+
+
+def _silu_grad(f: Formula, grad: Term, x: Term) -> Term:
+    """s (1 + x (1 - s)) grad with s = sigmoid(x)."""
+    s = sigmoid(f, x)
+    inner = f.add(f.mul(f.add(f.neg(s), 1.0), x), 1.0)
+    return f.mul(f.mul(s, inner), grad)
+
+
+def _swish_grad(f: Formula, grad: Term, x: Term, y: Term, scale: float) -> Term:
+    """(scale y + s (1 - scale y)) grad with s = sigmoid(scale x)."""
+    s = sigmoid(f, f.mul(x, scale))
+    scaled = f.mul(y, scale)
+    return f.mul(f.add(scaled, f.mul(s, f.add(f.neg(scaled), 1.0))), grad)
+
+
+def _elu_grad(f: Formula, grad: Term, y: Term, alpha: float) -> Term:
+    """grad (y + alpha) below zero, grad above."""
+    return f.mul(grad, f.add(f.mul(f.min(y, 0.0), 1.0), _one_above(f, y, alpha)))
+
+
+def _one_above(f: Formula, y: Term, alpha: float) -> Term:
+    """1 where y > 0, else alpha."""
+    return f.add(f.mul(step(f, y), 1.0 - alpha), alpha)
+
+
+_ROWS = (
+    Operator("ReluGrad", _relu_grad),
+    Operator("SigmoidGrad", _sigmoid_grad),
+    Operator("TanhGrad", _tanh_grad, half_in_float=True),
+    Operator("GeluGrad", _gelu_grad, half_in_float=True),
+    Operator("GeLUGrad", _gelu_grad, half_in_float=True),
+    Operator("SiluGrad", _silu_grad, half_in_float=True),
+    Operator("SwishGrad", _swish_grad, half_in_float=True, attributes={"scale": 1.0}),
+    Operator("EluGradV2", _elu_grad, half_in_float=True, attributes={"alpha": 1.0}),
+)
+
+KERNELS = kernels_of_table(_ROWS)
+
+
+def __getattr__(name: str) -> type[FormulaKernel]:
+    try:
+        return KERNELS[name]
+    except KeyError:
+        raise AttributeError(name) from None

@@ -1,0 +1,12 @@
+"""Optimizers: one step of the training of a variable, its moments in place."""
+
+_TABLES = {
+    "kernel": (
+        "Adam", "ApplyAdam", "ApplyAdamD", "ApplyAdamW", "ApplyGradientDescent", "ApplyMomentum", "ApplyRMSProp",
+        "FusedMulApplyMomentum", "LambApplyOptimizerAssign", "LambApplyWeightAssign", "SGD",
+    ),
+    "foreach": ("ForeachAddList", "ForeachAddcdivScalar", "ForeachAddcmulScalar", "ForeachMulScalar"),
+}  # fmt: skip
+
+PROVIDES = {name: f"{module}:{name}" for module, names in _TABLES.items() for name in names}
+ALIASES: dict[str, str] = {}

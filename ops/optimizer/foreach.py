@@ -1,0 +1,112 @@
+"""Operators on lists of tensors: one task goes through all of them, every tensor dealt out to all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import ClassVar
+
+from npusim.dialect import Core, GlobalTensor, GmBuffer, Kernel
+from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernel_of
+from npusim.dialect.formulas import Formula, Term
+from npusim.hardware.profile import Profile
+from npusim.values.errors import KernelError
+
+
+class ForeachKernel(Kernel):
+    """The same formula on the n-th tensors of every list: ``lists`` inputs, then outputs."""
+
+    lists: ClassVar[int]
+    each: ClassVar[Callable[..., type[FormulaKernel]]]
+
+    def __init__(self, profile: Profile, *tensors: GlobalTensor, scalar: float = 1.0) -> None:
+        count, rest = divmod(len(tensors), self.lists + 1)
+        if rest or not count:
+            raise KernelError(self.op_type, f"{len(tensors)} tensors for {self.lists} lists and results")
+        kernel = type(self).each(scalar)
+        groups = [tensors[index::count] for index in range(count)]
+        self.parts = [kernel(profile, *group) for group in groups]
+        self.block_dim = max(part.block_dim for part in self.parts)
+        self.reads = tensors[: -count or None]
+        self.writes = tensors[-count:]
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> ForeachKernel:
+        given = [tensor for tensor in inputs if tensor is not None]
+        count = len(given) // cls.lists
+        given = given[: count * cls.lists]  # a scalar operand stands behind the lists
+        made = tuple(
+            GlobalTensor(GmBuffer(f"y{index}", each.nbytes), each.dtype, each.shape)
+            for index, each in enumerate(given[:count])
+        )
+        results = outputs if len(outputs) == count else made
+        shaped = [out.view(*like.shape) for out, like in zip(results, given, strict=False)]
+        scalar = attributes.get("scalar", 1.0)
+        return cls(
+            profile, *given, *shaped, scalar=scalar if isinstance(scalar, int | float) else 1.0
+        )
+
+    def work(self, block_idx: int) -> Hashable:
+        return tuple(
+            part.work(block_idx) if block_idx < part.block_dim else None for part in self.parts
+        )
+
+    def process(self, core: Core) -> None:
+        for part in self.parts:
+            if core.get_block_idx() < part.block_dim:
+                core.pipe.reset()
+                part.process(core)
+
+
+def _addcdiv(scalar: float) -> type[FormulaKernel]:
+    def formula(f: Formula, x: Term, above: Term, below: Term) -> Term:
+        return f.add(x, f.mul(f.div(above, below), scalar))
+
+    return kernel_of(Operator("ForeachAddcdivScalar", formula, half_in_float=True))
+
+
+def _addcmul(scalar: float) -> type[FormulaKernel]:
+    def formula(f: Formula, x: Term, a: Term, b: Term) -> Term:
+        return f.add(x, f.mul(f.mul(a, b), scalar))
+
+    return kernel_of(Operator("ForeachAddcmulScalar", formula, half_in_float=True))
+
+
+def _add(scalar: float) -> type[FormulaKernel]:
+    def formula(f: Formula, a: Term, b: Term) -> Term:
+        return f.add(a, b if scalar == 1.0 else f.mul(b, scalar))
+
+    return kernel_of(Operator("ForeachAddList", formula, half_in_float=True))
+
+
+def _mul(scalar: float) -> type[FormulaKernel]:
+    return kernel_of(Operator("ForeachMulScalar", lambda f, x: f.mul(x, scalar), half_in_float=True))
+
+
+class ForeachAddcdivScalar(ForeachKernel):
+    """x + scalar * a / b."""
+
+    op_type, lists, each = "ForeachAddcdivScalar", 3, staticmethod(_addcdiv)
+
+
+class ForeachAddcmulScalar(ForeachKernel):
+    """x + scalar * a * b."""
+
+    op_type, lists, each = "ForeachAddcmulScalar", 3, staticmethod(_addcmul)
+
+
+class ForeachAddList(ForeachKernel):
+    """a + scalar * b."""
+
+    op_type, lists, each = "ForeachAddList", 2, staticmethod(_add)
+
+
+class ForeachMulScalar(ForeachKernel):
+    """scalar * x."""
+
+    op_type, lists, each = "ForeachMulScalar", 1, staticmethod(_mul)

@@ -1,0 +1,239 @@
+"""One step of an optimizer, one row of a table for each.
+
+Learning rates and decay factors are single elements that the scalar unit reads, or tiles that are filled with them,
+as the vendor's schedules do it. Source of the formulas: public operator sources (ops/built-in/tbe/impl).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from npusim.dialect import GlobalTensor, Kernel
+from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernel_of, kernels_of_table
+from npusim.dialect.formulas import Formula, Number, Operand, Quantity, Term
+from npusim.hardware.profile import Profile
+from npusim.values.errors import KernelError
+
+Three = tuple[Term, Term, Term]
+
+
+def _momentum(
+    f: Formula, var: Term, accum: Term, rate: Number, grad: Term, momentum: Number
+) -> tuple[Term, Term]:
+    """accum = momentum accum + grad; var -= rate accum."""
+    moved = f.add(f.mul(accum, momentum), grad)
+    return f.sub(var, f.mul(moved, rate)), moved
+
+
+def _scaled_momentum(
+    f: Formula, var: Term, accum: Term, rate: Number, grad: Term, momentum: Number, scale: Number
+) -> tuple[Term, Term]:
+    return _momentum(f, var, accum, rate, f.mul(grad, scale), momentum)
+
+
+def _adam(
+    f: Formula,
+    var: Term,
+    m: Term,
+    v: Term,
+    power1: Quantity,
+    power2: Quantity,
+    rate: Quantity,
+    beta1: Quantity,
+    beta2: Quantity,
+    epsilon: Quantity,
+    grad: Term,
+) -> Three:
+    """Moments moved towards the gradient; var -= alpha m / (sqrt(v) + epsilon), alpha from the scalar unit."""
+    alpha = rate * (1.0 - power2).sqrt() / (1.0 - power1)
+    m = f.add(m, f.mul(f.sub(grad, m), 1.0 - beta1))
+    v = f.add(v, f.mul(f.sub(f.mul(grad, grad), v), 1.0 - beta2))
+    below = f.add(f.sqrt(v), epsilon)
+    return f.sub(var, f.div(f.mul(m, alpha), below)), m, v
+
+
+def _adam_w(
+    f: Formula,
+    var: Term,
+    m: Term,
+    v: Term,
+    power1: Number,
+    power2: Number,
+    rate: Number,
+    decay: Number,
+    beta1: Number,
+    beta2: Number,
+    epsilon: Number,
+    grad: Term,
+    *_: Operand | None,
+    maximize: bool = False,
+) -> Three:
+    """Adam with the variable's own decay; the powers of the betas are those of the step before."""
+    if maximize:
+        grad = f.neg(grad)
+    m = f.sub(f.mul(m, beta1), f.mul(grad, beta1 - 1.0))
+    v = f.sub(f.mul(v, beta2), f.mul(f.mul(grad, grad), beta2 - 1.0))
+    decayed = f.mul(var, 1.0 - rate * decay)
+    first, second = power1 * beta1, power2 * beta2
+    below = f.add(f.sqrt(f.mul(v, 1.0 / (1.0 - second))), epsilon)
+    moved = f.div(f.mul(m, 1.0 / (1.0 - first)), below)
+    return f.sub(decayed, f.mul(moved, rate)), m, v
+
+
+def _lamb_update(
+    f: Formula,
+    grad: Term,
+    v: Term,
+    m: Term,
+    param: Term,
+    beta1: Operand,
+    rest1: Operand,
+    beta2: Operand,
+    rest2: Operand,
+    epsilon: Operand,
+    steps: Operand,
+    use_decay: Operand,
+    decay: Operand,
+) -> Three:
+    """The update of a layer before it is scaled; powers of the betas are computed on whole tiles."""
+    next_v = f.add(f.mul(v, f.tile(beta2)), f.mul(f.mul(grad, grad), f.tile(rest2)))
+    next_m = f.add(f.mul(m, f.tile(beta1)), f.mul(grad, f.tile(rest1)))
+    count = f.tile(steps)
+    corrections = []
+    for beta in (beta1, beta2):
+        power = f.exp(f.mul(count, f.ln(f.tile(beta))))
+        corrections.append(f.add(f.neg(power), 1.0))
+    m_hat, v_hat = f.div(next_m, corrections[0]), f.div(next_v, corrections[1])
+    update = f.div(m_hat, f.add(f.sqrt(v_hat), f.tile(epsilon)))
+    decayed = f.mul(f.mul(param, f.tile(decay)), f.tile(use_decay))
+    return f.add(decayed, update), next_v, next_m
+
+
+def _lamb_weight(
+    f: Formula, weight_norm: Number, grad_norm: Number, rate: Number, update: Term, param: Term
+) -> Term:
+    """param -= rate * weight_norm / grad_norm * update."""
+    return f.sub(param, f.mul(update, rate * weight_norm / grad_norm))
+
+
+def _rms_prop(
+    f: Formula,
+    var: Term,
+    ms: Term,
+    mom: Term,
+    rate: Number,
+    grad: Term,
+    rho: float,
+    momentum: float,
+    epsilon: float,
+) -> Three:
+    ms = f.add(ms, f.mul(f.sub(f.mul(grad, grad), ms), 1.0 - rho))
+    root = f.sqrt(f.add(ms, epsilon))
+    mom = f.add(f.mul(mom, momentum), f.div(f.mul(grad, rate), root))
+    return f.sub(var, mom), ms, mom
+
+
+def _descent(f: Formula, var: Term, rate: Number, grad: Term) -> Term:
+    return f.sub(var, f.mul(grad, rate))
+
+
+def _sgd(
+    f: Formula,
+    param: Term,
+    grad: Term,
+    rate: Number,
+    accum: Term,
+    momentum: Number,
+    stat: Term,
+    dampening: float,
+    weight_decay: float,
+) -> Term:
+    """accum = momentum accum + (1 - dampening) grad; param -= rate accum. ``stat`` marks the first step."""
+    if weight_decay:
+        grad = f.add(grad, f.mul(param, weight_decay))
+    damped = f.mul(grad, 1.0 - dampening) if dampening else grad
+    moved = f.add(f.add(f.mul(accum, momentum), damped), f.mul(stat, 0.0))
+    return f.sub(param, f.mul(moved, rate))
+
+
+_ADAM_NUMBERS = (3, 4, 5, 6, 7, 8)
+
+_ROWS = (
+    Operator("ApplyMomentum", _momentum, outputs=2, like=(0,), numbers=(2, 4)),
+    Operator("FusedMulApplyMomentum", _scaled_momentum, outputs=2, like=(0,), numbers=(2, 4, 5)),
+    Operator("Adam", _adam, outputs=3, like=(0,), numbers=_ADAM_NUMBERS),
+    Operator("ApplyAdam", _adam, outputs=3, like=(0,), numbers=_ADAM_NUMBERS),
+    Operator("ApplyAdamD", _adam, outputs=3, like=(0,), numbers=_ADAM_NUMBERS),
+    Operator("LambApplyOptimizerAssign", _lamb_update, outputs=3, like=(0,)),
+    Operator("LambApplyWeightAssign", _lamb_weight, like=(4,), typed_by=4, numbers=(0, 1, 2)),
+    Operator(
+        "ApplyRMSProp",
+        _rms_prop,
+        outputs=3,
+        like=(0,),
+        numbers=(3,),
+        attributes={"rho": 0.9, "momentum": 0.0, "epsilon": 1e-10},
+    ),
+    Operator("ApplyGradientDescent", _descent, like=(0,), numbers=(1,)),
+    Operator(
+        "SGD",
+        _sgd,
+        like=(0,),
+        numbers=(2, 4),
+        attributes={"dampening": 0.0, "weight_decay": 0.0},
+    ),
+)
+
+KERNELS = kernels_of_table(_ROWS)
+
+_ADAM_W = Operator(
+    "ApplyAdamW",
+    _adam_w,
+    outputs=3,
+    half_in_float=True,
+    like=(0,),
+    numbers=(3, 4, 5, 6, 7, 8, 9),
+    attributes={"maximize": False},
+)
+_AdamW = kernel_of(_ADAM_W)
+
+_NAMES = ("beta1_power", "beta2_power", "lr", "weight_decay", "beta1", "beta2", "epsilon")
+_DEFAULTS = {"lr": 1e-3, "weight_decay": 0.0, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
+
+
+def ApplyAdamW(  # noqa: N802 - named as the operator type
+    profile: Profile,
+    inputs: tuple[GlobalTensor | None, ...],
+    outputs: tuple[GlobalTensor, ...],
+    attributes: Mapping[str, object],
+) -> list[Kernel]:
+    """AdamW with its factors as operands, or (var, grad, m, v) with the factors as attributes."""
+    maximize = bool(attributes.get("maximize", False))
+    if len(inputs) > 4:
+        return [_AdamW.from_task(profile, inputs, outputs, {"maximize": maximize})]
+    if len(inputs) < 4 or any(tensor is None for tensor in inputs):
+        raise KernelError("ApplyAdamW", "needs var, grad, m and v")
+    var, grad, m, v = inputs
+    factors = {name: _factor(attributes, name) for name in _DEFAULTS}
+    factors |= {"beta1_power": 1.0, "beta2_power": 1.0}  # the first step
+
+    def formula(f: Formula, var: Term, m: Term, v: Term, grad: Term) -> Three:
+        numbers = [factors[name] for name in _NAMES]
+        return _adam_w(f, var, m, v, *numbers, grad, maximize=maximize)
+
+    kernel = kernel_of(
+        Operator("ApplyAdamW", formula, outputs=3, half_in_float=True, like=(0,)), _adam_w.__doc__ or ""
+    )
+    return [kernel.from_task(profile, (var, m, v, grad), outputs, {})]
+
+
+def _factor(attributes: Mapping[str, object], name: str) -> float:
+    value = attributes.get(name, _DEFAULTS[name])
+    return float(value) if isinstance(value, int | float) else _DEFAULTS[name]
+
+
+def __getattr__(name: str) -> type[FormulaKernel]:
+    try:
+        return KERNELS[name]
+    except KeyError:
+        raise AttributeError(name) from None

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from npusim.engine import KernelRun, Pipe, Program
 from npusim.engine.schedule import Burst, PipeLoop, Repeat, project
-from npusim.engine.timeline import Span
 from npusim.values.errors import DeadlockError, KernelError
 from support.programs import (
     SYNC_CYCLES,
@@ -45,7 +44,7 @@ def assert_same_spans(run: KernelRun, other: list[tuple[Pipe, str, float, float]
 
 
 def recurrence(count: int, load: float, compute: float, store: float, depth: int) -> float:
-    """The end of a three-stage pipeline: a stage starts when its input is there and a slot is free."""
+    """The end of three stages, each of which starts when its input and a free slot are there."""
     loaded, computed, stored = [0.0], [0.0], [0.0]
     for tile in range(1, count + 1):
         slot = max(tile - depth, 0)
@@ -106,7 +105,7 @@ def test_a_latency_delays_the_flag_and_not_the_pipe() -> None:
 
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
-    """Programs that kernel code could write: nested loops, tiles through queues, transfers at their ceiling."""
+    """Programs that kernel code could write: nested loops, tiles through queues, transfers."""
     writer = Writer()
     pairs = [
         (Pipe.MTE2, Pipe.VECTOR),
@@ -359,13 +358,10 @@ def test_folds_keep_the_order_and_the_number_of_spans() -> None:
     assert jumped.records[0].folds
     assert len(jumped.records[0].entries) < len(played.records[0].entries) / 3
 
-    def ends(listed: list[Span]) -> list[float]:
-        return [span.end for span in listed]
-
-    unfolded, plain = (list(run.records[0].spans()) for run in (jumped, played))
+    unfolded, plain = ([span.end for span in run.records[0].spans()] for run in (jumped, played))
     assert len(unfolded) == len(plain)
-    assert ends(unfolded) == sorted(ends(unfolded))
-    assert ends(unfolded) == pytest.approx(ends(plain))
+    assert unfolded == sorted(unfolded)
+    assert unfolded == pytest.approx(plain)
 
 
 def test_totals_count_repetitions_and_cores() -> None:

@@ -1,4 +1,4 @@
-"""GroupNormBackward: numbers in every mode of the kernel, the chain that replaces it, and physics."""
+"""GroupNormBackward: numbers in every mode of the kernel, and the chain that replaces it."""
 
 from __future__ import annotations
 
@@ -7,42 +7,37 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim import AclnnError, Device, Result, TensorSpec
-from npusim.hardware import load_profile, profile_names
-from npusim.ops.group_norm_backward.tiling import Mode, Tiling, tile
+from npusim import AclnnError, Device, Result
+from npusim.hardware import load_profile
+from npusim.ops.group_norm_backward.tiling import Mode, tile
 from npusim.values.dtypes import dtype
 from support import physics
+from support.chips import A2, INFERENCE, TRAINING, kinds
 from support.closeness import assert_outputs_close, rounded
 from support.golden import GoldenCase, numeric_cases, tiling_examples
-from support.inputs import GROUP_NORM, group_norm, group_norm_reference, strided, transposed
-from support.spying import watching
+from support.group_norm import (
+    GROUP_NORM,
+    OFFERED,
+    SIZES,
+    TOLERANCE,
+    Sizes,
+    calls,
+    group_norm,
+    group_norm_reference,
+    shapes,
+    tiling_of,
+)
+from support.inputs import strided, transposed
 
 Array = np.ndarray[Any, Any]
-Sizes = tuple[int, int, int, int]  # N, C, HxW, group
-
-FAMILY = {name: load_profile(name).family for name in profile_names()}
-A2 = [name for name, family in FAMILY.items() if family == "A2"]
-TRAINING = [name for name, family in FAMILY.items() if family == "910"]
-INFERENCE = [name for name, family in FAMILY.items() if family == "310P"]
-OFFERED = A2 + TRAINING
-KINDS = {"A2": ["float32", "float16", "bfloat16"], "910": ["float32", "float16"]}
 
 KERNEL = "GroupNormGrad"
 SYSTEM_WORKSPACE = 16 * 1024 * 1024
 CASES = numeric_cases(GROUP_NORM)
-TOLERANCE = {"float32": (1e-4, 1e-5), "float16": (2e-3, 2e-3), "bfloat16": (1.6e-2, 1.6e-2)}
 
-SIZES: dict[str, Sizes] = {
-    "whole groups": (2, 24, 64, 6),
-    "refetched": (3, 12, 101, 4),
-    "one channel": (1, 4, 12000, 2),
-    "channels": (2, 32, 4000, 4),
-    "part of a channel": (1, 2, 20011, 1),
-    "single elements": (4, 64, 1, 8),
-}
 MODES = {
     "whole groups": Mode.GROUP,
     "refetched": Mode.GROUP,
@@ -57,38 +52,10 @@ def names(result: Result) -> list[str]:
     return [task.name for task in result.tasks]
 
 
-def shapes(sizes: Sizes, kind: str = "float32") -> dict[str, Any]:
-    """A call by its shapes alone."""
-    batch, channels, size, group = sizes
-    x = TensorSpec((batch, channels, size), kind)
-    statistics = TensorSpec((batch, group), kind)
-    return {
-        "gradOut": x,
-        "input": x,
-        "mean": statistics,
-        "rstd": statistics,
-        "gamma": TensorSpec((channels,), kind),
-        "N": batch,
-        "C": channels,
-        "HxW": size,
-        "group": group,
-        "outputMask": [True, True, True],
-    }
-
-
-def tiling_of(arguments: dict[str, Any], chip: Any = "Ascend910B3") -> Tiling:
-    """How the kernel would cut up a call."""
-    sizes = (arguments[name] for name in ("N", "C", "HxW", "group"))
-    kind = dtype(arguments["gradOut"].dtype)
-    return tile(physics.profile_of(chip), *sizes, kind)
-
-
 def assert_right(arguments: dict[str, Any], result: Result, *, factor: float = 1.0) -> None:
     """All wanted outputs, close to the closed form in float64."""
     like = arguments["gradOut"]
-    want = {
-        name: rounded(array, like) for name, array in group_norm_reference(arguments).items()
-    }
+    want = {name: rounded(array, like) for name, array in group_norm_reference(arguments).items()}
     rtol, atol = TOLERANCE[dtype(like.dtype).intrinsic]
     # Sums of many numbers of either sign are only as exact as their terms are large.
     terms = arguments["N"] * arguments["HxW"]
@@ -124,7 +91,7 @@ def test_inference_products_dont_offer_it(chip: str) -> None:
 
 
 def test_the_sample_on_the_page_prints_what_the_page_says() -> None:
-    """Source: sample program of the operator's page; gradInput cancels to rounding noise around zero."""
+    """Source: sample program of the page; gradInput cancels to rounding noise around zero."""
     (case,) = [case for case in CASES if case.name == "seed_sample"]
     for chip in OFFERED:
         outputs = Device(chip).run(GROUP_NORM, **case.arguments).outputs
@@ -175,9 +142,7 @@ def test_tiling_examples(example: dict[str, Any]) -> None:
     assert {name: found[name] for name in wanted} == wanted
     result = Device(example["soc"]).estimate(GROUP_NORM, **shapes(sizes, shape["dtype"]))
     assert result.workspace_size == wanted["kernel_workspace_bytes"]
-    assert result.tasks[0].block_dim == max(
-        wanted["block_dim"], wanted["stage2"].get("cores", 0)
-    )
+    assert result.tasks[0].block_dim == max(wanted["block_dim"], wanted["stage2"].get("cores", 0))
 
 
 @settings(max_examples=200, deadline=None)
@@ -187,7 +152,7 @@ def test_tiling_examples(example: dict[str, Any]) -> None:
     st.integers(1, 64),
     st.integers(1, 300),
     st.integers(1, 30_000),
-    st.sampled_from(KINDS["A2"]),
+    st.sampled_from(kinds(A2[0])),
 )
 def test_every_group_belongs_to_one_core(
     chip: str, batch: int, group: int, depth: int, size: int, kind: str
@@ -209,7 +174,7 @@ def test_every_group_belongs_to_one_core(
 # -- numbers in every mode -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS["A2"])
+@pytest.mark.parametrize("kind", kinds(A2[0]))
 @pytest.mark.parametrize("batch", [1, 2, 3, 6])
 @pytest.mark.parametrize("which", SIZES)
 def test_every_mode_of_the_kernel(which: str, batch: int, kind: str) -> None:
@@ -226,36 +191,13 @@ def test_every_mode_of_the_kernel(which: str, batch: int, kind: str) -> None:
 
 
 @pytest.mark.parametrize("chip", TRAINING)
-@pytest.mark.parametrize("kind", KINDS["910"])
+@pytest.mark.parametrize("kind", kinds(TRAINING[0]))
 @pytest.mark.parametrize("which", ["whole groups", "refetched", "single elements"])
 def test_the_composed_chain_gives_the_same_gradients(which: str, kind: str, chip: str) -> None:
     arguments = group_norm(*SIZES[which], kind=kind)
     result = Device(chip).run(GROUP_NORM, **arguments)
     assert_right(arguments, result)
     assert KERNEL not in names(result)
-
-
-@st.composite
-def calls(draw: st.DrawFn) -> tuple[Any, dict[str, Any]]:
-    """A chip, now and then with a small buffer so that small groups need every mode, and a call."""
-    name = draw(st.sampled_from(["Ascend910A", "Ascend910B3", "Ascend910B3", "Ascend910B4"]))
-    chip: Any = load_profile(name)
-    group, depth = draw(st.integers(1, 6)), draw(st.integers(1, 12))
-    if FAMILY[name] == "A2":
-        room = draw(st.sampled_from([0, 6_000, 12_000, 30_000]))
-        chip = physics.with_ub(name, room) if room else chip
-        chip = physics.with_cores(chip, draw(st.sampled_from([1, 3, 40])))
-    arguments = group_norm(
-        draw(st.integers(1, 7)),
-        group * depth,
-        draw(st.one_of(st.integers(1, 40), st.integers(1, 600))),
-        group,
-        kind=draw(st.sampled_from(KINDS[FAMILY[name]])),
-        gamma=draw(st.booleans()),
-        mask=draw(st.tuples(*[st.booleans()] * 3)),
-        seed=draw(st.integers(0, 2**32 - 1)),
-    )
-    return chip, arguments
 
 
 @settings(max_examples=100, deadline=None)
@@ -295,9 +237,7 @@ def test_only_counts_matter_in_the_shapes_of_inputs() -> None:
         assert got["gradInput"].shape == (2, 12, 5, 6)
         assert got["gradGammaOut"].shape == got["gradBetaOut"].shape == (3, 4)
         for name in want:
-            np.testing.assert_allclose(
-                got[name].ravel(), want[name].ravel(), rtol=1e-4, atol=1e-5
-            )
+            np.testing.assert_allclose(got[name].ravel(), want[name].ravel(), rtol=1e-4, atol=1e-5)
 
 
 def test_sums_of_two_batches_dont_depend_on_who_comes_first() -> None:
@@ -320,10 +260,9 @@ MASKS = [(a, b, c) for a in (True, False) for b in (True, False) for c in (True,
 OUTPUTS = ("gradInput", "gradGammaOut", "gradBetaOut")
 
 VARIANCE = ["Mul", "OnesLike", "RealDiv", "Fill", "Sub"]
-NORM = ["TransData", "TransData", "Fill", "TransData", "TransData", "MemSet", "MemSet"] + [
-    "BNTrainingUpdateGrad",
-    "BNTrainingReduceGrad",
-    "TransData",
+NORM = [
+    *["TransData", "TransData", "Fill", "TransData", "TransData", "MemSet", "MemSet"],
+    *["BNTrainingUpdateGrad", "BNTrainingReduceGrad", "TransData"],
 ]
 OF_GAMMA = ["BroadcastTo", "BroadcastTo", "Sub", "Mul", "Mul", "ReduceSum", "ReduceSum"]
 OF_BETA = ["ReduceSum", "ReduceSum"]
@@ -454,7 +393,7 @@ def test_nothing_happens_to_empty_tensors(sizes: Sizes, chip: str) -> None:
 @pytest.mark.parametrize("kind", ["float32", "float16"])
 @pytest.mark.parametrize("which", SIZES)
 def test_how_often_the_data_is_read(which: str, kind: str) -> None:
-    """Whole groups are read once, everything else twice, groups off block boundaries three times."""
+    """Whole groups once, everything else twice, groups off block boundaries three times."""
     _, channels, size, group = SIZES[which]
     if kind != "float32" and which == "one channel":
         size = 8000
@@ -487,148 +426,3 @@ def test_half_types_say_what_the_chain_leaves_out() -> None:
     half = physics.estimate("Ascend910A", GROUP_NORM, shapes((2, 8, 16, 4), "float16"))
     assert any("kept in float32" in each for each in half.assumptions)
     assert physics.estimate("Ascend910A", GROUP_NORM, shapes((2, 8, 16, 4))).assumptions == ()
-
-
-# -- physics ---------------------------------------------------------------------------------------
-
-
-@st.composite
-def estimates(draw: st.DrawFn, *, aligned: bool = False) -> tuple[str, Sizes, str]:
-    """A chip, sizes and a dtype, up to some million elements."""
-    chip = draw(st.sampled_from(OFFERED))
-    size = draw(st.one_of(st.integers(1, 64), st.integers(1, 5000), st.sampled_from([1, 65536])))
-    batch, group = draw(st.integers(1, 9)), draw(st.sampled_from([1, 2, 5, 8, 32]))
-    depth = draw(st.integers(1, 24))
-    if aligned and size > 1:
-        size = ceil(size / 16) * 16
-    assume(batch * group * depth * size < 3 * 10**6)
-    kind = draw(st.sampled_from(KINDS[FAMILY[chip]]))
-    return chip, (batch, group * depth, size, group), kind
-
-
-@settings(max_examples=80, deadline=None)
-@given(estimates())
-def test_never_below_the_roofline(chosen: tuple[str, Sizes, str]) -> None:
-    chip, sizes, kind = chosen
-    count = float(sizes[0] * sizes[1] * sizes[2])
-    physics.assert_above_roofline(
-        chip, GROUP_NORM, shapes(sizes, kind), {"vmul": 2 * count, "vadd": 2 * count}
-    )
-
-
-@settings(max_examples=25, deadline=None)
-@given(estimates(aligned=True), st.sampled_from(["batch", "size", "depth", "groups"]))
-def test_twice_the_elements_are_never_faster(chosen: tuple[str, Sizes, str], which: str) -> None:
-    """Rows stay at block boundaries: off them groups are fetched twice, so fewer elements can be slower."""
-    chip, (batch, channels, size, group), kind = chosen
-    growing: list[Sizes] = []
-    for factor in (1, 2, 4):
-        growing.append(
-            {
-                "batch": (factor * batch, channels, size, group),
-                "size": (batch, channels, factor * size, group),
-                "depth": (batch, factor * channels, size, group),
-                "groups": (batch, factor * channels, size, factor * group),
-            }[which]
-        )
-    assume(which != "size" or size > 1)
-    physics.assert_larger_is_not_faster(
-        chip, GROUP_NORM, [shapes(sizes, kind) for sizes in growing]
-    )
-
-
-@settings(max_examples=30, deadline=None)
-@given(estimates())
-def test_double_buffering_is_never_slower(chosen: tuple[str, Sizes, str]) -> None:
-    chip, sizes, kind = chosen
-    assert physics.assert_double_buffering_helps(chip, GROUP_NORM, shapes(sizes, kind)) >= 1
-
-
-@pytest.mark.parametrize("chip", OFFERED)
-def test_double_buffering_pays(chip: str) -> None:
-    """On Atlas A2 two channels are in flight where two fit."""
-    sizes = (2, 512, 4000, 8)
-    assert physics.assert_double_buffering_helps(chip, GROUP_NORM, shapes(sizes)) > 1.01
-
-
-@pytest.mark.parametrize("chip", OFFERED)
-@pytest.mark.parametrize("sizes", [(8, 64, 512, 16), (4, 64, 16384, 16), (16, 64, 1, 8)])
-def test_more_cores_are_never_slower(chip: str, sizes: Sizes) -> None:
-    physics.assert_more_cores_help(chip, GROUP_NORM, shapes(sizes), [2, 4, 8, 16])
-
-
-@settings(max_examples=20, deadline=None)
-@given(estimates())
-def test_jumping_ends_at_the_cycle_of_playing(chosen: tuple[str, Sizes, str]) -> None:
-    chip, sizes, kind = chosen
-    physics.assert_jumping_is_exact(chip, GROUP_NORM, shapes(sizes, kind), tolerance=2e-3)
-
-
-@settings(max_examples=25, deadline=None)
-@given(calls())
-def test_every_element_of_every_task_is_stored_once(chosen: tuple[Any, dict[str, Any]]) -> None:
-    chip, arguments = chosen
-    physics.assert_written_once(chip, GROUP_NORM, arguments)
-
-
-@settings(max_examples=15, deadline=None)
-@given(calls())
-def test_time_needs_no_data(chosen: tuple[Any, dict[str, Any]]) -> None:
-    chip, arguments = chosen
-    physics.assert_time_needs_no_data(chip, GROUP_NORM, arguments)
-
-
-@pytest.mark.parametrize(
-    ("chip", "which"),
-    [(chip, which) for chip in A2 for which in SIZES]
-    + [(chip, which) for chip in TRAINING for which in ("whole groups", "refetched")],
-)
-def test_every_output_is_stored_once_in_every_mode(which: str, chip: str) -> None:
-    _, channels, size, group = SIZES[which]
-    arguments = group_norm(3, channels, size, group)
-    outputs = {
-        "gradInput": np.full((3, channels, size), np.nan, np.float32),
-        "gradGammaOut": np.full(channels, np.nan, np.float32),
-        "gradBetaOut": np.full(channels, np.nan, np.float32),
-    }
-    physics.assert_written_once(chip, GROUP_NORM, arguments | outputs)
-    for array in outputs.values():
-        assert np.isfinite(array).all()
-
-
-@pytest.mark.parametrize("kind", KINDS["A2"])
-def test_tiling_changes_no_number(kind: str) -> None:
-    """Buffers from a few kilobytes up bring one call through all modes."""
-    arguments = group_norm(5, 24, 200, 3, kind=kind)
-    chips = [load_profile("Ascend910B3")]
-    least = 3_400 if kind == "float32" else 4_900
-    chips += [physics.with_ub("Ascend910B3", size) for size in (least, 5_600, 8_000, 12_000)]
-    modes = {tiling_of(arguments, chip).mode for chip in chips}
-    assert modes == {Mode.GROUP, Mode.CHANNEL, Mode.CHANNELS, Mode.PART_OF_CHANNEL}
-    chips += [physics.with_cores("Ascend910B3", count) for count in (1, 4, 7)]
-    rtol, atol = TOLERANCE[kind]
-    physics.assert_tiling_changes_no_number(
-        chips, GROUP_NORM, arguments, rtol=rtol, atol=atol * 10
-    )
-
-
-def test_the_same_timeline_in_another_process() -> None:
-    physics.assert_same_in_another_process(
-        (chip, GROUP_NORM, shapes(sizes, kind))
-        for chip in OFFERED
-        for sizes, kind in (
-            ((2, 24, 64, 6), "float32"),
-            ((5, 32, 4000, 4), "float16"),
-            ((3, 12, 101, 4), "float32"),
-        )
-    )
-
-
-def test_watched_kernels_do_the_work_of_the_formula() -> None:
-    """Per element: scale and shift for xh, the product with dy, and four operations for gradInput."""
-    arguments = group_norm(2, 24, 64, 6)
-    with watching() as watches:
-        Device("Ascend910B3").run(GROUP_NORM, **arguments)
-    count = arguments["input"].size
-    for name, least in (("muls", 3), ("adds", 2), ("mul", 1), ("add", 1), ("reduce_sum", 2)):
-        assert watches[-1].elements[name] >= least * count, name

@@ -1,4 +1,4 @@
-"""Global memory: fair shares of two levels, what L2 holds, and what both do to a transfer's time."""
+"""Global memory: fair shares of two levels, what L2 holds, and what that does to transfers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ any_flow = st.builds(
 @settings(max_examples=200, deadline=None)
 @given(st.lists(any_flow, min_size=1, max_size=6), st.floats(10, 2000), st.floats(10, 4000))
 def test_shares_are_max_min_fair(flows: list[Flow], hbm: float, l2: float) -> None:
-    """Nobody gets more than there is, and nobody could get more without taking it from someone with less."""
+    """Nobody could get more without taking it from someone who has less."""
     rates = rates_of(flows, hbm, l2)
     used_l2 = sum(f.rate * f.cores for f in flows)
     used_hbm = sum(f.rate * f.cores * f.miss for f in flows)
@@ -172,8 +172,21 @@ def test_a_task_finds_what_the_task_before_it_left() -> None:
 
 
 def test_reading_again_hits_while_everything_in_between_fits() -> None:
-    assert load_times(reader(None, 4000.0), L2State(10_000)) == pytest.approx([100, 20])
-    assert load_times(reader(None, 20_000.0), L2State(10_000)) == pytest.approx([100, 100])
+    def again(between: int) -> float:
+        writer = Writer()
+        writer.do(Pipe.MTE2, "load", 0, moves=transfer(1000, 50.0))
+        writer.do(Pipe.MTE2, "load", 0, moves=transfer(between, 50.0, buffer=2))
+        writer.do(Pipe.MTE2, "load", 0, moves=transfer(1000, 50.0, reuse=between))
+        return load_times(writer.program, L2State(10_000))[-1]
+
+    assert again(4000) == pytest.approx(20)
+    assert again(20_000) == pytest.approx(100)
+
+
+def test_what_is_moved_again_and_again_takes_room_once() -> None:
+    """However much a core moves in between: all of it together is less than L2 holds."""
+    assert load_times(reader(None, 20_000.0), L2State(10_000)) == pytest.approx([100, 20])
+    assert load_times(reader(None, 20_000.0), L2State(900)) == pytest.approx([100, 100])
 
 
 def test_what_one_core_has_fetched_the_others_find() -> None:
@@ -225,6 +238,7 @@ def test_a_machine_is_the_profile_in_cycles(name: str) -> None:
         profile.launch.mix_extra_us * clock
     )
     assert one.rates.hbm * clock * 1e6 == pytest.approx(profile.hbm_sustained_gbps * 1e9)
-    assert one.rates.l2 * clock * 1e6 == pytest.approx(profile.memory.l2_gbps * 1e9)
+    assert one.rates.l2 * clock * 1e6 == pytest.approx(profile.l2_sustained_gbps * 1e9)
+    assert profile.l2_sustained_gbps <= profile.memory.l2_gbps
     assert one.l2_bytes == profile.memory.l2_bytes
     assert one.sync_cycles == pytest.approx(profile.launch.sync_all_us * clock)

@@ -216,9 +216,14 @@ def points_of(load: Load) -> Mix:
     return Mix(*(sum(each) for each in zip(*mixes, strict=True))) if mixes else Mix(0, 0, 0, 0)
 
 
+def rows_of(mix: Mix) -> int:
+    """Rows of channels that points move: their gradient, their cells there and back."""
+    return 9 * mix.interior + 5 * mix.edge + 3 * mix.corner + mix.outside
+
+
 @settings(max_examples=60, deadline=None)
 @given(queries=st.integers(1, 3000), heads=st.integers(1, 8), data=st.data())
-def test_the_slowest_core_keeps_its_load_and_the_kinds_stay_few(
+def test_the_slowest_core_keeps_its_load_and_the_others_move_their_average(
     queries: int, heads: int, data: st.DataObject
 ) -> None:
     tiling = Tiling.of(load_profile(CHIP), Sizes(1, 99, heads, 32, queries, 2, 4))
@@ -232,16 +237,27 @@ def test_the_slowest_core_keeps_its_load_and_the_kinds_stay_few(
     weights = [6 * mix.interior + 5 * mix.edge + mix.outside for mix in mixes]
     slowest = weights.index(max(weights))
     assert points_of(loads[slowest]) == mixes[slowest]
-    assert len(set(loads)) <= 4
+    assert len(set(loads)) <= 3
     for load in loads:
         assert all(min(part.mix) >= 0 and part.tasks > 0 for part in load.parts)
+    others = [block for block, mix in enumerate(mixes) if mix.total and mix != mixes[slowest]]
+    if others:
+        wanted = sum(rows_of(mixes[block]) for block in others) / len(others)
+        found = rows_of(points_of(loads[others[0]]))
+        parts = loads[slowest].parts
+        # Within a task, or the tasks that few cores have at the ends of their planes.
+        few = min((part.tasks for part in parts[:-1]), default=0) if len(parts) > 2 else 0
+        slack = 9 * tiling.queries_per_task * (1 + few)
+        assert abs(found - wanted) <= slack
 
 
-def test_idle_cores_have_no_tasks() -> None:
+def test_cores_that_come_too_late_stay_idle() -> None:
     # 49 tasks: two for each of 24 cores, one for the next, none for 15.
     sizes = Sizes(1, 99, 1, 32, 112 * 49, 1, 1)
     tiling = Tiling.of(load_profile(CHIP), sizes)
     mixes = [Mix(len(tiling.points_of(block)), 0, 0, 0) for block in range(tiling.block_dim)]
     loads = deal(tiling, mixes)
     assert [len(load.parts) > 0 for load in loads] == [True] * 25 + [False] * 15
-    assert sum(points_of(load).total for load in loads) == sizes.sampled
+    assert sum(rows_of(points_of(load)) for load in loads) == pytest.approx(
+        9 * sizes.sampled, rel=0.01
+    )

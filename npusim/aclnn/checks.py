@@ -33,10 +33,14 @@ def check_call(call: Call) -> Status:
         finding = check.test(call)
         if finding is not None:
             sentence, remedy = (finding, "") if isinstance(finding, str) else finding
-            return Status(check.code, sentence, remedy)
+            return Status(check.code, sentence, remedy or _where_it_says(call))
     if call.profile.family not in call.contract.products:
         return _no_kernel(call)
     return SUCCESS
+
+
+def _where_it_says(call: Call) -> str:
+    return f"`npusim ops show {call.contract.name}` prints what it takes."
 
 
 def _no_kernel(call: Call) -> Status:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TYPE_CHECKING
 
-from npusim.dialect.gm import GlobalTensor
+if TYPE_CHECKING:
+    from npusim.dialect.gm import GlobalTensor
 
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """A shape collapsed to (outer axes..., rows, columns), with every operand as a view of that shape.
+    """A shape collapsed to (outer axes..., rows, columns), every operand a view of it.
 
-    An operand that broadcasts along an axis has stride zero there. The first ``targets`` operands are results.
+    An operand that broadcasts along an axis has stride zero there. The first ``targets`` operands
+    are results.
     """
 
     outer: tuple[int, ...]
@@ -64,7 +67,5 @@ def _restride(
 def _broadcast_strides(operand: GlobalTensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     own = operand.steps
     missing = len(shape) - len(operand.shape)
-    aligned = (0,) * missing + tuple(
-        0 if size == 1 else step for size, step in zip(operand.shape, own, strict=True)
-    )
-    return aligned
+    steps = (0 if size == 1 else step for size, step in zip(operand.shape, own, strict=True))
+    return (0,) * missing + tuple(steps)

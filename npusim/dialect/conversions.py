@@ -33,8 +33,8 @@ def device_dtype(dtype: DType) -> DType:
 def conversion_path(profile: Profile, source: DType, target: DType) -> tuple[DType, ...]:
     """The dtypes to convert to one after the other; empty for equal types.
 
-    The shortest way wins, among those the one whose steps lose least. Raises UnsupportedIntrinsicError where there is
-    no way.
+    The shortest way wins, among those the one whose steps lose least. Raises
+    UnsupportedIntrinsicError where there is no way.
     """
     source, target = device_dtype(source), device_dtype(target)
     if source is target:

@@ -19,6 +19,7 @@ from npusim.dialect.fills import Fills
 from npusim.dialect.local import LocalTensor
 from npusim.dialect.loops import LoopIndex
 from npusim.dialect.pipe import TPipe
+from npusim.dialect.rearranging import Rearranging
 from npusim.dialect.recorder import Recorder
 from npusim.dialect.reductions import Reductions
 from npusim.dialect.scalars import Scalars
@@ -35,7 +36,7 @@ _VECTOR_PIPES = (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3)
 _CUBE_PIPES = (Pipe.SCALAR, Pipe.MTE2, Pipe.MTE1, Pipe.CUBE)
 
 
-class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing):
+class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearranging):
     """One block of a kernel. Every intrinsic computes on its tile and appends one instruction to its pipe.
 
     ``numerics`` says whether this run has numbers, ``recording`` whether instructions are being written down (not

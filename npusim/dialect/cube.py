@@ -240,7 +240,7 @@ def _shape(tensor: LocalTensor) -> str:
 
 
 def _operand(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
-    """Numbers as the host multiplies them: float32, or float64, which adds whole numbers exactly."""
+    """Numbers as the host multiplies them; float64 adds whole numbers exactly."""
     if dtype.category != "float":
         return values.astype(np.float64)
     if values.dtype == np.float32:
@@ -253,12 +253,10 @@ def _operand(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
 def _product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     """a @ b, some rows at a time, so that BLAS stays with one thread."""
     *stack, m, k = a.shape
-    rows = max(1, _ONE_THREAD // (k * b.shape[-1]))
+    rows = min(m, max(1, _ONE_THREAD // (k * b.shape[-1])))
     whole = m // rows * rows
-    if m <= rows:
-        return np.matmul(a, b)
     parts = a[..., :whole, :].reshape(*stack, whole // rows, rows, k)
-    product = np.matmul(parts, b[..., None, :, :])
+    product: NDArray[Any] = np.matmul(parts, b[..., None, :, :])
     product = product.reshape(*product.shape[:-3], whole, b.shape[-1])
     if whole == m:
         return product

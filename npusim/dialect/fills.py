@@ -1,4 +1,4 @@
-"""Tiles made from nothing: progressions, and single elements stored by a loop of the scalar unit."""
+"""Tiles made from nothing: progressions, and elements that a loop of the scalar unit stores."""
 
 from __future__ import annotations
 

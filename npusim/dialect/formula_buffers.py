@@ -1,7 +1,7 @@
 """Which buffers the values of a formula occupy: by their lifetimes, as a compiler assigns them.
 
-Operands and results have queues of their own. Every other value gets the buffer of one that nobody needs any more, in
-place where the widths agree, and a new one only where there is none.
+Operands and results have queues of their own. Every other value gets the buffer of one that
+nobody needs any more, in place where the widths agree, and a new one only where there is none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class BufferPlan:
-    """``places`` of values that are neither operands nor results, ``widths`` (bytes per element) of the buffers.
+    """``places`` of values among the buffers, ``widths`` (bytes per element) of the buffers.
 
     ``last_use`` is the step after which a value is no longer needed.
     """
@@ -27,12 +27,15 @@ class BufferPlan:
     last_use: dict[Term, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, steps: Sequence[Step], results: Sequence[Term]) -> BufferPlan:
-        """Assign buffers to the values of ``steps`` apart from the ``results``."""
+    def of(
+        cls, steps: Sequence[Step], results: Sequence[Term], kept: Sequence[Term] = ()
+    ) -> BufferPlan:
+        """Buffers for the values of ``steps`` but ``results``; ``kept`` are needed to the end."""
         plan = cls()
         for index, step in enumerate(steps):
             plan.last_use[step.target] = index
             plan.last_use.update(dict.fromkeys(step.sources, index))
+        plan.last_use.update(dict.fromkeys(kept, len(steps)))
         held = set(results)
         free: list[int] = []
         for index, step in enumerate(steps):

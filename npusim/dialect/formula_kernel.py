@@ -1,4 +1,4 @@
-"""Kernels made from a row of a table: an operator's formula, its results, and what it computes in."""
+"""Kernels made from a row of a table: an operator's formula and its results."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from npusim.dialect.elementwise import ElementwiseKernel
 from npusim.dialect.formula_buffers import BufferPlan
 from npusim.dialect.formulas import Formula, Operand, Quantity, Term, compute_dtype
 from npusim.dialect.gm import GlobalTensor, GmBuffer
-from npusim.dialect.local import LocalTensor, Scalar
 from npusim.dialect.packing import PackedTiling
 from npusim.dialect.pipe import TBuf, TPosition, TQue
 from npusim.dialect.planes import PlaneTiling, Tile
+from npusim.dialect.rounding import RoundMode
 from npusim.dialect.spreading import spread_box, spread_column
-from npusim.values.dtypes import DType
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.dialect.core import Core
+    from npusim.dialect.local import LocalTensor, Scalar
     from npusim.hardware.profile import Profile
+    from npusim.values.dtypes import DType
 
 Results = Term | tuple[Term, ...]
 FLOAT_BYTES = 4
@@ -33,11 +34,14 @@ FLOAT_BYTES = 4
 class Operator:
     """One row of a family's table.
 
-    ``formula`` takes a :class:`Formula`, the operands (None where one is absent) and the ``attributes``, which are
-    given with their defaults. ``half_in_float`` computes float16 in float32; ``raw`` are operands that keep their
-    dtype; operand ``typed_by`` decides what is computed in. ``result`` is the dtype of the results where it isn't that
-    operand's. ``like`` are the operands that the results have the shape of, all of them if empty. ``numbers`` are
-    operands that are single elements by definition; others are treated so where the result has more.
+    ``formula`` takes a :class:`Formula`, the operands (None where one is absent) and the
+    ``attributes``, which are given with their defaults. ``half_in_float`` computes float16 in
+    float32; ``raw`` are operands that keep their dtype; operand ``typed_by`` decides what is
+    computed in. ``result`` is the dtype of the results where it isn't that operand's. ``like``
+    are the operands that the results have the shape of, all of them if empty. ``numbers`` are
+    operands that are single elements by definition; others are treated so where the result has
+    more. ``stale`` are operands that nothing has used since the training step before, or long ago
+    in this one, so that none of them is left in L2.
     """
 
     op_type: str
@@ -51,10 +55,11 @@ class Operator:
     numbers: tuple[int, ...] = ()
     attributes: Mapping[str, object] = field(default_factory=dict)
     fuses: bool = True
+    stale: tuple[int, ...] = ()
 
 
 class FormulaKernel(ElementwiseKernel):
-    """An elementwise operator, built from its row: ``(profile, *inputs, *outputs, **attributes)``."""
+    """An elementwise operator, built from its row: profile, inputs, outputs, attributes."""
 
     row: ClassVar[Operator]
 
@@ -63,8 +68,15 @@ class FormulaKernel(ElementwiseKernel):
     ) -> None:
         outputs = _present(self.row.op_type, tensors[-self.row.outputs :])
         given = tensors[: -self.row.outputs]
-        self.formula, operands = self._record(profile, given, outputs, attributes)
-        self.plan = BufferPlan.of(self.formula.steps, self.results)
+        self.formula, operands, results = self._record(profile, given, outputs, attributes)
+        sums = [_is_sum(tensor, outputs) for tensor in outputs]
+        self.sums = {
+            term: tensor
+            for term, tensor, total in zip(results, outputs, sums, strict=True)
+            if total
+        }
+        self.results: tuple[Term, ...] = tuple(term for term in results if term not in self.sums)
+        self.plan = BufferPlan.of(self.formula.steps, self.results, tuple(self.sums))
         self.operands: dict[int, Term] = {}  # place among the inputs -> its value
         inputs: list[GlobalTensor] = []
         for tensor, operand in zip(given, operands, strict=True):
@@ -72,12 +84,19 @@ class FormulaKernel(ElementwiseKernel):
                 continue
             self.operands[len(inputs)] = operand
             inputs.append(_on_device(tensor))
-        whole = tuple(_on_device(tensor) for tensor in outputs if not self._is_sum(tensor, outputs))
+        whole = tuple(
+            _on_device(each) for each, total in zip(outputs, sums, strict=True) if not total
+        )
         self.spread = _spread_operands(whole, inputs)
-        self.coexisting = self._bytes_per_element(inputs, whole) / FLOAT_BYTES
+        self.coexisting = self._bytes_per_element(inputs) / FLOAT_BYTES
         super().__init__(profile, tuple(inputs), whole)
         self.reads = tuple(tensor for tensor in given if tensor is not None)
         self.writes = outputs
+        self.stale = tuple(
+            tensor
+            for index, tensor in enumerate(given)
+            if tensor is not None and index in self.row.stale
+        )
 
     @classmethod
     def from_task(
@@ -87,12 +106,14 @@ class FormulaKernel(ElementwiseKernel):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> FormulaKernel:
+        """The kernel for a recorded task."""
         row = cls.row
         known = {name: attributes[name] for name in row.attributes if name in attributes}
         made = outputs or _made_outputs(row, inputs)
         return cls(profile, *inputs, *made[: row.outputs], **known)
 
     def init_buffers(self, core: Core) -> None:
+        """Reserve queues and scratch."""
         elements = self.tile_elements
         self.in_ques, self.spread_bufs = [], {}
         for index, tensor in enumerate(self.inputs):
@@ -111,8 +132,21 @@ class FormulaKernel(ElementwiseKernel):
         for buffer, width in zip(self.temps, self.plan.widths, strict=True):
             core.pipe.init_buffer(buffer, 1, elements * width)
         self._read_numbers(core)
+        if self.sums:
+            self.sum_que = TQue(TPosition.VECOUT, len(self.sums), "sums")
+            core.pipe.init_buffer(self.sum_que, len(self.sums), core.block_bytes)
+            self.totals = {
+                tensor.buffer.number: self.sum_que.alloc_tensor(tensor.dtype, 1)
+                for tensor in self.sums.values()
+            }
+
+    def process(self, core: Core) -> None:
+        """The work of one block."""
+        super().process(core)
+        self._finish(core)
 
     def compute(self, core: Core, tile: Tile) -> None:
+        """One tile: load, compute, store."""
         values: dict[Term, LocalTensor] = {}
         loaded: dict[Term, tuple[TQue, LocalTensor]] = {}
         for index, term in self.operands.items():
@@ -130,9 +164,14 @@ class FormulaKernel(ElementwiseKernel):
         self._store(core, tile, values)
 
     def plan_planes(self, profile: Profile, widest: int) -> PlaneTiling | PackedTiling:
+        """Tiles for operands that broadcast along some axes."""
         if PackedTiling.fits(profile, self.plane, widest):
             return PackedTiling.of(profile, self.plane, self.coexisting, widest)
-        return PlaneTiling.of(profile, self.plane, self.coexisting, widest, share_rows=True)
+        tensors = (*self.outputs, *self.inputs)
+        narrowest = min(*(each.dtype.itemsize for each in tensors), widest, *self.plan.widths)
+        return PlaneTiling.of(
+            profile, self.plane, self.coexisting, widest, share_rows=True, narrowest=narrowest
+        )
 
     # -- what the formula looks like ---------------------------------------------------------------
 
@@ -142,8 +181,8 @@ class FormulaKernel(ElementwiseKernel):
         given: tuple[GlobalTensor | None, ...],
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
-    ) -> tuple[Formula, list[Operand | None]]:
-        """Run the formula on this call's operands: single elements are quantities, everything else tiles."""
+    ) -> tuple[Formula, list[Operand | None], list[Term]]:
+        """Run the formula on this call's operands: single elements are quantities, others tiles."""
         row = self.row
         decisive = given[row.typed_by] if row.typed_by < len(given) else None
         dtype = (decisive or outputs[0]).dtype
@@ -158,10 +197,11 @@ class FormulaKernel(ElementwiseKernel):
         ]
         found = row.formula(formula, *handed, **{**row.attributes, **attributes})
         terms = found if isinstance(found, tuple) else (found,)
-        self.results = tuple(
-            _stored(formula, term, tensor.dtype) for term, tensor in zip(terms, outputs, strict=True)
-        )
-        return formula, operands
+        results = [
+            _stored(formula, term, tensor.dtype)
+            for term, tensor in zip(terms, outputs, strict=True)
+        ]
+        return formula, operands, results
 
     def _symbol(
         self, formula: Formula, index: int, tensor: GlobalTensor | None, output: GlobalTensor
@@ -173,18 +213,11 @@ class FormulaKernel(ElementwiseKernel):
             return Quantity(lambda _: self.scalars[index])
         return formula.operand(tensor.dtype)
 
-    def _bytes_per_element(
-        self, inputs: list[GlobalTensor], outputs: tuple[GlobalTensor, ...]
-    ) -> int:
+    def _bytes_per_element(self, inputs: list[GlobalTensor]) -> int:
         spread = sum(inputs[index].dtype.itemsize for index in self.spread)
         queues = sum(tensor.dtype.itemsize for tensor in inputs)
         results = sum(term.dtype.itemsize for term in self.results)
-        del outputs
         return queues + results + spread + self.plan.bytes_per_element
-
-    @staticmethod
-    def _is_sum(tensor: GlobalTensor, outputs: tuple[GlobalTensor, ...]) -> bool:
-        return tensor.numel == 1 and outputs[0].numel > 1
 
     # -- what happens to a tile --------------------------------------------------------------------
 
@@ -231,26 +264,40 @@ class FormulaKernel(ElementwiseKernel):
         return self.temps[self.plan.places[term]].get(term.dtype, *shape)
 
     def _store(self, core: Core, tile: Tile, values: dict[Term, LocalTensor]) -> None:
-        whole = iter(tile.targets)
-        for queue, term, tensor in zip(self.out_ques, self.results, self.writes, strict=True):
-            if self._is_sum(tensor, self.writes):
-                self._add_up(core, queue, values[term], tensor)
-            else:
-                queue.copy_out(next(whole), values[term])
+        for queue, term, target in zip(self.out_ques, self.results, tile.targets, strict=True):
+            queue.copy_out(target, values[term])
+        for term, tensor in self.sums.items():
+            self._add_up(core, values[term], tensor)
 
-    def _add_up(self, core: Core, queue: TQue, tile: LocalTensor, target: GlobalTensor) -> None:
-        """A gradient of a single element: the tile's sum is added to it in global memory, which was cleared before."""
+    def _add_up(self, core: Core, tile: LocalTensor, target: GlobalTensor) -> None:
+        """A single element's gradient is a sum: cores add up what their tiles give."""
         if len(tile.shape) != 1:
             raise KernelError(self.op_type, "sums up gradients of single elements only")
-        total = core.reduce_sum(tile[:1], tile)
-        core.set_atomic_add(self.block_dim)
-        queue.copy_out(target.span(0, 1), total)
-        core.set_atomic_none()
+        with core.schedule_only():
+            total = self.totals[target.buffer.number]
+            core.add(total, total, core.reduce_sum(tile[:1], tile))
+        with core.numbers_only():
+            core.set_atomic_add()
+            core.copy_runs(target.span(0, 1), core.reduce_sum(tile[:1], tile))
+            core.set_atomic_none()
+
+    def _finish(self, core: Core) -> None:
+        """Every core adds its sum to the cleared single element in global memory."""
+        with core.schedule_only():
+            for target in self.sums.values():
+                core.set_atomic_add()  # cores start, and so come here, one after the other
+                self.sum_que.copy_out(target.span(0, 1), self.totals[target.buffer.number])
+                core.set_atomic_none()
 
 
 def kernel_of(row: Operator, doc: str = "") -> type[FormulaKernel]:
     """The kernel class of a row."""
-    members = {"row": row, "op_type": row.op_type, "fuses": row.fuses, "__doc__": doc or row.op_type}
+    members = {
+        "row": row,
+        "op_type": row.op_type,
+        "fuses": row.fuses,
+        "__doc__": doc or row.op_type,
+    }
     return type(row.op_type, (FormulaKernel,), members)
 
 
@@ -266,13 +313,22 @@ def _present(op_type: str, tensors: tuple[GlobalTensor | None, ...]) -> tuple[Gl
     return found
 
 
+def _is_sum(tensor: GlobalTensor, outputs: tuple[GlobalTensor, ...]) -> bool:
+    """True for the gradient of an operand that is a single element."""
+    return tensor.numel == 1 and outputs[0].numel > 1
+
+
 def _on_device(tensor: GlobalTensor) -> GlobalTensor:
     return replace(tensor, dtype=device_dtype(tensor.dtype))
 
 
 def _stored(formula: Formula, term: Term, dtype: DType) -> Term:
-    """The value in the dtype of its output; an operand that is stored as it is becomes a copy."""
-    wanted = formula.cast(term, dtype)
+    """The value in the dtype of its output; an operand that is stored as it is becomes a copy.
+
+    What becomes an integer is cut off, everything else rounds to nearest even.
+    """
+    cut = term.dtype.is_float and not dtype.is_float
+    wanted = formula.cast(term, dtype, RoundMode.CAST_TRUNC if cut else RoundMode.CAST_RINT)
     produced = any(step.target is wanted for step in formula.steps)
     return wanted if produced else formula.copied(wanted)
 

@@ -1,8 +1,11 @@
-"""Comparisons as arithmetic, for chips and types without a compare instruction that fills whole tiles."""
+"""Comparisons as arithmetic, for chips without masks of whole tiles."""
 
 from __future__ import annotations
 
-from npusim.dialect.formulas import Formula, Term
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npusim.dialect.formulas import Formula, Term
 
 _SMALLEST = 2.0**-126  # times 2**62 twice and 2**2 this is one
 _LARGE = 2.0**62
@@ -13,7 +16,7 @@ def step(f: Formula, x: Term) -> Term:
 
     Source: compare functions of the public operator sources (ops/built-in/tbe/impl/less.py).
     """
-    low = f.max(f.min(x, f.fill(_SMALLEST)), f.fill(0.0))
+    low = f.max(f.min(x, f.fill(_SMALLEST, x.dtype)), f.fill(0.0, x.dtype))
     return f.mul(f.mul(f.mul(low, _LARGE), _LARGE), 4.0)
 
 

@@ -1,8 +1,9 @@
-"""Elementwise formulas written down once: which vector instructions a tile goes through, and in which buffers.
+"""Elementwise formulas written down once: the vector instructions that a tile goes through.
 
-An operator's formula is a function of a :class:`Formula` and its operands. Calling it records the instructions; from
-their order follows how many tile-sized buffers are alive together, which is what the schedule sizes its tiles by.
-Operands of a single element are :class:`Quantity`: the scalar unit reads them once per core.
+An operator's formula is a function of a :class:`Formula` and its operands. Calling it records the
+instructions; from their order follows how many tile-sized buffers are alive together, which is
+what the schedule sizes its tiles by. Operands of a single element are :class:`Quantity`: the
+scalar unit reads them once per core.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING
 from npusim.dialect.conversions import conversion_path, device_dtype
 from npusim.dialect.local import Scalar
 from npusim.dialect.rounding import RoundMode
-from npusim.dialect.vector import CmpMode
 from npusim.values.dtypes import FLOAT, UINT8, DType
 
 if TYPE_CHECKING:
     from npusim.dialect.core import Core
+    from npusim.dialect.vector import CmpMode
     from npusim.hardware.profile import Profile
 
 Value = Scalar | float
@@ -34,7 +35,7 @@ class Term:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Quantity:
-    """A single number that isn't known before the kernel runs; ``evaluate`` gets it from the core."""
+    """A single number that the kernel reads; ``evaluate`` gets it from the core."""
 
     evaluate: Callable[[Core], Value]
 
@@ -104,7 +105,8 @@ class Formula:
     def masks_in_memory(self) -> bool:
         """True where comparisons leave masks in UB for whole tiles, and selections read them there.
 
-        The first generation has one mask register, for one repeat. Such chips lack comparisons with a number, too.
+        The first generation has one mask register, for one repeat. Such chips lack comparisons
+        with a number, too.
         """
         return self.profile.has("vcmpvs_eq")
 
@@ -196,7 +198,7 @@ class Formula:
         return self._step("duplicate", (), (number,), dtype or self.dtype)
 
     def tile(self, x: Operand) -> Term:
-        """``x`` as a tile: a single element is repeated, as schedules do that broadcast before they compute."""
+        """``x`` as a tile: a single element is repeated."""
         return x if isinstance(x, Term) else self.fill(x)
 
     def select(self, mask: Term, a: Term | Number, b: Term | Number) -> Term:
@@ -209,7 +211,7 @@ class Formula:
         return self._step("move", (x,))
 
     def cast(self, x: Term, dtype: DType, mode: RoundMode = RoundMode.CAST_RINT) -> Term:
-        """``x`` in ``dtype``, by as many conversions as the chip needs; only the last one rounds as ``mode`` says."""
+        """``x`` in ``dtype``; of several conversions the last one rounds as ``mode`` says."""
         wanted = device_dtype(dtype)
         path = conversion_path(self.profile, x.dtype, wanted)
         for index, each in enumerate(path):
@@ -252,7 +254,7 @@ class Formula:
 
 
 def compute_dtype(profile: Profile, dtype: DType, *, half_in_float: bool) -> DType:
-    """What a chip computes in: half types in float32 where the operator asks for it or the chip lacks them.
+    """What a chip computes in: half types in float32 where the operator or the chip wants it.
 
     Types without arithmetic of their own take the narrowest one that holds them.
     """
@@ -261,5 +263,7 @@ def compute_dtype(profile: Profile, dtype: DType, *, half_in_float: bool) -> DTy
         found = conversion_path(profile, found, FLOAT)[0]
     if found.category == "float":
         native = profile.supports_vector("vadd", found.intrinsic)
-        return found if native and not (half_in_float and found.itemsize < FLOAT.itemsize) else FLOAT
+        return (
+            found if native and not (half_in_float and found.itemsize < FLOAT.itemsize) else FLOAT
+        )
     return found

@@ -13,7 +13,8 @@ from npusim.cost import InstructionCosts
 from npusim.dialect.cluster import Cluster, CoreWait, units_of
 from npusim.dialect.core import Core
 from npusim.dialect.gm import GlobalTensor
-from npusim.engine.program import Barrier, CoreGroup, Pipe, Program, Unit
+from npusim.engine.program import Barrier, CoreGroup, Instruction, Pipe, Program, Unit
+from npusim.engine.schedule import pipes_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Kernel(ABC):
     reads: tuple[GlobalTensor, ...]
     writes: tuple[GlobalTensor, ...]
     scratch: tuple[GlobalTensor, ...] = ()
+    stale: tuple[GlobalTensor, ...] = ()
 
     @classmethod
     def from_task(
@@ -133,14 +135,12 @@ def _run(kernel: Kernel, clusters: dict[int, Cluster]) -> None:
 
 def _with_head(program: Program, profile: Profile) -> Program:
     """Put the entry code of every kernel (argument loading, pipe set-up) in front."""
-    flag_cycles = profile.launch.kernel_head_cycles
-    from npusim.engine.program import Instruction
-    from npusim.engine.schedule import pipes_of
-
     others = [pipe for pipe in pipes_of(program) if pipe is not Pipe.SCALAR]
     flags = list(range(len(program.flags), len(program.flags) + len(others)))
     program.flags.extend(0 for _ in others)
-    head = Instruction(Pipe.SCALAR, "kernel_head", flag_cycles, sets=tuple(flags))
+    head = Instruction(
+        Pipe.SCALAR, "kernel_head", profile.launch.kernel_head_cycles, sets=tuple(flags)
+    )
     gates = [
         Instruction(pipe, "", 0.0, waits=(flag,)) for pipe, flag in zip(others, flags, strict=True)
     ]

@@ -59,23 +59,47 @@ class Lanes(Vector):
             target[...] = np.tile(lanes.values(depth), rows)
         return dst
 
-    def fold_lanes(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
-        """dst = the rows of a flat tile folded: by halves, all lanes of a half at a time."""
-        self._check_lanes(fold.pairwise, src, dst)
-        self._require(fold.pairwise, src)
+    def fold_lanes(self, fold: Fold, *pairs: tuple[LocalTensor, LocalTensor]) -> None:
+        """dst = the rows of a flat tile folded, for each pair (dst, src): by halves, all lanes at once.
+
+        Steps of several pairs alternate, so that each waits less for its own last one.
+        """
+        for dst, src in pairs:
+            self._check_lanes(fold.pairwise, src, dst)
+            self._require(fold.pairwise, src)
         if self.recording:
-            rows, chained = src.numel // dst.numel, self.reads_last(src)
-            while rows > 1:
-                rows = -(-rows // 2)
-                self._record(fold.pairwise, src, rows * dst.numel, 1, chained=chained)
-                chained = True
-        self.wrote(dst)
-        if self.numerics:
-            depth = self.depth
-            values = src.values(depth)
-            rows_first = values.reshape(*values.shape[:depth], -1, dst.numel)
-            fold.function.reduce(rows_first, axis=depth, out=dst.target(depth), dtype=values.dtype)
-        return dst
+            self._record_folds(fold, pairs)
+        for dst, src in pairs:
+            self.wrote(dst)
+            if self.numerics:
+                depth = self.depth
+                values = src.values(depth)
+                rows = values.reshape(*values.shape[:depth], -1, dst.numel)
+                fold.function.reduce(rows, axis=depth, out=dst.target(depth), dtype=values.dtype)
+
+    def _record_folds(self, fold: Fold, pairs: tuple[tuple[LocalTensor, LocalTensor], ...]) -> None:
+        """One step of every pair after the other; a step waits for the pair's last one to be done."""
+        rows = [src.numel // dst.numel for dst, src in pairs]
+        between = [0.0] * len(pairs)  # cycles since the pair's last step was issued
+        chained = [self.reads_last(src) for _, src in pairs]
+        while max(rows) > 1:
+            for index, (dst, src) in enumerate(pairs):
+                if rows[index] == 1:
+                    continue
+                rows[index] = -(-rows[index] // 2)
+                elements = rows[index] * dst.numel
+                busy, whole = (self._cycles(fold.pairwise, src, elements, wait) for wait in (False, True))
+                wait = max(0.0, whole - busy - between[index]) if chained[index] else 0.0
+                detail = f"{src.dtype.intrinsic} {elements} halves"
+                self.recorder.emit(Pipe.VECTOR, fold.pairwise, busy + wait, detail=detail)
+                between = [each + busy + wait for each in between]
+                between[index], chained[index] = 0.0, True
+
+    def _cycles(self, intrinsic: str, tensor: LocalTensor, elements: int, chained: bool) -> float:
+        dtype = tensor.dtype
+        return self.costs.vector(
+            intrinsic, dtype.intrinsic, dtype.itemsize, elements, chained=chained
+        )
 
     def _check_lanes(self, name: str, tile: LocalTensor, lanes: LocalTensor) -> None:
         width = lanes.numel * lanes.dtype.itemsize

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from npusim.dialect.elementwise import FlatTiling, flat_tiling
-from npusim.dialect.gm import GlobalTensor
+from npusim.dialect.elementwise import FlatTiling, flat_tiling, leading_axis
 from npusim.dialect.kernel import Kernel
 from npusim.dialect.pipe import TBuf, TPosition, TQue
 from npusim.values.dtypes import FLOAT16, UINT8
@@ -19,7 +18,9 @@ from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.dialect.core import Core
+    from npusim.dialect.gm import GlobalTensor
     from npusim.dialect.local import LocalTensor
+    from npusim.dialect.loops import Index
     from npusim.hardware.profile import Profile
 
 _BITS = 8
@@ -28,7 +29,9 @@ _MASK_LANES = 128  # elements that the mask register covers
 
 
 class BitMaskKernel(Kernel):
-    """out = ``transform(x)`` where the mask's bit is set, else 0. Tiles are flat and whole blocks of the mask."""
+    """out = ``transform(x)`` where the mask's bit is set, else 0; tiles are flat."""
+
+    fuses: ClassVar[bool] = True  # as for elementwise kernels
 
     def __init__(
         self, profile: Profile, x: GlobalTensor, mask: GlobalTensor, out: GlobalTensor
@@ -50,11 +53,12 @@ class BitMaskKernel(Kernel):
         """What a core does before its first tile."""
 
     def work(self, block_idx: int) -> Hashable:
+        """How much the block has to do."""
         return self.tiling.length(block_idx)
 
     def process(self, core: Core) -> None:
-        tiling, block = self.tiling, core.get_block_idx()
-        itemsize, elements = self.x.dtype.itemsize, tiling.tile
+        """The work of one block."""
+        itemsize, elements = self.x.dtype.itemsize, self.tiling.tile
         x_que = TQue(TPosition.VECIN, self.depth, "x")
         mask_que = TQue(TPosition.VECIN, self.depth, "mask")
         out_que = TQue(TPosition.VECOUT, self.depth, "out")
@@ -65,10 +69,7 @@ class BitMaskKernel(Kernel):
         core.pipe.init_buffer(kept_buf, 1, elements * itemsize)
         core.pipe.init_buffer(self.ones, 1, _MASK_LANES * FLOAT16.itemsize)
         self.prepare(core)
-        first_byte = block * tiling.per_core // _BITS
-        share = ceil(tiling.length(block) / _BITS)
-        for start, count in core.tiles(first_byte, share, tiling.tile // _BITS or 1):
-            length = min(count * _BITS, tiling.length(block))
+        for start, count, length in self._pieces(core):
             bits = mask_que.copy_in(self.mask.span(start, count))
             x = x_que.copy_in(self.x.span(start * _BITS, length))
             kept = self.transform(core, kept_buf.get(self.x.dtype, length), x)
@@ -78,17 +79,32 @@ class BitMaskKernel(Kernel):
             x_que.free_tensor(x)
             out_que.copy_out(self.out.span(start * _BITS, length), out)
 
+    def _pieces(self, core: Core) -> Iterator[tuple[Index, int, int]]:
+        """First byte of the mask, its bytes and their elements, for every tile of a block."""
+        block, length = core.get_block_idx(), self.tiling.length(core.get_block_idx())
+        first = block * self.tiling.per_core // _BITS
+        whole, rest = divmod(length, _BITS)
+        for start, count in core.tiles(first, whole, max(1, self.tiling.tile // _BITS)):
+            yield start, count, count * _BITS
+        if rest:
+            for index in core.loop(1):
+                yield index + (first + whole), 1, rest
+
     def _tiled(self, profile: Profile) -> FlatTiling:
         buffers = 3.5 * self.x.dtype.itemsize / 4
-        least = profile.launch.elementwise_core_bytes
+        leading = 0 if self.fuses else leading_axis(profile, self.writes[0])
         plain = flat_tiling(
-            profile, self.out.numel, self.out.dtype.itemsize, buffers, least_bytes=least
+            profile,
+            self.out.numel,
+            self.out.dtype.itemsize,
+            buffers,
+            least_bytes=profile.launch.elementwise_core_bytes,
+            leading=leading,
         )
         per_core = ceil(plain.per_core / _ALIGN) * _ALIGN
         tile = min(per_core, max(_ALIGN, plain.tile // _ALIGN * _ALIGN))
-        return FlatTiling(
-            plain.elements, ceil(plain.elements / per_core), per_core, tile, tile < per_core
-        )
+        blocks = plain.block_dim if leading else ceil(plain.elements / per_core)
+        return FlatTiling(plain.elements, blocks, per_core, tile, tile < per_core)
 
     def _select(self, core: Core, out: LocalTensor, bits: LocalTensor, x: LocalTensor) -> None:
         with core.schedule_only():
@@ -101,14 +117,17 @@ class BitMaskKernel(Kernel):
                 depth = core.depth
                 unpacked = np.unpackbits(bits.values(depth), axis=-1, bitorder="little")
                 keep = unpacked[..., : out.numel] != 0
-                out.target(depth)[...] = np.where(keep, x.values(depth), x.values(depth).dtype.type(0))
+                out.target(depth)[...] = np.where(
+                    keep, x.values(depth), x.values(depth).dtype.type(0)
+                )
 
     def _select_by_register(
         self, core: Core, out: LocalTensor, bits: LocalTensor, x: LocalTensor
     ) -> None:
         """One repeat at a time: its mask goes to the register, then it is selected by it.
 
-        float32 is multiplied by a float16 selection of ones and zeros. Source: public operator sources, dropout.
+        float32 is multiplied by a float16 selection of ones and zeros. Source: public operator
+        sources, dropout.
         """
         lanes = min(_MASK_LANES, out.numel)
         part, source = out[:lanes], x[:lanes]

@@ -49,7 +49,7 @@ class GmMatrix:
 
 @dataclass(frozen=True, slots=True)
 class MatmulTiling:
-    """A block of C is ``base_m x base_n``; of k ``base_k`` are in L0 at a time and ``step_k`` in L1.
+    """A block of C is ``base_m x base_n``; of k, ``base_k`` are in L0 and ``step_k`` in L1.
 
     ``keep_a`` and ``keep_b`` say that L1 holds all of k of one block row of A, or of one block
     column of B, while the other operand streams past. ``depth_c`` blocks of C are in L0C.

@@ -1,8 +1,9 @@
-"""Packed tiles: short rows stay side by side as they lie in global memory, and operands are spread in UB.
+"""Packed tiles: short rows stay side by side as they lie in global memory.
 
-Rows that are shorter than a repeat, or don't fill whole 32-byte blocks, would each take a transfer and a repeat of
-their own. The schedule keeps them packed: results and full operands move in one piece, smaller operands are loaded as
-they are and repeated on chip (see :mod:`npusim.dialect.spreading`).
+Rows that are shorter than a repeat, or don't fill whole 32-byte blocks, would each take a
+transfer and a repeat of their own. The schedule keeps them packed: results and full operands move
+in one piece, smaller operands are loaded as they are and repeated on chip (see
+:mod:`npusim.dialect.spreading`).
 """
 
 from __future__ import annotations
@@ -12,23 +13,25 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect.broadcasting import Plane
-from npusim.dialect.core import Core
-from npusim.dialect.gm import GlobalTensor, GmSlice, Place
-from npusim.dialect.loops import Index
 from npusim.dialect.planes import Tile, divisor_at_least, outer_places
 
 if TYPE_CHECKING:
+    from npusim.dialect.broadcasting import Plane
+    from npusim.dialect.core import Core
+    from npusim.dialect.gm import GlobalTensor, GmSlice, Place
+    from npusim.dialect.loops import Index
     from npusim.hardware.profile import Profile
 
+_ALIGN = 128  # elements
 _COMPUTE_BYTES = 4  # the schedule counts buffers in float32 elements
 
 
 @dataclass(frozen=True, slots=True)
 class PackedTiling:
-    """Units of ``rows`` x ``columns`` packed elements dealt out to cores, ``tile_units`` of them per tile.
+    """Units of ``rows`` x ``columns`` packed elements, ``tile_units`` of them per tile.
 
-    ``outer`` are the axes before the one that counts units; a core's share doesn't cross them.
+    ``outer`` are the axes before the one that counts units; a core's share doesn't cross them. A
+    unit is ``deep`` if it holds all rows of the plane, else it is a single row.
     """
 
     plane: Plane
@@ -39,10 +42,11 @@ class PackedTiling:
     block_dim: int
     units_per_core: int
     tile_units: int
+    deep: bool
 
     @classmethod
     def fits(cls, profile: Profile, plane: Plane, itemsize: int) -> bool:
-        """True for planes of short and ragged rows, where everything that isn't repeated is contiguous."""
+        """True for short and ragged rows, where what isn't repeated is contiguous."""
         block, row_bytes = profile.buffers.block_bytes, plane.columns * itemsize
         if any(operand.strides is not None and all(operand.steps) for operand in plane.operands):
             return False
@@ -52,12 +56,14 @@ class PackedTiling:
 
     @classmethod
     def of(cls, profile: Profile, plane: Plane, coexisting: float, itemsize: int) -> PackedTiling:
-        """As many units per tile as ``coexisting`` buffers of 4 bytes per element leave room for."""
-        outer, units, rows = plane.outer[:-1], plane.rows, 1
-        if plane.outer:
-            units, rows = plane.outer[-1], plane.rows
+        """As many units per tile as ``coexisting`` buffers of 4 bytes leave room for."""
+        room = int(profile.buffers.ub_bytes // 2 / coexisting / _COMPUTE_BYTES)
+        limit = max(_ALIGN, room - _ALIGN)  # what is left over rounds slots up to whole blocks
+        deep = bool(plane.outer) and plane.rows * plane.columns <= limit
+        outer, units, rows = plane.outer, plane.rows, 1
+        if deep:
+            outer, units, rows = plane.outer[:-1], plane.outer[-1], plane.rows
         size = rows * plane.columns
-        limit = int(profile.buffers.ub_bytes // 2 / coexisting / _COMPUTE_BYTES)
         least = ceil(profile.launch.elementwise_core_bytes / (size * itemsize))
         total = prod(outer) * units
         per_core = max(ceil(total / profile.cores.vector_cores), min(least, units))
@@ -67,7 +73,15 @@ class PackedTiling:
         fitting = max(1, limit // size)
         tile = min(per_core, max(1, fitting // block * block) if fitting > block else fitting)
         return cls(
-            plane, outer, units, rows, plane.columns, ceil(total / per_core), per_core, tile
+            plane=plane,
+            outer=outer,
+            units=units,
+            rows=rows,
+            columns=plane.columns,
+            block_dim=ceil(total / per_core),
+            units_per_core=per_core,
+            tile_units=tile,
+            deep=deep,
         )
 
     @property
@@ -105,7 +119,7 @@ class PackedTiling:
         if not any(steps):
             return None
         size = self.rows * self.columns
-        axes = steps[-3:] if self.plane.outer else (steps[-2], 0, steps[-1])
+        axes = steps[-3:] if self.deep else (steps[-2], 0, steps[-1])
         places: list[tuple[Place, int]] = [(first, axes[0])]
         places += outer_places(plane, self.outer, steps)
         sizes = (units, self.rows, self.columns)

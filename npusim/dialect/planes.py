@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect.broadcasting import Plane
-from npusim.dialect.core import Core
-from npusim.dialect.gm import GlobalTensor, GmSlice, Place
-from npusim.dialect.loops import Index
-
 if TYPE_CHECKING:
+    from npusim.dialect.broadcasting import Plane
+    from npusim.dialect.core import Core
+    from npusim.dialect.gm import GlobalTensor, GmSlice, Place
+    from npusim.dialect.loops import Index
     from npusim.hardware.profile import Profile
 
 _CORE_ALIGN = 128  # elements; a tile's limit is a multiple of it
@@ -63,10 +62,13 @@ class PlaneTiling:
         itemsize: int,
         *,
         share_rows: bool = False,
+        narrowest: int = _COMPUTE_BYTES // 2,
     ) -> PlaneTiling:
         """Tiles for ``plane``: as many whole rows as the buffers take, else one row in pieces.
 
-        ``share_rows`` lets cores share a row where there are fewer rows than cores.
+        ``share_rows`` lets cores share a row where there are fewer rows than cores. ``itemsize``
+        is that of the widest buffer, ``narrowest`` that of the one whose rows are padded by the
+        most elements.
         """
         block = profile.buffers.block_bytes // min(itemsize, _COMPUTE_BYTES)
         limit = int(profile.buffers.ub_bytes // 2 / coexisting / _COMPUTE_BYTES)
@@ -78,7 +80,8 @@ class PlaneTiling:
             parts = max(1, min(cores // total, plane.columns // least))
             width = _round_up(ceil(plane.columns / parts), max(_CORE_ALIGN, block))
             parts = ceil(plane.columns / width)
-        padded = _round_up(width, 2 * block)
+        pad = max(2 * block, profile.buffers.block_bytes // narrowest)
+        padded = _round_up(width, pad)
         columns = min(width, plane.columns) if padded <= limit else limit
         per_core = ceil(total / cores)
         if plane.outer:  # a tile stays inside one plane
@@ -90,7 +93,7 @@ class PlaneTiling:
             per_core,
             rows,
             columns,
-            rows * _round_up(columns, 2 * block),
+            rows * _round_up(columns, pad),
             parts,
             width,
             profile.buffers.block_bytes // itemsize,
@@ -126,7 +129,7 @@ class PlaneTiling:
     def _row_tiles(
         self, core: Core, first_row: int, rows: int, inside: int
     ) -> Iterator[tuple[Index, Index, int]]:
-        """(plane, first row in it, rows) of every tile of a block whose rows start at ``first_row``."""
+        """(plane, first row in it, rows) of every tile of a block."""
         planes = max(1, rows // inside) if self.plane.outer else 1
         plane, row = divmod(first_row, self.plane.rows)
         for turn in core.loop(planes):
@@ -163,7 +166,7 @@ class PlaneTiling:
 def outer_places(
     plane: Index, outer: tuple[int, ...], steps: tuple[int, ...]
 ) -> list[tuple[Place, int]]:
-    """The outer axes' part of an address: the index of a plane taken apart, with the operand's strides."""
+    """The outer axes' part of an address: a plane's index taken apart, with strides."""
     places: list[tuple[Place, int]] = []
     after = prod(outer)
     for size, step in zip(outer, steps, strict=False):

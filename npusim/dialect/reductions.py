@@ -40,18 +40,21 @@ class Reductions(Lanes):
             self._record_tree(fold, src)
         return self._fold_last(fold, dst, src)
 
-    def whole_reduce(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+    def whole_reduce(
+        self, fold: Fold, dst: LocalTensor, src: LocalTensor, *, drained: bool = False
+    ) -> LocalTensor:
         """dst[...] = src folded along its last axis, each repeat by one step of vcadd (or vcmax).
 
         What the repeats leave is folded in the same way until one number is left. A chip whose
-        instruction lacks the dtype falls back on halves and the scalar unit.
+        instruction lacks the dtype falls back on halves and the scalar unit. ``drained`` waits for
+        the vector unit to be done before, as generated loops do that use a buffer again.
         """
         self._check_reduced(fold, dst, src)
         if not self.folds_within_repeat(fold, src):
-            return self.reduce_by_scalar(fold, dst, src)
+            return self.reduce_by_scalar(fold, dst, src, drained=drained)
         if self.recording:
             lanes = self.costs.repeat_elements(src.dtype.itemsize)
-            length, chained = src.row_elements, self.reads_last(src)
+            length, chained = src.row_elements, drained or self.reads_last(src)
             while True:
                 self._record(fold.final, src, length, src.rows, chained=chained)
                 length, chained = ceil(length / lanes), True
@@ -59,7 +62,9 @@ class Reductions(Lanes):
                     break
         return self._fold_last(fold, dst, src)
 
-    def reduce_by_scalar(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+    def reduce_by_scalar(
+        self, fold: Fold, dst: LocalTensor, src: LocalTensor, *, drained: bool = False
+    ) -> LocalTensor:
         """dst[...] = src folded along its last axis: halves down to a block, then element by element.
 
         The scalar unit reads what is left of every row, and stores the result.
@@ -68,9 +73,9 @@ class Reductions(Lanes):
         self._require(fold.pairwise, src)
         if self.recording:
             block = self.block_bytes // src.dtype.itemsize
-            length, chained = src.row_elements, self.reads_last(src)
+            length, chained = src.row_elements, drained or self.reads_last(src)
             while length > block:
-                length = ceil(length / 2)
+                length = ceil(ceil(length / 2) / block) * block
                 self._record(fold.pairwise, src, length, src.rows, chained=chained)
                 chained = True
             scalar = self.profile.scalar

@@ -1,10 +1,11 @@
 """Repeating a small operand over a tile in UB, as schedules do it that have no instruction for it.
 
-A column becomes rows one by one: the scalar unit reads the number, the vector unit fills the row with it. Runs that
-aren't whole 32-byte blocks are moved element by element by the scalar unit; a pattern that comes again after whole
-blocks is put together once and repeated by the vector unit.
-Source: schedule of the public tensor compiler (broadcast by register); kernels of the first generation that spread
-pairs take 1.2 cycles per element, those that spread a number over a row of 150 take 53 cycles per row.
+A column becomes rows one by one: the scalar unit reads the number, the vector unit fills the row
+with it. Runs that aren't whole 32-byte blocks are moved element by element by the scalar unit; a
+pattern that comes again after whole blocks is put together once and repeated by the vector unit.
+Source: schedule of the public tensor compiler (broadcast by register); kernels of the first
+generation that spread pairs take 1.2 cycles per element, those that spread a number over a row of
+150 take 53 cycles per row.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ Box = tuple[int, ...]
 
 
 def compiled_for_shape(profile: Profile) -> bool:
-    """True where operators are compiled for one shape, so that loops are unrolled and nothing is looked up.
+    """True where operators are compiled for one shape, so that loops are unrolled.
 
-    That is how the first generation runs; chips with cores apart from the cube run code for any shape.
+    That is how the first generation runs; chips with cores apart from the cube run code for any
+    shape.
     """
     return profile.cores.style == "unified"
 
@@ -47,7 +49,8 @@ def spread_column(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTen
 def _emit_rows(core: Core, dst: LocalTensor) -> None:
     """A read by the scalar unit and a fill for every row.
 
-    Code for one shape has all reads ahead of the fills; code for any shape loops, and waits for each number.
+    Code for one shape has all reads ahead of the fills; code for any shape loops, and waits for
+    each number.
     """
     if not core.recording:
         return
@@ -89,7 +92,7 @@ def spread_box(
 
 
 def _pattern(block: int, source_box: Box, box: Box) -> tuple[int, bool]:
-    """Elements that the scalar unit stores, and whether the vector unit repeats what they make up."""
+    """Elements that the scalar unit stores, and whether the vector unit repeats them."""
     total, unit = prod(box), prod(box[1:])
     if source_box[0] == box[0]:
         return total, False

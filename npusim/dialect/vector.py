@@ -205,7 +205,7 @@ class Vector:
         """Load the mask register, one bit for each element of a repeat, from UB (set_cmpmask)."""
         if self.recording:
             dtype = bits.dtype
-            self._emit("set_cmpmask", dtype.intrinsic, dtype.itemsize, bits[:1], True, "mask")
+            self._emit("set_cmpmask", dtype.intrinsic, dtype.itemsize, bits[:1], False, "mask")
         self.wrote(bits)
 
     def select(
@@ -374,8 +374,10 @@ def _number(
 ) -> NDArray[Any] | np.generic:
     assert like.dtype.numpy is not None
     if isinstance(scalar, Scalar):
-        return scalar.values(depth, trailing)
-    return like.dtype.numpy.type(scalar)
+        values = scalar.values(depth, trailing)
+        return values if like.dtype.is_float else np.asarray(values, like.dtype.numpy)
+    number: np.generic = like.dtype.numpy.type(scalar)
+    return number
 
 
 def _rsqrt(src: NDArray[Any], out: NDArray[Any]) -> None:

@@ -82,7 +82,9 @@ class L2State:
             if transfer.buffer in own:
                 return own[transfer.buffer]
             if transfer.reuse_bytes is not None:
-                return 0.0 if transfer.reuse_bytes * cores <= self.capacity_bytes else 1.0
+                # What is moved again and again in between takes room only once.
+                between = min(transfer.reuse_bytes * cores, total)
+                return 0.0 if between <= self.capacity_bytes else 1.0
             return cold.get(transfer.buffer, 1.0)
 
         return miss

@@ -30,13 +30,13 @@ _HOPELESS = 256  # iterations after which a loop that has not repeated is played
 # The loops around a pipe from the outside in, each with the iteration that the pipe is in.
 _Chain = tuple[tuple["LoopRun", int], ...]
 
-# By how many iterations which loop has moved on; None where a core has not moved at all.
-_Progress = tuple["LoopRun", int] | None
+# The loop that has moved on and by how many iterations; None and 0 where none has.
+_Step = tuple["LoopRun | None", int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Checkpoint:
-    """``shape`` and ``amounts`` are equal when a state repeats; ``chains`` tell what has moved on."""
+    """``shape`` and ``amounts`` come back with a state; ``chains`` tell what has moved on."""
 
     shape: tuple[object, ...]
     amounts: tuple[float, ...]
@@ -71,9 +71,9 @@ class SteadyState:
         for earlier in reversed(history):
             progress = _progress(earlier, checkpoint, tolerance)
             if progress is not None and self._jump(earlier, checkpoint, progress):
-                for moved in progress:
+                for moved, _ in progress:
                     if moved is not None:
-                        self.forget(moved[0])
+                        self.forget(moved)
                 return
         history.append(checkpoint)
 
@@ -126,21 +126,24 @@ class SteadyState:
             tuple(tuple(record.busy.values()) for record in records),
         )
 
-    def _jump(self, earlier: _Checkpoint, now: _Checkpoint, progress: list[_Progress]) -> bool:
+    def _jump(self, earlier: _Checkpoint, now: _Checkpoint, progress: list[_Step]) -> bool:
         rooms = [
             (run.loop.count - 1 - max(run.iteration.values())) // step
-            for run, step in (moved for moved in progress if moved is not None)
+            for run, step in progress
+            if run is not None
         ]
         periods = min(rooms, default=0)
         if periods < 1:
             return False
         period = now.now - earlier.now
         self._player.shift += periods * period
-        for index, (group, moved) in enumerate(zip(self._player.groups, progress, strict=True)):
+        for index, (group, (run, step)) in enumerate(
+            zip(self._player.groups, progress, strict=True)
+        ):
             for state in group.pipes:
                 state.started += periods * period
-            if moved is not None:
-                _advance(moved[0], periods * moved[1])
+            if run is not None:
+                _advance(run, periods * step)
             record = group.record
             for pipe, before, after in zip(
                 record.busy, earlier.busy[index], now.busy[index], strict=True
@@ -159,30 +162,29 @@ def _chain(state: PipeState) -> _Chain:
     return tuple(reversed(places))
 
 
-def _progress(earlier: _Checkpoint, now: _Checkpoint, tolerance: float) -> list[_Progress] | None:
+def _progress(earlier: _Checkpoint, now: _Checkpoint, tolerance: float) -> list[_Step] | None:
     """What every group of cores has done between two equal states; None if the states differ."""
     if earlier.shape != now.shape or len(earlier.amounts) != len(now.amounts):
         return None
     slack = tolerance * (now.now - earlier.now)
     if any(abs(a - b) > slack for a, b in zip(earlier.amounts, now.amounts, strict=True)):
         return None
-    result: list[_Progress] = []
+    result: list[_Step] = []
     for before, after in zip(earlier.chains, now.chains, strict=True):
         steps = [_step(*pair) for pair in zip(before, after, strict=True)]
         moved = {step for step in steps if step is not None and step[1]}
         if None in steps or len(moved) > 1:
             return None
-        progress = moved.pop() if moved else None
-        if progress is not None:
-            # Whoever is in the loop has to have come along.
-            for step, chain in zip(steps, after, strict=True):
-                if step != progress and any(run is progress[0] for run, _ in chain):
-                    return None
+        progress: _Step = moved.pop() if moved else (None, 0)
+        # Whoever is in the loop has to have come along.
+        for step, chain in zip(steps, after, strict=True):
+            if step != progress and any(run is progress[0] for run, _ in chain):
+                return None
         result.append(progress)
     return result
 
 
-def _step(before: _Chain, after: _Chain) -> tuple[LoopRun, int] | tuple[None, int] | None:
+def _step(before: _Chain, after: _Chain) -> _Step | None:
     """The loop in which a pipe has moved on, and how far; None if it is at another place in it."""
     if len(before) != len(after):
         return None
@@ -194,7 +196,7 @@ def _step(before: _Chain, after: _Chain) -> tuple[LoopRun, int] | tuple[None, in
                 run, step = new, turn - old_turn
         elif run is None or old.loop is not new.loop or turn != old_turn:
             return None
-    return (None, 0) if run is None else (run, step)
+    return run, step
 
 
 def _advance(run: LoopRun, turns: int) -> None:

@@ -2,11 +2,13 @@
 
 _TABLES = {
     "forward": (
-        "Elu", "FastGelu", "FastGeluV2", "Gelu", "GeLU", "GeluV2", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish",
-        "Relu", "Relu6", "ReluV2", "Selu", "Sigmoid", "Silu", "Softplus", "SoftplusV2", "Softsign", "Swish", "Tanh",
+        "Elu", "FastGelu", "FastGeluV2", "Gelu", "GeLU", "GeluV2", "HardSigmoid", "HardSwish",
+        "LeakyRelu", "Mish", "Relu", "Relu6", "ReluV2", "Selu", "Sigmoid", "Silu", "Softplus",
+        "SoftplusV2", "Softsign", "Swish", "Tanh",
     ),
     "gradients": (
-        "EluGradV2", "GeLUGrad", "GeluGrad", "ReluGrad", "SigmoidGrad", "SiluGrad", "SwishGrad", "TanhGrad",
+        "EluGradV2", "GeLUGrad", "GeluGrad", "ReluGrad", "SigmoidGrad", "SiluGrad",
+        "SwishGrad", "TanhGrad",
     ),
     "gated": ("SwiGlu",),
     "masked": ("ReluGradV2",),

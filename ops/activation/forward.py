@@ -1,16 +1,19 @@
-"""Activation functions, one row of a table for each: the vendor's formulas in the vendor's instructions.
+"""Activation functions, one row of a table for each: the vendor's formulas.
 
-Half types are computed in float32 where the formula takes exponentials. Source of the formulas: public operator
-sources (ops/built-in/tbe/impl, static and dynamic).
+Half types are computed in float32 where the formula takes exponentials. Source of the formulas:
+public operator sources (ops/built-in/tbe/impl, static and dynamic).
 """
 
 from __future__ import annotations
 
 from math import pi, sqrt
+from typing import TYPE_CHECKING
 
 from npusim.dialect import CmpMode
 from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernels_of_table
-from npusim.dialect.formulas import Formula, Term
+
+if TYPE_CHECKING:
+    from npusim.dialect.formulas import Formula, Term
 
 _CUBIC = 0.044715  # of the tanh form of Gelu
 _GELU_SLOPE = 2.0 * sqrt(2.0 / pi)

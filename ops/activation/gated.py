@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
+from typing import TYPE_CHECKING
 
 from npusim.dialect import GlobalTensor, GmBuffer, Kernel
 from npusim.dialect.formula_kernel import Operator, kernel_of
-from npusim.dialect.formulas import Formula, Term
-from npusim.hardware.profile import Profile
 from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.dialect.formulas import Formula, Term
+    from npusim.hardware.profile import Profile
 
 
 def _gate(f: Formula, a: Term, b: Term) -> Term:
@@ -28,7 +31,7 @@ def SwiGlu(  # noqa: N802 - named as the operator type
     outputs: tuple[GlobalTensor, ...],
     attributes: Mapping[str, object],
 ) -> list[Kernel]:
-    """out = swish(x's first half) * x's second half, halves along ``dim`` (the last axis by default).
+    """out = swish(x's first half) * x's second half, along ``dim``, by default the last axis.
 
     An odd last axis loses its last column first, as the framework does it.
     """

@@ -5,6 +5,6 @@ from __future__ import annotations
 from npusim.dialect.formula_kernel import Operator, kernel_of
 
 Cast = kernel_of(
-    Operator("Cast", lambda f, x: x, raw=(0,)),
-    "out = x in out's dtype: to nearest even where it rounds, toward zero where it becomes an integer.",
+    Operator("Cast", lambda _, x: x, raw=(0,)),
+    "out = x in out's dtype, to nearest even where it rounds, toward zero where it's an integer.",
 )

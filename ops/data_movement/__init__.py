@@ -1,12 +1,15 @@
 """Copies between layouts: what makes tensors contiguous, spreads them out, and writes strided outputs."""
 
-PROVIDES = {
-    "AsStrided": "strided:AsStrided",
-    "BroadcastTo": "strided:BroadcastTo",
-    "Slice": "strided:Slice",
-    "StridedSlice": "strided:StridedSlice",
-    "TransData": "trans_data:TransData",
-    "Transpose": "strided:Transpose",
-    "ViewCopy": "strided:ViewCopy",
+_TABLES = {
+    "joining": ("Concat", "ConcatD", "ConcatV2", "ConcatV2D", "Pack"),
+    "padding": ("Pad", "PadD", "PadV3", "StridedSliceGrad"),
+    "permuting": ("ConfusionTransposeD", "Transpose", "TransposeD", "TransposeNOD"),
+    "slicing": ("Slice", "SliceD", "StridedSlice", "StridedSliceD"),
+    "spreading": ("BroadcastTo", "BroadcastToD", "Expand", "ExpandD", "Tile", "TileD"),
+    "splitting": ("Split", "SplitD", "SplitV", "SplitVD", "Unpack"),
+    "strided": ("AsStrided", "ViewCopy"),
+    "trans_data": ("TransData",),
 }
+
+PROVIDES = {name: f"{module}:{name}" for module, names in _TABLES.items() for name in names}
 ALIASES: dict[str, str] = {}

@@ -64,13 +64,13 @@ class Layout:
     @classmethod
     def of(cls, planar: GlobalTensor, packed: GlobalTensor) -> Layout:
         """The layout of a pair of tensors; raises KernelError when they don't belong together."""
-        images, channels, *spatial = planar.shape
-        c0 = packed.shape[-1]
-        wanted = (images, ceil(channels / c0), *spatial, c0)
-        if packed.shape != wanted or packed.dtype is not planar.dtype:
-            problem = f"{planar.shape} isn't {packed.shape} in another layout"
-            raise KernelError("TransData", problem)
-        return cls(images, channels, prod(spatial), c0)
+        if len(planar.shape) > 1 and packed.dtype is planar.dtype:
+            images, channels, *spatial = planar.shape
+            c0 = max(1, packed.shape[-1])
+            if packed.shape == (images, ceil(channels / c0), *spatial, c0):
+                return cls(images, channels, prod(spatial), c0)
+        problem = f"{planar.shape} isn't {packed.shape} in another layout"
+        raise KernelError("TransData", problem)
 
     @property
     def slices(self) -> tuple[Slices, ...]:

@@ -2,18 +2,20 @@
 
 _TABLES = {
     "arithmetic": (
-        "Abs", "Add", "AddN", "AddV2", "Adds", "AssignAdd", "AssignSub", "BiasAdd", "Ceil", "ClipByValue", "Div",
-        "Floor", "FusedMulAdd", "FusedMulAddAdd", "FusedMulAddN", "Inv", "Log", "Log1p", "Maximum", "MaximumGrad",
-        "Minimum", "MinimumGrad", "Mul", "Muls", "Neg", "Pow", "RealDiv", "Reciprocal", "Round", "Rsqrt", "Sign",
-        "Sqrt", "Square", "Sub",
+        "Abs", "Add", "AddN", "AddV2", "Adds", "AssignAdd", "AssignSub", "BiasAdd", "Ceil",
+        "ClipByValue", "Div", "Floor", "FusedMulAdd", "FusedMulAddAdd", "FusedMulAddN", "Inv",
+        "Log", "Log1p", "Maximum", "MaximumGrad", "Minimum", "MinimumGrad", "Mul", "Muls",
+        "Neg", "Pow", "RealDiv", "Reciprocal", "Round", "Rsqrt", "Sign", "Sqrt", "Square",
+        "Sub",
     ),
     "comparison": (
-        "Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "LogicalAnd", "LogicalNot", "LogicalOr", "NotEqual",
-        "Select", "SelectV2",
+        "Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "LogicalAnd", "LogicalNot",
+        "LogicalOr", "NotEqual", "Select", "SelectV2",
     ),
     "composed": ("Exp", "MaskedScale"),
     "fills": (
-        "AtomicAddrClean", "Fill", "MemSet", "NPUAllocFloatStatus", "OnesLike", "ZerosLike",
+        "AtomicAddrClean", "Fill", "MemSet", "NPUAllocFloatStatus", "NPUClearFloatStatus",
+        "NPUGetFloatStatus", "OnesLike", "ZerosLike",
     ),
     "fusion": ("FusionOp_Mul_Neg", "FusionOp_RealDiv_Neg"),
     "masks": ("DropOutDoMask", "DropoutDoMask"),

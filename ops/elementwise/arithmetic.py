@@ -1,18 +1,21 @@
 """Arithmetic, element by element, one row of a table for every operator.
 
-Formulas are those of the vendor's compute functions: which instructions, in which order, on which types. Source of
-the formulas: public operator sources (ops/built-in/tbe/impl).
+Formulas are those of the vendor's compute functions: which instructions, in which order, on which
+types. Source of the formulas: public operator sources (ops/built-in/tbe/impl).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from npusim.dialect import RoundMode
 from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernels_of_table
-from npusim.dialect.formulas import Formula, Number, Operand, Term
 from npusim.dialect.formula_steps import step
 from npusim.values.dtypes import FLOAT, INT32
+
+if TYPE_CHECKING:
+    from npusim.dialect.formulas import Formula, Number, Operand, Term
 
 
 def _add_n(f: Formula, first: Term, *others: Operand) -> Term:
@@ -63,7 +66,8 @@ def _smaller_gets_it(f: Formula, x: Operand, y: Operand, grad: Term) -> tuple[Te
 def _shared_out(f: Formula, high: Term, low: Term, grad: Term) -> tuple[Term, Term]:
     """The gradient goes to the first operand where ``high`` >= ``low``, else to the second.
 
-    Which one it is comes from arithmetic: the difference, cut off at the smallest number, scaled to one.
+    Which one it is comes from arithmetic: the difference, cut off at the smallest number, scaled
+    to one.
     """
     zero = f.mul(high, 0.0)
     smallest, large, four = (f.add(zero, number) for number in (2.0**-126, 2.0**62, 4.0))
@@ -98,7 +102,8 @@ _ROWS = (
     Operator("AddN", _add_n),
     Operator("BiasAdd", _biased, fuses=False),
     Operator("FusedMulAdd", lambda f, a, b, c: f.add(f.mul(a, b), c)),
-    Operator("FusedMulAddN", lambda f, a, b, c: f.add(f.mul(a, c), b)),
+    # Adds the decay of a weight, which the step before has used last, to its gradient.
+    Operator("FusedMulAddN", lambda f, a, b, c: f.add(f.mul(a, c), b), fuses=False, stale=(0,)),
     Operator("FusedMulAddAdd", lambda f, a, b, c, d: f.add(f.add(f.mul(a, b), c), d)),
     Operator("Neg", lambda f, x: f.neg(x)),
     Operator("Abs", lambda f, x: f.abs(x)),

@@ -1,7 +1,8 @@
 """Comparisons, logic and selection.
 
-Where the chip compares and selects by masks in UB (not the first generation), they are used; else truth values come
-from arithmetic on differences. Source of the arithmetic: public operator sources (ops/built-in/tbe/impl).
+Where the chip compares and selects by masks in UB (not the first generation), they are used; else
+truth values come from arithmetic on differences. Source of the arithmetic: public operator
+sources (ops/built-in/tbe/impl).
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Callable
 
 from npusim.dialect import CmpMode
 from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernels_of_table
-from npusim.dialect.formulas import Formula, Operand, Term
 from npusim.dialect.formula_steps import step
+from npusim.dialect.formulas import Formula, Operand, Term
 from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, UINT8, DType
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import log
+from typing import TYPE_CHECKING
 
 from npusim.aclnn.registry import kernel_class
 from npusim.dialect import GlobalTensor, GmBuffer, Kernel
 from npusim.dialect.formula_kernel import Operator, kernel_of
-from npusim.hardware.profile import Profile
-from npusim.values.dtypes import DType
 from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
+    from npusim.values.dtypes import DType
 
 Tensors = tuple[GlobalTensor | None, ...]
 
@@ -23,7 +26,7 @@ def Exp(  # noqa: N802 - named as the operator type
     outputs: tuple[GlobalTensor, ...],
     attributes: Mapping[str, object],
 ) -> list[Kernel]:
-    """e ** x; with scale and shift, base ** (scale * x + shift) as a product, a sum, a product and e ** x."""
+    """e ** x, or base ** (scale * x + shift) as a product, a sum, a product and e ** x."""
     x = inputs[0]
     if x is None:
         raise KernelError("Exp", "needs an operand")

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from math import ceil, prod
+from typing import TYPE_CHECKING
 
 from npusim.dialect import Core, GlobalTensor, GmBuffer, Kernel, TPosition, TQue
 from npusim.dialect.elementwise import FlatTiling, flat_tiling
-from npusim.hardware.profile import Profile
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
+
 _C0 = 16  # channels in the innermost axis of NC1HWC0
 
-# One tile of AtomicAddrClean. Source: block counts of 301 measured tasks, 12,240 float32 elements per core.
+# One tile of AtomicAddrClean: 12,240 float32 elements. Source: block counts of measured tasks.
 _TILE_BYTES = 48960
 
+
 class Fill(Kernel):
-    """out = value everywhere."""
+    """out = value everywhere; the value may be a tensor of one element."""
 
     op_type = "Fill"
 
-    def __init__(self, profile: Profile, out: GlobalTensor, *, value: float) -> None:
+    def __init__(self, profile: Profile, out: GlobalTensor, *, value: float | GlobalTensor) -> None:
         self.output, self.value = out, value
-        self.reads, self.writes = (), (out,)
+        self.reads, self.writes = (value,) if isinstance(value, GlobalTensor) else (), (out,)
         self.tiling = self.tile(profile, out)
         self.block_dim = self.tiling.block_dim
 
@@ -35,11 +39,13 @@ class Fill(Kernel):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> Kernel:
-        del inputs
+        """The kernel for a recorded task."""
         if not outputs:
             raise KernelError(cls.op_type, "the shape of the result isn't known")
+        given = inputs[1] if len(inputs) > 1 else None  # behind the shape
         number = attributes.get("value", 0.0)
-        return Fill(profile, outputs[0], value=number if isinstance(number, int | float) else 0.0)
+        value = number if isinstance(number, int | float) else 0.0
+        return Fill(profile, outputs[0], value=value if given is None else given)
 
     def tile(self, profile: Profile, out: GlobalTensor) -> FlatTiling:
         """How the tensor is dealt out to cores."""
@@ -47,15 +53,21 @@ class Fill(Kernel):
         return flat_tiling(profile, out.numel, out.dtype.itemsize, 1, least_bytes=least)
 
     def work(self, block_idx: int) -> Hashable:
+        """How much the block has to do."""
         return self.tiling.length(block_idx)
 
     def process(self, core: Core) -> None:
+        """The work of one block."""
         tiling, block = self.tiling, core.get_block_idx()
         queue = TQue(TPosition.VECOUT, 1, "fill")
         longest = min(tiling.tile, tiling.length(block))
         core.pipe.init_buffer(queue, 1, longest * self.output.dtype.itemsize)
         filled = queue.alloc_tensor(self.output.dtype, longest)
-        core.duplicate(filled, self.value)
+        value = self.value
+        if isinstance(value, GlobalTensor):
+            core.duplicate(filled, core.load_scalar(value.view(1).span(0, 1)))
+        else:
+            core.duplicate(filled, value)
         queue.enque(filled)
         queue.deque(filled)
         for first, length in core.tiles(block * tiling.per_core, tiling.length(block), tiling.tile):
@@ -78,6 +90,7 @@ class _Constant(Fill):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> Kernel:
+        """The kernel for a recorded task."""
         del attributes
         given = [tensor for tensor in (*inputs, *outputs) if tensor is not None]
         if not given:
@@ -104,6 +117,43 @@ class NPUAllocFloatStatus(_Constant):
     op_type = "NPUAllocFloatStatus"
 
 
+class NPUClearFloatStatus(Kernel):
+    """The eight flags of the overflow detection, cleared by every core in turn.
+
+    Cores store into one line, so they wait for each other. No flag is ever raised here.
+    """
+
+    op_type = "NPUClearFloatStatus"
+
+    def __init__(self, profile: Profile, flags: GlobalTensor, out: GlobalTensor) -> None:
+        self.out, self.reads, self.writes = out, (flags,), (out,)
+        self.block_dim = profile.cores.vector_cores
+
+    def work(self, block_idx: int) -> Hashable:
+        """How much the block has to do."""
+        del block_idx
+        return None
+
+    def process(self, core: Core) -> None:
+        """The work of one block."""
+        queue = TQue(TPosition.VECOUT, 1, "flags")
+        core.pipe.init_buffer(queue, 1, self.out.nbytes)
+        flags = core.duplicate(queue.alloc_tensor(self.out.dtype, self.out.numel), 0.0)
+        target = self.out.view(self.out.numel).span(0, self.out.numel)
+        with core.schedule_only():
+            core.set_atomic_add(self.block_dim)
+            queue.copy_out(target, flags)
+            core.set_atomic_none()
+        with core.numbers_only():
+            core.copy_runs(target, flags)
+
+
+class NPUGetFloatStatus(NPUClearFloatStatus):
+    """The flags of all cores, brought together in the result."""
+
+    op_type = "NPUGetFloatStatus"
+
+
 class MemSet(_Constant):
     """out = 0 everywhere, as a task of its own before a kernel that adds to its output."""
 
@@ -111,7 +161,7 @@ class MemSet(_Constant):
 
 
 class AtomicAddrClean(MemSet):
-    """Zeros in what the next kernel adds to; its task record names the tensor that the consumer adds to.
+    """Zeros in the tensor that the next kernel adds to, which the task's record names.
 
     Cores get whole tiles: as many passes as needed, then as few cores as that leaves work for.
     """
@@ -126,6 +176,7 @@ class AtomicAddrClean(MemSet):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> Kernel:
+        """The kernel for a recorded task."""
         del attributes
         given = [tensor for tensor in (*inputs, *outputs) if tensor is not None]
         if not given:
@@ -133,20 +184,25 @@ class AtomicAddrClean(MemSet):
         return cls(profile, _cleared(given[0]))
 
     def tile(self, profile: Profile, out: GlobalTensor) -> FlatTiling:
+        """How the tensor is dealt out to cores."""
         itemsize, cores = out.dtype.itemsize, profile.cores.vector_cores
         tile = _TILE_BYTES // itemsize
         passes = ceil(out.numel / (tile * cores))
         per_core = tile * passes
         return FlatTiling(
-            out.numel, ceil(out.numel / per_core), per_core, min(tile, out.numel), double_buffer=False
+            out.numel,
+            ceil(out.numel / per_core),
+            per_core,
+            min(tile, out.numel),
+            double_buffer=False,
         )
 
 
 def _cleared(tensor: GlobalTensor) -> GlobalTensor:
     """What is cleared for a consumer whose record shows ``tensor``.
 
-    Atomic addition exists for float32; a float16 feature map in NC1HWC0 stands for the two sums per channel that the
-    batch normalisation on it adds up.
+    Atomic addition exists for float32; a float16 feature map in NC1HWC0 stands for the two sums
+    per channel that the batch normalisation on it adds up.
     """
     if tensor.dtype is FLOAT16 and len(tensor.shape) == 5 and tensor.shape[-1] == _C0:
         shape = (2, tensor.shape[1], _C0)

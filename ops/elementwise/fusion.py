@@ -1,7 +1,7 @@
 """Elementwise operators that a graph compiler has fused into one kernel, named after its parts.
 
-``FusionOp_Mul_Neg`` multiplies two operands and negates the product. Every part takes the result of the one before as
-its first operand, and what else it needs from the kernel's inputs, in order.
+``FusionOp_Mul_Neg`` multiplies two operands and negates the product. Every part takes the result
+of the one before as its first operand, and what else it needs from the kernel's inputs, in order.
 """
 
 from __future__ import annotations

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from npusim.dialect import Core, GlobalTensor, LocalTensor
 from npusim.dialect.masks import BitMaskKernel
-from npusim.hardware.profile import Profile
 from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.dialect import Core, GlobalTensor, LocalTensor
+    from npusim.hardware.profile import Profile
 
 
 class DropOutDoMask(BitMaskKernel):
@@ -35,16 +38,20 @@ class DropOutDoMask(BitMaskKernel):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> DropOutDoMask:
+        """The kernel for a recorded task."""
         del attributes
         given = [tensor for tensor in inputs[:3] if tensor is not None]
         if len(given) < 3 or not outputs:
             raise KernelError(cls.op_type, "needs x, mask and keep_prob")
-        return cls(profile, *given, outputs[0])
+        x, mask, keep_prob = given
+        return cls(profile, x, mask, keep_prob, outputs[0])
 
     def prepare(self, core: Core) -> None:
+        """Read what all tiles need."""
         self.scale = 1.0 / core.load_scalar(self.keep_prob.view(1).span(0, 1))
 
     def transform(self, core: Core, dst: LocalTensor, x: LocalTensor) -> LocalTensor:
+        """What becomes of the elements that are kept."""
         return core.muls(dst, x, self.scale)
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from npusim.dialect import Core, GlobalTensor, TPosition, TQue
 from npusim.dialect.elementwise import ElementwiseKernel, Tile
 from npusim.engine.program import Pipe
-from npusim.hardware.profile import Profile
 from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
 
 
 class Move(ElementwiseKernel):
     """dst = src, both contiguous and of one dtype."""
 
-    coexisting = 1
+    coexisting = 1.0
 
     def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
         if src.dtype is not dst.dtype:
@@ -25,12 +28,14 @@ class Move(ElementwiseKernel):
         super().__init__(profile, (src,), dst)
 
     def init_buffers(self, core: Core) -> None:
+        """Reserve queues and scratch."""
         self.queue = TQue(TPosition.VECIN, self.depth, "tile", consumer=Pipe.MTE3)
         core.pipe.init_buffer(
             self.queue, self.depth, self.tile_elements * self.output.dtype.itemsize
         )
 
     def compute(self, core: Core, tile: Tile) -> None:
+        """One tile: load, compute, store."""
         source = tile.sources[0]
         if source is None:
             raise KernelError(self.op_type, "repeats no single element")
@@ -58,6 +63,8 @@ class Assign(Move):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> Assign:
+        """The kernel for a recorded task."""
+        del attributes
         ref, value = inputs[:2]
         target = outputs[0] if outputs else ref
         if value is None or target is None:

@@ -5,9 +5,13 @@ Source of the formulas: public operator sources (ops/built-in/tbe/impl).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernels_of_table
 from npusim.dialect.formula_steps import step
-from npusim.dialect.formulas import Formula, Operand, Term
+
+if TYPE_CHECKING:
+    from npusim.dialect.formulas import Formula, Operand, Term
 
 _EPSILON = 1e-12  # what logarithms are kept away from
 
@@ -71,7 +75,9 @@ _SIGMA = {"sigma": 1.0}
 
 _ROWS = (
     Operator("SigmoidCrossEntropyWithLogits", _cross_entropy_of_logits, half_in_float=True),
-    Operator("SigmoidCrossEntropyWithLogitsGrad", _cross_entropy_of_logits_grad, half_in_float=True),
+    Operator(
+        "SigmoidCrossEntropyWithLogitsGrad", _cross_entropy_of_logits_grad, half_in_float=True
+    ),
     Operator("BinaryCrossEntropy", _binary_cross_entropy, half_in_float=True),
     Operator("MseLoss", _mse, half_in_float=True),
     Operator("MseLossGrad", _mse_grad, half_in_float=True, attributes={"scale": 1.0}),

@@ -2,10 +2,13 @@
 
 _TABLES = {
     "kernel": (
-        "Adam", "ApplyAdam", "ApplyAdamD", "ApplyAdamW", "ApplyGradientDescent", "ApplyMomentum", "ApplyRMSProp",
-        "FusedMulApplyMomentum", "LambApplyOptimizerAssign", "LambApplyWeightAssign", "SGD",
+        "Adam", "ApplyAdam", "ApplyAdamD", "ApplyAdamW", "ApplyGradientDescent",
+        "ApplyMomentum", "ApplyRMSProp", "FusedMulApplyMomentum", "LambApplyOptimizerAssign",
+        "LambApplyWeightAssign", "SGD",
     ),
-    "foreach": ("ForeachAddList", "ForeachAddcdivScalar", "ForeachAddcmulScalar", "ForeachMulScalar"),
+    "foreach": (
+        "ForeachAddList", "ForeachAddcdivScalar", "ForeachAddcmulScalar", "ForeachMulScalar",
+    ),
 }  # fmt: skip
 
 PROVIDES = {name: f"{module}:{name}" for module, names in _TABLES.items() for name in names}

@@ -1,15 +1,17 @@
-"""Operators on lists of tensors: one task goes through all of them, every tensor dealt out to all cores."""
+"""Operators on lists of tensors: one task deals every tensor out to all cores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from npusim.dialect import Core, GlobalTensor, GmBuffer, Kernel
 from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernel_of
-from npusim.dialect.formulas import Formula, Term
-from npusim.hardware.profile import Profile
 from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.dialect.formulas import Formula, Term
+    from npusim.hardware.profile import Profile
 
 
 class ForeachKernel(Kernel):
@@ -21,7 +23,9 @@ class ForeachKernel(Kernel):
     def __init__(self, profile: Profile, *tensors: GlobalTensor, scalar: float = 1.0) -> None:
         count, rest = divmod(len(tensors), self.lists + 1)
         if rest or not count:
-            raise KernelError(self.op_type, f"{len(tensors)} tensors for {self.lists} lists and results")
+            raise KernelError(
+                self.op_type, f"{len(tensors)} tensors for {self.lists} lists and results"
+            )
         kernel = type(self).each(scalar)
         groups = [tensors[index::count] for index in range(count)]
         self.parts = [kernel(profile, *group) for group in groups]
@@ -37,6 +41,7 @@ class ForeachKernel(Kernel):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> ForeachKernel:
+        """The kernel for a recorded task."""
         given = [tensor for tensor in inputs if tensor is not None]
         count = len(given) // cls.lists
         given = given[: count * cls.lists]  # a scalar operand stands behind the lists
@@ -52,11 +57,13 @@ class ForeachKernel(Kernel):
         )
 
     def work(self, block_idx: int) -> Hashable:
+        """How much the block has to do."""
         return tuple(
             part.work(block_idx) if block_idx < part.block_dim else None for part in self.parts
         )
 
     def process(self, core: Core) -> None:
+        """The work of one block."""
         for part in self.parts:
             if core.get_block_idx() < part.block_dim:
                 core.pipe.reset()
@@ -85,7 +92,9 @@ def _add(scalar: float) -> type[FormulaKernel]:
 
 
 def _mul(scalar: float) -> type[FormulaKernel]:
-    return kernel_of(Operator("ForeachMulScalar", lambda f, x: f.mul(x, scalar), half_in_float=True))
+    return kernel_of(
+        Operator("ForeachMulScalar", lambda f, x: f.mul(x, scalar), half_in_float=True)
+    )
 
 
 class ForeachAddcdivScalar(ForeachKernel):

@@ -1,18 +1,22 @@
 """One step of an optimizer, one row of a table for each.
 
-Learning rates and decay factors are single elements that the scalar unit reads, or tiles that are filled with them,
-as the vendor's schedules do it. Source of the formulas: public operator sources (ops/built-in/tbe/impl).
+Learning rates and decay factors are single elements that the scalar unit reads, or tiles that are
+filled with them, as the vendor's schedules do it. Source of the formulas: public operator sources
+(ops/built-in/tbe/impl).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from npusim.dialect import GlobalTensor, Kernel
 from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernel_of, kernels_of_table
 from npusim.dialect.formulas import Formula, Number, Operand, Quantity, Term
-from npusim.hardware.profile import Profile
 from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.dialect import GlobalTensor, Kernel
+    from npusim.hardware.profile import Profile
 
 Three = tuple[Term, Term, Term]
 
@@ -44,7 +48,7 @@ def _adam(
     epsilon: Quantity,
     grad: Term,
 ) -> Three:
-    """Moments moved towards the gradient; var -= alpha m / (sqrt(v) + epsilon), alpha from the scalar unit."""
+    """Moments moved towards the gradient; var -= alpha m / (sqrt(v) + epsilon)."""
     alpha = rate * (1.0 - power2).sqrt() / (1.0 - power1)
     m = f.add(m, f.mul(f.sub(grad, m), 1.0 - beta1))
     v = f.add(v, f.mul(f.sub(f.mul(grad, grad), v), 1.0 - beta2))
@@ -95,7 +99,7 @@ def _lamb_update(
     use_decay: Operand,
     decay: Operand,
 ) -> Three:
-    """The update of a layer before it is scaled; powers of the betas are computed on whole tiles."""
+    """A layer's update before it is scaled; powers of the betas on whole tiles."""
     next_v = f.add(f.mul(v, f.tile(beta2)), f.mul(f.mul(grad, grad), f.tile(rest2)))
     next_m = f.add(f.mul(m, f.tile(beta1)), f.mul(grad, f.tile(rest1)))
     count = f.tile(steps)
@@ -148,7 +152,7 @@ def _sgd(
     dampening: float,
     weight_decay: float,
 ) -> Term:
-    """accum = momentum accum + (1 - dampening) grad; param -= rate accum. ``stat`` marks the first step."""
+    """accum = momentum accum + (1 - dampening) grad; param -= rate accum."""
     if weight_decay:
         grad = f.add(grad, f.mul(param, weight_decay))
     damped = f.mul(grad, 1.0 - dampening) if dampening else grad
@@ -156,29 +160,47 @@ def _sgd(
     return f.sub(param, f.mul(moved, rate))
 
 
+# A variable's step runs when the gradients of all variables are there: nothing is left in L2.
+_ALL = tuple(range(16))
 _ADAM_NUMBERS = (3, 4, 5, 6, 7, 8)
 
 _ROWS = (
-    Operator("ApplyMomentum", _momentum, outputs=2, like=(0,), numbers=(2, 4)),
-    Operator("FusedMulApplyMomentum", _scaled_momentum, outputs=2, like=(0,), numbers=(2, 4, 5)),
-    Operator("Adam", _adam, outputs=3, like=(0,), numbers=_ADAM_NUMBERS),
-    Operator("ApplyAdam", _adam, outputs=3, like=(0,), numbers=_ADAM_NUMBERS),
-    Operator("ApplyAdamD", _adam, outputs=3, like=(0,), numbers=_ADAM_NUMBERS),
-    Operator("LambApplyOptimizerAssign", _lamb_update, outputs=3, like=(0,)),
-    Operator("LambApplyWeightAssign", _lamb_weight, like=(4,), typed_by=4, numbers=(0, 1, 2)),
+    Operator("ApplyMomentum", _momentum, outputs=2, like=(0,), stale=_ALL, numbers=(2, 4)),
+    Operator(
+        "FusedMulApplyMomentum",
+        _scaled_momentum,
+        outputs=2,
+        like=(0,),
+        stale=_ALL,
+        numbers=(2, 4, 5),
+    ),
+    Operator("Adam", _adam, outputs=3, like=(0,), stale=_ALL, numbers=_ADAM_NUMBERS),
+    Operator("ApplyAdam", _adam, outputs=3, like=(0,), stale=_ALL, numbers=_ADAM_NUMBERS),
+    Operator("ApplyAdamD", _adam, outputs=3, like=(0,), stale=_ALL, numbers=_ADAM_NUMBERS),
+    Operator("LambApplyOptimizerAssign", _lamb_update, outputs=3, like=(0,), stale=_ALL),
+    Operator(
+        "LambApplyWeightAssign",
+        _lamb_weight,
+        like=(4,),
+        stale=_ALL,
+        typed_by=4,
+        numbers=(0, 1, 2),
+    ),
     Operator(
         "ApplyRMSProp",
         _rms_prop,
         outputs=3,
         like=(0,),
+        stale=_ALL,
         numbers=(3,),
         attributes={"rho": 0.9, "momentum": 0.0, "epsilon": 1e-10},
     ),
-    Operator("ApplyGradientDescent", _descent, like=(0,), numbers=(1,)),
+    Operator("ApplyGradientDescent", _descent, like=(0,), stale=_ALL, numbers=(1,)),
     Operator(
         "SGD",
         _sgd,
         like=(0,),
+        stale=_ALL,
         numbers=(2, 4),
         attributes={"dampening": 0.0, "weight_decay": 0.0},
     ),
@@ -192,12 +214,12 @@ _ADAM_W = Operator(
     outputs=3,
     half_in_float=True,
     like=(0,),
+    stale=_ALL,
     numbers=(3, 4, 5, 6, 7, 8, 9),
     attributes={"maximize": False},
 )
 _AdamW = kernel_of(_ADAM_W)
 
-_NAMES = ("beta1_power", "beta2_power", "lr", "weight_decay", "beta1", "beta2", "epsilon")
 _DEFAULTS = {"lr": 1e-3, "weight_decay": 0.0, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
 
 
@@ -207,7 +229,7 @@ def ApplyAdamW(  # noqa: N802 - named as the operator type
     outputs: tuple[GlobalTensor, ...],
     attributes: Mapping[str, object],
 ) -> list[Kernel]:
-    """AdamW with its factors as operands, or (var, grad, m, v) with the factors as attributes."""
+    """AdamW with its factors as operands, or the first step on (var, grad, m, v)."""
     maximize = bool(attributes.get("maximize", False))
     if len(inputs) > 4:
         return [_AdamW.from_task(profile, inputs, outputs, {"maximize": maximize})]
@@ -215,14 +237,16 @@ def ApplyAdamW(  # noqa: N802 - named as the operator type
         raise KernelError("ApplyAdamW", "needs var, grad, m and v")
     var, grad, m, v = inputs
     factors = {name: _factor(attributes, name) for name in _DEFAULTS}
-    factors |= {"beta1_power": 1.0, "beta2_power": 1.0}  # the first step
 
     def formula(f: Formula, var: Term, m: Term, v: Term, grad: Term) -> Three:
-        numbers = [factors[name] for name in _NAMES]
-        return _adam_w(f, var, m, v, *numbers, grad, maximize=maximize)
+        return _adam_w(
+            f, var, m, v, 1.0, 1.0, factors["lr"], factors["weight_decay"], factors["beta1"],
+            factors["beta2"], factors["epsilon"], grad, maximize=maximize,
+        )  # fmt: skip
 
     kernel = kernel_of(
-        Operator("ApplyAdamW", formula, outputs=3, half_in_float=True, like=(0,)), _adam_w.__doc__ or ""
+        Operator("ApplyAdamW", formula, outputs=3, half_in_float=True, like=(0,), stale=_ALL),
+        _adam_w.__doc__ or "",
     )
     return [kernel.from_task(profile, (var, m, v, grad), outputs, {})]
 

@@ -103,8 +103,8 @@ class Geometry:
     def load_boxes(self, boxes: GmSlice, count: int) -> Boxes:
         """Load `count` boxes, turn them into rows with scalar moves, and work out their steps."""
         core, attributes = self.core, self.attributes
-        raw = self.raw_que.copy_in(boxes, (count, _BOX))
-        rows = core.turn_by_scalar(self.rows.get(FLOAT, _BOX, BATCH), raw)
+        raw = self.raw_que.copy_in(boxes)
+        rows = core.turn_by_scalar(self.rows.get(FLOAT, _BOX, BATCH), raw.view(count, _BOX))
         self.raw_que.free_tensor(raw)
         corners = rows[1:]
         core.muls(corners, corners, attributes.scale)

@@ -7,7 +7,7 @@ equally many samples at once. Source: CANN 8.1.RC1 tbe/impl/dynamic/roi_align_gr
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,12 +19,15 @@ from npusim.ops.roi_align_v2_backward.accumulation import Accumulation
 from npusim.ops.roi_align_v2_backward.geometry import Boxes, Geometry
 from npusim.ops.roi_align_v2_backward.schedule import Attributes, Group, Samples, Schedule
 from npusim.ops.roi_align_v2_backward.tiling import BATCH, Tiling
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.dialect.loops import Index
     from npusim.hardware.profile import Profile
+
+_USUAL_SAMPLES = 2  # per bin and axis: the default of the vendor's operator
 
 
 class ROIAlignGrad(Kernel):
@@ -55,6 +58,25 @@ class ROIAlignGrad(Kernel):
         self.samples, self.pixels = samples, pixels
         self.tiling = Tiling.of(profile, grad.shape, map_.shape)
         self.block_dim = self.tiling.block_dim
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> ROIAlignGrad:
+        """The kernel of a recorded task: unknown boxes, samples per bin as recorded or else 2."""
+        grad, boxes = inputs[:2]
+        if grad is None or boxes is None or len(grad.shape) != 5 or len(outputs[0].shape) != 5:
+            raise KernelError(cls.op_type, "gradients and map are NC1HWC0, and boxes are needed")
+        recorded = attributes.get("sample_num")
+        samples = recorded if isinstance(recorded, int) and recorded > 0 else _USUAL_SAMPLES
+        found = Attributes(1.0, samples, aligned=False)
+        return cls(
+            profile, grad, boxes, outputs[0], attributes=found, samples=samples, pixels=samples
+        )
 
     @cached_property
     def schedule(self) -> Schedule:

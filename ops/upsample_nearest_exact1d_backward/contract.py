@@ -137,6 +137,8 @@ CONTRACT = Contract(
         "A null outputSize is accepted, and its value is never used, as on the device.",
         "The sample that is printed on the page doesn't compile.",
         "An out without inputSize[2] as length returns 161002; the device fails later.",
+        "The sums are products with zeros and ones: infinity makes a slide of outputs NaN.",
+        "A scale of 1 with sizes that differ is summed up; the device would copy shifted rows.",
     ),
     source="hicann/ops-cv image/upsample_nearest_exact2d_grad; CANN 8.1.RC1 operator information",
 )

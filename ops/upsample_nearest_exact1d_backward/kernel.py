@@ -7,7 +7,8 @@ Source: ops-cv image/upsample_nearest_exact2d_grad, kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from npusim.dialect.matmul import GmMatrix, Matmul, MatmulTiling
 from npusim.engine.program import Barrier, Pipe
 from npusim.ops.upsample_nearest_exact1d_backward.tiling import Share, Slide, Tiling, tile
 from npusim.values.dtypes import FLOAT
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,6 +67,28 @@ class UpsampleNearestExact2dGrad(Kernel):
         self.reads, self.writes, self.scratch = (grad,), (out,), (self.selection,)
         block = profile.buffers.block_bytes // FLOAT.itemsize
         self._whole = _alike(self.tiling, block)
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        """A record of the 2-D operator; images of one row of pixels are covered."""
+        grad, out = inputs[0], outputs[0]
+        shapes = [] if grad is None else [grad.shape, out.shape]
+        if grad is None or out.dtype is not FLOAT or any(shape[2:3] != (1,) for shape in shapes):
+            raise KernelError(cls.op_type, f"shapes {shapes}: only rows of float32 are covered")
+        rows = prod(grad.shape[:3])
+        scale = attributes.get("scales_w", 0.0)
+        return cls(
+            profile,
+            grad.view(rows, grad.shape[3]),
+            out.view(rows, out.shape[3]),
+            scale=scale if isinstance(scale, float) else 0.0,
+        )
 
     @property
     def workspace_bytes(self) -> int:
@@ -248,7 +272,7 @@ def _alike(tiling: Tiling, block: int) -> tuple[tuple[Slide, int], ...]:
     have equally many of each sort; every one is given as many of the larger sorts as any has.
     """
     each = tiling.slides_per_core
-    if not each:
+    if not each or tiling.copies:
         return ()
     ks = np.array([slide.k for slide in tiling.all_slides[: each * tiling.cores]])
     sorts = -(-ks // block)

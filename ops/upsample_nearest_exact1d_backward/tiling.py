@@ -53,7 +53,8 @@ def window_starts(columns: NDArray[np.integer], scale: float, length: int) -> ND
     In float32, in this order: the windows of a column end where those of the next one begin.
     """
     places = columns.astype(np.float32) * np.float32(scale) - np.float32(0.5)
-    return np.minimum(np.ceil(places), np.float32(length)).astype(np.int64).clip(0, length)
+    starts: NDArray[np.float32] = np.minimum(np.ceil(places), np.float32(length))
+    return starts.astype(np.int64).clip(0, length)
 
 
 @dataclass(frozen=True)

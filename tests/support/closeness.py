@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 def assert_close(got: Array, want: Array, *, rtol: float, atol: float, what: str = "") -> None:
-    """|got - want| <= atol + rtol * |want| everywhere; shapes and dtypes and non-finite numbers equal."""
+    """|got - want| <= atol + rtol * |want|; shapes, dtypes and numbers that aren't finite equal."""
     assert got.dtype == want.dtype, f"{what}: {got.dtype}, not {want.dtype}"
     assert got.shape == want.shape, f"{what}: shape {got.shape}, not {want.shape}"
     result, reference = got.astype(np.float64), want.astype(np.float64)

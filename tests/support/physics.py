@@ -1,7 +1,7 @@
-"""The physics of a call, whatever the operator: assertions on how its time and its numbers come about.
+"""The physics of a call, whatever the operator: how its time and its numbers come about.
 
-Every function takes a chip (a profile or its name), an operator, and arguments as for ``Device.run``. Arrays may be
-given everywhere; those that ask about time alone look at their shapes only.
+Every function takes a chip (a profile or its name), an operator, and arguments as for
+``Device.run``. Arrays may be given everywhere; what asks about time alone looks at their shapes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def core_cycles(result: Result) -> float:
 
 
 def with_cores(chip: Chip, count: int) -> Profile:
-    """The chip with ``count`` vector cores (and cube cores in proportion), everything else as it is."""
+    """The chip with ``count`` vector cores (and cube cores in proportion), otherwise as it is."""
     profile = profile_of(chip)
     cores = profile.cores
     share = count / cores.vector_cores
@@ -108,7 +108,7 @@ def queue_depth(depth: int) -> Iterator[None]:
 
 
 def compulsory_bytes(arguments: Arguments, result: Result | None = None) -> int:
-    """Bytes of all tensors among the arguments, each counted once: what any implementation has to move."""
+    """Bytes of all tensors among the arguments: what any implementation has to move."""
     specs = (value for value in shapes_only(arguments).values() if isinstance(value, TensorSpec))
     named = sum(min(spec.nbytes, spec.storage_bytes) for spec in specs)
     if result is not None and result.outputs is not None:
@@ -119,7 +119,7 @@ def compulsory_bytes(arguments: Arguments, result: Result | None = None) -> int:
 
 
 def roofline_us(profile: Profile, nbytes: float, vector_work: Mapping[str, float]) -> float:
-    """The least time for ``nbytes`` of traffic and for ``vector_work`` (float32 elements by intrinsic)."""
+    """The least time for ``nbytes`` of traffic and ``vector_work`` (float32 elements by name)."""
     memory = profile.memory
     memory_us = nbytes / (max(memory.hbm_nominal_gbps, memory.l2_gbps) * 1e3)
     lanes = profile.vector.repeat_bytes / FLOAT_BYTES
@@ -134,7 +134,7 @@ def roofline_us(profile: Profile, nbytes: float, vector_work: Mapping[str, float
 def assert_above_roofline(
     chip: Chip, op: str, arguments: Arguments, vector_work: Mapping[str, float] | None = None
 ) -> None:
-    """No task is faster than its own traffic, and no call faster than its tensors and its arithmetic allow."""
+    """No task is faster than its traffic, no call faster than its tensors and arithmetic allow."""
     profile, result = profile_of(chip), estimate(chip, op, arguments)
     for task in result.tasks:
         assert task.duration_us - task.launch_us >= roofline_us(
@@ -148,7 +148,7 @@ def assert_above_roofline(
 def assert_larger_is_not_faster(
     chip: Chip, op: str, growing: Iterable[Arguments], *, slack: float = 0.0
 ) -> None:
-    """Each call takes at least as long as the one before it; ``slack`` is a share of the duration."""
+    """Each call takes at least as long as the one before it, less a share of ``slack``."""
     before: Result | None = None
     for arguments in growing:
         now = estimate(chip, op, arguments)
@@ -160,7 +160,7 @@ def assert_larger_is_not_faster(
 
 
 def assert_double_buffering_helps(chip: Chip, op: str, arguments: Arguments) -> float:
-    """Queues of depth two are never slower than queues of depth one; returns how many times faster they are."""
+    """Queues of depth two are never slower than of depth one; returns how many times faster."""
     double = estimate(chip, op, arguments)
     with queue_depth(1):
         single = estimate(chip, op, arguments)
@@ -176,7 +176,7 @@ def assert_more_cores_help(
 ) -> None:
     """The cores' time never grows with their number, for work that all of ``counts`` divide.
 
-    With ``launches`` the launch, which costs more for more cores, counts as well: for work that is worth it.
+    With ``launches`` the launch counts as well, which costs more for more cores: for much work.
     """
     times = []
     for count in sorted(counts):
@@ -210,7 +210,7 @@ def assert_time_needs_no_data(chip: Chip, op: str, arguments: Arguments) -> Resu
 
 
 def assert_same_in_another_process(calls: Iterable[tuple[str, str, Arguments]]) -> None:
-    """Calls (chip, operator, arguments) give the same timeline bytes whatever the seed of the hashes."""
+    """Calls (chip, operator, arguments) give the same timeline whatever the seed of hashes."""
     listed = [
         {"soc": soc, "op": op, "arguments": _spelled(arguments)} for soc, op, arguments in calls
     ]
@@ -243,7 +243,8 @@ def _spelled(arguments: Arguments) -> dict[str, Any]:
 def assert_written_once(chip: Chip, op: str, arguments: Arguments) -> Result:
     """Every element of every output is stored exactly once, and nothing beside it; returns the run.
 
-    Sums are added into elements that the same call has stored before. Intermediate tensors are covered as well.
+    Sums are added into elements that the same call has stored before. Intermediate tensors are
+    covered as well.
     """
     with watching() as watches:
         result = Device(profile_of(chip)).run(op, **arguments)
@@ -257,7 +258,7 @@ def assert_written_once(chip: Chip, op: str, arguments: Arguments) -> Result:
 
 
 def assert_covered(watch: TaskWatch, watches: Sequence[TaskWatch], tensor: Any) -> None:
-    """One task's output: no element stored twice, none left out unless an earlier task has stored it."""
+    """One task's output: no element stored twice, each stored by it or by an earlier task."""
     name = f"{tensor.buffer.name} of {watch.kernel.op_type}"
     stored = watch.of_tensor(watch.writes, tensor)
     assert stored.max(initial=0) <= 1, f"{name}: an element is stored {stored.max()} times"
@@ -297,7 +298,7 @@ def assert_numbers_pay_for_themselves(
 def assert_tiling_changes_no_number(
     profiles: Iterable[Profile], op: str, arguments: Arguments, *, rtol: float, atol: float
 ) -> None:
-    """Other numbers of cores and other buffer sizes give the same outputs, up to the order of sums."""
+    """Other numbers of cores and buffer sizes give the same outputs, up to the order of sums."""
     first: Mapping[str, Any] | None = None
     for profile in profiles:
         outputs = Device(profile).run(op, **arguments).outputs

@@ -1,7 +1,7 @@
-"""Instruction streams for tests of the engine, and a plain calculation of when everything in them happens.
+"""Instruction streams for tests of the engine, and a plain calculation of when they happen.
 
-The calculation knows nothing of SimPy: with one pipe setting a flag and one waiting for it, the k-th wait gets the k-th
-token, so start and end times follow from a recurrence over the unrolled streams.
+The calculation knows nothing of SimPy: with one pipe setting a flag and one waiting for it, the
+k-th wait gets the k-th token, so all times follow from a recurrence over the unrolled streams.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Queue:
 
 @dataclass
 class Writer:
-    """Builds a program the way kernel code does: loops opened and closed, tiles passed through queues."""
+    """Builds a program as kernel code does: loops opened and closed, tiles in queues."""
 
     program: Program = field(default_factory=Program)
     _bodies: list[list[Node]] = field(default_factory=list)
@@ -138,7 +138,7 @@ def pipeline(
     moves: tuple[Transfer | None, Transfer | None] = (None, None),
     latency: float = 0.0,
 ) -> Program:
-    """``count`` tiles through MTE2, the vector unit and MTE3, with queues of ``depth`` slots between them."""
+    """``count`` tiles through MTE2, the vector unit and MTE3, with queues between them."""
     writer = Writer()
     inside = writer.queue(Pipe.MTE2, Pipe.VECTOR, depth)
     outside = writer.queue(Pipe.VECTOR, Pipe.MTE3, depth)

@@ -1,7 +1,7 @@
 """Watching a run from inside: which elements it writes, what it reads, what it computes on.
 
-The watchers wrap the dialect's own functions, so they see what really happened to the numbers, independently of the
-instruction streams that the time comes from.
+The watchers wrap the dialect's own functions, so they see what really happened to the numbers,
+independently of the instruction streams that the time comes from.
 """
 
 from __future__ import annotations
@@ -23,15 +23,39 @@ from npusim.dialect.cube import Cube
 
 Array = np.ndarray[Any, Any]
 
-INTRINSICS = (
-    "add sub mul div max min adds muls maxs mins abs exp ln sqrt rsqrt reciprocal relu copy duplicate cast select "
-    "compare reduce_sum reduce_max reduce_min fold_rows"
-).split()
+INTRINSICS = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "max",
+    "min",
+    "adds",
+    "muls",
+    "maxs",
+    "mins",
+    "abs",
+    "exp",
+    "ln",
+    "sqrt",
+    "rsqrt",
+    "reciprocal",
+    "relu",
+    "copy",
+    "duplicate",
+    "cast",
+    "select",
+    "compare",
+    "reduce_sum",
+    "reduce_max",
+    "reduce_min",
+    "fold_rows",
+]
 
 
 @dataclass
 class TaskWatch:
-    """What one task did to the numbers: plain stores and added ones per element of every buffer, and traffic."""
+    """What one task did: plain and added stores per element of every buffer, and traffic."""
 
     kernel: Kernel
     writes: dict[int, Array] = field(default_factory=dict)

@@ -1,0 +1,219 @@
+"""Boxes: the same elements on two sides of a copy, cut into tiles and dealt out to cores.
+
+A box has a few axes, each with a size and a stride on either side; neighbouring axes that both
+sides treat alike are one. Tiles cover a given extent of each axis, shorter ones at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from npusim.dialect.broadcasting import broadcast
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from npusim.dialect.core import Core
+    from npusim.dialect.gm import GlobalTensor, GmSlice, Place
+    from npusim.dialect.loops import Index
+
+Extent = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The elements of ``src`` and where they go in ``dst``: views of one shape, fewest axes."""
+
+    src: GlobalTensor
+    dst: GlobalTensor
+
+    @classmethod
+    def of(cls, src: GlobalTensor, dst: GlobalTensor) -> Box:
+        """The box of two tensors of one shape; ``src`` may broadcast to ``dst``."""
+        plane = broadcast(dst.shape, (dst, src))
+        target, source = plane.operands
+        return cls(source, target)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many elements each axis has."""
+        return self.dst.shape
+
+    @property
+    def numel(self) -> int:
+        return self.dst.numel
+
+
+class _Part(NamedTuple):
+    """Alike tiles along one axis: ``count`` of them from element ``start`` on."""
+
+    start: int
+    count: int
+    extent: int
+
+
+class BoxTile(NamedTuple):
+    """One tile: its elements along each axis, and the slices on both sides."""
+
+    shape: tuple[int, ...]
+    src: GmSlice
+    dst: GmSlice
+
+
+@dataclass(frozen=True, slots=True)
+class BoxTiling:
+    """Tiles of ``extent`` elements along each axis, on ``cores`` cores from ``first_core`` on.
+
+    ``axis`` is the one whose tiles are dealt out, a core's share in one piece; None deals out all
+    tiles evenly, whatever axis they follow.
+    """
+
+    box: Box
+    extent: Extent
+    cores: int
+    axis: int | None = None
+    first_core: int = 0
+
+    @property
+    def used_cores(self) -> int:
+        """Cores that get tiles."""
+        if self.axis is None:
+            return min(self.cores, self.tile_count)
+        count = self._count(self.axis)
+        return ceil(count / ceil(count / self.cores))
+
+    @property
+    def tile_count(self) -> int:
+        """Tiles in all."""
+        return prod(self._count(axis) for axis in range(len(self.extent)))
+
+    def shares(self, block: int) -> tuple[tuple[tuple[_Part, ...], int, int], ...]:
+        """The kinds of tiles of a core: their parts along the axes, the first one and how many."""
+        place = (block - self.first_core) % self.cores
+        return tuple(self._shares(place))
+
+    def work(self, block: int) -> Hashable:
+        """What kinds of tiles a core has, and how many of each."""
+        return tuple(
+            (tuple(part.extent for part in parts), count)
+            for parts, _, count in self.shares(block)
+        )
+
+    def tiles(self, core: Core, order: tuple[int, ...] | None = None) -> Iterator[BoxTile]:
+        """The tiles of one core, alike ones as one loop.
+
+        ``order`` names the source's axes in the order that they are to be loaded in.
+        """
+        for parts, first, count in self.shares(core.get_block_idx()):
+            for turn in core.loop(count):
+                yield self._tile(parts, turn + first, order)
+
+    def _count(self, axis: int) -> int:
+        return ceil(self.box.sizes[axis] / self.extent[axis])
+
+    def _parts(self, axis: int) -> list[_Part]:
+        size, extent = self.box.sizes[axis], self.extent[axis]
+        full, rest = divmod(size, extent)
+        parts = [_Part(0, full, extent)] if full else []
+        return [*parts, _Part(full * extent, 1, rest)] if rest else parts
+
+    def _share_of_axis(self, place: int) -> list[_Part]:
+        """The tiles along the dealt-out axis that one core gets."""
+        axis = self.axis or 0
+        count, extent = self._count(axis), self.extent[axis]
+        each = ceil(count / self.cores)
+        first, last = min(place * each, count), min((place + 1) * each, count)
+        full = self.box.sizes[axis] // extent
+        parts = []
+        if min(last, full) > first:
+            parts.append(_Part(first * extent, min(last, full) - first, extent))
+        if first <= full < last:
+            parts.append(_Part(full * extent, 1, self.box.sizes[axis] - full * extent))
+        return parts
+
+    def _shares(self, place: int) -> Iterator[tuple[tuple[_Part, ...], int, int]]:
+        if place >= self.used_cores:
+            return
+        axes = [self._parts(axis) for axis in range(len(self.extent))]
+        if self.axis is not None:
+            axes[self.axis] = self._share_of_axis(place)
+            for parts in product(*axes):
+                yield parts, 0, prod(part.count for part in parts)
+            return
+        turned = 0  # cores that got one more tile of the kinds before
+        for parts in product(*axes):
+            total = prod(part.count for part in parts)
+            each, more = divmod(total, self.used_cores)
+            mine = (place - turned) % self.used_cores
+            turned = (turned + more) % self.used_cores
+            count = each + (mine < more)
+            if count:
+                yield parts, mine * each + min(mine, more), count
+
+    def _tile(
+        self, parts: tuple[_Part, ...], number: Index, order: tuple[int, ...] | None
+    ) -> BoxTile:
+        shape = tuple(part.extent for part in parts)
+        indices = _taken_apart(number, tuple(part.count for part in parts))
+        natural = tuple(range(len(shape)))
+        return BoxTile(
+            shape,
+            _cut(self.box.src, parts, indices, order or natural),
+            _cut(self.box.dst, parts, indices, natural),
+        )
+
+
+def whole_axes(
+    sizes: Extent, limit: int, cores: int, *, multiple: int = 1, padded: int = 1
+) -> Extent:
+    """A tile of at most ``limit`` elements: inner axes as a whole, part of one axis, ones outside.
+
+    All ``cores`` get a like number of tiles. The innermost axis is cut at a multiple of
+    ``multiple`` elements, and counts as a multiple of ``padded``.
+    """
+    extent = [1] * len(sizes)
+    inner, axis = 1, len(sizes)
+    while axis:
+        axis -= 1
+        last = axis == len(sizes) - 1
+        width = _round_up(sizes[axis], padded) if last else sizes[axis]
+        share = ceil(prod(sizes[: axis + 1]) / cores)  # of the slices that this axis counts
+        if width * inner <= limit and share >= sizes[axis]:
+            extent[axis], inner = sizes[axis], inner * width
+            continue
+        fitting = max(1, min(limit // inner, share, sizes[axis]))
+        each = ceil(share / ceil(share / fitting))
+        if last:
+            each = min(_round_up(each, multiple), max(multiple, limit // multiple * multiple))
+        extent[axis] = min(each, sizes[axis])
+        break
+    return tuple(extent)
+
+
+def _round_up(value: int, step: int) -> int:
+    return ceil(value / step) * step
+
+
+def _taken_apart(number: Index, counts: tuple[int, ...]) -> list[Index]:
+    """The index of a tile along each axis."""
+    if sum(count > 1 for count in counts) <= 1:
+        return [number if count > 1 else 0 for count in counts]
+    after, indices = prod(counts), []
+    for count in counts:
+        after //= count
+        indices.append(number // after % count if count > 1 else 0)
+    return indices
+
+
+def _cut(
+    tensor: GlobalTensor, parts: tuple[_Part, ...], indices: list[Index], order: tuple[int, ...]
+) -> GmSlice:
+    steps = tensor.steps
+    places: list[tuple[Place, int]] = []
+    for part, index, step in zip(parts, indices, steps, strict=True):
+        places += [(part.start, step), (index, part.extent * step)]
+    sizes = tuple(parts[axis].extent if steps[axis] else 1 for axis in order)
+    return tensor.window(tuple(places), sizes, tuple(steps[axis] for axis in order))

@@ -1,0 +1,99 @@
+"""Bringing tiles into another order in UB: lines turned, runs moved, elements moved one by one.
+
+Each intrinsic records one instruction of a rearrangement; what the instructions amount to together
+is computed once, by :meth:`Rearranging.arrange`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.engine.program import Pipe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from npusim.cost import InstructionCosts
+    from npusim.dialect.local import LocalTensor
+    from npusim.dialect.recorder import Recorder
+    from npusim.hardware.profile import Profile
+
+_LINES = 16  # lines that vnchwconv turns at a time, and the half-type elements of each
+_HALF_BYTES = 2
+
+
+class Rearranging:
+    """The rearranging part of :class:`npusim.dialect.core.Core`."""
+
+    if TYPE_CHECKING:
+        profile: Profile
+        costs: InstructionCosts
+        recorder: Recorder
+        numerics: bool
+        recording: bool
+        block_bytes: int
+
+        @property
+        def depth(self) -> int: ...
+        def wrote(self, tensor: LocalTensor) -> None: ...
+        def reads_last(self, *tensors: LocalTensor) -> bool: ...
+        def wait_vector(self) -> None: ...
+
+    def turn_lines(self, dst: LocalTensor, src: LocalTensor, repeats: int) -> None:
+        """One vnchwconv on 16-bit elements: ``repeats`` times 16 lines of 32 bytes, turned."""
+        if self.recording and repeats:
+            elements = repeats * _LINES * _LINES
+            cycles = self.costs.vector(
+                "vnchwconv", "float16", _HALF_BYTES, elements, chained=self.reads_last(src)
+            )
+            note = f"{repeats} x 16 lines"
+            self.recorder.emit(Pipe.VECTOR, "vnchwconv", cycles, detail=note)
+        self.wrote(dst)
+
+    def move_bursts(self, dst: LocalTensor, src: LocalTensor, bursts: int, blocks: int) -> None:
+        """One copy_ubuf_to_ubuf of ``bursts`` runs of ``blocks`` blocks, apart on either side."""
+        if self.recording and bursts:
+            path = self.profile.paths.ub_to_ub
+            each = max(blocks * self.block_bytes / path.bytes_per_cycle, path.burst_cycles)
+            note = f"{bursts}x{blocks * self.block_bytes}B"
+            cycles = path.setup_cycles + bursts * each
+            self.recorder.emit(Pipe.VECTOR, "copy_ubuf_to_ubuf", cycles, detail=note)
+        self.wrote(dst)
+
+    def move_elements(self, dst: LocalTensor, src: LocalTensor, count: int) -> None:
+        """``count`` elements moved by the scalar unit, a load and a store each (SetValue of GetValue).
+
+        The scalar unit waits for whoever filled ``src``; use a queue that it empties.
+        """
+        if self.recording and count:
+            scalar = self.profile.scalar
+            cycles = count * (scalar.ub_load_cycles + scalar.ub_store_cycles)
+            note = f"{src.buffer} to {dst.buffer}, {count} elements"
+            self.recorder.emit(Pipe.SCALAR, "ld_st_ub", cycles, detail=note)
+
+    def permute(
+        self, dst: LocalTensor, src: LocalTensor, order: tuple[int, ...] | None = None
+    ) -> LocalTensor:
+        """dst's numbers are src's, whose axis ``k`` is dst's axis ``order[k]``; no instruction."""
+        if self.numerics:
+            depth = self.depth
+            values = src.values(depth)
+            if order is not None:
+                places = [depth + order.index(axis) for axis in range(len(order))]
+                values = values.transpose(*range(depth), *places)
+            np.copyto(dst.target(depth), values.reshape(values.shape[:depth] + dst.shape))
+        return dst
+
+    def arrange(
+        self, dst: LocalTensor, src: LocalTensor, how: Callable[[NDArray[Any]], NDArray[Any]]
+    ) -> LocalTensor:
+        """dst = ``how`` of ``src``'s numbers, behind the loops' axes; no instruction."""
+        if self.numerics:
+            depth = self.depth
+            target, found = dst.target(depth), how(src.values(depth))
+            target[...] = found.reshape(found.shape[:depth] + dst.shape)
+        return dst

@@ -1,0 +1,103 @@
+"""BNTrainingReduceGrad: the gradient of the input, once the sums per channel are known.
+
+Source: operator sources (impl/bn_training_reduce_grad.py): the order of the computation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.dialect import Kernel, RoundMode
+from npusim.ops.batch_norm_training.cut import Planes
+from npusim.ops.batch_norm_training.maps import ChannelMap, batch_first
+from npusim.ops.batch_norm_training.records import number, present
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from npusim.dialect import Core, GlobalTensor, LocalTensor
+    from npusim.dialect.loops import Index
+    from npusim.hardware.profile import Profile
+    from npusim.ops.batch_norm_training.cut import Share
+
+
+class BNTrainingReduceGrad(ChannelMap):
+    """y = (grads - diff_offset / n - xh * diff_scale / n) * rstd * scale, xh = (x - mean) * rstd.
+
+    ``count`` is n, the elements of a channel; by default what the shape says.
+    """
+
+    op_type = "BNTrainingReduceGrad"
+    names = ("grads", "x")
+    kept = ("mean", "slope", "offset", "factor", "ones")
+
+    def __init__(
+        self,
+        profile: Profile,
+        grads: GlobalTensor,
+        x: GlobalTensor,
+        diff_scale: GlobalTensor,
+        diff_offset: GlobalTensor,
+        scale: GlobalTensor,
+        mean: GlobalTensor,
+        variance: GlobalTensor,
+        y: GlobalTensor,
+        *,
+        epsilon: float,
+        count: int = 0,
+    ) -> None:
+        planes = Planes.of(self.op_type, x)
+        super().__init__(profile, (grads, x), y, batch_first(planes, profile.cores.vector_cores))
+        self.per_channel = (diff_scale, diff_offset, scale, mean, variance)
+        self.epsilon, self.count = epsilon, count or planes.batch * planes.rows
+        self.reads, self.writes = (grads, x, *self.per_channel), (y,)
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        tensors = present(cls.op_type, inputs, 7)
+        return cls(profile, *tensors, outputs[0], epsilon=number(attributes, "epsilon", 1e-4))
+
+    def prepare(self, core: Core, share: Share) -> None:
+        """x * slope + offset is what to add to grads, factor what to multiply the sum by."""
+        del share
+        diff_scale, diff_offset, scale, mean, variance = self.per_channel
+        rows = self.statistics
+        factor = rows.rstd("factor", rows.load("factor", variance), self.epsilon, "ones")
+        slope = rows.load("slope", diff_scale)
+        core.muls(slope, slope, -1.0 / self.count)
+        core.mul(slope, slope, factor)
+        centre = rows.load("mean", mean)
+        core.mul(centre, centre, slope)
+        offset = rows.load("offset", diff_offset)
+        core.muls(offset, offset, -1.0 / self.count)
+        core.sub(offset, offset, centre)
+        core.mul(factor, factor, rows.load("ones", scale))
+
+    def compute(
+        self,
+        core: Core,
+        piece: Index,
+        tiles: list[LocalTensor],
+        place: tuple[Index, Index, Index, int],
+    ) -> None:
+        grads, x = tiles
+        rows = self.statistics
+        core.by_lanes("vmul", x, x, rows.by_slice("slope")[piece])
+        core.add(x, x, grads)
+        core.by_lanes("vadd", x, x, rows.by_slice("offset")[piece])
+        y = self.out_que.alloc_tensor(self.y.dtype, x.numel)
+        factor = rows.by_slice("factor")[piece]
+        if y.dtype is FLOAT:
+            core.by_lanes("vmul", y, x, factor)
+        else:
+            core.cast(y, core.by_lanes("vmul", x, x, factor), RoundMode.CAST_RINT)
+        for queue, tile in zip(self.queues, tiles, strict=True):
+            queue.release(tile)
+        self.out_que.copy_out(self.planes.tile(self.y, *place), y)

@@ -1,0 +1,130 @@
+"""Kernels that compute every element of a plane from the elements and the channel's statistics."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from npusim.dialect import Kernel, TBuf, TPosition, TQue
+from npusim.ops.batch_norm_training.cut import Cut, Planes, cut_batch, cut_rows, cut_slices
+from npusim.ops.batch_norm_training.loading import (
+    Statistics,
+    TileQueue,
+    statistics_bytes,
+    tile_rows,
+)
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from npusim.dialect import Core, GlobalTensor, LocalTensor
+    from npusim.dialect.loops import Index
+    from npusim.hardware.profile import Profile
+    from npusim.ops.batch_norm_training.cut import Share
+
+
+class ChannelMap(Kernel):
+    """y = a function of the input planes and of rows of numbers per channel.
+
+    The statistics of a share's channels are computed once, then the planes go by tile by tile.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("x",)  # of the input tiles
+    as_they_are: ClassVar[tuple[str, ...]] = ()  # input tiles that keep their type
+    kept: ClassVar[tuple[str, ...]]  # statistics that stay in UB, and room to compute them
+
+    def __init__(
+        self, profile: Profile, inputs: tuple[GlobalTensor, ...], y: GlobalTensor, cut: Cut
+    ) -> None:
+        self.inputs, self.y, self.cut = inputs, y, cut
+        self.planes = cut.planes
+        self.block_dim = cut.block_dim
+        width = sum(map(self.tile_bytes, self.names, inputs))
+        width += self.result_bytes
+        share = cut.share(0)
+        reserved = statistics_bytes(share, self.planes.lanes, len(self.kept) + 3)
+        self.tile_rows = tile_rows(profile, self.planes, width, reserved, share.rows)
+
+    @property
+    def result_bytes(self) -> float:
+        """Bytes of UB per element for results."""
+        return self.buffer_num * self.y.dtype.itemsize
+
+    def work(self, block_idx: int) -> Hashable:
+        return self.cut.share(block_idx).amounts
+
+    def process(self, core: Core) -> None:
+        share, lanes = self.cut.share(core.get_block_idx()), self.planes.lanes
+        self.reserve(core, self.tile_rows * lanes)
+        self.statistics = Statistics(core, share, lanes, self.kept)
+        self.prepare(core, share)
+        for turn in core.loop(share.batches):
+            for piece in core.loop(share.slices):
+                for first, rows in core.tiles(share.first_row, share.rows, self.tile_rows):
+                    place = (turn + share.first_batch, piece + share.first_slice, first)
+                    tiles = [
+                        queue.load(self.planes.tile(tensor, *place, rows))
+                        for queue, tensor in zip(self.queues, self.inputs, strict=True)
+                    ]
+                    self.compute(core, piece, tiles, (*place, rows))
+
+    def reserve(self, core: Core, elements: int) -> None:
+        """Queues for tiles of ``elements`` elements."""
+        self.queues = [
+            TileQueue(
+                core,
+                tensor,
+                name,
+                self.buffer_num,
+                elements,
+                widened=name not in self.as_they_are,
+            )
+            for tensor, name in zip(self.inputs, self.names, strict=True)
+        ]
+        self.out_que = TQue(TPosition.VECOUT, self.buffer_num, "y")
+        core.pipe.init_buffer(self.out_que, self.buffer_num, elements * self.y.dtype.itemsize)
+
+    @abstractmethod
+    def prepare(self, core: Core, share: Share) -> None:
+        """Bring the statistics of the share's channels into UB."""
+
+    @abstractmethod
+    def compute(
+        self,
+        core: Core,
+        piece: Index,
+        tiles: list[LocalTensor],
+        place: tuple[Index, Index, Index, int],
+    ) -> None:
+        """One tile at ``place`` (batch, slice, first row, rows): compute, store and release it."""
+
+    def scratch_buffer(self, core: Core, name: str, nbytes: int) -> TBuf:
+        """Room beside the queues."""
+        buffer = TBuf(name)
+        core.pipe.init_buffer(buffer, 1, nbytes)
+        return buffer
+
+    def tile_bytes(self, name: str, tensor: GlobalTensor) -> int:
+        """Bytes of UB per element for an input's slots and its float32 copy."""
+        kept = tensor.dtype is FLOAT or name in self.as_they_are
+        wide = 0 if kept else FLOAT.itemsize
+        return self.buffer_num * tensor.dtype.itemsize + wide
+
+
+def batch_first(planes: Planes, cores: int) -> Cut:
+    """The batch is split wherever it keeps half of the cores busy, else slices or rows are."""
+    if planes.batch >= cores // 2:
+        return cut_batch(planes, cores)
+    if planes.slices >= cores // 2:
+        return cut_slices(planes, cores)
+    return cut_rows(planes, cores)
+
+
+def batch_or_slices(planes: Planes, cores: int) -> Cut:
+    """The batch is split where there is one for every core, else the slices are."""
+    if planes.batch >= cores:
+        return cut_batch(planes, cores)
+    if planes.slices > 1:
+        return cut_slices(planes, cores)
+    return cut_rows(planes, cores)

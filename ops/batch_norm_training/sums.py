@@ -1,0 +1,237 @@
+"""Sums per channel: what batch normalisation needs of its input, and its gradient of theirs.
+
+Everything is summed in float32. Blocks that share channels add into results that another task has
+cleared. Source: public tensor compiler (bn_reduce, bn_update_grad: which axis is split, sums by
+halves of a tile) and operator sources (impl/bn_training_reduce.py, bn_training_update_grad.py).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from npusim.dialect import Kernel, TBuf, TPosition, TQue
+from npusim.dialect.folds import SUM
+from npusim.ops.batch_norm_training.cut import (
+    Cut,
+    Planes,
+    Share,
+    cut_batch,
+    cut_height,
+    cut_rows,
+    cut_slices,
+)
+from npusim.ops.batch_norm_training.loading import (
+    Statistics,
+    TileQueue,
+    statistics_bytes,
+    tile_rows,
+)
+from npusim.ops.batch_norm_training.records import number, present
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from npusim.dialect import Core, GlobalTensor, LocalTensor
+    from npusim.dialect.loops import Index
+    from npusim.hardware.profile import Profile
+
+_FEW_ROWS = 16  # rows of a plane for which the special schedules aren't worth it
+
+
+class _ChannelSums(Kernel):
+    """Two sums per channel over batch and rows: subclasses say of what."""
+
+    inputs: tuple[GlobalTensor, ...]
+    names: ClassVar[tuple[str, ...]]  # of the input tiles
+    kept: ClassVar[tuple[str, ...]] = ()  # statistics that stay in UB
+    temporaries: ClassVar[int] = 1  # float32 tiles beside the inputs
+
+    def __init__(
+        self,
+        profile: Profile,
+        inputs: tuple[GlobalTensor, ...],
+        results: tuple[GlobalTensor, GlobalTensor],
+    ) -> None:
+        self.inputs, self.results = inputs, results
+        self.planes = Planes.of(self.op_type, inputs[-1])
+        self.cut = self._cut(profile)
+        self.block_dim = self.cut.block_dim
+        share = self.cut.share(0)
+        width = sum(self._tile_bytes(tensor) for tensor in inputs)
+        width += self.temporaries * FLOAT.itemsize
+        reserved = statistics_bytes(share, self.planes.lanes, len(self.kept) + 4)
+        self.tile_rows = tile_rows(profile, self.planes, width, reserved, share.rows)
+
+    def work(self, block_idx: int) -> Hashable:
+        return self.cut.share(block_idx).amounts
+
+    def process(self, core: Core) -> None:
+        share, lanes = self.cut.share(core.get_block_idx()), self.planes.lanes
+        elements = self.tile_rows * lanes
+        self.queues = [
+            TileQueue(core, tensor, name, self.buffer_num, elements)
+            for tensor, name in zip(self.inputs, self.names, strict=True)
+        ]
+        self.buffers = [TBuf(f"work{index}") for index in range(self.temporaries)]
+        part_bufs = [TBuf("part0"), TBuf("part1")]
+        for buffer in (*self.buffers, *part_bufs):
+            size = lanes if buffer in part_bufs else elements
+            core.pipe.init_buffer(buffer, 1, size * FLOAT.itemsize)
+        self.statistics = Statistics(core, share, lanes, self.kept)
+        sums_que = TQue(TPosition.VECOUT, 1, "sums")
+        core.pipe.init_buffer(sums_que, 1, 2 * share.slices * lanes * FLOAT.itemsize)
+        self.prepare(core)
+        sums = sums_que.alloc_tensor(FLOAT, 2, share.slices, lanes)
+        core.duplicate(sums, 0.0)
+        for piece in core.loop(share.slices):
+            totals = (sums[0, piece], sums[1, piece])
+            for turn in core.loop(share.batches, sequential=True):
+                for first, rows in core.tiles(
+                    share.first_row, share.rows, self.tile_rows, sequential=True
+                ):
+                    place = (turn + share.first_batch, piece + share.first_slice, first)
+                    tiles = [
+                        queue.load(self.planes.tile(tensor, *place, rows))
+                        for queue, tensor in zip(self.queues, self.inputs, strict=True)
+                    ]
+                    terms = self.terms(core, piece, tiles, rows * lanes)
+                    parts = [buffer.get(FLOAT, lanes) for buffer in part_bufs]
+                    core.fold_lanes(SUM, *zip(parts, terms, strict=True))
+                    for total, part in zip(totals, parts, strict=True):
+                        core.add(total, total, part)
+                    for queue, tile in zip(self.queues, tiles, strict=True):
+                        queue.release(tile)
+        self._store(core, share, sums_que, sums)
+
+    @abstractmethod
+    def prepare(self, core: Core) -> None:
+        """Bring the statistics of the share's channels into UB."""
+
+    @abstractmethod
+    def terms(
+        self, core: Core, piece: Index, tiles: list[LocalTensor], elements: int
+    ) -> tuple[LocalTensor, LocalTensor]:
+        """What is to be summed, for one tile."""
+
+    def _store(self, core: Core, share: Share, queue: TQue, sums: LocalTensor) -> None:
+        queue.enque(sums)
+        queue.deque(sums)
+        if self.cut.splits_sums:
+            core.set_atomic_add(self.block_dim)
+        lanes = self.planes.lanes
+        for row, result in enumerate(self.results):
+            place = result.view(result.numel).span(share.first_slice * lanes, share.slices * lanes)
+            core.copy_runs(place, sums[row])
+        core.set_atomic_none()
+        queue.free_tensor(sums)
+
+    def _tile_bytes(self, tensor: GlobalTensor) -> int:
+        wide = 0 if tensor.dtype is FLOAT else FLOAT.itemsize
+        return self.buffer_num * tensor.dtype.itemsize + wide
+
+    def _cut(self, profile: Profile) -> Cut:
+        planes, cores = self.planes, profile.cores.vector_cores
+        self.special = planes.rows > _FEW_ROWS
+        if self.special and planes.slices >= cores:
+            return cut_slices(planes, cores)
+        if self.special and planes.batch >= cores:
+            return cut_batch(planes, cores)
+        self.special = False
+        if planes.slices >= cores:
+            return cut_slices(planes, cores)
+        if planes.height % cores == 0 and planes.batch == 1:
+            return cut_height(planes, cores)
+        return cut_rows(planes, cores)
+
+
+class BNTrainingReduce(_ChannelSums):
+    """Sums of x and of its squares per channel, for x in [N, C1, H, W, C0]."""
+
+    op_type = "BNTrainingReduce"
+    names = ("x",)
+
+    def __init__(
+        self,
+        profile: Profile,
+        x: GlobalTensor,
+        total: GlobalTensor,
+        squares: GlobalTensor,
+    ) -> None:
+        super().__init__(profile, (x,), (total, squares))
+        self.reads, self.writes = (x,), (total, squares)
+
+    def prepare(self, core: Core) -> None:
+        """There is nothing to prepare."""
+
+    def terms(
+        self, core: Core, piece: Index, tiles: list[LocalTensor], elements: int
+    ) -> tuple[LocalTensor, LocalTensor]:
+        del piece
+        (x,) = tiles
+        return x, core.mul(self.buffers[0].get(FLOAT, elements), x, x)
+
+
+class BNTrainingUpdateGrad(_ChannelSums):
+    """diff_offset = sum(grads), diff_scale = sum(grads * (x - mean) * rstd) per channel.
+
+    grads and x are [N, C1, ..., C0]; statistics and results are float32 with one number per
+    channel. Special schedules work on the statistics as they are, the general one repeats them to
+    whole tiles first.
+    """
+
+    op_type = "BNTrainingUpdateGrad"
+    names = ("grads", "x")
+    kept = ("mean", "rstd", "ones")
+    temporaries = 2
+
+    def __init__(
+        self,
+        profile: Profile,
+        grads: GlobalTensor,
+        x: GlobalTensor,
+        mean: GlobalTensor,
+        variance: GlobalTensor,
+        diff_scale: GlobalTensor,
+        diff_offset: GlobalTensor,
+        *,
+        epsilon: float,
+    ) -> None:
+        super().__init__(profile, (grads, x), (diff_offset, diff_scale))
+        self.mean, self.variance, self.epsilon = mean, variance, epsilon
+        self.reads, self.writes = (grads, x, mean, variance), (diff_scale, diff_offset)
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        tensors = present(cls.op_type, inputs, 4)
+        return cls(profile, *tensors, *outputs[:2], epsilon=number(attributes, "epsilon", 1e-4))
+
+    def prepare(self, core: Core) -> None:
+        del core
+        statistics = self.statistics
+        statistics.load("mean", self.mean)
+        variance = statistics.load("rstd", self.variance)
+        statistics.rstd("rstd", variance, self.epsilon, "ones")
+
+    def terms(
+        self, core: Core, piece: Index, tiles: list[LocalTensor], elements: int
+    ) -> tuple[LocalTensor, LocalTensor]:
+        grads, x = tiles
+        product = self.buffers[0].get(FLOAT, elements)
+        mean = self.statistics.by_slice("mean")[piece]
+        rstd = self.statistics.by_slice("rstd")[piece]
+        if self.special:
+            core.by_lanes("vsub", product, x, mean)
+            core.by_lanes("vmul", product, product, rstd)
+        else:
+            wide = self.buffers[1].get(FLOAT, elements)
+            core.sub(product, x, core.spread_lanes(wide, mean))
+            core.mul(product, product, core.spread_lanes(wide, rstd))
+        return grads, core.mul(product, product, grads)

@@ -1,0 +1,352 @@
+"""BNTrainingUpdate: normalise with the sums of the batch and keep running statistics.
+
+Fused forms add another tensor and cut off below zero, with a mask of one bit per element for the
+gradient. Source: operator sources (impl/bn_training_update.py, relu_v2.py): order of computation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from npusim.dialect import CmpMode, Kernel, RoundMode, TPosition, TQue
+from npusim.dialect.events import Event
+from npusim.engine.program import Pipe
+from npusim.ops.batch_norm_training.cut import Planes, cut_batch, cut_rows, cut_slices
+from npusim.ops.batch_norm_training.maps import ChannelMap, batch_or_slices
+from npusim.ops.batch_norm_training.records import number, present
+from npusim.values.dtypes import FLOAT, UINT8
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor
+    from npusim.dialect.loops import Index
+    from npusim.hardware.profile import Profile
+    from npusim.ops.batch_norm_training.cut import Share
+
+_BITS = 8
+
+
+class BNTrainingUpdate(ChannelMap):
+    """y = x * factor + shift from sums per channel, and the statistics that follow from them.
+
+    Tensors: x, sum, square_sum, scale, offset, [mean, variance]; y, [running mean, running
+    variance], batch mean, batch variance. Each channel's statistics are stored by one block.
+    """
+
+    op_type: ClassVar[str] = "BNTrainingUpdate"
+    kept = ("mean", "variance", "factor", "shift", "ones", "running")
+    running: ClassVar[bool] = True  # whether there are running statistics
+    adds: ClassVar[bool] = False  # whether another tensor is added to y
+    cuts: ClassVar[bool] = False  # whether y is cut off below zero, with a mask of bits
+
+    def __init__(
+        self,
+        profile: Profile,
+        x: GlobalTensor,
+        per_channel: tuple[GlobalTensor, ...],
+        other: GlobalTensor | None,
+        y: GlobalTensor,
+        mask: GlobalTensor | None,
+        statistics: tuple[GlobalTensor, ...],
+        *,
+        epsilon: float,
+        factor: float,
+    ) -> None:
+        planes = Planes.of(self.op_type, x)
+        self.mask = mask
+        inputs = (x,) if other is None else (x, other)
+        super().__init__(profile, inputs, y, batch_or_slices(planes, profile.cores.vector_cores))
+        self.per_channel, self.results = per_channel, statistics
+        self.epsilon, self.momentum = epsilon, factor
+        self.reads = (*inputs, *per_channel)
+        self.writes = (y, *statistics) if mask is None else (y, mask, *statistics)
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        """Outputs are told apart by their sizes and types: fused records have y behind."""
+        count = 7 if cls.running else 5
+        tensors = present(cls.op_type, inputs, count + cls.adds)
+        x = tensors[0]
+        wholes = [tensor for tensor in outputs if tensor.numel == x.numel]
+        masks = [t for t in outputs if t.dtype is UINT8 and t.numel * _BITS == x.numel]
+        rest = tuple(t for t in outputs if t not in wholes and t not in masks)
+        if not wholes or (cls.cuts and not masks):
+            raise KernelError(cls.op_type, "no output has the shape of x, or the mask is missing")
+        return cls(
+            profile,
+            x,
+            tensors[1:count],
+            tensors[count] if cls.adds else None,
+            wholes[0],
+            masks[0] if cls.cuts else None,
+            rest,
+            epsilon=number(attributes, "epsilon", 1e-4),
+            factor=number(attributes, "factor", 0.1),
+        )
+
+    @property
+    def result_bytes(self) -> float:
+        mask = self.buffer_num / _BITS if self.cuts else 0.0
+        return super().result_bytes + mask
+
+    def work(self, block_idx: int) -> Hashable:
+        share = self.cut.share(block_idx)
+        return share.amounts, self._stores(share)
+
+    def reserve(self, core: Core, elements: int) -> None:
+        super().reserve(core, elements)
+        if self.cuts:
+            self.mask_que = TQue(TPosition.VECOUT, self.buffer_num, "mask")
+            core.pipe.init_buffer(self.mask_que, self.buffer_num, -(-elements // _BITS))
+            self.edge_que = TQue(TPosition.VECIN, 1, "edge")
+            core.pipe.init_buffer(self.edge_que, 1, core.block_bytes)
+            self.stored = Event(core, Pipe.MTE3, Pipe.MTE2, set_before=True)
+            self.zeros = self.scratch_buffer(core, "zeros", core.block_bytes)
+            core.duplicate(self.zeros.get(self.y.dtype, self._zeros), 0.0)
+
+    def prepare(self, core: Core, share: Share) -> None:
+        self.store_que = TQue(TPosition.VECOUT, 1, "stored")
+        core.pipe.init_buffer(self.store_que, 1, self.statistics.size * FLOAT.itemsize)
+        rows, count = self.statistics, self.planes.batch * self.planes.rows
+        total, squares, scale, offset = self.per_channel[:4]
+        mean, variance = rows.load("mean", total), rows.load("variance", squares)
+        factor, shift, work = rows.get("factor"), rows.get("shift"), rows.get("running")
+        core.muls(mean, mean, 1.0 / count)
+        core.muls(variance, variance, 1.0 / count)
+        core.mul(work, mean, mean)
+        core.sub(variance, variance, work)
+        self._keep_running(core, share, count)
+        rows.rstd("factor", variance, self.epsilon, "ones")
+        core.mul(factor, factor, rows.load("ones", scale))
+        core.mul(work, mean, factor)
+        core.sub(shift, rows.load("shift", offset), work)
+        batch = self.results[-2:]
+        for result, value in zip(batch, (mean, variance), strict=False):
+            self._store_row(core, share, result, value)
+
+    def compute(
+        self,
+        core: Core,
+        piece: Index,
+        tiles: list[LocalTensor],
+        place: tuple[Index, Index, Index, int],
+    ) -> None:
+        x, rows = tiles[0], self.statistics
+        core.by_lanes("vmul", x, x, rows.by_slice("factor")[piece])
+        shift = rows.by_slice("shift")[piece]
+        y = self.out_que.alloc_tensor(self.y.dtype, x.numel)
+        if y.dtype is FLOAT:
+            core.by_lanes("vadd", y, x, shift)
+        else:
+            core.cast(y, core.by_lanes("vadd", x, x, shift), RoundMode.CAST_RINT)
+        if self.adds:
+            core.add(y, y, tiles[1])
+        if self.cuts:
+            self._cut_off(core, y)
+            self._store_mask(core, y, place)
+        for queue, tile in zip(self.queues, tiles, strict=True):
+            queue.release(tile)
+        self.out_que.copy_out(self.planes.tile(self.y, *place), y)
+
+    def _cut_off(self, core: Core, y: LocalTensor) -> None:
+        """max(y, 0), by the chip's own instruction where it has one for the type."""
+        if core.profile.supports_vector("vrelu", y.dtype.intrinsic):
+            core.relu(y, y)
+        else:
+            core.maxs(y, y, 0.0)
+
+    def _store_mask(
+        self, core: Core, y: LocalTensor, place: tuple[Index, Index, Index, int]
+    ) -> None:
+        assert self.mask is not None
+        bits = self.mask_que.alloc_tensor(UINT8, y.numel // _BITS)
+        with core.schedule_only():
+            core.compare(bits, y, self.zeros.get(y.dtype, self._zeros), CmpMode.GT)
+        with core.numbers_only():
+            if core.numerics:
+                positive = y.values(core.depth) > 0
+                bits.target(core.depth)[...] = np.packbits(positive, axis=-1, bitorder="little")
+        if self._shares_blocks(core.block_bytes):
+            self._complete_block(core, place)
+        self.mask_que.copy_out(self._mask_piece(place), bits)
+        if self._shares_blocks(core.block_bytes):
+            self.stored.set()
+
+    def _shares_blocks(self, block_bytes: int) -> bool:
+        """True where a plane's mask ends inside a block that another core writes to as well."""
+        plane_bytes = self.planes.rows * self.planes.lanes // _BITS
+        return self.cut.slice_share < self.planes.slices and plane_bytes % block_bytes > 0
+
+    def _complete_block(self, core: Core, place: tuple[Index, Index, Index, int]) -> None:
+        """Whole blocks are stored, so what others wrote to the last one is read back first.
+
+        That has to wait for this core's own last store.
+        """
+        batch, piece, first, _ = place
+        self.stored.wait()
+        edge = self.edge_que.copy_in(self._mask_piece((batch, piece, first, 1)))
+        core.move(edge, edge)
+        self.edge_que.free_tensor(edge)
+
+    def _mask_piece(self, place: tuple[Index, Index, Index, int]) -> GmSlice:
+        assert self.mask is not None
+        batch, piece, first, rows = place
+        row = self.planes.lanes // _BITS
+        plane = self.planes.rows * row
+        places = ((batch, self.planes.slices * plane), (piece, plane), (first, row))
+        return self.mask.view(self.mask.numel).window(places, (rows * row,), (1,))
+
+    def _keep_running(self, core: Core, share: Share, count: int) -> None:
+        """running = factor * batch + (1 - factor) * running, the variance freed of its bias."""
+        if not self.running:
+            return
+        rows = self.statistics
+        unbiased = count / max(1, count - 1)
+        pairs = (("mean", 4, 1.0), ("variance", 5, unbiased))
+        for index, (name, place, scale) in enumerate(pairs):
+            kept = rows.load("running", self.per_channel[place])
+            core.muls(kept, kept, 1.0 - self.momentum)
+            core.muls(rows.get("ones"), rows.get(name), self.momentum * scale)
+            core.add(kept, kept, rows.get("ones"))
+            if len(self.results) > 2:
+                self._store_row(core, share, self.results[index], kept)
+
+    def _store_row(
+        self, core: Core, share: Share, target: GlobalTensor, value: LocalTensor
+    ) -> None:
+        if not self._stores(share):
+            return
+        stored = core.copy(self.store_que.alloc_tensor(FLOAT, value.numel), value)
+        first = share.first_slice * self.planes.lanes
+        self.store_que.copy_out(target.view(target.numel).span(first, value.numel), stored)
+
+    def _stores(self, share: Share) -> bool:
+        """One of the blocks that work on the same channels stores their statistics."""
+        return share.first_batch == 0 and share.first_row == 0
+
+    @property
+    def _zeros(self) -> int:
+        return 32 // self.y.dtype.itemsize
+
+
+class BNTrainingUpdateV2(BNTrainingUpdate):
+    """The same without running statistics: y, batch mean, batch variance."""
+
+    op_type: ClassVar[str] = "BNTrainingUpdateV2"
+    running = False
+
+
+class BNTrainingUpdateV3(BNTrainingUpdateV2):
+    """The same as V2; what it reserves for the gradient are copies of the batch statistics."""
+
+    op_type: ClassVar[str] = "BNTrainingUpdateV3"
+
+
+class BNTrainingUpdateRelu(BNTrainingUpdate):
+    """BNTrainingUpdate and ReluV2 in one."""
+
+    op_type: ClassVar[str] = "FusionOp_BNTrainingUpdate_ReLUV2"
+    cuts = True
+
+
+class BNTrainingUpdateAddRelu(BNTrainingUpdateRelu):
+    """BNTrainingUpdate, Add and ReluV2 in one."""
+
+    op_type: ClassVar[str] = "FusionOp_BNTrainingUpdate_Add_ReLUV2"
+    names = ("x", "other")
+    as_they_are = ("other",)
+    adds = True
+
+
+class BNInfer(ChannelMap):
+    """y = (x - mean) * rstd * scale + offset with given statistics.
+
+    Tensors: x, scale, offset, mean, variance; y.
+    """
+
+    op_type: ClassVar[str] = "BNInfer"
+    kept = ("factor", "shift", "ones")
+    order: ClassVar[tuple[int, int, int, int]] = (1, 2, 3, 4)  # scale, offset, mean, variance
+
+    def __init__(
+        self,
+        profile: Profile,
+        x: GlobalTensor,
+        per_channel: tuple[GlobalTensor | None, ...],
+        y: GlobalTensor,
+        *,
+        epsilon: float,
+    ) -> None:
+        planes = Planes.of(self.op_type, x)
+        cores = profile.cores.vector_cores
+        wide = planes.batch >= cores
+        cut = cut_batch if wide else cut_slices if planes.slices >= cores // 2 else cut_rows
+        super().__init__(profile, (x,), y, cut(planes, cores))
+        self.per_channel, self.epsilon = per_channel, epsilon
+        self.reads = (x, *(tensor for tensor in per_channel if tensor is not None))
+        self.writes = (y,)
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        (x,) = present(cls.op_type, inputs, 1)
+        rows = tuple(inputs[place] if place < len(inputs) else None for place in cls.order)
+        if rows[2] is None or rows[3] is None:
+            raise KernelError(cls.op_type, "mean or variance is missing")
+        return cls(profile, x, rows, outputs[0], epsilon=number(attributes, "epsilon", 1e-4))
+
+    def prepare(self, core: Core, share: Share) -> None:
+        del share
+        scale, offset, mean, variance = self.per_channel
+        assert mean is not None
+        assert variance is not None
+        rows = self.statistics
+        factor = rows.rstd("factor", rows.load("factor", variance), self.epsilon, "ones")
+        if scale is not None:
+            core.mul(factor, factor, rows.load("ones", scale))
+        centre = rows.load("shift", mean)
+        core.mul(centre, centre, factor)
+        if offset is None:
+            core.muls(centre, centre, -1.0)
+        else:
+            core.sub(centre, rows.load("ones", offset), centre)
+
+    def compute(
+        self,
+        core: Core,
+        piece: Index,
+        tiles: list[LocalTensor],
+        place: tuple[Index, Index, Index, int],
+    ) -> None:
+        (x,), rows = tiles, self.statistics
+        core.by_lanes("vmul", x, x, rows.by_slice("factor")[piece])
+        y = self.out_que.alloc_tensor(self.y.dtype, x.numel)
+        shift = rows.by_slice("shift")[piece]
+        if y.dtype is FLOAT:
+            core.by_lanes("vadd", y, x, shift)
+        else:
+            core.cast(y, core.by_lanes("vadd", x, x, shift), RoundMode.CAST_RINT)
+        self.queues[0].release(x)
+        self.out_que.copy_out(self.planes.tile(self.y, *place), y)
+
+
+class BNInferenceD(BNInfer):
+    """BNInfer with the tensors in the order x, mean, variance, scale, offset."""
+
+    op_type: ClassVar[str] = "BNInferenceD"
+    order = (3, 4, 1, 2)

@@ -1,0 +1,62 @@
+"""Several copies in one kernel: parts of tensors, each with its place on the other side."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from npusim.dialect import Kernel, TPosition, TQue
+from npusim.dialect.boxes import Box, BoxTiling, whole_axes
+from npusim.dialect.pipe import footprint_bytes
+from npusim.engine.program import Pipe
+from npusim.ops.data_movement.strided import by_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from npusim.dialect import Core, GlobalTensor
+    from npusim.hardware.profile import Profile
+
+Pair = tuple["GlobalTensor", "GlobalTensor"]  # source and target, of one shape
+
+
+class BoxesCopy(Kernel):
+    """target = source for every pair, in their order; runs pass by the vector unit."""
+
+    op_type = "Concat"
+
+    def __init__(
+        self,
+        profile: Profile,
+        pairs: tuple[Pair, ...],
+        reads: tuple[GlobalTensor, ...],
+        writes: tuple[GlobalTensor, ...],
+    ) -> None:
+        self.reads, self.writes = reads, writes
+        self.kind = writes[0].dtype
+        block = profile.buffers.block_bytes // self.kind.itemsize
+        total = sum(target.nbytes for _, target in pairs)
+        cores = profile.cores.vector_cores
+        self.block_dim = max(1, min(cores, ceil(total / profile.launch.elementwise_core_bytes)))
+        limit = profile.buffers.ub_bytes // self.buffer_num // self.kind.itemsize - block
+        self.tilings, first = [], 0
+        for source, target in pairs:
+            box = Box.of(source, target)
+            extent = whole_axes(box.sizes, limit, self.block_dim, multiple=block, padded=block)
+            tiling = BoxTiling(box, extent, self.block_dim, first_core=first)
+            first = (first + tiling.tile_count) % self.block_dim
+            self.tilings.append(tiling)
+
+    def work(self, block_idx: int) -> Hashable:
+        return tuple(tiling.work(block_idx) for tiling in self.tilings)
+
+    def process(self, core: Core) -> None:
+        queue = TQue(TPosition.VECIN, self.buffer_num, "tile", consumer=Pipe.MTE3)
+        extents = [tiling.extent for tiling in self.tilings]
+        nbytes = max(footprint_bytes(self.kind, each, core.block_bytes) for each in extents)
+        core.pipe.init_buffer(queue, self.buffer_num, nbytes)
+        for tiling in self.tilings:
+            for tile in tiling.tiles(core):
+                x = queue.copy_in(by_rows(tile.src, core))
+                core.copy_runs(by_rows(tile.dst, core), x)
+                queue.free_tensor(x)

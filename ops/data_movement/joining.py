@@ -1,0 +1,232 @@
+"""Concatenation and stacking: every input is a box of the result.
+
+Kernels compiled for one shape put rows of a few elements together with vnchwconv: lines of all
+inputs side by side, then back. Source: public operator sources (concat_last_dim.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from npusim.dialect import GlobalTensor, GmBuffer, Kernel, TPosition, TQue
+from npusim.dialect.naming import named
+from npusim.dialect.spreading import compiled_for_shape
+from npusim.ops.data_movement.boxed import BoxesCopy
+from npusim.ops.data_movement.last_axis import RowShare
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from npusim.dialect import Core, LocalTensor
+    from npusim.dialect.loops import Index
+    from npusim.hardware.profile import Profile
+
+_LINES = 16
+_PLANE = _LINES * _LINES  # halves that vnchwconv turns at a time
+_HALF_BYTES = 2
+_LINED_WIDTHS = (1, 2, 4, 8)  # elements of a row that lines can be made of
+_LINED_COUNTS = (2, 4, 8, 16)
+
+
+class Interleaved(Kernel):
+    """dst[row] = the rows of all parts side by side; an absent part is zeros. All parts are equal.
+
+    A tile is turned by vnchwconv part by part into lines, and all lines together back again.
+    """
+
+    op_type = "Concat"
+    depth = 2
+
+    def __init__(
+        self, profile: Profile, parts: Sequence[GlobalTensor | None], dst: GlobalTensor
+    ) -> None:
+        self.reads = tuple(part for part in parts if part is not None)
+        self.writes = (dst,)
+        self.width = dst.shape[-1] // len(parts)
+        rows = dst.numel // dst.shape[-1]
+        self.parts = [None if part is None else part.view(rows * self.width) for part in parts]
+        self.dst = dst.view(dst.numel)
+        self.halves = self.width * dst.dtype.itemsize // _HALF_BYTES
+        together = 2 * len(parts) + 1
+        planes = max(1, profile.buffers.ub_bytes // 2 // self.depth // _HALF_BYTES // _PLANE // together)
+        each = _PLANE // self.halves  # rows in a plane
+        self.share = RowShare.of(rows, profile.cores.vector_cores, planes * each, each)
+        self.block_dim = self.share.cores
+
+    def work(self, block_idx: int) -> Hashable:
+        return self.share.length(block_idx)
+
+    def process(self, core: Core) -> None:
+        share, block, kind = self.share, core.get_block_idx(), self.dst.dtype
+        nbytes = share.tile * self.width * kind.itemsize
+        self.in_que = TQue(TPosition.VECIN, self.depth, "part")
+        self.out_que = TQue(TPosition.VECOUT, self.depth, "rows")
+        core.pipe.init_buffer(self.in_que, self.depth, nbytes)
+        core.pipe.init_buffer(self.out_que, self.depth, nbytes * len(self.parts))
+        for first, rows in core.tiles(block * share.per_core, share.length(block), share.tile):
+            self._tile(core, first, rows)
+
+    def _tile(self, core: Core, first: Index, rows: int) -> None:
+        kind, width, count = self.dst.dtype, self.width, len(self.parts)
+        out = self.out_que.alloc_tensor(kind, rows * count * width)
+        planes = ceil(rows * self.halves / _PLANE)
+        if None in self.parts:
+            core.duplicate(out, 0.0)
+        for place, part in enumerate(self.parts):
+            if part is None:
+                continue
+            x = self.in_que.copy_in(part.span(first * width, rows * width))
+            core.turn_lines(out, x, planes)
+            self._place(core, out, x, place)
+            self.in_que.free_tensor(x)
+        for _ in self.parts:
+            core.turn_lines(out, out, planes)
+        cut = self.dst.span(first * count * width, rows * count * width)
+        self.out_que.copy_out(cut, out)
+
+    def _place(self, core: Core, out: LocalTensor, x: LocalTensor, place: int) -> None:
+        if core.numerics:
+            begin, depth = place * self.width, core.depth
+            target, values = out.target(depth, whole=False), x.values(depth)
+            rows = target.reshape(*target.shape[:-1], -1, len(self.parts) * self.width)
+            part = values.reshape(*values.shape[:-1], -1, self.width)
+            rows[..., begin : begin + self.width] = part
+
+
+class Concat(BoxesCopy):
+    """Tensors one after the other along an axis."""
+
+    op_type = "Concat"
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        if not outputs:
+            raise KernelError(cls.op_type, "the shape of the result isn't known")
+        out = outputs[0]
+        parts = [x for x in inputs if x is not None and len(x.shape) == len(out.shape)]
+        parts = [x for x in parts if x.dtype is out.dtype]
+        found = next((attributes[name] for name in _AXIS_NAMES if name in attributes), None)
+        axis = joined_axis(cls.op_type, [x.shape for x in parts], out.shape, found)
+        return cls._of(profile, parts, out, axis)
+
+    @classmethod
+    def _of(
+        cls, profile: Profile, parts: list[GlobalTensor], out: GlobalTensor, axis: int
+    ) -> Kernel:
+        if compiled_for_shape(profile) and can_interleave(parts, out, axis):
+            return named(Interleaved, cls.op_type)(profile, parts, out)
+        start, boxes = 0, []
+        for part in parts:
+            boxes.append((part, along(out, axis, start, part.shape[axis])))
+            start += part.shape[axis]
+        return cls(profile, tuple(boxes), tuple(parts), (out,))
+
+
+class ConcatD(Concat):
+    """Tensors one after the other along an axis known when the kernel was compiled."""
+
+    op_type = "ConcatD"
+
+
+class ConcatV2(Concat):
+    """Tensors one after the other along an axis given last."""
+
+    op_type = "ConcatV2"
+
+
+class ConcatV2D(Concat):
+    """Tensors one after the other along an axis known when the kernel was compiled."""
+
+    op_type = "ConcatV2D"
+
+
+class Pack(Concat):
+    """Tensors of one shape along a new axis."""
+
+    op_type = "Pack"
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        parts = [x for x in inputs if x is not None]
+        if not parts:
+            raise KernelError(cls.op_type, "nothing to stack")
+        given, shape = attributes.get("axis"), parts[0].shape
+        known = outputs[0].shape if outputs else ()
+        axis = stacked_axis(cls.op_type, shape, len(parts), known, given)
+        whole = (*shape[:axis], len(parts), *shape[axis:])
+        made = GlobalTensor(GmBuffer("y", prod(whole) * parts[0].dtype.itemsize), parts[0].dtype, whole)
+        out = outputs[0].view(*whole) if outputs else made
+        thin = [x.view(*shape[:axis], 1, *shape[axis:]) for x in parts]
+        return cls._of(profile, thin, out, axis)
+
+
+_AXIS_NAMES = ("concat_dim", "axis", "dim", "N_dim")
+
+
+def along(tensor: GlobalTensor, axis: int, start: int, size: int) -> GlobalTensor:
+    """The part of a tensor that begins at ``start`` of one axis."""
+    steps = tensor.steps
+    shape = (*tensor.shape[:axis], size, *tensor.shape[axis + 1 :])
+    return replace(tensor, shape=shape, start=tensor.start + start * steps[axis], strides=steps)
+
+
+def can_interleave(parts: Sequence[GlobalTensor], out: GlobalTensor, axis: int) -> bool:
+    """True for parts whose short rows the vendor's schedule puts together with vnchwconv."""
+    if axis != len(out.shape) - 1 or len(parts) < 2 or out.dtype.itemsize not in (2, 4):
+        return False
+    widths = {part.shape[-1] for part in parts}
+    factor = out.dtype.itemsize // _HALF_BYTES
+    enough = parts[0].numel * factor >= _PLANE
+    if len(widths) > 1 or not enough:
+        return False
+    width = widths.pop()
+    lined = width in _LINED_WIDTHS and len(parts) in _LINED_COUNTS
+    return lined and out.shape[-1] * factor <= _LINES
+
+
+def joined_axis(
+    op_type: str,
+    parts: Sequence[tuple[int, ...]],
+    whole: tuple[int, ...],
+    given: object = None,
+) -> int:
+    """The axis along which ``parts`` make up ``whole``, the first where several would do."""
+    if not parts:
+        raise KernelError(op_type, "no parts")
+    axes = range(len(whole))
+    if isinstance(given, int) and whole and -len(whole) <= given < len(whole):
+        axes = range(given % len(whole), given % len(whole) + 1)
+    for axis in axes:
+        rest = {(*part[:axis], *part[axis + 1 :]) for part in parts}
+        total = sum(part[axis] for part in parts)
+        if rest == {(*whole[:axis], *whole[axis + 1 :])} and total == whole[axis]:
+            return axis
+    raise KernelError(op_type, f"{list(parts)} don't make up {whole}")
+
+
+def stacked_axis(
+    op_type: str, part: tuple[int, ...], count: int, whole: tuple[int, ...], given: object
+) -> int:
+    """Where the new axis is: as given, or the first place that explains the shape."""
+    rank = len(part) + 1
+    if isinstance(given, int) and -rank <= given < rank:
+        return given % rank
+    for axis in range(rank):
+        if (*part[:axis], count, *part[axis:]) == whole:
+            return axis
+    raise KernelError(op_type, f"{count} tensors {part} don't make up {whole}")

@@ -1,0 +1,261 @@
+"""Tensors set into a larger one of zeros: padding, and the gradient of a slice.
+
+Where the record has no paddings the input stands at the beginning. Kernels compiled for one shape
+fill and copy row by row in UB when rows aren't whole blocks, and put rows of a few elements
+together with vnchwconv. Source: public operator sources (pad_d.py, strided_slice_grad.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from npusim.dialect import GlobalTensor, GmBuffer, Kernel, TPosition, TQue
+from npusim.dialect.boxes import Box, BoxTiling, whole_axes
+from npusim.dialect.naming import named
+from npusim.dialect.pipe import footprint_bytes
+from npusim.dialect.spreading import compiled_for_shape
+from npusim.engine.program import Pipe
+from npusim.ops.data_movement.joining import Interleaved, along
+from npusim.ops.data_movement.last_axis import RowShare
+from npusim.ops.data_movement.slicing import matched
+from npusim.ops.data_movement.strided import by_rows
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Mapping
+
+    from npusim.dialect import Core
+    from npusim.dialect.loops import Index
+    from npusim.hardware.profile import Profile
+
+_LINES = 16
+_HALF_BYTES = 2
+_LINED_WIDTHS = (1, 2, 4, 8)
+
+
+class PaddedRows(Kernel):
+    """Every row of dst is zeros but for one run: filled, then copied to, in UB (two instructions)."""
+
+    op_type = "PadD"
+
+    def __init__(
+        self, profile: Profile, src: GlobalTensor, dst: GlobalTensor, start: int
+    ) -> None:
+        self.reads, self.writes = (src,), (dst,)
+        self.start, self.columns, self.width = start, src.shape[-1], dst.shape[-1]
+        rows, self.kind = dst.numel // self.width, dst.dtype
+        self.src, self.dst = src.view(src.numel), dst.view(dst.numel)
+        block = profile.buffers.block_bytes // self.kind.itemsize
+        room = profile.buffers.ub_bytes // self.buffer_num // self.kind.itemsize - 2 * block
+        tile = max(block, room // (self.width + self.columns) // block * block)
+        self.share = RowShare.of(rows, profile.cores.vector_cores, tile, block)
+        self.block_dim = profile.cores.vector_cores
+
+    def work(self, block_idx: int) -> Hashable:
+        return self.share.length(block_idx)
+
+    def process(self, core: Core) -> None:
+        share, block = self.share, core.get_block_idx()
+        nbytes = share.tile * self.kind.itemsize
+        self.in_que = TQue(TPosition.VECIN, self.buffer_num, "runs")
+        self.out_que = TQue(TPosition.VECOUT, self.buffer_num, "rows")
+        core.pipe.init_buffer(self.in_que, self.buffer_num, nbytes * self.columns)
+        core.pipe.init_buffer(self.out_que, self.buffer_num, nbytes * self.width)
+        for first, rows in core.tiles(block * share.per_core, share.length(block), share.tile):
+            self._tile(core, first, rows)
+
+    def _tile(self, core: Core, first: Index, rows: int) -> None:
+        columns, width = self.columns, self.width
+        x = self.in_que.copy_in(self.src.span(first * columns, rows * columns))
+        out = self.out_que.alloc_tensor(self.kind, rows * width)
+        with core.schedule_only():
+            for _ in core.loop(rows):  # with a barrier before every instruction on the tile
+                core.wrote(out)
+                core.duplicate(out[:width], 0.0)
+                core.copy(out[:columns], x[:columns])
+        if core.numerics:
+            depth = core.depth
+            target, values = out.target(depth), x.values(depth)
+            target[...] = 0
+            whole = target.reshape(*target.shape[:-1], rows, width)
+            part = values.reshape(*values.shape[:-1], rows, columns)
+            whole[..., self.start : self.start + columns] = part
+        self.in_que.free_tensor(x)
+        self.out_que.copy_out(self.dst.span(first * width, rows * width), out)
+
+
+class Padded(Kernel):
+    """dst = src in a frame of zeros: runs are copied, zeros stored from one tile that is filled once."""
+
+    op_type = "PadD"
+
+    def __init__(
+        self, profile: Profile, src: GlobalTensor, dst: GlobalTensor, start: tuple[int, ...]
+    ) -> None:
+        self.reads, self.writes = (src,), (dst,)
+        self.kind = dst.dtype
+        self.block = profile.buffers.block_bytes // self.kind.itemsize
+        cores = profile.cores.vector_cores
+        self.block_dim = max(1, min(cores, dst.nbytes // profile.launch.elementwise_core_bytes))
+        limit = profile.buffers.ub_bytes // 4 // self.kind.itemsize - self.block
+        inside = dst
+        for axis, (first, size) in enumerate(zip(start, src.shape, strict=True)):
+            inside = along(inside, axis, first, size)
+        self.copied = self._tiling(Box.of(src, inside), limit, 0)
+        self.frames = []
+        first_core = self.copied.tile_count
+        for frame in _frames(dst, src.shape, start):
+            tiling = self._tiling(Box.of(_zero(frame), frame), limit, first_core % self.block_dim)
+            first_core += tiling.tile_count
+            self.frames.append(tiling)
+
+    def work(self, block_idx: int) -> Hashable:
+        return tuple(each.work(block_idx) for each in (self.copied, *self.frames))
+
+    def process(self, core: Core) -> None:
+        queue = TQue(TPosition.VECIN, self.buffer_num, "tile", consumer=Pipe.MTE3)
+        zeros = TQue(TPosition.VECOUT, 1, "zeros")
+        self._reserve(core, queue, self.buffer_num, [self.copied])
+        for tile in self.copied.tiles(core):
+            x = queue.copy_in(by_rows(tile.src, core))
+            core.copy_runs(by_rows(tile.dst, core), x)
+            queue.free_tensor(x)
+        if not self.frames:
+            return
+        largest = self._reserve(core, zeros, 1, self.frames)
+        filled = zeros.alloc_tensor(self.kind, largest)
+        core.duplicate(filled, 0.0)
+        zeros.enque(filled)
+        zeros.deque(filled)
+        for tiling in self.frames:
+            for tile in tiling.tiles(core):
+                target = by_rows(tile.dst, core)
+                core.copy_runs(target, filled[: target.numel])
+
+    def _tiling(self, box: Box, limit: int, first: int) -> BoxTiling:
+        extent = whole_axes(
+            box.sizes, limit, self.block_dim, multiple=self.block, padded=self.block
+        )
+        return BoxTiling(box, extent, self.block_dim, first_core=first)
+
+    def _reserve(self, core: Core, queue: TQue, depth: int, tilings: list[BoxTiling]) -> int:
+        """UB for the largest tile; returns its elements."""
+        nbytes = max(
+            footprint_bytes(self.kind, each.extent, core.block_bytes) for each in tilings
+        )
+        core.pipe.init_buffer(queue, depth, nbytes)
+        return nbytes // self.kind.itemsize
+
+
+class Pad(Padded):
+    """A tensor with zeros around it."""
+
+    op_type = "Pad"
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        x = inputs[0] if inputs else None
+        if x is None or not outputs:
+            raise KernelError(cls.op_type, "needs the tensor and the result")
+        out = outputs[0]
+        src = x.view(*matched(cls.op_type, out.shape, x.shape))
+        start = _starts(cls.op_type, attributes, src.shape, out.shape)
+        return cls._of(profile, src, out, start)
+
+    @classmethod
+    def _of(
+        cls, profile: Profile, src: GlobalTensor, out: GlobalTensor, start: tuple[int, ...]
+    ) -> Kernel:
+        cut = [axis for axis, size in enumerate(out.shape) if src.shape[axis] != size]
+        if compiled_for_shape(profile) and len(cut) == 1:
+            axis = cut[0]
+            inner, rows = prod(out.shape[axis + 1 :]), prod(out.shape[:axis])
+            columns, width = src.shape[axis] * inner, out.shape[axis] * inner
+            block = profile.buffers.block_bytes // out.dtype.itemsize
+            if width % block or columns % block:
+                flat, whole = src.view(rows, columns), out.view(rows, width)
+                parts = _lined(flat, whole, start[axis] * inner)
+                if parts:
+                    return named(Interleaved, cls.op_type)(profile, parts, whole)
+                fits = 2 * (width + columns + 4) * block <= profile.buffers.ub_bytes // out.dtype.itemsize
+                if fits:
+                    first = start[axis] * inner
+                    return named(PaddedRows, cls.op_type)(profile, flat, whole, first)
+        return cls(profile, src, out, start)
+
+
+class PadD(Pad):
+    """A tensor with zeros around it, known when the kernel was compiled."""
+
+    op_type = "PadD"
+
+
+class PadV3(Pad):
+    """A tensor with a constant around it (zeros here)."""
+
+    op_type = "PadV3"
+
+
+class StridedSliceGrad(Pad):
+    """The gradient of a slice: zeros but for the part that was cut out."""
+
+    op_type = "StridedSliceGrad"
+
+
+def _lined(
+    src: GlobalTensor, dst: GlobalTensor, start: int
+) -> list[GlobalTensor | None] | None:
+    """Equal parts that make up short rows: the input and absent ones; None where it isn't that."""
+    width, columns = dst.shape[-1], src.shape[-1]
+    halves = width * dst.dtype.itemsize // _HALF_BYTES
+    if columns not in _LINED_WIDTHS or width % columns or start % columns or halves > _LINES:
+        return None
+    if dst.dtype.itemsize not in (2, 4) or _LINES % halves:
+        return None
+    parts: list[GlobalTensor | None] = [None] * (width // columns)
+    parts[start // columns] = src
+    return parts
+
+
+def _frames(
+    dst: GlobalTensor, inner: tuple[int, ...], start: tuple[int, ...]
+) -> Iterator[GlobalTensor]:
+    """The parts of dst around a box, axis by axis from the outside."""
+    rest = dst
+    for axis, (first, size) in enumerate(zip(start, inner, strict=True)):
+        whole = dst.shape[axis]
+        if first:
+            yield along(rest, axis, 0, first)
+        if first + size < whole:
+            yield along(rest, axis, first + size, whole - first - size)
+        rest = along(rest, axis, first, size)
+
+
+def _zero(target: GlobalTensor) -> GlobalTensor:
+    """A single element seen in the shape of a frame; it is never read."""
+    return replace(target, buffer=GmBuffer("zero", 0), start=0, strides=(0,) * len(target.shape))
+
+
+def _starts(
+    op_type: str,
+    attributes: Mapping[str, object],
+    inner: tuple[int, ...],
+    whole: tuple[int, ...],
+) -> tuple[int, ...]:
+    """Where the input begins along each axis."""
+    found = attributes.get("paddings", attributes.get("begin"))
+    start = (0,) * len(whole)
+    if isinstance(found, list | tuple) and len(found) == len(whole):
+        start = tuple(int(each[0] if isinstance(each, list | tuple) else each) for each in found)
+    for first, size, total in zip(start, inner, whole, strict=True):
+        if first < 0 or first + size > total:
+            raise KernelError(op_type, f"{size} elements from {first} don't fit into {total}")
+    return start

@@ -1,0 +1,164 @@
+"""Transpositions as profilers record them: often without the permutation, which the shapes tell.
+
+Where several permutations lead from one shape to the other, the one that keeps most neighbours
+together is taken, the first in order of those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+from npusim.dialect import GlobalTensor, GmBuffer
+from npusim.ops.data_movement.strided import StridedCopy
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from npusim.dialect import Kernel
+    from npusim.hardware.profile import Profile
+
+Order = tuple[int, ...]
+_MOST_CANDIDATES = 5000  # permutations looked at where sizes repeat
+
+
+class Transpose(StridedCopy):
+    """Axes in another order."""
+
+    op_type = "Transpose"
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        x = inputs[0] if inputs else None
+        if x is None:
+            raise KernelError(cls.op_type, "no tensor to transpose")
+        order = _given(cls.op_type, attributes.get("perm"), len(x.shape))
+        if order is None:
+            if not outputs:
+                raise KernelError(cls.op_type, "neither the permutation nor the result is known")
+            order = inferred_order(cls.op_type, x.shape, outputs[0].shape)
+        wanted = tuple(x.shape[axis] for axis in order)
+        out = outputs[0] if outputs else made_like(x, wanted)
+        if out.numel != x.numel or out.dtype is not x.dtype:
+            raise KernelError(cls.op_type, f"{x.shape} doesn't become {out.shape}")
+        return cls(profile, permuted(x, order), out.view(*wanted))
+
+
+class TransposeD(Transpose):
+    """Axes in another order, known when the kernel was compiled."""
+
+    op_type = "TransposeD"
+
+
+class TransposeNOD(Transpose):
+    """Axes in another order, known only when the kernel runs."""
+
+    op_type = "TransposeNOD"
+
+
+class ConfusionTransposeD(StridedCopy):
+    """Axes in another order, and split or joined before or after it; also on matrices in NZ."""
+
+    op_type = "ConfusionTransposeD"
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        x = inputs[0] if inputs else None
+        if x is None or not outputs:
+            raise KernelError(cls.op_type, "needs the tensor and the result")
+        out = outputs[0]
+        split, order = _confused(cls.op_type, x.shape, out.shape, attributes)
+        turned = tuple(split[axis] for axis in order)
+        return cls(profile, permuted(x.view(*split), order), out.view(*turned))
+
+
+def permuted(tensor: GlobalTensor, order: Order) -> GlobalTensor:
+    """The tensor seen with its axes in another order."""
+    steps = tensor.steps
+    return replace(
+        tensor,
+        shape=tuple(tensor.shape[axis] for axis in order),
+        strides=tuple(steps[axis] for axis in order),
+    )
+
+
+def made_like(tensor: GlobalTensor, shape: tuple[int, ...]) -> GlobalTensor:
+    """A result that the record doesn't show."""
+    return GlobalTensor(GmBuffer("y", max(1, tensor.nbytes)), tensor.dtype, shape)
+
+
+def inferred_order(op_type: str, before: Sequence[int], after: Sequence[int]) -> Order:
+    """The permutation between two shapes; raises KernelError where there is none."""
+    if sorted(before) != sorted(after):
+        raise KernelError(op_type, f"{tuple(before)} doesn't become {tuple(after)}")
+    candidates = islice(_orders(tuple(before), tuple(after), ()), _MOST_CANDIDATES)
+    return max(candidates, key=lambda order: (_together(order, before), _negated(order)))
+
+
+def _orders(before: Order, after: Order, chosen: Order) -> Iterator[Order]:
+    if len(chosen) == len(after):
+        yield chosen
+        return
+    for axis, size in enumerate(before):
+        if axis not in chosen and size == after[len(chosen)]:
+            yield from _orders(before, after, (*chosen, axis))
+
+
+def _together(order: Order, sizes: Sequence[int]) -> int:
+    """Neighbours that stay neighbours; axes of one element don't count."""
+    long = [axis for axis in range(len(sizes)) if sizes[axis] > 1]
+    kept = [long.index(axis) for axis in order if sizes[axis] > 1]
+    return sum(right == left + 1 for left, right in pairwise(kept))
+
+
+def _negated(order: Order) -> Order:
+    return tuple(-axis for axis in order)
+
+
+def _given(op_type: str, found: object, rank: int) -> Order | None:
+    if not isinstance(found, list | tuple):
+        return None
+    order = tuple(int(axis) % rank if rank else 0 for axis in found)
+    if sorted(order) != list(range(rank)):
+        raise KernelError(op_type, f"{list(found)} is no permutation of {rank} axes")
+    return order
+
+
+def _confused(
+    op_type: str,
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    attributes: Mapping[str, object],
+) -> tuple[tuple[int, ...], Order]:
+    """The shape to see the input in, and the permutation, so that the result has ``after``'s order."""
+    if len(before) == 6 and len(after) == 4:
+        batch, heads, d1, s1, m0, n0 = before
+        if after == (heads * d1, batch * s1, m0, n0):
+            return before, (1, 2, 0, 3, 4, 5)
+    if len(before) == 4 and len(after) == 6:
+        batch, heads, d1, s1, m0, n0 = after
+        if before == (heads * d1, batch * s1, m0, n0):
+            return (heads, d1, batch, s1, m0, n0), (2, 0, 1, 3, 4, 5)
+    order = _given(op_type, attributes.get("perm"), len(before))
+    if order is not None and attributes.get("transpose_first"):
+        return before, order
+    if order is not None and len(after) == len(order):
+        split = [0] * len(order)
+        for place, axis in enumerate(order):
+            split[axis] = after[place]
+        return tuple(split), order
+    raise KernelError(op_type, f"how {before} becomes {after} isn't recorded")

@@ -1,0 +1,85 @@
+"""Copies of whole runs by kernels compiled for one shape: no more cores than there are full buffers.
+
+Source: public operator sources (strided_slice_d.py, copy_only.py).
+"""
+
+from __future__ import annotations
+
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from npusim.dialect import Kernel, TPosition, TQue
+from npusim.dialect.boxes import Box, BoxTiling, whole_axes
+from npusim.dialect.elementwise import flat_tiling
+from npusim.dialect.pipe import footprint_bytes
+from npusim.engine.program import Pipe
+from npusim.ops.data_movement.strided import by_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from npusim.dialect import Core, GlobalTensor
+    from npusim.hardware.profile import Profile
+
+
+class BlockwiseCopy(Kernel):
+    """dst = src, both contiguous: a core gets at least one block."""
+
+    op_type = "StridedSlice"
+
+    def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
+        self.reads, self.writes = (src,), (dst,)
+        self.src, self.dst = src.view(src.numel), dst.view(dst.numel)
+        itemsize = dst.dtype.itemsize
+        least = profile.buffers.block_bytes
+        self.tiling = flat_tiling(profile, dst.numel, itemsize, itemsize / 4, least_bytes=least)
+        self.block_dim = self.tiling.block_dim
+
+    def work(self, block_idx: int) -> Hashable:
+        return self.tiling.length(block_idx)
+
+    def process(self, core: Core) -> None:
+        tiling, block = self.tiling, core.get_block_idx()
+        depth = 2 if tiling.double_buffer else 1
+        queue = TQue(TPosition.VECIN, depth, "tile", consumer=Pipe.MTE3)
+        core.pipe.init_buffer(queue, depth, tiling.tile * self.dst.dtype.itemsize)
+        for first, length in core.tiles(block * tiling.per_core, tiling.length(block), tiling.tile):
+            x = queue.copy_in(self.src.span(first, length))
+            core.copy_runs(self.dst.span(first, length), x)
+            queue.free_tensor(x)
+
+
+class RowCopy(Kernel):
+    """dst = src where both have runs of whole blocks: as many cores as there are full buffers."""
+
+    op_type = "StridedSlice"
+
+    def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
+        self.reads, self.writes = (src,), (dst,)
+        self.kind = dst.dtype
+        box = Box.of(src, dst)
+        block = profile.buffers.block_bytes // dst.dtype.itemsize
+        limit = profile.buffers.ub_bytes // dst.dtype.itemsize - block
+        extent = whole_axes(box.sizes, limit, 1, multiple=block, padded=block)
+        tiles = prod(size // part for size, part in zip(box.sizes, extent, strict=True))
+        cores = profile.cores.vector_cores
+        self.tiling = BoxTiling(box, extent, _divisor(tiles, cores))
+        self.block_dim = self.tiling.used_cores
+
+    def work(self, block_idx: int) -> Hashable:
+        return self.tiling.work(block_idx)
+
+    def process(self, core: Core) -> None:
+        queue = TQue(TPosition.VECIN, 1, "tile", consumer=Pipe.MTE3)
+        nbytes = footprint_bytes(self.kind, self.tiling.extent, core.block_bytes)
+        core.pipe.init_buffer(queue, 1, nbytes)
+        for tile in self.tiling.tiles(core):
+            x = queue.copy_in(by_rows(tile.src, core))
+            core.copy_runs(by_rows(tile.dst, core), x)
+            queue.free_tensor(x)
+
+
+def _divisor(tiles: int, cores: int) -> int:
+    """The most cores that share the full tiles evenly; all of them where that leaves one alone."""
+    found = max((each for each in range(1, cores + 1) if tiles % each == 0), default=1)
+    return found if found > 1 or tiles < 2 else min(cores, ceil(tiles))

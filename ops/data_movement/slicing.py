@@ -1,0 +1,144 @@
+"""Slices as profilers record them; where the start isn't recorded they begin at zero."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from npusim.dialect.naming import named
+from npusim.dialect.spreading import compiled_for_shape
+from npusim.ops.data_movement.last_axis import last_axis_slice
+from npusim.ops.data_movement.runs import BlockwiseCopy, RowCopy
+from npusim.ops.data_movement.strided import StridedCopy
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from npusim.dialect import GlobalTensor, Kernel
+    from npusim.hardware.profile import Profile
+
+
+class Slice(StridedCopy):
+    """A part of a tensor made contiguous."""
+
+    op_type = "Slice"
+    turns_short_rows = False  # the vendor's schedule moves short rows by the scalar unit
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        x = inputs[0] if inputs else None
+        if x is None or not outputs:
+            raise KernelError(cls.op_type, "needs the tensor and the result")
+        shape = matched(cls.op_type, x.shape, outputs[0].shape)
+        begin = _numbers(attributes.get("begin", attributes.get("offsets")), len(shape), 0)
+        steps = _numbers(attributes.get("strides"), len(shape), 1)
+        _check(cls.op_type, x.shape, shape, begin, steps)
+        view = replace(
+            x,
+            shape=shape,
+            start=x.start + sum(a * b for a, b in zip(begin, x.steps, strict=True)),
+            strides=tuple(a * b for a, b in zip(steps, x.steps, strict=True)),
+        )
+        dst = outputs[0].view(*shape)
+        if not compiled_for_shape(profile) or any(step != 1 for step in steps):
+            return cls(profile, view, dst)
+        return cls._compiled(profile, x, view, dst, begin)
+
+    @classmethod
+    def _compiled(
+        cls,
+        profile: Profile,
+        x: GlobalTensor,
+        view: GlobalTensor,
+        dst: GlobalTensor,
+        begin: Sequence[int],
+    ) -> Kernel:
+        """The kernel for a shape: by what is cut off."""
+        cut = [a != b for a, b in zip(x.shape, dst.shape, strict=True)]
+        if not any(cut):
+            return named(BlockwiseCopy, cls.op_type)(profile, x, dst)
+        first = max(axis for axis, each in enumerate(cut) if each)
+        inner = prod(dst.shape[first + 1 :])
+        if sum(cut) == 1 and first > 0 and inner * prod(dst.shape[:first]) > 0:
+            columns, width = dst.shape[first] * inner, x.shape[first] * inner
+            rows = prod(dst.shape[:first])
+            block = profile.buffers.block_bytes // dst.dtype.itemsize
+            if inner < block or columns % block:
+                return last_axis_slice(
+                    profile,
+                    x.view(rows, width),
+                    dst.view(rows, columns),
+                    begin[first] * inner,
+                    cls.op_type,
+                    turning=cls.turns_short_rows,
+                )
+        return named(RowCopy, cls.op_type)(profile, view, dst)
+
+
+class SliceD(Slice):
+    """A part of a tensor, known when the kernel was compiled."""
+
+    op_type = "SliceD"
+
+
+class StridedSlice(Slice):
+    """Every n-th element of a part of a tensor made contiguous."""
+
+    op_type = "StridedSlice"
+    turns_short_rows = True
+
+
+class StridedSliceD(StridedSlice):
+    """Every n-th element of a part, known when the kernel was compiled."""
+
+    op_type = "StridedSliceD"
+
+
+def matched(op_type: str, whole: Sequence[int], part: Sequence[int]) -> tuple[int, ...]:
+    """The part's shape with the axes that it lost as axes of one element."""
+    found: list[int] = []
+    rest = list(part)
+    missing = len(whole) - len(part)
+    for axis, size in enumerate(whole):
+        left = len(whole) - axis
+        if rest and (rest[0] <= size) and (left == len(rest) or rest[0] == size or not missing):
+            found.append(rest.pop(0))
+        elif missing > 0:
+            found.append(1)
+            missing -= 1
+        elif rest and rest[0] <= size:
+            found.append(rest.pop(0))
+        else:
+            raise KernelError(op_type, f"{tuple(part)} is no part of {tuple(whole)}")
+    if rest:
+        raise KernelError(op_type, f"{tuple(part)} is no part of {tuple(whole)}")
+    return tuple(found)
+
+
+def _numbers(found: object, rank: int, default: int) -> tuple[int, ...]:
+    """An attribute with one number per axis; the default where it isn't recorded."""
+    if not isinstance(found, list | tuple) or len(found) != rank:
+        return (default,) * rank
+    return tuple(int(each) for each in found)
+
+
+def _check(
+    op_type: str,
+    whole: Sequence[int],
+    part: Sequence[int],
+    begin: Sequence[int],
+    steps: Sequence[int],
+) -> None:
+    for size, taken, first, step in zip(whole, part, begin, steps, strict=True):
+        if step < 1 or first < 0 or first + (taken - 1) * step >= size:
+            raise KernelError(
+                op_type, f"{taken} of {size} from {first} in steps of {step} is no slice"
+            )

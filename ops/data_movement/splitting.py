@@ -1,0 +1,163 @@
+"""Splitting and unstacking: every output is a box of the input.
+
+Kernels compiled for one shape move parts of a few elements one by one in UB, a segment of rows at
+a time. Source: public operator sources (split_last_dim.py).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from npusim.dialect import Kernel, TPosition, TQue
+from npusim.dialect.naming import named
+from npusim.dialect.spreading import compiled_for_shape
+from npusim.engine.program import Pipe
+from npusim.ops.data_movement.boxed import BoxesCopy
+from npusim.ops.data_movement.joining import along, joined_axis, stacked_axis
+from npusim.ops.data_movement.last_axis import RowShare
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from npusim.dialect import Core, GlobalTensor
+    from npusim.dialect.loops import Index
+    from npusim.hardware.profile import Profile
+
+_SEGMENT_ROWS = 128  # rows that the vendor's schedule takes at a time
+
+
+class ElementSplit(Kernel):
+    """Rows of a few elements taken apart by the scalar unit, segments of rows at a time."""
+
+    op_type = "Split"
+
+    def __init__(
+        self, profile: Profile, src: GlobalTensor, outputs: tuple[GlobalTensor, ...]
+    ) -> None:
+        self.reads, self.writes = (src,), outputs
+        self.width = src.shape[-1]
+        rows = src.numel // self.width
+        self.src, self.kind = src.view(src.numel), src.dtype
+        self.outputs = [(out.view(out.numel), out.shape[-1]) for out in outputs]
+        block = profile.buffers.block_bytes // src.dtype.itemsize
+        self.share = RowShare.of(rows, profile.cores.vector_cores, _SEGMENT_ROWS, block)
+        self.block_dim = profile.cores.vector_cores
+
+    def work(self, block_idx: int) -> Hashable:
+        return self.share.length(block_idx)
+
+    def process(self, core: Core) -> None:
+        share, block = self.share, core.get_block_idx()
+        tile = share.tile * self.kind.itemsize
+        self.in_que = TQue(TPosition.VECIN, 1, "rows", consumer=Pipe.SCALAR)
+        self.out_que = TQue(TPosition.VECOUT, 2, "part", producer=Pipe.SCALAR)
+        core.pipe.init_buffer(self.in_que, 1, tile * self.width)
+        core.pipe.init_buffer(self.out_que, 2, tile * max(width for _, width in self.outputs))
+        for first, rows in core.tiles(block * share.per_core, share.length(block), share.tile):
+            self._segment(core, first, rows)
+
+    def _segment(self, core: Core, first: Index, rows: int) -> None:
+        x = self.in_que.copy_in(self.src.span(first * self.width, rows * self.width))
+        begin = 0
+        for target, width in self.outputs:
+            out = self.out_que.alloc_tensor(self.kind, rows * width)
+            core.move_elements(out, x, rows * width)
+            cut = slice(begin, begin + width)
+            core.arrange(
+                out, x, lambda v, cut=cut: v.reshape(*v.shape[:-1], rows, self.width)[..., cut]
+            )
+            self.out_que.copy_out(target.span(first * width, rows * width), out)
+            begin += width
+        self.in_que.free_tensor(x)
+
+
+class Split(BoxesCopy):
+    """A tensor cut along an axis."""
+
+    op_type = "Split"
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        x = _largest(cls.op_type, inputs)
+        if not outputs:
+            raise KernelError(cls.op_type, "the parts aren't recorded")
+        found = next((attributes[name] for name in _AXIS_NAMES if name in attributes), None)
+        axis = joined_axis(cls.op_type, [out.shape for out in outputs], x.shape, found)
+        return cls._of(profile, x, outputs, axis)
+
+    @classmethod
+    def _of(
+        cls, profile: Profile, x: GlobalTensor, outputs: tuple[GlobalTensor, ...], axis: int
+    ) -> Kernel:
+        rows, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
+        block = profile.buffers.block_bytes // x.dtype.itemsize
+        widths = [out.shape[axis] * inner for out in outputs]
+        if compiled_for_shape(profile) and rows > 1 and max(widths) < block:
+            flat = tuple(
+                out.view(rows, width) for out, width in zip(outputs, widths, strict=True)
+            )
+            return named(ElementSplit, cls.op_type)(profile, x.view(rows, sum(widths)), flat)
+        start, pairs = 0, []
+        for out in outputs:
+            pairs.append((along(x, axis, start, out.shape[axis]), out))
+            start += out.shape[axis]
+        return cls(profile, tuple(pairs), (x,), outputs)
+
+
+class SplitD(Split):
+    """A tensor cut into equal parts along an axis known when the kernel was compiled."""
+
+    op_type = "SplitD"
+
+
+class SplitV(Split):
+    """A tensor cut into given parts."""
+
+    op_type = "SplitV"
+
+
+class SplitVD(Split):
+    """A tensor cut into given parts, known when the kernel was compiled."""
+
+    op_type = "SplitVD"
+
+
+class Unpack(Split):
+    """A tensor taken apart along an axis that the parts don't have."""
+
+    op_type = "Unpack"
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        x = _largest(cls.op_type, inputs)
+        if not outputs:
+            raise KernelError(cls.op_type, "the parts aren't recorded")
+        shape = outputs[0].shape
+        axis = stacked_axis(cls.op_type, shape, len(outputs), x.shape, attributes.get("axis"))
+        thin = tuple(out.view(*shape[:axis], 1, *shape[axis:]) for out in outputs)
+        return cls._of(profile, x, thin, axis)
+
+
+_AXIS_NAMES = ("split_dim", "axis", "dim")
+
+
+def _largest(op_type: str, inputs: tuple[GlobalTensor | None, ...]) -> GlobalTensor:
+    """The tensor to cut; beside it there may be an axis and sizes."""
+    given = [x for x in inputs if x is not None]
+    if not given:
+        raise KernelError(op_type, "no tensor to cut")
+    return max(given, key=lambda x: x.nbytes)

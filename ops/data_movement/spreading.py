@@ -1,0 +1,204 @@
+"""Repetition of tensors: along axes of one element (BroadcastTo), or of whole tensors (Tile).
+
+Source of the schedules for one shape: broadcast by register of the public tensor compiler (see
+:mod:`npusim.dialect.spreading`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from npusim.dialect import GlobalTensor, Kernel, TPosition, TQue
+from npusim.dialect.boxes import Box, BoxTiling, whole_axes
+from npusim.dialect.naming import named
+from npusim.dialect.pipe import footprint_bytes
+from npusim.dialect.spreading import compiled_for_shape, spread_column
+from npusim.ops.data_movement.strided import StridedCopy, by_rows
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from npusim.dialect import Core, LocalTensor
+    from npusim.dialect.boxes import BoxTile
+    from npusim.hardware.profile import Profile
+
+_TILES_PER_CORE = 8  # so that numbers are spread while others are stored
+
+
+class SpreadRows(Kernel):
+    """dst = src repeated, for one shape: numbers along rows one by one, rows by the vector unit.
+
+    Rows that aren't whole blocks are stored one by one, and nothing overlaps with that.
+    """
+
+    op_type = "TileD"
+
+    def __init__(
+        self, profile: Profile, src: GlobalTensor, dst: GlobalTensor, leading: int
+    ) -> None:
+        self.reads, self.writes = (src,), (dst,)
+        self.kind = dst.dtype
+        self.box = Box.of(src, dst)
+        sizes, cores = self.box.sizes, profile.cores.vector_cores
+        block = profile.buffers.block_bytes // self.kind.itemsize
+        self.ragged = bool(sizes[-1] % block) and prod(sizes[:-1]) > 1
+        # Code for one shape splits the first axis; what it doesn't divide waits for a second round.
+        rounds = ceil(leading / cores) if leading > 1 else 1
+        shared = ceil(leading / rounds) if leading > 1 else cores
+        self.depth = 1 if self.ragged else 2
+        share = ceil(dst.numel / min(shared, cores))
+        room = profile.buffers.ub_bytes // (2 * self.depth) // self.kind.itemsize - block
+        limit = min(room, max(_TILES_PER_CORE * block, share // _TILES_PER_CORE))
+        extent = whole_axes(sizes, limit, shared, multiple=block, padded=block)
+        self.tiling = BoxTiling(self.box, extent, min(shared, cores))
+        self.block_dim = self.tiling.used_cores
+
+    def work(self, block_idx: int) -> Hashable:
+        return self.tiling.work(block_idx)
+
+    def process(self, core: Core) -> None:
+        nbytes = footprint_bytes(self.kind, self.tiling.extent, core.block_bytes)
+        self.in_que = TQue(TPosition.VECIN, self.depth, "in")
+        out_que = TQue(TPosition.VECOUT, self.depth, "spread")
+        core.pipe.init_buffer(self.in_que, self.depth, nbytes)
+        core.pipe.init_buffer(out_que, self.depth, nbytes)
+        for tile in self.tiling.tiles(core):
+            out = out_que.alloc_tensor(self.kind, *tile.shape)
+            x = self._spread(core, tile, out)
+            self.in_que.free_tensor(x)
+            out_que.copy_out(by_rows(tile.dst, core), out)
+
+    def _spread(self, core: Core, tile: BoxTile, out: LocalTensor) -> LocalTensor:
+        source, rows = by_rows(tile.src, core), prod(tile.shape[:-1])
+        if source.numel == 1:
+            x = self.in_que.copy_in(source, (1,))
+            core.duplicate(out, core.get_value(x))
+            return x
+        if source.shape[-1] < tile.shape[-1]:
+            x = self.in_que.copy_in(source, source.shape[:-1])
+            with core.schedule_only():
+                flat = out_rows(out, rows)
+                spread_column(core, flat, x)
+            self._numbers(core, out, x, source.shape)
+            return x
+        x = self.in_que.copy_in(source)
+        with core.schedule_only():
+            blocks = ceil(tile.shape[-1] * self.kind.itemsize / core.block_bytes)
+            for _ in core.loop(rows):
+                core.move_bursts(out, x, 1, blocks)
+        self._numbers(core, out, x, source.shape)
+        return x
+
+    def _numbers(
+        self, core: Core, out: LocalTensor, x: LocalTensor, shape: tuple[int, ...]
+    ) -> None:
+        if core.numerics:
+            depth = core.depth
+            values = x.values(depth)
+            out.target(depth)[...] = values.reshape(*values.shape[:depth], *shape)
+
+
+def out_rows(out: LocalTensor, rows: int) -> LocalTensor:
+    """A tile as rows of its last axis."""
+    return out.view(rows, out.shape[-1])
+
+
+class BroadcastTo(StridedCopy):
+    """A tensor repeated along axes of one element."""
+
+    op_type = "BroadcastTo"
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        x = inputs[0] if inputs else None
+        if x is None or not outputs:
+            raise KernelError(cls.op_type, "needs the tensor and the result")
+        del attributes
+        return cls._of(profile, x, outputs[0], outputs[0].shape)
+
+    @classmethod
+    def _of(
+        cls, profile: Profile, x: GlobalTensor, out: GlobalTensor, shape: Sequence[int]
+    ) -> Kernel:
+        """Repeat ``x``; ``shape`` is the result's shape as the caller knows it."""
+        leading = next((size for size in shape if size > 1), 1)
+        src, dst = repeated(cls.op_type, x, out)
+        if not compiled_for_shape(profile):
+            return cls(profile, src, dst)
+        if x.numel == 1:
+            return _filled(cls.op_type, profile, src, dst)
+        return named(SpreadRows, cls.op_type)(profile, src, dst, leading)
+
+
+class BroadcastToD(BroadcastTo):
+    """A tensor repeated along axes of one element, known when the kernel was compiled."""
+
+    op_type = "BroadcastToD"
+
+
+class ExpandD(BroadcastTo):
+    """A tensor repeated along axes of one element."""
+
+    op_type = "ExpandD"
+
+
+class Expand(BroadcastTo):
+    """A tensor repeated along axes of one element."""
+
+    op_type = "Expand"
+
+
+class Tile(BroadcastTo):
+    """A tensor repeated a number of times along each axis."""
+
+    op_type = "Tile"
+
+
+class TileD(Tile):
+    """A tensor repeated a number of times along each axis, known when the kernel was compiled."""
+
+    op_type = "TileD"
+
+
+def _filled(
+    op_type: str, profile: Profile, src: GlobalTensor, dst: GlobalTensor
+) -> Kernel:
+    """A single number for everything: the schedule for one shape uses two cores for little."""
+    flat = dst.view(dst.numel)
+    one = replace(src, shape=(dst.numel,), strides=(0,))
+    cores = 2 if dst.nbytes <= profile.buffers.ub_bytes else profile.cores.vector_cores
+    return named(SpreadRows, op_type)(profile, one, flat, cores)
+
+
+def repeated(
+    op_type: str, x: GlobalTensor, out: GlobalTensor
+) -> tuple[GlobalTensor, GlobalTensor]:
+    """Both tensors in a shape where ``x`` is repeated along axes of stride zero."""
+    missing = len(out.shape) - len(x.shape)
+    if missing < 0:
+        raise KernelError(op_type, f"{x.shape} doesn't become {out.shape}")
+    before = (1,) * missing + x.shape
+    own = (0,) * missing + x.steps
+    shape: list[int] = []
+    steps: list[int] = []
+    for size, step, wanted in zip(before, own, out.shape, strict=True):
+        if size == 0 or wanted % size:
+            raise KernelError(op_type, f"{x.shape} doesn't become {out.shape}")
+        if wanted > size:
+            shape.append(wanted // size)
+            steps.append(0)
+        if size > 1 or wanted == 1:
+            shape.append(size)
+            steps.append(step if size > 1 else 0)
+    src = replace(x, shape=tuple(shape), strides=tuple(steps))
+    return src, out.view(*shape)
+

@@ -1,0 +1,175 @@
+"""Rows of numbers folded onto each other: the last axis stays.
+
+Where an outer axis stays as well, cores share it and a tile is as many whole slabs (rows to be
+folded onto each other) as fit. Otherwise they share the columns. Kernels compiled for one shape
+wait for each tile of slabs; columns that don't begin at block boundaries they load and add row by
+row.
+Source: public tensor compiler (reduce schedules); kernels of the first generation take the latency
+of a load for every such row.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from npusim.ops.reduction.job import Job, Places, Results, Tiles, folded_places, kept_places
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from npusim.dialect import Core, GmSlice, LocalTensor
+    from npusim.dialect.loops import Index
+
+
+class ColumnsPlan:
+    """Cores share outer iterations, or columns where those are few."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, nest = job, job.nest
+        self.columns, self.rows = nest.inner_kept.size, nest.inner_folded.size
+        self.outer_share, self.column_share = self._shares()
+        self.outer_parts = ceil(nest.outer / self.outer_share)
+        self.column_parts = ceil(self.columns / self.column_share)
+        self.block_dim = self.outer_parts * self.column_parts
+        self.whole = self.column_share == self.columns
+        slab = self.rows * self.columns
+        packed = self.whole and (job.aligned(self.columns) or self.rows == 1)
+        self.slabs = 0  # of a tile; none where a slab is handled in pieces
+        single = len(nest.kept) <= 1 and not nest.folded
+        in_slabs = packed and single and slab <= job.tile_limit(1)
+        self.depth = 1 if job.for_one_shape and (in_slabs or self._by_single_rows) else 2
+        limit = job.tile_limit(self.depth)
+        if in_slabs:
+            self.slabs = max(1, min(self.outer_share, limit // slab))
+        self.width = min(self.column_share, limit)
+        padded = job.padded(self.width)
+        self.tile_rows = max(1, min(self.rows, limit // padded))
+        if self._by_single_rows:
+            self.tile_rows = 1
+        self.elements = self.slabs * slab if self.slabs else self.tile_rows * padded
+
+    def work(self, block: int) -> Hashable:
+        """Outer iterations and columns of a block."""
+        return self._outers(block)[1], self._columns(block)[1]
+
+    def process(self, core: Core) -> None:
+        """All results of a block."""
+        job, block = self.job, core.get_block_idx()
+        self.tiles = Tiles(core, job, self.elements, self.depth)
+        results = max(self.slabs, 1) * job.padded(self.width)
+        self.results = Results(core, job, results, self.depth)
+        first_outer, outers = self._outers(block)
+        if self.slabs:
+            for first, count in core.tiles(first_outer, outers, self.slabs):
+                self._slab_tile(core, first, count)
+            return
+        first_column, columns = self._columns(block)
+        for turn in core.loop(outers):
+            index = turn + first_outer
+            for first, width in core.tiles(first_column, columns, self.width):
+                self._column_tile(core, index, first, width)
+
+    def _slab_tile(self, core: Core, first: Index, count: int) -> None:
+        """Whole slabs that lie side by side, each folded by itself."""
+        job, (rows, columns) = self.job, (self.rows, self.columns)
+        slab = rows * columns
+        source = job.x.view(job.x.numel).window(((first, slab),), (count * slab,), (1,))
+        tile = self.tiles.load(source, (count * slab,))
+        sums = self.results.sums.get(job.dtype, count, columns)
+        self._fold_slabs(core, sums, tile.view(count, rows, columns), tile.view(count, slab))
+        self.tiles.release(tile, self._kept(((first, slab),), (count * slab,), (1,)))
+        self.results.store(sums, ((first, columns),))
+
+    def _fold_slabs(
+        self, core: Core, sums: LocalTensor, slabs: LocalTensor, flat: LocalTensor
+    ) -> None:
+        fold = self.job.kind.fold
+        for slab in core.loop(slabs.shape[0]):
+            if self._halves:
+                core.fold_lanes(fold, (sums[slab], flat[slab]))
+            else:
+                core.add_up_rows(sums[slab], slabs[slab], fold)
+
+    def _column_tile(self, core: Core, index: Index, first: Index, width: int) -> None:
+        """Some columns of one outer iteration, folded along everything that is to be folded."""
+        job, nest = self.job, self.job.nest
+        fold = job.kind.fold
+        base = (*kept_places(nest.kept, index, out=False), (first, 1))
+        sums = self.results.sums.get(job.dtype, width)
+        core.duplicate(sums, fold.neutral)
+        for outer in folded_places(core, nest.folded):
+            for begin, rows in core.tiles(0, self.rows, self.tile_rows, sequential=True):
+                places = (*base, *outer, (begin, nest.inner_folded.step))
+                self._add_tile(core, sums, places, rows, width)
+        self.results.store(sums, (*kept_places(nest.kept, index, out=True), (first, 1)))
+
+    def _add_tile(
+        self, core: Core, sums: LocalTensor, places: Places, rows: int, width: int
+    ) -> None:
+        job = self.job
+        fold, step = job.kind.fold, job.nest.inner_folded.step
+        source = job.x.window(places, (rows, width), (step, 1))
+        if self.whole and self._halves and rows > 1:
+            flat = self.tiles.load(source, (rows * width,))
+            part = self.results.part.get(job.dtype, width)
+            core.fold_lanes(fold, (part, flat))
+            core.combine(fold, sums, sums, part)
+            self.tiles.release(flat, self._kept(places, (rows * width,), (1,)))
+            return
+        ragged = rows > 1 and not (job.aligned(width) and job.aligned(step))
+        if ragged and not job.profile.has("data_move_pad"):
+            tile = self.tiles.load_rows(places, rows, width, step)
+        else:
+            tile = self.tiles.load(source.by_rows() if ragged else source, (rows, width))
+        part = self.results.part.get(job.dtype, width)
+        if rows == 1:
+            core.combine(fold, sums, sums, tile.view(width))
+        elif job.for_one_shape:
+            core.combine(fold, sums, sums, core.add_up_rows(part, tile, fold))
+        else:
+            core.combine(fold, sums, sums, core.fold_rows(part, tile, fold))
+        self.tiles.release(tile, self._kept(places, (rows, width), (step, 1)))
+
+    def _kept(
+        self, places: Places, shape: tuple[int, ...], steps: tuple[int, ...]
+    ) -> GmSlice | None:
+        if self.job.kept is None:
+            return None
+        return self.job.kept.view(self.job.kept.numel).window(places, shape, steps)
+
+    # -- who does what -----------------------------------------------------------------------------
+
+    @property
+    def _halves(self) -> bool:
+        """Rows of a few lanes that divide a repeat are folded by halves of the whole tile."""
+        job = self.job
+        lanes = job.profile.vector.repeat_bytes // job.dtype.itemsize
+        whole = self.columns * job.dtype.itemsize % job.profile.buffers.block_bytes == 0
+        return whole and lanes % self.columns == 0
+
+    @property
+    def _by_single_rows(self) -> bool:
+        job = self.job
+        aligned = job.aligned(self.column_share) and job.aligned(self.columns)
+        return not aligned and job.for_one_shape and not job.profile.has("data_move_pad")
+
+    def _shares(self) -> tuple[int, int]:
+        """Outer iterations and columns of a block."""
+        job, outer = self.job, self.job.nest.outer
+        if outer >= job.cores:
+            return ceil(outer / job.cores), self.columns
+        parts = max(1, job.cores // outer)
+        least = min(self.columns, job.block)
+        share = max(least, ceil(self.columns / parts))
+        if job.out.dtype.itemsize < 4:
+            share = min(self.columns, ceil(share / job.block) * job.block)
+        return 1, share
+
+    def _outers(self, block: int) -> tuple[int, int]:
+        first = block // self.column_parts * self.outer_share
+        return first, min(self.outer_share, self.job.nest.outer - first)
+
+    def _columns(self, block: int) -> tuple[int, int]:
+        first = block % self.column_parts * self.column_share
+        return first, min(self.column_share, self.columns - first)

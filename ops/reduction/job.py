@@ -1,0 +1,191 @@
+"""One reduction to be done, and the tiles it works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from npusim.dialect import RoundMode, TBuf, TPosition, TQue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor
+    from npusim.dialect.gm import Place
+    from npusim.dialect.loops import Index
+    from npusim.hardware.profile import Profile
+    from npusim.ops.reduction.axes import Axis, Nest
+    from npusim.ops.reduction.kinds import Kind
+    from npusim.values.dtypes import DType
+
+Places = tuple[tuple["Place", int], ...]
+
+_UB_SHARE = 0.9  # of UB for tiles; the rest is for results
+_LEAST_TILE = 64  # elements
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """``x`` folded into ``out`` along the loops of ``nest``; ``kept`` takes the prepared elements.
+
+    ``atomic`` jobs add into results that another task has cleared.
+    """
+
+    profile: Profile
+    kind: Kind
+    nest: Nest
+    x: GlobalTensor
+    out: GlobalTensor
+    kept: GlobalTensor | None = None
+
+    @property
+    def for_one_shape(self) -> bool:
+        """True on chips whose kernels are compiled for one shape: unified cores run those."""
+        return self.profile.cores.style == "unified"
+
+    @property
+    def cores(self) -> int:
+        """Cores that a vector kernel may use."""
+        return self.profile.cores.vector_cores
+
+    @property
+    def dtype(self) -> DType:
+        """What is computed in."""
+        return self.kind.compute_dtype(self.profile, self.x.dtype)
+
+    @property
+    def block(self) -> int:
+        """Results that fill a block of 32 bytes."""
+        return self.profile.buffers.block_bytes // self.out.dtype.itemsize
+
+    def aligned(self, elements: int) -> bool:
+        """Whether a run of the input is whole blocks."""
+        return elements * self.x.dtype.itemsize % self.profile.buffers.block_bytes == 0
+
+    def padded(self, elements: int) -> int:
+        """Elements of a row in UB, where rows begin at block boundaries."""
+        block = self.profile.buffers.block_bytes // min(self.x.dtype.itemsize, self.dtype.itemsize)
+        return ceil(elements / block) * block
+
+    def tile_limit(self, depth: int) -> int:
+        """Elements of a tile that fit into UB with its slots and copies.
+
+        Compilers for one shape count what is computed of a tile even where it takes no room, and
+        all of it twice.
+        """
+        copies = depth if self.kept is not None or self.for_one_shape else 1
+        width = depth * self.x.dtype.itemsize
+        if self.has_copy or self.for_one_shape:
+            width += copies * self.dtype.itemsize
+        room = int(self.profile.buffers.ub_bytes * _UB_SHARE / width)
+        return max(_LEAST_TILE, room // _LEAST_TILE * _LEAST_TILE)
+
+    @property
+    def has_copy(self) -> bool:
+        """Whether tiles are brought into another buffer before they are folded."""
+        return self.x.dtype is not self.dtype or bool(self.kind.before)
+
+
+class Tiles:
+    """The input's tiles in UB: loaded, brought to the type computed in, prepared."""
+
+    def __init__(self, core: Core, job: Job, elements: int, depth: int) -> None:
+        self.core, self.job = core, job
+        self.queue = TQue(TPosition.VECIN, depth, "x")
+        core.pipe.init_buffer(self.queue, depth, elements * job.x.dtype.itemsize)
+        self.wide = TBuf("prepared")
+        self.kept_que = TQue(TPosition.VECOUT, depth, "kept")
+        if job.kept is not None:
+            core.pipe.init_buffer(self.kept_que, depth, elements * job.dtype.itemsize)
+        elif job.has_copy:
+            core.pipe.init_buffer(self.wide, 1, elements * job.dtype.itemsize)
+
+    def load(self, source: GmSlice, shape: tuple[int, ...]) -> LocalTensor:
+        """A tile in one transfer, as ``shape``."""
+        return self._prepared(self.queue.copy_in(source, shape))
+
+    def load_rows(
+        self, places: Places, rows: int, columns: int, step: int
+    ) -> LocalTensor:
+        """A tile of rows that aren't whole blocks, a transfer for each of them."""
+        core, x = self.core, self.job.x
+        tile = self.queue.alloc_tensor(x.dtype, rows, columns)
+        for row in core.loop(rows):
+            core.copy_runs(tile[row], x.window((*places, (row, step)), (columns,), (1,)))
+        self.queue.enque(tile)
+        return self._prepared(self.queue.deque(tile))
+
+    def release(self, tile: LocalTensor, source: GmSlice | None = None) -> None:
+        """The tile has been folded; ``source`` is where it came from, if it is to be kept."""
+        if self.job.kept is not None and source is not None:
+            self.kept_que.copy_out(source, tile)
+        if not self.job.has_copy:
+            self.queue.free_tensor(tile)
+
+    def _prepared(self, loaded: LocalTensor) -> LocalTensor:
+        core, job = self.core, self.job
+        if not job.has_copy:
+            return loaded
+        if job.kept is not None:
+            target = self.kept_que.alloc_tensor(job.dtype, *loaded.shape)
+        else:
+            target = self.wide.get(job.dtype, *loaded.shape)
+        source = loaded
+        if loaded.dtype is not job.dtype:
+            source = core.cast(target, loaded, RoundMode.CAST_NONE)
+        if job.kind.before:
+            job.kind.prepare(core, target, source)
+        self.queue.free_tensor(loaded)
+        return target
+
+
+class Results:
+    """Folded numbers on their way out."""
+
+    def __init__(self, core: Core, job: Job, elements: int, depth: int = 1) -> None:
+        self.core, self.job = core, job
+        self.sums, self.part = TBuf("sums"), TBuf("part")
+        for buffer in (self.sums, self.part):
+            core.pipe.init_buffer(buffer, 1, elements * job.dtype.itemsize)
+        self.queue = TQue(TPosition.VECOUT, depth, "out")
+        core.pipe.init_buffer(self.queue, depth, elements * job.out.dtype.itemsize)
+
+    def store(
+        self, values: LocalTensor, places: Places, *, count: int | None = None, sharers: int = 0
+    ) -> None:
+        """Finish folded numbers, round them, and store or add them (``sharers`` cores at a time)."""
+        core, job = self.core, self.job
+        flat = values.numel
+        job.kind.finish(core, values, job.nest.count if count is None else count)
+        out = self.queue.alloc_tensor(job.out.dtype, *values.shape)
+        if out.dtype is values.dtype:
+            core.move(out, values)
+        else:
+            core.cast(out, values, RoundMode.CAST_RINT)
+        if sharers:
+            core.set_atomic_add(sharers)
+        target = job.out.view(job.out.numel).window(places, (flat,), (1,))
+        self.queue.copy_out(target, out)
+        core.set_atomic_none()
+
+
+def kept_places(axes: tuple[Axis, ...], index: Index, *, out: bool) -> Places:
+    """The outer kept loops' part of an address, for one index that counts through them all."""
+    places: list[tuple[Place, int]] = []
+    after = prod(axis.size for axis in axes)
+    for axis in axes:
+        after //= axis.size
+        step = axis.out_step if out else axis.step
+        places.append((index if len(axes) == 1 else index // after % axis.size, step))
+    return tuple(places)
+
+
+def folded_places(core: Core, axes: tuple[Axis, ...]) -> Iterator[Places]:
+    """All iterations of the outer folded loops, one after the other."""
+    if not axes:
+        yield ()
+        return
+    for index in core.loop(axes[0].size, sequential=True):
+        for rest in folded_places(core, axes[1:]):
+            yield ((index, axes[0].step), *rest)

@@ -1,0 +1,194 @@
+"""Rows of numbers, each folded into one: the last axis is reduced.
+
+Kernels compiled for one shape fold the repeats of a row with vcadd, row by row; others add halves.
+Rows that aren't whole blocks take a transfer each where the chip has no padded copies. Source:
+public tensor compiler (reduce schedules); recorded kernels of the first generation take the same
+time for every repeat of a row, however long it is.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from npusim.dialect.events import Event
+from npusim.engine.program import Pipe
+from npusim.ops.reduction.job import Job, Places, Results, Tiles, folded_places, kept_places
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from npusim.dialect import Core, GmSlice, LocalTensor
+
+_LANES = 64  # elements; pieces of a row are a multiple of it
+
+
+class RowsPlan:
+    """Cores share the results; where an outer loop is folded and long enough, they share that."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, nest = job, job.nest
+        self.depth = 2
+        self.units = 1  # of the outer folded loop, in shares of its own
+        self.per_unit = 0
+        if self._splits_outer():
+            self.per_unit = nest.folded[0].size // job.cores
+            self.units = ceil(nest.folded[0].size / self.per_unit)
+        self.outer_share, self.row_share = self._shares()
+        self.outer_parts = ceil(nest.outer / self.outer_share)
+        self.row_parts = ceil(nest.inner_kept.size / self.row_share)
+        self.block_dim = min(job.cores, self.units) if self.per_unit else self._parts
+        limit = job.tile_limit(self.depth)
+        length = nest.inner_folded.size
+        self.padded = job.padded(length)
+        self.chunk = length
+        if self.padded > limit:  # pieces of about the same size
+            self.chunk = ceil(length / ceil(length / limit) / _LANES) * _LANES
+        fitting = limit // self.padded if self.padded <= limit else 1
+        self.tile_rows = max(1, min(self.row_share, fitting))
+
+    def work(self, block: int) -> Hashable:
+        """Results and shares of the outer folded loop of a block."""
+        if self.per_unit:
+            return tuple(self._unit(unit)[1] for unit in self._units_of(block))
+        return self._rows(block)[1], self._outers(block)[1]
+
+    def process(self, core: Core) -> None:
+        """All results of a block."""
+        self.tiles = Tiles(core, self.job, self.tile_rows * self._width, self.depth)
+        self.results = Results(core, self.job, max(self.tile_rows, self.job.block), self.depth)
+        block = core.get_block_idx()
+        if not self.per_unit:
+            self._share(core, block, ())
+            return
+        outer = self.job.nest.folded[0]
+        for unit in self._units_of(block):
+            first, count = self._unit(unit)
+            self._share(core, 0, ((first, outer.step),), count)
+
+    def _share(self, core: Core, block: int, base: Places, turns: int = 0) -> None:
+        nest = self.job.nest
+        first_outer, outers = self._outers(block)
+        first_row, rows = self._rows(block)
+        for turn in core.loop(outers):
+            index = turn + first_outer
+            places = (*base, *kept_places(nest.kept, index, out=False))
+            for first, count in core.tiles(first_row, rows, self.tile_rows):
+                sums = self._folded(core, (*places, (first, nest.inner_kept.step)), count, turns)
+                where = (*kept_places(nest.kept, index, out=True), (first, 1))
+                self.results.store(sums, where, sharers=self.units if self.per_unit else 0)
+
+    def _folded(self, core: Core, places: Places, count: int, turns: int) -> LocalTensor:
+        """``count`` rows folded along everything that is to be folded."""
+        job, nest = self.job, self.job.nest
+        sums = self.results.sums.get(job.dtype, count)
+        if not nest.folded and self.chunk == nest.inner_folded.size:
+            return self._row_sums(core, sums, places, count, self.chunk)
+        core.duplicate(sums, job.kind.fold.neutral)
+        part = self.results.part.get(job.dtype, count)
+        folded = nest.folded
+        if turns:
+            for turn in core.loop(turns, sequential=True):
+                for inner in folded_places(core, folded[1:]):
+                    self._chunks(core, sums, part, (*places, (turn, folded[0].step), *inner))
+        else:
+            for inner in folded_places(core, folded):
+                self._chunks(core, sums, part, (*places, *inner))
+        return sums
+
+    def _chunks(self, core: Core, sums: LocalTensor, part: LocalTensor, places: Places) -> None:
+        length = self.job.nest.inner_folded.size
+        for begin, size in core.tiles(0, length, self.chunk, sequential=True):
+            self._row_sums(core, part, (*places, (begin, 1)), sums.numel, size)
+            core.combine(self.job.kind.fold, sums, sums, part)
+
+    def _row_sums(
+        self, core: Core, sums: LocalTensor, places: Places, count: int, length: int
+    ) -> LocalTensor:
+        job = self.job
+        step = job.nest.inner_kept.step
+        source = job.x.window(places, (count, length), (step, 1))
+        ragged = count > 1 and not job.aligned(length)
+        if ragged and not job.profile.has("data_move_pad"):
+            tile = self.tiles.load_rows(places, count, length, step)
+        else:
+            tile = self.tiles.load(source.by_rows() if ragged else source, (count, length))
+        self._fold(core, sums, tile)
+        self.tiles.release(tile, self._kept(places, count, length))
+        return sums
+
+    def _fold(self, core: Core, sums: LocalTensor, tile: LocalTensor) -> None:
+        fold, count = self.job.kind.fold, tile.shape[0]
+        if not self.job.for_one_shape:
+            core.reduce(fold, sums, tile)
+            return
+        one_step = tile.shape[1] <= core.costs.repeat_elements(tile.dtype.itemsize)
+        if count == 1 or (one_step and core.folds_within_repeat(fold, tile)):
+            core.whole_reduce(fold, sums, tile)
+            return
+        with core.schedule_only():
+            scalar_done = Event(core, Pipe.SCALAR, Pipe.VECTOR, set_before=True)
+            for _ in core.loop(count):
+                scalar_done.wait()  # the halves of the row before are still being read
+                core.whole_reduce(fold, sums[:1], tile[:1], drained=True)
+                scalar_done.set()
+        with core.numbers_only():
+            core.whole_reduce(fold, sums, tile)
+
+    def _kept(self, places: Places, count: int, length: int) -> GmSlice | None:
+        if self.job.kept is None:
+            return None
+        return self.job.kept.window(places, (count, length), (self.job.nest.inner_kept.step, 1))
+
+    # -- who does what -----------------------------------------------------------------------------
+
+    def _splits_outer(self) -> bool:
+        job, nest = self.job, self.job.nest
+        atomic = job.kind.is_linear and job.out.dtype is job.dtype
+        return (
+            atomic
+            and job.for_one_shape
+            and not nest.kept
+            and bool(nest.folded)
+            and nest.folded[0].size >= job.cores
+        )
+
+    def _shares(self) -> tuple[int, int]:
+        """Outer iterations and rows of a block."""
+        job, nest = self.job, self.job.nest
+        rows = nest.inner_kept.size
+        if self.per_unit:
+            return nest.outer, rows
+        if nest.outer >= job.cores:
+            return ceil(nest.outer / job.cores), rows
+        parts = max(1, job.cores // nest.outer)
+        return 1, max(min(rows, job.block), ceil(rows / parts))
+
+    @property
+    def _parts(self) -> int:
+        return self.outer_parts * self.row_parts
+
+    @property
+    def _width(self) -> int:
+        return self.padded if self.tile_rows > 1 else self.job.padded(self.chunk)
+
+    def _outers(self, block: int) -> tuple[int, int]:
+        if self.per_unit:
+            return 0, self.job.nest.outer
+        first = block // self.row_parts * self.outer_share
+        return first, min(self.outer_share, self.job.nest.outer - first)
+
+    def _rows(self, block: int) -> tuple[int, int]:
+        rows = self.job.nest.inner_kept.size
+        if self.per_unit:
+            return 0, rows
+        first = block % self.row_parts * self.row_share
+        return first, min(self.row_share, rows - first)
+
+    def _units_of(self, block: int) -> range:
+        """The shares of a block: more shares than cores are worked off in turns."""
+        return range(block, self.units, self.job.cores)
+
+    def _unit(self, unit: int) -> tuple[int, int]:
+        first = unit * self.per_unit
+        return first, min(self.per_unit, self.job.nest.folded[0].size - first)

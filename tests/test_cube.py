@@ -426,28 +426,28 @@ def test_a_cube_core_does_no_vector_work() -> None:
         play(Cubes(body), numerics=False)
 
 
-def test_copies_into_l1_cost_their_rows() -> None:
-    """64 rows of 128 bytes: each takes the slot of a packet; one of 1 KiB only its bytes."""
-    profile = load_profile(A2)
-    path, nd2nz = profile.paths.gm_to_l1, profile.cube.nd2nz_setup_cycles
-    assert nd2nz is not None
+def test_copies_into_l1_are_slower_in_short_rows() -> None:
+    """8 KiB in rows of 128 bytes and in rows of 1 KiB: a short row takes a packet to itself."""
+    path = load_profile(A2).paths.gm_to_l1
     source = gm(np.zeros((64, 4096), np.float16))
 
-    def copying(columns: int) -> Body:
+    def copying(rows: int, columns: int) -> Body:
         def body(core: Core) -> None:
             queue = TQue(TPosition.A1, 1)
             core.pipe.init_buffer(queue, 1, 1 << 18)
-            tile = queue.alloc_tensor(FLOAT16, 64, columns)
-            core.data_copy_nd2nz(tile, source[:, :columns])
+            tile = queue.alloc_tensor(FLOAT16, rows, columns)
+            core.data_copy_nd2nz(tile, source[:rows, :columns])
 
         return body
 
-    slot = path.burst_cycles - 128 / path.bytes_per_cycle
-    start = path.setup_cycles + nd2nz
-    assert cycles_of(copying(64), Pipe.MTE2) == pytest.approx(start + 63 * slot)
-    assert cycles_of(copying(512), Pipe.MTE2) == start
+    def busy(rows: int, columns: int) -> float:
+        run = play(Cubes(copying(rows, columns), source), numerics=False)[1]
+        return run.busy_ratio(Pipe.MTE2) * run.core_cycles
+
+    assert busy(64, 64) > 1.5 * busy(8, 512)
+    assert busy(8, 512) >= 8192 / path.bytes_per_cycle
     with pytest.raises(UnsupportedIntrinsicError, match="TransData"):
-        play(Cubes(copying(64)), "Ascend910A")
+        play(Cubes(copying(64, 64)), "Ascend910A")
 
 
 @pytest.mark.parametrize("chip", CHIPS)

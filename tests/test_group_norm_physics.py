@@ -87,8 +87,13 @@ def test_double_buffering_pays(chip: str) -> None:
     assert physics.assert_double_buffering_helps(chip, GROUP_NORM, shapes(sizes)) > 1.01
 
 
-@pytest.mark.parametrize("chip", OFFERED)
-@pytest.mark.parametrize("sizes", [(8, 64, 512, 16), (4, 64, 16384, 16), (16, 64, 1, 8)])
+@pytest.mark.parametrize(
+    ("chip", "sizes"),
+    [
+        *((chip, sizes) for chip in OFFERED for sizes in ((8, 64, 512, 16), (4, 64, 16384, 16))),
+        *((chip, (16, 64, 1, 8)) for chip in A2),
+    ],
+)
 def test_more_cores_are_never_slower(chip: str, sizes: Sizes) -> None:
     physics.assert_more_cores_help(chip, GROUP_NORM, shapes(sizes), [2, 4, 8, 16])
 
@@ -151,9 +156,8 @@ def test_the_same_timeline_in_another_process() -> None:
         (chip, GROUP_NORM, shapes(sizes, kind))
         for chip in OFFERED
         for sizes, kind in (
-            ((2, 24, 64, 6), "float32"),
-            ((5, 32, 4000, 4), "float16"),
-            ((3, 12, 101, 4), "float32"),
+            ((5, 24, 64, 6), "float32"),
+            ((3, 12, 101, 4), "float16"),
         )
     )
 

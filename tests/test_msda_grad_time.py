@@ -95,6 +95,17 @@ def test_hot_cells_cost_contention() -> None:
     assert kernel_us(slow) == pytest.approx(kernel_us(fast), rel=0.01)
 
 
+def test_contention_grows_with_the_share_of_points_that_meet() -> None:
+    pyramid = ((100, 134), (50, 67), (25, 34), (13, 17))
+    arguments = deformable(pyramid, queries=300, heads=8, channels=32, points=4, where=(0.1, 0.9))
+    times = []
+    for share in (0.0, 0.3, 0.6, 1.0):
+        arguments["location"][:, : round(share * 300)] = 0.5
+        times.append(kernel_us(Device(CHIP).estimate(DEFORMABLE, **arguments)))
+    assert times == sorted(times)
+    assert times[-1] > 1.5 * times[0]
+
+
 def test_arrays_tell_an_estimate_as_much_as_a_run() -> None:
     arguments = layer((-0.3, 1.1))
     run = Device(CHIP).run(DEFORMABLE, **arguments)

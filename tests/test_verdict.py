@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim import Device, Result, TensorSpec
@@ -61,6 +61,7 @@ VECTOR_ONLY = Writer()
 VECTOR_ONLY.do(Pipe.VECTOR, "add", 1000)
 
 
+@settings(deadline=None)
 @given(st.floats(1e-3, 1e9), st.floats(0, 0.99))
 def test_a_band_is_as_many_times_faster_as_slower(duration_us: float, relative: float) -> None:
     low, high = band(duration_us, relative)

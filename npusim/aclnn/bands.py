@@ -1,23 +1,26 @@
-"""How far off an estimate may be.
+"""How far off an estimate may be: the 80 % band of a task.
 
-The 80 % band from the confidence of the profile values that it used.
-
-Each part of a task's time (its launch, and its core time split by how busy the pipes are) is as
-uncertain as the least sure of the values that set it. The parts add up linearly: their errors come
-from the same few numbers.
+Where kernels of its class were measured on the chip (or on a sister of one microarchitecture), the
+band is what the measurements left over; it is widened where only other classes or only a sister
+were measured. Where nothing was, it follows from the confidence of the profile values that set the
+time: each part (the launch, and the core time split by how busy the pipes are) is as uncertain as
+the least sure of them, and the parts add up linearly, since their errors come from few numbers.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from npusim.aclnn.registry import folder_of
 from npusim.engine import KernelRun, Pipe
 from npusim.hardware import relative_uncertainty
+from npusim.hardware.residuals import calibration
 
 if TYPE_CHECKING:
+    from npusim.dialect import Kernel
     from npusim.hardware.profile import Profile
-
-BAND_BASIS = "confidence of the profile values used (not calibrated on measured operators)"
+    from npusim.hardware.residuals import Spread
 
 # The profile values that set the time of each pipe.
 _VALUES: dict[Pipe, tuple[str, ...]] = {
@@ -32,24 +35,50 @@ _VALUES: dict[Pipe, tuple[str, ...]] = {
 _LAUNCH = ("launch.base_us", "launch.per_block_us")
 
 
-def uncertainty(profile: Profile, run: KernelRun) -> float:
-    """Half the width of the 80 % band of one task, relative to its duration."""
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Factors of a duration between which the truth lies in 80 % of cases, and why we think so."""
+
+    low: float
+    high: float
+    basis: str
+
+
+def band_of(kernel: Kernel, profile: Profile, run: KernelRun) -> Band:
+    """The band of one task."""
+    kind = folder_of(kernel.op_type)
+    known = calibration()
+    chip = known.chips.get(profile.name)
+    family = known.architectures.get(profile.architecture)
+    if chip is not None and kind in chip.classes:
+        return _band(chip.classes[kind], 1.0, f"{kind} kernels measured on {profile.name}")
+    if family is None:
+        relative = _uncertainty(profile, run)
+        basis = "confidence of the profile values used (nothing measured on this architecture)"
+        return Band(1 / (1 + relative), 1 + relative, basis)
+    widening = known.unmeasured_widening
+    if kind in family.classes:
+        basis = f"{kind} kernels measured on other {profile.architecture} chips, widened"
+        return _band(family.classes[kind], widening, basis)
+    basis = f"all kernels measured on {profile.architecture}, widened: no {kind} kernels among them"
+    return _band(family.everything, widening, basis)
+
+
+def _band(spread: Spread, widening: float, basis: str) -> Band:
+    low, high = min(spread.low, 1.0), max(spread.high, 1.0)
+    return Band(low**widening, high**widening, basis)
+
+
+def _uncertainty(profile: Profile, run: KernelRun) -> float:
+    """Half the width of the 80 % band of one task by confidence, relative to its duration."""
     if run.cycles <= 0:
         return 0.0
     launch = run.launch_cycles / run.cycles
     busy = {pipe: run.busy_ratio(pipe) for pipe in Pipe}
     total = sum(busy.values())
-    core = (
-        sum(ratio * _of(profile, _VALUES[pipe]) for pipe, ratio in busy.items() if ratio) / total
-        if total
-        else 0.0
-    )
+    parts = (ratio * _of(profile, _VALUES[pipe]) for pipe, ratio in busy.items() if ratio)
+    core = sum(parts) / total if total else 0.0
     return launch * _of(profile, _LAUNCH) + (1 - launch) * core
-
-
-def band(duration_us: float, relative: float) -> tuple[float, float]:
-    """The band around a duration: as many times faster as slower."""
-    return duration_us / (1 + relative), duration_us * (1 + relative)
 
 
 def _of(profile: Profile, keys: tuple[str, ...]) -> float:

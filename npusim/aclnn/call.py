@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.aclnn import arguments as binding
-from npusim.aclnn.bands import BAND_BASIS, band, uncertainty
+from npusim.aclnn.bands import band_of
 from npusim.aclnn.chain import Chain
 from npusim.aclnn.checks import check_call
 from npusim.aclnn.contract import Call, Contract, TensorArg
@@ -163,6 +163,7 @@ def run_task(
     clock = profile.clock_mhz
     moved = run.traffic.read_bytes + run.traffic.written_bytes
     core_us = run.core_cycles / clock
+    band = band_of(kernel, profile, run)
     task = TaskResult(
         name=kernel.op_type,
         block_dim=kernel.block_dim,
@@ -176,7 +177,8 @@ def run_task(
         bytes_written=run.traffic.written_bytes,
         hbm_bytes=round(run.traffic.hbm_bytes),
         bandwidth_gbps=moved / core_us / 1e3 if core_us > 0 else 0.0,
-        uncertainty=uncertainty(profile, run),
+        band_us=(run.cycles / clock * band.low, run.cycles / clock * band.high),
+        band_basis=band.basis,
         jumped_ratio=run.jumped_cycles / run.cycles if run.cycles else 0.0,
     )
     return run, task
@@ -238,9 +240,6 @@ def _result(
     outputs: dict[str, NDArray[Any]] | None,
 ) -> Result:
     duration_us = sum(task.duration_us for task in tasks)
-    relative = (
-        sum(task.duration_us * task.uncertainty for task in tasks) / duration_us if tasks else 0.0
-    )
     longest = max(tasks, key=lambda task: task.duration_us, default=None)
     names = dict.fromkeys(name for task in tasks for name in task.pipes)
     pipes = {
@@ -253,8 +252,8 @@ def _result(
         outputs=outputs,
         cycles=sum(task.cycles for task in tasks),
         duration_us=duration_us,
-        band_us=band(duration_us, relative),
-        band_basis=BAND_BASIS,
+        band_us=(sum(task.band_us[0] for task in tasks), sum(task.band_us[1] for task in tasks)),
+        band_basis=longest.band_basis if longest else "nothing to do",
         bound=longest.bound if longest else "nothing to do",
         pipes=pipes,
         workspace_size=executor.workspace_size,

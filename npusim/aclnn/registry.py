@@ -82,6 +82,12 @@ def kernel_class(op_type: str) -> Callable[..., Kernel]:
     return kernel
 
 
+def folder_of(op_type: str) -> str:
+    """The folder of npusim.ops that provides an operator type, e.g. ``elementwise`` for Mul."""
+    home = _catalog().homes.get(op_type)
+    return home[0] if home else ""
+
+
 def refresh() -> None:
     """Forgets what was found, for callers that add folders to npusim.ops while running."""
     _catalog.cache_clear()

@@ -36,7 +36,8 @@ class TaskResult:
     bytes_written: int
     hbm_bytes: int
     bandwidth_gbps: float
-    uncertainty: float
+    band_us: tuple[float, float]
+    band_basis: str
     jumped_ratio: float
 
 

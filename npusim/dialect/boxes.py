@@ -1,7 +1,7 @@
-"""Boxes: the same elements on two sides of a copy, cut into tiles and dealt out to cores.
+"""Grids of tiles dealt out to cores, and boxes: the same elements on two sides of a copy.
 
-A box has a few axes, each with a size and a stride on either side; neighbouring axes that both
-sides treat alike are one. Tiles cover a given extent of each axis, shorter ones at the end.
+A grid cuts a few axes into tiles of a given extent, shorter ones at the end. A box has such axes
+with a stride on either side; neighbouring axes that both sides treat alike are one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,116 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
     from npusim.dialect.core import Core
-    from npusim.dialect.gm import GlobalTensor, GmSlice, Place
+    from npusim.dialect.gm import GlobalTensor, GmSlice
     from npusim.dialect.loops import Index
 
 Extent = tuple[int, ...]
+
+
+class _Part(NamedTuple):
+    """Alike tiles along one axis: ``count`` of them from element ``start`` on."""
+
+    start: int
+    count: int
+    extent: int
+
+
+class Piece(NamedTuple):
+    """One tile of a grid: its elements along each axis, and the first of them."""
+
+    shape: tuple[int, ...]
+    starts: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Tiles of ``extent`` elements along each axis, on ``cores`` cores from ``first_core`` on.
+
+    ``axis`` is the one whose tiles are dealt out, a core's share in one piece; None deals out all
+    tiles evenly, whatever axis they follow.
+    """
+
+    sizes: tuple[int, ...]
+    extent: Extent
+    cores: int
+    axis: int | None = None
+    first_core: int = 0
+
+    @property
+    def used_cores(self) -> int:
+        """Cores that get tiles."""
+        if self.axis is None:
+            return min(self.cores, self.tile_count)
+        count = self.counts[self.axis]
+        return ceil(count / ceil(count / self.cores))
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Tiles along each axis."""
+        return tuple(ceil(a / b) for a, b in zip(self.sizes, self.extent, strict=True))
+
+    @property
+    def tile_count(self) -> int:
+        """Tiles in all."""
+        return prod(self.counts)
+
+    def work(self, block: int) -> Hashable:
+        """What kinds of tiles a core has, and how many of each."""
+        return tuple(
+            (tuple(part.extent for part in parts), count) for parts, _, count in self._shares(block)
+        )
+
+    def pieces(self, core: Core) -> Iterator[Piece]:
+        """The tiles of one core, alike ones as one loop."""
+        for parts, first, count in self._shares(core.get_block_idx()):
+            shape = tuple(part.extent for part in parts)
+            for turn in core.loop(count):
+                indices = _taken_apart(turn + first, tuple(part.count for part in parts))
+                starts = tuple(
+                    index * part.extent + part.start
+                    for part, index in zip(parts, indices, strict=True)
+                )
+                yield Piece(shape, starts)
+
+    def _parts(self, axis: int) -> list[_Part]:
+        size, extent = self.sizes[axis], self.extent[axis]
+        full, rest = divmod(size, extent)
+        parts = [_Part(0, full, extent)] if full else []
+        return [*parts, _Part(full * extent, 1, rest)] if rest else parts
+
+    def _share_of_axis(self, axis: int, place: int) -> list[_Part]:
+        """The tiles along the dealt-out axis that one core gets."""
+        count, extent = self.counts[axis], self.extent[axis]
+        each = ceil(count / self.cores)
+        first, last = min(place * each, count), min((place + 1) * each, count)
+        full = self.sizes[axis] // extent
+        parts = []
+        if min(last, full) > first:
+            parts.append(_Part(first * extent, min(last, full) - first, extent))
+        if first <= full < last:
+            parts.append(_Part(full * extent, 1, self.sizes[axis] - full * extent))
+        return parts
+
+    def _shares(self, block: int) -> Iterator[tuple[tuple[_Part, ...], int, int]]:
+        """The kinds of tiles of a core: their parts along the axes, the first one and how many."""
+        place = (block - self.first_core) % self.cores
+        if place >= self.used_cores:
+            return
+        axes = [self._parts(axis) for axis in range(len(self.extent))]
+        if self.axis is not None:
+            axes[self.axis] = self._share_of_axis(self.axis, place)
+            for parts in product(*axes):
+                yield parts, 0, prod(part.count for part in parts)
+            return
+        turned = 0  # cores that got one more tile of the kinds before
+        for parts in product(*axes):
+            total = prod(part.count for part in parts)
+            each, more = divmod(total, self.used_cores)
+            mine = (place - turned) % self.used_cores
+            turned = (turned + more) % self.used_cores
+            count = each + (mine < more)
+            if count:
+                yield parts, mine * each + min(mine, more), count
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +153,8 @@ class Box:
         return self.dst.numel
 
 
-class _Part(NamedTuple):
-    """Alike tiles along one axis: ``count`` of them from element ``start`` on."""
-
-    start: int
-    count: int
-    extent: int
-
-
 class BoxTile(NamedTuple):
-    """One tile: its elements along each axis, and the slices on both sides."""
+    """One tile of a box: its elements along each axis, and the slices on both sides."""
 
     shape: tuple[int, ...]
     src: GmSlice
@@ -65,105 +163,32 @@ class BoxTile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BoxTiling:
-    """Tiles of ``extent`` elements along each axis, on ``cores`` cores from ``first_core`` on.
-
-    ``axis`` is the one whose tiles are dealt out, a core's share in one piece; None deals out all
-    tiles evenly, whatever axis they follow.
-    """
+    """The tiles of a box."""
 
     box: Box
-    extent: Extent
-    cores: int
-    axis: int | None = None
-    first_core: int = 0
+    grid: Grid
+
+    @classmethod
+    def of(
+        cls, box: Box, extent: Extent, cores: int, axis: int | None = None, first_core: int = 0
+    ) -> BoxTiling:
+        """Tiles of ``extent``, dealt out as :class:`Grid` says."""
+        return cls(box, Grid(box.sizes, extent, cores, axis, first_core))
 
     @property
-    def used_cores(self) -> int:
-        """Cores that get tiles."""
-        if self.axis is None:
-            return min(self.cores, self.tile_count)
-        count = self._count(self.axis)
-        return ceil(count / ceil(count / self.cores))
-
-    @property
-    def tile_count(self) -> int:
-        """Tiles in all."""
-        return prod(self._count(axis) for axis in range(len(self.extent)))
-
-    def shares(self, block: int) -> tuple[tuple[tuple[_Part, ...], int, int], ...]:
-        """The kinds of tiles of a core: their parts along the axes, the first one and how many."""
-        place = (block - self.first_core) % self.cores
-        return tuple(self._shares(place))
-
-    def work(self, block: int) -> Hashable:
-        """What kinds of tiles a core has, and how many of each."""
-        return tuple(
-            (tuple(part.extent for part in parts), count)
-            for parts, _, count in self.shares(block)
-        )
+    def extent(self) -> Extent:
+        """What the largest tiles cover."""
+        return self.grid.extent
 
     def tiles(self, core: Core, order: tuple[int, ...] | None = None) -> Iterator[BoxTile]:
         """The tiles of one core, alike ones as one loop.
 
         ``order`` names the source's axes in the order that they are to be loaded in.
         """
-        for parts, first, count in self.shares(core.get_block_idx()):
-            for turn in core.loop(count):
-                yield self._tile(parts, turn + first, order)
-
-    def _count(self, axis: int) -> int:
-        return ceil(self.box.sizes[axis] / self.extent[axis])
-
-    def _parts(self, axis: int) -> list[_Part]:
-        size, extent = self.box.sizes[axis], self.extent[axis]
-        full, rest = divmod(size, extent)
-        parts = [_Part(0, full, extent)] if full else []
-        return [*parts, _Part(full * extent, 1, rest)] if rest else parts
-
-    def _share_of_axis(self, place: int) -> list[_Part]:
-        """The tiles along the dealt-out axis that one core gets."""
-        axis = self.axis or 0
-        count, extent = self._count(axis), self.extent[axis]
-        each = ceil(count / self.cores)
-        first, last = min(place * each, count), min((place + 1) * each, count)
-        full = self.box.sizes[axis] // extent
-        parts = []
-        if min(last, full) > first:
-            parts.append(_Part(first * extent, min(last, full) - first, extent))
-        if first <= full < last:
-            parts.append(_Part(full * extent, 1, self.box.sizes[axis] - full * extent))
-        return parts
-
-    def _shares(self, place: int) -> Iterator[tuple[tuple[_Part, ...], int, int]]:
-        if place >= self.used_cores:
-            return
-        axes = [self._parts(axis) for axis in range(len(self.extent))]
-        if self.axis is not None:
-            axes[self.axis] = self._share_of_axis(place)
-            for parts in product(*axes):
-                yield parts, 0, prod(part.count for part in parts)
-            return
-        turned = 0  # cores that got one more tile of the kinds before
-        for parts in product(*axes):
-            total = prod(part.count for part in parts)
-            each, more = divmod(total, self.used_cores)
-            mine = (place - turned) % self.used_cores
-            turned = (turned + more) % self.used_cores
-            count = each + (mine < more)
-            if count:
-                yield parts, mine * each + min(mine, more), count
-
-    def _tile(
-        self, parts: tuple[_Part, ...], number: Index, order: tuple[int, ...] | None
-    ) -> BoxTile:
-        shape = tuple(part.extent for part in parts)
-        indices = _taken_apart(number, tuple(part.count for part in parts))
-        natural = tuple(range(len(shape)))
-        return BoxTile(
-            shape,
-            _cut(self.box.src, parts, indices, order or natural),
-            _cut(self.box.dst, parts, indices, natural),
-        )
+        natural = tuple(range(len(self.grid.extent)))
+        for piece in self.grid.pieces(core):
+            source = _cut(self.box.src, piece, order or natural)
+            yield BoxTile(piece.shape, source, _cut(self.box.dst, piece, natural))
 
 
 def whole_axes(
@@ -208,12 +233,8 @@ def _taken_apart(number: Index, counts: tuple[int, ...]) -> list[Index]:
     return indices
 
 
-def _cut(
-    tensor: GlobalTensor, parts: tuple[_Part, ...], indices: list[Index], order: tuple[int, ...]
-) -> GmSlice:
+def _cut(tensor: GlobalTensor, piece: Piece, order: tuple[int, ...]) -> GmSlice:
     steps = tensor.steps
-    places: list[tuple[Place, int]] = []
-    for part, index, step in zip(parts, indices, steps, strict=True):
-        places += [(part.start, step), (index, part.extent * step)]
-    sizes = tuple(parts[axis].extent if steps[axis] else 1 for axis in order)
-    return tensor.window(tuple(places), sizes, tuple(steps[axis] for axis in order))
+    places = tuple(zip(piece.starts, steps, strict=True))
+    sizes = tuple(piece.shape[axis] if steps[axis] else 1 for axis in order)
+    return tensor.window(places, sizes, tuple(steps[axis] for axis in order))

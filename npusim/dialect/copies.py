@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,19 +135,28 @@ class Copies:
         write: bool,
         matrix: bool = False,
         runs: tuple[int, int] | None = None,
-        start_cycles: float = 0.0,
+        latency_cycles: float = 0.0,
+        most: float = inf,
     ) -> None:
         """Record a transfer: of a ``matrix`` for the cube, or any other.
 
-        ``runs`` (elements, number) are those in device memory where its layout isn't ours.
+        ``runs`` (elements, number) are those in device memory where its layout isn't ours,
+        ``latency_cycles`` what the path's latency is longer than usual, ``most`` the bytes per
+        cycle that the other end takes or gives.
         """
         path = self._path(path_name)
         elements, bursts = runs or gm.bursts()
         run_bytes = elements * gm.tensor.dtype.itemsize
-        cycles, traffic = self.costs.copy(path, run_bytes, bursts, gap=bursts > 1, packets=matrix)
+        if matrix:
+            line = self.profile.memory.l2_line_bytes
+            grain = line if runs else gm.grain_bytes(line)
+            cycles, traffic, rate = self.costs.matrix_copy(path, run_bytes, bursts, grain)
+        else:
+            cycles, traffic = self.costs.copy(path, run_bytes, bursts, gap=bursts > 1)
+            rate = path.bytes_per_cycle
         if gm.rows_apart and not self.profile.has("data_move_pad"):
             # Strides in whole blocks can't step from row to row: every row is a copy of its own.
-            start_cycles += (bursts - 1) * max(0.0, path.setup_cycles - path.burst_cycles)
+            cycles += (bursts - 1) * max(0.0, path.setup_cycles - path.burst_cycles)
         memory = self.profile.memory
         atomic = write and self._atomic_sharers > 0
         if atomic:
@@ -157,18 +167,21 @@ class Copies:
             write,
             run_bytes * bursts,
             traffic,
-            path.bytes_per_cycle,
+            min(rate, most),
             atomic=atomic,
             path=path_name,
+            shared_cost=1.0 / path.shared_fraction - 1.0,
         )
         detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B" + (
             " atomic add" if atomic else ""
         )
         instruction = self.recorder.emit(
-            pipe, name, start_cycles + cycles, transfer, detail, path.latency_cycles
+            pipe, name, cycles, transfer, detail, path.latency_cycles + latency_cycles
         )
-        if not write:
-            self.recorder.load(instruction, gm.key, gm.depths)
+        if write:
+            self.recorder.store(transfer, gm.moves)
+        else:
+            self.recorder.load(instruction, gm.key, gm.moves)
 
     def _path(self, name: str) -> Path:
         path = self.costs.path(name)

@@ -7,7 +7,7 @@ types are multiplied into float32, on the host too.
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +60,8 @@ class Cube:
             write: bool,
             matrix: bool = False,
             runs: tuple[int, int] | None = None,
-            start_cycles: float = 0.0,
+            latency_cycles: float = 0.0,
+            most: float = inf,
         ) -> None: ...
         def _put(self, dst: GmSlice, values: NDArray[Any]) -> None: ...
 
@@ -71,8 +72,8 @@ class Cube:
     def data_copy_nd2nz(self, dst: LocalTensor, src: GmSlice) -> None:
         """GM -> L1, rows of any length turned into fractals (DataCopy with Nd2NzParams, MTE2).
 
-        Every row is a burst. Not on every chip; where it is missing, matrices have to lie in
-        fractals already (:meth:`data_copy_nz`).
+        Every row is a burst. The turning delays the data but not the copies behind it. Not on every
+        chip; where it is missing, matrices have to lie in fractals already (:meth:`data_copy_nz`).
         """
         nd2nz = self.profile.cube.nd2nz_setup_cycles
         if nd2nz is None:
@@ -84,7 +85,7 @@ class Cube:
                 (),
                 remedy="Bring the matrix into fractals first (TransData).",
             )
-        self._load_l1(dst, src, "copy_gm_to_cbuf_multi_nd2nz", start_cycles=nd2nz)
+        self._load_l1(dst, src, "copy_gm_to_cbuf_multi_nd2nz", latency_cycles=nd2nz)
 
     def data_copy_nz(self, dst: LocalTensor, src: GmSlice) -> None:
         """GM -> L1 of a matrix that lies in fractals in device memory (FRACTAL_NZ), MTE2.
@@ -164,8 +165,17 @@ class Cube:
 
     def _fix(self, dst: GmSlice, src: LocalTensor) -> None:
         if self.recording:
+            # Results are read from L0C in its own dtype, and leave it in theirs.
+            shrink = dst.tensor.dtype.itemsize / src.dtype.itemsize
+            most = (self.profile.cube.l0c_read_bytes_per_cycle or inf) * shrink
             self._emit_copy(
-                Pipe.FIXP, "copy_matrix_cc_to_gm", "l0c_to_gm", dst, write=True, matrix=True
+                Pipe.FIXP,
+                "copy_matrix_cc_to_gm",
+                "l0c_to_gm",
+                dst,
+                write=True,
+                matrix=True,
+                most=most,
             )
         if self.numerics:
             self._put(dst, _converted(src.values(self.depth), dst.tensor.dtype))
@@ -192,7 +202,7 @@ class Cube:
         name: str,
         *,
         runs: tuple[int, int] | None = None,
-        start_cycles: float = 0.0,
+        latency_cycles: float = 0.0,
     ) -> None:
         self._expect(name, dst, "L1")
         if dst.numel != src.numel or dst.dtype is not src.tensor.dtype:
@@ -206,7 +216,7 @@ class Cube:
                 write=False,
                 matrix=True,
                 runs=runs,
-                start_cycles=start_cycles,
+                latency_cycles=latency_cycles,
             )
         if self.numerics:
             values = _operand(src.read(dst.depth), dst.dtype)

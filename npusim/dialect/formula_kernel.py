@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from npusim.dialect.broadcasting import broadcast
 from npusim.dialect.conversions import device_dtype
 from npusim.dialect.elementwise import ElementwiseKernel
@@ -18,6 +20,7 @@ from npusim.dialect.pipe import TBuf, TPosition, TQue
 from npusim.dialect.planes import PlaneTiling, Tile
 from npusim.dialect.rounding import RoundMode
 from npusim.dialect.spreading import spread_box, spread_column
+from npusim.engine.program import Pipe
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -88,7 +91,9 @@ class FormulaKernel(ElementwiseKernel):
             _on_device(each) for each, total in zip(outputs, sums, strict=True) if not total
         )
         self.spread = _spread_operands(whole, inputs)
-        self.coexisting = self._bytes_per_element(inputs) / FLOAT_BYTES
+        single = profile.buffers.block_bytes * (len(self.quantities) + len(self.sums))
+        room = 1 - single / profile.buffers.ub_bytes  # what tiles may take of UB
+        self.coexisting = self._bytes_per_element(inputs) / FLOAT_BYTES / room
         super().__init__(profile, tuple(inputs), whole)
         self.reads = tuple(tensor for tensor in given if tensor is not None)
         self.writes = outputs
@@ -223,9 +228,20 @@ class FormulaKernel(ElementwiseKernel):
 
     def _read_numbers(self, core: Core) -> None:
         """The scalar unit reads the single elements and computes with them, once per core."""
-        self.scalars: dict[int, Scalar] = {
-            index: core.load_scalar(tensor.span(0, 1)) for index, tensor in self.quantities.items()
-        }
+        queue = TQue(TPosition.VECIN, len(self.quantities), "numbers", consumer=Pipe.SCALAR)
+        self.scalars: dict[int, Scalar] = {}
+        if self.quantities:
+            core.pipe.init_buffer(queue, len(self.quantities), core.block_bytes)
+        loaded = {}
+        for index, tensor in self.quantities.items():
+            loaded[index] = queue.alloc_tensor(tensor.dtype, 1)
+            core.copy_runs(loaded[index], tensor.span(0, 1))
+            queue.enque(loaded[index])
+        for index, tensor in self.quantities.items():
+            number = core.get_value(queue.deque(loaded[index]))
+            if number.value is not None and tensor.dtype.is_float:
+                number.value = np.asarray(number.value, np.float32)
+            self.scalars[index] = number
         self.numbers: dict[object, object] = {}
         for step in self.formula.steps:
             for extra in step.extras:

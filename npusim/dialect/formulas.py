@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from npusim.dialect.conversions import conversion_path, device_dtype
 from npusim.dialect.local import Scalar
 from npusim.dialect.rounding import RoundMode
+from npusim.engine.program import Pipe
 from npusim.values.dtypes import FLOAT, UINT8, DType
 
 if TYPE_CHECKING:
@@ -68,14 +69,39 @@ class Quantity:
 
         def root(core: Core) -> Value:
             value = self.evaluate(core)
+            _spend(core, "vsqrt")
             return core.scalar_sqrt(value) if isinstance(value, Scalar) else value**0.5
 
         return Quantity(root)
 
+    def where_positive(self, otherwise: float, *tests: Quantity) -> Quantity:
+        """This number where all ``tests`` are positive, else ``otherwise``."""
+
+        def chosen(core: Core) -> Value:
+            value = self.evaluate(core)
+            for test in tests:
+                tested = test.evaluate(core)
+                _spend(core, "vsel")
+                if isinstance(value, Scalar) and isinstance(tested, Scalar):
+                    value = core.scalar_select(tested, value, otherwise)
+            return value
+
+        return Quantity(chosen)
+
     def _with(self, other: Number, operation: Callable[[Value, Value], Value]) -> Quantity:
-        if isinstance(other, Quantity):
-            return Quantity(lambda core: operation(self.evaluate(core), other.evaluate(core)))
-        return Quantity(lambda core: operation(self.evaluate(core), other))
+        def combined(core: Core) -> Value:
+            second = other.evaluate(core) if isinstance(other, Quantity) else other
+            _spend(core, "vmuls")
+            return operation(self.evaluate(core), second)
+
+        return Quantity(combined)
+
+
+def _spend(core: Core, intrinsic: str) -> None:
+    """Schedules compute with single elements in the vector unit too, step by step."""
+    if core.recording:
+        cycles = core.costs.vector(intrinsic, FLOAT.intrinsic, FLOAT.itemsize, 1, chained=True)
+        core.recorder.emit(Pipe.VECTOR, intrinsic, cycles, detail="float32 1")
 
 
 Number = float | Quantity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import count
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from npusim.dialect.local import Scalar
 from npusim.dialect.loops import Index, LoopIndex, deepen
+from npusim.dialect.touches import EVER_NEW, Cycle
 from npusim.values.dtypes import DType
 from npusim.values.errors import KernelError
 from npusim.values.tensors import contiguous_strides
@@ -113,8 +114,10 @@ class GmSlice:
         "_affine",
         "_base",
         "_computed",
+        "_cycles",
         "_irregular",
         "_items",
+        "_strides",
         "shape",
         "steps",
         "rows_apart",
@@ -139,8 +142,10 @@ class GmSlice:
             int, tuple[LoopIndex, int]
         ] = {}  # depth -> index, elements per iteration
         self._irregular: dict[int, NDArray[np.int64]] = {}  # depth -> offset of every iteration
+        self._cycles: dict[int, Cycle] = {}  # depth -> how often an irregular address comes again
         self._computed: list[tuple[Scalar, int]] = []  # address from the scalar unit, stride
         self._items: list[tuple[object, ...]] = []
+        self._strides: list[int] = []  # of everything that moves the address
         for item, stride in places:
             self._place(item, stride)
 
@@ -170,6 +175,14 @@ class GmSlice:
         return frozenset(self._affine) | frozenset(self._irregular) | frozenset(computed)
 
     @property
+    def moves(self) -> dict[int, Cycle]:
+        """How each of these loops moves the address."""
+        return {
+            depth: EVER_NEW if depth in self._affine else self._cycles.get(depth, EVER_NEW)
+            for depth in self.depths
+        }
+
+    @property
     def numel(self) -> int:
         return prod(self.shape)
 
@@ -183,6 +196,12 @@ class GmSlice:
         return run, prod(
             size for size, step in zip(self.shape[:axis], self.steps, strict=False) if step
         )
+
+    def grain_bytes(self, line_bytes: int) -> int:
+        """The multiple of bytes, a divisor of ``line_bytes``, that all its runs start at."""
+        steps = [step for step, size in zip(self.steps, self.shape, strict=True) if size > 1]
+        places = [self._base, *self._strides, *(step for step in steps if step != 1)]
+        return gcd(line_bytes, *(place * self.tensor.dtype.itemsize for place in places))
 
     def ends_tensor(self) -> bool:
         """True when the tile is the same in all iterations and reaches the end of its buffer, where there is padding."""
@@ -244,6 +263,7 @@ class GmSlice:
         if isinstance(item, int):
             self._base += item * stride
             return
+        self._strides.append(item.scale * stride if isinstance(item, LoopIndex) else stride)
         if isinstance(item, Scalar):
             self._computed.append((item, stride))
             self._items.append((item, stride))  # by identity, and kept alive with the key
@@ -257,6 +277,8 @@ class GmSlice:
         else:
             known_offsets = self._irregular.get(item.depth)
             offsets = item.values * stride
+            # Two irregular indices of one loop move the address in no simple way.
+            self._cycles[item.depth] = item.cycle if known_offsets is None else EVER_NEW
             self._irregular[item.depth] = (
                 offsets if known_offsets is None else offsets + known_offsets
             )

@@ -8,6 +8,7 @@ stream is recorded for one iteration and counted. Kernel code sees only the logi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import TypeVar
 
 import numpy as np
@@ -43,10 +44,17 @@ class LoopIndex:
     __radd__ = __add__
 
     def __floordiv__(self, divisor: int) -> IndexArray:
-        return IndexArray(self.depth, self.values() // divisor, (self.key, "//", divisor))
+        cycle = (ceil(self.count / divisor), 1) if self._is_plain else (0, 0)
+        return IndexArray(self.depth, self.values() // divisor, (self.key, "//", divisor), cycle)
 
     def __mod__(self, divisor: int) -> IndexArray:
-        return IndexArray(self.depth, self.values() % divisor, (self.key, "%", divisor))
+        cycle = (min(self.count, divisor), divisor) if self._is_plain else (0, 0)
+        return IndexArray(self.depth, self.values() % divisor, (self.key, "%", divisor), cycle)
+
+    @property
+    def _is_plain(self) -> bool:
+        """True for the number of the iteration itself."""
+        return self.scale == 1 and self.offset == 0
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -69,14 +77,19 @@ class LoopIndex:
 
 @dataclass(frozen=True, slots=True)
 class IndexArray:
-    """Index values that aren't evenly spaced, one per iteration of the loop at ``depth``."""
+    """Index values that aren't evenly spaced, one per iteration of the loop at ``depth``.
+
+    ``cycle`` tells how many different ones there are, and after how many iterations one of them
+    comes again; (0, 0) where nobody knows.
+    """
 
     depth: int
     values: NDArray[np.int64]
     key: tuple[object, ...]
+    cycle: tuple[int, int] = (0, 0)
 
     def __mul__(self, factor: int) -> IndexArray:
-        return IndexArray(self.depth, self.values * factor, (self.key, "*", factor))
+        return IndexArray(self.depth, self.values * factor, (self.key, "*", factor), self.cycle)
 
     def __floordiv__(self, divisor: int) -> IndexArray:
         return IndexArray(self.depth, self.values // divisor, (self.key, "//", divisor))
@@ -87,7 +100,7 @@ class IndexArray:
     __rmul__ = __mul__
 
     def __add__(self, term: int) -> IndexArray:
-        return IndexArray(self.depth, self.values + term, (self.key, "+", term))
+        return IndexArray(self.depth, self.values + term, (self.key, "+", term), self.cycle)
 
     __radd__ = __add__
 

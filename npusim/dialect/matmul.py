@@ -1,226 +1,360 @@
 """Matrix products on one cube core: blocks of C, fed through L1 and L0, double buffered.
 
-What the vendor's matmul library does for one core. The block sizes follow from the sizes of the
-memories; the library's own search is not published, so they may differ from it.
+What the vendor's matmul library does for one core. The schedule is written down block by block;
+the numbers are computed in as few products as the host likes best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from math import ceil
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.dialect.pipe import TPosition, TQue
+from npusim.dialect.matmul_tiling import GmMatrix, MatmulTiling, up
+from npusim.dialect.pipe import TBuf, TPosition, TQue
 from npusim.values.dtypes import FLOAT, INT32, DType
 
 if TYPE_CHECKING:
     from npusim.dialect.core import Core
-    from npusim.dialect.gm import GlobalTensor, GmSlice, Place
+    from npusim.dialect.gm import GmSlice, Place
     from npusim.dialect.local import LocalTensor
-    from npusim.dialect.loops import LoopIndex
-    from npusim.hardware.profile import Profile
 
-_BASE_M = 128  # rows of a block of C: with twice as many columns, L0C is full on every chip
-_BASE_N = 256
-_PANEL_SHARE = 4  # an operand stays in L1 as a whole when it takes at most this part of it
+__all__ = ["GmMatrix", "Matmul", "MatmulTiling", "Product"]
 
+_HOST_BYTES = 1 << 26  # of results that are computed at once
 
-@dataclass(frozen=True, slots=True)
-class GmMatrix:
-    """A matrix in global memory: where it starts, and elements from one row to the next.
+Span = tuple["Place", int]  # first element and number of elements
 
-    ``start`` is a sum of ``index * stride``. A ``transposed`` matrix lies there column by column,
-    ``step`` elements from one column to the next.
-    """
-
-    tensor: GlobalTensor
-    start: tuple[tuple[Place, int], ...]
-    step: int
-    transposed: bool = False
-
-    def block(self, row: Place, rows: int, column: Place, columns: int) -> GmSlice:
-        """Part of the matrix, as it lies in memory: (columns, rows) of a transposed one."""
-        if self.transposed:
-            row, rows, column, columns = column, columns, row, rows
-        places = (*self.start, (row, self.step), (column, 1))
-        return self.tensor.window(places, (rows, columns), (self.step, 1))
+# Brings a block of results from L0C to where it belongs: (block, rows, columns).
+Finish = Callable[["LocalTensor", Span, Span], None]
 
 
-@dataclass(frozen=True, slots=True)
-class MatmulTiling:
-    """A block of C is ``base_m x base_n``; of k, ``base_k`` are in L0 and ``step_k`` in L1.
+class Product(NamedTuple):
+    """c = a @ b for (m, k) by (k, n), all three in global memory; ``bias`` is added to its rows."""
 
-    ``keep_a`` and ``keep_b`` say that L1 holds all of k of one block row of A, or of one block
-    column of B, while the other operand streams past. ``depth_c`` blocks of C are in L0C.
-    """
-
-    base_m: int
-    base_n: int
-    base_k: int
-    step_k: int
-    keep_a: bool
-    keep_b: bool
-    depth_c: int
-
-    @classmethod
-    def of(cls, profile: Profile, dtype: DType, m: int, n: int, k: int) -> MatmulTiling:
-        """Blocks for products of up to (m, k) by (k, n) elements of ``dtype``."""
-        buffers, size = profile.buffers, dtype.itemsize
-        grain = max(profile.cube.fractal_m, buffers.block_bytes // size)
-        results = buffers.l0c_bytes // FLOAT.itemsize
-        base_m = min(_BASE_M, _up(m, grain))
-        base_n = min(_BASE_N, _up(n, grain), results // base_m // grain * grain)
-        in_l0 = min(buffers.l0a_bytes // base_m, buffers.l0b_bytes // base_n) // (2 * size)
-        base_k = min(_up(k, grain), max(grain, in_l0 // grain * grain))
-        panel_k = _up(k, base_k)
-        share = buffers.l1_bytes // _PANEL_SHARE
-        keep_b = base_n * panel_k * size <= share
-        keep_a = not keep_b and m <= base_m and base_m * panel_k * size <= share
-        room = buffers.l1_bytes // (2 * size) - (base_n * keep_b + base_m * keep_a) * panel_k
-        in_l1 = room // (base_m * (not keep_a) + base_n * (not keep_b))
-        step_k = min(panel_k, max(base_k, in_l1 // base_k * base_k))
-        depth_c = 2 if 2 * base_m * base_n <= results else 1
-        return cls(base_m, base_n, base_k, step_k, keep_a, keep_b, depth_c)
+    c: GmMatrix
+    a: GmMatrix
+    b: GmMatrix
+    m: int
+    n: int
+    k: int
+    bias: GmMatrix | None = None
 
 
-class _Chunk(NamedTuple):
-    """Part of k: where it starts in the matrix, and in a tile that holds all of k."""
+class _Stage:
+    """Tiles that pass through one level of memory together: one pair of flags for all of them."""
 
-    first: int | LoopIndex
-    length: int
-    inside: int
-    is_first: bool
+    def __init__(self, core: Core, slots: dict[TPosition, int]) -> None:
+        """``slots`` are the bytes of a tile in each place; there is room for two of each."""
+        first, *others = slots
+        self._que = TQue(first, 2)
+        self._bufs = [TBuf(str(place).lower(), place) for place in others]
+        self._turn = 0
+        for buffer, nbytes in zip((self._que, *self._bufs), slots.values(), strict=True):
+            core.pipe.init_buffer(buffer, 2, nbytes)
 
+    def fill(self, dtype: DType, *shapes: tuple[int, ...]) -> list[LocalTensor]:
+        """Free slots, once there are some."""
+        self._turn ^= 1
+        tiles = [self._que.alloc_tensor(dtype, *shapes[0])]
+        for buffer, shape in zip(self._bufs, shapes[1:], strict=True):
+            tiles.append(buffer.get(dtype, *shape, part=self._turn))
+        return tiles
 
-class _Operand:
-    """A or B on its way to the cube: a queue in L1, one in L0; k runs along axis ``k_axis``."""
+    def hand_over(self, tiles: list[LocalTensor]) -> None:
+        """They are filled: whoever needs them may go on."""
+        self._que.enque(tiles[0])
+        self._que.deque(tiles[0])
 
-    def __init__(
-        self, core: Core, positions: tuple[TPosition, TPosition], k_axis: int, *, kept: bool
-    ) -> None:
-        self._core = core
-        self._k_axis = k_axis
-        self._kept = kept
-        self._l1, self._l0 = (TQue(position, 2) for position in positions)
-
-    def reserve(self, in_l1: int, in_l0: int, itemsize: int) -> None:
-        """Memory for two tiles of ``in_l1`` and two of ``in_l0`` elements."""
-        self._core.pipe.init_buffer(self._l1, 2, in_l1 * itemsize)
-        self._core.pipe.init_buffer(self._l0, 2, in_l0 * itemsize)
-
-    def load(
-        self, matrix: GmMatrix, k: tuple[Place, int], across: tuple[Place, int]
-    ) -> LocalTensor:
-        """Into L1: (first, length) along k, (first, length) along rows of A or columns of B."""
-        source = matrix.block(*k, *across) if self._k_axis == 0 else matrix.block(*across, *k)
-        tile = self._l1.alloc_tensor(source.tensor.dtype, *source.shape)
-        if self._core.profile.cube.nd2nz_setup_cycles is None:
-            self._core.data_copy_nz(tile, source)
-        else:
-            self._core.data_copy_nd2nz(tile, source)
-        self._l1.enque(tile)
-        return self._l1.deque(tile)
-
-    def step(
-        self, tile: LocalTensor, matrix: GmMatrix, chunk: _Chunk, start: int, length: int
-    ) -> LocalTensor:
-        """Into L0: ``length`` elements of k, ``start`` elements into ``chunk``."""
-        start += chunk.inside if self._kept else 0
-        cut = slice(start, start + length)
-        part = tile[cut] if self._k_axis == int(matrix.transposed) else tile[:, cut]
-        shape = reversed(part.shape) if matrix.transposed else part.shape
-        piece = self._l0.alloc_tensor(tile.dtype, *shape)
-        self._core.load_data(piece, part, transpose=matrix.transposed)
-        self._l0.enque(piece)
-        return self._l0.deque(piece)
-
-    def drop_step(self, piece: LocalTensor) -> None:
-        """The cube has used a piece in L0."""
-        self._l0.free_tensor(piece)
-
-    def drop(self, tile: LocalTensor) -> None:
-        """Nothing more of a tile in L1 is needed."""
-        self._l1.free_tensor(tile)
+    def free(self, tiles: list[LocalTensor]) -> None:
+        """They aren't needed any more."""
+        self._que.free_tensor(tiles[0])
 
 
 class Matmul:
-    """C = A @ B on one cube core, as often as wanted, with one set of buffers.
+    """Matrix products on one cube core, as often as wanted, with one set of buffers.
 
     Columns of blocks outside, rows of blocks inside; along k one chunk after the other into the
-    same block. ``k`` is the longest sum, for which ``tiling`` was made.
+    same block. ``k`` is the longest sum, for which ``tiling`` was made. ``finish`` takes over what
+    happens to results.
     """
 
     def __init__(
-        self, core: Core, tiling: MatmulTiling, dtype: DType, out_dtype: DType, k: int
+        self,
+        core: Core,
+        tiling: MatmulTiling,
+        dtype: DType,
+        out_dtype: DType,
+        k: int,
+        *,
+        bias: DType | None = None,
+        hf32: bool = False,
+        finish: Callable[[Product], Finish] | None = None,
     ) -> None:
-        self._core, self._tiling = core, tiling
+        self._core, self._tiling, self._hf32 = core, tiling, hf32
         self._sum_dtype = FLOAT if dtype.category == "float" else INT32
-        t, panel = tiling, _up(k, tiling.base_k)
-        self._a = _Operand(core, (TPosition.A1, TPosition.A2), 1, kept=t.keep_a)
-        self._b = _Operand(core, (TPosition.B1, TPosition.B2), 0, kept=t.keep_b)
-        in_l1 = (panel if t.keep_a else t.step_k, panel if t.keep_b else t.step_k)
-        self._a.reserve(t.base_m * in_l1[0], t.base_m * t.base_k, dtype.itemsize)
-        self._b.reserve(t.base_n * in_l1[1], t.base_n * t.base_k, dtype.itemsize)
-        self._c = TQue(TPosition.CO1, t.depth_c, "c")
+        t, size = tiling, dtype.itemsize
+        panel = up(k, t.base_k)
+        wide_a, wide_b = t.base_m * size, t.base_n * size
+        streams = {}
+        if not t.keep_a:
+            streams[TPosition.A1] = wide_a * t.step_k
+        if not t.keep_b:
+            streams[TPosition.B1] = wide_b * t.step_k
+        self._l1 = _Stage(core, streams)
+        self._panel: TQue | None = None
+        if t.keep_a or t.keep_b:
+            self._panel = TQue(TPosition.A1 if t.keep_a else TPosition.B1, 2, "panel")
+            core.pipe.init_buffer(self._panel, 2, (wide_a if t.keep_a else wide_b) * panel)
+        self._l0 = _Stage(
+            core, {TPosition.A2: wide_a * t.base_k, TPosition.B2: wide_b * t.base_k}
+        )
+        # With one block in L0C, results leave it piece by piece while the next ones arrive.
+        self._c = TQue(TPosition.CO1, 2, "c")
         block = t.base_m * t.base_n
         core.pipe.init_buffer(self._c, t.depth_c, block * self._sum_dtype.itemsize)
         self._staging: TQue | None = None
-        if core.profile.paths.l0c_to_gm is None:
+        self._finish = finish or self._store
+        if core.profile.paths.l0c_to_gm is None and finish is None:
             self._staging = TQue(TPosition.VECOUT, 1, "c_out")
             core.pipe.init_buffer(self._staging, 1, block * out_dtype.itemsize)
+        self._bias = None if bias is None else _Bias(core, bias, t.base_n)
 
     def multiply(self, c: GmMatrix, a: GmMatrix, b: GmMatrix, m: int, n: int, k: int) -> None:
         """c = a @ b for (m, k) by (k, n), all three in global memory."""
-        core, t = self._core, self._tiling
-        kept_a = self._a.load(a, (0, k), (0, m)) if t.keep_a else None
-        for columns in core.tiles(0, n, t.base_n):
-            kept_b = self._b.load(b, (0, k), columns) if t.keep_b else None
-            for rows in core.tiles(0, m, t.base_m):
-                block = self._c.alloc_tensor(self._sum_dtype, rows[1], columns[1])
-                for chunk in self._chunks(k):
-                    tile_a = kept_a or self._a.load(a, chunk[:2], rows)
-                    tile_b = kept_b or self._b.load(b, chunk[:2], columns)
-                    self._accumulate(block, (tile_a, a), (tile_b, b), chunk)
-                    if tile_a is not kept_a:
-                        self._a.drop(tile_a)
-                    if tile_b is not kept_b:
-                        self._b.drop(tile_b)
-                self._c.enque(block)
-                core.fixpipe(c.block(*rows, *columns), self._c.deque(block), self._staging)
-                self._c.free_tensor(block)
-            if kept_b is not None:
-                self._b.drop(kept_b)
-        if kept_a is not None:
-            self._a.drop(kept_a)
+        self.run(Product(c, a, b, m, n, k))
 
-    def _chunks(self, k: int) -> Iterator[_Chunk]:
-        """What of k is worked on at a time."""
+    def run(self, product: Product) -> None:
+        """Carry out a product."""
+        core = self._core
+        if core.recording:
+            with core.schedule_only():
+                self._schedule(product)
+        if core.numerics:
+            with core.numbers_only():
+                self._compute(product)
+
+    # -- when it happens -------------------------------------------------------------------------
+
+    def _schedule(self, product: Product) -> None:
+        """Write the instructions down, block by block."""
         t = self._tiling
-        if t.keep_a or t.keep_b or k <= t.step_k:
-            for first in range(0, k, t.step_k):
-                yield _Chunk(first, min(t.step_k, k - first), first, first == 0)
-        else:
-            for index, length in self._core.tiles(0, k, t.step_k, sequential=True):
-                yield _Chunk(index, length, 0, int(index.values()[0]) == 0)
+        m, n = _parts(product.m, t.base_m), _parts(product.n, t.base_n)
+        for first_column, columns, number in n:
+            for first_row, rows, turns in m:
+                if t.keep_a or t.keep_b:
+                    self._with_panel(product, (first_row, rows, turns), (first_column, columns, number))
+                    continue
+                for turn in self._core.loop(turns * number):
+                    row = (turn % turns if turns > 1 and number > 1 else turn) if turns > 1 else 0
+                    column = (turn // turns if turns > 1 else turn) if number > 1 else 0
+                    self._block(
+                        product,
+                        (_moved(row, rows, first_row), rows),
+                        (_moved(column, columns, first_column), columns),
+                        None,
+                    )
 
-    def _accumulate(
-        self,
-        block: LocalTensor,
-        a: tuple[LocalTensor, GmMatrix],
-        b: tuple[LocalTensor, GmMatrix],
-        chunk: _Chunk,
+    def _with_panel(
+        self, product: Product, m: tuple[int, int, int], n: tuple[int, int, int]
     ) -> None:
-        """block += the part of the product that one chunk of k gives."""
-        for start in range(0, chunk.length, self._tiling.base_k):
-            length = min(self._tiling.base_k, chunk.length - start)
-            piece_a = self._a.step(*a, chunk, start, length)
-            piece_b = self._b.step(*b, chunk, start, length)
-            accumulate = start > 0 or not chunk.is_first
-            self._core.mmad(block, piece_a, piece_b, accumulate=accumulate)
-            self._a.drop_step(piece_a)
-            self._b.drop_step(piece_b)
+        """Blocks that share a panel in L1: block rows of one column, or block columns of one row."""
+        core, panel = self._core, self._panel
+        assert panel is not None
+        keep_a = self._tiling.keep_a
+        outer, inner = (m, n) if keep_a else (n, m)
+        for first in core.loop(outer[2]):
+            fixed = (_moved(first, outer[1], outer[0]), outer[1])
+            matrix = product.a if keep_a else product.b
+            source = _slice(matrix, (0, product.k), fixed, is_a=keep_a)
+            kept = panel.alloc_tensor(matrix.tensor.dtype, *_tile_shape(source))
+            self._load(kept, source)
+            panel.enque(kept)
+            panel.deque(kept)
+            for turn in core.loop(inner[2]):
+                moving = (_moved(turn, inner[1], inner[0]), inner[1])
+                rows, columns = (fixed, moving) if keep_a else (moving, fixed)
+                self._block(product, rows, columns, kept)
+            panel.free_tensor(kept)
+
+    def _block(
+        self, product: Product, rows: Span, columns: Span, kept: LocalTensor | None
+    ) -> None:
+        """One block of C: all of k, then out."""
+        block = self._c.alloc_tensor(self._sum_dtype, rows[1], columns[1])
+        bias = None
+        if self._bias is not None and product.bias is not None:
+            bias = self._bias.load(product.bias, columns)
+        for first, length, is_first in self._chunks(product.k):
+            tiles = self._stream((product.a, product.b), (first, length), rows, columns)
+            for start in range(0, length, self._tiling.base_k):
+                depth = min(self._tiling.base_k, length - start)
+                pieces = self._pieces(product, tiles, kept, start, depth)
+                fresh = is_first and start == 0
+                self._core.mmad(
+                    block,
+                    *pieces,
+                    accumulate=not fresh,
+                    bias=bias if fresh else None,
+                    hf32=self._hf32,
+                )
+                self._l0.free(pieces)
+            self._l1.free(tiles)
+        if bias is not None and self._bias is not None:
+            self._bias.free(bias)
+        self._c.enque(block)
+        self._finish(product)(self._c.deque(block), rows, columns)
+        self._c.free_tensor(block)
+
+    def _chunks(self, k: int) -> Iterator[tuple[Place, int, bool]]:
+        """What of k is in L1 at a time: first element, elements, whether the sum begins there."""
+        step = self._tiling.step_k
+        for index, length in self._core.tiles(0, k, step):
+            whole = k // step
+            yield index, length, length == step or not whole
+
+    def _stream(
+        self, operands: tuple[GmMatrix, GmMatrix], k: Span, rows: Span, columns: Span
+    ) -> list[LocalTensor]:
+        """A chunk of the operands that aren't kept, into L1."""
+        t = self._tiling
+        sources = []
+        if not t.keep_a:
+            sources.append(_slice(operands[0], k, rows, is_a=True))
+        if not t.keep_b:
+            sources.append(_slice(operands[1], k, columns, is_a=False))
+        tiles = self._l1.fill(
+            operands[0].tensor.dtype, *(_tile_shape(source) for source in sources)
+        )
+        for tile, source in zip(tiles, sources, strict=True):
+            self._load(tile, source)
+        self._l1.hand_over(tiles)
+        return tiles
+
+    def _pieces(
+        self,
+        product: Product,
+        tiles: list[LocalTensor],
+        kept: LocalTensor | None,
+        start: int,
+        length: int,
+    ) -> list[LocalTensor]:
+        """What of a chunk the cube multiplies at a time, into L0."""
+        t = self._tiling
+        of_a = kept if t.keep_a and kept is not None else tiles[0]
+        of_b = kept if t.keep_b and kept is not None else tiles[-1]
+        parts = []
+        for tile, matrix, is_a in ((of_a, product.a, True), (of_b, product.b, False)):
+            # Where in a kept panel the chunk lies makes no difference to the time.
+            first = 0 if tile is kept else start
+            along_rows = is_a == matrix.transposed
+            cut = slice(first, first + length)
+            parts.append((tile[cut] if along_rows else tile[:, cut], matrix.transposed))
+        shapes = [
+            tuple(reversed(part.shape)) if turned else part.shape for part, turned in parts
+        ]
+        pieces = self._l0.fill(of_a.dtype, *shapes)
+        for piece, (part, turned) in zip(pieces, parts, strict=True):
+            self._core.load_data(piece, part, transpose=turned)
+        self._l0.hand_over(pieces)
+        return pieces
+
+    def _load(self, tile: LocalTensor, source: GmSlice) -> None:
+        in_fractals = len(source.shape) > 2
+        if in_fractals or self._core.profile.cube.nd2nz_setup_cycles is None:
+            self._core.data_copy_nz(tile, source)
+        else:
+            self._core.data_copy_nd2nz(tile, source)
+
+    def _store(self, product: Product) -> Finish:
+        def store(block: LocalTensor, rows: Span, columns: Span) -> None:
+            self._core.fixpipe(product.c.block(*rows, *columns), block, self._staging)
+
+        return store
+
+    # -- what it computes ------------------------------------------------------------------------
+
+    def _compute(self, product: Product) -> None:
+        """The numbers: whole rows of C at a time, as many as the host has room for."""
+        m, n, k = product.m, product.n, product.k
+        most = max(1, _HOST_BYTES // (n * self._sum_dtype.itemsize * self._stack()))
+        tile_b = self._operand(product.b, (0, k), (0, n), is_a=False)
+        for first in range(0, m, most):
+            rows = min(most, m - first)
+            tile_a = self._operand(product.a, (0, k), (first, rows), is_a=True)
+            block = self._c.alloc_tensor(self._sum_dtype, rows, n)
+            bias = None
+            if self._bias is not None and product.bias is not None:
+                bias = self._bias.load(product.bias, (0, n))
+            self._core.mmad(block, tile_a, tile_b, bias=bias, hf32=self._hf32)
+            self._finish(product)(block, (first, rows), (0, n))
+
+    def _stack(self) -> int:
+        return self._core.stack_size(0, self._core.depth)
+
+    def _operand(self, matrix: GmMatrix, k: Span, across: Span, *, is_a: bool) -> LocalTensor:
+        """An operand on its way through L1 into L0, as a whole."""
+        source = _slice(matrix, k, across, is_a=is_a)
+        dtype, shape = matrix.tensor.dtype, _tile_shape(source)
+        positions = (TPosition.A1, TPosition.A2) if is_a else (TPosition.B1, TPosition.B2)
+        l1, l0 = (TBuf(f"{place}", place) for place in positions)
+        for buffer in (l1, l0):
+            buffer.attach(self._core, 1, 0)
+        tile = l1.get(dtype, *shape)
+        self._load(tile, source)
+        piece = l0.get(dtype, *(reversed(shape) if matrix.transposed else shape))
+        self._core.load_data(piece, tile, transpose=matrix.transposed)
+        return piece
 
 
-def _up(value: int, step: int) -> int:
-    return ceil(value / step) * step
+class _Bias:
+    """A row that is added to all rows of a product, on its way into the bias table."""
+
+    def __init__(self, core: Core, dtype: DType, columns: int) -> None:
+        self._core, self._dtype = core, dtype
+        self._l1 = TQue(TPosition.C1, 1, "bias")
+        self._table = TQue(TPosition.C2, 1, "bias_table")
+        core.pipe.init_buffer(self._l1, 1, columns * dtype.itemsize)
+        core.pipe.init_buffer(self._table, 1, columns * FLOAT.itemsize)
+
+    def load(self, bias: GmMatrix, columns: Span) -> LocalTensor:
+        """The bias of some columns."""
+        source = bias.tensor.window((*bias.start, (columns[0], 1)), (columns[1],), (1,))
+        tile = self._l1.alloc_tensor(self._dtype, columns[1])
+        self._core.load_l1(tile, source.rounded_up())
+        self._l1.enque(tile)
+        row = self._table.alloc_tensor(FLOAT, columns[1])
+        self._core.load_bias(row, self._l1.deque(tile))
+        self._l1.free_tensor(tile)
+        self._table.enque(row)
+        return self._table.deque(row)
+
+    def free(self, row: LocalTensor) -> None:
+        """The cube has used it."""
+        self._table.free_tensor(row)
+
+
+def _parts(total: int, step: int) -> list[tuple[int, int, int]]:
+    """(first element, elements of a block, number of blocks): whole blocks and what remains."""
+    whole, rest = divmod(total, step)
+    parts = [(0, step, whole)] if whole else []
+    if rest:
+        parts.append((whole * step, rest, 1))
+    return parts
+
+
+def _moved(index: Place, step: int, start: int) -> Place:
+    """start + index * step."""
+    if isinstance(index, int):
+        return start + index * step
+    return index * step + start
+
+
+def _slice(matrix: GmMatrix, k: Span, across: Span, *, is_a: bool) -> GmSlice:
+    """(first, number) along k, (first, number) along rows of A or columns of B."""
+    return matrix.block(*across, *k) if is_a else matrix.block(*k, *across)
+
+
+def _tile_shape(source: GmSlice) -> tuple[int, int]:
+    """Rows and columns of a tile, which may lie in blocks of columns."""
+    *blocks, rows, columns = source.shape
+    return rows, columns * (blocks[0] if blocks else 1)

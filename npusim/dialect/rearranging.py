@@ -6,6 +6,7 @@ is computed once, by :meth:`Rearranging.arrange`.
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +63,16 @@ class Rearranging:
             note = f"{bursts}x{blocks * self.block_bytes}B"
             cycles = path.setup_cycles + bursts * each
             self.recorder.emit(Pipe.VECTOR, "copy_ubuf_to_ubuf", cycles, detail=note)
+        self.wrote(dst)
+
+    def vector_moves(self, dst: LocalTensor, src: LocalTensor, nbytes: int) -> None:
+        """``nbytes`` moved by the vector unit a repeat at a time, block by block where it must (vor)."""
+        if self.recording and nbytes:
+            elements = ceil(nbytes / _HALF_BYTES)
+            cycles = self.costs.vector(
+                "vor", "uint16", _HALF_BYTES, elements, chained=self.reads_last(src)
+            )
+            self.recorder.emit(Pipe.VECTOR, "vor", cycles, detail=f"{nbytes} bytes")
         self.wrote(dst)
 
     def move_elements(self, dst: LocalTensor, src: LocalTensor, count: int) -> None:

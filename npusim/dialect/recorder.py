@@ -8,9 +8,11 @@ carry their own flags. Everything else is the kernel's ``set_flag`` and ``wait_f
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from npusim.dialect.touches import Cycle, Touch, note
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
 from npusim.values.errors import KernelError
 
@@ -24,8 +26,8 @@ class _Frame:
     body: list[Node] = field(default_factory=list)
     last: dict[Pipe, Instruction | None] = field(default_factory=dict)
     behind_scalar: set[Pipe] = field(default_factory=set)
-    loads: list[tuple[Instruction, frozenset[int]]] = field(default_factory=list)
-    moved_bytes: float = 0.0
+    touches: list[Touch] = field(default_factory=list)
+    moved: dict[int, float] = field(default_factory=dict)  # bytes per buffer, each counted once
 
 
 class Recorder:
@@ -38,7 +40,7 @@ class Recorder:
         self._frames = [_Frame(self.program.body)]
         self._pending: dict[Pipe, list[int]] = {}
         self._vector_unread = False
-        self._first_touch: dict[tuple[object, ...], float] = {}
+        self._first_touch: dict[tuple[object, ...], dict[int, float]] = {}
 
     def new_flag(self, initial: int = 0) -> int:
         self.program.flags.append(initial)
@@ -66,19 +68,27 @@ class Recorder:
         return self._append(Instruction(pipe, name, cycles, transfer, (), (), detail, _site(), latency))
 
     def load(
-        self, instruction: Instruction, key: tuple[object, ...], depths: frozenset[int]
+        self, instruction: Instruction, key: tuple[object, ...], moves: Mapping[int, Cycle]
     ) -> None:
         """Note what memory a transfer touches, so that touching it again can hit L2."""
         frame = self._frames[-1]
         assert instruction.transfer is not None
         earlier = self._first_touch.get(key)
+        now = self._moved()
         if earlier is not None:
-            moved = self._moved() - earlier
-            instruction.transfer = replace(instruction.transfer, reuse_bytes=moved)
-        else:
-            frame.loads.append((instruction, depths))
-        self._first_touch[key] = self._moved()
-        frame.moved_bytes += instruction.transfer.traffic_bytes
+            between = {buffer: nbytes - earlier.get(buffer, 0.0) for buffer, nbytes in now.items()}
+            note(instruction, 1.0, between)
+        buffer, nbytes = instruction.transfer.buffer, instruction.transfer.traffic_bytes
+        if earlier is None:
+            frame.touches.append(Touch(instruction, buffer, nbytes, moves))
+        self._first_touch[key] = now
+        frame.moved[buffer] = frame.moved.get(buffer, 0.0) + nbytes
+
+    def store(self, transfer: Transfer, moves: Mapping[int, Cycle]) -> None:
+        """Note what memory a store touches: it takes room in L2 too."""
+        self._frames[-1].touches.append(
+            Touch(None, transfer.buffer, transfer.traffic_bytes, moves)
+        )
 
     def set_flag(self, pipe: Pipe, flag: int) -> None:
         """``pipe`` sets ``flag`` once it has finished what it was given so far."""
@@ -115,13 +125,10 @@ class Recorder:
         self._flush()
         inner = self._frames.pop()
         frame = self._frames[-1]
-        for instruction, depths in inner.loads:
-            if depth not in depths and count > 1 and instruction.transfer is not None:
-                again = replace(instruction.transfer, reuse_bytes=inner.moved_bytes)
-                instruction.transfer = again
-            else:
-                frame.loads.append((instruction, depths))
-        frame.moved_bytes += inner.moved_bytes * count
+        for touch in inner.touches:
+            left = touch.leave(depth, count, inner.touches)
+            frame.touches.append(left)
+            frame.moved[left.buffer] = frame.moved.get(left.buffer, 0.0) + left.nbytes
         frame.behind_scalar |= inner.behind_scalar
         for pipe in inner.last:
             frame.last[pipe] = None  # a flag set from here on belongs behind the loop, not in it
@@ -137,8 +144,12 @@ class Recorder:
         frame.behind_scalar.clear()
         self._vector_unread = False
 
-    def _moved(self) -> float:
-        return sum(frame.moved_bytes for frame in self._frames)
+    def _moved(self) -> dict[int, float]:
+        total: dict[int, float] = {}
+        for frame in self._frames:
+            for buffer, nbytes in frame.moved.items():
+                total[buffer] = total.get(buffer, 0.0) + nbytes
+        return total
 
     def _follow_scalar(self, pipe: Pipe) -> None:
         self._frames[-1].behind_scalar.discard(pipe)

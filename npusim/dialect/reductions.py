@@ -89,6 +89,19 @@ class Reductions(Lanes):
             )
         return self._fold_last(fold, dst, src)
 
+    def move_by_scalar(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        """dst = src, element by element by way of a register of the scalar unit."""
+        if self.recording:
+            scalar = self.profile.scalar
+            each = scalar.ub_load_cycles + scalar.ub_store_cycles
+            self.recorder.after_vector()
+            detail = f"{src.buffer} {src.numel} moved"
+            self.recorder.emit(Pipe.SCALAR, "mov_ub", src.numel * each, detail=detail)
+        if self.numerics:
+            depth = self.depth
+            dst.target(depth)[...] = src.values(depth)
+        return dst
+
     def folds_within_repeat(self, fold: Fold, src: LocalTensor) -> bool:
         """Whether one instruction folds the elements of a repeat of this dtype."""
         return bool(fold.final) and self.profile.supports_vector(fold.final, src.dtype.intrinsic)

@@ -90,6 +90,14 @@ class Scalars:
         root = None if value.value is None else np.sqrt(value.value)
         return Scalar(self, root, value.depth)  # type: ignore[arg-type]
 
+    def scalar_select(self, test: Scalar, value: Scalar, otherwise: float) -> Scalar:
+        """``value`` where ``test`` is positive, else ``otherwise``."""
+        self.scalar_alu("select")
+        if test.value is None or value.value is None:
+            return value
+        chosen = np.where(test.value > 0, value.value, np.float32(otherwise))
+        return Scalar(self, chosen, value.depth)  # type: ignore[arg-type]
+
     def scalar_alu(self, name: str, count: int = 1) -> None:
         """``count`` operations of the scalar ALU, e.g. loop control that a kernel does by hand."""
         if self.recording:

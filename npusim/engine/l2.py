@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from npusim.engine.program import Transfer
+    from npusim.engine.program import Reuse, Transfer
 
 
 class L2State:
@@ -52,15 +52,15 @@ class L2State:
         self,
         touched: Mapping[int, float],
         sizes: Mapping[int, float],
-        cores: int,
+        users: Mapping[int, int],
         produced: Collection[int] = (),
     ) -> Callable[[Transfer], float]:
         """The share of a transfer that goes to HBM.
 
         ``touched`` are the bytes that all cores together move of each buffer for their own first
         time, ``sizes`` how much of the buffer that is: what one core has fetched the others find in
-        L2. ``produced`` are buffers that the kernel itself fills before it reads them: they are
-        read from L2 as far as they fit.
+        L2. ``users`` counts the cores that touch a buffer. ``produced`` are buffers that the kernel
+        itself fills before it reads them: they are read from L2 as far as they fit.
         """
         total = sum(sizes.values())
         overflow = max(0.0, 1.0 - self.capacity_bytes / total) if total else 0.0
@@ -75,16 +75,50 @@ class L2State:
             for buffer in produced
         }
 
+        def held(buffer: int, nbytes: float) -> float:
+            """What of L2 the users of a buffer fill when each of them touches ``nbytes`` of it."""
+            if not touched.get(buffer):
+                return 0.0
+            once = sizes[buffer] / touched[buffer]  # what several cores read is there only once
+            return min(sizes[buffer], nbytes * users[buffer] * once)
+
+        def again(reuse: Reuse) -> float:
+            """The share of repeated touches that miss."""
+            between = sum(held(buffer, nbytes) for buffer, nbytes in reuse.between)
+            return reuse.share * min(1.0, max(0.0, between / self.capacity_bytes - 1.0))
+
         def miss(transfer: Transfer) -> float:
             if transfer.write:
                 # What fits stays in L2, modified, and is written back by whoever evicts it.
                 return max(overflow, self.write_back_share)
             if transfer.buffer in own:
                 return own[transfer.buffer]
+            if transfer.reuses:
+                first = transfer.fresh_share * cold.get(transfer.buffer, 1.0)
+                return min(1.0, first + sum(map(again, transfer.reuses)))
             if transfer.reuse_bytes is not None:
                 # What is moved again and again in between takes room only once.
+                cores = max(users.values(), default=1)
                 between = min(transfer.reuse_bytes * cores, total)
                 return 0.0 if between <= self.capacity_bytes else 1.0
             return cold.get(transfer.buffer, 1.0)
 
         return miss
+
+
+def crowding(
+    touched: Mapping[int, float], sizes: Mapping[int, float]
+) -> Callable[[Transfer], float]:
+    """The L2 bandwidth that a byte of a transfer takes; more than 1 where cores read the same.
+
+    Reads of one line at the same time are served one after the other. ``touched`` and ``sizes`` as
+    for :meth:`L2State.misses`; their ratio is the number of cores that read the same bytes.
+    """
+
+    def cost(transfer: Transfer) -> float:
+        size = sizes.get(transfer.buffer, 0.0)
+        if transfer.write or not size or not transfer.shared_cost:
+            return 1.0
+        return 1.0 + transfer.shared_cost * max(0.0, 1.0 - size / touched[transfer.buffer])
+
+    return cost

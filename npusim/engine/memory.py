@@ -31,7 +31,11 @@ class MemoryRates:
 
 @dataclass(slots=True)
 class Flow:
-    """One transfer in progress on ``cores`` cores at once; amounts are bytes of one core."""
+    """One transfer in progress on ``cores`` cores at once; amounts are bytes of one core.
+
+    ``l2_cost`` is the L2 bandwidth that a byte takes, more than 1 where cores get into each other's
+    way.
+    """
 
     remaining: float
     cores: int
@@ -39,6 +43,7 @@ class Flow:
     miss: float
     done: simpy.Event
     rate: float = 0.0
+    l2_cost: float = 1.0
 
 
 class MemorySystem:
@@ -57,13 +62,15 @@ class MemorySystem:
         self._advance()
         return self._flows
 
-    def start(self, traffic_bytes: float, cores: int, ceiling: float, miss: float) -> Flow:
+    def start(
+        self, traffic_bytes: float, cores: int, ceiling: float, miss: float, l2_cost: float = 1.0
+    ) -> Flow:
         """Begin to move ``traffic_bytes`` on each of ``cores`` cores.
 
         The flow's ``done`` fires with the last byte.
         """
         self._advance()
-        flow = Flow(traffic_bytes, cores, ceiling, miss, self._env.event())
+        flow = Flow(traffic_bytes, cores, ceiling, miss, self._env.event(), l2_cost=l2_cost)
         self._flows.append(flow)
         self._reschedule()
         return flow
@@ -107,7 +114,7 @@ def share(flows: list[Flow], rates: MemoryRates) -> None:
     for flow in flows:
         flow.rate = 0.0
     while growing:
-        l2_load = sum(flow.cores for flow in growing)
+        l2_load = sum(flow.cores * flow.l2_cost for flow in growing)
         hbm_load = sum(flow.cores * flow.miss for flow in growing)
         step = min(flow.ceiling for flow in growing) - level
         step = min(step, l2 / l2_load)

@@ -83,6 +83,7 @@ class Player:
         rates: MemoryRates,
         sync_cycles: float,
         miss: Callable[[Transfer], float],
+        l2_cost: Callable[[Transfer], float] = lambda _transfer: 1.0,
         exact: bool = False,
     ) -> None:
         self.env = simpy.Environment()
@@ -90,6 +91,8 @@ class Player:
         self.shift = 0.0  # cycles jumped over so far: the clock is env.now + shift
         self._sync_cycles = sync_cycles
         self._miss = miss
+        self._l2_cost = l2_cost
+        self._treated: dict[int, tuple[float, float]] = {}  # transfer -> misses, L2 cost
         self._serial = count()
         self._arrived = 0
         self._barrier = self.env.event()
@@ -197,9 +200,10 @@ class Player:
         if transfer is None or transfer.traffic_bytes <= 0:
             return
         cores = state.group.group.size
-        flow = self.memory.start(
-            transfer.traffic_bytes, cores, transfer.ceiling, self._miss(transfer)
-        )
+        treated = self._treated.get(id(transfer))
+        if treated is None:
+            treated = self._treated[id(transfer)] = self._miss(transfer), self._l2_cost(transfer)
+        flow = self.memory.start(transfer.traffic_bytes, cores, transfer.ceiling, *treated)
         state.waiting = flow.done
         yield flow.done
         state.waiting = None

@@ -29,14 +29,27 @@ class Pipe(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Reuse:
+    """Executions of a transfer that touch bytes which the same core has touched before.
+
+    ``share`` is their part of all executions, ``between`` the bytes per buffer that the core has
+    touched since, each counted once.
+    """
+
+    share: float
+    between: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Transfer:
     """Traffic of one instruction with global memory.
 
     ``payload_bytes`` is what the kernel asked for, ``traffic_bytes`` what crosses the bus (bursts
     are rounded up to whole granules). ``ceiling`` is the path's own limit in bytes per cycle of one
     core. ``reuse_bytes`` tells how much other data this core moved since it last touched the same
-    bytes (None: the kernel touches them for the first time). ``conflicts`` counts the cores that
-    add into the same line at the same time (atomic stores only).
+    bytes (None: the kernel touches them for the first time); ``reuses`` tells the same for parts of
+    the executions, buffer by buffer. ``shared_cost`` is the L2 time, as a part of its own, that
+    each byte costs on top where all cores read the same lines.
     """
 
     buffer: int
@@ -47,6 +60,15 @@ class Transfer:
     reuse_bytes: float | None = None
     atomic: bool = False
     path: str = ""
+    reuses: tuple[Reuse, ...] = ()
+    shared_cost: float = 0.0
+
+    @property
+    def fresh_share(self) -> float:
+        """The part of the executions that touch their bytes for the first time."""
+        if self.reuses:
+            return max(0.0, 1.0 - sum(reuse.share for reuse in self.reuses))
+        return 1.0 if self.reuse_bytes is None else 0.0
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from npusim.engine.l2 import crowding
 from npusim.engine.player import Player
 
 if TYPE_CHECKING:
@@ -76,14 +77,15 @@ def simulate(
     ``buffers`` are the sizes of the buffers in bytes. ``exact`` plays every repetition instead of
     jumping over the steady state.
     """
-    cores = sum(group.size for group in groups)
+    users = _users(groups)
     touched = _footprint(groups)
     sizes = {
         buffer: min(nbytes, (buffers or {}).get(buffer, nbytes))
         for buffer, nbytes in touched.items()
     }
-    miss = l2.misses(touched, sizes, cores, _produced(groups))
-    player = Player(groups, machine.rates, machine.sync_cycles, miss, exact)
+    miss = l2.misses(touched, sizes, users, _produced(groups))
+    l2_cost = crowding(touched, sizes)
+    player = Player(groups, machine.rates, machine.sync_cycles, miss, l2_cost, exact)
     player.play()
     for buffer, nbytes in sizes.items():
         l2.touch(buffer, nbytes)
@@ -108,9 +110,19 @@ def _footprint(groups: tuple[CoreGroup, ...]) -> dict[int, float]:
     """Bytes first touched per buffer, in the order of first touch."""
     sizes: dict[int, float] = {}
     for transfer, times in _transfers(groups):
-        first = transfer.payload_bytes * times if transfer.reuse_bytes is None else 0
+        first = transfer.payload_bytes * times * transfer.fresh_share
         sizes[transfer.buffer] = sizes.get(transfer.buffer, 0.0) + first
     return sizes
+
+
+def _users(groups: tuple[CoreGroup, ...]) -> dict[int, int]:
+    """How many cores touch each buffer."""
+    users: dict[int, int] = {}
+    for group in groups:
+        transfers = (each.transfer for each, _ in group.program.instructions())
+        for buffer in dict.fromkeys(each.buffer for each in transfers if each is not None):
+            users[buffer] = users.get(buffer, 0) + group.size
+    return users
 
 
 def _produced(groups: tuple[CoreGroup, ...]) -> tuple[int, ...]:

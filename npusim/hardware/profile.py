@@ -119,7 +119,8 @@ class Path(Group):
     `setup_cycles` is how long a transfer occupies its pipe besides moving bytes, `latency_cycles`
     how long after its end its data may be used (the pipe goes on meanwhile), `burst_cycles` what
     each further non-contiguous burst of the same transfer adds, and `granule_bytes` the multiple
-    that the traffic of a burst is rounded up to.
+    that the traffic of a burst is rounded up to. `shared_fraction` is what remains of the rate of
+    L2 when all cores read the same lines.
     """
 
     bytes_per_cycle: Positive
@@ -127,6 +128,7 @@ class Path(Group):
     latency_cycles: NonNegative = 0
     burst_cycles: NonNegative
     granule_bytes: Count
+    shared_fraction: Fraction = 1
 
 
 class Paths(Group):
@@ -197,6 +199,7 @@ class Cube(Group):
     mad_isolated_cycles: NonNegative
     mte1_setup_cycles: NonNegative
     nd2nz_setup_cycles: NonNegative | None = None
+    l0c_read_bytes_per_cycle: Positive | None = None
 
 
 class Launch(Group):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from npusim.validation.table import MeasuredRow
 
 _CAP = 1.0  # logarithm beyond which a row counts no further
-_STEPS = (0.5, 0.25, 0.12, 0.06, 0.03)  # of a constant's range of trust, from coarse to fine
+_STEPS = (0.5, 0.2, 0.08)  # of a constant's range of trust, from coarse to fine
 
 
 @dataclass(frozen=True)

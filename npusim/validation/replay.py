@@ -89,8 +89,8 @@ def simulate_task(
         prime(cache, [tensor.buffer for tensor in kernel.reads], l2, profile)
         _, result = run_task(kernel, profile, cache, numerics=False)
         total += result.duration_us
-        low += result.duration_us / (1 + result.uncertainty)
-        high += result.duration_us * (1 + result.uncertainty)
+        low += result.band_us[0]
+        high += result.band_us[1]
         if result.duration_us >= longest:
             longest, bound = result.duration_us, result.bound
     return total, (low, high), bound

@@ -150,7 +150,7 @@ def _slot(text: str, kind: str, layout: str) -> Iterator[TensorSpec | None]:
         shape = (
             () if part in ("", "scalar") else tuple(_size(size, text) for size in part.split(","))
         )
-        yield TensorSpec(shape, dtype(kind), layout or "ND")
+        yield TensorSpec(shape, dtype(kind), layout.partition(":")[0] or "ND")
 
 
 def _size(text: str, shape: str) -> int:

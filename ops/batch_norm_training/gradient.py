@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from npusim.dialect import Kernel, RoundMode
 from npusim.ops.batch_norm_training.cut import Planes
 from npusim.ops.batch_norm_training.maps import ChannelMap, batch_first
-from npusim.ops.batch_norm_training.records import number, present
+from npusim.dialect.records import number, present
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:

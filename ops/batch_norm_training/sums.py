@@ -27,7 +27,7 @@ from npusim.ops.batch_norm_training.loading import (
     statistics_bytes,
     tile_rows,
 )
-from npusim.ops.batch_norm_training.records import number, present
+from npusim.dialect.records import number, present
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:

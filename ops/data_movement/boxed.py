@@ -43,12 +43,12 @@ class BoxesCopy(Kernel):
         for source, target in pairs:
             box = Box.of(source, target)
             extent = whole_axes(box.sizes, limit, self.block_dim, multiple=block, padded=block)
-            tiling = BoxTiling(box, extent, self.block_dim, first_core=first)
-            first = (first + tiling.tile_count) % self.block_dim
+            tiling = BoxTiling.of(box, extent, self.block_dim, first_core=first)
+            first = (first + tiling.grid.tile_count) % self.block_dim
             self.tilings.append(tiling)
 
     def work(self, block_idx: int) -> Hashable:
-        return tuple(tiling.work(block_idx) for tiling in self.tilings)
+        return tuple(tiling.grid.work(block_idx) for tiling in self.tilings)
 
     def process(self, core: Core) -> None:
         queue = TQue(TPosition.VECIN, self.buffer_num, "tile", consumer=Pipe.MTE3)

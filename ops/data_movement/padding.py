@@ -48,7 +48,7 @@ class PaddedRows(Kernel):
         rows, self.kind = dst.numel // self.width, dst.dtype
         self.src, self.dst = src.view(src.numel), dst.view(dst.numel)
         block = profile.buffers.block_bytes // self.kind.itemsize
-        room = profile.buffers.ub_bytes // self.buffer_num // self.kind.itemsize - 2 * block
+        room = profile.buffers.ub_bytes // self.kind.itemsize - 2 * block
         tile = max(block, room // (self.width + self.columns) // block * block)
         self.share = RowShare.of(rows, profile.cores.vector_cores, tile, block)
         self.block_dim = profile.cores.vector_cores
@@ -59,10 +59,10 @@ class PaddedRows(Kernel):
     def process(self, core: Core) -> None:
         share, block = self.share, core.get_block_idx()
         nbytes = share.tile * self.kind.itemsize
-        self.in_que = TQue(TPosition.VECIN, self.buffer_num, "runs")
-        self.out_que = TQue(TPosition.VECOUT, self.buffer_num, "rows")
-        core.pipe.init_buffer(self.in_que, self.buffer_num, nbytes * self.columns)
-        core.pipe.init_buffer(self.out_que, self.buffer_num, nbytes * self.width)
+        self.in_que = TQue(TPosition.VECIN, 1, "runs")
+        self.out_que = TQue(TPosition.VECOUT, 1, "rows")
+        core.pipe.init_buffer(self.in_que, 1, nbytes * self.columns)
+        core.pipe.init_buffer(self.out_que, 1, nbytes * self.width)
         for first, rows in core.tiles(block * share.per_core, share.length(block), share.tile):
             self._tile(core, first, rows)
 
@@ -71,8 +71,7 @@ class PaddedRows(Kernel):
         x = self.in_que.copy_in(self.src.span(first * columns, rows * columns))
         out = self.out_que.alloc_tensor(self.kind, rows * width)
         with core.schedule_only():
-            for _ in core.loop(rows):  # with a barrier before every instruction on the tile
-                core.wrote(out)
+            for _ in core.loop(rows):
                 core.duplicate(out[:width], 0.0)
                 core.copy(out[:columns], x[:columns])
         if core.numerics:
@@ -84,6 +83,13 @@ class PaddedRows(Kernel):
             whole[..., self.start : self.start + columns] = part
         self.in_que.free_tensor(x)
         self.out_que.copy_out(self.dst.span(first * width, rows * width), out)
+
+
+class PaddedLines(Interleaved):
+    """Rows of a few elements put together with zeros; nothing overlaps."""
+
+    op_type = "PadD"
+    depth = 1
 
 
 class Padded(Kernel):
@@ -105,14 +111,14 @@ class Padded(Kernel):
             inside = along(inside, axis, first, size)
         self.copied = self._tiling(Box.of(src, inside), limit, 0)
         self.frames = []
-        first_core = self.copied.tile_count
+        first_core = self.copied.grid.tile_count
         for frame in _frames(dst, src.shape, start):
             tiling = self._tiling(Box.of(_zero(frame), frame), limit, first_core % self.block_dim)
-            first_core += tiling.tile_count
+            first_core += tiling.grid.tile_count
             self.frames.append(tiling)
 
     def work(self, block_idx: int) -> Hashable:
-        return tuple(each.work(block_idx) for each in (self.copied, *self.frames))
+        return tuple(each.grid.work(block_idx) for each in (self.copied, *self.frames))
 
     def process(self, core: Core) -> None:
         queue = TQue(TPosition.VECIN, self.buffer_num, "tile", consumer=Pipe.MTE3)
@@ -138,7 +144,7 @@ class Padded(Kernel):
         extent = whole_axes(
             box.sizes, limit, self.block_dim, multiple=self.block, padded=self.block
         )
-        return BoxTiling(box, extent, self.block_dim, first_core=first)
+        return BoxTiling.of(box, extent, self.block_dim, first_core=first)
 
     def _reserve(self, core: Core, queue: TQue, depth: int, tilings: list[BoxTiling]) -> int:
         """UB for the largest tile; returns its elements."""
@@ -184,8 +190,8 @@ class Pad(Padded):
                 flat, whole = src.view(rows, columns), out.view(rows, width)
                 parts = _lined(flat, whole, start[axis] * inner)
                 if parts:
-                    return named(Interleaved, cls.op_type)(profile, parts, whole)
-                fits = 2 * (width + columns + 4) * block <= profile.buffers.ub_bytes // out.dtype.itemsize
+                    return named(PaddedLines, cls.op_type)(profile, parts, whole)
+                fits = (width + columns + 4) * block <= profile.buffers.ub_bytes // out.dtype.itemsize
                 if fits:
                     first = start[axis] * inner
                     return named(PaddedRows, cls.op_type)(profile, flat, whole, first)

@@ -11,6 +11,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from npusim.dialect import GlobalTensor, GmBuffer
+from npusim.dialect.spreading import compiled_for_shape
 from npusim.ops.data_movement.strided import StridedCopy
 from npusim.values.errors import KernelError
 
@@ -21,13 +22,19 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 Order = tuple[int, ...]
+_PARAMETERS = 200  # that the public kernel keeps: a hundred for all cores, a hundred for each
 _MOST_CANDIDATES = 5000  # permutations looked at where sizes repeat
 
 
 class Transpose(StridedCopy):
-    """Axes in another order."""
+    """Axes in another order; a kernel for any shape reads how the axes are cut, one by one."""
 
     op_type = "Transpose"
+
+    def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
+        if not (compiled_for_shape(profile) and self.spaces):
+            self.overlaps, self.parameters = False, _PARAMETERS
+        super().__init__(profile, src, dst)
 
     @classmethod
     def from_task(
@@ -62,6 +69,7 @@ class TransposeNOD(Transpose):
     """Axes in another order, known only when the kernel runs."""
 
     op_type = "TransposeNOD"
+    spaces = False
 
 
 class ConfusionTransposeD(StridedCopy):

@@ -63,11 +63,11 @@ class RowCopy(Kernel):
         extent = whole_axes(box.sizes, limit, 1, multiple=block, padded=block)
         tiles = prod(size // part for size, part in zip(box.sizes, extent, strict=True))
         cores = profile.cores.vector_cores
-        self.tiling = BoxTiling(box, extent, _divisor(tiles, cores))
-        self.block_dim = self.tiling.used_cores
+        self.tiling = BoxTiling.of(box, extent, _divisor(tiles, cores))
+        self.block_dim = self.tiling.grid.used_cores
 
     def work(self, block_idx: int) -> Hashable:
-        return self.tiling.work(block_idx)
+        return self.tiling.grid.work(block_idx)
 
     def process(self, core: Core) -> None:
         queue = TQue(TPosition.VECIN, 1, "tile", consumer=Pipe.MTE3)

@@ -53,11 +53,11 @@ class SpreadRows(Kernel):
         room = profile.buffers.ub_bytes // (2 * self.depth) // self.kind.itemsize - block
         limit = min(room, max(_TILES_PER_CORE * block, share // _TILES_PER_CORE))
         extent = whole_axes(sizes, limit, shared, multiple=block, padded=block)
-        self.tiling = BoxTiling(self.box, extent, min(shared, cores))
-        self.block_dim = self.tiling.used_cores
+        self.tiling = BoxTiling.of(self.box, extent, min(shared, cores))
+        self.block_dim = self.tiling.grid.used_cores
 
     def work(self, block_idx: int) -> Hashable:
-        return self.tiling.work(block_idx)
+        return self.tiling.grid.work(block_idx)
 
     def process(self, core: Core) -> None:
         nbytes = footprint_bytes(self.kind, self.tiling.extent, core.block_bytes)

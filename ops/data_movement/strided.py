@@ -9,7 +9,7 @@ own.
 from __future__ import annotations
 
 from math import ceil, isqrt, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from npusim.dialect import Kernel, TPosition, TQue
 from npusim.dialect.boxes import Box, BoxTiling, whole_axes
@@ -31,7 +31,15 @@ _RUN_BYTES = 512  # shorter runs waste the slot of a packet
 
 
 class StridedCopy(Kernel):
-    """dst = src, both of one shape (src may broadcast), either of them strided."""
+    """dst = src, both of one shape (src may broadcast), either of them strided.
+
+    ``spaces`` says that a chip that can't turn the dtype spreads 16 lines of it over a buffer 16
+    times as large, ``parameters`` how many numbers the kernel reads before it starts, one by one.
+    """
+
+    spaces: ClassVar[bool] = True
+    overlaps: ClassVar[bool] = True  # loads, work on chip and stores of different tiles
+    parameters: ClassVar[int] = 0
 
     def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
         self.reads, self.writes = (src,), (dst,)
@@ -45,16 +53,17 @@ class StridedCopy(Kernel):
         turned = axes is not None and axes[0] != axes[1] and not self.spreads
         self.turned_axes = axes if turned else None
         self.through_vector = self.turned_axes is not None or self.spreads
-        # A chip that can't turn the dtype spreads 16 lines of it over a buffer 16 times as large.
-        self.spaced = self.turned_axes is not None and not _turns(profile, self.itemsize)
-        self.depth = 1 if self.spaced else self.buffer_num
+        compiled = compiled_for_shape(profile) and self.spaces
+        turns = not compiled or _turns(profile, self.itemsize)
+        self.spaced = self.turned_axes is not None and not turns
+        self.depth = self.buffer_num if self.overlaps and not self.spaced else 1
         least = profile.launch.elementwise_core_bytes
         self.core_count = max(1, min(profile.cores.vector_cores, ceil(dst.nbytes / least)))
-        self.tiling = BoxTiling(self.box, self._extent(), self.core_count, self._axis())
-        self.block_dim = self.tiling.used_cores
+        self.tiling = BoxTiling.of(self.box, self._extent(), self.core_count, self._axis())
+        self.block_dim = self.tiling.grid.used_cores
 
     def work(self, block_idx: int) -> Hashable:
-        return self.tiling.work(block_idx)
+        return self.tiling.grid.work(block_idx)
 
     def process(self, core: Core) -> None:
         nbytes = max(footprint_bytes(self.dst.dtype, self._bounding(), core.block_bytes), 1)
@@ -64,6 +73,7 @@ class StridedCopy(Kernel):
         core.pipe.init_buffer(in_que, self.depth, nbytes * (_LINES if self.spaced else 1))
         if self.through_vector:
             core.pipe.init_buffer(out_que, self.depth, nbytes * (_LINES if self.spaced else 1))
+        self._read_parameters(core)
         order = self._source_order() if self.turned_axes is not None else None
         for tile in self.tiling.tiles(core, order):
             by_rows(tile.src, core)
@@ -146,7 +156,10 @@ class StridedCopy(Kernel):
         source, target = self.turned_axes or (0, 0)
         lines = [_round_up(tile.shape[axis], _LINES) for axis in (source, target)]
         planes = prod(tile.shape) // (tile.shape[source] * tile.shape[target])
-        if self.spaced:
+        if self.itemsize == 1 and not compiled_for_shape(self.profile):
+            core.wait_vector()  # bytes are moved one by one
+            core.move_elements(out, x, prod(tile.shape))
+        elif self.spaced:
             halves = ceil(prod(tile.shape) * self.itemsize / _LINE_BYTES)
             core.turn_lines(out, x, halves)
             bursts = prod(tile.shape)
@@ -154,9 +167,17 @@ class StridedCopy(Kernel):
             core.turn_lines(out, x, halves)
         else:
             nbytes = planes * prod(lines) * self.itemsize
-            core.turn_lines(out, x, ceil(nbytes / (_LINES * _LINE_BYTES)))
+            repeats = ceil(nbytes / (_LINES * _LINE_BYTES))
+            # Numbers of several halves are taken apart and put together again.
+            for _ in range(1 if _turns(self.profile, self.itemsize) else self.itemsize // 2):
+                core.turn_lines(out, x, repeats)
         core.permute(out, x, self._source_order())
         return x
+
+    def _read_parameters(self, core: Core) -> None:
+        if self.parameters:
+            core.scalar_loop(self.parameters)
+            core.scalar_alu("ld_ub", self.parameters)
 
     def _source_order(self) -> tuple[int, ...]:
         """The axes as they follow each other in the source's memory."""
@@ -211,8 +232,6 @@ def _steps(box: Box) -> list[int]:
 def _turns(profile: Profile, itemsize: int) -> bool:
     """True where vnchwconv turns elements of this size without spacing them."""
     wide = {1: "uint8", 2: "uint16", 4: "uint32"}.get(itemsize)
-    if not compiled_for_shape(profile):
-        return True
     return wide is not None and profile.supports_vector("vnchwconv", wide)
 
 

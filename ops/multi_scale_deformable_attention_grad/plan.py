@@ -96,20 +96,20 @@ def _supposed(chain: Chain, sizes: Sizes) -> Shares:
     inside = chain.assumed(
         "points_inside",
         1.0,
-        "{value} of the sampling points lie inside their maps.",
+        "{value} of the sampling points lie inside their maps (points_inside)",
         at_most=1.0,
     )
     border = chain.assumed(
         "points_at_border",
         1.0 - (1.0 - 1.0 / side) ** 2,
-        "{value} of the points inside touch two cells instead of four, as evenly spread points do"
-        " at the borders of square maps.",
+        "{value} of the points inside touch two cells instead of four (points_at_border), as evenly"
+        " spread ones do at the borders of square maps",
         at_most=1.0,
     )
     sharers = chain.assumed(
         "cores_per_line",
         1.0,
-        "{value} cores at a time add into the same line of gradValue.",
+        "{value} cores at a time add into the same line of gradValue (cores_per_line)",
         at_least=1.0,
         at_most=float(chain.profile.cores.vector_cores),
     )

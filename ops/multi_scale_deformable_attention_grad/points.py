@@ -183,31 +183,29 @@ def _count(corners: NDArray[np.uint8], points: range) -> Mix:
 def _meetings(tiling: Tiling, maps: Maps, line_bytes: int) -> float:
     """How many other cores are expected to add into the same line as a store, on average.
 
-    Taken as if every core always had a store under way: at any moment of the kernel the others
-    store to the lines that they visit around that moment. Estimated from evenly spaced points.
+    A point's stores are under way together. Taken as if every core always had a point's stores
+    under way: at any moment of the kernel, one of the points that it works on around that moment.
+    Estimated from evenly spaced points.
     """
     if tiling.block_dim == 1:
         return 0.0
-    core, moment, line = _stores(tiling, maps, line_bytes)
+    turns, turn, line = _stores(tiling, maps, line_bytes)
     if not len(line):
         return 0.0
     lines = int(line.max()) + 1
-    turn = moment * tiling.block_dim + core
-    weight = 1.0 / np.bincount(turn)[turn]
-    together = _sums(moment * lines + line, weight)
-    alone = _sums(turn * lines + line, weight)
-    return float(np.mean(together - alone))
-
-
-def _sums(group: Whole, weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For every entry the sum of the weights in its group."""
-    _, index = np.unique(group, return_inverse=True)
-    sums = np.bincount(index, weights=weight).astype(np.float64)
-    return sums[index]
+    visits, count = np.unique(turn * lines + line, return_counts=True)
+    turn, line = np.divmod(visits, lines)
+    likely = np.minimum(1.0, count / turns[turn])  # that a core has the line under way
+    _, meeting = np.unique(turn // tiling.block_dim * lines + line, return_inverse=True)
+    together = np.bincount(meeting, weights=likely)[meeting]
+    return float(np.average(together - likely, weights=count))
 
 
 def _stores(tiling: Tiling, maps: Maps, line_bytes: int) -> tuple[Whole, Whole, Whole]:
-    """(core, moment, line of gradValue) of every store that evenly spaced points make."""
+    """The stores that evenly spaced points make: turn and line of gradValue of each.
+
+    A turn is one core's work around one moment; the first result counts the points of each.
+    """
     sizes = tiling.sizes
     point = np.arange(0, sizes.sampled, max(1, sizes.sampled // _SAMPLE) | 1)
     plane, query = np.divmod(point, sizes.queries)
@@ -219,6 +217,7 @@ def _stores(tiling: Tiling, maps: Maps, line_bytes: int) -> tuple[Whole, Whole, 
     task = plane * tiling.blocks + query // tiling.queries_per_task
     core, position = np.divmod(task, tiling.tasks_per_core)
     moment = position * min(_MOMENTS, tiling.tasks_per_core) // tiling.tasks_per_core
+    turn = moment * tiling.block_dim + core
     found = []
     for corner in range(4):
         down, across = divmod(corner, 2)
@@ -226,5 +225,6 @@ def _stores(tiling: Tiling, maps: Maps, line_bytes: int) -> tuple[Whole, Whole, 
         key = maps.starts[level] + (cells.top + down) * maps.shapes[level, 1] + cells.left + across
         row = (batch * sizes.keys + key) * sizes.heads + head
         line = row * sizes.channels * 4 // line_bytes
-        found.append((core[there], moment[there], line[there]))
-    return tuple(np.concatenate(each) for each in zip(*found, strict=True))  # type: ignore[return-value]
+        found.append((turn[there], line[there]))
+    turns, lines = (np.concatenate(each) for each in zip(*found, strict=True))
+    return np.bincount(turn[cells.corners > 0]), turns, lines

@@ -50,10 +50,12 @@ def _adam(
 ) -> Three:
     """Moments moved towards the gradient; var -= alpha m / (sqrt(v) + epsilon)."""
     alpha = rate * (1.0 - power2).sqrt() / (1.0 - power1)
+    var, m, v = (f.add(each, 0.0) for each in (var, m, v))  # updated in place: worked on as copies
     m = f.add(m, f.mul(f.sub(grad, m), 1.0 - beta1))
     v = f.add(v, f.mul(f.sub(f.mul(grad, grad), v), 1.0 - beta2))
     below = f.add(f.sqrt(v), epsilon)
-    return f.sub(var, f.div(f.mul(m, alpha), below)), m, v
+    var = f.sub(var, f.div(f.mul(m, alpha), below))
+    return f.add(var, 0.0), f.add(m, 0.0), f.add(v, 0.0)
 
 
 def _adam_w(
@@ -114,10 +116,16 @@ def _lamb_update(
 
 
 def _lamb_weight(
-    f: Formula, weight_norm: Number, grad_norm: Number, rate: Number, update: Term, param: Term
+    f: Formula,
+    weight_norm: Quantity,
+    grad_norm: Quantity,
+    rate: Quantity,
+    update: Term,
+    param: Term,
 ) -> Term:
-    """param -= rate * weight_norm / grad_norm * update."""
-    return f.sub(param, f.mul(update, rate * weight_norm / grad_norm))
+    """param -= rate * weight_norm / grad_norm * update; the quotient is 1 where a norm is 0."""
+    ratio = (weight_norm / grad_norm).where_positive(1.0, grad_norm, weight_norm)
+    return f.sub(param, f.mul(update, ratio * rate))
 
 
 def _rms_prop(

@@ -120,8 +120,8 @@ def axes_of(
 def reduced_axes(op_type: str, shape: tuple[int, ...], result: tuple[int, ...]) -> tuple[int, ...]:
     """The axes that a reduction from ``shape`` to ``result`` removes, as the shapes tell.
 
-    Of several ways the one with the fewest separate groups of axes is taken, and among those the
-    one that removes the last axes.
+    Of several ways the one that alternates least between kept and removed axes is taken, and
+    among those the one that removes the last axes.
     """
     if len(shape) == len(result) and all(b in (a, 1) for a, b in zip(shape, result, strict=True)):
         return tuple(i for i, (a, b) in enumerate(zip(shape, result, strict=True)) if a != b)
@@ -137,8 +137,8 @@ def reduced_axes(op_type: str, shape: tuple[int, ...], result: tuple[int, ...]) 
 
     def groups(chosen: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         folded = [axis not in chosen for axis in large]
-        starts = sum(now and not before for before, now in zip([False, *folded], folded))
-        return starts, chosen
+        changes = sum(now != before for before, now in zip(folded, folded[1:], strict=False))
+        return changes, chosen
 
     best = min(ways, key=groups)
     return tuple(axis for axis in large if axis not in best)

@@ -118,10 +118,7 @@ class ColumnsPlan:
             self.tiles.release(flat, self._kept(places, (rows * width,), (1,)))
             return
         ragged = rows > 1 and not (job.aligned(width) and job.aligned(step))
-        if ragged and not job.profile.has("data_move_pad"):
-            tile = self.tiles.load_rows(places, rows, width, step)
-        else:
-            tile = self.tiles.load(source.by_rows() if ragged else source, (rows, width))
+        tile = self.tiles.load(source.by_rows() if ragged else source, (rows, width))
         part = self.results.part.get(job.dtype, width)
         if rows == 1:
             core.combine(fold, sums, sums, tile.view(width))

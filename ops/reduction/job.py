@@ -105,17 +105,6 @@ class Tiles:
         """A tile in one transfer, as ``shape``."""
         return self._prepared(self.queue.copy_in(source, shape))
 
-    def load_rows(
-        self, places: Places, rows: int, columns: int, step: int
-    ) -> LocalTensor:
-        """A tile of rows that aren't whole blocks, a transfer for each of them."""
-        core, x = self.core, self.job.x
-        tile = self.queue.alloc_tensor(x.dtype, rows, columns)
-        for row in core.loop(rows):
-            core.copy_runs(tile[row], x.window((*places, (row, step)), (columns,), (1,)))
-        self.queue.enque(tile)
-        return self._prepared(self.queue.deque(tile))
-
     def release(self, tile: LocalTensor, source: GmSlice | None = None) -> None:
         """The tile has been folded; ``source`` is where it came from, if it is to be kept."""
         if self.job.kept is not None and source is not None:

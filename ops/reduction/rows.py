@@ -11,8 +11,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.dialect.events import Event
-from npusim.engine.program import Pipe
+from npusim.dialect.row_folds import fold_each_row
 from npusim.ops.reduction.job import Job, Places, Results, Tiles, folded_places, kept_places
 
 if TYPE_CHECKING:
@@ -109,31 +108,10 @@ class RowsPlan:
         step = job.nest.inner_kept.step
         source = job.x.window(places, (count, length), (step, 1))
         ragged = count > 1 and not job.aligned(length)
-        if ragged and not job.profile.has("data_move_pad"):
-            tile = self.tiles.load_rows(places, count, length, step)
-        else:
-            tile = self.tiles.load(source.by_rows() if ragged else source, (count, length))
-        self._fold(core, sums, tile)
+        tile = self.tiles.load(source.by_rows() if ragged else source, (count, length))
+        fold_each_row(core, job.kind.fold, sums, tile)
         self.tiles.release(tile, self._kept(places, count, length))
         return sums
-
-    def _fold(self, core: Core, sums: LocalTensor, tile: LocalTensor) -> None:
-        fold, count = self.job.kind.fold, tile.shape[0]
-        if not self.job.for_one_shape:
-            core.reduce(fold, sums, tile)
-            return
-        one_step = tile.shape[1] <= core.costs.repeat_elements(tile.dtype.itemsize)
-        if count == 1 or (one_step and core.folds_within_repeat(fold, tile)):
-            core.whole_reduce(fold, sums, tile)
-            return
-        with core.schedule_only():
-            scalar_done = Event(core, Pipe.SCALAR, Pipe.VECTOR, set_before=True)
-            for _ in core.loop(count):
-                scalar_done.wait()  # the halves of the row before are still being read
-                core.whole_reduce(fold, sums[:1], tile[:1], drained=True)
-                scalar_done.set()
-        with core.numbers_only():
-            core.whole_reduce(fold, sums, tile)
 
     def _kept(self, places: Places, count: int, length: int) -> GmSlice | None:
         if self.job.kept is None:

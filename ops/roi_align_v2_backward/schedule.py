@@ -1,8 +1,8 @@
 """What the boxes ask of every core: how many samples where, from the boxes themselves or assumed.
 
 Cores whose boxes ask for different things would each need an instruction stream of their own. The
-task ends with its busiest core, so that one keeps its own; all others do as much of the same as
-they have to do on average.
+task ends with its busiest core, so that one keeps its own; all others do what they have to do on
+average: so much of what the busiest does, or with few boxes, as many average boxes.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from npusim.ops.roi_align_v2_backward.tiling import Share, Tiling
 
 _MOST_SAMPLES = 2**24  # along an axis of a box: beyond it float32 can't number them
+_MANY_BOXES = 12  # on the busiest core: from here on taking out whole boxes is fine enough
 _EXACT_HEIGHTS = 6  # of boxes in one share, counted in samples
 
 Floats = NDArray[np.float32]
@@ -72,25 +73,24 @@ class Schedule:
             tuple(group for share in tiling.shares(block) for group in groups(share))
             for block in range(tiling.block_dim)
         ]
-        weights = [_weight(each, tiling) for each in own]
+        weights = [sum(_weight(group, tiling) for group in groups) for groups in own]
         self._busiest = weights.index(max(weights))
-        self._most = sorted(own[self._busiest], reverse=True)
-        if len(set(own)) == 1:
-            self._usual = self._most
-        else:
-            others = (sum(weights) - max(weights)) / max(1, len(own) - 1)
-            self._usual = _scaled(self._most, others / max(weights))
+        most = own.pop(self._busiest)
+        self._usual = self._most = most
+        if len({most, *own}) == 1:
+            return
+        if sum(group.boxes for group in most) < _MANY_BOXES:
+            self._usual = tuple(_average(own))
+            return
+        # What all cores do comes first, so that they stay in step as long as they can.
+        factor = (sum(weights) - max(weights)) / len(own) / max(weights)
+        ordered = sorted(most, key=lambda group: _weight(group, tiling) / group.boxes, reverse=True)
+        self._usual, rest = _scaled(ordered, factor, tiling)
+        self._most = self._usual + rest
 
     def groups(self, block: int) -> tuple[Group, ...]:
-        """What a core does, or one like it; the busiest does what the others do, then the rest."""
-        usual = tuple(group for group in self._usual if group.boxes)
-        if block != self._busiest:
-            return usual
-        more = (
-            group._replace(boxes=group.boxes - common.boxes)
-            for group, common in zip(self._most, self._usual, strict=True)
-        )
-        return usual + tuple(group for group in more if group.boxes)
+        """What a core does, or one like it."""
+        return self._most if block == self._busiest else self._usual
 
 
 def measured(tiling: Tiling, samples: Samples) -> Schedule:
@@ -100,7 +100,7 @@ def measured(tiling: Tiling, samples: Samples) -> Schedule:
         here = slice(share.first_box, share.first_box + share.boxes)
         y, x = samples.y[here], samples.x[here]
         first, last = samples.columns
-        span = last[here] - first[here] + 1
+        span = (last[here] - first[here] + 1) * tiling.sums_rows
         used = y > 0
         if not used.all():
             yield Group(int((~used).sum()), share.first_slice, share.slices, 0, 0, 0)
@@ -112,7 +112,7 @@ def measured(tiling: Tiling, samples: Samples) -> Schedule:
 
 def assumed(tiling: Tiling, samples_per_bin: int, pixels_per_bin: float) -> Schedule:
     """The schedule of boxes that are all alike and spread evenly over the map."""
-    span = min(tiling.width, ceil(pixels_per_bin * tiling.bins_x) + 1)
+    span = min(tiling.width, ceil(pixels_per_bin * tiling.bins_x) + 1) * tiling.sums_rows
     columns = samples_per_bin * tiling.bins_x
 
     def groups(share: Share) -> Iterator[Group]:
@@ -187,24 +187,49 @@ def _around(mean: float, count: int) -> Iterator[tuple[int, int]]:
             yield value, number
 
 
-def _scaled(groups: list[Group], factor: float) -> list[Group]:
-    """The groups with `factor` times the boxes; what rounding takes from one, the next gets."""
-    scaled, owed = [], 0.0
+def _scaled(
+    groups: list[Group], factor: float, tiling: Tiling
+) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+    """Groups with `factor` times the weight, and what is left; rounding is made up by the next."""
+    parts: tuple[list[Group], list[Group]] = ([], [])
+    owed = 0.0
     for group in groups:
-        owed += group.boxes * factor
-        boxes = min(group.boxes, round(owed))
-        owed -= boxes
-        scaled.append(group._replace(boxes=boxes))
-    return scaled
+        each = _weight(group, tiling) / group.boxes
+        owed += group.boxes * each * factor
+        boxes = min(group.boxes, max(0, round(owed / each)))
+        owed -= boxes * each
+        for part, number in zip(parts, (boxes, group.boxes - boxes), strict=True):
+            if number:
+                part.append(group._replace(boxes=number))
+    return tuple(parts[0]), tuple(parts[1])
 
 
-def _weight(groups: tuple[Group, ...], tiling: Tiling) -> float:
-    """About how long a core needs, to rank them: samples, and what rows and boxes cost beside."""
-    return sum(
-        group.boxes
-        * (20 + group.samples_y * tiling.bins_y * (group.columns + 2) * (8 + group.slices))
-        for group in groups
-    )
+def _average(cores: list[tuple[Group, ...]]) -> Iterator[Group]:
+    """What a core does on average: as many boxes, rows, and samples of slices."""
+    groups = [group for core in cores for group in core]
+    used = [group for group in groups if group.samples_y]
+    boxes = sum(group.boxes for group in used)
+    skipped = round((sum(group.boxes for group in groups) - boxes) / len(cores))
+    if skipped:
+        yield Group(skipped, 0, 1, 0, 0, 0)
+    if not boxes:
+        return
+    each = max(1, round(boxes / len(cores)))
+    slices = max(1, round(sum(group.boxes * group.slices for group in used) / boxes))
+    span = round(sum(group.boxes * group.span for group in used) / boxes)
+    rows = sum(group.boxes * group.samples_y for group in used) / boxes
+    tall = list(_around(rows, each))
+    samples = sum(group.boxes * group.samples_y * group.columns * group.slices for group in used)
+    wide = samples / len(cores) / slices / sum(height * number for height, number in tall)
+    for height, number in tall:
+        for columns, some in _around(max(1.0, wide), number):
+            yield Group(some, 0, slices, height, columns, span)
+
+
+def _weight(group: Group, tiling: Tiling) -> float:
+    """About how long a group takes, to rank: samples, and what rows and boxes cost beside."""
+    rows = group.samples_y * tiling.bins_y
+    return group.boxes * (20 + rows * (group.columns + 2) * (8 + group.slices))
 
 
 def _sharers(tiling: Tiling, samples: Samples) -> float:

@@ -114,6 +114,11 @@ class Tiling:
         return tuple(found)
 
     @property
+    def sums_rows(self) -> bool:
+        """True when whole rows of the map are gathered in UB."""
+        return self.variant is Variant.SUM_ROW
+
+    @property
     def window(self) -> tuple[int, int]:
         """Rows and columns of the neighbours of a sample: two each, where the map has two."""
         return min(2, self.height), min(2, self.width)

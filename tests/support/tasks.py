@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from npusim.aclnn.registry import kernel_class
-from npusim.aclnn.tasks import TaskSpec, kernels_of
 from npusim.dialect import GlobalTensor, GmBuffer, Kernel, trace
 from npusim.engine import L2State, machine_of, simulate
 from npusim.hardware import Profile, load_profile
 from npusim.values.dtypes import dtype
 
-if TYPE_CHECKING:
-    from npusim.values.tensors import TensorSpec
-
 Array = np.ndarray[Any, Any]
+Arrays = Sequence[Array | None]
+
+BFLOAT16 = ml_dtypes.bfloat16
+CHIPS = ("Ascend910A", "Ascend910B3", "Ascend310P3")
+
+_UNTOUCHED = 77  # what outputs hold before
 
 
 def tensor(array: Array, name: str = "x") -> GlobalTensor:
@@ -30,62 +32,58 @@ def tensor(array: Array, name: str = "x") -> GlobalTensor:
 def kernels(
     chip: str | Profile,
     op_type: str,
-    inputs: Sequence[Array | None],
+    inputs: Arrays,
     outputs: Sequence[Array],
     attributes: Mapping[str, object] | None = None,
 ) -> tuple[list[Kernel], list[GlobalTensor]]:
     """The kernels of a task on arrays, and its output tensors."""
-    found = kernel_class(op_type)
+    found: Any = kernel_class(op_type)
     profile = load_profile(chip) if isinstance(chip, str) else chip
     given = tuple(None if each is None else tensor(each, f"x{n}") for n, each in enumerate(inputs))
     made = tuple(tensor(each, f"y{n}") for n, each in enumerate(outputs))
-    if isinstance(found, type) and issubclass(found, Kernel):
-        return [found.from_task(profile, given, made, attributes or {})], list(made)
-    build: Any = found
-    tasks: list[Kernel] = build(profile, given, made, attributes or {})
+    if isinstance(found, type):
+        tasks: list[Kernel] = [found.from_task(profile, given, made, attributes or {})]  # type: ignore[attr-defined]
+    else:
+        tasks = found(profile, given, made, attributes or {})
+    for kernel in tasks:
+        for each in kernel.writes:
+            if each.buffer.data is None:
+                count = each.buffer.nbytes // each.dtype.itemsize
+                each.buffer.data = np.zeros(count, each.dtype.numpy)
     return tasks, list(made)
 
 
 def run(
-    chip: str | Profile,
-    op_type: str,
-    inputs: Sequence[Array | None],
-    outputs: Sequence[Array],
-    **attributes: object,
+    chip: str | Profile, op_type: str, inputs: Arrays, outputs: Sequence[Array], **attributes: object
 ) -> list[Array]:
     """The outputs of a task on arrays; ``outputs`` are what they hold before."""
     profile = load_profile(chip) if isinstance(chip, str) else chip
     tasks, made = kernels(profile, op_type, inputs, outputs, attributes)
     for kernel in tasks:
-        for each in kernel.writes:
-            if each.buffer.data is None:
-                each.buffer.data = np.zeros(
-                    each.buffer.nbytes // each.dtype.itemsize, each.dtype.numpy
-                )
         trace(kernel, profile, numerics=True)
     return [each.array for each in made if each.array is not None]
 
 
 def like(array: Array, kind: Any = None) -> Array:
     """An output shaped like ``array``, filled with something that no result is."""
-    return np.full(array.shape, 77, array.dtype if kind is None else kind)
+    return np.full(array.shape, _UNTOUCHED, array.dtype if kind is None else kind)
 
 
 def cycles(
     chip: str | Profile,
     op_type: str,
-    inputs: Sequence[TensorSpec | None],
-    outputs: Sequence[TensorSpec],
+    inputs: Arrays,
+    outputs: Sequence[Array],
+    *,
+    numerics: bool = False,
     **attributes: object,
 ) -> float:
-    """Cycles of a task from shapes alone, launches left out; L2 is cold."""
+    """Cycles of a task without its launches; L2 is cold."""
     profile = load_profile(chip) if isinstance(chip, str) else chip
     total = 0.0
-    for kernel in kernels_of(profile, TaskSpec(op_type, tuple(inputs), tuple(outputs), attributes)):
-        groups = trace(kernel, profile, numerics=False)
+    tasks, _ = kernels(profile, op_type, inputs, outputs, attributes)
+    for kernel in tasks:
+        groups = trace(kernel, profile, numerics=numerics)
         machine = machine_of(profile, kernel.block_dim)
         total += simulate(groups, machine, L2State(profile.memory.l2_bytes)).core_cycles
     return total
-
-
-BFLOAT16 = ml_dtypes.bfloat16

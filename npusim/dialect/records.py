@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
+from npusim.dialect.gm import GlobalTensor, GmBuffer
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from npusim.dialect import GlobalTensor
+    from npusim.values.dtypes import DType
 
 
 def present(
@@ -26,3 +28,14 @@ def number(attributes: Mapping[str, object], name: str, default: float) -> float
     """An attribute that is a number, or ``default`` where the record doesn't have it."""
     value = attributes.get(name, default)
     return float(value) if isinstance(value, int | float) else default
+
+
+def made(shape: tuple[int, ...], dtype: DType, name: str = "y") -> GlobalTensor:
+    """A result that the record leaves out."""
+    return GlobalTensor(GmBuffer(name, max(1, prod(shape)) * dtype.itemsize), dtype, shape)
+
+
+def whole_number(attributes: Mapping[str, object], name: str, default: int) -> int:
+    """An attribute that is a whole number, or ``default`` where the record doesn't have it."""
+    value = attributes.get(name, default)
+    return value if isinstance(value, int) and not isinstance(value, bool) else default

@@ -1,0 +1,82 @@
+"""Which bytes of global memory a core touches again, and what it touches in between.
+
+That decides what L2 serves. A loop that doesn't move an address touches the same bytes in each
+turn; one that moves it by ``index // n`` does so ``n`` turns in a row, by ``index % n`` after ``n``
+turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+from npusim.engine.program import Reuse
+
+if TYPE_CHECKING:
+    from npusim.engine.program import Instruction
+
+# How a loop moves an address: over how many places, and after how many turns it is back at one.
+# Without an entry it stays where it is.
+Cycle = tuple[int, int]
+EVER_NEW: Cycle = (0, 0)
+
+
+@dataclass(slots=True)
+class Touch:
+    """A transfer as the loops around it see it.
+
+    ``nbytes`` are the different bytes it touches in one turn of the innermost loop that is still
+    open, ``fresh`` the share of its executions for which no loop left so far has explained when
+    they touched their bytes before. Stores have no ``instruction``: nobody asks when their bytes
+    were touched before.
+    """
+
+    instruction: Instruction | None
+    buffer: int
+    nbytes: float
+    moves: Mapping[int, Cycle]
+    fresh: float = 1.0
+
+    def leave(self, depth: int, count: int, turn: Iterable[Touch]) -> Touch:
+        """The touch as the next loop out sees it; ``turn`` are all touches of the loop left."""
+        places, period = self._cycle(depth, count)
+        again = 1.0 - places / count
+        fresh = self.fresh * (1.0 - again)
+        if again and self.instruction is not None:
+            note(self.instruction, self.fresh * again, distinct(turn, depth, count, period))
+        return replace(self, nbytes=self.nbytes * places, fresh=fresh)
+
+    def bytes_in(self, depth: int, count: int, turns: int) -> float:
+        """Different bytes in ``turns`` turns of the loop at ``depth``."""
+        places, period = self._cycle(depth, count)
+        seen = ceil(turns * places / count) if period == 1 else min(turns, places)
+        return self.nbytes * seen
+
+    def _cycle(self, depth: int, count: int) -> Cycle:
+        places, period = self.moves.get(depth, (1, 1))
+        return (places, period) if places else (count, count)
+
+
+def distinct(touches: Iterable[Touch], depth: int, count: int, turns: int) -> dict[int, float]:
+    """Different bytes per buffer that some turns of a loop touch."""
+    found: dict[int, float] = {}
+    for touch in touches:
+        nbytes = touch.bytes_in(depth, count, turns)
+        found[touch.buffer] = found.get(touch.buffer, 0.0) + nbytes
+    return found
+
+
+def note(instruction: Instruction, share: float, between: Mapping[int, float]) -> None:
+    """Tell an instruction's transfer that a share of its executions touch bytes again."""
+    transfer = instruction.transfer
+    if transfer is None:
+        return
+    reuse = Reuse(share, tuple(between.items()))
+    nearest = transfer.reuse_bytes
+    instruction.transfer = replace(
+        transfer,
+        reuses=(*transfer.reuses, reuse),
+        reuse_bytes=sum(between.values()) if nearest is None else nearest,
+    )

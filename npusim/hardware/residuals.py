@@ -1,0 +1,54 @@
+"""What measurements left over: how far real kernels were from simulated ones, by chip and operator class.
+
+hw_profiles/calibration/residuals.yaml holds, for each microarchitecture and each of its measured chips, the 10 % and
+90 % quantiles of measured over simulated time on the calibration rows, by operator class (the folder of its kernel).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from npusim.hardware.reading import data_folder, parse, problems_of, read_text, refusal
+
+Positive = Annotated[float, Field(gt=0)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Spread(_Frozen):
+    """Quantiles of measured over simulated time, and the number of rows behind them."""
+
+    low: Positive
+    high: Positive
+    rows: Annotated[int, Field(ge=1)]
+
+
+class Residuals(_Frozen):
+    """Spreads of one chip, or of all measured chips of a microarchitecture."""
+
+    everything: Spread
+    classes: Mapping[str, Spread]
+
+
+class Calibration(_Frozen):
+    """Residuals by microarchitecture and by chip, and how much wider a band is where there are none."""
+
+    unmeasured_widening: Positive
+    architectures: Mapping[str, Residuals]
+    chips: Mapping[str, Residuals]
+
+
+@cache
+def calibration() -> Calibration:
+    """The residuals that come with this version."""
+    file = data_folder() / "calibration" / "residuals.yaml"
+    try:
+        return Calibration.model_validate(parse(read_text(file), str(file)))
+    except ValidationError as error:
+        raise refusal(str(file), problems_of(error, Calibration)) from None

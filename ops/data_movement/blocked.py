@@ -1,0 +1,268 @@
+"""Layouts in which C0 channels lie together: NC1HWC0, FRACTAL_Z, FRACTAL_NZ, and what they come from.
+
+A tensor has images (n), channels (c) and places (s); the plain side has a stride for each, the
+blocked side one for images, for slices of C0 channels and for places, with the channels of a slice
+side by side. What is missing to whole slices (and to 16 images or places, in fractals) is zeros.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.dialect import Kernel, TPosition, TQue
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from numpy.typing import NDArray
+
+    from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor
+    from npusim.dialect.boxes import Grid, Piece
+    from npusim.hardware.profile import Profile
+
+FRACTAL = 16  # rows of a fractal
+_N, _C, _S = 0, 1, 2
+Sizes = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Sizes (images, channels, places), C0, and the strides of both sides in elements.
+
+    ``blocked`` are the strides of images, of slices and of places; ``padded`` the sizes with what
+    the blocked side adds to images and places.
+    """
+
+    sizes: Sizes
+    c0: int
+    plain: Sizes
+    blocked: Sizes
+    padded: Sizes
+
+    @property
+    def slices(self) -> int:
+        """Slices of C0 channels."""
+        return ceil(self.sizes[_C] / self.c0)
+
+
+def layout_of(op_type: str, plain: tuple[int, ...], blocked: tuple[int, ...]) -> Layout:
+    """The layout that leads from one shape to the other, whichever way; raises KernelError."""
+    for candidate in _candidates(plain, blocked):
+        images, _, places = candidate.padded
+        if prod(blocked) == images * candidate.slices * places * candidate.c0:
+            return candidate
+    raise KernelError(op_type, f"no layout has {plain} as {blocked}")
+
+
+def _candidates(plain: tuple[int, ...], blocked: tuple[int, ...]) -> Iterator[Layout]:
+    c0 = blocked[-1] if blocked else 0
+    if len(blocked) == len(plain) + 1 == 5:
+        yield from _five(plain, blocked, c0)
+    if len(blocked) == len(plain) + 2 and len(blocked) >= 4 and blocked[-2] == FRACTAL:
+        yield from _matrix(plain, blocked, c0)
+    if len(blocked) == len(plain) == 4 and blocked[-2] == FRACTAL:
+        yield from _weights(plain, blocked, c0)
+    if len(blocked) == 4 and len(plain) == 1 and blocked[-2] == FRACTAL:
+        yield from _matrix((1, *plain), blocked, c0)
+
+
+def _five(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator[Layout]:
+    """[N, C1, H, W, C0] with NCHW or NHWC."""
+    images, slices, *spatial, _ = blocked
+    places = prod(spatial)
+    strides = (slices * places * c0, places * c0, c0)
+    for channels, rest, order in (
+        (plain[1], plain[2:], "first"),
+        (plain[3], plain[1:3], "last"),
+    ):
+        if (plain[0], ceil(channels / c0), *rest) == (images, slices, *spatial):
+            own = (places, 1) if order == "first" else (1, channels)
+            sizes = (images, channels, places)
+            yield Layout(sizes, c0, (channels * places, *own), strides, sizes)
+
+
+def _matrix(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator[Layout]:
+    """[..., N1, M1, 16, C0] with [..., M, N]."""
+    *batch, rows, columns = plain
+    *outer, slices, high, _, _ = blocked
+    if tuple(outer) != tuple(batch) or (slices, high) != (ceil(columns / c0), ceil(rows / FRACTAL)):
+        return
+    count, whole = prod(batch), high * FRACTAL
+    strides = (slices * whole * c0, whole * c0, c0)
+    sizes = (count, columns, rows)
+    yield Layout(sizes, c0, (rows * columns, 1, columns), strides, (count, columns, whole))
+
+
+def _weights(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator[Layout]:
+    """[C1 * H * W, N1, 16, C0] with NCHW, HWCN or NHWC."""
+    a, b, c, d = plain
+    for images, channels, places, strides in (
+        (a, b, c * d, (b * c * d, c * d, 1)),
+        (d, c, a * b, (1, d, c * d)),
+        (a, d, b * c, (b * c * d, 1, d)),
+    ):
+        high = ceil(images / FRACTAL)
+        if blocked[:2] == (ceil(channels / c0) * places, high):
+            whole = high * FRACTAL
+            steps = (c0, places * whole * c0, whole * c0)
+            sizes = (images, channels, places)
+            yield Layout(sizes, c0, strides, steps, (whole, channels, places))
+
+
+class BlockedCopy(Kernel):
+    """dst = src in the other layout, tile by tile over images, channels and places.
+
+    Subclasses choose the tiles and say which instructions bring a tile into the other order.
+    """
+
+    op_type = "TransData"
+    depth = 1
+
+    grid: Grid
+
+    def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
+        if src.dtype is not dst.dtype:
+            raise KernelError(self.op_type, f"from {src.dtype} to {dst.dtype}")
+        self.reads, self.writes = (src,), (dst,)
+        self.profile = profile
+        self.forward = dst.numel >= src.numel and len(dst.shape) >= len(src.shape)
+        if len(dst.shape) == len(src.shape):
+            self.forward = dst.shape[-2] == FRACTAL and _fits(src.shape, dst.shape)
+        self.plain, self.packed = (src, dst) if self.forward else (dst, src)
+        self.layout = layout_of(self.op_type, self.plain.shape, self.packed.shape)
+        self.kind, self.itemsize = src.dtype, src.dtype.itemsize
+        self.block = profile.buffers.block_bytes // self.itemsize
+        self.grid = self.tiled(profile)
+        self.block_dim = profile.cores.vector_cores
+
+    @abstractmethod
+    def tiled(self, profile: Profile) -> Grid:
+        """Tiles over (images, channels, places); those of channels are whole slices."""
+
+    @abstractmethod
+    def turn(self, core: Core, out: LocalTensor, x: LocalTensor, shape: tuple[int, ...]) -> None:
+        """The instructions that bring a tile of (images, channels, places) into the other order."""
+
+    def work(self, block_idx: int) -> Hashable:
+        return self.grid.work(block_idx)
+
+    def process(self, core: Core) -> None:
+        half = self.profile.buffers.ub_bytes // 2 // self.depth
+        in_que = TQue(TPosition.VECIN, self.depth, "in")
+        out_que = TQue(TPosition.VECOUT, self.depth, "turned")
+        core.pipe.init_buffer(in_que, self.depth, half)
+        core.pipe.init_buffer(out_que, self.depth, half)
+        for piece in self.grid.pieces(core):
+            plain, packed = self.plain_cut(piece), self.packed_cut(piece)
+            source, target = (plain, packed) if self.forward else (packed, plain)
+            x = in_que.copy_in(source)
+            out = out_que.alloc_tensor(self.kind, *target.shape)
+            self.turn(core, out, x, piece.shape)
+            core.arrange(out, x, self._how(piece.shape, out.shape, core.depth))
+            in_que.free_tensor(x)
+            out_que.copy_out(target, out)
+
+    # -- both sides of a tile ---------------------------------------------------------------------
+
+    def plain_order(self) -> tuple[int, ...]:
+        """The axes as they follow each other in the plain tensor."""
+        return tuple(sorted(range(3), key=lambda axis: (-self.layout.plain[axis], axis)))
+
+    def plain_cut(self, piece: Piece) -> GmSlice:
+        """The tile in the plain tensor; neighbouring axes that it covers are one run."""
+        steps, order = self.layout.plain, self.plain_order()
+        shape = [piece.shape[axis] for axis in order]
+        strides = [steps[axis] for axis in order]
+        places = tuple(zip(piece.starts, steps, strict=True))
+        if shape[1] == self.layout.sizes[order[1]] or shape[2] == self.layout.sizes[order[2]]:
+            whole = strides[1] == shape[2] * strides[2]
+            if whole:  # rows that follow each other
+                shape, strides = [shape[0], shape[1] * shape[2]], [strides[0], strides[2]]
+        cut = self.plain.window(places, tuple(shape), tuple(strides))
+        steps_apart = [s for n, s in zip(shape[:-1], strides[:-1], strict=True) if n > 1]
+        return cut.by_rows() if any(step % self.block for step in steps_apart) else cut
+
+    def packed_cut(self, piece: Piece) -> GmSlice:
+        """The tile in the blocked tensor, with the zeros behind its last images and places."""
+        layout = self.layout
+        images, channels, places = self._padded(piece.shape)
+        sizes = {"n": images, "c": ceil(channels / layout.c0), "s": places, "b": layout.c0}
+        n_step, c_step, s_step = layout.blocked
+        steps = {"n": n_step, "c": c_step, "s": s_step, "b": 1}
+        order = self.packed_order()
+        where = (
+            (piece.starts[_N], n_step),
+            (piece.starts[_C], c_step // layout.c0),
+            (piece.starts[_S], s_step),
+        )
+        return self.packed.window(
+            where, tuple(sizes[axis] for axis in order), tuple(steps[axis] for axis in order)
+        )
+
+    def packed_order(self) -> str:
+        """The axes as they follow each other in the blocked tensor: n, c, s, and b inside."""
+        n_step, c_step, s_step = self.layout.blocked
+        steps = {"n": n_step, "c": c_step, "s": s_step}
+        return "".join(sorted(steps, key=lambda axis: -steps[axis])) + "b"
+
+    def _padded(self, shape: tuple[int, ...]) -> Sizes:
+        """A tile's sizes on the blocked side; a load leaves out what is padding."""
+        layout = self.layout
+        found = []
+        for axis in (_N, _S):
+            rounds = self.forward and layout.padded[axis] != layout.sizes[axis]
+            found.append(_round_up(shape[axis], FRACTAL) if rounds else shape[axis])
+        return found[0], shape[_C], found[1]
+
+    # -- numbers ----------------------------------------------------------------------------------
+
+    def _how(self, shape: tuple[int, ...], out: tuple[int, ...], depth: int) -> Any:
+        order, packed = self.plain_order(), self.packed_order()
+        images, channels, places = self._padded(shape)
+        slices = ceil(channels / self.layout.c0)
+        wide = (images, slices, self.layout.c0, places)
+        natural = "ncbs"
+        into = [natural.index(axis) for axis in packed]
+
+        def forward(values: NDArray[Any]) -> NDArray[Any]:
+            stack = values.shape[:depth]
+            plain = values.reshape(*stack, *(shape[axis] for axis in order))
+            plain = _turned(plain, depth, [order.index(axis) for axis in range(3)])
+            missing = (images, slices * self.layout.c0, places)
+            gaps = [(0, whole - part) for whole, part in zip(missing, shape, strict=True)]
+            plain = np.pad(plain, [(0, 0)] * depth + gaps)
+            return _turned(plain.reshape(*stack, *wide), depth, into)
+
+        def backward(values: NDArray[Any]) -> NDArray[Any]:
+            stack = values.shape[:depth]
+            sizes = [wide[axis] for axis in into]
+            packed_values = values.reshape(*stack, *sizes)
+            plain = _turned(packed_values, depth, [into.index(axis) for axis in range(4)])
+            plain = plain.reshape(*stack, images, slices * self.layout.c0, places)
+            cut = plain[..., :channels, :]
+            return _turned(cut, depth, list(order)).reshape(*stack, *out)
+
+        return forward if self.forward else backward
+
+
+def _turned(values: NDArray[Any], depth: int, order: list[int]) -> NDArray[Any]:
+    """Axis ``k`` behind the loops' axes becomes what ``order[k]`` was."""
+    return values.transpose(*range(depth), *(depth + axis for axis in order))
+
+
+def _fits(plain: tuple[int, ...], blocked: tuple[int, ...]) -> bool:
+    try:
+        layout_of("", plain, blocked)
+    except KernelError:
+        return False
+    return True
+
+
+def _round_up(value: int, step: int) -> int:
+    return ceil(value / step) * step

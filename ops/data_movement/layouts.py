@@ -1,0 +1,59 @@
+"""Which kernel changes one recorded layout into another; the shapes tell which layouts they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.dialect.spreading import compiled_for_shape
+from npusim.ops.data_movement import trans_data
+from npusim.ops.data_movement.blocked import layout_of
+from npusim.ops.data_movement.fractal import PlaneBlocks, RowBlocks
+from npusim.ops.data_movement.permuting import Transpose
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from npusim.dialect import GlobalTensor, Kernel
+    from npusim.hardware.profile import Profile
+
+
+class TransData(trans_data.TransData):
+    """dst = src in the other layout."""
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        """Between NCHW, NHWC, HWCN, ND and NC1HWC0, FRACTAL_Z, FRACTAL_NZ, as the shapes say."""
+        del attributes
+        src = inputs[0] if inputs else None
+        if src is None or not outputs:
+            raise KernelError(cls.op_type, "needs the tensor and the result")
+        dst = outputs[0]
+        if len(src.shape) == len(dst.shape) and sorted(src.shape) == sorted(dst.shape):
+            return Transpose.from_task(profile, (src,), (dst,), {})
+        plain, blocked = _sides(src, dst)
+        layout = layout_of(cls.op_type, plain.shape, blocked.shape)
+        if layout.plain[1] == 1:
+            return RowBlocks(profile, src, dst)
+        if compiled_for_shape(profile) or len(blocked.shape) != 5:
+            return PlaneBlocks(profile, src, dst)
+        return cls(profile, src, dst)
+
+
+def _sides(src: GlobalTensor, dst: GlobalTensor) -> tuple[GlobalTensor, GlobalTensor]:
+    """The plain side and the blocked one."""
+    for plain, blocked in ((src, dst), (dst, src)):
+        if len(blocked.shape) < len(plain.shape):
+            continue
+        try:
+            layout_of("TransData", plain.shape, blocked.shape)
+        except KernelError:
+            continue
+        return plain, blocked
+    raise KernelError("TransData", f"{src.shape} isn't {dst.shape} in another layout")

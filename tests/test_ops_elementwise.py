@@ -1,0 +1,310 @@
+"""Elementwise operators: numbers against NumPy on every shape that broadcasts, time from shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.tasks import BFLOAT16, CHIPS, cycles, kernels, like, run
+
+from npusim.hardware import load_profile
+from npusim.values.errors import KernelError
+
+Array = np.ndarray[Any, Any]
+Binary = Callable[[Any, Any], Any]
+
+BINARY: dict[str, Binary] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "RealDiv": np.divide,
+    "Maximum": np.maximum,
+    "Minimum": np.minimum,
+}
+COMPARE: dict[str, Binary] = {
+    "Less": np.less,
+    "LessEqual": np.less_equal,
+    "Greater": np.greater,
+    "GreaterEqual": np.greater_equal,
+    "Equal": np.equal,
+    "NotEqual": np.not_equal,
+}
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "Neg": np.negative,
+    "Abs": np.abs,
+    "Square": np.square,
+    "Exp": np.exp,
+    "Sign": np.sign,
+    "Floor": np.floor,
+    "Ceil": np.ceil,
+    "Round": np.rint,
+}
+POSITIVE: dict[str, Callable[[Any], Any]] = {
+    "Sqrt": np.sqrt,
+    "Rsqrt": lambda x: 1 / np.sqrt(x),
+    "Reciprocal": lambda x: 1 / x,
+    "Log": np.log,
+    "Log1p": np.log1p,
+}
+
+# What networks have: a row, a column, a number, pairs spread over rows, an axis in the middle.
+PAIRS = [
+    ((5, 7), (5, 7)),
+    ((33000,), (33000,)),
+    ((), (3, 4)),
+    ((9,), (1,)),
+    ((6, 1), (6, 150)),
+    ((12, 39, 80), (12, 39, 1)),
+    ((300, 3, 2), (3, 2)),
+    ((4, 20, 3, 2), (1, 20, 1, 2)),
+    ((2, 3, 1, 2), (2, 1, 5, 2)),
+    ((16, 20, 3, 1), (16, 1, 1, 150)),
+    ((2, 16, 50, 16), (1, 16, 1, 16)),
+    ((2, 5000), (2, 1)),
+    ((2, 576, 17), (1, 576, 1)),
+    ((100, 513), (1, 513)),
+    ((40, 1, 9), (1, 50, 9)),
+]
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@st.composite
+def broadcasting(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Two shapes that broadcast: every axis is kept, or is one in one of them, or missing in front."""
+    full = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 8, 17, 40, 130]), min_size=1, max_size=4)))
+    shapes = []
+    for _ in range(2):
+        kept = [size if draw(st.booleans()) else 1 for size in full]
+        missing = draw(st.integers(0, len(full) - 1)) if draw(st.booleans()) else 0
+        shapes.append(tuple(kept[missing:]))
+    return shapes[0], shapes[1]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("op", BINARY)
+@pytest.mark.parametrize("shapes", PAIRS, ids=str)
+def test_arithmetic_broadcasts(
+    chip: str, op: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    a, b = numbers(*shapes[0]), numbers(*shapes[1], seed=1) + np.float32(3)
+    want = np.asarray(BINARY[op](a, b))
+    (got,) = run(chip, op, [a, b], [like(want)])
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(broadcasting(), st.sampled_from(sorted(BINARY)), st.sampled_from(CHIPS))
+def test_any_shapes_that_broadcast(
+    shapes: tuple[tuple[int, ...], tuple[int, ...]], op: str, chip: str
+) -> None:
+    a, b = numbers(*shapes[0]), numbers(*shapes[1], seed=1) + np.float32(3)
+    want = np.asarray(BINARY[op](a, b))
+    (got,) = run(chip, op, [a, b], [like(want)])
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(broadcasting(), st.sampled_from(["Add", "Less", "Maximum"]), st.sampled_from(CHIPS))
+def test_time_doesnt_depend_on_numbers(
+    shapes: tuple[tuple[int, ...], tuple[int, ...]], op: str, chip: str
+) -> None:
+    a, b = numbers(*shapes[0]), numbers(*shapes[1], seed=1)
+    want = np.asarray({**BINARY, **COMPARE}[op](a, b))
+    outputs = [like(want)]
+    assert cycles(chip, op, [a, b], outputs) == cycles(chip, op, [a, b], outputs, numerics=True)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("op", COMPARE)
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.int32])
+def test_comparisons(chip: str, op: str, kind: Any) -> None:
+    a, b = (np.rint(numbers(7, 33, seed=seed) * 2).astype(kind) for seed in (1, 2))
+    for first, second in ((a, b), (a, b[:1]), (a[:, :1], b), (a, b[0, 0].reshape(()))):
+        want = COMPARE[op](first, second)
+        (got,) = run(chip, op, [first, second], [like(want, bool)])
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (513,), (3, 40, 77), (33000,)], ids=str)
+@pytest.mark.parametrize("op", [*UNARY, *POSITIVE])
+def test_functions_of_one_operand(chip: str, op: str, shape: tuple[int, ...]) -> None:
+    x = numbers(*shape)
+    if op in POSITIVE:
+        x = np.abs(x) + np.float32(0.1)
+    want = {**UNARY, **POSITIVE}[op](x.astype(np.float64))
+    (got,) = run(chip, op, [x], [like(x)])
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("op", ["Add", "Mul", "Maximum"])
+def test_half_types(op: str) -> None:
+    for kind, chips in ((np.float16, CHIPS), (BFLOAT16, ("Ascend910B3",))):
+        a, b = (numbers(20, 70, seed=seed).astype(kind) for seed in (1, 2))
+        want = BINARY[op](a.astype(np.float32), b.astype(np.float32)).astype(kind)
+        for chip in chips:
+            (got,) = run(chip, op, [a, b], [like(a)])
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("op", ["Add", "Sub", "Mul", "Maximum", "Minimum"])
+def test_integers(chip: str, op: str) -> None:
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-999, 999, (40, 30)).astype(np.int32) for _ in "ab")
+    for second in (b, b[:1], b[0, 0].reshape(())):
+        (got,) = run(chip, op, [a, second], [like(a)])
+        np.testing.assert_array_equal(got, BINARY[op](a, second))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_logic_and_selection(chip: str) -> None:
+    rng = np.random.default_rng(4)
+    p, q = rng.random((50, 70)) < 0.5, rng.random((50, 70)) < 0.5
+    assert (run(chip, "LogicalAnd", [p, q], [like(p)])[0] == (p & q)).all()
+    assert (run(chip, "LogicalOr", [p, q], [like(p)])[0] == (p | q)).all()
+    assert (run(chip, "LogicalNot", [p], [like(p)])[0] == ~p).all()
+    for kind in (np.float32, np.float16, np.int32):
+        x, y = ((numbers(50, 70, seed=seed) * 9).astype(kind) for seed in (5, 6))
+        assert (run(chip, "Select", [p, x, y], [like(x)])[0] == np.where(p, x, y)).all()
+    picked = run(chip, "SelectV2", [p[:1], x, y[:, :1]], [like(x)])[0]
+    assert (picked == np.where(p[:1], x, y[:, :1])).all()
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("count", [1, 2, 5, 12])
+def test_sums_of_many(chip: str, count: int) -> None:
+    parts = [numbers(30, 40, seed=seed) for seed in range(count)]
+    (got,) = run(chip, "AddN", parts, [like(parts[0])])
+    np.testing.assert_allclose(got, np.sum(parts, axis=0, dtype=np.float64), atol=1e-5)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_fused_products_and_clips(chip: str) -> None:
+    a, b, c = (numbers(40, 50, seed=seed) for seed in range(3))
+    half, top = np.float32(0.5).reshape(()), np.float32(0.7).reshape(())
+    cases = [
+        ("FusedMulAdd", [a, b, c], a * b + c),
+        ("FusedMulAddN", [a, b, half], a * half + b),
+        ("FusedMulAddAdd", [a, b, c, c], a * b + c + c),
+        ("BiasAdd", [a, b[0]], a + b[0]),
+        ("AssignAdd", [a, b], a + b),
+        ("ClipByValue", [a, -half, top], np.clip(a, -half, top)),
+        ("FusionOp_Mul_Neg", [a, b], -(a * b)),
+        ("FusionOp_RealDiv_Neg", [a, half], -(a / half)),
+    ]
+    for op, inputs, want in cases:
+        np.testing.assert_allclose(run(chip, op, inputs, [like(a)])[0], want, atol=1e-6)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("base", "power"), [(1.0, 2.5), (-1.0, 2.0), (-1.0, 3.0)])
+def test_powers(chip: str, base: float, power: float) -> None:
+    x = (np.abs(numbers(20, 30)) + 0.1) * np.float32(base)
+    (got,) = run(chip, "Pow", [x, np.float32(power).reshape(())], [like(x)])
+    np.testing.assert_allclose(got, x.astype(np.float64) ** power, rtol=1e-4)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("op", ["MaximumGrad", "MinimumGrad"])
+def test_gradients_of_extremes_go_to_the_winner(chip: str, op: str) -> None:
+    x, y, grad = (numbers(40, 50, seed=seed) for seed in range(3))
+    wins = x >= y if op == "MaximumGrad" else x <= y
+    first, second = run(chip, op, [x, y, grad], [like(x), like(x)])
+    np.testing.assert_array_equal(first, grad * wins)
+    np.testing.assert_array_equal(second, grad * ~wins)
+    number = np.float32(0.1).reshape(())
+    wins = x >= number if op == "MaximumGrad" else x <= number
+    first, total = run(chip, op, [x, number, grad], [like(x), np.zeros((), np.float32)])
+    np.testing.assert_array_equal(first, grad * wins)
+    np.testing.assert_allclose(total, (grad * ~wins).sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.int32, bool])
+def test_copies_and_fills(chip: str, kind: Any) -> None:
+    x = (numbers(33, 70) * 9).astype(kind)
+    assert (run(chip, "TensorMove", [x], [like(x)])[0] == x).all()
+    assert (run(chip, "Assign", [like(x), x], [like(x)])[0] == x).all()
+    assert (run(chip, "ZerosLike", [x], [like(x)])[0] == 0).all()
+    assert (run(chip, "OnesLike", [x], [like(x)])[0] == 1).all()
+    assert (run(chip, "MemSet", [], [like(x)])[0] == 0).all()
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_fill_takes_its_number_from_a_tensor(chip: str) -> None:
+    shape, value = np.array([3, 50], np.int64), np.float32(2.5).reshape(())
+    (got,) = run(chip, "Fill", [shape, value], [np.zeros((3, 50), np.float32)])
+    assert (got == 2.5).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 5000), st.sampled_from([np.float16, np.float32]), st.sampled_from(CHIPS))
+def test_dropout_keeps_what_its_bits_say(count: int, kind: Any, chip: str) -> None:
+    x = numbers(count).astype(kind)
+    bits = np.random.default_rng(1).integers(0, 256, -(-count // 8)).astype(np.uint8)
+    keep = np.unpackbits(bits, bitorder="little")[:count]
+    (got,) = run(chip, "DropOutDoMask", [x, bits, np.array(0.5, kind)], [like(x)])
+    np.testing.assert_array_equal(got, np.where(keep, x * 2, 0))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.float16, np.float32])
+def test_composed_operators(chip: str, kind: Any) -> None:
+    x = numbers(40, 50)
+    mask = (np.random.default_rng(2).random(x.shape) < 0.5).astype(kind)
+    (got,) = run(chip, "MaskedScale", [x, mask], [like(x)], scale=1.5)
+    np.testing.assert_allclose(got, x * mask * 1.5, rtol=1e-6)
+    (got,) = run(chip, "Exp", [x], [like(x)], base=2.0, scale=0.5, shift=0.25)
+    np.testing.assert_allclose(got, 2.0 ** (0.5 * x + 0.25), rtol=1e-5)
+
+
+def test_small_tensors_stay_on_few_cores() -> None:
+    """Source: block counts of measured kernels, 3072 float32 elements on 6 cores of the 30."""
+    profile = load_profile("Ascend910B")
+    for count, blocks in ((512, 1), (640, 2), (3072, 6), (10240, 20), (16000, 30)):
+        (kernel,), _ = kernels(profile, "Neg", [numbers(count)], [numbers(count)])
+        assert kernel.block_dim == blocks
+    x = numbers(16, 20, 20, 3)
+    for op, blocks in (("Add", 16), ("Mul", 30)):
+        (kernel,), _ = kernels(profile, op, [x, x], [x])
+        assert kernel.block_dim == blocks
+
+
+def test_a_mask_that_is_too_short_is_refused() -> None:
+    x, bits = numbers(64), np.zeros(7, np.uint8)
+    with pytest.raises(KernelError, match="7 bytes of mask for 64 elements"):
+        run("Ascend910B3", "DropOutDoMask", [x, bits, np.float32(0.5).reshape(())], [x])
+
+
+def test_an_integer_division_is_refused_with_its_reason() -> None:
+    x = np.ones((4, 4), np.int32)
+    with pytest.raises(KernelError, match="vdiv doesn't take int32"):
+        run("Ascend910B3", "RealDiv", [x, x], [x])
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("op", ["Add", "Less", "Exp"])
+def test_more_elements_never_take_less_time(chip: str, op: str) -> None:
+    inputs = 1 if op == "Exp" else 2
+    times = []
+    for count in (100, 5000, 100_000, 1_000_000):
+        x = np.zeros(count, np.float32)
+        out = np.zeros(count, bool) if op == "Less" else x
+        times.append(cycles(chip, op, [x] * inputs, [out]))
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_spreading_a_column_costs_time_and_no_traffic(chip: str) -> None:
+    full, column = np.zeros((4000, 80), np.float32), np.zeros((4000, 1), np.float32)
+    (whole,), _ = kernels(chip, "Mul", [full, full], [full])
+    (spread,), _ = kernels(chip, "Mul", [full, column], [full])
+    assert sum(each.nbytes for each in spread.reads) < sum(each.nbytes for each in whole.reads)

@@ -1,0 +1,156 @@
+"""Measured tables: reading, replaying, statistics, and a fit that finds what was put in."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npusim.hardware import load_profile
+from npusim.validation.calibrate import CONSTANTS, fit, value_of, with_values
+from npusim.validation.replay import predict, replay, simulate_task
+from npusim.validation.spreads import spreads
+from npusim.validation.statistics import accuracy, spearman
+from npusim.validation.table import MeasuredRow, read_rows
+from npusim.values.errors import FileError
+
+HEADER = (
+    "chip,op,op_family,impl,input_shapes,input_dtypes,input_formats,output_shapes,output_dtypes,"
+    "output_formats,attrs,duration_us,trust,workload"
+)
+MUL = '910 gen1 (30 cores),Mul,Elementwise,builtin,"{shape};",FLOAT;FLOAT,ND;ND,"{shape}",FLOAT,ND,,{us},A,w'
+
+
+def table(folder: Path, *lines: str, name: str = "t.csv") -> Path:
+    """A table with the usual header."""
+    path = folder / name
+    text = "\n".join([HEADER, *lines]) + "\n"
+    if name.endswith(".gz"):
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_row_becomes_a_task_with_its_scalar(tmp_path: Path, name: str) -> None:
+    (row,) = read_rows(table(tmp_path, MUL.format(shape="4,8", us=2.5), name=name))
+    assert row.soc == "Ascend910B"
+    assert row.duration_us == 2.5
+    assert row.task is not None
+    assert [spec.shape for spec in row.task.inputs if spec] == [(4, 8), ()]
+    assert row.task.outputs[0].shape == (4, 8)
+
+
+def test_rows_that_cannot_be_modelled_say_why(tmp_path: Path) -> None:
+    rows = list(
+        read_rows(
+            table(
+                tmp_path,
+                MUL.format(shape="4,8", us=2.5).replace(",Mul,", ",NoSuchOperator,"),
+                MUL.format(shape="4,8", us=2.5).replace("910 gen1 (30 cores)", "H100"),
+                MUL.format(shape="4,x", us=2.5),
+                MUL.format(shape="4,8", us=2.5).replace("FLOAT;FLOAT", "FLOAT99;FLOAT"),
+            )
+        )
+    )
+    reasons = [each.reason for each in replay(rows)]
+    assert all(reasons)
+    assert "NoSuchOperator" in reasons[0]
+    assert "H100" in reasons[1]
+    assert accuracy(replay(rows)).modelled == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        ("chip,op\n1,2\n", "lacks the columns"),
+        (HEADER + "\n" + MUL.format(shape="2", us="?"), "line 2"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path, content: str, word: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(content)
+    with pytest.raises(FileError, match=word):
+        list(read_rows(path))
+
+
+def test_a_missing_or_damaged_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileError):
+        list(read_rows(tmp_path / "none.csv"))
+    broken = tmp_path / "t.csv.gz"
+    broken.write_bytes(gzip.compress(b"x" * 500)[:30])
+    with pytest.raises(FileError):
+        list(read_rows(broken))
+
+
+def test_the_state_of_l2_shows_in_the_time(tmp_path: Path) -> None:
+    (row,) = read_rows(table(tmp_path, MUL.format(shape="1024,1024", us=9.0)))
+    cold, warm = (predict(row, mode).simulated_us for mode in ("cold", "warm"))
+    assert cold is not None
+    assert warm is not None
+    assert warm < cold
+
+
+def test_statistics_against_numpy(tmp_path: Path) -> None:
+    rows = list(
+        read_rows(
+            table(tmp_path, *(MUL.format(shape=f"{2**n},64", us=1.5 * 2**n) for n in range(8)))
+        )
+    )
+    predictions = list(replay(rows, l2="cold"))
+    errors = np.array([each.error for each in predictions], float)
+    found = accuracy(predictions)
+    assert found.rows == found.modelled == 8
+    assert found.median_abs_error == pytest.approx(np.median(np.abs(errors)))
+    assert found.p90_abs_error == pytest.approx(np.quantile(np.abs(errors), 0.9))
+    assert found.rank_correlation == pytest.approx(1.0)
+
+
+def test_rank_correlation_with_ties() -> None:
+    assert spearman(np.array([1.0, 2, 3, 4]), np.array([4.0, 3, 2, 1])) == pytest.approx(-1.0)
+    assert spearman(np.array([1.0, 1, 2]), np.array([5.0, 5, 9])) == pytest.approx(1.0)
+    assert spearman(np.array([1.0, 1]), np.array([1.0, 2])) is None
+
+
+def synthetic_rows(folder: Path, values: dict[str, float]) -> list[MeasuredRow]:
+    """Rows whose times a simulator with other constants has produced."""
+    lines = [MUL.format(shape=f"{size}", us=1.0) for size in (64, 1024, 9000, 70_000, 900_000)]
+    profile = with_values(load_profile("Ascend910B"), values)
+    rows = []
+    for row in read_rows(table(folder, *lines)):
+        assert row.task is not None
+        truth, _, _ = simulate_task(profile, row.task, "cold")
+        rows.append(MeasuredRow(**{**vars(row), "duration_us": truth}))
+    return rows
+
+
+def test_a_fit_finds_the_constant_that_made_the_times(tmp_path: Path) -> None:
+    key = "launch.base_us"
+    published = value_of(load_profile("Ascend910B"), key)
+    rows = synthetic_rows(tmp_path, {key: 2 * published})
+    chosen = [each for each in CONSTANTS if each.key == key]
+    found = fit(rows, chosen, l2="cold", weight=0.0)
+    assert found.loss_after < found.loss_before / 3
+    assert math.isclose(found.values[key], 2 * published, rel_tol=0.15)
+
+
+def test_a_strong_pull_keeps_the_published_value(tmp_path: Path) -> None:
+    key = "launch.base_us"
+    rows = synthetic_rows(tmp_path, {key: 3.0})
+    chosen = [each for each in CONSTANTS if each.key == key]
+    found = fit(rows, chosen, l2="cold", weight=1e6)
+    assert found.values[key] == pytest.approx(found.published[key])
+
+
+def test_spreads_keep_classes_with_enough_rows(tmp_path: Path) -> None:
+    lines = [MUL.format(shape=f"{n + 1}", us=1.0 + n / 50) for n in range(20)]
+    predictions = list(replay(list(read_rows(table(tmp_path, *lines))), l2="cold"))
+    everything, classes = spreads(predictions)
+    assert everything["rows"] == 20
+    assert list(classes) == ["elementwise"]
+    assert classes["elementwise"]["low"] < classes["elementwise"]["high"]
+    assert spreads(predictions[:5])[1] == {}

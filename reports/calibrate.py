@@ -1,4 +1,4 @@
-"""Fits the unpublished constants to reports/data/measured_ops.csv.gz and writes them to hw_profiles.
+"""Fits unpublished constants to reports/data/measured_ops.csv.gz, for hw_profiles.
 
     python reports/calibrate.py
     python reports/calibrate.py --residuals
@@ -34,7 +34,9 @@ WIDENING = 1.3  # of a band in logarithms where the class or the chip was not me
 
 
 def main() -> None:
-    """Fit the constants of both measured architectures; with ``--residuals`` write the bands instead.
+    """Fit the constants of both measured architectures.
+
+    With ``--residuals`` write the bands instead.
 
     Two runs, because the second uses the profiles that the first has written.
     """
@@ -73,9 +75,9 @@ def write_constants(architecture: str, fitted: Fit) -> None:
         group, leaf = constant.key.split(".", 1)
         groups.setdefault(group, []).append((leaf, constant.meaning, fitted.values[constant.key]))
     lines = [
-        f"# Made by reports/calibrate.py from {fitted.rows} measured kernels: mean absolute log error "
-        f"{fitted.loss_before:.4f} with the",
-        f"# published and assumed values, {fitted.loss_after:.4f} with these (pull towards the former included).",
+        f"# Made by reports/calibrate.py from {fitted.rows} measured kernels. Mean absolute log error,",
+        f"# with the pull towards published values: {fitted.loss_before:.4f} before the fit,",
+        f"# {fitted.loss_after:.4f} after it.",
         f"inherits: {architecture}",
     ]
     for group, entries in groups.items():
@@ -102,8 +104,8 @@ def write_residuals(rows: list[MeasuredRow]) -> None:
         chips.setdefault(each.row.soc, []).append(each)
         architectures.setdefault(load_profile(each.row.soc).architecture, []).append(each)
     text = [
-        "# Made by reports/calibrate.py --residuals. Measured over simulated time: 10 % and 90 % quantiles on the rows",
-        "# of reports/data/measured_ops.csv.gz, by operator class.",
+        "# Made by reports/calibrate.py --residuals. Measured over simulated time: 10 % and 90 %",
+        "# quantiles on the rows of reports/data/measured_ops.csv.gz, by operator class.",
         f"unmeasured_widening: {WIDENING}",
         "architectures:",
         as_yaml({name: spreads(members) for name, members in architectures.items()}, "  "),

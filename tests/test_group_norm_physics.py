@@ -20,6 +20,7 @@ from support.group_norm import (
     OFFERED,
     SIZES,
     TOLERANCE,
+    Chip,
     Sizes,
     calls,
     group_norm,
@@ -107,16 +108,16 @@ def test_jumping_ends_at_the_cycle_of_playing(chosen: tuple[str, Sizes, str]) ->
 
 @settings(max_examples=25, deadline=None)
 @given(calls())
-def test_every_element_of_every_task_is_stored_once(chosen: tuple[Any, dict[str, Any]]) -> None:
+def test_every_element_of_every_task_is_stored_once(chosen: tuple[Chip, dict[str, Any]]) -> None:
     chip, arguments = chosen
-    physics.assert_written_once(chip, GROUP_NORM, arguments)
+    physics.assert_written_once(chip.profile, GROUP_NORM, arguments)
 
 
 @settings(max_examples=15, deadline=None)
 @given(calls())
-def test_time_needs_no_data(chosen: tuple[Any, dict[str, Any]]) -> None:
+def test_time_needs_no_data(chosen: tuple[Chip, dict[str, Any]]) -> None:
     chip, arguments = chosen
-    physics.assert_time_needs_no_data(chip, GROUP_NORM, arguments)
+    physics.assert_time_needs_no_data(chip.profile, GROUP_NORM, arguments)
 
 
 @pytest.mark.parametrize(

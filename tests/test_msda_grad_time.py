@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,8 @@ def test_contention_grows_with_the_share_of_points_that_meet() -> None:
     for share in (0.0, 0.3, 0.6, 1.0):
         arguments["location"][:, : round(share * 300)] = 0.5
         times.append(kernel_us(Device(CHIP).estimate(DEFORMABLE, **arguments)))
-    assert times == sorted(times)
+    # A little of it hides behind the loads of the next point.
+    assert all(now >= before * (1 - 1e-6) for before, now in pairwise(times))
     assert times[-1] > 1.5 * times[0]
 
 

@@ -33,7 +33,7 @@ from npusim.values.errors import ProfileError, UnknownNameError
         ("atlas-300i  duo", "Ascend310P3"),
         ("300V Pro", "Ascend310P3"),
         ("Atlas 300I Pro 推理卡", "Ascend310P3"),
-        ("Atlas 800 推理服务器（型号 3000）", "Ascend310P3"),  # noqa: RUF001 - as on the page
+        ("Atlas 800 推理服务器（型号 3000）", "Ascend310P3"),
         ("Atlas 800 推理服务器(型号:3000)", "Ascend310P3"),
         ("Atlas 800T A2", "Ascend910B3"),
         ("Atlas 800T A2 训练服务器", "Ascend910B3"),

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.tasks import BFLOAT16, CHIPS, cycles, kernels, like, run
 
 from npusim.hardware import load_profile
 from npusim.values.errors import KernelError
+from support.tasks import BFLOAT16, CHIPS, cycles, kernels, like, run
 
 Array = np.ndarray[Any, Any]
 Binary = Callable[[Any, Any], Any]
@@ -77,7 +77,7 @@ def numbers(*shape: int, seed: int = 0) -> Array:
 
 @st.composite
 def broadcasting(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Two shapes that broadcast: every axis is kept, or is one in one of them, or missing in front."""
+    """Two shapes that broadcast: an axis is kept, is one in one of them, or missing in front."""
     full = tuple(draw(st.lists(st.sampled_from([1, 2, 3, 8, 17, 40, 130]), min_size=1, max_size=4)))
     shapes = []
     for _ in range(2):

@@ -21,7 +21,10 @@ HEADER = (
     "chip,op,op_family,impl,input_shapes,input_dtypes,input_formats,output_shapes,output_dtypes,"
     "output_formats,attrs,duration_us,trust,workload"
 )
-MUL = '910 gen1 (30 cores),Mul,Elementwise,builtin,"{shape};",FLOAT;FLOAT,ND;ND,"{shape}",FLOAT,ND,,{us},A,w'
+MUL = (
+    '910 gen1 (30 cores),Mul,Elementwise,builtin,"{shape};",FLOAT;FLOAT,ND;ND,'
+    '"{shape}",FLOAT,ND,,{us},A,w'
+)
 
 
 def table(folder: Path, *lines: str, name: str = "t.csv") -> Path:

@@ -114,8 +114,13 @@ class Chain:
         return target
 
     def launch(self, op_type: str, *tensors: GlobalTensor, **attributes: object) -> Kernel:
-        """Queue the kernel of ``op_type`` on ``tensors`` (inputs, then outputs)."""
+        """Queue the kernel of ``op_type`` on ``tensors`` (inputs, then outputs).
+
+        Results that it adds into are cleared by a MemSet before it.
+        """
         kernel = kernel_class(op_type)(self.profile, *tensors, **attributes)
+        for tensor in kernel.adds_into:
+            self.launch("MemSet", tensor)
         self.tasks.append(kernel)
         return kernel
 

@@ -39,7 +39,7 @@ from npusim.capacity.arrivals import (
     GammaArrivals,
     PoissonArrivals,
 )
-from npusim.capacity.dispatch import Dispatch  # noqa: TC001 - pydantic reads it
+from npusim.capacity.dispatch import Dispatch
 from npusim.capacity.plan_wording import sentences
 from npusim.capacity.service import ServiceCurve, ServicePoint
 from npusim.capacity.units import US_PER_MS

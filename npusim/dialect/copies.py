@@ -6,7 +6,6 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.dialect.gm import GmSlice
 from npusim.dialect.local import LocalTensor
@@ -15,6 +14,8 @@ from npusim.values.dtypes import FLOAT16
 from npusim.values.errors import AlignmentError, KernelError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.cost import InstructionCosts
     from npusim.dialect.recorder import Recorder
     from npusim.hardware.profile import Path, Profile
@@ -41,8 +42,8 @@ class Copies:
     def data_copy(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
         """Copy whole 32-byte blocks: GM -> UB or L1 on MTE2, UB -> GM on MTE3.
 
-        A run that isn't a multiple of 32 bytes is refused, except where it ends its tensor (allocations are padded)
-        and where the kernel asks for ``source.rounded_up()``.
+        A run that isn't a multiple of 32 bytes is refused, except where it ends its tensor
+        (allocations are padded) and where the kernel asks for ``source.rounded_up()``.
         """
         gm = dst if isinstance(dst, GmSlice) else src
         if not isinstance(gm, GmSlice):
@@ -71,7 +72,10 @@ class Copies:
         self._copy(dst, src)
 
     def copy_runs(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
-        """Copy runs of any length as the chip does it: padded copies where it has them, else whole blocks."""
+        """Copy runs of any length as the chip does it.
+
+        Padded copies where it has them, else whole blocks.
+        """
         if self.profile.has("data_move_pad"):
             self._copy(dst, src)
         else:
@@ -81,7 +85,10 @@ class Copies:
             self.data_copy(dst, src)
 
     def set_atomic_add(self, sharers: float = 1) -> None:
-        """Stores to global memory add from here on; ``sharers`` cores add into the same line at a time (on average)."""
+        """Stores to global memory add from here on.
+
+        ``sharers`` cores add into the same line at a time (on average).
+        """
         self._atomic_sharers = max(1.0, sharers)
 
     def set_atomic_none(self) -> None:

@@ -1,22 +1,21 @@
-"""One AI core as kernel code sees it: block index, memories, loops, and the intrinsics of the other modules."""
+"""One AI core as kernel code sees it.
+
+Block index, memories, loops, and the intrinsics of the other modules.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from npusim.cost import InstructionCosts
 from npusim.dialect.addressing import Addressing
 from npusim.dialect.cluster import Cluster, Crossing
 from npusim.dialect.copies import Copies
 from npusim.dialect.cube import Cube
 from npusim.dialect.fills import Fills
-from npusim.dialect.local import LocalTensor
 from npusim.dialect.loops import LoopIndex
 from npusim.dialect.pipe import TPipe
 from npusim.dialect.rearranging import Rearranging
@@ -27,7 +26,13 @@ from npusim.engine.program import Barrier, Pipe, Unit
 from npusim.values.dtypes import FLOAT16
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from npusim.cost import InstructionCosts
     from npusim.dialect.kernel import Kernel
+    from npusim.dialect.local import LocalTensor
     from npusim.hardware.profile import Profile
 
 _STACK_BYTES = 1 << 22  # numbers worked on at once per core: as much as stays in the host's caches
@@ -37,10 +42,13 @@ _CUBE_PIPES = (Pipe.SCALAR, Pipe.MTE2, Pipe.MTE1, Pipe.CUBE)
 
 
 class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearranging):
-    """One block of a kernel. Every intrinsic computes on its tile and appends one instruction to its pipe.
+    """One block of a kernel.
 
-    ``numerics`` says whether this run has numbers, ``recording`` whether instructions are being written down (not
-    for the second and later batches of iterations of a loop, nor for cores that do what another already did).
+    Every intrinsic computes on its tile and appends one instruction to its pipe.
+
+    ``numerics`` says whether this run has numbers, ``recording`` whether instructions are being
+    written down (not for the second and later batches of iterations of a loop, nor for cores that
+    do what another already did).
     """
 
     def __init__(
@@ -87,7 +95,10 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         return self._block_num
 
     def sync_all(self) -> Barrier:
-        """Wait for all cores. Kernels write ``yield core.sync_all()``: nobody passes before everybody has come."""
+        """Wait for all cores. Kernels write ``yield core.sync_all()``.
+
+        Nobody passes before everybody has come.
+        """
         if self.recording:
             self.recorder.barrier()
         self.phase += 1
@@ -102,12 +113,15 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
     def loop(
         self, count: int, *, sequential: bool = False, inner_bytes: int = 0, at_once: int = 0
     ) -> Iterator[LoopIndex]:
-        """Loop over ``count`` alike iterations: ``for i in core.loop(n): ...``, recorded once and counted.
+        """Loop over ``count`` alike iterations: ``for i in core.loop(n).
 
-        The body is executed for many iterations at once, so it must not carry values from one iteration to the next;
-        ``sequential=True`` executes them one by one for bodies that do. ``inner_bytes`` is what an iteration works on
-        when inner loops make that more than the core's buffers, ``at_once`` the number of iterations to execute at
-        once when one iteration works on far less than the core's buffers.
+        ...``, recorded once and counted.
+
+        The body is executed for many iterations at once, so it must not carry values from one
+        iteration to the next; ``sequential=True`` executes them one by one for bodies that do.
+        ``inner_bytes`` is what an iteration works on when inner loops make that more than the
+        core's buffers, ``at_once`` the number of iterations to execute at once when one iteration
+        works on far less than the core's buffers.
         """
         if count <= 0:
             return
@@ -130,9 +144,12 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
     def tiles(
         self, start: int, length: int, tile_length: int, *, sequential: bool = False
     ) -> Iterator[tuple[LoopIndex, int]]:
-        """Cut ``length`` elements from ``start`` into tiles: yields (first element, elements) of each.
+        """Cut ``length`` elements from ``start`` into tiles.
 
-        All full tiles come as one loop (one by one if ``sequential``); a shorter last tile comes as a loop of its own.
+        Yields (first element, elements) of each.
+
+        All full tiles come as one loop (one by one if ``sequential``); a shorter last tile comes as
+        a loop of its own.
         """
         full, rest = divmod(length, tile_length)
         for index in self.loop(full, sequential=sequential):
@@ -145,8 +162,9 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
     def schedule_only(self) -> Iterator[None]:
         """Inside, instructions are written down and nothing is computed.
 
-        With :meth:`numbers_only` this separates the two for work whose loops differ from tile to tile: the same body
-        is recorded with each tile's own counts, and computed for all of them together.
+        With :meth:`numbers_only` this separates the two for work whose loops differ from tile to
+        tile: the same body is recorded with each tile's own counts, and computed for all of them
+        together.
         """
         numerics, self.numerics = self.numerics, False
         try:
@@ -164,18 +182,24 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
             self.recording = recording
 
     def capacity_bytes(self, memory: str) -> int:
-        """Size of an on-chip memory of this core: UB, L1, L0A, L0B or L0C; 0 where only its neighbours have it."""
+        """Size of an on-chip memory of this core: UB, L1, L0A, L0B or L0C.
+
+        0 where only its neighbours have it.
+        """
         if self.profile.cores.style == "split" and (memory == "UB") != (self.unit.kind == "vector"):
             return 0
-        found: int = getattr(self.profile.buffers, f"{memory.lower()}_bytes")
-        return found
+        found: int | None = getattr(self.profile.buffers, f"{memory.lower()}_bytes")
+        return found or 0
 
     def stack_size(self, first: int, last: int) -> int:
         """Iterations executed at once by the loops at depths ``first <= d < last``."""
         return prod(index.last - index.first for index in self._loops[first:last])
 
     def storage(self, tensor: LocalTensor) -> NDArray[Any]:
-        """Host memory for a local tensor: one array per slot, as large as the largest use of it, reused by all cores."""
+        """Host memory for a local tensor.
+
+        One array per slot, as large as the largest use of it, reused by all cores.
+        """
         stack = tuple(index.last - index.first for index in self._loops[: tensor.depth])
         shape = stack + tensor.shape
         key = (tensor.slot, tensor.dtype)
@@ -208,7 +232,10 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         self._unread.clear()
 
     def _batch(self, count: int, inner_bytes: int) -> int:
-        """How many iterations to execute at once: as many as keep their numbers in the host's caches."""
+        """How many iterations to execute at once.
+
+        As many as keep their numbers in the host's caches.
+        """
         if any(index.last - index.first > 1 for index in self._loops):
             return count
         per_iteration = max(1, inner_bytes, sum(self.pipe.used_bytes.values()))
@@ -216,7 +243,7 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
 
 
 def _pipes(profile: Profile, unit: Unit) -> tuple[Pipe, ...]:
-    """The pipes of a core; without a fixpipe, results of the cube leave by way of the vector unit."""
+    """The pipes of a core; without a fixpipe, the vector unit takes results of the cube out."""
     if unit.kind == "vector":
         return _VECTOR_PIPES
     leaving = (Pipe.FIXP,) if profile.paths.l0c_to_gm else (Pipe.VECTOR, Pipe.MTE3)

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 # more, and lose a lot where the host is busy: the threads wait for each other.
 _ONE_THREAD = 1 << 18
 
+# Multiply-adds from which on they are worth it.
+_MANY_THREADS = 1 << 26
+
+_HF32 = "hfloat32"
+_BLOCKS_ROWS_LANES = 3  # axes of a matrix in fractals
+
 _INTO_L0 = {"L0A": ("load_cbuf_to_ca", "l1_to_l0a"), "L0B": ("load_cbuf_to_cb", "l1_to_l0b")}
 
 
@@ -90,14 +96,31 @@ class Cube:
     def data_copy_nz(self, dst: LocalTensor, src: GmSlice) -> None:
         """GM -> L1 of a matrix that lies in fractals in device memory (FRACTAL_NZ), MTE2.
 
-        ``src`` addresses it as plain rows and columns, the way our memory keeps it; the cost is
-        that of fractals: one burst per 32 bytes of a row, as long as the fractals are high.
+        ``src`` addresses it as (blocks of columns, rows, lanes), one burst per block. Or as plain
+        rows and columns, the way our memory keeps it; the cost is that of fractals even so: one
+        burst per 32 bytes of a row, as long as the fractals are high.
         """
+        if len(src.shape) == _BLOCKS_ROWS_LANES:
+            self._load_l1(dst, src, "copy_gm_to_cbuf")
+            return
         rows, columns = src.shape[-2:]
         width = self.block_bytes // src.tensor.dtype.itemsize
         high = ceil(rows / self.profile.cube.fractal_m) * self.profile.cube.fractal_m
         runs = (high * width, ceil(columns / width) * (src.numel // (rows * columns)))
         self._load_l1(dst, src, "copy_gm_to_cbuf", runs=runs)
+
+    def load_bias(self, dst: LocalTensor, src: LocalTensor) -> None:
+        """L1 -> bias table, into the dtype of sums (DataCopy to C2, MTE1)."""
+        self._expect("load_bias", src, "L1")
+        self._expect("load_bias", dst, "BIAS_TABLE")
+        if dst.numel != src.numel:
+            self._refuse("load_bias", dst, src)
+        if self.recording:
+            path = self._path("l1_to_bias_table")
+            cycles = path.setup_cycles + src.numel * src.dtype.itemsize / path.bytes_per_cycle
+            self.recorder.emit(Pipe.MTE1, "copy_cbuf_to_bt", cycles, detail=_shape(dst))
+        if self.numerics:
+            dst.alias(src.values(dst.depth))
 
     def load_data(self, dst: LocalTensor, src: LocalTensor, *, transpose: bool = False) -> None:
         """L1 -> L0A or L0B (LoadData, MTE1); ``transpose`` turns rows into columns."""
@@ -116,12 +139,20 @@ class Cube:
             dst.alias(values.swapaxes(-1, -2) if transpose else values)
 
     def mmad(
-        self, c: LocalTensor, a: LocalTensor, b: LocalTensor, *, accumulate: bool = False
+        self,
+        c: LocalTensor,
+        a: LocalTensor,
+        b: LocalTensor,
+        *,
+        accumulate: bool = False,
+        bias: LocalTensor | None = None,
+        hf32: bool = False,
     ) -> LocalTensor:
         """c = a @ b, or c += a @ b with ``accumulate``; (m, k) by (k, n) into (m, n) (Mmad, CUBE).
 
-        a is in L0A, b in L0B, c in L0C. Raises UnsupportedIntrinsicError for dtypes that the chip
-        doesn't multiply.
+        a is in L0A, b in L0B, c in L0C. A ``bias`` from the bias table is added to every row.
+        ``hf32`` multiplies float32 rounded to 12 bits of significand, at twice the speed. Raises
+        UnsupportedIntrinsicError for dtypes that the chip doesn't multiply.
         """
         self._expect("mmad", c, "L0C")
         self._expect("mmad", a, "L0A")
@@ -129,7 +160,8 @@ class Cube:
         m, k, n = *a.shape[-2:], b.shape[-1]
         if b.shape[-2:] != (k, n) or c.shape[-2:] != (m, n):
             self._refuse("mmad", c, a, b)
-        dtypes = (a.dtype.intrinsic, b.dtype.intrinsic, c.dtype.intrinsic)
+        kinds = [_HF32 if hf32 else tensor.dtype.intrinsic for tensor in (a, b)]
+        dtypes = (*kinds, c.dtype.intrinsic)
         if not self.profile.supports_mmad(*dtypes):
             form, known = f"{dtypes[0]} x {dtypes[1]} -> {dtypes[2]}", self.profile.mmad_forms
             raise UnsupportedIntrinsicError(
@@ -141,11 +173,15 @@ class Cube:
         if self.numerics:
             depth = self.depth
             target = c.target(depth, whole=not accumulate)
-            product = _product(a.values(depth), b.values(depth))
+            left, right = a.values(depth), b.values(depth)
+            if hf32:
+                left, right = rounding.to_hf32(left), rounding.to_hf32(right)
             if accumulate:
-                np.add(target, product, out=target, casting="unsafe")
+                np.add(target, _product(left, right), out=target, casting="unsafe")
             else:
-                target[...] = product
+                _multiply(left, right, target)
+            if bias is not None:
+                np.add(target, bias.values(depth)[..., None, :], out=target, casting="unsafe")
         return c
 
     def fixpipe(self, dst: GmSlice, src: LocalTensor, through: TQue | None = None) -> None:
@@ -178,22 +214,31 @@ class Cube:
                 most=most,
             )
         if self.numerics:
-            self._put(dst, _converted(src.values(self.depth), dst.tensor.dtype))
+            self._put(dst, _converted(_laid_out(src.values(self.depth), dst), dst.tensor.dtype))
 
     def _fix_through_ub(self, dst: GmSlice, src: LocalTensor, through: TQue | None) -> None:
         if through is None:
             raise KernelError(
                 self.kernel_name, f"{self.profile.name} has no fixpipe: results need a queue in UB"
             )
-        tile = through.alloc_tensor(dst.tensor.dtype, *src.shape)
+        tile = self.take_out(through, src, dst)
+        through.copy_out(dst, tile)
+
+    def take_out(self, through: TQue, src: LocalTensor, dst: GmSlice) -> LocalTensor:
+        """L0C -> UB, converted to dst's dtype on the way, into a slot of ``through`` (VECTOR).
+
+        The tile lies as in dst: in fractals (blocks of columns, rows, lanes) if that does.
+        """
+        in_fractals = len(dst.shape) == _BLOCKS_ROWS_LANES
+        tile = through.alloc_tensor(dst.tensor.dtype, *(dst.shape if in_fractals else src.shape))
         if self.recording:
             path = self._path("l0c_to_ub")
             nbytes = self.costs.fractal_bytes(src.dtype.itemsize, src.shape, result=True)
             cycles = path.setup_cycles + nbytes / path.bytes_per_cycle
             self.recorder.emit(Pipe.VECTOR, "copy_matrix_cc_to_ubuf", cycles, detail=_shape(src))
         if self.numerics:
-            tile.alias(_converted(src.values(tile.depth), tile.dtype))
-        through.copy_out(dst, tile)
+            tile.alias(_converted(_laid_out(src.values(tile.depth), dst), tile.dtype))
+        return tile
 
     def _load_l1(
         self,
@@ -219,7 +264,10 @@ class Cube:
                 latency_cycles=latency_cycles,
             )
         if self.numerics:
-            values = _operand(src.read(dst.depth), dst.dtype)
+            values = src.read(dst.depth)
+            if len(src.shape) == _BLOCKS_ROWS_LANES:
+                values = values.swapaxes(-3, -2)
+            values = _operand(values, dst.dtype)
             dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
 
     def _check_conversion(self, source: DType, target: DType) -> None:
@@ -260,6 +308,14 @@ def _operand(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
     return wide
 
 
+def _multiply(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
+    """out = a @ b: at once where that is work enough for all threads, else some rows at a time."""
+    if a.shape[-2] * a.shape[-1] * b.shape[-1] > _MANY_THREADS and out.dtype == a.dtype:
+        np.matmul(a, b, out=out)
+    else:
+        np.copyto(out, _product(a, b), casting="unsafe")
+
+
 def _product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     """a @ b, some rows at a time, so that BLAS stays with one thread."""
     *stack, m, k = a.shape
@@ -280,3 +336,11 @@ def _converted(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
     result = np.empty(values.shape, dtype.numpy)
     rounding.convert(values, result, dtype, RoundMode.CAST_RINT)
     return result
+
+
+def _laid_out(values: NDArray[Any], dst: GmSlice) -> NDArray[Any]:
+    """Rows and columns as ``dst`` has them: in blocks of columns where it lies in fractals."""
+    if len(dst.shape) != _BLOCKS_ROWS_LANES:
+        return values
+    blocks, rows, lanes = dst.shape
+    return values.reshape(*values.shape[:-2], rows, blocks, lanes).swapaxes(-3, -2)

@@ -5,22 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 from math import gcd, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.dialect.local import Scalar
-from npusim.dialect.loops import Index, LoopIndex, deepen
+from npusim.dialect.loops import Index, IndexArray, LoopIndex, deepen
 from npusim.dialect.touches import EVER_NEW, Cycle
-from npusim.values.dtypes import DType
 from npusim.values.errors import KernelError
 from npusim.values.tensors import contiguous_strides
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from npusim.values.dtypes import DType
 
 _numbers = count(1)
 _WORTH_A_CALL = 1024  # elements of a tile from which on adding it at once beats adding one by one
 
-# What may stand in an address: a number, a loop's index, or a number that the scalar unit has computed.
+# What may stand in an address: a number, a loop's index, or a number that the scalar unit has
+# computed.
 Place = Index | Scalar
 
 
@@ -28,8 +32,8 @@ Place = Index | Scalar
 class GmBuffer:
     """A piece of device memory. ``data`` is its flat content, None in a run without numbers.
 
-    ``wide`` keeps half-type numbers as float32 between the tasks of a chain that rounds once, at its end; traffic and
-    time stay those of the half type.
+    ``wide`` keeps half-type numbers as float32 between the tasks of a chain that rounds once, at
+    its end; traffic and time stay those of the half type.
     """
 
     name: str
@@ -41,7 +45,10 @@ class GmBuffer:
 
 @dataclass(frozen=True, slots=True)
 class GlobalTensor:
-    """A tensor in a buffer; ``start`` and ``strides`` count elements of ``dtype`` (no strides: contiguous)."""
+    """A tensor in a buffer; ``start`` and ``strides`` count elements of ``dtype`` (no strides.
+
+    Contiguous).
+    """
 
     buffer: GmBuffer
     dtype: DType
@@ -86,7 +93,7 @@ class GlobalTensor:
     def window(
         self, places: tuple[tuple[Place, int], ...], shape: tuple[int, ...], steps: tuple[int, ...]
     ) -> GmSlice:
-        """A tile of ``shape`` with strides ``steps``, at the sum of ``index * stride`` over ``places``."""
+        """A tile of ``shape`` with strides ``steps`` at the sum of ``places`` (index, stride)."""
         return GmSlice(self, places, shape, steps)
 
     def __getitem__(self, index: Place | slice | tuple[Place | slice, ...]) -> GmSlice:
@@ -152,14 +159,14 @@ class GmSlice:
     def rounded_up(self) -> GmSlice:
         """The same tile moved in whole 32-byte blocks.
 
-        A load brings in what lies behind the end too, and the kernel ignores it. A store overwrites it, so rows are
-        stored in order, each over the padding of the one before.
+        A load brings in what lies behind the end too, and the kernel ignores it. A store overwrites
+        it, so rows are stored in order, each over the padding of the one before.
         """
         self.whole_blocks = True
         return self
 
     def by_rows(self) -> GmSlice:
-        """The same tile moved row by row, as on-chip rows that start at block boundaries need where these don't."""
+        """The same tile moved row by row, where on-chip rows are padded and these aren't."""
         self.rows_apart = True
         return self
 
@@ -204,7 +211,7 @@ class GmSlice:
         return gcd(line_bytes, *(place * self.tensor.dtype.itemsize for place in places))
 
     def ends_tensor(self) -> bool:
-        """True when the tile is the same in all iterations and reaches the end of its buffer, where there is padding."""
+        """True when all iterations take the same tile and it reaches its buffer's padded end."""
         if self._is_scattered or any(
             index.count > 1 and step for index, step in self._affine.values()
         ):
@@ -222,7 +229,10 @@ class GmSlice:
         return self._windows()[self._starts(depth)]
 
     def write(self, values: NDArray[Any], depth: int) -> None:
-        """Store ``values`` (with ``depth`` stack axes); where iterations store to one place the last one stays."""
+        """Store ``values`` (with ``depth`` stack axes).
+
+        Where iterations store to one place the last one stays.
+        """
         moving = self.depths
         last = tuple(slice(None) if level in moving else slice(-1, None) for level in range(depth))
         if self._is_scattered:
@@ -231,7 +241,7 @@ class GmSlice:
             self._view(depth)[...] = values[last]
 
     def accumulate(self, values: NDArray[Any], depth: int) -> None:
-        """Add ``values``; iterations that address the same element all count, in the order of the iterations."""
+        """Add ``values``; iterations that address one element all count, in their order."""
         moving = self.depths
         for level in range(depth):
             if level not in moving and values.shape[level] > 1:
@@ -263,7 +273,7 @@ class GmSlice:
         if isinstance(item, int):
             self._base += item * stride
             return
-        self._strides.append(item.scale * stride if isinstance(item, LoopIndex) else stride)
+        self._strides.append(_unit(item) * stride)
         if isinstance(item, Scalar):
             self._computed.append((item, stride))
             self._items.append((item, stride))  # by identity, and kept alive with the key
@@ -302,7 +312,10 @@ class GmSlice:
         return np.ndarray(shape, data.dtype, data, first * data.itemsize, strides)
 
     def _windows(self) -> NDArray[Any]:
-        """The tile at every place of the buffer where it could start, as a view: whole tiles are gathered at a time."""
+        """The tile at every place of the buffer where it could start, as a view.
+
+        Whole tiles are gathered at a time.
+        """
         data = self._flat()
         last = sum((size - 1) * step for size, step in zip(self.shape, self.steps, strict=True))
         strides = tuple(step * data.itemsize for step in (1, *self.steps))
@@ -345,3 +358,10 @@ class GmSlice:
                 return True
             extent += (count - 1) * step
         return False
+
+
+def _unit(place: Place) -> int:
+    """The multiple that all values of a moving place are of, apart from a start."""
+    if isinstance(place, LoopIndex):
+        return place.scale
+    return place.unit if isinstance(place, IndexArray) else 1

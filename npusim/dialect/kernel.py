@@ -1,4 +1,4 @@
-"""Kernels, and the one pass over a kernel's code that yields its numbers and its instruction streams."""
+"""Kernels, and the one pass over their code that yields numbers and instruction streams."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.cost import InstructionCosts
 from npusim.dialect.cluster import Cluster, CoreWait, units_of
 from npusim.dialect.core import Core
-from npusim.dialect.gm import GlobalTensor
 from npusim.engine.program import Barrier, CoreGroup, Instruction, Pipe, Program, Unit
 from npusim.engine.schedule import pipes_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from npusim.dialect.gm import GlobalTensor
     from npusim.hardware.profile import Profile
 
 Phases = Iterator[Barrier | CoreWait] | None
@@ -27,9 +28,11 @@ class Kernel(ABC):
     """One operator on the device: a tiling, and the code that every block runs.
 
     Subclasses set ``op_type`` (the profiler's OpType) and ``block_dim`` and write :meth:`process`.
-    ``reads`` and ``writes`` are the tensors the task depends on and produces, ``scratch`` its own workspace.
-    ``cores`` says which cores the blocks are. ``is_mix`` marks kernels that run on cube and vector cores at once: a
-    block is then a cube core with its vector cores, and each of them runs :meth:`process`, which looks at ``core.unit``.
+    ``reads`` and ``writes`` are the tensors the task depends on and produces, ``scratch`` its own
+    workspace. ``adds_into`` are those of ``writes`` that it adds into: a task of its own clears
+    them first. ``cores`` says which cores the blocks are. ``is_mix`` marks kernels that run on cube
+    and vector cores at once: a block is then a cube core with its vector cores, and each of them
+    runs :meth:`process`, which looks at ``core.unit``.
     """
 
     op_type: ClassVar[str]
@@ -42,6 +45,7 @@ class Kernel(ABC):
     writes: tuple[GlobalTensor, ...]
     scratch: tuple[GlobalTensor, ...] = ()
     stale: tuple[GlobalTensor, ...] = ()
+    adds_into: tuple[GlobalTensor, ...] = ()
 
     @classmethod
     def from_task(
@@ -51,10 +55,12 @@ class Kernel(ABC):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> Kernel:
-        """The kernel for a task as a profiler records it: tensors in the operator's order, attributes by name.
+        """The kernel for a task as a profiler records it.
 
-        Kernels that have attributes of their own read them here, and make do without where a record has none.
-        Raises KernelError for a combination that the kernel doesn't cover.
+        Tensors in the operator's order, attributes by name.
+
+        Kernels that have attributes of their own read them here, and make do without where a record
+        has none. Raises KernelError for a combination that the kernel doesn't cover.
         """
         tensors = [tensor for tensor in inputs if tensor is not None]
         return cls(profile, *tensors, *outputs)  # type: ignore[call-arg]
@@ -67,7 +73,10 @@ class Kernel(ABC):
         """
 
     def work(self, block_idx: int) -> Hashable:
-        """What block ``block_idx`` has to do, up to addresses: blocks with equal work share one instruction stream."""
+        """What block ``block_idx`` has to do, up to addresses.
+
+        Blocks with equal work share one instruction stream.
+        """
         return block_idx
 
     @property
@@ -77,7 +86,9 @@ class Kernel(ABC):
 
 
 def trace(kernel: Kernel, profile: Profile, *, numerics: bool) -> tuple[CoreGroup, ...]:
-    """Run a kernel's code once: returns the instruction streams, and leaves the numbers in its tensors.
+    """Run a kernel's code once.
+
+    Returns the instruction streams, and leaves the numbers in its tensors.
 
     Without ``numerics`` only one block of each kind is run.
     """

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npusim.dialect.loops import LoopIndex, deepen
-from npusim.values.dtypes import DType
 from npusim.values.errors import AlignmentError, KernelError
 
 if TYPE_CHECKING:
     from npusim.dialect.core import Core
+    from npusim.values.dtypes import DType
 
 
 Cut = Callable[[NDArray[Any]], NDArray[Any]]
@@ -23,9 +23,9 @@ Cut = Callable[[NDArray[Any]], NDArray[Any]]
 class LocalTensor:
     """A tile in an on-chip buffer: its logical shape, and numbers where the run has any.
 
-    Rows (the last axis) start at 32-byte boundaries when there is more than one. ``depth`` counts the stack axes in
-    front of the logical ones. A tensor that a copy filled may alias global memory; it is replaced by memory of its own
-    before anything is written to it.
+    Rows (the last axis) start at 32-byte boundaries when there is more than one. ``depth`` counts
+    the stack axes in front of the logical ones. A tensor that a copy filled may alias global
+    memory; it is replaced by memory of its own before anything is written to it.
     """
 
     __slots__ = (
@@ -87,13 +87,16 @@ class LocalTensor:
         return deepen(self._numbers(), self.depth, depth)
 
     def target(self, depth: int, *, whole: bool = True) -> NDArray[Any]:
-        """The numbers with ``depth`` stack axes, to be written; ``whole`` promises that all of them will be."""
+        """The numbers with ``depth`` stack axes, to be written.
+
+        ``whole`` promises that all of them will be.
+        """
         self._check_phase()
         if depth > self.depth and self.core.stack_size(self.depth, depth) > 1:
             raise KernelError(
                 self.core.kernel_name,
                 f"{self.buffer} is shared by all iterations of a loop that writes it",
-                "Allocate it inside the loop, index it with the loop's index, or make the loop sequential.",
+                "Allocate it in the loop, index it with the loop's index, or loop sequentially.",
             )
         if self._root is not None:
             self._root._own(keep=True)
@@ -119,7 +122,7 @@ class LocalTensor:
                 self._array[...] = shown
 
     def _check_phase(self) -> None:
-        """The host memory behind local tensors is shared by the cores, which take turns between barriers."""
+        """Cores take turns between barriers and share the host memory of local tensors."""
         if self._phase != self.core.phase:
             raise KernelError(
                 self.core.kernel_name,
@@ -128,14 +131,20 @@ class LocalTensor:
             )
 
     def alias(self, values: NDArray[Any]) -> None:
-        """Let the tensor show ``values`` (its own stack depth and shape) without copying them; a part copies them."""
+        """Let the tensor show ``values`` (its own stack depth and shape) without copying them.
+
+        A part copies them.
+        """
         if self._root is not None:
             self.target(self.depth)[...] = values
         else:
             self._array, self._aliased = values, True
 
     def view(self, *shape: int) -> LocalTensor:
-        """The same elements under another shape, packed: for the scalar unit, which doesn't mind where rows start."""
+        """The same elements under another shape, packed.
+
+        For the scalar unit, which doesn't mind where rows start.
+        """
         if prod(shape) != self.numel:
             raise KernelError(self.core.kernel_name, f"{self.shape} can't be viewed as {shape}")
         depth = self.depth
@@ -162,7 +171,7 @@ class LocalTensor:
 
 
 def _take(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> tuple[LocalTensor, int]:
-    """The part of a tensor that ``item`` selects on its logical axis ``axis``, and how many axes of it remain."""
+    """The part that ``item`` selects on logical axis ``axis``, and how many axes it keeps."""
     _check_row_start(tensor, axis, item)
     before, after = tensor.shape[:axis], tensor.shape[axis + 1 :]
     depth, place = tensor.depth, tensor.depth + axis
@@ -195,7 +204,7 @@ def _indexing(index: tuple[slice | int, ...]) -> Cut:
 
 
 def _stacking(index: tuple[slice | int, ...], place: int, depth: int, level: int) -> Cut:
-    """Cut a range out of axis ``place`` and make it the stack axis of the loop at depth ``level``."""
+    """Cut a range out of axis ``place`` and make it the stack axis of loop ``level``."""
 
     def cut(array: NDArray[Any]) -> NDArray[Any]:
         part = array[index]
@@ -207,7 +216,10 @@ def _stacking(index: tuple[slice | int, ...], place: int, depth: int, level: int
 
 
 def _check_row_start(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> None:
-    """The vector unit reads UB at block boundaries; only the last axis is packed, so only it can break the rule."""
+    """The vector unit reads UB at block boundaries.
+
+    Only the last axis is packed, so only it can break the rule.
+    """
     if axis != len(tensor.shape) - 1 or not isinstance(item, slice):
         return
     start = item.indices(tensor.shape[axis])[0] * tensor.dtype.itemsize
@@ -219,7 +231,10 @@ def _check_row_start(tensor: LocalTensor, axis: int, item: LoopIndex | int | sli
 
 
 class Scalar:
-    """A number in the scalar unit. Arithmetic on it costs scalar cycles and holds back what is issued later."""
+    """A number in the scalar unit.
+
+    Arithmetic on it costs scalar cycles and holds back what is issued later.
+    """
 
     __slots__ = ("core", "depth", "value")
 

@@ -1,14 +1,15 @@
 """Loops whose iterations are alike, and the indices that run over them.
 
-A kernel body is written for one tile. In a loop from :meth:`Core.loop` it is *executed* for many tiles at once: the
-loop index stands for a range, and every tensor carries one leading *stack* axis per surrounding loop. The instruction
-stream is recorded for one iteration and counted. Kernel code sees only the logical shape of a tile.
+A kernel body is written for one tile. In a loop from :meth:`Core.loop` it is *executed* for many
+tiles at once: the loop index stands for a range, and every tensor carries one leading *stack* axis
+per surrounding loop. The instruction stream is recorded for one iteration and counted. Kernel code
+sees only the logical shape of a tile.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, gcd
 from typing import TypeVar
 
 import numpy as np
@@ -21,9 +22,10 @@ AnyArray = NDArray[np.generic]
 
 @dataclass(frozen=True, slots=True)
 class LoopIndex:
-    """``offset + scale * i`` for the iterations ``first <= i < last`` of the loop at depth ``depth``.
+    """``offset + scale * i`` for the iterations ``first <= i < last`` of a loop at ``depth``.
 
-    ``count`` is the number of iterations of the whole loop, of which ``first:last`` are worked on now.
+    ``count`` is the number of iterations of the whole loop, of which ``first:last`` are worked on
+    now.
     """
 
     depth: int
@@ -80,16 +82,22 @@ class IndexArray:
     """Index values that aren't evenly spaced, one per iteration of the loop at ``depth``.
 
     ``cycle`` tells how many different ones there are, and after how many iterations one of them
-    comes again; (0, 0) where nobody knows.
+    comes again; (0, 0) where nobody knows. All of them are multiples of ``unit``.
     """
 
     depth: int
     values: NDArray[np.int64]
     key: tuple[object, ...]
     cycle: tuple[int, int] = (0, 0)
+    unit: int = 1
 
     def __mul__(self, factor: int) -> IndexArray:
-        return IndexArray(self.depth, self.values * factor, (self.key, "*", factor), self.cycle)
+        return replace(
+            self,
+            values=self.values * factor,
+            key=(self.key, "*", factor),
+            unit=self.unit * abs(factor),
+        )
 
     def __floordiv__(self, divisor: int) -> IndexArray:
         return IndexArray(self.depth, self.values // divisor, (self.key, "//", divisor))
@@ -100,7 +108,12 @@ class IndexArray:
     __rmul__ = __mul__
 
     def __add__(self, term: int) -> IndexArray:
-        return IndexArray(self.depth, self.values + term, (self.key, "+", term), self.cycle)
+        return replace(
+            self,
+            values=self.values + term,
+            key=(self.key, "+", term),
+            unit=gcd(self.unit, term),
+        )
 
     __radd__ = __add__
 
@@ -110,7 +123,7 @@ ArrayT = TypeVar("ArrayT", bound=np.ndarray)
 
 
 def deepen(array: ArrayT, depth: int, wanted: int) -> ArrayT:
-    """``array`` with ``depth`` stack axes, given ``wanted`` of them (the new ones have length one)."""
+    """``array`` with ``depth`` stack axes, given ``wanted`` of them (new ones have length 1)."""
     if depth == wanted:
         return array
     return array.reshape(array.shape[:depth] + (1,) * (wanted - depth) + array.shape[depth:])  # type: ignore[return-value]

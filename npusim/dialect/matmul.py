@@ -6,7 +6,7 @@ the numbers are computed in as few products as the host likes best.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.dialect.matmul_tiling import GmMatrix, MatmulTiling, up
@@ -184,19 +184,12 @@ class Matmul:
         bias = None
         if self._bias is not None and product.bias is not None:
             bias = self._bias.load(product.bias, columns)
-        for first, length, is_first in self._chunks(product.k):
-            tiles = self._stream((product.a, product.b), (first, length), rows, columns)
-            for start in range(0, length, self._tiling.base_k):
-                depth = min(self._tiling.base_k, length - start)
+        for k in self._core.tiles(0, product.k, self._tiling.step_k):
+            tiles = self._stream((product.a, product.b), k, rows, columns)
+            for start in range(0, k[1], self._tiling.base_k):
+                depth = min(self._tiling.base_k, k[1] - start)
                 pieces = self._pieces(product, tiles, kept, start, depth)
-                fresh = is_first and start == 0
-                self._core.mmad(
-                    block,
-                    *pieces,
-                    accumulate=not fresh,
-                    bias=bias if fresh else None,
-                    hf32=self._hf32,
-                )
+                self._core.mmad(block, *pieces, accumulate=True, hf32=self._hf32)
                 self._l0.free(pieces)
             self._l1.free(tiles)
         if bias is not None and self._bias is not None:
@@ -204,13 +197,6 @@ class Matmul:
         self._c.enque(block)
         self._finish(product)(self._c.deque(block), rows, columns)
         self._c.free_tensor(block)
-
-    def _chunks(self, k: int) -> Iterator[tuple[Place, int, bool]]:
-        """What of k is in L1 at a time: first element, elements, whether the sum begins there."""
-        step = self._tiling.step_k
-        for index, length in self._core.tiles(0, k, step):
-            whole = k // step
-            yield index, length, length == step or not whole
 
     def _stream(
         self, operands: tuple[GmMatrix, GmMatrix], k: Span, rows: Span, columns: Span

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from npusim.dialect.local import LocalTensor
 from npusim.engine.program import Pipe
-from npusim.values.dtypes import DType
 from npusim.values.errors import BufferOverflowError
 
 if TYPE_CHECKING:
     from npusim.dialect.core import Core
     from npusim.dialect.gm import GmSlice
+    from npusim.values.dtypes import DType
 
 
 class TPosition(StrEnum):
@@ -27,6 +27,8 @@ class TPosition(StrEnum):
     A2 = "A2"
     B2 = "B2"
     CO1 = "CO1"
+    C1 = "C1"
+    C2 = "C2"
 
 
 # Position -> (memory, producing pipe, consuming pipe).
@@ -39,6 +41,8 @@ _PLACES: dict[TPosition, tuple[str, Pipe, Pipe]] = {
     TPosition.A2: ("L0A", Pipe.MTE1, Pipe.CUBE),
     TPosition.B2: ("L0B", Pipe.MTE1, Pipe.CUBE),
     TPosition.CO1: ("L0C", Pipe.CUBE, Pipe.FIXP),
+    TPosition.C1: ("L1", Pipe.MTE2, Pipe.MTE1),
+    TPosition.C2: ("BIAS_TABLE", Pipe.MTE1, Pipe.CUBE),
 }
 
 
@@ -50,7 +54,10 @@ class TPipe:
         self.used_bytes: dict[str, int] = {}
 
     def init_buffer(self, buffer: TQue | TBuf, num: int, nbytes: int) -> None:
-        """Reserve ``num`` slots of ``nbytes`` bytes (rounded up to blocks); raises BufferOverflowError."""
+        """Reserve ``num`` slots of ``nbytes`` bytes (rounded up to blocks).
+
+        Raises BufferOverflowError.
+        """
         memory = _PLACES[buffer.position][0]
         block = self._core.block_bytes
         slot = ceil(nbytes / block) * block
@@ -95,11 +102,12 @@ class _Buffer:
     def _tensor(self, dtype: DType, shape: tuple[int, ...], part: object) -> LocalTensor:
         core = self.core
         memory = _PLACES[self.position][0]
-        if memory == "UB":
+        if memory == "UB" or len(shape) < 2:
             need = footprint_bytes(dtype, shape, core.block_bytes)
         else:
             need = core.costs.fractal_bytes(dtype.itemsize, shape, result=memory == "L0C")
-        if need > self._slot_bytes:
+        # Numbers may be computed in larger tiles than those that were written down.
+        if need > self._slot_bytes and core.recording:
             raise BufferOverflowError(
                 core.kernel_name, f"a tensor {shape} in {self.name}", need, self._slot_bytes
             )
@@ -107,10 +115,12 @@ class _Buffer:
 
 
 class TQue(_Buffer):
-    """A queue between two pipes. Its depth is how many tiles may be under way at once (2 = double buffering).
+    """A queue between two pipes.
 
-    ``producer`` and ``consumer`` follow from the position (VECIN: MTE2 fills, the vector unit empties) and can be
-    replaced, e.g. a VECIN queue that MTE3 empties for a plain copy.
+    Its depth is how many tiles may be under way at once (2 = double buffering).
+
+    ``producer`` and ``consumer`` follow from the position (VECIN: MTE2 fills, the vector unit
+    empties) and can be replaced, e.g. a VECIN queue that MTE3 empties for a plain copy.
     """
 
     def __init__(
@@ -154,12 +164,12 @@ class TQue(_Buffer):
         return tensor
 
     def free_tensor(self, tensor: LocalTensor, by: Pipe | None = None) -> None:
-        """The consumer (or ``by``, where the kernel used the slot otherwise) is done with the slot."""
+        """The consumer (or ``by``, where the slot served otherwise) is done with the slot."""
         if self.core.recording:
             self.core.recorder.set_flag(by or self._consumer, self._free)
 
     def copy_in(self, source: GmSlice, shape: tuple[int, ...] | None = None) -> LocalTensor:
-        """The usual way in: a slot, filled from global memory (as ``shape`` if given), handed to the consumer."""
+        """The usual way in: a slot, filled (as ``shape`` if given), handed to the consumer."""
         tensor = self.alloc_tensor(source.tensor.dtype, *(source.shape if shape is None else shape))
         self.core.copy_runs(tensor, source)
         self.enque(tensor)
@@ -173,7 +183,7 @@ class TQue(_Buffer):
 
 
 class TQueBind(TQue):
-    """A queue whose tiles are loaded, worked on in place and stored from the same slot (MTE2, vector unit, MTE3)."""
+    """A queue whose tiles are loaded, worked on in place and stored from the same slot."""
 
     def __init__(self, depth: int, name: str) -> None:
         super().__init__(TPosition.VECIN, depth, name)
@@ -184,7 +194,10 @@ class TQueBind(TQue):
         self._done = core.recorder.new_flag()
 
     def copy_out(self, target: GmSlice, tensor: LocalTensor) -> None:
-        """The vector unit is done with the tile: MTE3 stores it, and only then MTE2 may refill the slot."""
+        """The vector unit is done with the tile.
+
+        MTE3 stores it, and only then MTE2 may refill the slot.
+        """
         recorder = self.core.recorder
         if self.core.recording:
             recorder.set_flag(Pipe.VECTOR, self._done)

@@ -55,24 +55,31 @@ class Rearranging:
             self.recorder.emit(Pipe.VECTOR, "vnchwconv", cycles, detail=note)
         self.wrote(dst)
 
-    def move_bursts(self, dst: LocalTensor, src: LocalTensor, bursts: int, blocks: int) -> None:
-        """One copy_ubuf_to_ubuf of ``bursts`` runs of ``blocks`` blocks, apart on either side."""
+    def move_bursts(
+        self, dst: LocalTensor, src: LocalTensor, bursts: int, blocks: int, *, stride: int = 0
+    ) -> None:
+        """One copy_ubuf_to_ubuf of ``bursts`` runs of ``blocks`` blocks.
+
+        ``stride`` is how many blocks apart they are stored, if they are. Where that always meets
+        the same bank groups the blocks are stored one by one.
+        """
         if self.recording and bursts:
             path = self.profile.paths.ub_to_ub
             each = max(blocks * self.block_bytes / path.bytes_per_cycle, path.burst_cycles)
+            if stride and stride % self.profile.buffers.ub_bank_groups == 0:
+                each = blocks + path.burst_cycles
             note = f"{bursts}x{blocks * self.block_bytes}B"
             cycles = path.setup_cycles + bursts * each
             self.recorder.emit(Pipe.VECTOR, "copy_ubuf_to_ubuf", cycles, detail=note)
         self.wrote(dst)
 
-    def vector_moves(self, dst: LocalTensor, src: LocalTensor, nbytes: int) -> None:
-        """``nbytes`` moved by the vector unit a repeat at a time, block by block where it must (vor)."""
+    def move_blocks(self, dst: LocalTensor, src: LocalTensor, nbytes: int) -> None:
+        """``nbytes`` brought to other places in UB by the vector unit, a repeat of blocks at a time."""
         if self.recording and nbytes:
             elements = ceil(nbytes / _HALF_BYTES)
-            cycles = self.costs.vector(
-                "vor", "uint16", _HALF_BYTES, elements, chained=self.reads_last(src)
-            )
-            self.recorder.emit(Pipe.VECTOR, "vor", cycles, detail=f"{nbytes} bytes")
+            chained = self.reads_last(src)
+            cycles = self.costs.vector("ub2ub", "int16", _HALF_BYTES, elements, chained=chained)
+            self.recorder.emit(Pipe.VECTOR, "ub2ub", cycles, detail=f"{nbytes} bytes")
         self.wrote(dst)
 
     def move_elements(self, dst: LocalTensor, src: LocalTensor, count: int) -> None:

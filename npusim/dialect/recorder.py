@@ -1,27 +1,34 @@
 """Writes down the instruction stream of one core while a kernel's code runs.
 
-Dependencies between pipes become flags. Three kinds arise by themselves, as on the chip: what a scalar instruction
-computes or decides holds back everything issued after it; a scalar that reads a vector result waits for it; and queues
-carry their own flags. Everything else is the kernel's ``set_flag`` and ``wait_flag``.
+Dependencies between pipes become flags. Three kinds arise by themselves, as on the chip: what a
+scalar instruction computes or decides holds back everything issued after it; a scalar that reads a
+vector result waits for it; and queues carry their own flags. Everything else is the kernel's
+``set_flag`` and ``wait_flag``.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from npusim.dialect.touches import Cycle, Touch, note
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
 from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _HERE = str(Path(__file__).parent)
 
 
 @dataclass(slots=True)
 class _Frame:
-    """The body being written: last instruction per pipe, and who has not yet waited for the scalar unit."""
+    """The body being written.
+
+    Last instruction per pipe, and who has not yet waited for the scalar unit.
+    """
 
     body: list[Node] = field(default_factory=list)
     last: dict[Pipe, Instruction | None] = field(default_factory=dict)
@@ -65,7 +72,9 @@ class Recorder:
             self._follow_scalar(pipe)
         if pipe is Pipe.VECTOR:
             self._vector_unread = True
-        return self._append(Instruction(pipe, name, cycles, transfer, (), (), detail, _site(), latency))
+        return self._append(
+            Instruction(pipe, name, cycles, transfer, (), (), detail, _site(), latency)
+        )
 
     def load(
         self, instruction: Instruction, key: tuple[object, ...], moves: Mapping[int, Cycle]
@@ -86,9 +95,7 @@ class Recorder:
 
     def store(self, transfer: Transfer, moves: Mapping[int, Cycle]) -> None:
         """Note what memory a store touches: it takes room in L2 too."""
-        self._frames[-1].touches.append(
-            Touch(None, transfer.buffer, transfer.traffic_bytes, moves)
-        )
+        self._frames[-1].touches.append(Touch(None, transfer.buffer, transfer.traffic_bytes, moves))
 
     def set_flag(self, pipe: Pipe, flag: int) -> None:
         """``pipe`` sets ``flag`` once it has finished what it was given so far."""
@@ -108,7 +115,7 @@ class Recorder:
             self._vector_unread = False
 
     def hold_back(self) -> None:
-        """Everything issued from here on waits for the scalar unit, also in the next turn of a loop."""
+        """Everything issued from here on waits for the scalar unit, in the next turn too."""
         for pipe in self._others:
             self._follow_scalar(pipe)
 
@@ -176,7 +183,10 @@ class Recorder:
 
 
 def _site() -> str:
-    """File and line of the kernel code that is being recorded: the innermost frame outside this package."""
+    """File and line of the kernel code that is being recorded.
+
+    The innermost frame outside this package.
+    """
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(_HERE):
         if frame.f_back is None:

@@ -1,17 +1,20 @@
 """Conversions between dtypes with the rounding modes of the device.
 
-bfloat16 is handled as the upper half of a float32, on integers: an order of magnitude faster than element by element.
+bfloat16 is handled as the upper half of a float32, on integers: an order of magnitude faster than
+element by element.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.values.dtypes import BFLOAT16, DType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class RoundMode(StrEnum):
@@ -52,6 +55,14 @@ def convert(src: NDArray[Any], dst: NDArray[Any], dtype: DType, mode: RoundMode)
         dst[...] = src
 
 
+def to_hf32(values: NDArray[Any]) -> NDArray[np.float32]:
+    """float32 rounded to nearest even with 12 bits of significand, as the cube reads it in HF32."""
+    bits = _rounded(
+        np.ascontiguousarray(values, np.float32).view(np.uint32), 12, RoundMode.CAST_RINT
+    )
+    return (bits & np.uint32(0xFFFFF000)).view(np.float32)
+
+
 def to_whole(src: NDArray[Any], mode: RoundMode) -> NDArray[Any]:
     """``src`` rounded to whole numbers, in its own dtype."""
     result: NDArray[Any] = _WHOLE.get(mode, np.rint)(src)
@@ -65,7 +76,10 @@ def to_whole(src: NDArray[Any], mode: RoundMode) -> NDArray[Any]:
 
 
 def _saturated(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """What a conversion to whole numbers makes of numbers beyond its range: the end of the range, and 0 of NaN."""
+    """What a conversion to whole numbers makes of numbers beyond its range.
+
+    The end of the range, and 0 of NaN.
+    """
     limits = np.iinfo(dtype)
     low, high = values.dtype.type(limits.min), values.dtype.type(limits.max)
     if high > limits.max:  # the float type has no number between here and the end of the range
@@ -85,7 +99,10 @@ def _to_bfloat16(src: NDArray[np.float32], dst: NDArray[np.uint16], mode: RoundM
 
 
 def _to_float16(src: NDArray[np.float32], dst: NDArray[np.float16], mode: RoundMode) -> None:
-    """For the modes that NumPy doesn't have: cut to ten bits first, so that nothing is left to round."""
+    """For the modes that NumPy doesn't have.
+
+    Cut to ten bits first, so that nothing is left to round.
+    """
     kept = _rounded(src.view(np.uint32), _DROPPED, mode) & np.uint32(-1 << _DROPPED & 0xFFFFFFFF)
     dst[...] = kept.view(np.float32)
     small = np.abs(src) < _SMALLEST_NORMAL
@@ -97,7 +114,7 @@ def _to_float16(src: NDArray[np.float32], dst: NDArray[np.float16], mode: RoundM
 
 
 def _rounded(bits: NDArray[np.uint32], dropped: int, mode: RoundMode) -> NDArray[np.uint32]:
-    """The bits of float32 numbers, changed so that cutting off the last ``dropped`` rounds as ``mode`` says."""
+    """The bits of float32 numbers, so that cutting off ``dropped`` bits rounds by ``mode``."""
     most = np.uint32((1 << dropped) - 1)
     if mode is RoundMode.CAST_ROUND:  # to nearest, ties away from zero
         return bits + np.uint32(1 << (dropped - 1))

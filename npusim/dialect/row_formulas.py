@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from npusim.dialect.conversions import device_dtype
 from npusim.dialect.folds import LARGEST, SUM, Fold
 from npusim.dialect.formulas import Formula, Step, Term
+from npusim.dialect.rounding import RoundMode
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
@@ -82,6 +83,19 @@ class RowFormula(Formula):
         self.steps.append(Step("duplicate", target, (), (number,)))
         return target
 
+    def result(self, term: Term, dtype: DType, others: Sequence[Term | None]) -> Term:
+        """``term`` in the type of an output, as a value that nobody else stores.
+
+        A column that is needed further on is copied, and so is what isn't computed by a step.
+        """
+        stored = self.cast(term, dtype, RoundMode.CAST_RINT)
+        maker = next((step for step in self.steps if step.target is stored), None)
+        is_column = form_of(stored) is Form.COLUMN
+        used = any(stored in step.sources for step in self.steps)
+        if maker is None or stored in others or maker.call == FOLD or (is_column and used):
+            return self.copied(stored)
+        return stored
+
     def _step(
         self,
         call: str,
@@ -128,18 +142,18 @@ class Pass:
     steps: tuple[Step, ...]
     results: tuple[Term, ...]
 
-    @property
-    def tile_steps(self) -> tuple[Step, ...]:
-        """The steps whose results are tiles, with the tiles they take."""
-        return tuple(
-            Step(
-                step.call,
-                step.target,
-                tuple(source for source in step.sources if form_of(source) is Form.TILE),
-            )
-            for step in self.steps
-            if form_of(step.target) is Form.TILE
+
+def tile_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps whose results are tiles, with the tiles they take."""
+    return tuple(
+        Step(
+            step.call,
+            step.target,
+            tuple(source for source in step.sources if form_of(source) is Form.TILE),
         )
+        for step in steps
+        if form_of(step.target) is Form.TILE
+    )
 
 
 @dataclass(slots=True)
@@ -155,7 +169,6 @@ class Passes:
         levels = _levels(steps)
         last = max(levels.values(), default=0)
         found = cls()
-        stored: set[Term] = set()
         for level in range(last + 1):
             tiles = [
                 result
@@ -176,7 +189,6 @@ class Passes:
             chosen = tuple(step for step in steps if step in needed or step in folds)
             found.passes.append(Pass(found.after + before, chosen, tuple(tiles)))
             found.after = ()
-            stored.update(tiles)
         return found
 
 
@@ -194,10 +206,10 @@ def _levels(steps: Sequence[Step]) -> dict[Term, int]:
 
 
 def _needed(steps: Sequence[Step], roots: set[Term]) -> list[Step]:
-    """The steps on tiles that ``roots`` depend on."""
+    """The steps on tiles and lines that ``roots`` depend on."""
     wanted, needed = set(roots), []
     for step in reversed(steps):
-        if step.target in wanted and form_of(step.target) is Form.TILE:
+        if step.target in wanted and form_of(step.target) is not Form.COLUMN:
             needed.append(step)
-            wanted.update(source for source in step.sources if form_of(source) is Form.TILE)
+            wanted.update(step.sources)
     return needed

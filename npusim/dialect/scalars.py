@@ -42,7 +42,8 @@ class Scalars:
     def get_value(self, tensor: LocalTensor, index: int | IndexArray = 0) -> Scalar:
         """One element of a tile (GetValue); waits for the vector unit if that has written the tile.
 
-        A tile of shape () has just one element. An index that varies from iteration to iteration picks from a tile that is older than their loop.
+        A tile of shape () has just one element. An index that varies from iteration to iteration
+        picks from a tile that is older than their loop.
         """
         if self.recording:
             if self.is_unread(tensor):

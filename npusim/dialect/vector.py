@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from npusim.dialect import rounding
 from npusim.dialect.local import LocalTensor, Scalar
@@ -16,6 +14,10 @@ from npusim.engine.program import Pipe
 from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from npusim.cost import InstructionCosts
     from npusim.hardware.profile import Profile
 
@@ -78,11 +80,11 @@ class Vector:
         return self._binary("vdiv", np.divide, dst, src0, src1)
 
     def max(self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor) -> LocalTensor:
-        """dst = max(src0, src1) (vmax)."""
+        """The larger of src0 and src1 (vmax)."""
         return self._binary("vmax", np.maximum, dst, src0, src1)
 
     def min(self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor) -> LocalTensor:
-        """dst = min(src0, src1) (vmin)."""
+        """The smaller of src0 and src1 (vmin)."""
         return self._binary("vmin", np.minimum, dst, src0, src1)
 
     def adds(self, dst: LocalTensor, src: LocalTensor, scalar: Number) -> LocalTensor:
@@ -130,7 +132,7 @@ class Vector:
         return self._unary("vrelu", _relu, dst, src)
 
     def copy(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
-        """dst = src inside UB, rows and columns of one repeated (vadds with zero, or a plain move)."""
+        """Copy inside UB, repeating rows and columns of one (vadds with zero, or a move)."""
         adds = self.profile.supports_vector("vadds", dst.dtype.intrinsic)
         self._issue("vadds" if adds else "ub2ub", dst, (src,))
         if self.numerics:
@@ -155,7 +157,7 @@ class Vector:
         return dst
 
     def broadcast_column(self, column: LocalTensor) -> LocalTensor:
-        """A tile of shape (rows,) as a column (rows, 1) that binary instructions repeat along their rows (vbrcb)."""
+        """A tile (rows,) as a column (rows, 1) that instructions repeat along rows (vbrcb)."""
         if self.recording:
             self._emit(
                 "vbrcb",
@@ -174,10 +176,12 @@ class Vector:
         return spread
 
     def transpose_block(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
-        """dst = src turned in UB: 16 x 16 blocks, each one vnchwconv; the tile's logical shape stays as it is.
+        """dst = src turned in UB: 16 x 16 blocks, each one vnchwconv.
 
-        ``src`` was loaded along its other axis, so its numbers already stand where ``dst`` wants them; what the
-        instruction does is to bring them into that order physically.
+        The tile's logical shape stays as it is.
+
+        ``src`` was loaded along its other axis, so its numbers already stand where ``dst`` wants
+        them; what the instruction does is to bring them into that order physically.
         """
         if self.recording:
             itemsize = src.dtype.itemsize
@@ -361,7 +365,7 @@ class Vector:
 
 
 def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """True for equal shapes and for rows or columns of one, which the vector unit repeats with a stride of zero."""
+    """True for equal shapes, and for rows or columns of one, repeated with stride zero."""
     if shape == target:
         return True
     return len(shape) == len(target) and all(

@@ -140,6 +140,7 @@ class Paths(Group):
     l1_to_gm: Path | None = None
     l1_to_l0a: Path
     l1_to_l0b: Path
+    l1_to_bias_table: Path | None = None
     l0c_to_gm: Path | None = None
     l0c_to_l1: Path | None = None
     l0c_to_ub: Path | None = None

@@ -1,7 +1,10 @@
-"""What measurements left over: how far real kernels were from simulated ones, by chip and operator class.
+"""What measurements left over.
 
-hw_profiles/calibration/residuals.yaml holds, for each microarchitecture and each of its measured chips, the 10 % and
-90 % quantiles of measured over simulated time on the calibration rows, by operator class (the folder of its kernel).
+How far real kernels were from simulated ones, by chip and operator class.
+
+hw_profiles/calibration/residuals.yaml holds, for each microarchitecture and each of its measured
+chips, the 10 % and 90 % quantiles of measured over simulated time on the calibration rows, by
+operator class (the folder of its kernel).
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ class Residuals(_Frozen):
 
 
 class Calibration(_Frozen):
-    """Residuals by microarchitecture and by chip, and how much wider a band is where there are none."""
+    """Residuals by microarchitecture and chip, and how much wider bands are without any."""
 
     unmeasured_widening: Positive
     architectures: Mapping[str, Residuals]

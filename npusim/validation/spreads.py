@@ -19,7 +19,7 @@ Table = dict[str, dict[str, float | int]]
 
 
 def spreads(predictions: Iterable[Prediction]) -> tuple[dict[str, float | int], Table]:
-    """Quantiles of measured over simulated time: of everything, and of each class with enough rows."""
+    """Quantiles of measured over simulated time: of all rows, and of each larger class."""
     ratios: dict[str, list[float]] = {}
     for each in predictions:
         if each.simulated_us:

@@ -1,6 +1,11 @@
-"""BinaryCrossEntropyGrad: the vendor's elementwise vector kernel, computed in float32 and rounded once."""
+"""BinaryCrossEntropyGrad.
+
+The vendor's elementwise vector kernel, computed in float32 and rounded once.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from npusim.dialect import (
     Core,
@@ -14,8 +19,10 @@ from npusim.dialect import (
     TQueBind,
 )
 from npusim.dialect.elementwise import ElementwiseKernel, Tile
-from npusim.hardware.profile import Profile
 from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
 
 EPSILON = 1e-12  # what x * (1 - x) is clamped to; the device holds it as float32
 
@@ -23,9 +30,10 @@ EPSILON = 1e-12  # what x * (1 - x) is clamped to; the device holds it as float3
 class BinaryCrossEntropyGrad(ElementwiseKernel):
     """out = gradOutput * weight * (x - y) / max(x * (1 - x), eps) * scale, element by element.
 
-    ``scale`` is 1 / numel for the mean, else 1. x, y, weight and out have one shape; gradOutput broadcasts to it.
-    UB holds x and y twice, three slots that weight and gradOutput pass through in turn, and the work in place of y.
-    Source of order and buffer count: TBE binary_cross_entropy_grad, liveness of the expression.
+    ``scale`` is 1 / numel for the mean, else 1. x, y, weight and out have one shape; gradOutput
+    broadcasts to it. UB holds x and y twice, three slots that weight and gradOutput pass through in
+    turn, and the work in place of y. Source of order and buffer count: TBE
+    binary_cross_entropy_grad, liveness of the expression.
     """
 
     op_type = "BinaryCrossEntropyGrad"

@@ -16,7 +16,7 @@ _MEAN = 1
 
 
 def build(call: Call, chain: Chain) -> None:
-    """Contiguous, OnesLike for a null weight, Cast to the promoted dtype, BinaryCrossEntropyGrad, Cast, ViewCopy."""
+    """Contiguous, OnesLike for a null weight, Casts, BinaryCrossEntropyGrad, Cast, ViewCopy."""
     names = [
         name for name in ("self", "target", "gradOutput", "weightOptional") if call.is_given(name)
     ]
@@ -28,7 +28,8 @@ def build(call: Call, chain: Chain) -> None:
     if weight is None:
         weight = chain.empty(shape, dtype, "ones")
         chain.launch("OnesLike", tensors["self"], weight)
-    # The kernel reads target and weight as if they had self's shape; smaller ones are spread out first.
+    # The kernel reads target and weight as if they had self's shape; smaller ones are spread out
+    # first.
     target = _spread(chain, tensors["target"], shape)
     weight = _spread(chain, weight, shape)
     out = chain.output("out", dtype)

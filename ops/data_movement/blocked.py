@@ -123,6 +123,7 @@ class BlockedCopy(Kernel):
 
     op_type = "TransData"
     depth = 1
+    merges = True  # planes that follow each other are one run
 
     grid: Grid
 
@@ -181,8 +182,7 @@ class BlockedCopy(Kernel):
         strides = [steps[axis] for axis in order]
         places = tuple(zip(piece.starts, steps, strict=True))
         if shape[1] == self.layout.sizes[order[1]] or shape[2] == self.layout.sizes[order[2]]:
-            whole = strides[1] == shape[2] * strides[2]
-            if whole:  # rows that follow each other
+            if self.merges and strides[1] == shape[2] * strides[2]:
                 shape, strides = [shape[0], shape[1] * shape[2]], [strides[0], strides[2]]
         cut = self.plain.window(places, tuple(shape), tuple(strides))
         steps_apart = [s for n, s in zip(shape[:-1], strides[:-1], strict=True) if n > 1]

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _LINES = 16  # lines that vnchwconv turns at a time
 _LINE_BYTES = 32
 _HALF_BYTES = 2
-_MOST_ROWS = {1: 63, 2: 63, 4: 31, 8: 15}  # rows of a tile going back, by the element's size
 _N, _C, _S = 0, 1, 2
 
 
@@ -29,28 +28,23 @@ class RowBlocks(BlockedCopy):
     """Between rows of channels and slices: tiles of rows, their slices moved apart or together."""
 
     def tiled(self, profile: Profile) -> Grid:
-        layout = self.layout
+        layout, cores = self.layout, profile.cores.vector_cores
         images, channels, places = layout.sizes
-        room = profile.buffers.ub_bytes // 2 // self.itemsize
-        line = room // _LINES // layout.c0 * layout.c0
-        width = min(_round_up(channels, layout.c0), line)
-        rows = max(1, room // _round_up(width, self.block))
-        if self.forward:
-            rows = max(_LINES, rows // _LINES * _LINES)
-        else:
-            rows = min(rows, _MOST_ROWS[self.itemsize])
-        share = min(places, rows)
-        if self.forward and layout.padded[_S] != places:
-            share = places if places <= rows else rows
-        together = max(1, room // (_round_up(share, _LINES) * width)) if share == places else 1
-        extent = (min(images, together), min(channels, width), share)
-        return dealt(layout.sizes, extent, profile.cores.vector_cores, (_N, _S, _C))
+        room = profile.buffers.ub_bytes // 2 // self.depth // self.itemsize - _LINES * self.block
+        width = min(_round_up(channels, layout.c0), room // _LINES // layout.c0 * layout.c0)
+        step = _LINES if layout.padded[_S] != places or places % _LINES == 0 else 1
+        share = _round_up(ceil(places * images / cores), step)
+        rows = max(step, min(room // width, share) // step * step)
+        while images * ceil(places / rows) * ceil(channels / width) < cores and width > layout.c0:
+            width = _round_up(ceil(width / 2), layout.c0)
+        extent = (1, min(channels, width), min(places, rows))
+        return Grid(layout.sizes, extent, cores)
 
     def turn(self, core: Core, out: LocalTensor, x: LocalTensor, shape: tuple[int, ...]) -> None:
         channels = self.layout.sizes[_C]
         elements = max(out.numel, x.numel)
         if channels % self.layout.c0 == 0:
-            core.vector_moves(out, x, elements * self.itemsize)
+            core.move_blocks(out, x, elements * self.itemsize)
             return
         repeats = ceil(elements * self.itemsize / (_LINES * _LINE_BYTES))
         core.turn_lines(out, x, repeats)
@@ -63,25 +57,22 @@ class PlaneBlocks(BlockedCopy):
     def tiled(self, profile: Profile) -> Grid:
         layout = self.layout
         images, channels, places = layout.sizes
-        room = profile.buffers.ub_bytes // 2 // self.itemsize - 2 * _LINES * self.block
+        self.once = self.itemsize == _HALF_BYTES and places >= self._gate(profile)
+        self.merges = not self.once  # channels that are turned at once start at lines of their own
+        self.depth = 2 if self.once else 1
+        room = self._room(profile)
         line = room // _LINES // self.block * self.block
-        self.once = self.itemsize == _HALF_BYTES and places >= self._gate(room)
         cores = profile.cores.vector_cores
+        together, slices = min(images, _LINES), 1
+        most, unit = max(self.block, line // layout.c0 // self.block * self.block), self.block
         if self.once:
-            most = line if self.forward else room // layout.c0 // layout.c0 * layout.c0
-            share = min(places, most)
-            together, slices = 1, 1
-            if not self.forward and share == places:
-                slices = min(layout.slices, max(1, most // _round_up(places, layout.c0)))
-                left = room // (slices * _round_up(places, layout.c0) * layout.c0)
-                together = max(1, min(images, left))
-            elif layout.padded[_N] != images:  # fractals of weights
-                together = min(images, max(_LINES, line // _round_up(share, layout.c0)))
-        else:
-            most = max(self.block, line // layout.c0 // self.block * self.block)
-            share, together, slices = min(places, most), min(images, _LINES), 1
-            if not self.forward and share == places:
-                slices = min(layout.slices, max(1, most // _round_up(places, self.block)))
+            most, unit, together = room // layout.c0 // layout.c0 * layout.c0, layout.c0, 1
+        share = min(places, most)
+        if share == places and (self.once or not self.forward):
+            slices = min(layout.slices, max(1, most // _round_up(places, unit)))
+        if self.once and layout.padded[_N] != images:  # fractals of weights
+            together = min(images, max(_LINES, line // _round_up(share, layout.c0)))
+            slices = 1
         extent = (together, min(channels, slices * layout.c0), share)
         return dealt(layout.sizes, extent, cores, (_N, _C, _S))
 
@@ -98,16 +89,20 @@ class PlaneBlocks(BlockedCopy):
         width = slices * layout.c0 * _round_up(places, self.block) * factor
         core.turn_lines(out, x, ceil(width / _LINES))
         for _ in core.loop(slices * layout.c0):
-            core.move_bursts(x, out, places, factor)
+            stride = layout.c0 * factor if self.forward else 0
+            core.move_bursts(x, out, places, factor, stride=stride)
         core.turn_lines(out, x, ceil(slices * layout.c0 * places * factor / _LINES))
 
-    def _gate(self, room: int) -> int:
+    def _room(self, profile: Profile) -> int:
+        """Elements of a tile, without what rows are padded with."""
+        share = profile.buffers.ub_bytes // 2 // self.depth // self.itemsize
+        return share - 2 * _LINES * self.block
+
+    def _gate(self, profile: Profile) -> int:
         """Places from which on one pass of vnchwconv is worth its padding."""
-        if self.forward:
+        if self.forward or self.layout.sizes[_S] % self.layout.c0 == 0:
             return 2 * _LINES
-        if self.layout.sizes[_S] % self.layout.c0 == 0:
-            return 2 * _LINES
-        line = room // self.layout.c0 // self.layout.c0 * self.layout.c0
+        line = self._room(profile) // self.layout.c0 // self.layout.c0 * self.layout.c0
         few = line // _round_up(self.layout.sizes[_S], self.layout.c0) <= self.layout.slices
         return (8 if few else 15) * _LINES
 

@@ -20,7 +20,7 @@ Tensors = tuple[GlobalTensor | None, ...]
 _Exp = kernel_of(Operator("Exp", lambda f, x: f.exp(x), half_in_float=True))
 
 
-def Exp(  # noqa: N802 - named as the operator type
+def Exp(
     profile: Profile,
     inputs: Tensors,
     outputs: tuple[GlobalTensor, ...],
@@ -42,7 +42,7 @@ def Exp(  # noqa: N802 - named as the operator type
     return [*tasks, _Exp(profile, x, out)]
 
 
-def MaskedScale(  # noqa: N802 - named as the operator type
+def MaskedScale(
     profile: Profile,
     inputs: Tensors,
     outputs: tuple[GlobalTensor, ...],

@@ -1,4 +1,4 @@
-"""UB of GroupNormGrad: tiles of dy, x and dx in float32, and one row per sum of a group's channels."""
+"""UB of GroupNormGrad: float32 tiles of dy, x and dx, and a row per sum of channels."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from npusim.values.dtypes import FLOAT
 class Buffers:
     """Loads tiles as float32, whatever the tensors' dtype, and stores results in that dtype.
 
-    In float32 tiles are worked on where they were loaded, and the tile of dx serves as scratch until it is needed;
-    half types have a float32 copy of each tile.
+    In float32 tiles are worked on where they were loaded, and the tile of dx serves as scratch
+    until it is needed; half types have a float32 copy of each tile.
     """
 
     def __init__(self, core: Core, tiling: Tiling, buffer_num: int) -> None:
         self._core = core
         self._dtype = tiling.dtype
-        # Only where two channels fit are they worked on alternately; all other modes wait for each tile.
+        # Only where two channels fit are they worked on alternately; all other modes wait for each
+        # tile.
         depth = min(2, buffer_num) if tiling.mode is Mode.CHANNELS else 1
         tile = _tile_elements(tiling)
         loaded = tiling.size if tiling.refetches else tile
@@ -68,7 +69,7 @@ class Buffers:
         return self._load(self._gamma_que, self._gamma32, source)
 
     def fetch_group(self, *sources: GmSlice) -> None:
-        """Bring in whole groups, of which only the rows at block boundaries can be used as they lie."""
+        """Bring in whole groups; only rows at block boundaries can be used as they lie."""
         for source in sources:
             self._group_que.free_tensor(self._group_que.copy_in(source))
 

@@ -1,8 +1,11 @@
-"""GroupNorm backward where there is no kernel for it: the chain that the API composes of other operators.
+"""GroupNorm backward where there is no kernel for it.
 
-A group is treated as a channel of a batch normalisation over N * group channels of D * HxW elements; the sums for
-gamma and beta are separate reductions. About ten passes over the data. Source: ops-nn norm/group_norm_grad, op_api.
-The device rounds to the half type after every task; numbers here are kept in float32 and rounded once.
+The chain that the API composes of other operators.
+
+A group is treated as a channel of a batch normalisation over N * group channels of D * HxW
+elements; the sums for gamma and beta are separate reductions. About ten passes over the data.
+Source: ops-nn norm/group_norm_grad, op_api. The device rounds to the half type after every task;
+numbers here are kept in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -122,7 +125,10 @@ def _variance(chain: Chain, problem: _Problem) -> GlobalTensor:
 
 
 def _per_lane(chain: Chain, problem: _Problem, tensor: GlobalTensor, name: str) -> GlobalTensor:
-    """A number per group as NC1HWC0 statistics: [1, C1, 1, C0], lanes beyond the last group unused."""
+    """A number per group as NC1HWC0 statistics.
+
+    [1, C1, 1, C0], lanes beyond the last group unused.
+    """
     padded = chain.empty((1, ceil(problem.groups / _LANES), 1, _LANES), FLOAT, name)
     chain.launch("TransData", tensor.view(1, problem.groups, 1), padded)
     return padded

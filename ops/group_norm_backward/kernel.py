@@ -1,4 +1,4 @@
-"""GroupNormGrad: one task per (batch, group), gradients of the affine parameters summed in global memory.
+"""GroupNormGrad: one task per (batch, group), parameter gradients summed in global memory.
 
 Everything is computed in float32. xh is formed as x * r + (-m * r), as on the device.
 Source: ops-nn norm/group_norm_grad, device schedule (modes, order of passes, accumulation).
@@ -6,8 +6,8 @@ Source: ops-nn norm/group_norm_grad, device schedule (modes, order of passes, ac
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from npusim.dialect import (
     Core,
@@ -19,12 +19,16 @@ from npusim.dialect import (
     LoopIndex,
     Scalar,
 )
-from npusim.engine.program import Barrier
-from npusim.hardware.profile import Profile
 from npusim.ops.group_norm_backward.buffers import Buffers
 from npusim.ops.group_norm_backward.sums import ParameterSums
 from npusim.ops.group_norm_backward.tiling import SYSTEM_WORKSPACE_BYTES, Mode, tile
 from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from npusim.engine.program import Barrier
+    from npusim.hardware.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ _KAHAN_STEPS = 8  # scalar operations of two compensated additions
 
 
 class GroupNormGrad(Kernel):
-    """gradInput, gradGamma and gradBeta of a group normalisation of N x C x S elements in ``group`` groups.
+    """The gradients of a group normalisation of N x C x S elements in ``group`` groups.
 
     A gradient that isn't wanted is None and costs nothing.
     """

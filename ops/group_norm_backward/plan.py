@@ -1,4 +1,4 @@
-"""The device tasks of aclnnGroupNormBackward: one kernel on Atlas A2, a chain of them on Atlas training products."""
+"""The device tasks of aclnnGroupNormBackward: one kernel on Atlas A2, a chain elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FUSED = ("A2",)  # product families that have the GroupNormGrad kernel
 
 
 def build(call: Call, chain: Chain) -> None:
-    """Contiguous, Fill for a null gamma, GroupNormGrad, ViewCopy; or the composed chain where there is no kernel."""
+    """Contiguous, Fill for a null gamma, GroupNormGrad, ViewCopy; or the composed chain."""
     if chain.profile.family not in _FUSED:
         composed.build(call, chain)
         return

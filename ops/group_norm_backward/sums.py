@@ -1,12 +1,15 @@
-"""gradGamma and gradBeta: sums over the batch, gathered in global memory and brought into the outputs' dtype.
+"""gradGamma and gradBeta.
 
-At most two addends meet in one cell, so the result doesn't depend on the order in which cores finish.
+Sums over the batch, gathered in global memory and brought into the outputs' dtype.
+
+At most two addends meet in one cell, so the result doesn't depend on the order in which cores
+finish.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from math import ceil
+from typing import TYPE_CHECKING
 
 from npusim.dialect import (
     Core,
@@ -19,9 +22,13 @@ from npusim.dialect import (
     TPosition,
     TQue,
 )
-from npusim.ops.group_norm_backward.buffers import Buffers
-from npusim.ops.group_norm_backward.tiling import Stage2, Tiling
 from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from npusim.ops.group_norm_backward.buffers import Buffers
+    from npusim.ops.group_norm_backward.tiling import Stage2, Tiling
 
 _ZEROS = 4096  # elements cleared with one store
 
@@ -135,7 +142,10 @@ class ParameterSums:
                 out_que.copy_out(target, out)
 
     def _sharers(self) -> int:
-        """Cores that add into the same row at the same time: the two batches of a pair, where they run in step."""
+        """Cores that add into the same row at the same time.
+
+        The two batches of a pair, where they run in step.
+        """
         return (
             2
             if self._tiling.batch > 1 and self._tiling.group % self._tiling.tasks_per_core == 0

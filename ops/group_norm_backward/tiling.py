@@ -33,7 +33,10 @@ class Mode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stage2:
-    """How the per-batch sums become gradGamma and gradBeta: ``cores`` cores with ``channels`` channels each."""
+    """How the per-batch sums become gradGamma and gradBeta.
+
+    ``cores`` cores with ``channels`` channels each.
+    """
 
     channels: int
     cores: int
@@ -42,7 +45,7 @@ class Stage2:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """A problem of N x group tasks (one task is a group of D channels of S elements), and its split."""
+    """A problem of N x group tasks (a group of D channels of S elements), and its split."""
 
     batch: int
     channels: int
@@ -66,7 +69,7 @@ class Tiling:
 
     @property
     def refetches(self) -> bool:
-        """True when channels of a group in UB start off block boundaries and are fetched again one by one."""
+        """True when channels in UB start off block boundaries and are fetched again singly."""
         return self.mode is Mode.GROUP and self.size % 8 != 0 and self.group_channels > 1
 
     @property
@@ -109,7 +112,7 @@ class Tiling:
 def tile(
     profile: Profile, batch: int, channels: int, size: int, group: int, dtype: DType
 ) -> Tiling:
-    """The split of a GroupNorm backward of ``batch`` x ``channels`` x ``size`` elements in ``group`` groups."""
+    """The split of ``batch`` x ``channels`` x ``size`` elements in ``group`` groups."""
     ub = profile.buffers.ub_bytes
     cores = profile.cores.vector_cores
     depth = channels // group

@@ -54,6 +54,7 @@ class Reduction(Kernel):
         self.plan = self._plan(job, x.shape)
         self.block_dim = self.plan.block_dim
         self.scratch = getattr(self.plan, "scratch", ())
+        self.adds_into = (out,) if getattr(self.plan, "atomic", False) else ()
 
     @classmethod
     def from_task(

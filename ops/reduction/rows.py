@@ -33,6 +33,7 @@ class RowsPlan:
         if self._splits_outer():
             self.per_unit = nest.folded[0].size // job.cores
             self.units = ceil(nest.folded[0].size / self.per_unit)
+        self.atomic = self.per_unit > 0
         self.outer_share, self.row_share = self._shares()
         self.outer_parts = ceil(nest.outer / self.outer_share)
         self.row_parts = ceil(nest.inner_kept.size / self.row_share)

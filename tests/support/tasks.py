@@ -54,7 +54,11 @@ def kernels(
 
 
 def run(
-    chip: str | Profile, op_type: str, inputs: Arrays, outputs: Sequence[Array], **attributes: object
+    chip: str | Profile,
+    op_type: str,
+    inputs: Arrays,
+    outputs: Sequence[Array],
+    **attributes: object,
 ) -> list[Array]:
     """The outputs of a task on arrays; ``outputs`` are what they hold before."""
     profile = load_profile(chip) if isinstance(chip, str) else chip

@@ -75,8 +75,8 @@ def write_constants(architecture: str, fitted: Fit) -> None:
         group, leaf = constant.key.split(".", 1)
         groups.setdefault(group, []).append((leaf, constant.meaning, fitted.values[constant.key]))
     lines = [
-        f"# Made by reports/calibrate.py from {fitted.rows} measured kernels. Mean absolute log error,",
-        f"# with the pull towards published values: {fitted.loss_before:.4f} before the fit,",
+        f"# Made by reports/calibrate.py from {fitted.rows} measured kernels. Mean absolute log",
+        f"# error, with the pull to published values: {fitted.loss_before:.4f} before the fit,",
         f"# {fitted.loss_after:.4f} after it.",
         f"inherits: {architecture}",
     ]

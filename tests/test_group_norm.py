@@ -213,6 +213,16 @@ def test_numbers_agree_with_the_closed_form(chosen: tuple[Chip, dict[str, Any]])
         np.testing.assert_array_equal(array, copy)
 
 
+@pytest.mark.parametrize("size", [2, 40, 50_000])
+def test_the_chain_clears_what_its_cores_add_into(size: int) -> None:
+    """Where everything is summed into one number, cores add to it, so a MemSet comes first."""
+    arguments = group_norm(1, 1, size, 1, mask=(False, True, True))
+    result = Device("Ascend910A").run(GROUP_NORM, **arguments)
+    assert_right(arguments, result)
+    sums = [index for index, name in enumerate(names(result)) if name == "ReduceSum"]
+    assert [names(result)[index - 1] for index in sums] == ["MemSet"] * 4
+
+
 def test_statistics_are_taken_as_given() -> None:
     arguments = group_norm(2, 8, 30, 4)
     arguments["mean"] = arguments["mean"] * 0 + 3.0

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from npusim import Device, Result, TensorSpec
-from npusim.aclnn.bands import band, uncertainty
+from npusim.aclnn.bands import by_confidence
 from npusim.engine import KernelRun, Pipe, Program, verdict
 from npusim.hardware import load_profile, relative_uncertainty
 from npusim.hardware.provenance import CONFIDENCES
@@ -61,15 +59,6 @@ VECTOR_ONLY = Writer()
 VECTOR_ONLY.do(Pipe.VECTOR, "add", 1000)
 
 
-@settings(deadline=None)
-@given(st.floats(1e-3, 1e9), st.floats(0, 0.99))
-def test_a_band_is_as_many_times_faster_as_slower(duration_us: float, relative: float) -> None:
-    low, high = band(duration_us, relative)
-    assert low <= duration_us <= high
-    assert low * high == pytest.approx(duration_us**2)
-    assert high == pytest.approx(duration_us * (1 + relative))
-
-
 def run_of(program: Program, launch: float) -> KernelRun:
     return play((1, program), on=machine(RATES, launch=launch))
 
@@ -81,11 +70,11 @@ def test_a_task_that_is_all_launch_is_as_sure_as_the_launch() -> None:
         for key in ("base_us", "per_block_us")
     )
     core = relative_uncertainty(profile.provenance_of("vector.instructions.vadd").confidence)
-    assert uncertainty(profile, run_of(Program(), 1000.0)) == pytest.approx(launch)
-    assert uncertainty(profile, run_of(VECTOR_ONLY.program, 0.0)) == pytest.approx(core)
-    both = uncertainty(profile, run_of(VECTOR_ONLY.program, 3000.0))
+    assert by_confidence(profile, run_of(Program(), 1000.0)) == pytest.approx(launch)
+    assert by_confidence(profile, run_of(VECTOR_ONLY.program, 0.0)) == pytest.approx(core)
+    both = by_confidence(profile, run_of(VECTOR_ONLY.program, 3000.0))
     assert both == pytest.approx(0.75 * launch + 0.25 * core)
-    assert uncertainty(profile, run_of(Program(), 0.0)) == 0.0
+    assert by_confidence(profile, run_of(Program(), 0.0)) == 0.0
 
 
 def test_surer_values_make_narrower_bands() -> None:
@@ -96,14 +85,14 @@ def test_surer_values_make_narrower_bands() -> None:
         known = {
             key: replace(entry, confidence=confidence) for key, entry in profile.provenance.items()
         }
-        widths.append(uncertainty(profile.model_copy(update={"provenance": known}), run))
+        widths.append(by_confidence(profile.model_copy(update={"provenance": known}), run))
     assert widths == sorted(widths)
     assert widths[0] < widths[-1]
 
 
-def cross_entropy(elements: int) -> Result:
+def cross_entropy(elements: int, soc: str = "Ascend910B3") -> Result:
     x = TensorSpec((elements,), "float32")
-    return Device("Ascend910B3").estimate(
+    return Device(soc).estimate(
         "aclnnBinaryCrossEntropyBackward",
         gradOutput=x,
         self=x,
@@ -118,9 +107,17 @@ def test_the_verdict_of_an_operator_follows_its_size() -> None:
     assert cross_entropy(2**28).bound == "memory bound"
 
 
-def test_every_result_has_a_band_and_says_what_it_rests_on() -> None:
+@pytest.mark.parametrize(
+    ("soc", "words"),
+    [
+        ("Ascend910B3", "measured on dav-c220, widened"),
+        ("Ascend910A", "measured on dav-c100, widened"),
+        ("Ascend310P3", "confidence of the profile values"),
+    ],
+)
+def test_every_result_has_a_band_and_says_what_it_rests_on(soc: str, words: str) -> None:
     for elements in (1, 10**4, 10**8):
-        result = cross_entropy(elements)
+        result = cross_entropy(elements, soc)
         low, high = result.band_us
-        assert 0 < low < result.duration_us < high < 2 * result.duration_us
-        assert "confidence of the profile values" in result.band_basis
+        assert 0 < low < result.duration_us < high < 4 * result.duration_us
+        assert words in result.band_basis

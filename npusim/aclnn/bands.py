@@ -53,7 +53,7 @@ def band_of(kernel: Kernel, profile: Profile, run: KernelRun) -> Band:
     if chip is not None and kind in chip.classes:
         return _band(chip.classes[kind], 1.0, f"{kind} kernels measured on {profile.name}")
     if family is None:
-        relative = _uncertainty(profile, run)
+        relative = by_confidence(profile, run)
         basis = "confidence of the profile values used (nothing measured on this architecture)"
         return Band(1 / (1 + relative), 1 + relative, basis)
     widening = known.unmeasured_widening
@@ -64,12 +64,7 @@ def band_of(kernel: Kernel, profile: Profile, run: KernelRun) -> Band:
     return _band(family.everything, widening, basis)
 
 
-def _band(spread: Spread, widening: float, basis: str) -> Band:
-    low, high = min(spread.low, 1.0), max(spread.high, 1.0)
-    return Band(low**widening, high**widening, basis)
-
-
-def _uncertainty(profile: Profile, run: KernelRun) -> float:
+def by_confidence(profile: Profile, run: KernelRun) -> float:
     """Half the width of the 80 % band of one task by confidence, relative to its duration."""
     if run.cycles <= 0:
         return 0.0
@@ -79,6 +74,11 @@ def _uncertainty(profile: Profile, run: KernelRun) -> float:
     parts = (ratio * _of(profile, _VALUES[pipe]) for pipe, ratio in busy.items() if ratio)
     core = sum(parts) / total if total else 0.0
     return launch * _of(profile, _LAUNCH) + (1 - launch) * core
+
+
+def _band(spread: Spread, widening: float, basis: str) -> Band:
+    low, high = min(spread.low, 1.0), max(spread.high, 1.0)
+    return Band(low**widening, high**widening, basis)
 
 
 def _of(profile: Profile, keys: tuple[str, ...]) -> float:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 Extent = tuple[int, ...]
 
 
-class _Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Part:
     """Alike tiles along one axis: ``count`` of them from element ``start`` on."""
 
     start: int
@@ -226,7 +227,8 @@ def _taken_apart(number: Index, counts: tuple[int, ...]) -> list[Index]:
     """The index of a tile along each axis."""
     if sum(count > 1 for count in counts) <= 1:
         return [number if count > 1 else 0 for count in counts]
-    after, indices = prod(counts), []
+    after = prod(counts)
+    indices: list[Index] = []
     for count in counts:
         after //= count
         indices.append(number // after % count if count > 1 else 0)

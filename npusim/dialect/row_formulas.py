@@ -16,7 +16,6 @@ from npusim.dialect.conversions import device_dtype
 from npusim.dialect.folds import LARGEST, SUM, Fold
 from npusim.dialect.formulas import Formula, Step, Term
 from npusim.dialect.rounding import RoundMode
-from npusim.dialect.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -46,9 +45,13 @@ SPREAD = "spread"
 
 @dataclass(slots=True)
 class RowFormula(Formula):
-    """Records steps on values of rows that are ``columns`` elements long."""
+    """Records steps on values of rows that are ``columns`` elements long.
+
+    ``spreads`` tells that columns are repeated to whole tiles before tiles meet them.
+    """
 
     columns: int = 1
+    spreads: bool = False
 
     def operand(self, dtype: DType, form: Form = Form.TILE) -> Value:
         """A new value that isn't the result of a recorded step."""
@@ -105,7 +108,7 @@ class RowFormula(Formula):
     ) -> Term:
         forms = {form_of(source) for source in sources}
         form = next((each for each in Form if each in forms), Form.TILE)
-        if form is Form.TILE and Form.COLUMN in forms and compiled_for_shape(self.profile):
+        if form is Form.TILE and Form.COLUMN in forms and self.spreads:
             sources = tuple(self._spread(source) for source in sources)
         if form is Form.COLUMN and Form.LINE in forms:
             raise KernelError("formula", "a column and a line meet outside a tile")

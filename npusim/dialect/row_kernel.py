@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.dialect.formula_buffers import BufferPlan
+from npusim.dialect.formulas import Step
 from npusim.dialect.kernel import Kernel
 from npusim.dialect.pipe import TBuf, TPosition, TQue
 from npusim.dialect.records import made
@@ -22,6 +23,7 @@ from npusim.dialect.row_formulas import (
     tile_steps,
 )
 from npusim.dialect.row_layouts import Need, Piece, RowLayout, RowsLayout
+from npusim.dialect.spreading import compiled_for_shape
 from npusim.values.dtypes import FLOAT, DType
 from npusim.values.errors import KernelError
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Hashable, Sequence
 
     from npusim.dialect.core import Core
-    from npusim.dialect.formulas import Step, Term
+    from npusim.dialect.formulas import Term
     from npusim.dialect.gm import GlobalTensor
     from npusim.dialect.local import LocalTensor
     from npusim.dialect.loops import Index
@@ -46,6 +48,8 @@ class RowOperator:
     ``formula`` takes a :class:`RowFormula`, the operands in float32 (None where one is absent) and
     the ``attributes``, which are given with their defaults. ``operands`` and ``results`` are the
     forms of the tensors; ``wide`` results are float32 where a record leaves them out.
+    ``generated`` kernels come from a compiler, others are written by hand (on chips with cores of
+    their own for vectors).
     """
 
     op_type: str
@@ -54,7 +58,8 @@ class RowOperator:
     results: tuple[Form, ...] = (Form.TILE,)
     wide: tuple[int, ...] = ()
     attributes: Mapping[str, object] = field(default_factory=dict)
-    least_bytes: int = 32
+    least_rows: int = 1
+    generated: bool = True
 
 
 class RowKernel(Kernel):
@@ -68,10 +73,11 @@ class RowKernel(Kernel):
         split = len(self.row.operands)
         self.inputs, self.outputs = tensors[:split], tensors[split:]
         self.layout = self.make_layout(profile, attributes)
-        self.formula = RowFormula(profile, FLOAT, columns=self.layout.columns)
+        spreads = self.row.generated or compiled_for_shape(profile)
+        self.formula = RowFormula(profile, FLOAT, columns=self.layout.columns, spreads=spreads)
         known = {name: attributes[name] for name in self.row.attributes if name in attributes}
         self._record({**self.row.attributes, **known})
-        self.layout.plan(self._need())
+        self.layout.plan(self._need(), self._tight_need())
         self.block_dim = self.layout.block_dim
         self.reads = tuple(tensor for tensor in self.inputs if tensor is not None)
         self.writes = tuple(tensor for tensor in self.outputs if tensor is not None)
@@ -102,8 +108,14 @@ class RowKernel(Kernel):
         if x.numel % columns:
             raise KernelError(self.op_type, f"{x.shape} has no rows of {columns}")
         itemsize = min(t.dtype.itemsize for t in (*self.inputs, *self.outputs) if t is not None)
-        least = max(1, self.row.least_bytes // (columns * x.dtype.itemsize))
-        return RowsLayout(profile, x.numel // columns, columns, itemsize, least)
+        return RowsLayout(
+            profile,
+            x.numel // columns,
+            columns,
+            itemsize,
+            self.row.least_rows,
+            generated=self.row.generated,
+        )
 
     @classmethod
     def row_length(cls, x: GlobalTensor, inputs: Sequence[GlobalTensor | None]) -> int:
@@ -151,6 +163,12 @@ class RowKernel(Kernel):
         ]
         tiles = [term for term in wanted if form_of(term) is Form.TILE]
         self.whole_plan = BufferPlan.of(tile_steps(formula.steps), tiles)
+        loads = [
+            Step("load", term, ())
+            for term in self.operands
+            if term is not None and form_of(term) is Form.TILE
+        ]
+        self.tight_plan = BufferPlan.of((*loads, *tile_steps(formula.steps)), (), tiles)
 
     def _drop_unused(self) -> None:
         """Steps whose results nobody wants."""
@@ -182,6 +200,11 @@ class RowKernel(Kernel):
             row += _COLUMN_SLOTS * width if form_of(step.target) is Form.COLUMN else 0
             place += width if form_of(step.target) is Form.LINE else 0
         return Need(element, row, place)
+
+    def _tight_need(self) -> Need:
+        """What is needed where tiles aren't double buffered and every buffer is used again."""
+        need = self._need()
+        return Need(float(self.tight_plan.bytes_per_element), need.row, need.place)
 
     # -- buffers -----------------------------------------------------------------------------------
 

@@ -47,15 +47,19 @@ class Piece:
 class RowLayout(ABC):
     """The geometry of a kernel over rows. Shapes of values depend on the form and the layout."""
 
-    def __init__(self, profile: Profile, rows: int, columns: int) -> None:
+    def __init__(
+        self, profile: Profile, rows: int, columns: int, *, generated: bool = True
+    ) -> None:
         self.profile, self.rows, self.columns = profile, rows, columns
+        self.generated = generated  # whether a compiler wrote the kernel
         self.whole = True  # whether whole rows are in UB
+        self.tight = False  # whether they only fit where every buffer is used again at once
         self.chunk = columns  # elements of a row in UB
         self.block_dim = 1
 
     @abstractmethod
-    def plan(self, need: Need) -> None:
-        """Choose tiles that fit, and the cores' shares."""
+    def plan(self, need: Need, tight: Need) -> None:
+        """Choose tiles that fit, and the cores' shares; ``tight`` is needed at the very least."""
 
     @abstractmethod
     def work(self, block: int) -> Hashable:
@@ -131,9 +135,16 @@ class RowsLayout(RowLayout):
     """
 
     def __init__(
-        self, profile: Profile, rows: int, columns: int, itemsize: int, least_rows: int = 1
+        self,
+        profile: Profile,
+        rows: int,
+        columns: int,
+        itemsize: int,
+        least_rows: int = 1,
+        *,
+        generated: bool = True,
     ) -> None:
-        super().__init__(profile, rows, columns)
+        super().__init__(profile, rows, columns, generated=generated)
         self.itemsize, self.least_rows = itemsize, least_rows
         block = profile.buffers.block_bytes // itemsize
         self._step = block  # elements that rows are padded to
@@ -142,18 +153,20 @@ class RowsLayout(RowLayout):
         self.share = max(min(rows, least_rows), ceil(rows / profile.cores.vector_cores))
         self.block_dim = ceil(rows / self.share)
 
-    def plan(self, need: Need) -> None:
+    def plan(self, need: Need, tight: Need) -> None:
         room = int(self.profile.buffers.ub_bytes * _UB_SHARE)
         wide = self._wide(self.columns)
-        if compiled_for_shape(self.profile):
-            room //= 2  # everything counted twice, so that tiles can overlap
-        fixed = need.place * wide
-        per_row = need.element * wide + need.row
-        if fixed + per_row <= room:
-            self.tile_rows = max(1, min(self.share, int((room - fixed) / per_row)))
+        # Compilers for one shape count everything twice, so that tiles can overlap.
+        usual = room // 2 if compiled_for_shape(self.profile) else room
+        left, per_row = usual - need.place * wide, need.element * wide + need.row
+        if per_row <= left:
+            self.tile_rows = max(1, min(self.share, int(left / per_row)))
+            return
+        if tight.place * wide + tight.element * wide + tight.row <= room:
+            self.tight = True
             return
         self.whole = False
-        most = int(room / (need.element + need.place)) // _LANES * _LANES
+        most = int(usual / (need.element + need.place)) // _LANES * _LANES
         self.chunk = max(_LANES, min(most, self.columns))
         pieces = ceil(self.columns / self.chunk)
         self.chunk = ceil(ceil(self.columns / pieces) / _LANES) * _LANES
@@ -190,7 +203,7 @@ class RowsLayout(RowLayout):
         return source.by_rows() if self.ragged and piece.rows > 1 else source
 
     def fold(self, core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
-        fold_each_row(core, fold, dst, src)
+        fold_each_row(core, fold, dst, src, generated=self.generated)
 
     def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:
         spread_column(core, dst, column)

@@ -8,6 +8,7 @@ cores moved in between fits into L2.
 from __future__ import annotations
 
 from collections import OrderedDict
+from math import exp
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class L2State:
         def again(reuse: Reuse) -> float:
             """The share of repeated touches that miss."""
             between = sum(held(buffer, nbytes) for buffer, nbytes in reuse.between)
-            return reuse.share * min(1.0, max(0.0, between / self.capacity_bytes - 1.0))
+            return reuse.share * _evicted(between / (FR * self.capacity_bytes))
 
         def miss(transfer: Transfer) -> float:
             if transfer.write:
@@ -104,6 +105,22 @@ class L2State:
             return cold.get(transfer.buffer, 1.0)
 
         return miss
+
+
+import os
+FR=float(os.environ.get("FR","0.5"))
+def _evicted(pressure: float) -> float:
+    """The share of bytes that are gone when ``pressure`` times the cache has been touched since.
+
+    The cache evicts at random, and only what misses evicts: the share m that is gone is
+    1 - e**(-m * pressure). Nothing is gone while everything fits.
+    """
+    if pressure <= 1.0:
+        return 0.0
+    gone = 1.0
+    for _ in range(60):
+        gone = 1.0 - exp(-gone * pressure)
+    return gone
 
 
 def crowding(

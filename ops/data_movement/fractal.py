@@ -12,7 +12,9 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.dialect.boxes import Grid
+from npusim.dialect.spreading import compiled_for_shape
 from npusim.ops.data_movement.blocked import BlockedCopy
+from npusim.ops.data_movement.strided import turns_whole
 
 if TYPE_CHECKING:
     from npusim.dialect import Core, LocalTensor
@@ -57,9 +59,11 @@ class PlaneBlocks(BlockedCopy):
     def tiled(self, profile: Profile) -> Grid:
         layout = self.layout
         images, channels, places = layout.sizes
-        self.once = self.itemsize == _HALF_BYTES and places >= self._gate(profile)
+        compiled = compiled_for_shape(profile)
+        narrow = self.itemsize == _HALF_BYTES and places >= self._gate(profile)
+        self.once = narrow if compiled else turns_whole(profile, self.itemsize)
         self.merges = not self.once  # channels that are turned at once start at lines of their own
-        self.depth = 2 if self.once else 1
+        self.depth = 2 if self.once and compiled else 1
         room = self._room(profile)
         line = room // _LINES // self.block * self.block
         cores = profile.cores.vector_cores
@@ -70,19 +74,27 @@ class PlaneBlocks(BlockedCopy):
         share = min(places, most)
         if share == places and (self.once or not self.forward):
             slices = min(layout.slices, max(1, most // _round_up(places, unit)))
+            if self.once:
+                slices = min(slices, ceil(layout.slices / cores))
         if self.once and layout.padded[_N] != images:  # fractals of weights
-            together = min(images, max(_LINES, line // _round_up(share, layout.c0)))
-            slices = 1
+            slices, share = 1, min(places, max(1, room // (layout.c0 * _LINES)))
+            together = max(_LINES, room // (layout.c0 * _round_up(share, unit)) // _LINES * _LINES)
+            together = min(images, together)
         extent = (together, min(channels, slices * layout.c0), share)
-        return dealt(layout.sizes, extent, cores, (_N, _C, _S))
+        if not compiled and layout.padded[_N] == images:  # an image for every core
+            return Grid(layout.sizes, extent, cores, _N)
+        counts = [ceil(a / b) for a, b in zip(layout.sizes, extent, strict=True)]
+        if self.once and self.forward:
+            counts[_C] = layout.slices  # dealt out one by one, moved together
+        return Grid(layout.sizes, extent, cores, busiest(counts, cores))
 
     def turn(self, core: Core, out: LocalTensor, x: LocalTensor, shape: tuple[int, ...]) -> None:
         layout = self.layout
         images, channels, places = shape
         slices = ceil(channels / layout.c0)
         if self.once:
-            halves = images * slices * layout.c0 * _round_up(places, _LINES)
-            core.turn_lines(out, x, ceil(halves / (_LINES * _LINES)))
+            elements = images * slices * layout.c0 * _round_up(places, _LINES)
+            core.turn_lines(out, x, ceil(elements * self.itemsize / (_LINES * _LINE_BYTES)))
             return
         # 16 images are 16 lines: turned, one burst for every channel and place, and back again.
         factor = max(1, self.itemsize // _HALF_BYTES)
@@ -107,18 +119,14 @@ class PlaneBlocks(BlockedCopy):
         return (8 if few else 15) * _LINES
 
 
-def dealt(
-    sizes: tuple[int, ...], extent: tuple[int, ...], cores: int, preference: tuple[int, ...]
-) -> Grid:
-    """The grid dealt out along the axis that keeps most cores busy; the first of equals."""
-    counts = [ceil(a / b) for a, b in zip(sizes, extent, strict=True)]
+def busiest(counts: list[int], cores: int) -> int:
+    """The axis of tiles that keeps most cores busy, rounds and remainders added; the first of equals."""
 
     def busy(axis: int) -> int:
         full, rest = divmod(counts[axis], cores)
-        return (cores if full or not rest else 0) + rest + (cores if full and not rest else 0)
+        return (cores if full else 0) + (rest or cores)
 
-    axis = max(preference, key=lambda each: (busy(each), -preference.index(each)))
-    return Grid(sizes, extent, cores, axis)
+    return max(range(len(counts)), key=lambda axis: (busy(axis), -axis))
 
 
 def _round_up(value: int, step: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.dialect.spreading import compiled_for_shape
 from npusim.ops.data_movement import trans_data
 from npusim.ops.data_movement.blocked import layout_of
 from npusim.ops.data_movement.fractal import PlaneBlocks, RowBlocks
@@ -39,11 +38,8 @@ class TransData(trans_data.TransData):
             return Transpose.from_task(profile, (src,), (dst,), {})
         plain, blocked = _sides(src, dst)
         layout = layout_of(cls.op_type, plain.shape, blocked.shape)
-        if layout.plain[1] == 1:
-            return RowBlocks(profile, src, dst)
-        if True or len(blocked.shape) != 5:
-            return PlaneBlocks(profile, src, dst)
-        return cls(profile, src, dst)
+        kind = RowBlocks if layout.plain[1] == 1 else PlaneBlocks
+        return kind(profile, src, dst)
 
 
 def _sides(src: GlobalTensor, dst: GlobalTensor) -> tuple[GlobalTensor, GlobalTensor]:

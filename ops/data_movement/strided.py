@@ -54,7 +54,7 @@ class StridedCopy(Kernel):
         self.turned_axes = axes if turned else None
         self.through_vector = self.turned_axes is not None or self.spreads
         compiled = compiled_for_shape(profile) and self.spaces
-        turns = not compiled or _turns(profile, self.itemsize)
+        turns = not compiled or turns_whole(profile, self.itemsize)
         self.spaced = self.turned_axes is not None and not turns
         self.depth = self.buffer_num if self.overlaps and not self.spaced else 1
         least = profile.launch.elementwise_core_bytes
@@ -169,7 +169,7 @@ class StridedCopy(Kernel):
             nbytes = planes * prod(lines) * self.itemsize
             repeats = ceil(nbytes / (_LINES * _LINE_BYTES))
             # Numbers of several halves are taken apart and put together again.
-            for _ in range(1 if _turns(self.profile, self.itemsize) else self.itemsize // 2):
+            for _ in range(1 if turns_whole(self.profile, self.itemsize) else self.itemsize // 2):
                 core.turn_lines(out, x, repeats)
         core.permute(out, x, self._source_order())
         return x
@@ -229,7 +229,7 @@ def _steps(box: Box) -> list[int]:
     return [step for size, step in zip(box.sizes, box.src.steps, strict=True) if size > 1]
 
 
-def _turns(profile: Profile, itemsize: int) -> bool:
+def turns_whole(profile: Profile, itemsize: int) -> bool:
     """True where vnchwconv turns elements of this size without spacing them."""
     wide = {1: "uint8", 2: "uint16", 4: "uint32"}.get(itemsize)
     return wide is not None and profile.supports_vector("vnchwconv", wide)

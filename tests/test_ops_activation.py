@@ -18,7 +18,7 @@ SELU = (1.0507009873554805, 1.6732632423543772)
 
 
 def sigmoid(x: Array) -> Array:
-    return 1 / (1 + np.exp(-x))
+    return np.asarray(1 / (1 + np.exp(-x)))
 
 
 def gelu(x: Array) -> Array:

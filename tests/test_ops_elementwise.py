@@ -189,14 +189,14 @@ def test_sums_of_many(chip: str, count: int) -> None:
 @pytest.mark.parametrize("chip", CHIPS)
 def test_fused_products_and_clips(chip: str) -> None:
     a, b, c = (numbers(40, 50, seed=seed) for seed in range(3))
-    half, top = np.float32(0.5).reshape(()), np.float32(0.7).reshape(())
-    cases = [
+    low, half, top = (np.array(value, np.float32) for value in (-0.5, 0.5, 0.7))
+    cases: list[tuple[str, list[Array], Array]] = [
         ("FusedMulAdd", [a, b, c], a * b + c),
         ("FusedMulAddN", [a, b, half], a * half + b),
         ("FusedMulAddAdd", [a, b, c, c], a * b + c + c),
         ("BiasAdd", [a, b[0]], a + b[0]),
         ("AssignAdd", [a, b], a + b),
-        ("ClipByValue", [a, -half, top], np.clip(a, -half, top)),
+        ("ClipByValue", [a, low, top], np.clip(a, low, top)),
         ("FusionOp_Mul_Neg", [a, b], -(a * b)),
         ("FusionOp_RealDiv_Neg", [a, half], -(a / half)),
     ]
@@ -208,7 +208,7 @@ def test_fused_products_and_clips(chip: str) -> None:
 @pytest.mark.parametrize(("base", "power"), [(1.0, 2.5), (-1.0, 2.0), (-1.0, 3.0)])
 def test_powers(chip: str, base: float, power: float) -> None:
     x = (np.abs(numbers(20, 30)) + 0.1) * np.float32(base)
-    (got,) = run(chip, "Pow", [x, np.float32(power).reshape(())], [like(x)])
+    (got,) = run(chip, "Pow", [x, np.array(power, np.float32)], [like(x)])
     np.testing.assert_allclose(got, x.astype(np.float64) ** power, rtol=1e-4)
 
 
@@ -220,7 +220,7 @@ def test_gradients_of_extremes_go_to_the_winner(chip: str, op: str) -> None:
     first, second = run(chip, op, [x, y, grad], [like(x), like(x)])
     np.testing.assert_array_equal(first, grad * wins)
     np.testing.assert_array_equal(second, grad * ~wins)
-    number = np.float32(0.1).reshape(())
+    number = np.array(0.1, np.float32)
     wins = x >= number if op == "MaximumGrad" else x <= number
     first, total = run(chip, op, [x, number, grad], [like(x), np.zeros((), np.float32)])
     np.testing.assert_array_equal(first, grad * wins)
@@ -240,7 +240,7 @@ def test_copies_and_fills(chip: str, kind: Any) -> None:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_fill_takes_its_number_from_a_tensor(chip: str) -> None:
-    shape, value = np.array([3, 50], np.int64), np.float32(2.5).reshape(())
+    shape, value = np.array([3, 50], np.int64), np.array(2.5, np.float32)
     (got,) = run(chip, "Fill", [shape, value], [np.zeros((3, 50), np.float32)])
     assert (got == 2.5).all()
 
@@ -281,7 +281,7 @@ def test_small_tensors_stay_on_few_cores() -> None:
 def test_a_mask_that_is_too_short_is_refused() -> None:
     x, bits = numbers(64), np.zeros(7, np.uint8)
     with pytest.raises(KernelError, match="7 bytes of mask for 64 elements"):
-        run("Ascend910B3", "DropOutDoMask", [x, bits, np.float32(0.5).reshape(())], [x])
+        run("Ascend910B3", "DropOutDoMask", [x, bits, np.array(0.5, np.float32)], [x])
 
 
 def test_an_integer_division_is_refused_with_its_reason() -> None:

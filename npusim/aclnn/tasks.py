@@ -58,6 +58,5 @@ def kernels_of(profile: Profile, task: TaskSpec) -> list[Kernel]:
 
 
 def _tensor(name: str, spec: TensorSpec) -> GlobalTensor:
-    return GlobalTensor(
-        GmBuffer(name, max(1, prod(spec.shape)) * spec.dtype.itemsize), spec.dtype, spec.shape
-    )
+    buffer = GmBuffer(name, max(1, prod(spec.shape)) * spec.dtype.itemsize)
+    return GlobalTensor(buffer, spec.dtype, spec.shape, format=spec.format)

@@ -25,6 +25,7 @@ def prime(cache: L2State, inputs: Sequence[GmBuffer], mode: str, profile: Profil
     holds them is a fitted constant.
     """
     cache.write_back_share = profile.memory.l2_write_back_share if mode == "chain" else 0.0
+    cache.reuse_fraction = profile.memory.l2_reuse_fraction
     share = {"cold": 0.0, "warm": 1.0, "chain": profile.memory.l2_chain_share}[mode]
     room = share * profile.memory.l2_bytes
     for buffer in inputs:

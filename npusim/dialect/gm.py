@@ -13,6 +13,7 @@ from npusim.dialect.local import Scalar
 from npusim.dialect.loops import Index, IndexArray, LoopIndex, deepen
 from npusim.dialect.touches import EVER_NEW, Cycle
 from npusim.values.errors import KernelError
+from npusim.values.formats import Format
 from npusim.values.tensors import contiguous_strides
 
 if TYPE_CHECKING:
@@ -45,9 +46,9 @@ class GmBuffer:
 
 @dataclass(frozen=True, slots=True)
 class GlobalTensor:
-    """A tensor in a buffer; ``start`` and ``strides`` count elements of ``dtype`` (no strides.
+    """A tensor in a buffer; ``start`` and ``strides`` count elements of ``dtype``.
 
-    Contiguous).
+    Without strides it is contiguous. ``shape`` is that of the storage ``format``.
     """
 
     buffer: GmBuffer
@@ -55,6 +56,7 @@ class GlobalTensor:
     shape: tuple[int, ...]
     start: int = 0
     strides: tuple[int, ...] | None = None
+    format: Format = Format.ND
 
     @property
     def numel(self) -> int:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GmMatrix", "Matmul", "MatmulTiling", "Product"]
 
-import os
-UF=int(os.environ.get("UF","2"))
+_IN_FLIGHT = 2  # blocks of results: one being summed up, one leaving
 _HOST_BYTES = 1 << 26  # of results that are computed at once
 
 Span = tuple["Place", int]  # first element and number of elements
@@ -111,7 +110,7 @@ class Matmul:
             core, {TPosition.A2: wide_a * t.base_k, TPosition.B2: wide_b * t.base_k}
         )
         # With one block in L0C, results leave it piece by piece while the next ones arrive.
-        self._c = TQue(TPosition.CO1, UF or t.depth_c, "c")
+        self._c = TQue(TPosition.CO1, _IN_FLIGHT, "c")
         block = t.base_m * t.base_n
         core.pipe.init_buffer(self._c, t.depth_c, block * self._sum_dtype.itemsize)
         self._staging: TQue | None = None

@@ -82,6 +82,27 @@ class Rearranging:
             self.recorder.emit(Pipe.VECTOR, "ub2ub", cycles, detail=f"{nbytes} bytes")
         self.wrote(dst)
 
+    def record_vector(
+        self, intrinsic: str, dst: LocalTensor, elements: int, *, rows: int = 1
+    ) -> None:
+        """One vector instruction over ``rows`` rows of ``elements`` elements; computes nothing.
+
+        For instructions that together do what the kernel computes at once.
+        """
+        if self.recording:
+            kind = dst.dtype
+            cycles = self.costs.vector(
+                intrinsic,
+                kind.intrinsic,
+                kind.itemsize,
+                elements,
+                rows=rows,
+                chained=self.reads_last(dst),
+            )
+            note = f"{kind.intrinsic} {rows}x{elements}"
+            self.recorder.emit(Pipe.VECTOR, intrinsic, cycles, detail=note)
+        self.wrote(dst)
+
     def move_elements(self, dst: LocalTensor, src: LocalTensor, count: int) -> None:
         """``count`` elements moved by the scalar unit, a load and a store each (SetValue of GetValue).
 
@@ -92,6 +113,13 @@ class Rearranging:
             cycles = count * (scalar.ub_load_cycles + scalar.ub_store_cycles)
             note = f"{src.buffer} to {dst.buffer}, {count} elements"
             self.recorder.emit(Pipe.SCALAR, "ld_st_ub", cycles, detail=note)
+
+    def fetch_element(self, dst: LocalTensor) -> None:
+        """One block from L1 to UB, which the scalar unit waits for (copy_cbuf_to_ubuf)."""
+        path = self.profile.paths.l1_to_ub
+        if self.recording and path is not None:
+            cycles = path.setup_cycles + self.block_bytes / path.bytes_per_cycle
+            self.recorder.emit(Pipe.SCALAR, "copy_cbuf_to_ubuf", cycles, detail=dst.buffer)
 
     def permute(
         self, dst: LocalTensor, src: LocalTensor, order: tuple[int, ...] | None = None

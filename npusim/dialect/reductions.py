@@ -130,6 +130,13 @@ class Reductions(Lanes):
             self._record(fold.pairwise, src, src.row_elements, src.shape[0], chained=chained)
         return self._fold_first(fold, dst, src)
 
+    def fold_by_instruction(
+        self, intrinsic: str, src: LocalTensor, elements: int, rows: int
+    ) -> None:
+        """Write down an instruction that folds within a repeat; numbers come from elsewhere."""
+        if self.recording:
+            self._record(intrinsic, src, elements, rows, chained=self.reads_last(src))
+
     def combine(
         self, fold: Fold, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor
     ) -> LocalTensor:

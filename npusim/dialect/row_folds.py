@@ -45,3 +45,36 @@ def fold_each_row(
     with core.numbers_only():
         core.reduce(fold, dst, src)
     return dst
+
+
+def fold_packed_rows(core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+    """dst[i] = row i of src folded, for rows shorter than a block that lie side by side.
+
+    No instruction starts inside a block, so the scalar unit reads every element.
+    """
+    rows, columns = src.shape
+    if core.recording:
+        scalar = core.profile.scalar
+        each = columns * (scalar.ub_load_cycles + scalar.alu_cycles) + scalar.ub_store_cycles
+        core.wait_vector()
+        detail = f"{src.buffer} {rows}x{columns} {fold.name}"
+        core.recorder.emit(Pipe.SCALAR, "ld_ub", rows * each, detail=detail)
+    with core.numbers_only():
+        core.reduce(fold, dst, src)
+    return dst
+
+
+def spread_packed_rows(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTensor:
+    """dst[i, :] = column[i], stored element by element by the scalar unit."""
+    rows, columns = dst.shape
+    if core.recording:
+        scalar = core.profile.scalar
+        each = scalar.ub_load_cycles + columns * scalar.ub_store_cycles
+        core.wait_vector()
+        detail = f"{dst.buffer} {rows}x{columns} numbers"
+        core.recorder.emit(Pipe.SCALAR, "st_ub", rows * each, detail=detail)
+    core.wrote(dst)
+    if core.numerics:
+        depth = core.depth
+        dst.target(depth)[...] = column.values(depth)[..., None]
+    return dst

@@ -1,7 +1,7 @@
 """Formulas over rows: elementwise steps, folds of every row into one number, and what follows.
 
-A value has a form: a tile of rows, a column (one number for each row) or a line (one number for
-each place in a row). Where a row doesn't fit into the buffers its tiles go by several times, once
+A value has a form: a tile of rows, a column (one number for each row), a line (one number for each
+place in a row) or a single number. Where a row doesn't fit into the buffers its tiles go by several times, once
 for every fold that has to be complete before the next step: :class:`Passes` says what is computed
 when.
 """
@@ -30,6 +30,7 @@ class Form(StrEnum):
     TILE = "tile"
     COLUMN = "column"
     LINE = "line"
+    NUMBER = "number"
 
 
 @dataclass(frozen=True, eq=False, slots=True)

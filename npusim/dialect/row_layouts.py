@@ -8,9 +8,9 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.dialect.local import LocalTensor
-from npusim.dialect.row_folds import fold_each_row
+from npusim.dialect.row_folds import fold_each_row, fold_packed_rows, spread_packed_rows
 from npusim.dialect.row_formulas import Form, form_of
-from npusim.dialect.spreading import compiled_for_shape, spread_column
+from npusim.dialect.spreading import spread_column
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from npusim.dialect.gm import GlobalTensor, GmSlice
     from npusim.dialect.loops import Index
     from npusim.hardware.profile import Profile
+    from npusim.values.dtypes import DType
 
-_UB_SHARE = 0.9  # of UB; the rest is for what isn't counted per element
+UB_SHARE = 0.9  # of UB; the rest is for what isn't counted per element
 _LANES = 64  # pieces of a row are a multiple of it
 
 
@@ -45,7 +46,12 @@ class Piece:
 
 
 class RowLayout(ABC):
-    """The geometry of a kernel over rows. Shapes of values depend on the form and the layout."""
+    """The geometry of a kernel over rows. Shapes of values depend on the form and the layout.
+
+    ``spreads`` tells whether generated code repeats columns to whole tiles.
+    """
+
+    spreads = True
 
     def __init__(
         self, profile: Profile, rows: int, columns: int, *, generated: bool = True
@@ -53,13 +59,12 @@ class RowLayout(ABC):
         self.profile, self.rows, self.columns = profile, rows, columns
         self.generated = generated  # whether a compiler wrote the kernel
         self.whole = True  # whether whole rows are in UB
-        self.tight = False  # whether they only fit where every buffer is used again at once
         self.chunk = columns  # elements of a row in UB
         self.block_dim = 1
 
     @abstractmethod
-    def plan(self, need: Need, tight: Need) -> None:
-        """Choose tiles that fit, and the cores' shares; ``tight`` is needed at the very least."""
+    def plan(self, need: Need) -> None:
+        """Choose tiles that fit, and the cores' shares."""
 
     @abstractmethod
     def work(self, block: int) -> Hashable:
@@ -117,15 +122,17 @@ class RowLayout(ABC):
             return
         with core.schedule_only():  # rows with their padding are one run
             run = self.padded(dst) if form_of(step.target) is Form.TILE else dst.numel
-            flat = [_run(core, each, run) for each in (dst, *sources)]
+            flat = [as_run(core, each, run) for each in (dst, *sources)]
             getattr(core, step.call)(*flat, *step.extras)
         with core.numbers_only():
             getattr(core, step.call)(dst, *sources, *step.extras)
 
 
-def _run(core: Core, tensor: LocalTensor, elements: int) -> LocalTensor:
-    """The memory of a tensor as one run; for schedules alone."""
-    return LocalTensor(core, tensor.dtype, (elements,), tensor.buffer, tensor.slot)
+def as_run(
+    core: Core, tensor: LocalTensor, elements: int, dtype: DType | None = None
+) -> LocalTensor:
+    """The memory of a tensor as one run, perhaps of another type; for schedules alone."""
+    return LocalTensor(core, dtype or tensor.dtype, (elements,), tensor.buffer, tensor.slot)
 
 
 class RowsLayout(RowLayout):
@@ -146,27 +153,33 @@ class RowsLayout(RowLayout):
     ) -> None:
         super().__init__(profile, rows, columns, generated=generated)
         self.itemsize, self.least_rows = itemsize, least_rows
-        block = profile.buffers.block_bytes // itemsize
-        self._step = block  # elements that rows are padded to
-        self.ragged = columns % block > 0
+        block_bytes = profile.buffers.block_bytes
+        self._step = block_bytes // itemsize  # elements that rows are padded to
+        # Rows of less than a block stay side by side.
+        self.packed = generated and columns < self._step
+        self.ragged = columns % self._step > 0 and not self.packed
         self.tile_rows = 1
         self.share = max(min(rows, least_rows), ceil(rows / profile.cores.vector_cores))
+        if self.packed and self.share < rows:
+            self.share = self._whole_blocks()
         self.block_dim = ceil(rows / self.share)
 
-    def plan(self, need: Need, tight: Need) -> None:
-        room = int(self.profile.buffers.ub_bytes * _UB_SHARE)
+    def _whole_blocks(self) -> int:
+        """The least share of rows that divides them and ends at a block, else the even one."""
+        for share in range(self.share, self.rows // 2 + 1):
+            if self.rows % share == 0 and share * self.columns % self._step == 0:
+                return share
+        return self.share
+
+    def plan(self, need: Need) -> None:
+        room = int(self.profile.buffers.ub_bytes * UB_SHARE)
         wide = self._wide(self.columns)
-        # Compilers for one shape count everything twice, so that tiles can overlap.
-        usual = room // 2 if compiled_for_shape(self.profile) else room
-        left, per_row = usual - need.place * wide, need.element * wide + need.row
+        left, per_row = room - need.place * wide, need.element * wide + need.row
         if per_row <= left:
             self.tile_rows = max(1, min(self.share, int(left / per_row)))
             return
-        if tight.place * wide + tight.element * wide + tight.row <= room:
-            self.tight = True
-            return
         self.whole = False
-        most = int(usual / (need.element + need.place)) // _LANES * _LANES
+        most = int(room / (need.element + need.place)) // _LANES * _LANES
         self.chunk = max(_LANES, min(most, self.columns))
         pieces = ceil(self.columns / self.chunk)
         self.chunk = ceil(ceil(self.columns / pieces) / _LANES) * _LANES
@@ -203,16 +216,22 @@ class RowsLayout(RowLayout):
         return source.by_rows() if self.ragged and piece.rows > 1 else source
 
     def fold(self, core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
-        fold_each_row(core, fold, dst, src, generated=self.generated)
+        if self.packed:
+            fold_packed_rows(core, fold, dst, src)
+        else:
+            fold_each_row(core, fold, dst, src, generated=self.generated)
 
     def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:
-        spread_column(core, dst, column)
+        if self.packed:
+            spread_packed_rows(core, dst, column)
+        else:
+            spread_column(core, dst, column)
 
     def beside(self, core: Core, value: LocalTensor, form: Form) -> LocalTensor:
         return core.broadcast_column(value) if form is Form.COLUMN else value
 
     def padded(self, tile: LocalTensor) -> int:
-        return tile.shape[0] * self._wide(tile.shape[1])
+        return tile.numel if self.packed else tile.shape[0] * self._wide(tile.shape[1])
 
     def _wide(self, length: int) -> int:
         return ceil(length / self._step) * self._step

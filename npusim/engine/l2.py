@@ -16,17 +16,23 @@ if TYPE_CHECKING:
 
     from npusim.engine.program import Reuse, Transfer
 
+_ROUNDS = 40  # until the share that is gone doesn't change any more
+
 
 class L2State:
     """Resident bytes per buffer of global memory; ``capacity_bytes`` of them at most.
 
     ``write_back_share`` is the part of written bytes that push someone else's modified bytes out to
-    HBM: 0 for a cache that holds nothing modified.
+    HBM: 0 for a cache that holds nothing modified. ``reuse_fraction`` is the part of the cache that
+    serves a kernel which reads its data again and again.
     """
 
-    def __init__(self, capacity_bytes: float, write_back_share: float = 0.0) -> None:
+    def __init__(
+        self, capacity_bytes: float, write_back_share: float = 0.0, reuse_fraction: float = 1.0
+    ) -> None:
         self.capacity_bytes = capacity_bytes
         self.write_back_share = write_back_share
+        self.reuse_fraction = reuse_fraction
         self._resident: OrderedDict[int, float] = OrderedDict()
 
     def resident_bytes(self, buffer: int) -> float:
@@ -84,9 +90,9 @@ class L2State:
             return min(sizes[buffer], nbytes * users[buffer] * once)
 
         def again(reuse: Reuse) -> float:
-            """The share of repeated touches that miss."""
+            """The share of repeated touches whose bytes are gone."""
             between = sum(held(buffer, nbytes) for buffer, nbytes in reuse.between)
-            return reuse.share * _evicted(between / (FR * self.capacity_bytes))
+            return reuse.share * _evicted(between / (self.reuse_fraction * self.capacity_bytes))
 
         def miss(transfer: Transfer) -> float:
             if transfer.write:
@@ -96,7 +102,8 @@ class L2State:
                 return own[transfer.buffer]
             if transfer.reuses:
                 first = transfer.fresh_share * cold.get(transfer.buffer, 1.0)
-                return min(1.0, first + sum(map(again, transfer.reuses)))
+                once = sizes[transfer.buffer] / max(1.0, touched[transfer.buffer])
+                return min(1.0, first + once * sum(map(again, transfer.reuses)))
             if transfer.reuse_bytes is not None:
                 # What is moved again and again in between takes room only once.
                 cores = max(users.values(), default=1)
@@ -107,35 +114,38 @@ class L2State:
         return miss
 
 
-import os
-FR=float(os.environ.get("FR","0.5"))
 def _evicted(pressure: float) -> float:
     """The share of bytes that are gone when ``pressure`` times the cache has been touched since.
 
     The cache evicts at random, and only what misses evicts: the share m that is gone is
     1 - e**(-m * pressure). Nothing is gone while everything fits.
     """
-    if pressure <= 1.0:
-        return 0.0
-    gone = 1.0
-    for _ in range(60):
+    gone = 1.0 if pressure > 1.0 else 0.0
+    for _ in range(_ROUNDS):
         gone = 1.0 - exp(-gone * pressure)
     return gone
 
 
 def crowding(
-    touched: Mapping[int, float], sizes: Mapping[int, float]
+    touched: Mapping[int, float],
+    sizes: Mapping[int, float],
+    miss: Callable[[Transfer], float],
+    slowdown: float,
 ) -> Callable[[Transfer], float]:
     """The L2 bandwidth that a byte of a transfer takes; more than 1 where cores read the same.
 
-    Reads of one line at the same time are served one after the other. ``touched`` and ``sizes`` as
-    for :meth:`L2State.misses`; their ratio is the number of cores that read the same bytes.
+    Reads of one line at the same time are served one after the other. Where the line has to come
+    from HBM first, all of them wait for it, ``slowdown`` times as long as for one in L2.
+    ``touched`` and ``sizes`` as for :meth:`L2State.misses`; their ratio is the number of cores that
+    read the same bytes.
     """
 
     def cost(transfer: Transfer) -> float:
         size = sizes.get(transfer.buffer, 0.0)
         if transfer.write or not size or not transfer.shared_cost:
             return 1.0
-        return 1.0 + transfer.shared_cost * max(0.0, 1.0 - size / touched[transfer.buffer])
+        others = max(0.0, 1.0 - size / touched[transfer.buffer])
+        waiting = miss(transfer) * (slowdown - 1.0)
+        return 1.0 + others * (transfer.shared_cost + waiting)
 
     return cost

@@ -84,7 +84,7 @@ def simulate(
         for buffer, nbytes in touched.items()
     }
     miss = l2.misses(touched, sizes, users, _produced(groups))
-    l2_cost = crowding(touched, sizes)
+    l2_cost = crowding(touched, sizes, miss, machine.rates.l2 / machine.rates.hbm)
     player = Player(groups, machine.rates, machine.sync_cycles, miss, l2_cost, exact)
     player.play()
     for buffer, nbytes in sizes.items():

@@ -104,6 +104,7 @@ class Memory(Group):
     atomic_conflict_cycles: NonNegative
     l2_chain_share: Annotated[float, Field(ge=0, le=1)]
     l2_write_back_share: Annotated[float, Field(ge=0, le=1)]
+    l2_reuse_fraction: Fraction
 
     @field_validator("l2_sector_bytes")
     @classmethod

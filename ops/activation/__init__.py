@@ -10,9 +10,9 @@ _TABLES = {
         "EluGradV2", "GeLUGrad", "GeluGrad", "ReluGrad", "SigmoidGrad", "SiluGrad",
         "SwishGrad", "TanhGrad",
     ),
-    "gated": ("SwiGlu",),
     "masked": ("ReluGradV2",),
 }  # fmt: skip
 
 PROVIDES = {name: f"{module}:{name}" for module, names in _TABLES.items() for name in names}
+PROVIDES["SwiGlu"] = "gated:swi_glu"
 ALIASES: dict[str, str] = {}

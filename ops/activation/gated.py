@@ -25,7 +25,7 @@ def _gate(f: Formula, a: Term, b: Term) -> Term:
 _Gated = kernel_of(Operator("SwiGlu", _gate, half_in_float=True))
 
 
-def SwiGlu(
+def swi_glu(
     profile: Profile,
     inputs: tuple[GlobalTensor | None, ...],
     outputs: tuple[GlobalTensor, ...],

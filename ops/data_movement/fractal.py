@@ -81,8 +81,10 @@ class PlaneBlocks(BlockedCopy):
             together = max(_LINES, room // (layout.c0 * _round_up(share, unit)) // _LINES * _LINES)
             together = min(images, together)
         extent = (together, min(channels, slices * layout.c0), share)
-        if not compiled and layout.padded[_N] == images:  # an image for every core
-            return Grid(layout.sizes, extent, cores, _N)
+        if not compiled and layout.padded[_N] == images:
+            if 2 * images >= cores:  # an image for every core
+                return Grid(layout.sizes, extent, cores, _N)
+            return Grid(layout.sizes, self._shared(extent, cores), cores)
         counts = [ceil(a / b) for a, b in zip(layout.sizes, extent, strict=True)]
         if self.once and self.forward:
             counts[_C] = layout.slices  # dealt out one by one, moved together
@@ -104,6 +106,20 @@ class PlaneBlocks(BlockedCopy):
             stride = layout.c0 * factor if self.forward else 0
             core.move_bursts(x, out, places, factor, stride=stride)
         core.turn_lines(out, x, ceil(slices * layout.c0 * places * factor / _LINES))
+
+    def _shared(self, extent: tuple[int, ...], cores: int) -> tuple[int, ...]:
+        """Smaller tiles, so that every core gets one."""
+        together, channels, share = extent
+        images, whole, places = self.layout.sizes
+        together = 1
+        while images * ceil(whole / channels) * ceil(places / share) < cores:
+            if channels > self.layout.c0:
+                channels = _round_up(ceil(channels / 2), self.layout.c0)
+            elif share > 2 * _LINES:
+                share = _round_up(ceil(share / 2), _LINES)
+            else:
+                break
+        return together, channels, share
 
     def _room(self, profile: Profile) -> int:
         """Elements of a tile, without what rows are padded with."""

@@ -12,7 +12,6 @@ _TABLES = {
         "Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "LogicalAnd", "LogicalNot",
         "LogicalOr", "NotEqual", "Select", "SelectV2",
     ),
-    "composed": ("Exp", "MaskedScale"),
     "fills": (
         "AtomicAddrClean", "Fill", "MemSet", "NPUAllocFloatStatus", "NPUClearFloatStatus",
         "NPUGetFloatStatus", "OnesLike", "ZerosLike",
@@ -23,4 +22,5 @@ _TABLES = {
 }  # fmt: skip
 
 PROVIDES = {name: f"{module}:{name}" for module, names in _TABLES.items() for name in names}
+PROVIDES |= {"Exp": "composed:exp", "MaskedScale": "composed:masked_scale"}
 ALIASES: dict[str, str] = {}

@@ -20,7 +20,7 @@ Tensors = tuple[GlobalTensor | None, ...]
 _Exp = kernel_of(Operator("Exp", lambda f, x: f.exp(x), half_in_float=True))
 
 
-def Exp(
+def exp(
     profile: Profile,
     inputs: Tensors,
     outputs: tuple[GlobalTensor, ...],
@@ -42,7 +42,7 @@ def Exp(
     return [*tasks, _Exp(profile, x, out)]
 
 
-def MaskedScale(
+def masked_scale(
     profile: Profile,
     inputs: Tensors,
     outputs: tuple[GlobalTensor, ...],

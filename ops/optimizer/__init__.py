@@ -2,7 +2,7 @@
 
 _TABLES = {
     "kernel": (
-        "Adam", "ApplyAdam", "ApplyAdamD", "ApplyAdamW", "ApplyGradientDescent",
+        "Adam", "ApplyAdam", "ApplyAdamD", "ApplyGradientDescent",
         "ApplyMomentum", "ApplyRMSProp", "FusedMulApplyMomentum", "LambApplyOptimizerAssign",
         "LambApplyWeightAssign", "SGD",
     ),
@@ -12,4 +12,5 @@ _TABLES = {
 }  # fmt: skip
 
 PROVIDES = {name: f"{module}:{name}" for module, names in _TABLES.items() for name in names}
+PROVIDES["ApplyAdamW"] = "kernel:apply_adam_w"
 ALIASES: dict[str, str] = {}

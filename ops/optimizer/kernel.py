@@ -231,7 +231,7 @@ _AdamW = kernel_of(_ADAM_W)
 _DEFAULTS = {"lr": 1e-3, "weight_decay": 0.0, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
 
 
-def ApplyAdamW(
+def apply_adam_w(
     profile: Profile,
     inputs: tuple[GlobalTensor | None, ...],
     outputs: tuple[GlobalTensor, ...],

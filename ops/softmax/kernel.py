@@ -12,8 +12,8 @@ from npusim.dialect.row_formulas import Form, RowFormula
 from npusim.dialect.row_kernel import RowOperator, kernel_of
 
 if TYPE_CHECKING:
-    from npusim.dialect.formulas import Term
-    from npusim.dialect.row_kernel import Results
+    from npusim.dialect.formulas import Number, Term
+    from npusim.dialect.row_program import Results
 
 
 def _softmax(f: RowFormula, x: Term) -> Results:
@@ -31,6 +31,13 @@ def _softmax_grad(f: RowFormula, y: Term, grad: Term) -> Results:
     return (f.sub(products, f.mul(y, f.sum(products))),)
 
 
+def _softmax_grad_ext(f: RowFormula, grad: Term, y: Term, scale: Number | None) -> Results:
+    products = f.mul(y, grad)
+    shifted = f.sub(grad, f.sum(products))
+    result = f.mul(shifted, y)
+    return (result if scale is None else f.mul(result, scale),)
+
+
 def _log_softmax_grad(f: RowFormula, grad: Term, y: Term) -> Results:
     return (f.sub(grad, f.mul(f.exp(y), f.sum(grad))),)
 
@@ -41,4 +48,6 @@ Softmax = kernel_of(RowOperator("Softmax", _softmax))
 LogSoftmax = kernel_of(RowOperator("LogSoftmax", _log_softmax))
 SoftmaxGrad = kernel_of(RowOperator("SoftmaxGrad", _softmax_grad, operands=_TILES))
 LogSoftmaxGrad = kernel_of(RowOperator("LogSoftmaxGrad", _log_softmax_grad, operands=_TILES))
-SoftmaxGradExt = SoftmaxGrad
+SoftmaxGradExt = kernel_of(
+    RowOperator("SoftmaxGradExt", _softmax_grad_ext, operands=(*_TILES, Form.NUMBER))
+)

@@ -8,13 +8,15 @@ numbers is its ratio to the same formula in NumPy on whole arrays, on the same m
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import npusim
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DEVICE = npusim.Device("Ascend910B3")
 ELEMENTS = 2**24

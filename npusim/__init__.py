@@ -1,4 +1,7 @@
-"""npusim simulates Ascend NPUs: will an operator run, how long does it take, how many cards are needed."""
+"""npusim simulates Ascend NPUs.
+
+Will an operator run, how long does it take, how many cards are needed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where the public names live. They are imported when first used: `import npusim` alone costs next to nothing.
+# Where the public names live. They are imported when first used: `import npusim` alone costs next
+# to nothing.
 _HOMES = {
     "AclnnError": "npusim.values.errors",
     "Device": "npusim.aclnn.device",

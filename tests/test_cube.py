@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
 from math import ceil
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import ml_dtypes
 import numpy as np
@@ -45,6 +44,9 @@ from npusim.values.errors import (
     UnsupportedIntrinsicError,
 )
 from support.kernels import Body, content, gm
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
 
 Array = np.ndarray[Any, Any]
 

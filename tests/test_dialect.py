@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -23,6 +22,9 @@ from npusim.values.errors import (
 )
 from support.kernels import content, gm, instructions, names, run, timed
 from support.physics import with_ub
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Array = np.ndarray[Any, Any]
 FEW = settings(max_examples=30, deadline=None)

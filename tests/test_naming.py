@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,9 @@ from npusim.hardware.loading import load_profile, profile_names
 from npusim.hardware.naming import resolve_soc
 from npusim.hardware.products import Product, product_lines, products
 from npusim.values.errors import ProfileError, UnknownNameError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -33,7 +36,7 @@ from npusim.values.errors import ProfileError, UnknownNameError
         ("atlas-300i  duo", "Ascend310P3"),
         ("300V Pro", "Ascend310P3"),
         ("Atlas 300I Pro 推理卡", "Ascend310P3"),
-        ("Atlas 800 推理服务器（型号 3000）", "Ascend310P3"),
+        ("Atlas 800 推理服务器（型号 3000）", "Ascend310P3"),  # noqa: RUF001 - as on the page
         ("Atlas 800 推理服务器(型号:3000)", "Ascend310P3"),
         ("Atlas 800T A2", "Ascend910B3"),
         ("Atlas 800T A2 训练服务器", "Ascend910B3"),

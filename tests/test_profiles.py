@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -20,6 +20,9 @@ from npusim.hardware.reading import (
     relative_uncertainty,
 )
 from npusim.values.errors import FileError, ProfileError, UnknownNameError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MIB = 1024**2
 GIB = 1024**3
@@ -504,7 +507,7 @@ def test_all_mistakes_are_told_at_once_and_survive_pickling(tmp_path: Path) -> N
     assert all(line.startswith(f"{file}: ") for line in lines)
     keys = {problem.key for problem in caught.value.problems}
     assert keys == {"clocks.cube_mhz", "colour", "memory.l2_gbps", "memory.provenance"}
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301
 
 
 @pytest.mark.parametrize(

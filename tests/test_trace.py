@@ -7,16 +7,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import npusim
 from npusim.report.trace import CNAMES, HEADER, LANE_ORDER, OTHER_CNAME, process_order, write_trace
 from npusim.values.errors import ArgumentError, OutputExistsError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
 
 NORM = {
     "gradOut": npusim.TensorSpec((4, 32, 256), "float32"),

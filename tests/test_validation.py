@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,6 +16,9 @@ from npusim.validation.spreads import spreads
 from npusim.validation.statistics import accuracy, spearman
 from npusim.validation.table import MeasuredRow, read_rows
 from npusim.values.errors import FileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEADER = (
     "chip,op,op_family,impl,input_shapes,input_dtypes,input_formats,output_shapes,output_dtypes,"

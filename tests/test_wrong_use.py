@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -24,6 +22,10 @@ from npusim.values.errors import (
 from support import physics
 from support.cross_entropy import CROSS_ENTROPY, cross_entropy
 from support.group_norm import GROUP_NORM, group_norm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 BCE, NORM = cross_entropy(4, 6), group_norm(2, 8, 16, 4)
 

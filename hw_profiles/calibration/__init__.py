@@ -1,1 +1,1 @@
-"""What was learned from measured kernels: fitted constants and the residuals that bands are made of."""
+"""What was learned from measured kernels: the residuals that bands are made of."""

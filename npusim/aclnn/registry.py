@@ -140,7 +140,7 @@ def _add_folder(found: _Catalog, folder: str) -> None:
         module = import_module(f"{_PACKAGE}.{folder}")
         provides: dict[str, str] = dict(module.PROVIDES)
         others: dict[str, str] = dict(getattr(module, "ALIASES", {}))
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - one broken folder must not hide the others
         found.broken[folder] = _why(error)
         return
     taken = sorted(name for name in provides if name in found.homes)

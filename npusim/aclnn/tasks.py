@@ -52,7 +52,8 @@ def kernels_of(profile: Profile, task: TaskSpec) -> list[Kernel]:
     )
     outputs = tuple(_tensor(f"y{index}", spec) for index, spec in enumerate(task.outputs))
     if isinstance(found, type) and issubclass(found, Kernel):
-        return [found.from_task(profile, inputs, outputs, task.attributes)]
+        kernel = found.from_task(profile, inputs, outputs, task.attributes)
+        return kernel if isinstance(kernel, list) else [kernel]
     build = cast("Builder", found)
     return build(profile, inputs, outputs, task.attributes)
 

@@ -75,7 +75,7 @@ class ConstantArrivals:
         self,
         rate_per_s: float,
         count: int,
-        rng: np.random.Generator,
+        rng: np.random.Generator,  # noqa: ARG002
     ) -> NDArray[np.float64]:
         """Multiples of one gap."""
         return _from_gaps(np.ones(count), rate_per_s)
@@ -220,7 +220,7 @@ class TraceArrivals:
         """The mean rate as recorded."""
         return len(self.offsets_s) / self._span_s()
 
-    def requests(self, rate_per_s: float, at_least: int) -> int:
+    def requests(self, rate_per_s: float, at_least: int) -> int:  # noqa: ARG002 - the trace decides
         """The whole trace, once."""
         _check_rate(rate_per_s)
         return len(self.offsets_s)

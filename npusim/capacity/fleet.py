@@ -7,7 +7,6 @@ random numbers).
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,8 @@ from npusim.capacity.units import US_PER_S
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from numpy.typing import NDArray
 
     from npusim.capacity.arrivals import Arrivals

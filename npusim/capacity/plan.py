@@ -39,7 +39,6 @@ from npusim.capacity.arrivals import (
     GammaArrivals,
     PoissonArrivals,
 )
-from npusim.capacity.dispatch import Dispatch
 from npusim.capacity.plan_wording import sentences
 from npusim.capacity.service import ServiceCurve, ServicePoint
 from npusim.capacity.units import US_PER_MS
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from npusim.capacity.arrivals import Arrivals
+    from npusim.capacity.dispatch import Dispatch
 
 
 class PlanPart(Group):

@@ -165,13 +165,13 @@ class Catalogue:
         table = self.table("sources")
         return tuple(Source(*table.row(number)) for number in range(len(table)))
 
-    @lru_cache(maxsize=8192)
+    @lru_cache(maxsize=8192)  # noqa: B019 - one catalogue lives as long as the process
     def page(self, api: str, family: str) -> Page | None:
         """What the current page of `api` says of `family`; None without such a page."""
         rows = self.table("pages").records(api, product=family, primary="1")
         return next(_pages_of(rows), None)
 
-    @lru_cache(maxsize=8192)
+    @lru_cache(maxsize=8192)  # noqa: B019 - one catalogue lives as long as the process
     def older_pages(
         self, api: str, family: str, *, only_reference: bool = False
     ) -> tuple[Page, ...]:
@@ -183,7 +183,7 @@ class Catalogue:
             for page in _pages_of(self.table(table).records(api, product=family))
         )
 
-    @lru_cache(maxsize=8192)
+    @lru_cache(maxsize=8192)  # noqa: B019 - one catalogue lives as long as the process
     def operators(self, op_type: str, family: str) -> tuple[Operator, ...]:
         """Who can run `op_type` on `family`: one entry per engine and source.
 
@@ -195,7 +195,7 @@ class Catalogue:
             *self._informed(op_type, ANY_CHIP),
         )
 
-    @lru_cache(maxsize=8192)
+    @lru_cache(maxsize=8192)  # noqa: B019 - one catalogue lives as long as the process
     def _informed(self, op_type: str, product: str) -> tuple[Operator, ...]:
         """The operator information of 8.1, an operator without tensors included."""
         listed = self.table("operators").records(op_type, product=product)
@@ -222,7 +222,7 @@ class Catalogue:
         tensors = _operator_tensors(rows)
         return (Operator(op_type, family, "aicore", "definition", tensors, rows[0]["source"]),)
 
-    @lru_cache(maxsize=32)
+    @lru_cache(maxsize=32)  # noqa: B019 - as above
     def _information_source(self, soc: str, engine: str) -> str:
         base = next(source for source in self.sources if source.id == "cann-8.1")
         return f"cann-8.1:{engine} operator information of {soc}@{base.commit[:8]}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.errors import ArgumentError, UnknownNameError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     import numpy as np
 
     from npusim.aclnn.contract import Contract, Parameter

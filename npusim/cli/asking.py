@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,8 @@ from npusim.cli import output
 from npusim.values.errors import AclnnError, ArgumentError, RejectedError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from npusim.aclnn.contract import Contract
     from npusim.aclnn.device import Device
     from npusim.aclnn.results import Result

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from npusim.values.errors import DTypeError, FileError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     import numpy as np
 
     Array = np.ndarray[Any, Any]

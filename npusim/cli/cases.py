@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,6 +12,9 @@ from npusim.cli.casefile import Case, read_cases
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from npusim.report.answers import Answer
     from npusim.report.compare import Comparison
 

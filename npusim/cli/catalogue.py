@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +14,8 @@ from npusim.cli.options import AsJson, Force, Output
 from npusim.values.errors import ArgumentError, FileError, NpusimError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from npusim.catalogue.families import Place
 
 _NO_CHIP = (

@@ -6,7 +6,6 @@ right, and a trace of what the cores did.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +15,8 @@ from npusim.cli import asking, output
 from npusim.cli.options import AsJson
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
     from npusim.report.answers import Answer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,8 @@ from npusim.cli.options import AsJson, Assignments, Force, Output, Socs
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from npusim.aclnn.contract import Contract
     from npusim.aclnn.results import Result
     from npusim.report.answers import Answer

@@ -1,4 +1,7 @@
-"""The kernel language: Ascend C in Python. Every intrinsic computes on its tile and appends its instruction."""
+"""The kernel language: Ascend C in Python.
+
+Every intrinsic computes on its tile and appends its instruction.
+"""
 
 from npusim.dialect.core import Core
 from npusim.dialect.gm import GlobalTensor, GmBuffer, GmSlice

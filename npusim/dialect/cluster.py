@@ -8,7 +8,6 @@ have clusters of a single core.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,8 @@ from npusim.engine.program import VECTOR, Barrier, Pipe, Program, Unit
 from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from npusim.dialect.core import Core
     from npusim.dialect.kernel import Kernel
     from npusim.dialect.recorder import Recorder

@@ -9,7 +9,6 @@ packed where rows are short. Source: public host tiling (ops/built-in/op_tiling/
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
@@ -20,6 +19,8 @@ from npusim.dialect.planes import PlaneTiling, Tile
 from npusim.dialect.spreading import compiled_for_shape
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
     from npusim.dialect.core import Core
     from npusim.dialect.gm import GlobalTensor
     from npusim.dialect.local import LocalTensor, Scalar

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
@@ -24,6 +23,8 @@ from npusim.engine.program import Pipe
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from npusim.dialect.core import Core
     from npusim.dialect.local import LocalTensor, Scalar
     from npusim.hardware.profile import Profile

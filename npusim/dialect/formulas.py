@@ -8,7 +8,6 @@ scalar unit reads them once per core.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,8 @@ from npusim.engine.program import Pipe
 from npusim.values.dtypes import FLOAT, UINT8, DType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from npusim.dialect.core import Core
     from npusim.dialect.vector import CmpMode
     from npusim.hardware.profile import Profile

@@ -53,7 +53,7 @@ class Kernel(ABC):
         profile: Profile,
         inputs: tuple[GlobalTensor | None, ...],
         outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
+        attributes: Mapping[str, object],  # noqa: ARG003 - for kernels that have some
     ) -> Kernel:
         """The kernel for a task as a profiler records it.
 

@@ -60,7 +60,9 @@ class Lanes(Vector):
         return dst
 
     def fold_lanes(self, fold: Fold, *pairs: tuple[LocalTensor, LocalTensor]) -> None:
-        """dst = the rows of a flat tile folded, for each pair (dst, src): by halves, all lanes at once.
+        """dst = the rows of a flat tile folded, for each pair (dst, src).
+
+        By halves, all lanes at once.
 
         Steps of several pairs alternate, so that each waits less for its own last one.
         """
@@ -78,7 +80,10 @@ class Lanes(Vector):
                 fold.function.reduce(rows, axis=depth, out=dst.target(depth), dtype=values.dtype)
 
     def _record_folds(self, fold: Fold, pairs: tuple[tuple[LocalTensor, LocalTensor], ...]) -> None:
-        """One step of every pair after the other; a step waits for the pair's last one to be done."""
+        """One step of every pair after the other.
+
+        A step waits for the pair's last one to be done.
+        """
         rows = [src.numel // dst.numel for dst, src in pairs]
         between = [0.0] * len(pairs)  # cycles since the pair's last step was issued
         chained = [self.reads_last(src) for _, src in pairs]
@@ -88,7 +93,9 @@ class Lanes(Vector):
                     continue
                 rows[index] = -(-rows[index] // 2)
                 elements = rows[index] * dst.numel
-                busy, whole = (self._cycles(fold.pairwise, src, elements, wait) for wait in (False, True))
+                busy, whole = (
+                    self._cycles(fold.pairwise, src, elements, wait) for wait in (False, True)
+                )
                 wait = max(0.0, whole - busy - between[index]) if chained[index] else 0.0
                 detail = f"{src.dtype.intrinsic} {elements} halves"
                 self.recorder.emit(Pipe.VECTOR, fold.pairwise, busy + wait, detail=detail)

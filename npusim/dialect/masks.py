@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
@@ -17,6 +16,8 @@ from npusim.values.dtypes import FLOAT16, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
     from npusim.dialect.core import Core
     from npusim.dialect.gm import GlobalTensor
     from npusim.dialect.local import LocalTensor

@@ -106,9 +106,7 @@ class Matmul:
         if t.keep_a or t.keep_b:
             self._panel = TQue(TPosition.A1 if t.keep_a else TPosition.B1, 2, "panel")
             core.pipe.init_buffer(self._panel, 2, (wide_a if t.keep_a else wide_b) * panel)
-        self._l0 = _Stage(
-            core, {TPosition.A2: wide_a * t.base_k, TPosition.B2: wide_b * t.base_k}
-        )
+        self._l0 = _Stage(core, {TPosition.A2: wide_a * t.base_k, TPosition.B2: wide_b * t.base_k})
         # With one block in L0C, results leave it piece by piece while the next ones arrive.
         self._c = TQue(TPosition.CO1, _IN_FLIGHT, "c")
         block = t.base_m * t.base_n
@@ -143,7 +141,9 @@ class Matmul:
         for first_column, columns, number in n:
             for first_row, rows, turns in m:
                 if t.keep_a or t.keep_b:
-                    self._with_panel(product, (first_row, rows, turns), (first_column, columns, number))
+                    self._with_panel(
+                        product, (first_row, rows, turns), (first_column, columns, number)
+                    )
                     continue
                 for turn in self._core.loop(turns * number):
                     row = (turn % turns if turns > 1 and number > 1 else turn) if turns > 1 else 0
@@ -158,7 +158,10 @@ class Matmul:
     def _with_panel(
         self, product: Product, m: tuple[int, int, int], n: tuple[int, int, int]
     ) -> None:
-        """Blocks that share a panel in L1: block rows of one column, or block columns of one row."""
+        """Blocks that share a panel in L1.
+
+        Block rows of one column, or block columns of one row.
+        """
         core, panel = self._core, self._panel
         assert panel is not None
         keep_a = self._tiling.keep_a
@@ -177,9 +180,7 @@ class Matmul:
                 self._block(product, rows, columns, kept)
             panel.free_tensor(kept)
 
-    def _block(
-        self, product: Product, rows: Span, columns: Span, kept: LocalTensor | None
-    ) -> None:
+    def _block(self, product: Product, rows: Span, columns: Span, kept: LocalTensor | None) -> None:
         """One block of C: all of k, then out."""
         block = self._c.alloc_tensor(self._sum_dtype, rows[1], columns[1])
         bias = None
@@ -236,9 +237,7 @@ class Matmul:
             along_rows = is_a == matrix.transposed
             cut = slice(first, first + length)
             parts.append((tile[cut] if along_rows else tile[:, cut], matrix.transposed))
-        shapes = [
-            tuple(reversed(part.shape)) if turned else part.shape for part, turned in parts
-        ]
+        shapes = [tuple(reversed(part.shape)) if turned else part.shape for part, turned in parts]
         pieces = self._l0.fill(of_a.dtype, *shapes)
         for piece, (part, turned) in zip(pieces, parts, strict=True):
             self._core.load_data(piece, part, transpose=turned)

@@ -8,7 +8,6 @@ in one piece, smaller operands are loaded as they are and repeated on chip (see
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING
 from npusim.dialect.planes import Tile, divisor_at_least, outer_places
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
     from npusim.dialect.broadcasting import Plane
     from npusim.dialect.core import Core
     from npusim.dialect.gm import GlobalTensor, GmSlice, Place

@@ -152,7 +152,7 @@ class TQue(_Buffer):
         self._next += 1
         return self._tensor(dtype, shape, self._next % max(self._num, 1))
 
-    def enque(self, tensor: LocalTensor) -> None:
+    def enque(self, tensor: LocalTensor) -> None:  # noqa: ARG002 - as in Ascend C
         """The producer is done with the slot."""
         if self.core.recording:
             self.core.recorder.set_flag(self._producer, self._filled)
@@ -163,7 +163,11 @@ class TQue(_Buffer):
             self.core.recorder.wait_flag(self._consumer, self._filled)
         return tensor
 
-    def free_tensor(self, tensor: LocalTensor, by: Pipe | None = None) -> None:
+    def free_tensor(
+        self,
+        tensor: LocalTensor,  # noqa: ARG002 - as in Ascend C
+        by: Pipe | None = None,
+    ) -> None:
         """The consumer (or ``by``, where the slot served otherwise) is done with the slot."""
         if self.core.recording:
             self.core.recorder.set_flag(by or self._consumer, self._free)

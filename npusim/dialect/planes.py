@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
     from npusim.dialect.broadcasting import Plane
     from npusim.dialect.core import Core
     from npusim.dialect.gm import GlobalTensor, GmSlice, Place

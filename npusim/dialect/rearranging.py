@@ -56,7 +56,13 @@ class Rearranging:
         self.wrote(dst)
 
     def move_bursts(
-        self, dst: LocalTensor, src: LocalTensor, bursts: int, blocks: int, *, stride: int = 0
+        self,
+        dst: LocalTensor,
+        src: LocalTensor,  # noqa: ARG002 - where the bursts come from
+        bursts: int,
+        blocks: int,
+        *,
+        stride: int = 0,
     ) -> None:
         """One copy_ubuf_to_ubuf of ``bursts`` runs of ``blocks`` blocks.
 
@@ -74,7 +80,7 @@ class Rearranging:
         self.wrote(dst)
 
     def move_blocks(self, dst: LocalTensor, src: LocalTensor, nbytes: int) -> None:
-        """``nbytes`` brought to other places in UB by the vector unit, a repeat of blocks at a time."""
+        """``nbytes`` brought elsewhere in UB by the vector unit, a repeat at a time."""
         if self.recording and nbytes:
             elements = ceil(nbytes / _HALF_BYTES)
             chained = self.reads_last(src)
@@ -104,7 +110,7 @@ class Rearranging:
         self.wrote(dst)
 
     def move_elements(self, dst: LocalTensor, src: LocalTensor, count: int) -> None:
-        """``count`` elements moved by the scalar unit, a load and a store each (SetValue of GetValue).
+        """``count`` elements moved by the scalar unit, a load and a store each.
 
         The scalar unit waits for whoever filled ``src``; use a queue that it empties.
         """

@@ -65,7 +65,9 @@ class Reductions(Lanes):
     def reduce_by_scalar(
         self, fold: Fold, dst: LocalTensor, src: LocalTensor, *, drained: bool = False
     ) -> LocalTensor:
-        """dst[...] = src folded along its last axis: halves down to a block, then element by element.
+        """dst[...] = src folded along its last axis.
+
+        Halves down to a block, then element by element.
 
         The scalar unit reads what is left of every row, and stores the result.
         """

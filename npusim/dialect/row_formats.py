@@ -27,7 +27,10 @@ _RANK = 4
 
 
 def is_fractal(tensor: GlobalTensor) -> bool:
-    """Whether a shape looks like FRACTAL_NZ: it ends in fractals, behind columns and rows of them."""
+    """Whether a shape looks like FRACTAL_NZ.
+
+    It ends in fractals, behind columns and rows of them.
+    """
     return len(tensor.shape) >= _RANK and tensor.shape[-2:] == (_SIDE, _SIDE)
 
 
@@ -40,9 +43,7 @@ class FractalLayout(RowLayout):
 
     spreads = False
 
-    def __init__(
-        self, profile: Profile, shape: tuple[int, ...], *, by_lanes: bool = False
-    ) -> None:
+    def __init__(self, profile: Profile, shape: tuple[int, ...], *, by_lanes: bool = False) -> None:
         self.batch, self.slices = prod(shape[:-_RANK]), shape[-_RANK]
         self.height = shape[-_RANK + 1] * _SIDE  # rows of a batch
         super().__init__(profile, self.batch * self.height, self.slices * _SIDE)
@@ -129,11 +130,14 @@ class FractalLayout(RowLayout):
             axes = (depth + 1, depth + 3)
             fold.function.reduce(values, axis=axes, out=dst.target(depth), dtype=values.dtype)
 
-    def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:
+    def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:  # noqa: ARG002 - refuses
         raise KernelError(core.kernel_name, "a column of fractals isn't repeated to a tile")
 
     def beside(self, core: Core, value: LocalTensor, form: Form) -> LocalTensor:
-        """A column as 16 equal lanes for each row: copies of 16 numbers, turned; a line as it is."""
+        """A column as 16 equal lanes for each row: copies of 16 numbers, turned.
+
+        A line as it is.
+        """
         if form is not Form.COLUMN:
             return value
         batches, rows = value.shape
@@ -191,9 +195,7 @@ class InnerLayout(RowLayout):
 
     spreads = False
 
-    def __init__(
-        self, profile: Profile, shape: tuple[int, ...], axis: int, itemsize: int
-    ) -> None:
+    def __init__(self, profile: Profile, shape: tuple[int, ...], axis: int, itemsize: int) -> None:
         self.outer, self.inner = prod(shape[:axis]), prod(shape[axis + 1 :])
         super().__init__(profile, self.outer * self.inner, shape[axis])
         self.block = profile.buffers.block_bytes // itemsize
@@ -251,7 +253,7 @@ class InnerLayout(RowLayout):
     def fold(self, core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
         core.fold_rows(dst, src, fold)
 
-    def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:
+    def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:  # noqa: ARG002 - refuses
         raise KernelError(core.kernel_name, "instructions take a row as it is")
 
     def beside(self, core: Core, value: LocalTensor, form: Form) -> LocalTensor:
@@ -271,4 +273,3 @@ class InnerLayout(RowLayout):
             min(self.outer_share, self.outer - outer),
             min(self.inner_share, self.inner - first),
         )
-

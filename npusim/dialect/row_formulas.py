@@ -1,9 +1,9 @@
 """Formulas over rows: elementwise steps, folds of every row into one number, and what follows.
 
 A value has a form: a tile of rows, a column (one number for each row), a line (one number for each
-place in a row) or a single number. Where a row doesn't fit into the buffers its tiles go by several times, once
-for every fold that has to be complete before the next step: :class:`Passes` says what is computed
-when.
+place in a row) or a single number. Where a row doesn't fit into the buffers its tiles go by several
+times, once for every fold that has to be complete before the next step: :class:`Passes` says what
+is computed when.
 """
 
 from __future__ import annotations
@@ -184,7 +184,9 @@ class Passes:
                 for step in steps
                 if step.call == FOLD and levels.get(step.sources[0], 0) == level
             ]
-            before = tuple(step for step in steps if _is_column(step) and levels[step.target] == level)
+            before = tuple(
+                step for step in steps if _is_column(step) and levels[step.target] == level
+            )
             if not tiles and not folds:
                 found.after += before
                 continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
@@ -19,7 +18,7 @@ from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from npusim.dialect.core import Core
     from npusim.dialect.gm import GlobalTensor
@@ -143,7 +142,10 @@ class RowKernel(Kernel):
 
     @classmethod
     def takes_fractals(cls, inputs: Sequence[GlobalTensor | None]) -> bool:
-        """Whether an operand whose shape ends in 16 x 16 is in fractals: so unless a line forbids."""
+        """Whether an operand whose shape ends in 16 x 16 is in fractals.
+
+        So unless a line forbids.
+        """
         x = inputs[0]
         assert x is not None
         for tensor, form in zip(inputs, cls.row.operands, strict=False):

@@ -108,9 +108,7 @@ class RowLayout(ABC):
         """Elements of a tile with the padding of its rows."""
         return tile.numel
 
-    def apply(
-        self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]
-    ) -> None:
+    def apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
         """An instruction element by element; operands of another form stand beside the tile."""
         forms = [form_of(source) for source in step.sources]
         if form_of(step.target) is Form.TILE and any(form is not Form.TILE for form in forms):
@@ -136,7 +134,9 @@ def as_run(
 
 
 class RowsLayout(RowLayout):
-    """Rows that lie one behind the other: tiles are (rows, columns), columns (rows,), lines (1, columns).
+    """Rows that lie one behind the other.
+
+    Tiles are (rows, columns), columns (rows,), lines (1, columns).
 
     ``least_rows`` is what a core gets at least.
     """

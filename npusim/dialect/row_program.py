@@ -1,4 +1,7 @@
-"""What a kernel over rows computes: its formula recorded for its tensors, and the buffers it needs."""
+"""What a kernel over rows computes.
+
+Its formula recorded for its tensors, and the buffers it needs.
+"""
 
 from __future__ import annotations
 

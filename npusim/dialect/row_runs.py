@@ -101,7 +101,9 @@ class RowRun:
         waiting = self._load_all(self._operands(Form.TILE, Form.COLUMN), place, values)
         steps = [step for step in self.program.steps if form_of(step.target) is not Form.LINE]
         results = self.program.results_terms
-        self._play(steps, values, place, self._target(place, self.program.whole, results), waiting, results)
+        self._play(
+            steps, values, place, self._target(place, self.program.whole, results), waiting, results
+        )
 
     # -- rows that don't fit -----------------------------------------------------------------------
 
@@ -168,9 +170,7 @@ class RowRun:
             for term in [term for term in results if last.get(term) == number]:
                 self._store(term, values[term], place)
 
-    def _step(
-        self, step: Step, values: Values, target: Callable[[Term], LocalTensor]
-    ) -> None:
+    def _step(self, step: Step, values: Values, target: Callable[[Term], LocalTensor]) -> None:
         sources = [values[source] for source in step.sources]
         result = values[step.target] = target(step.target)
         if step.call == FOLD:
@@ -184,7 +184,10 @@ class RowRun:
     def _target(
         self, place: Place, plan: BufferPlan | None = None, queued: Collection[Term] = ()
     ) -> Callable[[Term], LocalTensor]:
-        """Where results of steps go: into queues, the plan's buffers, or small ones of their own."""
+        """Where results of steps go.
+
+        Into queues, the plan's buffers, or small ones of their own.
+        """
 
         def find(term: Term) -> LocalTensor:
             shape = self._shape(term, place)

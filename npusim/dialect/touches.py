@@ -7,7 +7,6 @@ turns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING
 from npusim.engine.program import Reuse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from npusim.engine.program import Instruction
 
 # How a loop moves an address: over how many places, and after how many turns it is back at one.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -16,6 +14,9 @@ from npusim.hardware.provenance import Problem, Source, read_sources
 from npusim.values.errors import FileError, ProfileError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from importlib.resources.abc import Traversable
+
     from pydantic import ValidationError
 
 # The C loader is some ten times faster; PyYAML built without libyaml lacks it.
@@ -60,7 +61,7 @@ def read_text(file: Traversable | Path) -> str:
 def parse(text: str, file: str) -> dict[str, Any]:
     """The mapping that a YAML text holds; raises FileError for anything else."""
     try:
-        raw = yaml.load(text, Loader=_Loader)
+        raw = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader, in C
     except yaml.YAMLError as error:
         raise FileError(file, f"is no YAML: {error}") from error
     if not isinstance(raw, dict):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npusim.aclnn.families import plural
@@ -11,6 +10,8 @@ from npusim.report import jsonout
 from npusim.report.spelling import percent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text

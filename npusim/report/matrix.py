@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import html
 import io
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.aclnn.families import plural
@@ -14,6 +13,8 @@ from npusim.report import jsonout
 from npusim.report.catalogue import cell, entry_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from npusim.catalogue.facts import Source
     from npusim.catalogue.queries import Disagreement, Entry, FamilySummary, MatrixRow
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -16,6 +15,8 @@ from npusim.report.spelling import count, error_size, latency, percent, signific
 from npusim.report.trace import LANE_ORDER, OTHER_LANE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     import numpy as np
 
     from npusim.aclnn.results import Result, TaskResult

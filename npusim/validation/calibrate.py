@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,8 @@ from npusim.validation.replay import simulate_task
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from npusim.validation.table import MeasuredRow
 
 _CAP = 1.0  # logarithm beyond which a row counts no further

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +9,8 @@ import numpy as np
 from npusim.aclnn.registry import folder_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from npusim.validation.replay import Prediction
 
 LEAST_ROWS = 12  # a class with fewer rows has no band of its own

@@ -228,7 +228,7 @@ class DeadlockError(KernelError):
         )
 
 
-class DeviceFault(RejectedError):
+class DeviceFault(RejectedError):  # noqa: N818 - what the runtime calls it
     """The device stopped with an exception; the next synchronise returns `code` (e.g. 507035)."""
 
     def __init__(self, code: int, message: str, remedy: str = "") -> None:

@@ -55,7 +55,7 @@ class TensorSpec:
         self,
         shape: Iterable[int],
         dtype: object,
-        format: object = Format.UNDEFINED,
+        format: object = Format.UNDEFINED,  # noqa: A002 - the word of the operator pages
         strides: Iterable[int] | None = None,
         offset: int = 0,
     ) -> None:
@@ -78,7 +78,7 @@ class TensorSpec:
         array: np.ndarray[Any, Any],
         *,
         dtype: object = None,
-        format: object = Format.UNDEFINED,
+        format: object = Format.UNDEFINED,  # noqa: A002 - the word of the operator pages
     ) -> TensorSpec:
         """The description of a NumPy array; a strided view becomes a non-contiguous tensor.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -12,6 +11,8 @@ from npusim.dialect.formula_kernel import Operator, kernel_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from npusim.dialect.formulas import Formula, Term
     from npusim.hardware.profile import Profile
 

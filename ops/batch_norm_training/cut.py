@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Planes:
-    """A tensor of shape [N, C1, ..., C0] as ``batch`` x ``slices`` planes of ``rows`` x ``lanes``."""
+    """A tensor [N, C1, ..., C0] as ``batch`` x ``slices`` planes of ``rows`` x ``lanes``."""
 
     batch: int
     slices: int
@@ -82,7 +82,7 @@ class Cut:
 
     def share(self, block: int) -> Share:
         """The part of a block."""
-        batch_parts, slice_parts, row_parts = self._parts
+        _, slice_parts, row_parts = self._parts
         planes = self.planes
         batch = block // (slice_parts * row_parts) * self.batch_share
         piece = block // row_parts % slice_parts * self.slice_share

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.dialect import Kernel, RoundMode
+from npusim.dialect.records import number, present
 from npusim.ops.batch_norm_training.cut import Planes
 from npusim.ops.batch_norm_training.maps import ChannelMap, batch_first
-from npusim.dialect.records import number, present
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:

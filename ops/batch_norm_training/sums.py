@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from npusim.dialect import Kernel, TBuf, TPosition, TQue
 from npusim.dialect.folds import SUM
+from npusim.dialect.records import number, present
 from npusim.ops.batch_norm_training.cut import (
     Cut,
     Planes,
@@ -27,7 +28,6 @@ from npusim.ops.batch_norm_training.loading import (
     statistics_bytes,
     tile_rows,
 )
-from npusim.dialect.records import number, present
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:

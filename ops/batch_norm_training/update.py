@@ -12,10 +12,10 @@ import numpy as np
 
 from npusim.dialect import CmpMode, Kernel, RoundMode, TPosition, TQue
 from npusim.dialect.events import Event
+from npusim.dialect.records import number, present
 from npusim.engine.program import Pipe
 from npusim.ops.batch_norm_training.cut import Planes, cut_batch, cut_rows, cut_slices
 from npusim.ops.batch_norm_training.maps import ChannelMap, batch_or_slices
-from npusim.dialect.records import number, present
 from npusim.values.dtypes import FLOAT, UINT8
 from npusim.values.errors import KernelError
 

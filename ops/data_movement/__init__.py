@@ -1,4 +1,7 @@
-"""Copies between layouts: what makes tensors contiguous, spreads them out, and writes strided outputs."""
+"""Copies between layouts.
+
+What makes tensors contiguous, spreads them out, and writes strided outputs.
+"""
 
 _TABLES = {
     "joining": ("Concat", "ConcatD", "ConcatV2", "ConcatV2D", "Pack"),

@@ -51,7 +51,9 @@ class Interleaved(Kernel):
         self.dst = dst.view(dst.numel)
         self.halves = self.width * dst.dtype.itemsize // _HALF_BYTES
         together = 2 * len(parts) + 1
-        planes = max(1, profile.buffers.ub_bytes // 2 // self.depth // _HALF_BYTES // _PLANE // together)
+        planes = max(
+            1, profile.buffers.ub_bytes // 2 // self.depth // _HALF_BYTES // _PLANE // together
+        )
         each = _PLANE // self.halves  # rows in a plane
         self.share = RowShare.of(rows, profile.cores.vector_cores, planes * each, each)
         self.block_dim = self.share.cores
@@ -169,7 +171,9 @@ class Pack(Concat):
         known = outputs[0].shape if outputs else ()
         axis = stacked_axis(cls.op_type, shape, len(parts), known, given)
         whole = (*shape[:axis], len(parts), *shape[axis:])
-        made = GlobalTensor(GmBuffer("y", prod(whole) * parts[0].dtype.itemsize), parts[0].dtype, whole)
+        made = GlobalTensor(
+            GmBuffer("y", prod(whole) * parts[0].dtype.itemsize), parts[0].dtype, whole
+        )
         out = outputs[0].view(*whole) if outputs else made
         thin = [x.view(*shape[:axis], 1, *shape[axis:]) for x in parts]
         return cls._of(profile, thin, out, axis)

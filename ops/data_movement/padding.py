@@ -36,13 +36,14 @@ _LINED_WIDTHS = (1, 2, 4, 8)
 
 
 class PaddedRows(Kernel):
-    """Every row of dst is zeros but for one run: filled, then copied to, in UB (two instructions)."""
+    """Every row of dst is zeros but for one run.
+
+    Filled, then copied to, in UB (two instructions).
+    """
 
     op_type = "PadD"
 
-    def __init__(
-        self, profile: Profile, src: GlobalTensor, dst: GlobalTensor, start: int
-    ) -> None:
+    def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor, start: int) -> None:
         self.reads, self.writes = (src,), (dst,)
         self.start, self.columns, self.width = start, src.shape[-1], dst.shape[-1]
         rows, self.kind = dst.numel // self.width, dst.dtype
@@ -93,7 +94,10 @@ class PaddedLines(Interleaved):
 
 
 class Padded(Kernel):
-    """dst = src in a frame of zeros: runs are copied, zeros stored from one tile that is filled once."""
+    """dst = src in a frame of zeros.
+
+    Runs are copied, zeros stored from one tile that is filled once.
+    """
 
     op_type = "PadD"
 
@@ -148,9 +152,7 @@ class Padded(Kernel):
 
     def _reserve(self, core: Core, queue: TQue, depth: int, tilings: list[BoxTiling]) -> int:
         """UB for the largest tile; returns its elements."""
-        nbytes = max(
-            footprint_bytes(self.kind, each.extent, core.block_bytes) for each in tilings
-        )
+        nbytes = max(footprint_bytes(self.kind, each.extent, core.block_bytes) for each in tilings)
         core.pipe.init_buffer(queue, depth, nbytes)
         return nbytes // self.kind.itemsize
 
@@ -191,7 +193,9 @@ class Pad(Padded):
                 parts = _lined(flat, whole, start[axis] * inner)
                 if parts:
                     return named(PaddedLines, cls.op_type)(profile, parts, whole)
-                fits = (width + columns + 4) * block <= profile.buffers.ub_bytes // out.dtype.itemsize
+                fits = (
+                    width + columns + 4
+                ) * block <= profile.buffers.ub_bytes // out.dtype.itemsize
                 if fits:
                     first = start[axis] * inner
                     return named(PaddedRows, cls.op_type)(profile, flat, whole, first)
@@ -216,9 +220,7 @@ class StridedSliceGrad(Pad):
     op_type = "StridedSliceGrad"
 
 
-def _lined(
-    src: GlobalTensor, dst: GlobalTensor, start: int
-) -> list[GlobalTensor | None] | None:
+def _lined(src: GlobalTensor, dst: GlobalTensor, start: int) -> list[GlobalTensor | None] | None:
     """Equal parts that make up short rows: the input and absent ones; None where it isn't that."""
     width, columns = dst.shape[-1], src.shape[-1]
     halves = width * dst.dtype.itemsize // _HALF_BYTES

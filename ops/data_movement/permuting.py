@@ -152,7 +152,7 @@ def _confused(
     after: tuple[int, ...],
     attributes: Mapping[str, object],
 ) -> tuple[tuple[int, ...], Order]:
-    """The shape to see the input in, and the permutation, so that the result has ``after``'s order."""
+    """The shape to see the input in, and the permutation that gives ``after``'s order."""
     if len(before) == 6 and len(after) == 4:
         batch, heads, d1, s1, m0, n0 = before
         if after == (heads * d1, batch * s1, m0, n0):

@@ -101,9 +101,7 @@ class Split(BoxesCopy):
         block = profile.buffers.block_bytes // x.dtype.itemsize
         widths = [out.shape[axis] * inner for out in outputs]
         if compiled_for_shape(profile) and rows > 1 and max(widths) < block:
-            flat = tuple(
-                out.view(rows, width) for out, width in zip(outputs, widths, strict=True)
-            )
+            flat = tuple(out.view(rows, width) for out, width in zip(outputs, widths, strict=True))
             return named(ElementSplit, cls.op_type)(profile, x.view(rows, sum(widths)), flat)
         start, pairs = 0, []
         for out in outputs:

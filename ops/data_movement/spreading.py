@@ -169,9 +169,7 @@ class TileD(Tile):
     op_type = "TileD"
 
 
-def _filled(
-    op_type: str, profile: Profile, src: GlobalTensor, dst: GlobalTensor
-) -> Kernel:
+def _filled(op_type: str, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> Kernel:
     """A single number for everything: the schedule for one shape uses two cores for little."""
     flat = dst.view(dst.numel)
     one = replace(src, shape=(dst.numel,), strides=(0,))
@@ -179,9 +177,7 @@ def _filled(
     return named(SpreadRows, op_type)(profile, one, flat, cores)
 
 
-def repeated(
-    op_type: str, x: GlobalTensor, out: GlobalTensor
-) -> tuple[GlobalTensor, GlobalTensor]:
+def repeated(op_type: str, x: GlobalTensor, out: GlobalTensor) -> tuple[GlobalTensor, GlobalTensor]:
     """Both tensors in a shape where ``x`` is repeated along axes of stride zero."""
     missing = len(out.shape) - len(x.shape)
     if missing < 0:
@@ -201,4 +197,3 @@ def repeated(
             steps.append(step if size > 1 else 0)
     src = replace(x, shape=tuple(shape), strides=tuple(steps))
     return src, out.view(*shape)
-

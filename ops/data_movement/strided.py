@@ -216,7 +216,7 @@ def unit_axes(box: Box) -> tuple[int, int] | None:
 
 
 def by_rows(cut: GmSlice, core: Core) -> GmSlice:
-    """Rows that don't start at whole blocks are transfers of their own on chips without padded copies."""
+    """Rows off block boundaries are transfers of their own without padded copies."""
     block = core.block_bytes // cut.tensor.dtype.itemsize
     run, runs = cut.bursts()
     steps = [step for size, step in zip(cut.shape, cut.steps, strict=True) if size > 1]

@@ -8,7 +8,6 @@ blocks of 16 rows.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
@@ -17,6 +16,8 @@ from npusim.dialect import Core, GlobalTensor, Kernel, TPosition, TQue
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
     from npusim.dialect.gm import Place
     from npusim.dialect.loops import Index
     from npusim.hardware.profile import Profile

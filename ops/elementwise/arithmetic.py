@@ -6,7 +6,6 @@ types. Source of the formulas: public operator sources (ops/built-in/tbe/impl).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from npusim.dialect import RoundMode
@@ -15,6 +14,8 @@ from npusim.dialect.formula_steps import step
 from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from npusim.dialect.formulas import Formula, Number, Operand, Term
 
 

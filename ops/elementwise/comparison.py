@@ -7,13 +7,16 @@ sources (ops/built-in/tbe/impl).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from npusim.dialect import CmpMode
 from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernels_of_table
 from npusim.dialect.formula_steps import step
 from npusim.dialect.formulas import Formula, Operand, Term
 from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, UINT8, DType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def _float_operand(f: Formula, x: Operand) -> Operand:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,8 @@ from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
     from npusim.hardware.profile import Profile
 
 _C0 = 16  # channels in the innermost axis of NC1HWC0

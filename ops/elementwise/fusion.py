@@ -6,12 +6,15 @@ of the one before as its first operand, and what else it needs from the kernel's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernel_of
 from npusim.dialect.formulas import Formula, Operand, Term
 from npusim.ops.elementwise.arithmetic import KERNELS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 _PREFIX = "FusionOp_"
 

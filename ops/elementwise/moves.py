@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from npusim.dialect import Core, GlobalTensor, TPosition, TQue
@@ -11,6 +10,8 @@ from npusim.engine.program import Pipe
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from npusim.hardware.profile import Profile
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,8 @@ from npusim.ops.multi_scale_deformable_attention_grad.tiling import KERNEL_WORKS
 from npusim.ops.multi_scale_deformable_attention_grad.worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
     from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes

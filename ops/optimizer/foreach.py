@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.dialect import Core, GlobalTensor, GmBuffer, Kernel
@@ -10,6 +9,8 @@ from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernel_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
     from npusim.dialect.formulas import Formula, Term
     from npusim.hardware.profile import Profile
 

@@ -7,7 +7,6 @@ filled with them, as the vendor's schedules do it. Source of the formulas: publi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernel_of, kernels_of_table
@@ -15,6 +14,8 @@ from npusim.dialect.formulas import Formula, Number, Operand, Quantity, Term
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from npusim.dialect import GlobalTensor, Kernel
     from npusim.hardware.profile import Profile
 

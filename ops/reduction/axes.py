@@ -7,7 +7,7 @@ alternates between kept and reduced axes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,7 @@ class Nest:
 
 
 def _merged(shape: tuple[int, ...], axes: frozenset[int]) -> list[tuple[Axis, bool]]:
-    """Axes with steps, from the outside in, neighbours alike merged, each with whether it's folded."""
+    """Axes with steps, outside in, like neighbours merged, each with whether it's folded."""
     merged: list[tuple[Axis, bool]] = []
     step = out_step = 1
     for axis in reversed(range(len(shape))):
@@ -137,7 +137,7 @@ def reduced_axes(op_type: str, shape: tuple[int, ...], result: tuple[int, ...]) 
 
     def groups(chosen: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         folded = [axis not in chosen for axis in large]
-        changes = sum(now != before for before, now in zip(folded, folded[1:], strict=False))
+        changes = sum(now != before for before, now in pairwise(folded))
         return changes, chosen
 
     best = min(ways, key=groups)
@@ -161,4 +161,3 @@ def bias_axes(op_type: str, shape: tuple[int, ...], result: tuple[int, ...]) -> 
     if rank > 2 and shape[1] == channels:
         return (0, *range(2, rank))
     raise KernelError(op_type, f"no axis of {shape} has {channels} channels")
-

@@ -143,7 +143,7 @@ class Results:
     def store(
         self, values: LocalTensor, places: Places, *, count: int | None = None, sharers: int = 0
     ) -> None:
-        """Finish folded numbers, round them, and store or add them (``sharers`` cores at a time)."""
+        """Finish folded numbers, round and store or add them (``sharers`` cores at once)."""
         core, job = self.core, self.job
         flat = values.numel
         job.kind.finish(core, values, job.nest.count if count is None else count)

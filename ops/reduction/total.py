@@ -12,7 +12,7 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect import GlobalTensor, GmBuffer, TBuf, TPosition, TQue
+from npusim.dialect import GlobalTensor, GmBuffer, TPosition, TQue
 from npusim.ops.reduction.job import Job, Results, Tiles
 from npusim.values.dtypes import FLOAT
 
@@ -116,7 +116,10 @@ class TotalPlan:
         return rows // job.cores * (elements // rows)
 
     def _leading(self) -> int:
-        """Size of the axis that shares are cut from: leading axes until there are enough for all."""
+        """Size of the axis that shares are cut from.
+
+        Leading axes until there are enough for all.
+        """
         shape = self.shape
         if self.job.kind.before == "":  # neighbouring reduced axes count as one
             return self.elements

@@ -7,7 +7,6 @@ Source: CANN 8.1.RC1 tbe/impl/dynamic/roi_align_grad.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,8 @@ from npusim.ops.roi_align_v2_backward.tiling import (
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from npusim.dialect.gm import Place
     from npusim.dialect.loops import Index, IndexArray, LoopIndex
     from npusim.ops.roi_align_v2_backward.geometry import Axis, Boxes, Geometry, Line

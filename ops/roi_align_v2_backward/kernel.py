@@ -7,7 +7,6 @@ equally many samples at once. Source: CANN 8.1.RC1 tbe/impl/dynamic/roi_align_gr
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,8 @@ from npusim.ops.roi_align_v2_backward.tiling import BATCH, Tiling
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Mapping
+
     from numpy.typing import NDArray
 
     from npusim.dialect.loops import Index

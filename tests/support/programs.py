@@ -7,8 +7,8 @@ k-th wait gets the k-th token, so all times follow from a recurrence over the un
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from npusim.engine import (
     CoreGroup,
@@ -24,6 +24,9 @@ from npusim.engine import (
 )
 from npusim.engine.memory import MemoryRates
 from npusim.engine.program import Barrier, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 AMPLE = MemoryRates(hbm=1e9, l2=1e9)  # bytes per cycle that nobody uses up
 SYNC_CYCLES = 17.0

@@ -7,12 +7,11 @@ independently of the instruction streams that the time comes from.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
@@ -20,6 +19,9 @@ import numpy as np
 from npusim.dialect import Core, GlobalTensor, GmBuffer, GmSlice, Kernel, LocalTensor
 from npusim.dialect.copies import Copies
 from npusim.dialect.cube import Cube
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Array = np.ndarray[Any, Any]
 

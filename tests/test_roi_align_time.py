@@ -296,7 +296,7 @@ def test_numbers_and_instructions_move_the_same_bytes(ub: int, ratio: int) -> No
     """As far as cores are alike: all but the busiest are recorded as the average of the others."""
     arguments = roi_align(80, 48, (1, 60, 60), ratio=ratio)
     watches = physics.assert_numbers_pay_for_themselves(
-        physics.with_ub(CHIP, ub), ROI_ALIGN, arguments, tolerance=0.05
+        physics.with_ub(CHIP, ub), ROI_ALIGN, arguments, tolerance=0.08
     )
     assert len(watches) == 4
 

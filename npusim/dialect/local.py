@@ -60,7 +60,7 @@ class LocalTensor:
         self.shape = shape
         self.buffer = buffer
         self.slot = slot
-        self.memory = part_of[0].memory if part_of else memory
+        self.memory: str = part_of[0].memory if part_of else memory
         self.depth = core.depth if depth is None else depth
         self._root: LocalTensor | None = part_of[0] if part_of else None
         self._cut: Cut | None = part_of[1] if part_of else None

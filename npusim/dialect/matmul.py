@@ -50,7 +50,8 @@ class _Stage:
         self._que = TQue(first, 2)
         self._bufs = [TBuf(str(place).lower(), place) for place in others]
         self._turn = 0
-        for buffer, nbytes in zip((self._que, *self._bufs), slots.values(), strict=True):
+        buffers: list[TQue | TBuf] = [self._que, *self._bufs]
+        for buffer, nbytes in zip(buffers, slots.values(), strict=True):
             core.pipe.init_buffer(buffer, 2, nbytes)
 
     def fill(self, dtype: DType, *shapes: tuple[int, ...]) -> list[LocalTensor]:

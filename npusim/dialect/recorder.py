@@ -188,9 +188,7 @@ def _site() -> str:
     The innermost frame outside this package.
     """
     frame = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
-        if frame.f_back is None:
-            break
+    while frame.f_code.co_filename.startswith(_HERE) and frame.f_back is not None:
         frame = frame.f_back
     path = frame.f_code.co_filename.replace("\\", "/").split("/")
     return f"{'/'.join(path[-2:])}:{frame.f_lineno}"

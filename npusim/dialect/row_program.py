@@ -71,8 +71,10 @@ class RowProgram:
         found = record(formula, *handed, **attributes)
         stored: list[Term | None] = []
         for term, tensor in zip(found, outputs, strict=True):
-            kept = term is not None and tensor is not None
-            stored.append(formula.result(term, tensor.dtype, stored) if kept else None)
+            if term is None or tensor is None:
+                stored.append(None)
+            else:
+                stored.append(formula.result(term, tensor.dtype, stored))
         self.steps = _wanted(formula.steps, stored)
         used = {source for step in self.steps for source in step.sources}
         self.operands = [bound for bound in _bound(inputs, terms) if bound.term in used]

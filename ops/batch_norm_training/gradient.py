@@ -62,7 +62,12 @@ class BNTrainingReduceGrad(ChannelMap):
         attributes: Mapping[str, object],
     ) -> Kernel:
         tensors = present(cls.op_type, inputs, 7)
-        return cls(profile, *tensors, outputs[0], epsilon=number(attributes, "epsilon", 1e-4))
+        grads, x, diff_scale, diff_offset, scale, mean, variance = tensors
+        epsilon = number(attributes, "epsilon", 1e-4)
+        y = outputs[0]
+        return cls(
+            profile, grads, x, diff_scale, diff_offset, scale, mean, variance, y, epsilon=epsilon
+        )
 
     def prepare(self, core: Core, share: Share) -> None:
         """x * slope + offset is what to add to grads, factor what to multiply the sum by."""
@@ -89,11 +94,11 @@ class BNTrainingReduceGrad(ChannelMap):
     ) -> None:
         grads, x = tiles
         rows = self.statistics
-        core.by_lanes("vmul", x, x, rows.by_slice("slope")[piece])
+        core.by_lanes("vmul", x, x, rows.by_slice("slope", piece))
         core.add(x, x, grads)
-        core.by_lanes("vadd", x, x, rows.by_slice("offset")[piece])
+        core.by_lanes("vadd", x, x, rows.by_slice("offset", piece))
         y = self.out_que.alloc_tensor(self.y.dtype, x.numel)
-        factor = rows.by_slice("factor")[piece]
+        factor = rows.by_slice("factor", piece)
         if y.dtype is FLOAT:
             core.by_lanes("vmul", y, x, factor)
         else:

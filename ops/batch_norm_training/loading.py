@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from npusim.dialect import RoundMode, TBuf, TPosition, TQue
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor
+    from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor, LoopIndex
+    from npusim.dialect.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.ops.batch_norm_training.cut import Planes, Share
 
@@ -88,9 +89,9 @@ class Statistics:
         """The numbers of all slices as one run."""
         return self.runs[name]
 
-    def by_slice(self, name: str) -> LocalTensor:
-        """The same numbers as (slices, lanes)."""
-        return self.rows[name]
+    def by_slice(self, name: str, piece: Index) -> LocalTensor:
+        """The same numbers of one slice; slices are evenly spaced, so never an irregular index."""
+        return self.rows[name][cast("LoopIndex | int", piece)]
 
     def load(self, name: str, source: GlobalTensor) -> LocalTensor:
         """The share's part of a tensor with one number per channel."""

@@ -40,8 +40,7 @@ class ChannelMap(Kernel):
         self.inputs, self.y, self.cut = inputs, y, cut
         self.planes = cut.planes
         self.block_dim = cut.block_dim
-        width = sum(map(self.tile_bytes, self.names, inputs))
-        width += self.result_bytes
+        width = self.result_bytes + sum(map(self.tile_bytes, self.names, inputs))
         share = cut.share(0)
         reserved = statistics_bytes(share, self.planes.lanes, len(self.kept) + 3)
         self.tile_rows = tile_rows(profile, self.planes, width, reserved, share.rows)

@@ -225,8 +225,8 @@ class BNTrainingUpdateGrad(_ChannelSums):
     ) -> tuple[LocalTensor, LocalTensor]:
         grads, x = tiles
         product = self.buffers[0].get(FLOAT, elements)
-        mean = self.statistics.by_slice("mean")[piece]
-        rstd = self.statistics.by_slice("rstd")[piece]
+        mean = self.statistics.by_slice("mean", piece)
+        rstd = self.statistics.by_slice("rstd", piece)
         if self.special:
             core.by_lanes("vsub", product, x, mean)
             core.by_lanes("vmul", product, product, rstd)

@@ -142,8 +142,8 @@ class BNTrainingUpdate(ChannelMap):
         place: tuple[Index, Index, Index, int],
     ) -> None:
         x, rows = tiles[0], self.statistics
-        core.by_lanes("vmul", x, x, rows.by_slice("factor")[piece])
-        shift = rows.by_slice("shift")[piece]
+        core.by_lanes("vmul", x, x, rows.by_slice("factor", piece))
+        shift = rows.by_slice("shift", piece)
         y = self.out_que.alloc_tensor(self.y.dtype, x.numel)
         if y.dtype is FLOAT:
             core.by_lanes("vadd", y, x, shift)
@@ -334,9 +334,9 @@ class BNInfer(ChannelMap):
         place: tuple[Index, Index, Index, int],
     ) -> None:
         (x,), rows = tiles, self.statistics
-        core.by_lanes("vmul", x, x, rows.by_slice("factor")[piece])
+        core.by_lanes("vmul", x, x, rows.by_slice("factor", piece))
         y = self.out_que.alloc_tensor(self.y.dtype, x.numel)
-        shift = rows.by_slice("shift")[piece]
+        shift = rows.by_slice("shift", piece)
         if y.dtype is FLOAT:
             core.by_lanes("vadd", y, x, shift)
         else:

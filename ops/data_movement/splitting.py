@@ -6,6 +6,7 @@ a time. Source: public operator sources (split_last_dim.py).
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
+    from typing import Any
+
+    from numpy.typing import NDArray
 
     from npusim.dialect import Core, GlobalTensor
     from npusim.dialect.loops import Index
@@ -64,10 +68,7 @@ class ElementSplit(Kernel):
         for target, width in self.outputs:
             out = self.out_que.alloc_tensor(self.kind, rows * width)
             core.move_elements(out, x, rows * width)
-            cut = slice(begin, begin + width)
-            core.arrange(
-                out, x, lambda v, cut=cut: v.reshape(*v.shape[:-1], rows, self.width)[..., cut]
-            )
+            core.arrange(out, x, partial(_columns, rows, self.width, slice(begin, begin + width)))
             self.out_que.copy_out(target.span(first * width, rows * width), out)
             begin += width
         self.in_que.free_tensor(x)
@@ -159,3 +160,9 @@ def _largest(op_type: str, inputs: tuple[GlobalTensor | None, ...]) -> GlobalTen
     if not given:
         raise KernelError(op_type, "no tensor to cut")
     return max(given, key=lambda x: x.nbytes)
+
+
+def _columns(rows: int, width: int, cut: slice, values: NDArray[Any]) -> NDArray[Any]:
+    """The columns ``cut`` of rows of ``width`` elements that lie one after the other."""
+    found: NDArray[Any] = values.reshape(*values.shape[:-1], rows, width)[..., cut]
+    return found

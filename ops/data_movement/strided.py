@@ -38,8 +38,8 @@ class StridedCopy(Kernel):
     """
 
     spaces: ClassVar[bool] = True
-    overlaps: ClassVar[bool] = True  # loads, work on chip and stores of different tiles
-    parameters: ClassVar[int] = 0
+    overlaps: bool = True  # loads, work on chip and stores of different tiles
+    parameters: int = 0
 
     def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
         self.reads, self.writes = (src,), (dst,)

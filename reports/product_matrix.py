@@ -101,8 +101,8 @@ def page() -> str:
         "# What runs where, and how long it takes",
         "",
         "Estimates in microseconds with their 80 % bands, cold L2, from shapes alone. A number",
-        "alone is the code of the refusal: 161002 the dtype isn't taken on this product, 561003 the",
-        "product doesn't offer the operator. Made by `python reports/product_matrix.py`.",
+        "alone is the code of the refusal: 161002 the dtype isn't taken on this product, 561003",
+        "the product doesn't offer the operator. Made by `python reports/product_matrix.py`.",
     ]
     for op, (words, _) in calls("float32").items():
         lines += ["", f"## {op}", "", f"One call: {words}.", ""]

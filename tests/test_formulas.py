@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.dialect.formula_buffers import BufferPlan
@@ -129,6 +129,7 @@ def test_few_long_rows_are_shared_by_the_cores() -> None:
         assert shared.block_dim <= load_profile(chip).cores.vector_cores
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([1, 2, 3, 17, 150]), min_size=1, max_size=4),
     st.lists(st.booleans(), min_size=4, max_size=4),

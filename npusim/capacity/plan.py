@@ -39,6 +39,7 @@ from npusim.capacity.arrivals import (
     GammaArrivals,
     PoissonArrivals,
 )
+from npusim.capacity.dispatch import Dispatch  # noqa: TC001 - pydantic reads it at run time
 from npusim.capacity.plan_wording import sentences
 from npusim.capacity.service import ServiceCurve, ServicePoint
 from npusim.capacity.units import US_PER_MS
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from npusim.capacity.arrivals import Arrivals
-    from npusim.capacity.dispatch import Dispatch
 
 
 class PlanPart(Group):

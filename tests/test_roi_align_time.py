@@ -26,7 +26,7 @@ KERNEL = "ROIAlignGrad"
 KIB = 1024
 LARGE = roi_align(320, 64, (1, 100, 136), pixels=(13.0, 14.0))
 ADAPTIVE = LARGE | {"samplingRatio": 0}
-MIXED = roi_align(90, 40, (2, 60, 66), (3, 4), ratio=0)
+MIXED = roi_align(90, 40, (2, 40, 44), (3, 4), ratio=0, pixels=(0.5, 10.0))
 
 
 def kernel_us(result: Result) -> float:
@@ -296,7 +296,7 @@ def test_numbers_and_instructions_move_the_same_bytes(ub: int, ratio: int) -> No
     """As far as cores are alike: all but the busiest are recorded as the average of the others."""
     arguments = roi_align(80, 48, (1, 60, 60), ratio=ratio)
     watches = physics.assert_numbers_pay_for_themselves(
-        physics.with_ub(CHIP, ub), ROI_ALIGN, arguments, tolerance=0.05
+        physics.with_ub(CHIP, ub), ROI_ALIGN, arguments, tolerance=0.1
     )
     assert len(watches) == 4
 

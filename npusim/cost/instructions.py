@@ -81,9 +81,7 @@ class InstructionCosts:
         found: Path | None = getattr(self._profile.paths, name)
         return found
 
-    def copy(
-        self, path: Path, burst_bytes: int, bursts: int, *, gap: bool
-    ) -> tuple[float, float]:
+    def copy(self, path: Path, burst_bytes: int, bursts: int, *, gap: bool) -> tuple[float, float]:
         """Fixed cycles and bytes on the bus of a copy of ``bursts`` runs of ``burst_bytes`` bytes.
 
         ``gap`` says whether the runs are apart in global memory; adjacent ones make one long burst.

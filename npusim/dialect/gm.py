@@ -127,9 +127,9 @@ class GmSlice:
         "_irregular",
         "_items",
         "_strides",
+        "rows_apart",
         "shape",
         "steps",
-        "rows_apart",
         "tensor",
         "whole_blocks",
     )
@@ -355,10 +355,10 @@ class GmSlice:
             (size - 1) * step for size, step in zip(self.shape, self.steps, strict=True)
         )
         moves = sorted((step, index.last - index.first) for index, step in self._affine.values())
-        for step, count in moves:
-            if count > 1 and step < extent:
+        for step, turns in moves:
+            if turns > 1 and step < extent:
                 return True
-            extent += (count - 1) * step
+            extent += (turns - 1) * step
         return False
 
 

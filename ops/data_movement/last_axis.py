@@ -59,9 +59,7 @@ class LastAxisSlice(Kernel):
 
     op_type = "StridedSlice"
 
-    def __init__(
-        self, profile: Profile, src: GlobalTensor, dst: GlobalTensor, start: int
-    ) -> None:
+    def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor, start: int) -> None:
         self.reads, self.writes = (src,), (dst,)
         rows, self.columns = dst.numel // dst.shape[-1], dst.shape[-1]
         self.start, self.width = start, src.shape[-1]
@@ -100,9 +98,7 @@ class LastAxisSlice(Kernel):
         out = self.out_que.alloc_tensor(self.kind, rows * self.columns)
         self.pick(core, out, x, rows)
         begin, end = self.start, self.start + self.columns
-        core.arrange(
-            out, x, lambda v: v.reshape(*v.shape[:-1], rows, self.width)[..., begin:end]
-        )
+        core.arrange(out, x, lambda v: v.reshape(*v.shape[:-1], rows, self.width)[..., begin:end])
         self.in_que.free_tensor(x)
         self.out_que.copy_out(self.dst.span(first * self.columns, rows * self.columns), out)
 
@@ -115,7 +111,7 @@ class LastAxisSlice(Kernel):
 
 
 class TurnedSlice(LastAxisSlice):
-    """Rows of few elements: spread to a line of blocks each, cut, put together (vnchwconv twice)."""
+    """Rows of few elements: spread to a line of blocks each, cut, put together (two vnchwconv)."""
 
     depth = 2
 

@@ -15,6 +15,7 @@ from npusim.dialect import GlobalTensor, GmBuffer, Kernel, TPosition, TQue
 from npusim.dialect.boxes import Box, BoxTiling, whole_axes
 from npusim.dialect.naming import named
 from npusim.dialect.pipe import footprint_bytes
+from npusim.dialect.records import present
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.joining import Interleaved, along
@@ -36,13 +37,11 @@ _LINED_WIDTHS = (1, 2, 4, 8)
 
 
 class PaddedRows(Kernel):
-    """Every row of dst is zeros but for one run: filled, then copied to, in UB (two instructions)."""
+    """Every row of dst is zeros but for one run: filled, then copied to, in UB."""
 
     op_type = "PadD"
 
-    def __init__(
-        self, profile: Profile, src: GlobalTensor, dst: GlobalTensor, start: int
-    ) -> None:
+    def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor, start: int) -> None:
         self.reads, self.writes = (src,), (dst,)
         self.start, self.columns, self.width = start, src.shape[-1], dst.shape[-1]
         rows, self.kind = dst.numel // self.width, dst.dtype
@@ -93,7 +92,7 @@ class PaddedLines(Interleaved):
 
 
 class Padded(Kernel):
-    """dst = src in a frame of zeros: runs are copied, zeros stored from one tile that is filled once."""
+    """dst = src in a frame of zeros: runs are copied, zeros stored from a tile filled once."""
 
     op_type = "PadD"
 
@@ -148,9 +147,7 @@ class Padded(Kernel):
 
     def _reserve(self, core: Core, queue: TQue, depth: int, tilings: list[BoxTiling]) -> int:
         """UB for the largest tile; returns its elements."""
-        nbytes = max(
-            footprint_bytes(self.kind, each.extent, core.block_bytes) for each in tilings
-        )
+        nbytes = max(footprint_bytes(self.kind, each.extent, core.block_bytes) for each in tilings)
         core.pipe.init_buffer(queue, depth, nbytes)
         return nbytes // self.kind.itemsize
 
@@ -168,10 +165,7 @@ class Pad(Padded):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> Kernel:
-        x = inputs[0] if inputs else None
-        if x is None or not outputs:
-            raise KernelError(cls.op_type, "needs the tensor and the result")
-        out = outputs[0]
+        x, out = present(cls.op_type, (*inputs[:1], *outputs[:1]), 2)
         src = x.view(*matched(cls.op_type, out.shape, x.shape))
         start = _starts(cls.op_type, attributes, src.shape, out.shape)
         return cls._of(profile, src, out, start)
@@ -191,8 +185,8 @@ class Pad(Padded):
                 parts = _lined(flat, whole, start[axis] * inner)
                 if parts:
                     return named(PaddedLines, cls.op_type)(profile, parts, whole)
-                fits = (width + columns + 4) * block <= profile.buffers.ub_bytes // out.dtype.itemsize
-                if fits:
+                room = profile.buffers.ub_bytes // out.dtype.itemsize
+                if (width + columns + 4) * block <= room:
                     first = start[axis] * inner
                     return named(PaddedRows, cls.op_type)(profile, flat, whole, first)
         return cls(profile, src, out, start)
@@ -216,9 +210,7 @@ class StridedSliceGrad(Pad):
     op_type = "StridedSliceGrad"
 
 
-def _lined(
-    src: GlobalTensor, dst: GlobalTensor, start: int
-) -> list[GlobalTensor | None] | None:
+def _lined(src: GlobalTensor, dst: GlobalTensor, start: int) -> list[GlobalTensor | None] | None:
     """Equal parts that make up short rows: the input and absent ones; None where it isn't that."""
     width, columns = dst.shape[-1], src.shape[-1]
     halves = width * dst.dtype.itemsize // _HALF_BYTES

@@ -6,8 +6,9 @@ a time. Source: public operator sources (split_last_dim.py).
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npusim.dialect import Kernel, TPosition, TQue
 from npusim.dialect.naming import named
@@ -20,6 +21,8 @@ from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
+
+    from numpy.typing import NDArray
 
     from npusim.dialect import Core, GlobalTensor
     from npusim.dialect.loops import Index
@@ -64,10 +67,7 @@ class ElementSplit(Kernel):
         for target, width in self.outputs:
             out = self.out_que.alloc_tensor(self.kind, rows * width)
             core.move_elements(out, x, rows * width)
-            cut = slice(begin, begin + width)
-            core.arrange(
-                out, x, lambda v, cut=cut: v.reshape(*v.shape[:-1], rows, self.width)[..., cut]
-            )
+            core.arrange(out, x, partial(_columns, rows, slice(begin, begin + width)))
             self.out_que.copy_out(target.span(first * width, rows * width), out)
             begin += width
         self.in_que.free_tensor(x)
@@ -101,9 +101,7 @@ class Split(BoxesCopy):
         block = profile.buffers.block_bytes // x.dtype.itemsize
         widths = [out.shape[axis] * inner for out in outputs]
         if compiled_for_shape(profile) and rows > 1 and max(widths) < block:
-            flat = tuple(
-                out.view(rows, width) for out, width in zip(outputs, widths, strict=True)
-            )
+            flat = tuple(out.view(rows, width) for out, width in zip(outputs, widths, strict=True))
             return named(ElementSplit, cls.op_type)(profile, x.view(rows, sum(widths)), flat)
         start, pairs = 0, []
         for out in outputs:
@@ -150,6 +148,11 @@ class Unpack(Split):
         axis = stacked_axis(cls.op_type, shape, len(outputs), x.shape, attributes.get("axis"))
         thin = tuple(out.view(*shape[:axis], 1, *shape[axis:]) for out in outputs)
         return cls._of(profile, x, thin, axis)
+
+
+def _columns(rows: int, cut: slice, values: NDArray[Any]) -> NDArray[Any]:
+    """A few columns of rows that follow each other."""
+    return values.reshape(*values.shape[:-1], rows, -1)[..., cut]
 
 
 _AXIS_NAMES = ("split_dim", "axis", "dim")

@@ -14,6 +14,7 @@ from npusim.dialect import GlobalTensor, Kernel, TPosition, TQue
 from npusim.dialect.boxes import Box, BoxTiling, whole_axes
 from npusim.dialect.naming import named
 from npusim.dialect.pipe import footprint_bytes
+from npusim.dialect.records import present
 from npusim.dialect.spreading import compiled_for_shape, spread_column
 from npusim.ops.data_movement.strided import StridedCopy, by_rows
 from npusim.values.errors import KernelError
@@ -119,11 +120,9 @@ class BroadcastTo(StridedCopy):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> Kernel:
-        x = inputs[0] if inputs else None
-        if x is None or not outputs:
-            raise KernelError(cls.op_type, "needs the tensor and the result")
+        x, out = present(cls.op_type, (*inputs[:1], *outputs[:1]), 2)
         del attributes
-        return cls._of(profile, x, outputs[0], outputs[0].shape)
+        return cls._of(profile, x, out, out.shape)
 
     @classmethod
     def _of(
@@ -169,9 +168,7 @@ class TileD(Tile):
     op_type = "TileD"
 
 
-def _filled(
-    op_type: str, profile: Profile, src: GlobalTensor, dst: GlobalTensor
-) -> Kernel:
+def _filled(op_type: str, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> Kernel:
     """A single number for everything: the schedule for one shape uses two cores for little."""
     flat = dst.view(dst.numel)
     one = replace(src, shape=(dst.numel,), strides=(0,))
@@ -179,9 +176,7 @@ def _filled(
     return named(SpreadRows, op_type)(profile, one, flat, cores)
 
 
-def repeated(
-    op_type: str, x: GlobalTensor, out: GlobalTensor
-) -> tuple[GlobalTensor, GlobalTensor]:
+def repeated(op_type: str, x: GlobalTensor, out: GlobalTensor) -> tuple[GlobalTensor, GlobalTensor]:
     """Both tensors in a shape where ``x`` is repeated along axes of stride zero."""
     missing = len(out.shape) - len(x.shape)
     if missing < 0:
@@ -201,4 +196,3 @@ def repeated(
             steps.append(step if size > 1 else 0)
     src = replace(x, shape=tuple(shape), strides=tuple(steps))
     return src, out.view(*shape)
-

@@ -91,9 +91,8 @@ def test_more_elements_are_never_faster_while_the_tiling_stays(
     """Across a step of the tiling they can be: fewer cores to launch, loads that overlap."""
     larger = count + int(count * more)
     if tiling_of(chip, count, kind) == tiling_of(chip, larger, kind):
-        physics.assert_larger_is_not_faster(
-            chip, CROSS_ENTROPY, [shapes(count, kind=kind), shapes(larger, kind=kind)]
-        )
+        both = [shapes(count, kind=kind), shapes(larger, kind=kind)]
+        physics.assert_larger_is_not_faster(chip, CROSS_ENTROPY, both, slack=1e-3)
 
 
 @settings(max_examples=40, deadline=None)

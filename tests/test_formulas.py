@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,9 @@ def test_few_long_rows_are_shared_by_the_cores() -> None:
 
 @settings(deadline=None)
 @given(
-    st.lists(st.sampled_from([1, 2, 3, 17, 150]), min_size=1, max_size=4),
+    st.lists(st.sampled_from([1, 2, 3, 17, 150]), min_size=1, max_size=4).filter(
+        lambda sizes: prod(sizes) < 500_000
+    ),
     st.lists(st.booleans(), min_size=4, max_size=4),
     st.sampled_from(CHIPS),
 )
@@ -143,9 +146,9 @@ def test_every_element_belongs_to_one_block(full: list[int], kept: list[bool], c
     if found.plane.is_flat:
         assert sum(found.tiling.length(block) for block in range(found.block_dim)) == total
         return
-    work = [found.planes.work(block) for block in range(found.block_dim)]
+    work: list[Any] = [found.planes.work(block) for block in range(found.block_dim)]
     if isinstance(found.planes, PackedTiling):
-        size = found.planes.rows * found.planes.columns
-        assert sum(units * size for units in work) == total  # type: ignore[operator,misc]
+        size = prod((found.planes.rows, found.planes.columns))
+        assert sum(units * size for units in work) == total
     else:
-        assert sum(rows * columns for rows, columns in work) == total  # type: ignore[misc]
+        assert sum(rows * columns for rows, columns in work) == total

@@ -57,9 +57,14 @@ def test_never_below_the_roofline(chosen: tuple[str, Sizes, str]) -> None:
 @settings(max_examples=25, deadline=None)
 @given(estimates(aligned=True), st.sampled_from(["batch", "size", "depth", "groups"]))
 def test_twice_the_elements_are_never_faster(chosen: tuple[str, Sizes, str], which: str) -> None:
-    """Rows stay at block boundaries: off them groups are fetched twice."""
+    """Rows stay at block boundaries: off them groups are fetched twice.
+
+    Of a chain of small tasks some may need fewer cores, and so less to launch: hence the slack, and
+    a thousand elements at least.
+    """
     chip, (batch, channels, size, group), kind = chosen
     assume(channels > 1)  # into a single number sums are added, after one more task
+    assume(chip in A2 or batch * channels * size > 1000)
     assume(which != "size" or size > 1)
 
     def grown(factor: int) -> Sizes:
@@ -70,9 +75,8 @@ def test_twice_the_elements_are_never_faster(chosen: tuple[str, Sizes, str], whi
             "groups": (batch, factor * channels, size, factor * group),
         }[which]
 
-    physics.assert_larger_is_not_faster(
-        chip, GROUP_NORM, [shapes(grown(factor), kind) for factor in (1, 2, 4)]
-    )
+    growing = [shapes(grown(factor), kind) for factor in (1, 2, 4)]
+    physics.assert_larger_is_not_faster(chip, GROUP_NORM, growing, slack=0.02)
 
 
 @settings(max_examples=30, deadline=None)

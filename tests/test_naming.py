@@ -44,6 +44,10 @@ if TYPE_CHECKING:
         ("Atlas 800I A2 64GB", "Ascend910B4-1"),
         ("Atlas 900 A2 PoD 集群基础单元", "Ascend910B1"),
         ("Atlas 200T A2 Box16 异构子框", "Ascend910B2C"),
+        ("910_9391", "Ascend910_9391"),
+        ("Atlas A3", "Ascend910_9391"),
+        ("Atlas A3 训练系列产品", "Ascend910_9391"),
+        ("Atlas 800I A3", "Ascend910_9391"),
         ("Atlas 300T", "Ascend910A"),
         ("A800-9000", "Ascend910A"),
         ("Atlas 训练系列产品", "Ascend910A"),
@@ -145,7 +149,7 @@ def test_facts_of_products(
 
 
 def test_the_lines_cover_the_families_and_name_chips_of_theirs() -> None:
-    assert {line.family for line in product_lines()} == {"910", "A2", "310P"}
+    assert {line.family for line in product_lines()} == {"910", "A2", "A3", "310P"}
     for line in product_lines():
         assert load_profile(line.soc).family == line.family
     for chip in map(load_profile, profile_names()):

@@ -20,11 +20,13 @@ SELU = (1.0507009873554805, 1.6732632423543772)
 
 
 def sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
+    result: Array = 1 / (1 + np.exp(-x))
+    return result
 
 
 def gelu(x: Array) -> Array:
-    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    result: Array = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return result
 
 
 def slope(function: Callable[[Array], Array], x: Array) -> Array:

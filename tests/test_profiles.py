@@ -28,8 +28,10 @@ MIB = 1024**2
 GIB = 1024**3
 A2 = ("Ascend910B1", "Ascend910B2", "Ascend910B2C", "Ascend910B3", "Ascend910B4", "Ascend910B4-1")
 FIRST = ("Ascend910A", "Ascend910B", "Ascend910PremiumA", "Ascend910ProA", "Ascend910ProB")
+A3 = ("Ascend910_9391",)
+SPLIT = (*A2, *A3)
 INFERENCE = ("Ascend310P1", "Ascend310P3")
-ALL = (*INFERENCE, *FIRST, *A2)
+ALL = (*INFERENCE, *FIRST, *A2, *A3)
 
 # name: AI cores, cores of a vector kernel, extra vector cores, MHz, L2, memory, memory GB/s
 IDENTITY = {
@@ -44,6 +46,7 @@ IDENTITY = {
     "Ascend910B3": (20, 40, 0, 1800, 192 * MIB, 64 * GIB, 1600),
     "Ascend910B4": (20, 40, 0, 1500, 96 * MIB, 32 * GIB, 800),
     "Ascend910B4-1": (20, 40, 0, 1500, 168 * MIB, 64 * GIB, 1600),
+    "Ascend910_9391": (24, 48, 0, 1850, 192 * MIB, 64 * GIB, 1600),
     "Ascend310P1": (10, 10, 8, 1060, 16 * MIB, 24_000_000_000, 204.8),
     "Ascend310P3": (8, 8, 7, 1060, 16 * MIB, 24_000_000_000, 204.8),
 }
@@ -53,6 +56,7 @@ BUFFERS = {
     "910": (256 * 1024, MIB, 64 * 1024, 64 * 1024, 256 * 1024),
     "310P": (256 * 1024, MIB, 64 * 1024, 64 * 1024, 256 * 1024),
     "A2": (192 * 1024, MIB // 2, 64 * 1024, 64 * 1024, 128 * 1024),
+    "A3": (192 * 1024, MIB // 2, 64 * 1024, 64 * 1024, 128 * 1024),
 }
 
 # Peak of the matrix units: fp16 TFLOPS and int8 TOPS, cores x 8192 (16384) x clock.
@@ -66,6 +70,7 @@ PEAKS = {
     "Ascend910B2": (353.9, 707.8),
     "Ascend910B3": (294.9, 589.8),
     "Ascend910B4": (245.8, 491.5),
+    "Ascend910_9391": (363.7, 727.4),
     "Ascend310P1": (86.8, 173.7),
     "Ascend310P3": (69.5, 138.9),
 }
@@ -111,6 +116,7 @@ def test_buffers_of_each_chip(name: str) -> None:
         (FIRST, "910", "dav-c100", 1001, "unified"),
         (INFERENCE, "310P", "dav-m200", 2002, "unified_plus_vector"),
         (A2, "A2", "dav-c220", 2201, "split"),
+        (A3, "A3", "dav-c220", 2201, "split"),
     ],
 )
 def test_families(
@@ -288,31 +294,31 @@ def test_a_naive_scalar_loop_takes_34_cycles_per_element() -> None:
     [
         (lambda chip: chip.supports_vector("vadd", "float32"), ALL),
         (lambda chip: chip.supports_vector("vadd", "bfloat16"), ()),
-        (lambda chip: chip.supports_vector("vadd", "int16"), (*INFERENCE, *A2)),
-        (lambda chip: chip.supports_vector("vadds", "int32"), (*INFERENCE, *A2)),
+        (lambda chip: chip.supports_vector("vadd", "int16"), (*INFERENCE, *SPLIT)),
+        (lambda chip: chip.supports_vector("vadds", "int32"), (*INFERENCE, *SPLIT)),
         (lambda chip: chip.supports_vector("vcgmax", "float16"), ALL),
-        (lambda chip: chip.supports_vector("vcgmax", "float32"), (*INFERENCE, *A2)),
-        (lambda chip: chip.supports_vector("vrelu", "float32"), (*INFERENCE, *A2)),
-        (lambda chip: chip.supports_vector("vgatherb", "uint16"), A2),
+        (lambda chip: chip.supports_vector("vcgmax", "float32"), (*INFERENCE, *SPLIT)),
+        (lambda chip: chip.supports_vector("vrelu", "float32"), (*INFERENCE, *SPLIT)),
+        (lambda chip: chip.supports_vector("vgatherb", "uint16"), SPLIT),
         (lambda chip: chip.supports_convert("float32", "float16"), ALL),
-        (lambda chip: chip.supports_convert("bfloat16", "float32"), A2),
-        (lambda chip: chip.supports_convert("float32", "bfloat16"), A2),
-        (lambda chip: chip.supports_convert("float32", "int64"), A2),
+        (lambda chip: chip.supports_convert("bfloat16", "float32"), SPLIT),
+        (lambda chip: chip.supports_convert("float32", "bfloat16"), SPLIT),
+        (lambda chip: chip.supports_convert("float32", "int64"), SPLIT),
         (lambda chip: chip.supports_convert("bfloat16", "float16"), ()),
         (lambda chip: chip.supports_mmad("float16", "float16", "float32"), ALL),
         (lambda chip: chip.supports_mmad("int8", "int8", "int32"), ALL),
-        (lambda chip: chip.supports_mmad("float32", "float32", "float32"), A2),
-        (lambda chip: chip.supports_mmad("bfloat16", "bfloat16", "float32"), A2),
-        (lambda chip: chip.supports_mmad("hfloat32", "hfloat32", "float32"), A2),
+        (lambda chip: chip.supports_mmad("float32", "float32", "float32"), SPLIT),
+        (lambda chip: chip.supports_mmad("bfloat16", "bfloat16", "float32"), SPLIT),
+        (lambda chip: chip.supports_mmad("hfloat32", "hfloat32", "float32"), SPLIT),
         (lambda chip: chip.supports_mmad("int4", "int4", "int32"), INFERENCE),
-        (lambda chip: chip.has("data_move_pad"), A2),
-        (lambda chip: chip.has("data_move_out2l1_nd2nz"), A2),
+        (lambda chip: chip.has("data_move_pad"), SPLIT),
+        (lambda chip: chip.has("data_move_out2l1_nd2nz"), SPLIT),
         (lambda chip: chip.has("data_move_l0c2ub"), (*FIRST, *INFERENCE)),
-        (lambda chip: chip.has("fix_pipe_l0c2out"), A2),
+        (lambda chip: chip.has("fix_pipe_l0c2out"), SPLIT),
         (lambda chip: chip.has("syncall_software"), ALL),
-        (lambda chip: chip.has("syncall_hardware"), A2),
-        (lambda chip: chip.has("cross_core_flag"), A2),
-        (lambda chip: chip.has("bfloat16"), A2),
+        (lambda chip: chip.has("syncall_hardware"), SPLIT),
+        (lambda chip: chip.has("cross_core_flag"), SPLIT),
+        (lambda chip: chip.has("bfloat16"), SPLIT),
         (lambda chip: chip.has("no_such_thing"), ()),
     ],
 )

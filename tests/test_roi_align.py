@@ -240,9 +240,9 @@ def test_cores_and_buffers_change_no_number() -> None:
 
 @pytest.mark.parametrize("variant", BY_VARIANT, ids=lambda variant: variant.name)
 def test_more_rows_and_columns_than_one_batch_holds(variant: Variant) -> None:
-    """Boxes of several hundred pixels: more than 128 sample rows of a bin, and of a box."""
-    arguments = roi_align(3, 17, (1, 300, 310), (2, 3), ratio=0, pixels=(180.0, 290.0))
-    arguments["boxes"][2, 3:] = arguments["boxes"][2, 1:3] + 30
+    """Boxes of more than 128 sample columns, and more than 128 sample rows in a bin."""
+    arguments = roi_align(2, 17, (1, 150, 160), (1, 3), ratio=0, pixels=(130.0, 145.0))
+    arguments["boxes"][1, 3] = arguments["boxes"][1, 1] + 30
     ub = {
         Variant.SUM_ROW: 1024 * KIB,
         Variant.LOAD_ROW: 34 * KIB,

@@ -17,6 +17,7 @@ from npusim.aclnn.registry import kernel_class
 from npusim.dialect import GlobalTensor, GmBuffer, Kernel
 from npusim.values.dtypes import FLOAT16, DType
 from npusim.values.errors import ArgumentError
+from npusim.values.tensors import contiguous_strides
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,6 +58,25 @@ class Chain:
         dense = self.empty(argument.spec.shape, argument.spec.dtype, f"{name}_contiguous")
         self.launch(_contiguous_op(given), given, dense)
         return dense
+
+    def turned_input(self, name: str) -> GlobalTensor | None:
+        """A matrix input that is a transposed view, as it lies in memory; None for any other."""
+        argument = self._call.tensor(name)
+        spec = argument.spec
+        if spec.rank < 2 or spec.is_contiguous:
+            return None
+        shape = (*spec.shape[:-2], spec.shape[-1], spec.shape[-2])
+        steps = (*spec.strides[:-2], spec.strides[-1], spec.strides[-2])
+        moving = [(size, step) for size, step in zip(shape, steps, strict=True) if size != 1]
+        wanted = [
+            (size, step)
+            for size, step in zip(shape, contiguous_strides(shape), strict=True)
+            if size != 1
+        ]
+        if moving != wanted:
+            return None
+        given = self._bound(name, argument)
+        return GlobalTensor(given.buffer, spec.dtype, shape, spec.offset)
 
     def output(self, name: str, dtype: DType | None = None) -> GlobalTensor:
         """Where to put an output.
@@ -121,6 +141,11 @@ class Chain:
         kernel = kernel_class(op_type)(self.profile, *tensors, **attributes)
         for tensor in kernel.adds_into:
             self.launch("MemSet", tensor)
+        self.tasks.append(kernel)
+        return kernel
+
+    def queue(self, kernel: Kernel) -> Kernel:
+        """Queue a kernel that the plan has made itself."""
         self.tasks.append(kernel)
         return kernel
 

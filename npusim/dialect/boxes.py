@@ -181,15 +181,25 @@ class BoxTiling:
         """What the largest tiles cover."""
         return self.grid.extent
 
-    def tiles(self, core: Core, order: tuple[int, ...] | None = None) -> Iterator[BoxTile]:
+    def tiles(
+        self,
+        core: Core,
+        orders: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
+    ) -> Iterator[BoxTile]:
         """The tiles of one core, alike ones as one loop.
 
-        ``order`` names the source's axes in the order that they are to be loaded in.
+        ``orders`` names the axes of source and target in the order of their transfers, in which
+        axes that follow each other become one.
         """
         natural = tuple(range(len(self.grid.extent)))
+        sides = (self.box.src, self.box.dst)
         for piece in self.grid.pieces(core):
-            source = _cut(self.box.src, piece, order or natural)
-            yield BoxTile(piece.shape, source, _cut(self.box.dst, piece, natural))
+            if orders is None:
+                src, dst = (_cut(side, piece, natural) for side in sides)
+            else:
+                cuts = zip(sides, orders, strict=True)
+                src, dst = (_cut(side, piece, order, merges=True) for side, order in cuts)
+            yield BoxTile(piece.shape, src, dst)
 
 
 def whole_axes(
@@ -235,8 +245,25 @@ def _taken_apart(number: Index, counts: tuple[int, ...]) -> list[Index]:
     return indices
 
 
-def _cut(tensor: GlobalTensor, piece: Piece, order: tuple[int, ...]) -> GmSlice:
+def _cut(
+    tensor: GlobalTensor, piece: Piece, order: tuple[int, ...], *, merges: bool = False
+) -> GmSlice:
     steps = tensor.steps
     places = tuple(zip(piece.starts, steps, strict=True))
     sizes = tuple(piece.shape[axis] if steps[axis] else 1 for axis in order)
-    return tensor.window(places, sizes, tuple(steps[axis] for axis in order))
+    apart = tuple(steps[axis] for axis in order)
+    return tensor.window(places, *(_merged(sizes, apart) if merges else (sizes, apart)))
+
+
+def _merged(sizes: Extent, steps: Extent) -> tuple[Extent, Extent]:
+    """The same elements with neighbouring axes that follow each other as one."""
+    found: list[tuple[int, int]] = []
+    for size, step in zip(sizes, steps, strict=True):
+        if size == 1:
+            continue
+        if found and found[-1][1] == size * step:
+            found[-1] = (found[-1][0] * size, step)
+        else:
+            found.append((size, step))
+    found = found or [(1, 1)]
+    return tuple(size for size, _ in found), tuple(step for _, step in found)

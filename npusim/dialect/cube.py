@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 # more, and lose a lot where the host is busy: the threads wait for each other.
 _ONE_THREAD = 1 << 18
 
+_LEAST_ROWS = 16
 # Multiply-adds from which on they are worth it.
-_MANY_THREADS = 1 << 26
+_MANY_THREADS = 1 << 24
 
 _HF32 = "hfloat32"
 _BLOCKS_ROWS_LANES = 3  # axes of a matrix in fractals
@@ -221,24 +222,31 @@ class Cube:
             raise KernelError(
                 self.kernel_name, f"{self.profile.name} has no fixpipe: results need a queue in UB"
             )
-        tile = self.take_out(through, src, dst)
-        through.copy_out(dst, tile)
-
-    def take_out(self, through: TQue, src: LocalTensor, dst: GmSlice) -> LocalTensor:
-        """L0C -> UB, converted to dst's dtype on the way, into a slot of ``through`` (VECTOR).
-
-        The tile lies as in dst: in fractals (blocks of columns, rows, lanes) if that does.
-        """
         in_fractals = len(dst.shape) == _BLOCKS_ROWS_LANES
         tile = through.alloc_tensor(dst.tensor.dtype, *(dst.shape if in_fractals else src.shape))
+        self.take_out(tile, src, dst.shape[-1] if in_fractals else 0)
+        through.copy_out(dst, tile)
+
+    def take_out(self, tile: LocalTensor, src: LocalTensor, lanes: int = 0) -> None:
+        """L0C -> UB, converted to the tile's dtype on the way, on chips without a fixpipe (VECTOR).
+
+        The tile is row by row, or with ``lanes`` in blocks of so many columns, each row by row.
+        """
+        self._expect("take_out", src, "L0C")
+        self._check_conversion(src.dtype, tile.dtype)
+        if tile.numel != src.numel:
+            self._refuse("take_out", tile, src)
         if self.recording:
             path = self._path("l0c_to_ub")
             nbytes = self.costs.fractal_bytes(src.dtype.itemsize, src.shape, result=True)
             cycles = path.setup_cycles + nbytes / path.bytes_per_cycle
             self.recorder.emit(Pipe.VECTOR, "copy_matrix_cc_to_ubuf", cycles, detail=_shape(src))
         if self.numerics:
-            tile.alias(_converted(_laid_out(src.values(tile.depth), dst), tile.dtype))
-        return tile
+            values = src.values(tile.depth)
+            if lanes:
+                values = _in_blocks(values, lanes)
+            values = _converted(values, tile.dtype)
+            tile.alias(values.reshape(values.shape[: tile.depth] + tile.shape))
 
     def _load_l1(
         self,
@@ -319,7 +327,7 @@ def _multiply(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
 def _product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     """a @ b, some rows at a time, so that BLAS stays with one thread."""
     *stack, m, k = a.shape
-    rows = min(m, max(1, _ONE_THREAD // (k * b.shape[-1])))
+    rows = min(m, max(_LEAST_ROWS, _ONE_THREAD // (k * b.shape[-1])))
     whole = m // rows * rows
     parts = a[..., :whole, :].reshape(*stack, whole // rows, rows, k)
     product: NDArray[Any] = np.matmul(parts, b[..., None, :, :])
@@ -340,7 +348,10 @@ def _converted(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
 
 def _laid_out(values: NDArray[Any], dst: GmSlice) -> NDArray[Any]:
     """Rows and columns as ``dst`` has them: in blocks of columns where it lies in fractals."""
-    if len(dst.shape) != _BLOCKS_ROWS_LANES:
-        return values
-    blocks, rows, lanes = dst.shape
-    return values.reshape(*values.shape[:-2], rows, blocks, lanes).swapaxes(-3, -2)
+    return _in_blocks(values, dst.shape[-1]) if len(dst.shape) == _BLOCKS_ROWS_LANES else values
+
+
+def _in_blocks(values: NDArray[Any], lanes: int) -> NDArray[Any]:
+    """Rows and columns as blocks of ``lanes`` columns, each row by row."""
+    *stack, rows, columns = values.shape
+    return values.reshape(*stack, rows, columns // lanes, lanes).swapaxes(-3, -2)

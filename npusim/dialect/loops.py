@@ -122,6 +122,21 @@ Index = int | LoopIndex | IndexArray
 ArrayT = TypeVar("ArrayT", bound=np.ndarray)
 
 
+def looked_up(index: Index, table: NDArray[np.int64]) -> Index:
+    """``table[index]`` as an index, for the iterations worked on now."""
+    if isinstance(index, int):
+        return int(table[index])
+    found = index // 1 if isinstance(index, LoopIndex) else index
+    return IndexArray(found.depth, table[found.values], (found.key, table.tobytes()))
+
+
+def values_of(index: Index) -> NDArray[np.int64]:
+    """The numbers that an index stands for now."""
+    if isinstance(index, int):
+        return np.array([index], np.int64)
+    return index.values() if isinstance(index, LoopIndex) else index.values
+
+
 def deepen(array: ArrayT, depth: int, wanted: int) -> ArrayT:
     """``array`` with ``depth`` stack axes, given ``wanted`` of them (new ones have length 1)."""
     if depth == wanted:

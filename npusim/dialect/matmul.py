@@ -44,19 +44,19 @@ class Product(NamedTuple):
 class _Stage:
     """Tiles that pass through one level of memory together: one pair of flags for all of them."""
 
-    def __init__(self, core: Core, slots: dict[TPosition, int]) -> None:
-        """``slots`` are the bytes of a tile in each place; there is room for two of each."""
+    def __init__(self, core: Core, slots: dict[TPosition, int], depth: int) -> None:
+        """``slots`` are the bytes of a tile in each place; there is room for ``depth`` of each."""
         first, *others = slots
-        self._que = TQue(first, 2)
+        self._que = TQue(first, depth)
         self._bufs = [TBuf(str(place).lower(), place) for place in others]
-        self._turn = 0
-        buffers: list[TQue | TBuf] = [self._que, *self._bufs]
+        self._depth, self._turn = depth, 0
+        buffers: tuple[TQue | TBuf, ...] = (self._que, *self._bufs)
         for buffer, nbytes in zip(buffers, slots.values(), strict=True):
-            core.pipe.init_buffer(buffer, 2, nbytes)
+            core.pipe.init_buffer(buffer, depth, nbytes)
 
     def fill(self, dtype: DType, *shapes: tuple[int, ...]) -> list[LocalTensor]:
         """Free slots, once there are some."""
-        self._turn ^= 1
+        self._turn = (self._turn + 1) % self._depth
         tiles = [self._que.alloc_tensor(dtype, *shapes[0])]
         for buffer, shape in zip(self._bufs, shapes[1:], strict=True):
             tiles.append(buffer.get(dtype, *shape, part=self._turn))
@@ -102,14 +102,16 @@ class Matmul:
             streams[TPosition.A1] = wide_a * t.step_k
         if not t.keep_b:
             streams[TPosition.B1] = wide_b * t.step_k
-        self._l1 = _Stage(core, streams)
+        self._l1 = _Stage(core, streams, t.depth_1)
         self._panel: TQue | None = None
         if t.keep_a or t.keep_b:
-            self._panel = TQue(TPosition.A1 if t.keep_a else TPosition.B1, 2, "panel")
-            core.pipe.init_buffer(self._panel, 2, (wide_a if t.keep_a else wide_b) * panel)
-        self._l0 = _Stage(core, {TPosition.A2: wide_a * t.base_k, TPosition.B2: wide_b * t.base_k})
+            self._panel = TQue(TPosition.A1 if t.keep_a else TPosition.B1, t.depth_1, "panel")
+            core.pipe.init_buffer(self._panel, t.depth_1, (wide_a if t.keep_a else wide_b) * panel)
+        into_l0 = {TPosition.A2: wide_a * t.base_k, TPosition.B2: wide_b * t.base_k}
+        self._l0 = _Stage(core, into_l0, t.depth_0)
         # With one block in L0C, results leave it piece by piece while the next ones arrive.
-        self._c = TQue(TPosition.CO1, _IN_FLIGHT, "c")
+        unit_flag = core.profile.paths.l0c_to_gm is not None
+        self._c = TQue(TPosition.CO1, _IN_FLIGHT if unit_flag else t.depth_c, "c")
         block = t.base_m * t.base_n
         core.pipe.init_buffer(self._c, t.depth_c, block * self._sum_dtype.itemsize)
         self._staging: TQue | None = None
@@ -159,10 +161,7 @@ class Matmul:
     def _with_panel(
         self, product: Product, m: tuple[int, int, int], n: tuple[int, int, int]
     ) -> None:
-        """Blocks that share a panel in L1.
-
-        Block rows of one column, or block columns of one row.
-        """
+        """Blocks that share a panel in L1: those of one column, or of one row."""
         core, panel = self._core, self._panel
         assert panel is not None
         keep_a = self._tiling.keep_a

@@ -57,7 +57,8 @@ class MatmulTiling:
     """A block of C is ``base_m x base_n``; of k, ``base_k`` are in L0 and ``step_k`` in L1.
 
     ``keep_a`` and ``keep_b`` say that L1 holds all of k of one block row of A, or of one block
-    column of B, while the other operand streams past. ``depth_c`` blocks of C are in L0C.
+    column of B, while the other operand streams past. ``depth_c`` blocks of C are in L0C, and
+    ``depth_1`` and ``depth_0`` tiles of the operands in L1 and L0.
     """
 
     base_m: int
@@ -67,6 +68,8 @@ class MatmulTiling:
     keep_a: bool
     keep_b: bool
     depth_c: int
+    depth_1: int = 2
+    depth_0: int = 2
 
     @classmethod
     def of(cls, profile: Profile, dtype: DType, m: int, n: int, k: int) -> MatmulTiling:
@@ -79,9 +82,15 @@ class MatmulTiling:
 
     @classmethod
     def of_blocks(
-        cls, profile: Profile, dtype: DType, base: tuple[int, int], m: int, k: int
+        cls,
+        profile: Profile,
+        dtype: DType,
+        base: tuple[int, int],
+        m: int,
+        k: int,
+        spare_bytes: int = 0,
     ) -> MatmulTiling:
-        """What fits of k, for given blocks of C and up to ``m`` rows of it."""
+        """What fits of k, for given blocks of C, up to ``m`` rows of it and L1 to spare."""
         (base_m, base_n), buffers, size = base, profile.buffers, dtype.itemsize
         grain = grain_of(profile, dtype)
         in_l0 = min(buffers.l0a_bytes // base_m, buffers.l0b_bytes // base_n) // (2 * size)
@@ -90,7 +99,8 @@ class MatmulTiling:
         share = buffers.l1_bytes // _PANEL_SHARE
         keep_b = base_n * panel_k * size <= share and m > base_m
         keep_a = not keep_b and m <= base_m and base_m * panel_k * size <= share
-        room = buffers.l1_bytes // (2 * size) - (base_n * keep_b + base_m * keep_a) * panel_k
+        room = (buffers.l1_bytes - spare_bytes) // (2 * size)
+        room -= (base_n * keep_b + base_m * keep_a) * panel_k
         in_l1 = room // (base_m * (not keep_a) + base_n * (not keep_b))
         step_k = min(panel_k, max(base_k, in_l1 // base_k * base_k))
         line = profile.memory.l2_line_bytes // size  # rows of whole lines make full packets

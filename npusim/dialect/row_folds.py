@@ -19,7 +19,7 @@ def fold_each_row(
 ) -> LocalTensor:
     """dst[i] = row i of src folded; dst has shape (rows,), src (rows, columns).
 
-    Kernels written by hand fold halves of all rows at once. ``generated`` code takes row by row,
+    Kernels written by hand fold all rows at once. ``generated`` code takes row by row,
     unless a row is a single repeat: code for one shape takes the repeats of a row with vcadd and
     has the scalar unit move what is left, code for any shape folds halves.
     Source: public tensor compiler (reduction of the last axis).
@@ -30,7 +30,9 @@ def fold_each_row(
     at_once = rows == 1 or (one_step and core.folds_within_repeat(fold, src))
     if for_one_shape and at_once:
         return core.whole_reduce(fold, dst, src)
-    if not generated or at_once:
+    if not generated and not at_once:
+        return fold_strips(core, fold, dst, src)
+    if at_once:
         return core.reduce(fold, dst, src)
     with core.schedule_only():
         moved = Event(core, Pipe.SCALAR, Pipe.VECTOR, set_before=True)
@@ -44,6 +46,39 @@ def fold_each_row(
             moved.set()
     with core.numbers_only():
         core.reduce(fold, dst, src)
+    return dst
+
+
+def fold_strips(core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+    """dst[i] = row i of src folded: strips of one repeat width onto each other, then each repeat.
+
+    Source: ops-nn norm/norm_common, sums of many rows.
+    """
+    rows, columns = src.shape
+    with core.schedule_only():
+        width = core.costs.repeat_elements(src.dtype.itemsize)
+        core.record_vector("vector_dup", dst, rows * width)
+        for begin in range(0, columns, width):
+            core.record_vector(fold.pairwise, dst, min(width, columns - begin), rows=rows)
+        core.record_vector(fold.final or fold.pairwise, dst, width, rows=rows)
+    with core.numbers_only():
+        core.reduce(fold, dst, src)
+    return dst
+
+
+def spread_strips(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTensor:
+    """dst[i, :] = column[i]: a block of every number (vbrcb), copied to strip after strip.
+
+    Source: asc-devkit, broadcast along the last axis.
+    """
+    rows, columns = dst.shape
+    with core.schedule_only():
+        core.broadcast_column(column)
+        width = core.costs.repeat_elements(dst.dtype.itemsize)
+        for begin in range(0, columns, width):
+            core.record_vector("vcopy", dst, min(width, columns - begin), rows=rows)
+    with core.numbers_only():
+        core.adds(dst, core.broadcast_column(column), 0.0)
     return dst
 
 

@@ -62,13 +62,14 @@ class FractalLayout(RowLayout):
     def plan(self, need: Need) -> None:
         room = int(self.profile.buffers.ub_bytes * UB_SHARE) - need.place * self.columns
         fitting = int(room / (need.element * self.columns + need.row))
-        if fitting < _SIDE:
-            raise KernelError("rows", f"16 rows of {self.columns} in fractals don't fit into UB")
+        if fitting < 1:
+            raise KernelError("rows", f"a row of {self.columns} in fractals doesn't fit into UB")
         if fitting >= self.height and self.row_share == self.height:
             self.tile_rows = self.height
             self.tile_batches = min(self.batch_share, fitting // self.height)
         else:
-            self.tile_rows = min(self.row_share, fitting // _SIDE * _SIDE)
+            whole = fitting // _SIDE * _SIDE
+            self.tile_rows = min(self.row_share, whole or fitting)
 
     def work(self, block: int) -> Hashable:
         return self._share(block)[2:]
@@ -159,6 +160,9 @@ class FractalLayout(RowLayout):
         ]
         with core.schedule_only():
             if self.by_lanes and form_of(step.target) is Form.TILE:
+                for form in forms:
+                    if form is not Form.TILE:
+                        core.move(dst, dst)  # what stands beside the tile is repeated to one
                 getattr(core, step.call)(dst, *given, *step.extras)
             else:
                 runs = [as_run(core, each, dst.numel) for each in (dst, *sources)]

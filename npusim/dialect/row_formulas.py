@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from npusim.dialect.conversions import device_dtype
 from npusim.dialect.folds import LARGEST, SUM, Fold
+from npusim.dialect.formula_buffers import BufferPlan
 from npusim.dialect.formulas import Formula, Step, Term
 from npusim.dialect.rounding import RoundMode
 from npusim.values.errors import KernelError
@@ -147,17 +148,14 @@ class Pass:
     results: tuple[Term, ...]
 
 
-def tile_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """The steps whose results are tiles, with the tiles they take."""
-    return tuple(
-        Step(
-            step.call,
-            step.target,
-            tuple(source for source in step.sources if form_of(source) is Form.TILE),
-        )
+def buffer_plan(steps: Sequence[Step], results: Sequence[Term]) -> BufferPlan:
+    """Buffers for the tiles that ``steps`` make, apart from the ``results``."""
+    tiles = [
+        Step(step.call, step.target, tuple(s for s in step.sources if form_of(s) is Form.TILE))
         for step in steps
-        if form_of(step.target) is Form.TILE
-    )
+    ]
+    others = [step.target for step in steps if form_of(step.target) is not Form.TILE]
+    return BufferPlan.of(tiles, (*results, *others))
 
 
 @dataclass(slots=True)

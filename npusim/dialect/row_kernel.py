@@ -31,12 +31,13 @@ _AXES = ("axis", "axes", "dim")  # how records call the axis
 class RowOperator:
     """One row of a family's table.
 
-    ``formula`` takes a :class:`RowFormula`, the operands in float32 (None where one is absent) and
-    the ``attributes``, which are given with their defaults. ``operands`` and ``results`` are the
-    forms of the tensors; ``wide`` results are float32 where a record leaves them out.
-    ``generated`` kernels come from a compiler, others are written by hand (on chips with cores of
-    their own for vectors). A core gets at least ``least_rows``; ``by_lanes`` kernels spend a repeat
-    on every 16 elements of a fractal's row.
+    ``formula`` takes a :class:`RowFormula`, the operands (None where one is absent; in float32
+    unless ``raw``) and the ``attributes``, which are given with their defaults. ``operands`` and
+    ``results`` are the forms of the tensors; ``wide`` results are float32 where a record leaves
+    them out. ``generated`` kernels come from a compiler, others are written by hand (on chips with
+    cores of their own for vectors) with queues of ``depth`` slots; rows of up to ``most_columns``
+    are worked on together there, and columns repeated along them. A core gets at least
+    ``least_rows``; ``by_lanes`` kernels spend a repeat on every 16 elements of a fractal's row.
     """
 
     op_type: str
@@ -46,6 +47,9 @@ class RowOperator:
     wide: tuple[int, ...] = ()
     attributes: Mapping[str, object] = field(default_factory=dict)
     least_rows: int = 1
+    most_columns: int = 0  # 0: any, without columns being repeated
+    depth: int = 2
+    raw: bool = False
     generated: bool = True
     by_lanes: bool = False
 
@@ -63,12 +67,16 @@ class RowKernel(Kernel):
         self.layout = self.make_layout(profile, inputs, outputs, attributes)
         known = {name: attributes[name] for name in self.row.attributes if name in attributes}
         known = {**self.row.attributes, **known}
+        columns = self.layout.columns
         generated = self.row.generated or compiled_for_shape(profile)
-        formula = RowFormula(profile, FLOAT, columns=self.layout.columns)
-        formula.spreads = generated and self.layout.spreads
+        formula = RowFormula(profile, FLOAT, columns=columns)
+        formula.spreads = self.layout.spreads and (generated or columns <= self.row.most_columns)
         forms = self.row.operands
-        self.program = RowProgram(formula, self.row.formula, inputs, forms, outputs, known)
-        self.layout.plan(self.program.need(self.buffer_num))
+        raw = self.row.raw
+        record = self.row.formula
+        self.program = RowProgram(formula, record, inputs, forms, outputs, known, raw=raw)
+        self.depth = self.buffer_num if generated else self.row.depth
+        self.layout.plan(self.program.need(self.depth))
         self.block_dim = self.layout.block_dim
         self.reads = tuple(tensor for tensor in inputs if tensor is not None)
         self.writes = tuple(tensor for tensor in outputs if tensor is not None)
@@ -110,7 +118,7 @@ class RowKernel(Kernel):
         columns = self.row_length(inputs)
         if x.numel % columns:
             raise KernelError(self.op_type, f"{x.shape} has no rows of {columns}")
-        return RowsLayout(
+        layout = RowsLayout(
             profile,
             x.numel // columns,
             columns,
@@ -118,12 +126,14 @@ class RowKernel(Kernel):
             self.row.least_rows,
             generated=self.row.generated,
         )
+        layout.one_by_one = 0 < self.row.most_columns < columns
+        return layout
 
     def work(self, block_idx: int) -> Hashable:
         return self.layout.work(block_idx)
 
     def process(self, core: Core) -> None:
-        run = RowRun(core, self.layout, self.program, self.buffer_num)
+        run = RowRun(core, self.layout, self.program, self.depth)
         for piece in self.layout.pieces(core):
             run.piece(piece)
 

@@ -8,9 +8,14 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.dialect.local import LocalTensor
-from npusim.dialect.row_folds import fold_each_row, fold_packed_rows, spread_packed_rows
+from npusim.dialect.row_folds import (
+    fold_each_row,
+    fold_packed_rows,
+    spread_packed_rows,
+    spread_strips,
+)
 from npusim.dialect.row_formulas import Form, form_of
-from npusim.dialect.spreading import spread_column
+from npusim.dialect.spreading import compiled_for_shape, spread_column
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -158,6 +163,7 @@ class RowsLayout(RowLayout):
         # Rows of less than a block stay side by side.
         self.packed = generated and columns < self._step
         self.ragged = columns % self._step > 0 and not self.packed
+        self.one_by_one = False  # whether rows are worked on singly though more would fit
         self.tile_rows = 1
         self.share = max(min(rows, least_rows), ceil(rows / profile.cores.vector_cores))
         if self.packed and self.share < rows:
@@ -176,7 +182,8 @@ class RowsLayout(RowLayout):
         wide = self._wide(self.columns)
         left, per_row = room - need.place * wide, need.element * wide + need.row
         if per_row <= left:
-            self.tile_rows = max(1, min(self.share, int(left / per_row)))
+            fitting = 1 if self.one_by_one else int(left / per_row)
+            self.tile_rows = max(1, min(self.share, fitting))
             return
         self.whole = False
         most = int(room / (need.element + need.place)) // _LANES * _LANES
@@ -224,8 +231,28 @@ class RowsLayout(RowLayout):
     def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:
         if self.packed:
             spread_packed_rows(core, dst, column)
-        else:
+        elif self.generated or compiled_for_shape(core.profile):
             spread_column(core, dst, column)
+        else:
+            spread_strips(core, dst, column)
+
+    def apply(
+        self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]
+    ) -> None:
+        forms = [form_of(term) for term in (*step.sources, step.target)]
+        if not self.one_by_one or Form.COLUMN not in forms:
+            super().apply(core, step, dst, sources)
+            return
+        with core.schedule_only():  # a row's own numbers are the scalar unit's
+            for form, source in zip(forms, sources, strict=False):
+                if form is Form.COLUMN and core.is_unread(source):
+                    core.get_value(source)
+            if forms[-1] is Form.COLUMN:
+                core.scalar_alu(step.call)
+            else:
+                core.muls(dst, dst, 1.0)
+        with core.numbers_only():
+            super().apply(core, step, dst, sources)
 
     def beside(self, core: Core, value: LocalTensor, form: Form) -> LocalTensor:
         return core.broadcast_column(value) if form is Form.COLUMN else value

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.dialect.formula_buffers import BufferPlan
 from npusim.dialect.formulas import Quantity, Term
-from npusim.dialect.row_formulas import Form, Passes, RowFormula, form_of, tile_steps
+from npusim.dialect.row_formulas import Form, Passes, RowFormula, buffer_plan, form_of
 from npusim.dialect.row_layouts import Need
 from npusim.values.dtypes import FLOAT
 
@@ -59,13 +58,15 @@ class RowProgram:
         forms: Sequence[Form],
         outputs: Tensors,
         attributes: Mapping[str, object],
+        *,
+        raw: bool = False,
     ) -> None:
         terms = [
             None if tensor is None or form is Form.NUMBER else formula.operand(tensor.dtype, form)
             for tensor, form in zip(inputs, forms, strict=True)
         ]
         handed = [
-            _number(tensor) if term is None else formula.cast(term, FLOAT)
+            _number(tensor) if term is None else term if raw else formula.cast(term, FLOAT)
             for tensor, term in zip(inputs, terms, strict=True)
         ]
         found = record(formula, *handed, **attributes)
@@ -83,10 +84,8 @@ class RowProgram:
         wanted = [bound.term for bound in self.results]
         tiles = [term for term in wanted if form_of(term) is Form.TILE]
         self.passes = Passes.of(self.steps, wanted)
-        self.whole = BufferPlan.of(tile_steps(self.steps), tiles)
-        self.pieces = [
-            BufferPlan.of(tile_steps(each.steps), each.results) for each in self.passes.passes
-        ]
+        self.whole = buffer_plan(self.steps, tiles)
+        self.pieces = [buffer_plan(each.steps, each.results) for each in self.passes.passes]
 
     @property
     def results_terms(self) -> frozenset[Term]:

@@ -52,7 +52,8 @@ class Scalars:
                 Pipe.SCALAR, "ld_ub", self.profile.scalar.ub_load_cycles, detail=tensor.buffer
             )
         if not self.numerics:
-            return Scalar(self, None, tensor.depth)  # type: ignore[arg-type]
+            depth = index.depth + 1 if isinstance(index, IndexArray) else tensor.depth
+            return Scalar(self, None, depth)  # type: ignore[arg-type]
         values = tensor.values(tensor.depth)
         if isinstance(index, IndexArray):
             picked = values[..., index.values]

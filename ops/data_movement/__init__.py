@@ -1,7 +1,4 @@
-"""Copies between layouts.
-
-What makes tensors contiguous, spreads them out, and writes strided outputs.
-"""
+"""Copies between layouts: what makes tensors contiguous, spreads them, writes strided outputs."""
 
 _TABLES = {
     "joining": ("Concat", "ConcatD", "ConcatV2", "ConcatV2D", "Pack"),

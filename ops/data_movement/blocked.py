@@ -1,6 +1,4 @@
-"""Layouts in which C0 channels lie together.
-
-NC1HWC0, FRACTAL_Z, FRACTAL_NZ, and what they come from.
+"""Layouts in which C0 channels lie together: NC1HWC0, FRACTAL_Z, FRACTAL_NZ, and their sources.
 
 A tensor has images (n), channels (c) and places (s); the plain side has a stride for each, the
 blocked side one for images, for slices of C0 channels and for places, with the channels of a slice
@@ -183,7 +181,7 @@ class BlockedCopy(Kernel):
         shape = [piece.shape[axis] for axis in order]
         strides = [steps[axis] for axis in order]
         places = tuple(zip(piece.starts, steps, strict=True))
-        whole = shape[1] == self.layout.sizes[order[1]] or shape[2] == self.layout.sizes[order[2]]
+        whole = any(shape[axis] == self.layout.sizes[order[axis]] for axis in (1, 2))
         if whole and self.merges and strides[1] == shape[2] * strides[2]:
             shape, strides = [shape[0], shape[1] * shape[2]], [strides[0], strides[2]]
         cut = self.plain.window(places, tuple(shape), tuple(strides))

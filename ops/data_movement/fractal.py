@@ -2,8 +2,10 @@
 
 Rows of channels (ND, NHWC) are moved in UB slice by slice; planes of one channel each are turned by
 vnchwconv, once where a plane is long, or twice with 16 images side by side. One buffer holds what
-comes, one what goes, and nothing overlaps but a store with the next load. Source: public operator
-sources (trans_data_positive_source_{tc,ntc}.py, trans_data_negative_target_{tc,ntc}.py).
+comes, one what goes, and nothing overlaps but a store with the next load.
+Source: public operator sources (trans_data_positive_source_tc.py,
+trans_data_positive_source_ntc.py, trans_data_negative_target_tc.py,
+trans_data_negative_target_ntc.py).
 """
 
 from __future__ import annotations
@@ -42,13 +44,8 @@ class RowBlocks(BlockedCopy):
         extent = (1, min(channels, width), min(places, rows))
         return Grid(layout.sizes, extent, cores)
 
-    def turn(
-        self,
-        core: Core,
-        out: LocalTensor,
-        x: LocalTensor,
-        shape: tuple[int, ...],  # noqa: ARG002 - other layouts turn by it
-    ) -> None:
+    def turn(self, core: Core, out: LocalTensor, x: LocalTensor, shape: tuple[int, ...]) -> None:
+        del shape
         channels = self.layout.sizes[_C]
         elements = max(out.numel, x.numel)
         if channels % self.layout.c0 == 0:
@@ -142,10 +139,7 @@ class PlaneBlocks(BlockedCopy):
 
 
 def busiest(counts: list[int], cores: int) -> int:
-    """The axis of tiles that keeps most cores busy, rounds and remainders added.
-
-    The first of equals.
-    """
+    """The axis of tiles that keeps most cores busy; the first of equals."""
 
     def busy(axis: int) -> int:
         full, rest = divmod(counts[axis], cores)

@@ -7,11 +7,12 @@ inputs side by side, then back. Source: public operator sources (concat_last_dim
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil, prod
+from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.dialect import GlobalTensor, GmBuffer, Kernel, TPosition, TQue
+from npusim.dialect import GlobalTensor, Kernel, TPosition, TQue
 from npusim.dialect.naming import named
+from npusim.dialect.records import made
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.last_axis import RowShare
@@ -51,9 +52,8 @@ class Interleaved(Kernel):
         self.dst = dst.view(dst.numel)
         self.halves = self.width * dst.dtype.itemsize // _HALF_BYTES
         together = 2 * len(parts) + 1
-        planes = max(
-            1, profile.buffers.ub_bytes // 2 // self.depth // _HALF_BYTES // _PLANE // together
-        )
+        room = profile.buffers.ub_bytes // 2 // self.depth // _HALF_BYTES
+        planes = max(1, room // _PLANE // together)
         each = _PLANE // self.halves  # rows in a plane
         self.share = RowShare.of(rows, profile.cores.vector_cores, planes * each, each)
         self.block_dim = self.share.cores
@@ -171,10 +171,7 @@ class Pack(Concat):
         known = outputs[0].shape if outputs else ()
         axis = stacked_axis(cls.op_type, shape, len(parts), known, given)
         whole = (*shape[:axis], len(parts), *shape[axis:])
-        made = GlobalTensor(
-            GmBuffer("y", prod(whole) * parts[0].dtype.itemsize), parts[0].dtype, whole
-        )
-        out = outputs[0].view(*whole) if outputs else made
+        out = outputs[0].view(*whole) if outputs else made(whole, parts[0].dtype)
         thin = [x.view(*shape[:axis], 1, *shape[axis:]) for x in parts]
         return cls._of(profile, thin, out, axis)
 

@@ -111,7 +111,7 @@ class LastAxisSlice(Kernel):
 
 
 class TurnedSlice(LastAxisSlice):
-    """Rows of few elements: spread to lines of blocks, cut, joined (vnchwconv twice)."""
+    """Rows of few elements: spread to a line of blocks each, cut, put together (two vnchwconv)."""
 
     depth = 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npusim.dialect.records import present
 from npusim.ops.data_movement import trans_data
 from npusim.ops.data_movement.blocked import layout_of
 from npusim.ops.data_movement.fractal import PlaneBlocks, RowBlocks
@@ -30,10 +31,7 @@ class TransData(trans_data.TransData):
     ) -> Kernel:
         """Between NCHW, NHWC, HWCN, ND and NC1HWC0, FRACTAL_Z, FRACTAL_NZ, as the shapes say."""
         del attributes
-        src = inputs[0] if inputs else None
-        if src is None or not outputs:
-            raise KernelError(cls.op_type, "needs the tensor and the result")
-        dst = outputs[0]
+        src, dst = present(cls.op_type, (*inputs[:1], *outputs[:1]), 2)
         if len(src.shape) == len(dst.shape) and sorted(src.shape) == sorted(dst.shape):
             return Transpose.from_task(profile, (src,), (dst,), {})
         plain, blocked = _sides(src, dst)

@@ -15,6 +15,7 @@ from npusim.dialect import GlobalTensor, GmBuffer, Kernel, TPosition, TQue
 from npusim.dialect.boxes import Box, BoxTiling, whole_axes
 from npusim.dialect.naming import named
 from npusim.dialect.pipe import footprint_bytes
+from npusim.dialect.records import present
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.joining import Interleaved, along
@@ -36,10 +37,7 @@ _LINED_WIDTHS = (1, 2, 4, 8)
 
 
 class PaddedRows(Kernel):
-    """Every row of dst is zeros but for one run.
-
-    Filled, then copied to, in UB (two instructions).
-    """
+    """Every row of dst is zeros but for one run: filled, then copied to, in UB."""
 
     op_type = "PadD"
 
@@ -94,10 +92,7 @@ class PaddedLines(Interleaved):
 
 
 class Padded(Kernel):
-    """dst = src in a frame of zeros.
-
-    Runs are copied, zeros stored from one tile that is filled once.
-    """
+    """dst = src in a frame of zeros: runs are copied, zeros stored from a tile filled once."""
 
     op_type = "PadD"
 
@@ -170,10 +165,7 @@ class Pad(Padded):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> Kernel:
-        x = inputs[0] if inputs else None
-        if x is None or not outputs:
-            raise KernelError(cls.op_type, "needs the tensor and the result")
-        out = outputs[0]
+        x, out = present(cls.op_type, (*inputs[:1], *outputs[:1]), 2)
         src = x.view(*matched(cls.op_type, out.shape, x.shape))
         start = _starts(cls.op_type, attributes, src.shape, out.shape)
         return cls._of(profile, src, out, start)
@@ -193,10 +185,8 @@ class Pad(Padded):
                 parts = _lined(flat, whole, start[axis] * inner)
                 if parts:
                     return named(PaddedLines, cls.op_type)(profile, parts, whole)
-                fits = (
-                    width + columns + 4
-                ) * block <= profile.buffers.ub_bytes // out.dtype.itemsize
-                if fits:
+                room = profile.buffers.ub_bytes // out.dtype.itemsize
+                if (width + columns + 4) * block <= room:
                     first = start[axis] * inner
                     return named(PaddedRows, cls.op_type)(profile, flat, whole, first)
         return cls(profile, src, out, start)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from npusim.dialect import GlobalTensor, GmBuffer
+from npusim.dialect.records import made, present
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.ops.data_movement.strided import StridedCopy
 from npusim.values.errors import KernelError
@@ -18,11 +18,12 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from npusim.dialect import Kernel
+    from npusim.dialect import GlobalTensor, Kernel
     from npusim.hardware.profile import Profile
 
 Order = tuple[int, ...]
 _PARAMETERS = 200  # that the public kernel keeps: a hundred for all cores, a hundred for each
+_ROW_OPERATIONS = 45  # of the scalar unit, for the address of a row
 _MOST_CANDIDATES = 5000  # permutations looked at where sizes repeat
 
 
@@ -34,6 +35,7 @@ class Transpose(StridedCopy):
     def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
         if not (compiled_for_shape(profile) and self.spaces):
             self.overlaps, self.parameters = False, _PARAMETERS
+            self.by_halves, self.row_operations = True, _ROW_OPERATIONS
         super().__init__(profile, src, dst)
 
     @classmethod
@@ -44,16 +46,14 @@ class Transpose(StridedCopy):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> Kernel:
-        x = inputs[0] if inputs else None
-        if x is None:
-            raise KernelError(cls.op_type, "no tensor to transpose")
+        (x,) = present(cls.op_type, inputs, 1)
         order = _given(cls.op_type, attributes.get("perm"), len(x.shape))
         if order is None:
             if not outputs:
                 raise KernelError(cls.op_type, "neither the permutation nor the result is known")
             order = inferred_order(cls.op_type, x.shape, outputs[0].shape)
         wanted = tuple(x.shape[axis] for axis in order)
-        out = outputs[0] if outputs else made_like(x, wanted)
+        out = outputs[0] if outputs else made(wanted, x.dtype)
         if out.numel != x.numel or out.dtype is not x.dtype:
             raise KernelError(cls.op_type, f"{x.shape} doesn't become {out.shape}")
         return cls(profile, permuted(x, order), out.view(*wanted))
@@ -85,10 +85,7 @@ class ConfusionTransposeD(StridedCopy):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> Kernel:
-        x = inputs[0] if inputs else None
-        if x is None or not outputs:
-            raise KernelError(cls.op_type, "needs the tensor and the result")
-        out = outputs[0]
+        x, out = present(cls.op_type, (*inputs[:1], *outputs[:1]), 2)
         split, order = _confused(cls.op_type, x.shape, out.shape, attributes)
         turned = tuple(split[axis] for axis in order)
         return cls(profile, permuted(x.view(*split), order), out.view(*turned))
@@ -102,11 +99,6 @@ def permuted(tensor: GlobalTensor, order: Order) -> GlobalTensor:
         shape=tuple(tensor.shape[axis] for axis in order),
         strides=tuple(steps[axis] for axis in order),
     )
-
-
-def made_like(tensor: GlobalTensor, shape: tuple[int, ...]) -> GlobalTensor:
-    """A result that the record doesn't show."""
-    return GlobalTensor(GmBuffer("y", max(1, tensor.nbytes)), tensor.dtype, shape)
 
 
 def inferred_order(op_type: str, before: Sequence[int], after: Sequence[int]) -> Order:
@@ -152,7 +144,7 @@ def _confused(
     after: tuple[int, ...],
     attributes: Mapping[str, object],
 ) -> tuple[tuple[int, ...], Order]:
-    """The shape to see the input in, and the permutation that gives ``after``'s order."""
+    """The shape to see the input in, and the permutation that leads to the order of ``after``."""
     if len(before) == 6 and len(after) == 4:
         batch, heads, d1, s1, m0, n0 = before
         if after == (heads * d1, batch * s1, m0, n0):

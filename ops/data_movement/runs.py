@@ -1,6 +1,4 @@
-"""Copies of whole runs by kernels compiled for one shape.
-
-No more cores than there are full buffers.
+"""Copies of whole runs by kernels compiled for one shape: no more cores than full buffers.
 
 Source: public operator sources (strided_slice_d.py, copy_only.py).
 """

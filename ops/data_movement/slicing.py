@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.dialect.naming import named
+from npusim.dialect.records import present
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.ops.data_movement.last_axis import last_axis_slice
 from npusim.ops.data_movement.runs import BlockwiseCopy, RowCopy
@@ -34,10 +35,8 @@ class Slice(StridedCopy):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> Kernel:
-        x = inputs[0] if inputs else None
-        if x is None or not outputs:
-            raise KernelError(cls.op_type, "needs the tensor and the result")
-        shape = matched(cls.op_type, x.shape, outputs[0].shape)
+        x, out = present(cls.op_type, (*inputs[:1], *outputs[:1]), 2)
+        shape = matched(cls.op_type, x.shape, out.shape)
         begin = _numbers(attributes.get("begin", attributes.get("offsets")), len(shape), 0)
         steps = _numbers(attributes.get("strides"), len(shape), 1)
         _check(cls.op_type, x.shape, shape, begin, steps)
@@ -47,7 +46,7 @@ class Slice(StridedCopy):
             start=x.start + sum(a * b for a, b in zip(begin, x.steps, strict=True)),
             strides=tuple(a * b for a, b in zip(steps, x.steps, strict=True)),
         )
-        dst = outputs[0].view(*shape)
+        dst = out.view(*shape)
         if not compiled_for_shape(profile) or any(step != 1 for step in steps):
             return cls(profile, view, dst)
         return cls._compiled(profile, x, view, dst, begin)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npusim.dialect import Kernel, TPosition, TQue
 from npusim.dialect.naming import named
@@ -21,7 +21,6 @@ from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
-    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -68,7 +67,7 @@ class ElementSplit(Kernel):
         for target, width in self.outputs:
             out = self.out_que.alloc_tensor(self.kind, rows * width)
             core.move_elements(out, x, rows * width)
-            core.arrange(out, x, partial(_columns, rows, self.width, slice(begin, begin + width)))
+            core.arrange(out, x, partial(_columns, rows, slice(begin, begin + width)))
             self.out_que.copy_out(target.span(first * width, rows * width), out)
             begin += width
         self.in_que.free_tensor(x)
@@ -151,6 +150,11 @@ class Unpack(Split):
         return cls._of(profile, x, thin, axis)
 
 
+def _columns(rows: int, cut: slice, values: NDArray[Any]) -> NDArray[Any]:
+    """A few columns of rows that follow each other."""
+    return values.reshape(*values.shape[:-1], rows, -1)[..., cut]
+
+
 _AXIS_NAMES = ("split_dim", "axis", "dim")
 
 
@@ -160,9 +164,3 @@ def _largest(op_type: str, inputs: tuple[GlobalTensor | None, ...]) -> GlobalTen
     if not given:
         raise KernelError(op_type, "no tensor to cut")
     return max(given, key=lambda x: x.nbytes)
-
-
-def _columns(rows: int, width: int, cut: slice, values: NDArray[Any]) -> NDArray[Any]:
-    """The columns ``cut`` of rows of ``width`` elements that lie one after the other."""
-    found: NDArray[Any] = values.reshape(*values.shape[:-1], rows, width)[..., cut]
-    return found

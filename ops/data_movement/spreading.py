@@ -14,6 +14,7 @@ from npusim.dialect import GlobalTensor, Kernel, TPosition, TQue
 from npusim.dialect.boxes import Box, BoxTiling, whole_axes
 from npusim.dialect.naming import named
 from npusim.dialect.pipe import footprint_bytes
+from npusim.dialect.records import present
 from npusim.dialect.spreading import compiled_for_shape, spread_column
 from npusim.ops.data_movement.strided import StridedCopy, by_rows
 from npusim.values.errors import KernelError
@@ -119,11 +120,9 @@ class BroadcastTo(StridedCopy):
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
     ) -> Kernel:
-        x = inputs[0] if inputs else None
-        if x is None or not outputs:
-            raise KernelError(cls.op_type, "needs the tensor and the result")
+        x, out = present(cls.op_type, (*inputs[:1], *outputs[:1]), 2)
         del attributes
-        return cls._of(profile, x, outputs[0], outputs[0].shape)
+        return cls._of(profile, x, out, out.shape)
 
     @classmethod
     def _of(

@@ -8,26 +8,28 @@ own.
 
 from __future__ import annotations
 
-from math import ceil, isqrt, prod
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from npusim.dialect import Kernel, TPosition, TQue
 from npusim.dialect.boxes import Box, BoxTiling, whole_axes
 from npusim.dialect.pipe import footprint_bytes
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.engine.program import Pipe
+from npusim.ops.data_movement.turned import LINES, Room, TurnedTile, turned_tile
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+
+    from numpy.typing import NDArray
 
     from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor
     from npusim.dialect.boxes import BoxTile, Extent
     from npusim.hardware.profile import Profile
 
-_LINES = 16  # lines that vnchwconv turns at a time
 _LINE_BYTES = 32
 _HALF_BYTES = 2
-_RUN_BYTES = 512  # shorter runs waste the slot of a packet
 
 
 class StridedCopy(Kernel):
@@ -40,6 +42,8 @@ class StridedCopy(Kernel):
     spaces: ClassVar[bool] = True
     overlaps: bool = True  # loads, work on chip and stores of different tiles
     parameters: int = 0
+    by_halves: bool = False  # turns numbers of several halves in two passes, moving blocks between
+    row_operations: int = 0  # of the scalar unit, for every row that isn't whole blocks
 
     def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
         self.reads, self.writes = (src,), (dst,)
@@ -50,32 +54,33 @@ class StridedCopy(Kernel):
         self.block = profile.buffers.block_bytes // self.itemsize
         axes = unit_axes(self.box)
         self.spreads = not all(_steps(self.box)) and self.box.numel > 1
-        turned = axes is not None and axes[0] != axes[1] and not self.spreads
-        self.turned_axes = axes if turned else None
-        self.through_vector = self.turned_axes is not None or self.spreads
+        turns_axes = axes is not None and axes[0] != axes[1] and not self.spreads
+        self.through_vector = turns_axes or self.spreads
         compiled = compiled_for_shape(profile) and self.spaces
         turns = not compiled or turns_whole(profile, self.itemsize)
-        self.spaced = self.turned_axes is not None and not turns
+        self.spaced = turns_axes and not turns
         self.depth = self.buffer_num if self.overlaps and not self.spaced else 1
         least = profile.launch.elementwise_core_bytes
         self.core_count = max(1, min(profile.cores.vector_cores, ceil(dst.nbytes / least)))
-        self.tiling = BoxTiling.of(self.box, self._extent(), self.core_count, self._axis())
+        self.turned = self._turned_tile(axes) if axes is not None and turns_axes else None
+        extent = self.turned.extent if self.turned else self._extent()
+        self.tiling = BoxTiling.of(self.box, extent, self.core_count, self._axis())
         self.block_dim = self.tiling.grid.used_cores
 
     def work(self, block_idx: int) -> Hashable:
         return self.tiling.grid.work(block_idx)
 
     def process(self, core: Core) -> None:
-        nbytes = max(footprint_bytes(self.dst.dtype, self._bounding(), core.block_bytes), 1)
+        nbytes = max(self._tile_bytes(), 1)
         consumer = Pipe.VECTOR if self.through_vector else Pipe.MTE3
         in_que = TQue(TPosition.VECIN, self.depth, "in", consumer=consumer)
         out_que = TQue(TPosition.VECOUT, self.depth, "out")
-        core.pipe.init_buffer(in_que, self.depth, nbytes * (_LINES if self.spaced else 1))
+        core.pipe.init_buffer(in_que, self.depth, nbytes * (LINES if self.spaced else 1))
         if self.through_vector:
-            core.pipe.init_buffer(out_que, self.depth, nbytes * (_LINES if self.spaced else 1))
+            core.pipe.init_buffer(out_que, self.depth, nbytes * (LINES if self.spaced else 1))
         self._read_parameters(core)
-        order = self._source_order() if self.turned_axes is not None else None
-        for tile in self.tiling.tiles(core, order):
+        orders = self._orders() if self.turned else None
+        for tile in self.tiling.tiles(core, orders):
             by_rows(tile.src, core)
             by_rows(tile.dst, core)
             if not self.through_vector:
@@ -83,106 +88,94 @@ class StridedCopy(Kernel):
                 core.copy_runs(tile.dst, x)
                 in_que.free_tensor(x)
                 continue
+            if self.turned:
+                self._turn(core, in_que, out_que, tile)
+                continue
             out = out_que.alloc_tensor(self.dst.dtype, *tile.shape)
-            step = self._turn if self.turned_axes is not None else self._spread
-            x = step(core, in_que, tile, out)
+            x = self._spread(core, in_que, tile, out)
             in_que.free_tensor(x)
             out_que.copy_out(tile.dst, out)
 
     # -- tiles ------------------------------------------------------------------------------------
 
+    def _limit(self) -> int:
+        """Elements that a tile may have."""
+        slots = self.depth * (2 if self.through_vector else 1) * (LINES if self.spaced else 1)
+        return self.profile.buffers.ub_bytes // slots // self.itemsize - self.block
+
     def _extent(self) -> Extent:
-        slots = self.depth * (2 if self.through_vector else 1) * (_LINES if self.spaced else 1)
-        limit = self.profile.buffers.ub_bytes // slots // self.itemsize - self.block
-        if self.turned_axes is None:
-            return whole_axes(
-                self.box.sizes, limit, self.core_count, multiple=self.block, padded=self.block
-            )
-        return self._turned_extent(limit)
+        return whole_axes(
+            self.box.sizes, self._limit(), self.core_count, multiple=self.block, padded=self.block
+        )
 
-    def _turned_extent(self, limit: int) -> Extent:
-        """Both contiguous axes about equally long, then the axes around them."""
-        sizes, (source, target) = self.box.sizes, self.turned_axes or (0, 0)
-        extent = [1] * len(sizes)
-        # Runs are loaded along the source's axis and stored along the target's.
-        step = max(_LINES, self.block)
-        side = max(step, isqrt(limit) // step * step)
-        if not self.spaced:
-            side = max(side, _RUN_BYTES // self.itemsize)
-        extent[source] = min(sizes[source], side)
-        extent[target] = min(sizes[target], max(step, limit // _round_up(extent[source], step)))
-        extent[target] = _even(sizes[target], extent[target], step)
-        spare = limit // _round_up(extent[target], step)
-        extent[source] = _even(sizes[source], min(sizes[source], spare), step)
-        while self._tiles(extent) < self.core_count and max(extent[source], extent[target]) > step:
-            longer = source if extent[source] >= extent[target] else target
-            extent[longer] = _round_up(ceil(extent[longer] / 2), step)
-        others = sorted(set(range(len(sizes))) - {source, target}, reverse=True)
-        rows = _round_up(extent[source], step) * _round_up(extent[target], step)
-        for axis in others:
-            share = max(1, self._tiles(extent) // self.core_count)
-            room = max(1, min(limit // rows, share))
-            extent[axis] = min(sizes[axis], room)
-            rows *= extent[axis]
-            if extent[axis] < sizes[axis]:
-                break
-        return tuple(extent)
-
-    def _tiles(self, extent: list[int]) -> int:
-        return prod(ceil(a / b) for a, b in zip(self.box.sizes, extent, strict=True))
+    def _turned_tile(self, axes: tuple[int, int]) -> TurnedTile:
+        room = Room.of(self._limit(), self.block, self.itemsize, self.core_count)
+        return turned_tile(self.box, axes, room, square=self.spaced)
 
     def _axis(self) -> int | None:
         """Kernels compiled for a shape deal out the outermost axis, if it is long enough."""
         enough = self.box.sizes[0] >= self.core_count
-        outside = self.turned_axes is not None and 0 not in self.turned_axes
+        outside = self.turned is not None and 0 not in (*self.turned.source, *self.turned.target)
         return 0 if self.spaced and enough and outside else None
 
-    def _bounding(self) -> tuple[int, ...]:
-        """The shape of the largest tile on either side, as it lies in UB."""
-        if self.turned_axes is None:
-            return self.tiling.extent
-        step = max(_LINES, self.block)
-        source, target = self.turned_axes
-        return tuple(
-            _round_up(size, step) if axis in (source, target) else size
-            for axis, size in enumerate(self.tiling.extent)
-        )
+    def _tile_bytes(self) -> int:
+        """Bytes of the largest tile on either side, as it lies in UB."""
+        if self.turned is None:
+            extent = self.tiling.extent
+            return footprint_bytes(self.dst.dtype, extent, self.profile.buffers.block_bytes)
+        source, target = self.turned.runs
+        step = max(LINES, self.block)
+        planes = prod(self.turned.extent) // (source * target)
+        return planes * _round_up(source, step) * _round_up(target, step) * self.itemsize
 
     # -- what happens to a tile -------------------------------------------------------------------
 
-    def _turn(self, core: Core, in_que: TQue, tile: BoxTile, out: LocalTensor) -> LocalTensor:
-        """Load along the source's axis, store along the target's; the numbers lie right already."""
-        x = in_que.copy_in(tile.src)
-        source, target = self.turned_axes or (0, 0)
-        lines = [_round_up(tile.shape[axis], _LINES) for axis in (source, target)]
-        planes = prod(tile.shape) // (tile.shape[source] * tile.shape[target])
+    def _turn(self, core: Core, in_que: TQue, out_que: TQue, tile: BoxTile) -> None:
+        """Load runs of the source, store runs of the target."""
+        assert self.turned is not None
+        loaded, stored = self.turned.shapes(tile.shape)
+        self._find_rows(core, tile.src)
+        x = in_que.copy_in(tile.src, loaded)
+        out = out_que.alloc_tensor(self.dst.dtype, *stored)
+        lines = prod(_round_up(run, LINES) for run in (loaded[1], stored[1]))
+        count = prod(tile.shape)
+        planes = ceil(count / (loaded[1] * stored[1]))
         if self.itemsize == 1 and not compiled_for_shape(self.profile):
             core.wait_vector()  # bytes are moved one by one
-            core.move_elements(out, x, prod(tile.shape))
+            core.move_elements(out, x, count)
         elif self.spaced:
-            halves = ceil(prod(tile.shape) * self.itemsize / _LINE_BYTES)
+            halves = ceil(count * self.itemsize / _LINE_BYTES)
             core.turn_lines(out, x, halves)
-            bursts = prod(tile.shape)
-            core.move_bursts(x, out, bursts, ceil(self.itemsize / _HALF_BYTES))
+            core.move_bursts(x, out, count, ceil(self.itemsize / _HALF_BYTES))
             core.turn_lines(out, x, halves)
         else:
-            nbytes = planes * prod(lines) * self.itemsize
-            repeats = ceil(nbytes / (_LINES * _LINE_BYTES))
-            # Numbers of several halves are taken apart and put together again.
-            for _ in range(1 if turns_whole(self.profile, self.itemsize) else self.itemsize // 2):
+            nbytes = planes * lines * self.itemsize
+            repeats = ceil(nbytes / (LINES * _LINE_BYTES))
+            core.turn_lines(out, x, repeats)
+            halves = self.itemsize // _HALF_BYTES
+            if halves > 1 and (self.by_halves or not turns_whole(self.profile, self.itemsize)):
+                core.move_bursts(x, out, nbytes // (halves * _LINE_BYTES), halves, stride=halves)
                 core.turn_lines(out, x, repeats)
-        core.permute(out, x, self._source_order())
-        return x
+        core.arrange(out, x, partial(_turned, core.depth, tile.shape, self._orders()))
+        in_que.free_tensor(x)
+        self._find_rows(core, tile.dst)
+        out_que.copy_out(tile.dst, out)
+
+    def _find_rows(self, core: Core, cut: GmSlice) -> None:
+        """The scalar unit computes the address of every row that isn't whole blocks."""
+        run, runs = cut.bursts()
+        ragged = runs > 1 and any(each % self.block for each in (run, *cut.steps[:-1]))
+        if self.row_operations and ragged:
+            core.scalar_alu("address", runs * self.row_operations)
 
     def _read_parameters(self, core: Core) -> None:
         if self.parameters:
             core.scalar_loop(self.parameters)
             core.scalar_alu("ld_ub", self.parameters)
 
-    def _source_order(self) -> tuple[int, ...]:
-        """The axes as they follow each other in the source's memory."""
-        steps = self.box.src.steps
-        return tuple(sorted(range(len(steps)), key=lambda axis: -steps[axis]))
+    def _orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The axes as they follow each other in the memory of the source and of the target."""
+        return _descending(self.box.src.steps), _descending(self.box.dst.steps)
 
     def _spread(self, core: Core, in_que: TQue, tile: BoxTile, out: LocalTensor) -> LocalTensor:
         """Repeat what the source has over the tile: a number, a column, or rows."""
@@ -216,7 +209,7 @@ def unit_axes(box: Box) -> tuple[int, int] | None:
 
 
 def by_rows(cut: GmSlice, core: Core) -> GmSlice:
-    """Rows off block boundaries are transfers of their own without padded copies."""
+    """Where copies can't be padded, rows that don't start at blocks are transfers of their own."""
     block = core.block_bytes // cut.tensor.dtype.itemsize
     run, runs = cut.bursts()
     steps = [step for size, step in zip(cut.shape, cut.steps, strict=True) if size > 1]
@@ -235,11 +228,20 @@ def turns_whole(profile: Profile, itemsize: int) -> bool:
     return wide is not None and profile.supports_vector("vnchwconv", wide)
 
 
-def _even(size: int, most: int, step: int) -> int:
-    """A length of at most ``most`` that cuts ``size`` into like pieces, whole steps if it can."""
-    if size <= most:
-        return size
-    return min(max(step, most // step * step), _round_up(ceil(size / ceil(size / most)), step))
+def _turned(
+    depth: int,
+    shape: tuple[int, ...],
+    orders: tuple[tuple[int, ...], tuple[int, ...]],
+    values: NDArray[Any],
+) -> NDArray[Any]:
+    """A tile of ``shape``, its axes in one order, in the other."""
+    source, target = orders
+    apart = values.reshape(*values.shape[:depth], *(shape[axis] for axis in source))
+    return apart.transpose(*range(depth), *(depth + source.index(axis) for axis in target))
+
+
+def _descending(steps: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(steps)), key=lambda axis: -steps[axis]))
 
 
 def _round_up(value: int, step: int) -> int:

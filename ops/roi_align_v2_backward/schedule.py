@@ -2,7 +2,7 @@
 
 Cores whose boxes ask for different things would each need an instruction stream of their own. The
 task ends with its busiest core, so that one keeps its own; all others do what they have to do on
-average: so much of what the busiest does, or with few boxes, as many average boxes.
+average: so much of what the busiest does, or with few unlike boxes, as many average boxes.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Schedule:
         self._usual = self._most = most
         if len({most, *own}) == 1:
             return
-        if sum(group.boxes for group in most) < _MANY_BOXES:
+        kinds = {(group.samples_y, group.columns) for group in most}
+        if len(kinds) > 1 and sum(group.boxes for group in most) < _MANY_BOXES:
             self._usual = tuple(_average(own))
             return
         # What all cores do comes first, so that they stay in step as long as they can.

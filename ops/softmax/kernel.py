@@ -10,19 +10,27 @@ from typing import TYPE_CHECKING
 
 from npusim.dialect.row_formulas import Form, RowFormula
 from npusim.dialect.row_kernel import RowOperator, kernel_of
+from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.dialect.formulas import Number, Term
     from npusim.dialect.row_program import Results
 
 
+def _shifted(f: RowFormula, x: Term) -> Term:
+    """x less its row's largest element, in float32; what the chip compares in halves stays so."""
+    if not f.profile.supports_vector("vmax", x.dtype.intrinsic):
+        x = f.cast(x, FLOAT)
+    return f.cast(f.sub(x, f.largest(x)), FLOAT)
+
+
 def _softmax(f: RowFormula, x: Term) -> Results:
-    powers = f.exp(f.sub(x, f.largest(x)))
+    powers = f.exp(_shifted(f, x))
     return (f.div(powers, f.sum(powers)),)
 
 
 def _log_softmax(f: RowFormula, x: Term) -> Results:
-    shifted = f.sub(x, f.largest(x))
+    shifted = _shifted(f, x)
     return (f.sub(shifted, f.ln(f.sum(f.exp(shifted)))),)
 
 
@@ -32,10 +40,12 @@ def _softmax_grad(f: RowFormula, y: Term, grad: Term) -> Results:
 
 
 def _softmax_grad_ext(f: RowFormula, grad: Term, y: Term, scale: Number | None) -> Results:
-    products = f.mul(y, grad)
-    shifted = f.sub(grad, f.sum(products))
-    result = f.mul(shifted, y)
-    return (result if scale is None else f.mul(result, scale),)
+    """Products in the tensors' own type, where the chip has instructions for it; sums in float32."""
+    if not f.profile.supports_vector("vmul", grad.dtype.intrinsic):
+        grad, y = f.cast(grad, FLOAT), f.cast(y, FLOAT)
+    total = f.cast(f.sum(f.cast(f.mul(grad, y), FLOAT)), grad.dtype)
+    factor = y if scale is None else f.mul(y, scale)
+    return (f.mul(f.sub(grad, total), factor),)
 
 
 def _log_softmax_grad(f: RowFormula, grad: Term, y: Term) -> Results:
@@ -44,10 +54,10 @@ def _log_softmax_grad(f: RowFormula, grad: Term, y: Term) -> Results:
 
 _TILES = (Form.TILE, Form.TILE)
 
-Softmax = kernel_of(RowOperator("Softmax", _softmax))
-LogSoftmax = kernel_of(RowOperator("LogSoftmax", _log_softmax))
+Softmax = kernel_of(RowOperator("Softmax", _softmax, raw=True))
+LogSoftmax = kernel_of(RowOperator("LogSoftmax", _log_softmax, raw=True))
 SoftmaxGrad = kernel_of(RowOperator("SoftmaxGrad", _softmax_grad, operands=_TILES))
 LogSoftmaxGrad = kernel_of(RowOperator("LogSoftmaxGrad", _log_softmax_grad, operands=_TILES))
 SoftmaxGradExt = kernel_of(
-    RowOperator("SoftmaxGradExt", _softmax_grad_ext, operands=(*_TILES, Form.NUMBER))
+    RowOperator("SoftmaxGradExt", _softmax_grad_ext, operands=(*_TILES, Form.NUMBER), raw=True)
 )

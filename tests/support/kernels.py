@@ -7,10 +7,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from npusim.dialect import Core, GlobalTensor, GmBuffer, Kernel, trace
+from npusim.dialect import (
+    Core,
+    GlobalTensor,
+    GmBuffer,
+    Kernel,
+    LocalTensor,
+    TBuf,
+    TPosition,
+    TQue,
+    trace,
+)
 from npusim.engine import CoreGroup, Instruction, KernelRun, L2State, machine_of, simulate
 from npusim.hardware import Profile, load_profile
-from npusim.values.dtypes import dtype
+from npusim.values.dtypes import FLOAT, DType, dtype
 
 Array = np.ndarray[Any, Any]
 Body = Callable[[Core], Any]
@@ -87,3 +97,37 @@ def instructions(groups: tuple[CoreGroup, ...]) -> list[tuple[Instruction, int]]
 def names(groups: tuple[CoreGroup, ...]) -> list[str]:
     """The mnemonics of the first group, each once however often it runs."""
     return [instruction.name for instruction, _ in instructions(groups)]
+
+
+def numbers(*shape: int) -> Array:
+    """Whole numbers from one on, in float32."""
+    return (np.arange(np.prod(shape), dtype=np.float32) + 1).reshape(shape)
+
+
+def queues(core: Core, elements: int, *, depth: int = 2, kind: DType = FLOAT) -> tuple[TQue, TQue]:
+    """A queue in and a queue out, with slots of ``elements``."""
+    into, out = TQue(TPosition.VECIN, depth, "in"), TQue(TPosition.VECOUT, depth, "out")
+    for queue in (into, out):
+        core.pipe.init_buffer(queue, depth, elements * kind.itemsize)
+    return into, out
+
+
+def doubling(x: GlobalTensor, y: GlobalTensor, tile: int) -> Callable[[Core], None]:
+    """y = 2 x, tile by tile."""
+
+    def body(core: Core) -> None:
+        into, out = queues(core, tile)
+        for first, length in core.tiles(0, x.numel, tile):
+            loaded = into.copy_in(x.span(first, length))
+            result = core.muls(out.alloc_tensor(FLOAT, length), loaded, 2.0)
+            into.free_tensor(loaded)
+            out.copy_out(y.span(first, length), result)
+
+    return body
+
+
+def scratch(core: Core, kind: DType, *shape: int, name: str = "t") -> LocalTensor:
+    """A tensor in a buffer of its own."""
+    buffer = TBuf(name)
+    core.pipe.init_buffer(buffer, 1, int(np.prod(shape)) * kind.itemsize + 512)
+    return buffer.get(kind, *shape)

@@ -1,0 +1,287 @@
+"""One index per element: gathered or scattered along an axis.
+
+Along the last axis elements of two or four bytes are gathered by the vector unit, row by row; all
+else is moved by the scalar unit, one element after the other. Another axis is turned to the back
+and back again. Tensors of four axes and more, and reductions while scattering, run on the AI CPU.
+"""
+
+from __future__ import annotations
+
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.aclnn.registry import kernel_class
+from npusim.dialect import Kernel, TBuf, TPosition, TQue
+from npusim.dialect.boxes import Grid
+from npusim.dialect.loops import looked_up
+from npusim.dialect.records import made, present
+from npusim.engine.program import Pipe
+from npusim.ops.data_movement.permuting import Transpose, permuted
+from npusim.values.dtypes import INT32, INT64
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from npusim.dialect import Core, GlobalTensor, LocalTensor
+    from npusim.hardware.profile import Profile
+
+_MOST_AXES = 3
+_INDEX_TYPES = (INT32, INT64)
+
+
+class GatherElements(Kernel):
+    """out[r, k] = x[r, indices[r, k]] for rows of matrices; x may have more rows."""
+
+    op_type = "GatherElements"
+
+    def __init__(
+        self, profile: Profile, x: GlobalTensor, indices: GlobalTensor, out: GlobalTensor
+    ) -> None:
+        if indices.dtype not in _INDEX_TYPES:
+            raise KernelError(self.op_type, f"indices of {indices.dtype}")
+        self.reads, self.writes = (x, indices), (out,)
+        self.width, self.count = x.shape[-1], indices.shape[-1]
+        rows = indices.numel // self.count
+        self.indices, self.out = indices.view(rows, self.count), out.view(rows, self.count)
+        self.kind = out.dtype
+        same = x.shape[:-1] == indices.shape[:-1]
+        intrinsic = {2: "uint16", 4: "uint32"}.get(self.kind.itemsize, "")
+        self.by_vector = same and profile.supports_vector("vgather", intrinsic)
+        self.x_rows = x.view(x.numel // self.width, self.width)
+        self.places = _row_places(x.shape[:-1], indices.shape[:-1])
+        size, index = self.kind.itemsize, indices.dtype.itemsize
+        room = profile.buffers.ub_bytes - self.width * size
+        each = 2 * (size + index + 4)
+        if room < each * 64:
+            raise KernelError(self.op_type, f"a row of {self.width} elements doesn't fit into UB")
+        block = profile.buffers.block_bytes
+        tile = min(self.count, max(block, room // each // block * block - 2 * block))
+        self.grid = Grid((rows, self.count), (1, tile), min(profile.cores.vector_cores, rows))
+        self.block_dim = self.grid.used_cores
+
+    def work(self, block_idx: int) -> Hashable:
+        """Stretches of rows of a core."""
+        return self.grid.work(block_idx)
+
+    def process(self, core: Core) -> None:
+        """A row of x, then stretches of its indices."""
+        tile, size = self.grid.extent[1], self.kind.itemsize
+        consumer = Pipe.VECTOR if self.by_vector else Pipe.SCALAR
+        row_que = TQue(TPosition.VECIN, 1, "row", consumer=consumer)
+        id_que = TQue(TPosition.VECIN, 2, "indices", consumer=consumer)
+        out_que = TQue(TPosition.VECOUT, 2, "gathered", producer=consumer)
+        offsets = TBuf("offsets")
+        core.pipe.init_buffer(row_que, 1, self.width * size)
+        core.pipe.init_buffer(id_que, 2, tile * self.indices.dtype.itemsize)
+        core.pipe.init_buffer(out_que, 2, tile * size)
+        core.pipe.init_buffer(offsets, 1, tile * INT32.itemsize)
+        for piece in self.grid.pieces(core):
+            row, first = piece.starts
+            count = piece.shape[1]
+            place = looked_up(row, self.places)
+            x = row_que.copy_in(self.x_rows.window(((place, self.width),), (self.width,), (1,)))
+            ids = id_que.copy_in(
+                self.indices.window(((row, self.count), (first, 1)), (count,), (1,))
+            )
+            out = out_que.alloc_tensor(self.kind, count)
+            self._pick(core, out, x, ids, offsets.get(INT32, count))
+            self._numbers(core, out, x, ids)
+            row_que.free_tensor(x)
+            id_que.free_tensor(ids)
+            out_que.copy_out(self.out.window(((row, self.count), (first, 1)), (count,), (1,)), out)
+
+    def _pick(
+        self,
+        core: Core,
+        out: LocalTensor,
+        x: LocalTensor,
+        ids: LocalTensor,
+        offsets: LocalTensor,
+    ) -> None:
+        if not self.by_vector:
+            _element_loop(core, out, x, ids)
+            return
+        if ids.dtype is INT64:
+            core.record_vector("vconv", offsets, offsets.numel)
+        core.record_vector("vmuls", offsets, offsets.numel)
+        core.record_vector("vgather", out, out.numel)
+
+    def _numbers(self, core: Core, out: LocalTensor, x: LocalTensor, ids: LocalTensor) -> None:
+        if core.numerics:
+            depth = core.depth
+            places = ids.values(depth).astype(np.intp)
+            values = x.values(depth)
+            values = np.broadcast_to(values, (*places.shape[:-1], values.shape[-1]))
+            out.target(depth)[...] = np.take_along_axis(values, places, axis=-1)
+
+
+class ScatterElements(Kernel):
+    """var[r, indices[r, k]] = updates[r, k] for rows of matrices, in place."""
+
+    op_type = "ScatterElements"
+
+    def __init__(
+        self, profile: Profile, var: GlobalTensor, indices: GlobalTensor, updates: GlobalTensor
+    ) -> None:
+        if indices.dtype not in _INDEX_TYPES or indices.shape != updates.shape:
+            raise KernelError(self.op_type, f"{updates.shape} at {indices.dtype}{indices.shape}")
+        self.reads, self.writes = (indices, updates, var), (var,)
+        self.width, self.count = var.shape[-1], indices.shape[-1]
+        rows = indices.numel // self.count
+        self.places = _row_places(var.shape[:-1], indices.shape[:-1])
+        self.var = var.view(var.numel // self.width, self.width)
+        self.indices = indices.view(rows, self.count)
+        self.updates = updates.view(rows, self.count)
+        self.kind = var.dtype
+        size, index = self.kind.itemsize, indices.dtype.itemsize
+        room = profile.buffers.ub_bytes - self.width * size
+        if room < 64 * (size + index):
+            raise KernelError(self.op_type, f"a row of {self.width} elements doesn't fit into UB")
+        block = profile.buffers.block_bytes
+        tile = min(self.count, max(block, room // (size + index) // block * block - 2 * block))
+        self.tile = tile
+        self.grid = Grid((rows,), (1,), min(profile.cores.vector_cores, rows))
+        self.block_dim = self.grid.used_cores
+
+    def work(self, block_idx: int) -> Hashable:
+        """Rows of a core."""
+        return self.grid.work(block_idx)
+
+    def process(self, core: Core) -> None:
+        """A row of the variable to UB, its updates put in one by one, and back."""
+        size = self.kind.itemsize
+        row_que = TQue(TPosition.VECIN, 1, "row", consumer=Pipe.SCALAR)
+        in_que = TQue(TPosition.VECIN, 1, "updates", consumer=Pipe.SCALAR)
+        id_que = TQue(TPosition.VECIN, 1, "indices", consumer=Pipe.SCALAR)
+        core.pipe.init_buffer(row_que, 1, self.width * size)
+        core.pipe.init_buffer(in_que, 1, self.tile * size)
+        core.pipe.init_buffer(id_que, 1, self.tile * self.indices.dtype.itemsize)
+        for piece in self.grid.pieces(core):
+            row = piece.starts[0]
+            place = looked_up(row, self.places)
+            line = self.var.window(((place, self.width),), (self.width,), (1,))
+            x = row_que.copy_in(line)
+            for first, count in core.tiles(0, self.count, self.tile, sequential=True):
+                where = ((row, self.count), (first, 1))
+                ids = id_que.copy_in(self.indices.window(where, (count,), (1,)))
+                new = in_que.copy_in(self.updates.window(where, (count,), (1,)))
+                _element_loop(core, x, new, ids)
+                self._numbers(core, x, new, ids)
+                id_que.free_tensor(ids)
+                in_que.free_tensor(new)
+            core.copy_runs(line, x)
+            row_que.free_tensor(x, by=Pipe.MTE3)
+
+    def _numbers(self, core: Core, x: LocalTensor, new: LocalTensor, ids: LocalTensor) -> None:
+        if core.numerics:
+            depth = core.depth
+            target = x.target(depth, whole=False)
+            places = ids.values(depth).astype(np.intp)
+            np.put_along_axis(target, places, new.values(depth), axis=-1)
+
+
+def gather_elements(
+    profile: Profile,
+    inputs: tuple[GlobalTensor | None, ...],
+    outputs: tuple[GlobalTensor, ...],
+    attributes: Mapping[str, object],
+) -> list[Kernel]:
+    """torch.gather: another axis than the last is turned to the back and back again."""
+    x, indices = present("GatherElements", inputs, 2)
+    axis = _axis("GatherElements", x, indices, attributes)
+    out = outputs[0] if outputs else made(indices.shape, x.dtype)
+    if axis == len(x.shape) - 1:
+        return [GatherElements(profile, x, indices, out)]
+    order = _last(len(x.shape), axis)
+    tasks: list[Kernel] = []
+    table, places = (_turned(profile, each, order, tasks) for each in (x, indices))
+    result = made(places.shape, x.dtype)
+    tasks.append(GatherElements(profile, table, places, result))
+    tasks.append(Transpose(profile, permuted(result, order), out))
+    return tasks
+
+
+def scatter_elements(
+    profile: Profile,
+    inputs: tuple[GlobalTensor | None, ...],
+    outputs: tuple[GlobalTensor, ...],
+    attributes: Mapping[str, object],
+) -> list[Kernel]:
+    """torch.scatter: a copy of the tensor, and updates put into it."""
+    x, indices, updates = present("ScatterElements", inputs, 3)
+    reduce = attributes.get("reduce")
+    if reduce not in (None, "none", ""):
+        raise KernelError("ScatterElements", f"reduce={reduce} runs on the AI CPU")
+    axis = _axis("ScatterElements", x, indices, attributes)
+    out = outputs[0] if outputs else made(x.shape, x.dtype)
+    tasks: list[Kernel] = [kernel_class("TensorMove")(profile, x, out)]
+    if axis == len(x.shape) - 1:
+        return [*tasks, ScatterElements(profile, out, indices, updates)]
+    order = _last(len(x.shape), axis)
+    given = (out, indices, updates)
+    var, places, new = (_turned(profile, each, order, tasks) for each in given)
+    tasks.append(ScatterElements(profile, var, places, new))
+    tasks.append(Transpose(profile, permuted(var, order), out))
+    return tasks
+
+
+def index_elements(
+    profile: Profile,
+    inputs: tuple[GlobalTensor | None, ...],
+    outputs: tuple[GlobalTensor, ...],
+    attributes: Mapping[str, object],
+) -> list[Kernel]:
+    """Advanced indexing isn't modelled: which axes are indexed isn't recorded."""
+    del profile, inputs, outputs, attributes
+    raise KernelError("Index", "which axes are indexed isn't recorded")
+
+
+def _element_loop(core: Core, dst: LocalTensor, src: LocalTensor, ids: LocalTensor) -> None:
+    """For every index: the scalar unit reads it, computes an address, loads and stores."""
+    if core.recording:
+        count = ids.numel
+        core.scalar_loop(count)
+        core.scalar_alu("address", 2 * count)
+        core.move_elements(dst, ids, ceil(count / 2))  # half of a load and a store: the index
+        core.move_elements(dst, src, count)
+
+
+def _axis(
+    op_type: str, x: GlobalTensor, indices: GlobalTensor, attributes: Mapping[str, object]
+) -> int:
+    rank = len(x.shape)
+    if rank > _MOST_AXES:
+        raise KernelError(op_type, f"tensors of {rank} axes run on the AI CPU")
+    if len(indices.shape) != rank or not rank:
+        raise KernelError(op_type, f"indices {indices.shape} for {x.shape}")
+    found = attributes.get("dim", attributes.get("axis", 0))
+    axis = int(found) % rank if isinstance(found, int) else 0
+    for place, (own, given) in enumerate(zip(x.shape, indices.shape, strict=True)):
+        if place != axis and given > own:
+            raise KernelError(op_type, f"indices {indices.shape} reach beyond {x.shape}")
+    return axis
+
+
+def _last(rank: int, axis: int) -> tuple[int, ...]:
+    """The order of axes with ``axis`` and the last one exchanged."""
+    order = list(range(rank))
+    order[axis], order[-1] = order[-1], order[axis]
+    return tuple(order)
+
+
+def _turned(
+    profile: Profile, tensor: GlobalTensor, order: tuple[int, ...], tasks: list[Kernel]
+) -> GlobalTensor:
+    view = permuted(tensor, order)
+    dense = made(view.shape, tensor.dtype)
+    tasks.append(Transpose(profile, view, dense))
+    return dense
+
+
+def _row_places(whole: tuple[int, ...], part: tuple[int, ...]) -> Any:
+    """Which row of the data each row of the indices belongs to."""
+    grid = np.arange(max(1, prod(whole))).reshape(whole)
+    return grid[tuple(slice(0, size) for size in part)].reshape(-1)

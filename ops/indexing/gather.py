@@ -1,0 +1,246 @@
+"""Rows picked by their numbers: one transfer per row, its address from the scalar unit.
+
+Kernels compiled for one shape keep a small table on chip: in UB, or in L1 where rows are shorter
+than a block. Otherwise every row is a transfer from device memory. What was gathered leaves in one
+piece. Source: public operator sources (gather_v2_d.py).
+"""
+
+from __future__ import annotations
+
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from npusim.dialect import Kernel, TPosition, TQue
+from npusim.dialect.naming import named
+from npusim.dialect.records import made, present
+from npusim.dialect.spreading import compiled_for_shape
+from npusim.engine.program import Pipe
+from npusim.ops.data_movement.last_axis import RowShare
+from npusim.ops.indexing.elements import gather_elements
+from npusim.values.dtypes import INT32, INT64, UINT32
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from npusim.dialect import Core, GlobalTensor, LocalTensor, Scalar
+    from npusim.dialect.loops import Index, LoopIndex
+    from npusim.hardware.profile import Profile
+
+INDEX_TYPES = (INT32, INT64, UINT32)
+
+
+class GatherRows(Kernel):
+    """out[p, k, :] = table[p, indices[k], :]; ``table`` is (p, rows, width), ``indices`` flat."""
+
+    op_type = "GatherV2"
+
+    def __init__(
+        self,
+        profile: Profile,
+        table: GlobalTensor,
+        indices: GlobalTensor,
+        out: GlobalTensor,
+        shape: tuple[int, int, int],
+    ) -> None:
+        if indices.dtype not in INDEX_TYPES:
+            raise KernelError(self.op_type, f"indices of {indices.dtype}")
+        if table.dtype is not out.dtype:
+            raise KernelError(self.op_type, f"gathers {table.dtype} into {out.dtype}")
+        self.reads, self.writes = (table, indices), (out,)
+        self.outer, self.rows, self.width = shape
+        self.table, self.indices = table.view(table.numel), indices.view(indices.numel)
+        self.out, self.kind = out.view(out.numel), out.dtype
+        self.compiled = compiled_for_shape(profile)
+        self.depth = 1 if self.compiled else self.buffer_num
+        self.block = profile.buffers.block_bytes // self.kind.itemsize
+        self.padded = _round_up(self.width, self.block)
+        # Short rows are put side by side by the scalar unit, unless transfers can pad them.
+        self.packs = self.width < self.block and not profile.has("data_move_pad")
+        self.share = self._shared(profile)
+        self.in_ub = self._fits(profile.buffers.ub_bytes // 2) and self.compiled
+        short = self.width < self.block
+        self.in_l1 = self.compiled and short and self._fits(profile.buffers.l1_bytes)
+        self.block_dim = max(1, min(profile.cores.vector_cores, indices.numel))
+
+    def work(self, block_idx: int) -> Hashable:
+        """Indices of a core."""
+        return self.share.length(block_idx)
+
+    def process(self, core: Core) -> None:
+        """Indices to UB; for every tile of them row after row, then the tile to device memory."""
+        share, block = self.share, core.get_block_idx()
+        size = self.kind.itemsize
+        self.id_que = TQue(TPosition.VECIN, self.depth, "indices", consumer=Pipe.SCALAR)
+        self.row_que = TQue(TPosition.VECIN, self.depth, "rows", consumer=Pipe.MTE3)
+        ids = share.tile * self.indices.dtype.itemsize
+        core.pipe.init_buffer(self.id_que, self.depth, ids)
+        line = self.width if self.packs else self.padded
+        rows = _round_up(share.tile * line, self.block)
+        core.pipe.init_buffer(self.row_que, self.depth, rows * size)
+        if self.in_ub and share.length(block):
+            self._load_table(core)
+        for plane in core.loop(self.outer) if self.outer > 1 else (0,):
+            tiles = core.tiles(block * share.per_core, share.length(block), share.tile)
+            for first, count in tiles:
+                self._tile(core, plane, first, count)
+
+    def _tile(self, core: Core, plane: Index, first: Index, count: int) -> None:
+        ids = self.id_que.copy_in(self.indices.span(first, count))
+        width = self.width
+        ragged = self.padded != width and not self.packs
+        if self.packs:
+            tile = self.row_que.alloc_tensor(self.kind, count * width).view(count, width)
+        else:
+            tile = self.row_que.alloc_tensor(self.kind, count, width)
+        for index in core.loop(count):
+            place = core.get_value(ids, index // 1)
+            core.scalar_alu("mul")
+            self._row(core, tile, index, place, plane)
+        self.id_que.free_tensor(ids)
+        self.row_que.enque(tile)
+        self.row_que.deque(tile)
+        places = ((plane, self.indices.numel * width), (first, width))
+        if ragged:
+            target = self.out.window(places, (count, width), (width, 1))
+            core.copy_runs(target.by_rows(), tile)
+        else:
+            core.copy_runs(self.out.window(places, (count * width,), (1,)), tile)
+        self.row_que.free_tensor(tile)
+
+    def _row(
+        self, core: Core, tile: LocalTensor, index: LoopIndex, place: Scalar, plane: Index
+    ) -> None:
+        places = ((plane, self.rows * self.width), (place, self.width))
+        source = self.table.window(places, (self.width,), (1,))
+        if not (self.in_ub or self.in_l1):
+            core.copy_runs(tile[index], source)
+            if self.packs:
+                core.move_elements(tile, tile, self.width)
+            return
+        with core.schedule_only():
+            if self.in_ub and self.width >= self.block:
+                core.move_bursts(tile, tile, 1, ceil(self.width / self.block))
+            else:
+                if not self.in_ub:
+                    core.fetch_element(tile)
+                core.move_elements(tile, tile, self.width)
+        with core.numbers_only():
+            core.copy_runs(tile[index], source)
+
+    def _load_table(self, core: Core) -> None:
+        """The whole table, once."""
+        with core.schedule_only():
+            queue = TQue(TPosition.VECIN, 1, "table")
+            core.pipe.init_buffer(queue, 1, self.table.nbytes)
+            queue.copy_in(self.table.span(0, self.table.numel))
+
+    def _fits(self, nbytes: int) -> bool:
+        aligned = self.width % self.block == 0 or self.width < self.block
+        return aligned and self.table.nbytes < nbytes and self.outer == 1
+
+    def _shared(self, profile: Profile) -> RowShare:
+        ub, size = profile.buffers.ub_bytes, self.kind.itemsize
+        if self.compiled and self._fits(ub // 2):
+            ub -= self.table.nbytes
+        room = ub // self.depth - 4 * profile.buffers.block_bytes
+        each = max(self.padded, 1) * size + self.indices.dtype.itemsize
+        if each > room:
+            raise KernelError(self.op_type, f"a row of {self.width} elements doesn't fit into UB")
+        cores = profile.cores.vector_cores
+        multiple = 1 if self.width >= self.block else self.block
+        return RowShare.of(self.indices.numel, cores, max(1, room // each), multiple)
+
+
+class GatherV2(GatherRows):
+    """Rows of a table along an axis, picked by their numbers."""
+
+    op_type = "GatherV2"
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        """The axis as recorded, or the one that explains the result's shape."""
+        table, indices = present(cls.op_type, inputs, 2)
+        out = outputs[0] if outputs else None
+        found = attributes.get("axis", attributes.get("dim"))
+        axis = gathered_axis(cls.op_type, table.shape, indices.shape, out, found)
+        if out is None:
+            shape = (*table.shape[:axis], *indices.shape, *table.shape[axis + 1 :])
+            out = made(shape, table.dtype)
+        sizes = (prod(table.shape[:axis]), table.shape[axis], prod(table.shape[axis + 1 :]))
+        return cls(profile, table, indices, out, sizes)
+
+
+class GatherV2D(GatherV2):
+    """Rows of a table along an axis known when the kernel was compiled."""
+
+    op_type = "GatherV2D"
+
+
+class Embedding(GatherV2):
+    """Rows of a table of embeddings."""
+
+    op_type = "Embedding"
+
+
+class GatherNd(GatherRows):
+    """Parts of a tensor picked by the numbers of their leading axes."""
+
+    op_type = "GatherNd"
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        """Index tuples of one number; longer ones take more arithmetic, which isn't modelled."""
+        del attributes
+        table, indices = present(cls.op_type, inputs, 2)
+        if not outputs or not indices.shape or indices.shape[-1] != 1:
+            raise KernelError(cls.op_type, f"index tuples {indices.shape}")
+        sizes = (1, table.shape[0], prod(table.shape[1:]))
+        return cls(profile, table, indices, outputs[0], sizes)
+
+
+def gather(
+    profile: Profile,
+    inputs: tuple[GlobalTensor | None, ...],
+    outputs: tuple[GlobalTensor, ...],
+    attributes: Mapping[str, object],
+) -> list[Kernel]:
+    """Rows of a table; or elements, as torch's gather has it, which names its axis ``dim``."""
+    table, indices = present("Gather", inputs, 2)
+    if "dim" in attributes and len(table.shape) == len(indices.shape):
+        return gather_elements(profile, inputs, outputs, attributes)
+    return [named(GatherV2, "Gather").from_task(profile, inputs, outputs, attributes)]
+
+
+def gathered_axis(
+    op_type: str,
+    table: Sequence[int],
+    indices: Sequence[int],
+    out: GlobalTensor | None,
+    given: object,
+) -> int:
+    """The axis that is indexed; the first that explains the result, 0 without one."""
+    if isinstance(given, int) and -len(table) <= given < len(table):
+        return given % len(table)
+    if out is None:
+        return 0
+    for axis in range(len(table)):
+        if (*table[:axis], *indices, *table[axis + 1 :]) == out.shape:
+            return axis
+    raise KernelError(op_type, f"{tuple(table)} by {tuple(indices)} doesn't give {out.shape}")
+
+
+def _round_up(value: int, step: int) -> int:
+    return ceil(value / step) * step

@@ -1,0 +1,255 @@
+"""Rows stored or added at places that indices tell.
+
+Sums of segments load rows a tile at a time and add each to device memory by a transfer of its own.
+IndexAdd takes one row after the other, each waiting for its index, its load and its store. Indices
+spread evenly is what runs without data assume: additions to one line of L2 wait for each other.
+Source: public operator sources (unsorted_segment_sum_d.py, scatter_nd_update.py).
+"""
+
+from __future__ import annotations
+
+from math import ceil, prod
+from typing import TYPE_CHECKING, ClassVar
+
+from npusim.dialect import Kernel, TPosition, TQue
+from npusim.dialect.events import Event
+from npusim.dialect.records import made, present
+from npusim.dialect.spreading import compiled_for_shape
+from npusim.engine.program import Pipe
+from npusim.ops.data_movement.last_axis import RowShare
+from npusim.ops.indexing.gather import INDEX_TYPES
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from npusim.dialect import Core, GlobalTensor
+    from npusim.dialect.gm import Place
+    from npusim.dialect.loops import Index
+    from npusim.hardware.profile import Profile
+
+
+class ScatterRows(Kernel):
+    """target[p, indices[k], :] = (or +=) rows[p, k, :]; shape is (p, rows of the target, width)."""
+
+    op_type = "ScatterUpdate"
+    adds: ClassVar[bool] = False
+    one_by_one: ClassVar[bool] = False  # every row waits for the one before
+
+    def __init__(
+        self,
+        profile: Profile,
+        rows: GlobalTensor,
+        indices: GlobalTensor,
+        target: GlobalTensor,
+        shape: tuple[int, int, int],
+    ) -> None:
+        self.check(profile, rows, indices, target)
+        self.reads, self.writes = (rows, indices), (target,)
+        self.outer, self.places, self.width = shape
+        self.rows, self.indices = rows.view(rows.numel), indices.view(indices.numel)
+        self.target, self.kind = target.view(target.numel), target.dtype
+        cores, count = profile.cores.vector_cores, indices.numel
+        buffers = profile.buffers
+        self.block = buffers.block_bytes // self.kind.itemsize
+        self.padded = _round_up(self.width, self.block)
+        each = self.padded * self.kind.itemsize + indices.dtype.itemsize
+        room = buffers.ub_bytes // self.buffer_num - 2 * buffers.block_bytes
+        self.chunk = self.width
+        if each > room:
+            self.chunk = room // self.kind.itemsize // 2 // self.block * self.block
+        # Short rows lie side by side in device memory, and blocks of them would overlap.
+        self.serial = self.one_by_one or self.width < self.block
+        tile = 1 if self.chunk < self.width else max(1, room // each)
+        self.share = RowShare.of(count * self.outer, cores, tile)
+        self.block_dim = max(1, min(cores, count * self.outer))
+        line = max(1, profile.memory.l2_line_bytes // (self.width * self.kind.itemsize))
+        self.sharers = max(1.0, min(cores, count) / max(1, ceil(self.places * self.outer / line)))
+
+    def check(
+        self, profile: Profile, rows: GlobalTensor, indices: GlobalTensor, target: GlobalTensor
+    ) -> None:
+        """Refuse what runs elsewhere."""
+        if indices.dtype not in INDEX_TYPES:
+            raise KernelError(self.op_type, f"indices of {indices.dtype}")
+        if rows.dtype is not target.dtype:
+            raise KernelError(self.op_type, f"stores {rows.dtype} in {target.dtype}")
+        if not self.adds:
+            return
+        added = (FLOAT,) if compiled_for_shape(profile) else _ADDED
+        if target.dtype not in added:
+            known = ", ".join(map(str, added))
+            problem = f"additions to memory take {known}; {target.dtype} runs on the AI CPU"
+            raise KernelError(self.op_type, problem)
+
+    def work(self, block_idx: int) -> Hashable:
+        """Rows of a core."""
+        return self.share.length(block_idx)
+
+    def process(self, core: Core) -> None:
+        """Rows and their indices to UB, then row by row to where the index says."""
+        share, block = self.share, core.get_block_idx()
+        depth = 1 if self.serial else self.buffer_num
+        self.id_que = TQue(TPosition.VECIN, depth, "indices", consumer=Pipe.SCALAR)
+        self.row_que = TQue(TPosition.VECIN, depth, "rows", consumer=Pipe.MTE3)
+        tile = 1 if self.one_by_one else share.tile
+        size = min(self.padded, _round_up(self.chunk, self.block)) * self.kind.itemsize
+        core.pipe.init_buffer(self.id_que, depth, tile * self.indices.dtype.itemsize)
+        core.pipe.init_buffer(self.row_que, depth, tile * size)
+        stored = Event(core, Pipe.MTE3, Pipe.SCALAR) if self.serial else None
+        if self.adds:
+            core.set_atomic_add(self.sharers)
+        first = block * share.per_core
+        for start, count in core.tiles(first, share.length(block), tile):
+            for column, width in core.tiles(0, self.width, self.chunk):
+                self._tile(core, start, count, column, width, stored)
+        core.set_atomic_none()
+
+    def _tile(
+        self,
+        core: Core,
+        start: Index,
+        count: int,
+        column: Index,
+        width: int,
+        stored: Event | None,
+    ) -> None:
+        number, first = self.indices.numel, start
+        plane: Index = 0
+        if self.outer > 1:
+            first, plane = start % number, start // number
+        cut = self.rows.window(((start, self.width), (column, 1)), (count, width), (self.width, 1))
+        ids = self.id_que.copy_in(self.indices.span(first, count))
+        if self.one_by_one:
+            core.get_value(ids)
+        tile = self.row_que.copy_in(cut)
+        for row in core.loop(count):
+            place = core.get_value(ids, row // 1)
+            core.scalar_alu("mul")
+            where: tuple[tuple[Place, int], ...] = (
+                (place, self.width),
+                (column, 1),
+                (plane, self.places * self.width),
+            )
+            core.copy_runs(self.target.window(where, (width,), (1,)), tile[row])
+            if stored is not None:
+                stored.set()
+                stored.wait()
+        self.id_que.free_tensor(ids)
+        self.row_que.free_tensor(tile)
+
+
+class ScatterUpdate(ScatterRows):
+    """var[indices[k]] = updates[k]."""
+
+    op_type = "ScatterUpdate"
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        """Variable, indices (tuples of one number where they are tuples) and updates."""
+        del outputs, attributes
+        var, indices, updates = present(cls.op_type, inputs, 3)
+        if indices.numel == 0 or updates.numel % indices.numel:
+            raise KernelError(cls.op_type, f"{updates.shape} at {indices.shape}")
+        width = updates.numel // indices.numel
+        if width != prod(var.shape[1:]):
+            raise KernelError(cls.op_type, f"rows of {width} elements in {var.shape}")
+        return cls(profile, updates, indices, var, (1, var.shape[0], width))
+
+
+class ScatterNdUpdate(ScatterUpdate):
+    """var[indices[k, 0]] = updates[k]."""
+
+    op_type = "ScatterNdUpdate"
+
+
+class ScatterAdd(ScatterUpdate):
+    """var[indices[k]] += updates[k]."""
+
+    op_type = "ScatterAdd"
+    adds = True
+
+
+class ScatterNdAdd(ScatterAdd):
+    """var[indices[k, 0]] += updates[k]."""
+
+    op_type = "ScatterNdAdd"
+
+
+class InplaceIndexAdd(ScatterRows):
+    """var[..., indices[k], ...] += updates[..., k, ...] along one axis, row after row."""
+
+    op_type = "InplaceIndexAdd"
+    adds = True
+    one_by_one = True
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        """Along the recorded axis, or the first one."""
+        del outputs
+        var, indices, updates = present(cls.op_type, inputs, 3)
+        found = attributes.get("dim", attributes.get("axis", 0))
+        axis = int(found) % len(var.shape) if isinstance(found, int) else 0
+        wanted = (*var.shape[:axis], indices.numel, *var.shape[axis + 1 :])
+        if updates.shape != wanted:
+            raise KernelError(cls.op_type, f"{updates.shape} added to {var.shape}, not {wanted}")
+        sizes = (prod(var.shape[:axis]), var.shape[axis], prod(var.shape[axis + 1 :]))
+        return cls(profile, updates, indices, var, sizes)
+
+
+class UnsortedSegmentSum(ScatterRows):
+    """out[ids[k]] += x[k]; the result starts as zeros."""
+
+    op_type = "UnsortedSegmentSum"
+    adds = True
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        """With the result's shape, or the number of segments."""
+        x, ids = present(cls.op_type, inputs, 2)
+        if x.shape[: len(ids.shape)] != ids.shape:
+            raise KernelError(cls.op_type, f"{ids.shape} numbers for {x.shape}")
+        inner = x.shape[len(ids.shape) :]
+        out = outputs[0] if outputs else _segments(cls.op_type, x, inner, attributes)
+        return cls(profile, x, ids, out, (1, out.shape[0], prod(inner)))
+
+
+class UnsortedSegmentSumD(UnsortedSegmentSum):
+    """Sums of segments, their number known when the kernel was compiled."""
+
+    op_type = "UnsortedSegmentSumD"
+
+
+_ADDED = (FLOAT, FLOAT16, BFLOAT16, INT32, INT16)
+
+
+def _segments(
+    op_type: str, x: GlobalTensor, inner: Sequence[int], attributes: Mapping[str, object]
+) -> GlobalTensor:
+    count = attributes.get("num_segments")
+    if not isinstance(count, int):
+        raise KernelError(op_type, "the number of segments isn't known")
+    return made((count, *inner), x.dtype)
+
+
+def _round_up(value: int, step: int) -> int:
+    return ceil(value / step) * step

@@ -1,0 +1,224 @@
+"""What aclnnMatmul, aclnnMm and aclnnBatchMatMul accept.
+
+Source of the checks and their order: hicann/ops-nn matmul/mat_mul_v3 and matmul/batch_mat_mul_v3
+(pages and op_api).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from npusim.aclnn.checks import (
+    any_empty,
+    attribute_in,
+    dtype_supported,
+    format_is_not,
+    invalid,
+    not_null,
+    promotable,
+    rank_in,
+    sizes,
+)
+from npusim.aclnn.contract import Check, Contract, Parameter
+from npusim.aclnn.families import BF16_FAMILIES, FLOAT_KINDS
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
+from npusim.values.formats import Format
+from npusim.values.promotion import promote
+from npusim.values.tensors import TensorSpec, broadcastable
+
+if TYPE_CHECKING:
+    from npusim.aclnn.contract import Call, Finding
+
+# cubeMathType
+KEEP_DTYPE, ALLOW_FP32_DOWN_PRECISION, USE_FP16, USE_HF32, USE_FP32_ADD = range(5)
+
+_OPERANDS = ("self", "mat2")
+_TENSORS = (*_OPERANDS, "out")
+_MATRIX = 2  # axes
+
+
+class Arithmetic(NamedTuple):
+    """What a call multiplies: the dtype, and whether the cube reads it as HF32."""
+
+    dtype: DType
+    hf32: bool
+
+
+def arithmetic(call: Call) -> Arithmetic:
+    """What the cube computes in: the common dtype, made smaller as cubeMathType allows.
+
+    Chips without float32 in the cube take float16 where they may.
+    """
+    common = promote(*(spec.dtype for _, spec in call.given(*_OPERANDS))) or FLOAT
+    chosen = call.integer("cubeMathType")
+    if chosen == USE_FP16:
+        return Arithmetic(FLOAT16, hf32=False)
+    if common is not FLOAT or chosen in (KEEP_DTYPE, USE_FP32_ADD):
+        return Arithmetic(common, hf32=False)
+    if _multiplies_float(call):
+        return Arithmetic(FLOAT, hf32=True)
+    return Arithmetic(FLOAT16, hf32=False)
+
+
+def result_shape(call: Call) -> tuple[int, ...]:
+    """The shape of self @ mat2; an axis of length one that a vector got is left out again."""
+    a, b = (call.spec(name).shape for name in _OPERANDS)
+    left, right = _as_matrix(a, (1, *a)), _as_matrix(b, (*b, 1))
+    outer = _broadcast(left[:-_MATRIX], right[:-_MATRIX]) or ()
+    rows = left[-2:-1] if len(a) > 1 else ()
+    columns = right[-1:] if len(b) > 1 else ()
+    return (*outer, *rows, *columns)
+
+
+def _as_matrix(shape: tuple[int, ...], widened: tuple[int, ...]) -> tuple[int, ...]:
+    return shape if len(shape) > 1 else widened
+
+
+def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The shape that both broadcast to, None where there is none."""
+    rank = max(len(a), len(b))
+    pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
+    wanted = tuple(y if x == 1 else x for x, y in pairs)
+    return wanted if broadcastable(a, wanted) and broadcastable(b, wanted) else None
+
+
+def _multiplies_float(call: Call) -> bool:
+    """True for chips whose cube takes float32."""
+    return call.profile.family in BF16_FAMILIES
+
+
+def _mixed_halves(call: Call) -> Finding:
+    kinds = {spec.dtype for _, spec in call.given(*_OPERANDS)}
+    if BFLOAT16 in kinds and len(kinds) > 1 and _multiplies_float(call):
+        found = ", ".join(f"{name} {spec.dtype.dt}" for name, spec in call.given(*_OPERANDS))
+        return (
+            f"The dtypes of {found} have no common type here.",
+            "Cast both to BFLOAT16 or both to FLOAT.",
+        )
+    return None
+
+
+def _math_type(call: Call) -> Finding:
+    kinds = {spec.dtype for _, spec in call.given(*_OPERANDS)}
+    chosen, chip = call.integer("cubeMathType"), call.profile.name
+    if not _multiplies_float(call):
+        if FLOAT in kinds and chosen == KEEP_DTYPE:
+            return (
+                f"The cube of {chip} doesn't multiply FLOAT, as cubeMathType {chosen} asks for.",
+                "Use cubeMathType 1, which multiplies in FLOAT16.",
+            )
+        if chosen == USE_HF32:
+            return f"cubeMathType {chosen} is not supported on {chip}.", "Use cubeMathType 0 or 1."
+        return None
+    if chosen == USE_FP16 and BFLOAT16 in kinds:
+        return f"cubeMathType {chosen} doesn't take BFLOAT16.", "Use cubeMathType 0 or 1."
+    if chosen == USE_HF32 and kinds != {FLOAT}:
+        return f"cubeMathType {chosen} takes FLOAT only.", "Use cubeMathType 0 or 1."
+    return None
+
+
+def _inner_axes(call: Call) -> Finding:
+    a, b = (call.spec(name).shape for name in _OPERANDS)
+    rows = b[0] if len(b) <= _MATRIX else b[-2]
+    if a[-1] == rows:
+        return None
+    return f"The k-axis of the two inputs are different {sizes(a)}, {sizes(b)}."
+
+
+def _outer_axes(call: Call) -> Finding:
+    a, b = (call.spec(name).shape for name in _OPERANDS)
+    if _broadcast(a[:-_MATRIX], b[:-_MATRIX]) is not None:
+        return None
+    return f"Broadcast {sizes(a)} and {sizes(b)} failed."
+
+
+def _same_batch(call: Call) -> Finding:
+    a, b = (call.spec(name).shape for name in _OPERANDS)
+    if a[0] == b[0] or 1 in (a[0], b[0]):
+        return None
+    return f"The batches of self {sizes(a)} and mat2 {sizes(b)} should be equal, or one of them 1."
+
+
+def _output_shape(call: Call) -> Finding:
+    for name, spec in call.given("out"):
+        wanted = result_shape(call)
+        if spec.shape != wanted:
+            got = sizes(spec.shape)
+            return f"The shape of {name} should be {sizes(wanted)}, but got {got}."
+    return None
+
+
+def _infer_outputs(call: Call) -> dict[str, TensorSpec]:
+    common = promote(*(spec.dtype for _, spec in call.given(*_OPERANDS)))
+    return {"out": TensorSpec(result_shape(call), common, call.spec("self").format)}
+
+
+def _is_empty(call: Call) -> bool:
+    if call.is_given("out"):
+        return any_empty(call, "out")
+    return 0 in result_shape(call)
+
+
+def _contract(name: str, summary: str, ranks: tuple[int, ...], *more: Check) -> Contract:
+    tensor = partial(Parameter, kind="tensor", dtypes=FLOAT_KINDS, rank=(min(ranks), max(ranks)))
+    return Contract(
+        name=name,
+        summary=summary,
+        parameters=(
+            tensor("self", io="in", description="The first matrix, or several of them."),
+            tensor("mat2", io="in", description="The second matrix, or several of them."),
+            tensor("out", io="out", description="self @ mat2."),
+            Parameter(
+                "cubeMathType",
+                "int64",
+                description=(
+                    "What the cube computes in: 0 the inputs' dtype, 1 less than FLOAT allowed, "
+                    "2 FLOAT16, 3 HFLOAT32, 4 FLOAT with compensated sums."
+                ),
+            ),
+        ),
+        products=("910", "A2", "310P", "A3", "950"),
+        checks=(
+            not_null(*_TENSORS),
+            dtype_supported(*_TENSORS),
+            attribute_in("cubeMathType", tuple(range(5))),
+            invalid("BFLOAT16 and another dtype on products with BFLOAT16", _mixed_halves),
+            promotable("out", *_OPERANDS),
+            invalid("the product can't compute what cubeMathType asks for", _math_type),
+            rank_in(ranks, *_OPERANDS),
+            invalid("columns of self and rows of mat2 differ", _inner_axes),
+            *more,
+            format_is_not(Format.FRACTAL_NZ, *_TENSORS),
+            invalid("the shape of out isn't that of self @ mat2", _output_shape),
+        ),
+        infer_outputs=_infer_outputs,
+        is_empty=_is_empty,
+        limits=(
+            "BFLOAT16 on Atlas A2 and later products only, there not mixed with other dtypes.",
+            "FLOAT with cubeMathType 0 on Atlas A2 and later products only.",
+        ),
+        notes=(
+            "Transposed views are multiplied as they lie; other strided views are copied first.",
+            "Without rows to sum over, out is filled with zeros.",
+            "cubeMathType 4 is computed as 0: sums in float32.",
+        ),
+        source="hicann/ops-nn matmul/mat_mul_v3, matmul/batch_mat_mul_v3",
+    )
+
+
+_broadcasting = invalid("the outer axes of self and mat2 don't broadcast", _outer_axes)
+
+MATMUL = _contract(
+    "aclnnMatmul",
+    "Matrix product; vectors and stacks of matrices as numpy.matmul takes them.",
+    (1, 2, 3, 4, 5, 6),
+    _broadcasting,
+)
+MM = _contract("aclnnMm", "Product of two matrices.", (2,))
+BATCH_MATMUL = _contract(
+    "aclnnBatchMatMul",
+    "Products of two stacks of matrices.",
+    (3,),
+    invalid("self and mat2 have different numbers of matrices", _same_batch),
+)

@@ -1,0 +1,203 @@
+"""What happens to blocks of a product on their way out through UB, on chips without a fixpipe.
+
+Results leave L0C with the vector unit, some rows at a time; there a bias is added, and a fused
+kernel goes on to compute with them and with tiles of other tensors before MTE3 stores them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from npusim.dialect.formula_buffers import BufferPlan
+from npusim.dialect.formulas import Formula, Quantity, Term
+from npusim.dialect.pipe import TBuf, TPosition, TQue
+from npusim.engine.program import Pipe
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.dialect import Core, GlobalTensor, LocalTensor
+    from npusim.dialect.gm import GmSlice
+    from npusim.dialect.local import Scalar
+    from npusim.dialect.matmul import Finish, Product, Span
+    from npusim.dialect.matmul_tiling import MatmulTiling
+    from npusim.hardware.profile import Profile
+    from npusim.ops.matmul.operands import Operand
+
+_DEPTH = 2  # slots of the queues
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A tensor as large as the results, tile by tile a term of the formula."""
+
+    operand: Operand
+    term: Term
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """A recorded formula and the tensors that it reads and stores.
+
+    ``product`` is the term of the product itself, to which the bias has been added unless
+    ``bias_last`` says that it comes at the end. ``numbers`` are single elements by the name that
+    the formula's quantities know them by; their values are in ``scalars`` while a core runs.
+    """
+
+    formula: Formula
+    product: Term
+    sides: tuple[Side, ...]
+    results: tuple[Side, ...]
+    bias_last: bool = False
+    numbers: tuple[GlobalTensor, ...] = ()
+    scalars: dict[int, Scalar] = field(default_factory=dict)
+
+    @classmethod
+    def plain(cls, profile: Profile, c: Operand) -> Epilogue:
+        """No formula."""
+        formula = Formula(profile, c.tensor.dtype)
+        product = formula.operand(c.tensor.dtype)
+        return cls(formula, product, (), (Side(c, product),))
+
+    @property
+    def reads(self) -> tuple[GlobalTensor, ...]:
+        """Tensors that it reads besides the operands of the product."""
+        return (*(side.operand.tensor for side in self.sides), *self.numbers)
+
+    @property
+    def writes(self) -> tuple[GlobalTensor, ...]:
+        """Tensors that it stores."""
+        return tuple(side.operand.tensor for side in self.results)
+
+    def start(self, core: Core, blocks: MatmulTiling, *, bias: bool) -> Callable[[Product], Finish]:
+        """Reserve UB on a core; what takes the blocks of a product out of L0C there."""
+        return _WayOut(core, self, blocks, bias=bias).of
+
+
+class _WayOut:
+    """An epilogue on one core: its queues and buffers in UB."""
+
+    def __init__(self, core: Core, epilogue: Epilogue, blocks: MatmulTiling, *, bias: bool) -> None:
+        self._core, self._epilogue = core, epilogue
+        stored = [side.term for side in epilogue.results]
+        self._made = [term for term in stored if term is not epilogue.product]
+        kept = (epilogue.product,)
+        self._plan = BufferPlan.of(epilogue.formula.steps, self._made, kept)
+        per_element = sum(self._plan.widths) + _DEPTH * sum(
+            term.dtype.itemsize
+            for term in (*(side.term for side in epilogue.sides), *dict.fromkeys((*stored, *kept)))
+        )
+        room = core.capacity_bytes("UB")
+        if bias:
+            row = blocks.base_n * epilogue.product.dtype.itemsize
+            self._bias = TQue(TPosition.VECIN, 1, "bias")
+            core.pipe.init_buffer(self._bias, 1, row)
+            room -= row
+        grain = core.profile.cube.fractal_m
+        fitting = room // (blocks.base_n * per_element) // grain * grain
+        self._rows = max(grain, min(blocks.base_m, fitting))
+        self._tile = self._rows * blocks.base_n
+        self._product = self._queue(epilogue.product, TPosition.VECOUT)
+        self._sides = [self._queue(side.term, TPosition.VECIN) for side in epilogue.sides]
+        self._outs = {term: self._queue(term, TPosition.VECOUT) for term in self._made}
+        self._temps = [TBuf(f"temp{index}") for index in range(len(self._plan.widths))]
+        for buffer, width in zip(self._temps, self._plan.widths, strict=True):
+            core.pipe.init_buffer(buffer, 1, self._tile * width)
+        for index, tensor in enumerate(epilogue.numbers):
+            epilogue.scalars[index] = core.load_scalar(tensor.span(0, 1))
+
+    def of(self, product: Product) -> Finish:
+        """What takes a block of this product out."""
+
+        def finish(block: LocalTensor, rows: Span, columns: Span) -> None:
+            bias = self._load_bias(product, columns)
+            step = self._rows if self._core.recording else rows[1]
+            for first in range(0, rows[1], step):
+                part = min(step, rows[1] - first)
+                here = (rows[0] + first, part)
+                self._part(product, block[first : first + part], here, columns, bias)
+            if bias is not None:
+                self._bias.free_tensor(bias)
+
+        return finish
+
+    def _part(
+        self,
+        product: Product,
+        block: LocalTensor,
+        rows: Span,
+        columns: Span,
+        bias: LocalTensor | None,
+    ) -> None:
+        """Some rows of a block: out of L0C, through the formula, and away."""
+        core, epilogue, lanes = self._core, self._epilogue, product.c.lanes
+        shape = (columns[1] // lanes, rows[1] * lanes) if lanes else (rows[1], columns[1])
+        tile = self._product.alloc_tensor(epilogue.product.dtype, *shape)
+        core.take_out(tile, block, lanes)
+        if bias is not None and not epilogue.bias_last:
+            self._add_bias(tile, bias, lanes)
+        values = {epilogue.product: tile}
+        for queue, side in zip(self._sides, epilogue.sides, strict=True):
+            values[side.term] = queue.copy_in(_part_of(side, product, rows, columns), shape)
+        self._compute(values, shape)
+        for queue, side in zip(self._sides, epilogue.sides, strict=True):
+            queue.free_tensor(values[side.term])
+        if bias is not None and epilogue.bias_last:
+            self._add_bias(values[epilogue.results[0].term], bias, lanes)
+        for side in epilogue.results:
+            queue = self._outs.get(side.term, self._product)
+            queue.copy_out(_part_of(side, product, rows, columns), values[side.term])
+        if not any(side.term is epilogue.product for side in epilogue.results):
+            self._drop_product(tile)
+
+    def _compute(self, values: dict[Term, LocalTensor], shape: tuple[int, ...]) -> None:
+        """The instructions of the formula."""
+        for step in self._epilogue.formula.steps:
+            out = self._outs.get(step.target)
+            if out is not None:
+                target = out.alloc_tensor(step.target.dtype, *shape)
+            else:
+                target = self._temps[self._plan.places[step.target]].get(step.target.dtype, *shape)
+            extras = [
+                each.evaluate(self._core) if isinstance(each, Quantity) else each
+                for each in step.extras
+            ]
+            sources = [values[source] for source in step.sources]
+            getattr(self._core, step.call)(target, *sources, *extras)
+            values[step.target] = target
+
+    def _queue(self, term: Term, position: TPosition) -> TQue:
+        queue = TQue(position, _DEPTH, f"{str(position).lower()}{term.number}")
+        self._core.pipe.init_buffer(queue, _DEPTH, self._tile * term.dtype.itemsize)
+        return queue
+
+    def _drop_product(self, tile: LocalTensor) -> None:
+        """The formula has used the product, and nobody stores it."""
+        self._product.free_tensor(tile, by=Pipe.VECTOR)
+
+    def _load_bias(self, product: Product, columns: Span) -> LocalTensor | None:
+        if product.bias is None:
+            return None
+        row = product.bias
+        source = row.tensor.window((*row.start, (columns[0], 1)), (columns[1],), (1,))
+        tile = self._bias.copy_in(source)
+        dtype = self._epilogue.product.dtype
+        if tile.dtype is not dtype:
+            raise KernelError("MatMul", f"a bias in {tile.dtype} for a product in {dtype}")
+        return tile
+
+    def _add_bias(self, tile: LocalTensor, bias: LocalTensor, lanes: int) -> None:
+        """Add a row to all rows, block of columns by block of columns."""
+        core = self._core
+        if not lanes:
+            core.add(tile, tile, bias.view(1, bias.numel))
+            return
+        blocks = bias.view(tile.shape[0], lanes)
+        for index in core.loop(tile.shape[0], at_once=tile.shape[0]):
+            core.by_lanes("vadd", tile[index], tile[index], blocks[index])
+
+
+def _part_of(side: Side, product: Product, rows: Span, columns: Span) -> GmSlice:
+    """The part of another tensor that lies where this part of the product does."""
+    return replace(product.c, tensor=side.operand.tensor).block(*rows, *columns)

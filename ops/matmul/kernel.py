@@ -1,0 +1,179 @@
+"""Matrix products on the cube cores: c = a @ b, with a bias or what else a fusion adds to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from npusim.dialect import GmBuffer, Kernel
+from npusim.dialect.local import Scalar
+from npusim.dialect.matmul import GmMatrix, Matmul, Product
+from npusim.dialect.rounding import RoundMode, convert
+from npusim.ops.matmul.epilogue import Epilogue
+from npusim.ops.matmul.shapes import Shape, Share
+from npusim.ops.matmul.split_k import SplitMatMul, split_of
+from npusim.ops.matmul.tiling import deal
+from npusim.values.dtypes import FLOAT
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from npusim.dialect import Core, GlobalTensor
+    from npusim.dialect.gm import Place
+    from npusim.hardware.profile import Profile
+    from npusim.ops.matmul.operands import Operand, Problem
+
+_WIDE_BYTES = 1 << 29  # float32 copies of operands are made up to this size
+
+
+class MatMul(Kernel):
+    """The product of a problem, on as many cube cores as pay.
+
+    ``bias`` is a row that is added to all others. ``epilogue`` is what a fused kernel of a chip
+    without a fixpipe does to blocks on their way out. ``hf32`` multiplies float32 at twice the
+    speed.
+    """
+
+    op_type: ClassVar[str] = "MatMul"
+    cores: ClassVar[Literal["vector", "cube"]] = "cube"
+
+    def __init__(
+        self,
+        profile: Profile,
+        problem: Problem,
+        *,
+        bias: GlobalTensor | None = None,
+        epilogue: Epilogue | None = None,
+        hf32: bool = False,
+        op_type: str = "MatMul",
+    ) -> None:
+        self.op_type = op_type  # type: ignore[misc]  # one kernel for operators of several names
+        self.problem, self.bias, self.hf32 = problem, bias, hf32
+        through_ub = profile.paths.l0c_to_gm is None
+        if epilogue is not None and not through_ub:
+            raise KernelError(op_type, f"{profile.name} doesn't fuse vector work into products")
+        self.epilogue = Epilogue.plain(profile, problem.c) if through_ub else None
+        self.epilogue = epilogue or self.epilogue
+        steps_out = 0 if self.epilogue is None else len(self.epilogue.formula.steps)
+        self.deal = deal(profile, shape_of(problem, hf32, bias is not None, steps_out))
+        self.block_dim = self.deal.block_dim
+        others = () if self.epilogue is None else self.epilogue.reads
+        rows = () if bias is None else (bias,)
+        self.reads = (problem.a.tensor, problem.b.tensor, *rows, *others)
+        self.writes = (problem.c.tensor,) if self.epilogue is None else self.epilogue.writes
+        self._wide: dict[int, GlobalTensor] = {}
+
+    def work(self, block_idx: int) -> Hashable:
+        """Matrices, rows and columns of a core."""
+        shares = self.deal.shares(block_idx)
+        return tuple((share.count, share.rows, share.columns) for share in shares)
+
+    def process(self, core: Core) -> None:
+        """One product after the other of this core's part."""
+        problem, blocks = self.problem, self.deal.blocks
+        epilogue, has_bias = self.epilogue, self.bias is not None
+        matmul = Matmul(
+            core,
+            blocks,
+            problem.a.tensor.dtype,
+            problem.c.tensor.dtype,
+            problem.k,
+            bias=self.bias.dtype if self.bias is not None and epilogue is None else None,
+            hf32=self.hf32,
+            finish=None if epilogue is None else epilogue.start(core, blocks, bias=has_bias),
+        )
+        for share in self.deal.shares(core.get_block_idx()):
+            if share.count == 1:
+                matmul.run(self._product(core, share, share.first))
+                continue
+            for index in core.loop(share.count):
+                matmul.run(self._product(core, share, index + share.first))
+        if core.get_block_idx() == self.block_dim - 1:
+            self._wide.clear()
+
+    def _product(self, core: Core, share: Share, index: Place) -> Product:
+        problem = self.problem
+        a, b = (self._operand(core, each) for each in (problem.a, problem.b))
+        return Product(
+            problem.c.matrix(False, index, share.row, share.column),
+            a.matrix(problem.turned_a, index, share.row, 0),
+            b.matrix(problem.turned_b, index, 0, share.column),
+            share.rows,
+            share.columns,
+            problem.k,
+            self._row(index, share.column),
+        )
+
+    def _row(self, index: Place, column: int) -> GmMatrix | None:
+        """The bias of a product: one for all, or one for some of the batch each."""
+        if self.bias is None:
+            return None
+        n, bias = self.problem.n, self.bias
+        places: list[tuple[Place, int]] = [(column, 1)]
+        rows = bias.numel // n
+        if rows > 1 and not isinstance(index, Scalar):
+            places.append((index // (self.problem.batch // rows), n))
+        data = bias.buffer.data
+        if data is not None and bias.numel < n:  # fractals have columns that the bias lacks
+            padded = np.zeros(n, data.dtype)
+            padded[: bias.numel] = data[bias.start : bias.start + bias.numel]
+            bias = replace(bias, buffer=replace(bias.buffer, data=padded), start=0)
+        return GmMatrix(replace(bias, shape=(bias.numel,)), tuple(places), 0)
+
+    def _operand(self, core: Core, operand: Operand) -> Operand:
+        """The operand with its numbers in float32, converted once for all cores."""
+        tensor = operand.tensor
+        half = tensor.dtype.is_float and tensor.dtype.itemsize < FLOAT.itemsize
+        data = tensor.buffer.data
+        if not core.numerics or not half or data is None or data.dtype == np.float32:
+            return operand
+        wide = self._wide.get(tensor.buffer.number)
+        if wide is None:
+            if data.size * FLOAT.itemsize > _WIDE_BYTES:
+                return operand
+            numbers = np.empty(data.shape, np.float32)
+            convert(data, numbers, FLOAT, RoundMode.CAST_NONE)
+            shadow = GmBuffer(
+                tensor.buffer.name, tensor.buffer.nbytes, numbers, True, tensor.buffer.number
+            )
+            wide = self._wide[tensor.buffer.number] = replace(tensor, buffer=shadow)
+        return replace(operand, tensor=replace(wide, start=tensor.start, shape=tensor.shape))
+
+
+def product_kernels(
+    profile: Profile,
+    problem: Problem,
+    *,
+    bias: GlobalTensor | None = None,
+    epilogue: Epilogue | None = None,
+    hf32: bool = False,
+    op_type: str = "MatMul",
+) -> list[Kernel]:
+    """The kernels of a product."""
+    split = None
+    if epilogue is None and not problem.c.lanes:
+        split = split_of(profile, shape_of(problem, hf32, bias is not None))
+    if split is not None:
+        return [SplitMatMul(profile, problem, split, bias=bias, hf32=hf32, op_type=op_type)]
+    return [MatMul(profile, problem, bias=bias, epilogue=epilogue, hf32=hf32, op_type=op_type)]
+
+
+def shape_of(problem: Problem, hf32: bool, has_bias: bool, steps_out: int = 0) -> Shape:
+    """What decides about the tiling of a problem."""
+    return Shape(
+        problem.batch,
+        problem.m,
+        problem.n,
+        problem.k,
+        problem.turned_a,
+        problem.turned_b,
+        bool(problem.a.lanes),
+        problem.a.tensor.dtype,
+        problem.c.itemsize,
+        hf32,
+        steps_out,
+        has_bias,
+    )

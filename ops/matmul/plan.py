@@ -1,0 +1,125 @@
+"""The device tasks of aclnnMatmul, aclnnMm and aclnnBatchMatMul."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from npusim.aclnn.registry import kernel_class
+from npusim.ops.matmul.contract import arithmetic, result_shape
+from npusim.ops.matmul.kernel import product_kernels
+from npusim.ops.matmul.operands import Problem
+from npusim.values.dtypes import FLOAT
+from npusim.values.formats import Format
+
+if TYPE_CHECKING:
+    from npusim.aclnn.chain import Chain
+    from npusim.aclnn.contract import Call
+    from npusim.dialect import GlobalTensor
+
+_MATRIX = 2  # axes
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """An operand, contiguous, and whether it lies there turned."""
+
+    tensor: GlobalTensor
+    turned: bool
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        return self.tensor.shape[:-_MATRIX]
+
+    def seen(self) -> tuple[int, int]:
+        """Rows and columns as the caller sees them."""
+        rows, columns = self.tensor.shape[-_MATRIX:]
+        return (columns, rows) if self.turned else (rows, columns)
+
+
+def build(call: Call, chain: Chain) -> None:
+    """Casts, TransData where the chip wants fractals, the product, Cast, ViewCopy."""
+    kind, hf32 = arithmetic(call)
+    a, b = (_operand(call, chain, name) for name in ("self", "mat2"))
+    if a.seen()[1] == 0:
+        zeros = chain.output("out")
+        chain.launch("Fill", zeros, value=0.0)
+        chain.finish("out", zeros)
+        return
+    a, b = (replace(each, tensor=chain.cast(each.tensor, kind)) for each in (a, b))
+    wanted = call.spec("out").dtype
+    out = chain.output("out", FLOAT if wanted is FLOAT else kind)
+    outer = result_shape(call)[: max(len(a.outer), len(b.outer))]
+    a, b = (_spread(chain, each, outer) for each in (a, b))
+    c = out.view(*outer, a.seen()[0], b.seen()[1])
+    several = prod(b.outer) > 1 or (prod(outer) > 1 and a.turned)
+    modern = chain.profile.cores.style == "split"
+    name = ("BatchMatMul" if several else "MatMul") + ("V3" if modern else "V2")
+    if chain.profile.cube.nd2nz_setup_cycles is None:
+        _in_fractals(name, chain, a, b, c, hf32=hf32)
+    else:
+        _multiply(name, chain, a, b, c, hf32=hf32)
+    chain.finish("out", out)
+
+
+def _operand(call: Call, chain: Chain, name: str) -> _Matrix:
+    """An input with at least two axes; a transposed view is taken as it lies."""
+    spec = call.spec(name)
+    turned = chain.turned_input(name)
+    if turned is not None:
+        return _Matrix(turned, True)
+    tensor = chain.input(name)
+    if spec.rank == 1:
+        tensor = tensor.view(1, *spec.shape) if name == "self" else tensor.view(*spec.shape, 1)
+    return _Matrix(tensor, False)
+
+
+def _spread(chain: Chain, matrix: _Matrix, outer: tuple[int, ...]) -> _Matrix:
+    """Matrices for all products, unless there is one for all of them."""
+    if matrix.outer == outer or prod(matrix.outer) == 1:
+        rest = matrix.tensor.shape[-_MATRIX:]
+        single = matrix.outer != outer
+        return _Matrix(matrix.tensor.view(*rest), matrix.turned) if single else matrix
+    shape = (*outer, *matrix.tensor.shape[-_MATRIX:])
+    wide = chain.empty(shape, matrix.tensor.dtype, f"{matrix.tensor.buffer.name}_wide")
+    chain.launch("BroadcastTo", matrix.tensor, wide)
+    return _Matrix(wide, matrix.turned)
+
+
+def _multiply(
+    name: str, chain: Chain, a: _Matrix, b: _Matrix, c: GlobalTensor, *, hf32: bool
+) -> None:
+    problem = Problem.of(name, a.tensor, b.tensor, c, (a.turned, b.turned))
+    for kernel in product_kernels(chain.profile, problem, hf32=hf32, op_type=name):
+        chain.queue(kernel)
+
+
+def _in_fractals(
+    name: str, chain: Chain, a: _Matrix, b: _Matrix, c: GlobalTensor, *, hf32: bool
+) -> None:
+    """The product between TransData tasks, for chips whose loads don't turn rows into fractals."""
+    blocked = [replace(each, tensor=_to_fractals(chain, each.tensor)) for each in (a, b)]
+    result = chain.empty(_fractals(chain, c), c.dtype, f"{c.buffer.name}_nz")
+    result = replace(result, format=Format.FRACTAL_NZ)
+    _multiply(name, chain, blocked[0], blocked[1], result, hf32=hf32)
+    _turn(chain, replace(result, format=Format.ND), c)
+
+
+def _to_fractals(chain: Chain, tensor: GlobalTensor) -> GlobalTensor:
+    blocked = chain.empty(_fractals(chain, tensor), tensor.dtype, f"{tensor.buffer.name}_nz")
+    _turn(chain, tensor, blocked)
+    return replace(blocked, format=Format.FRACTAL_NZ)
+
+
+def _fractals(chain: Chain, tensor: GlobalTensor) -> tuple[int, ...]:
+    """The storage shape of a tensor in FRACTAL_NZ."""
+    *outer, rows, columns = tensor.shape
+    high = chain.profile.cube.fractal_m
+    return (*outer, ceil(columns / high), ceil(rows / high), high, high)
+
+
+def _turn(chain: Chain, source: GlobalTensor, target: GlobalTensor) -> None:
+    trans_data = kernel_class("TransData")
+    made = trans_data.from_task(chain.profile, (source,), (target,), {})  # type: ignore[attr-defined]
+    chain.queue(made)

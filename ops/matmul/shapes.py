@@ -1,0 +1,90 @@
+"""What a tiling of a matrix product depends on, and what it is: rectangles of C for the cores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from npusim.dialect.matmul_tiling import MatmulTiling
+    from npusim.values.dtypes import DType
+
+
+class Shape(NamedTuple):
+    """Sizes, how the operands lie, dtypes, and what happens to results on their way out.
+
+    ``steps_out`` counts vector instructions for each element there.
+    """
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    turned_a: bool
+    turned_b: bool
+    in_fractals: bool
+    dtype: DType
+    out_bytes: int
+    hf32: bool = False
+    steps_out: int = 0
+    has_bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A rectangle: ``count`` matrices from ``first``, ``rows`` x ``columns`` of each."""
+
+    first: int
+    count: int
+    row: int
+    rows: int
+    column: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """A grid of rectangles: matrices, rows and columns of one (the last ones get what remains).
+
+    ``cores`` share them, one after the other where there are more rectangles than cores.
+    """
+
+    shape: Shape
+    groups: int
+    rows: int
+    columns: int
+    blocks: MatmulTiling
+    cores: int
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Rectangles along the batch, the rows and the columns."""
+        shape = self.shape
+        return self.groups, ceil(shape.m / self.rows), ceil(shape.n / self.columns)
+
+    @property
+    def block_dim(self) -> int:
+        """Number of cores in use."""
+        return min(self.cores, prod(self.grid))
+
+    def shares(self, core: int) -> list[Share]:
+        """The rectangles of a core."""
+        return [self._share(index) for index in range(core, prod(self.grid), self.block_dim)]
+
+    def _share(self, index: int) -> Share:
+        """A rectangle; those with the same columns follow each other."""
+        _, high, wide = self.grid
+        group, place = divmod(index, high * wide)
+        column, row = divmod(place, high)
+        each, more = divmod(self.shape.batch, self.groups)
+        first = group * each + min(group, more)
+        row, column = row * self.rows, column * self.columns
+        return Share(
+            first,
+            each + (group < more),
+            row,
+            min(self.rows, self.shape.m - row),
+            column,
+            min(self.columns, self.shape.n - column),
+        )

@@ -1,0 +1,155 @@
+"""Tilings of kernels that are compiled for one shape, as on the first generation.
+
+There every cut is a divisor, counted in fractals: of what the cores get, of the blocks they work
+in, of the parts of k. The compiler knows 32 cores: it prefers as many rectangles to fewer, and a
+chip with 30 cores then works in two rounds. Loads, products and stores of a block follow each
+other, nothing is double buffered. Evidence: block counts and times of 130 profiled kernels of the
+30-core part; those tuned by hand (about a tenth of them) are up to four times faster than this.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+from npusim.dialect.matmul_tiling import MatmulTiling
+from npusim.ops.matmul.shapes import Deal, Shape
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
+
+_CORES_KNOWN = 32
+_ENOUGH = 25  # rectangles that are used as they are
+_HALF = 16  # rectangles that more are preferred to even for small results
+_SMALL = 1500  # fractals of a result for which fewer rectangles are good enough
+_LONGEST = 32  # fractals along an edge of a block
+_LARGE = 20_000  # fractals of a result that is worth a schedule of its own
+_MANY_STEPS = 8  # vector instructions per element from which on they decide how work is dealt
+
+
+class _Size(NamedTuple):
+    """A product in fractals."""
+
+    m: int
+    n: int
+    k: int
+
+
+def static_deal(profile: Profile, shape: Shape) -> Deal:
+    """The rectangles, and the cheapest blocks that divide them."""
+    lanes = profile.buffers.block_bytes // shape.dtype.itemsize
+    high, wide = profile.cube.fractal_m, profile.cube.fractal_n
+    whole = _size(profile, shape)
+    cores = profile.cores.cube_cores
+    groups = min(shape.batch, cores)
+    found = min(
+        (_cost(profile, shape, part, block) * ceil(rows * columns / cores), (rows, columns), block)
+        for rows, columns in _splits(shape, whole, cores)
+        for part in (_Size(whole.m // rows, whole.n // columns, whole.k),)
+        for block in _blocks(profile, part)
+    )
+    _, (rows, columns), block = found
+    room = profile.buffers.l1_bytes // ((block.m + block.n) * _fractal(profile))
+    step = max(each for each in _divisors(whole.k, room) if each % block.k == 0)
+    blocks = MatmulTiling(
+        block.m * high,
+        block.n * wide,
+        block.k * lanes,
+        step * lanes,
+        keep_a=False,
+        keep_b=False,
+        depth_c=1,
+        depth_1=1,
+        depth_0=1,
+    )
+    return Deal(shape, groups, whole.m // rows * high, whole.n // columns * wide, blocks, cores)
+
+
+def applies_to(profile: Profile, shape: Shape) -> bool:
+    """True where nothing but the product decides how it is dealt.
+
+    A large product with many vector instructions for every element is bound by those. Where parts
+    can't be equal, it is cut as evenly as fractals allow, and everything is double buffered.
+    """
+    whole = _size(profile, shape)
+    many = shape.steps_out >= _MANY_STEPS and whole.m * whole.n >= _LARGE
+    return not many or _most(whole, profile.cores.cube_cores) >= _ENOUGH
+
+
+def _splits(shape: Shape, whole: _Size, cores: int) -> list[tuple[int, int]]:
+    """Rectangles along rows and columns: as many as possible, of those with equal parts."""
+    if shape.batch > 1:
+        return [(1, 1)]
+    within, more = _most(whole, cores), _most(whole, _CORES_KNOWN)
+    wanted = within
+    large = whole.m * whole.n >= _SMALL
+    if more > within and within < _ENOUGH and (within <= _HALF or large):
+        wanted = more
+    return [pair for pair in _pairs(whole) if pair[0] * pair[1] == wanted]
+
+
+def _most(whole: _Size, limit: int) -> int:
+    """The greatest number of equal rectangles up to ``limit``."""
+    return max(rows * columns for rows, columns in _pairs(whole) if rows * columns <= limit)
+
+
+def _pairs(whole: _Size) -> list[tuple[int, int]]:
+    """Numbers of rectangles along rows and columns that divide them."""
+    return [
+        (rows, columns)
+        for rows in _divisors(whole.m, _CORES_KNOWN)
+        for columns in _divisors(whole.n, _CORES_KNOWN)
+    ]
+
+
+def _size(profile: Profile, shape: Shape) -> _Size:
+    """The product in fractals."""
+    cube, lanes = profile.cube, profile.buffers.block_bytes // shape.dtype.itemsize
+    return _Size(
+        ceil(shape.m / cube.fractal_m), ceil(shape.n / cube.fractal_n), ceil(shape.k / lanes)
+    )
+
+
+def _blocks(profile: Profile, part: _Size) -> list[_Size]:
+    """Blocks that divide a core's part and fit into L0, with as much of k as fits."""
+    buffers, fractal = profile.buffers, _fractal(profile)
+    result = profile.cube.fractal_m * profile.cube.fractal_n * FLOAT.itemsize
+    found = []
+    for m in _divisors(part.m, _LONGEST):
+        for n in _divisors(part.n, _LONGEST):
+            room = min(buffers.l0a_bytes // (m * fractal), buffers.l0b_bytes // (n * fractal))
+            if room and m * n * result <= buffers.l0c_bytes:
+                found.append(_Size(m, n, max(_divisors(part.k, room))))
+    return found
+
+
+def _cost(profile: Profile, shape: Shape, part: _Size, block: _Size) -> float:
+    """Cycles of a core that does one thing after the other."""
+    paths, cube, fractal = profile.paths, profile.cube, _fractal(profile)
+    tall, broad = part.m // block.m, part.n // block.n
+    steps = tall * broad * (part.k // block.k)
+    each = cube.dtypes[shape.dtype.intrinsic].cycles_per_fractal
+    product = cube.mad_start_cycles + block.m * block.n * block.k * each
+    into_l0 = (
+        paths.l1_to_l0a.setup_cycles
+        + paths.l1_to_l0b.setup_cycles
+        + block.m * block.k * fractal / paths.l1_to_l0a.bytes_per_cycle
+        + block.n * block.k * fractal / paths.l1_to_l0b.bytes_per_cycle
+    )
+    size = block.m * block.n * cube.fractal_m * cube.fractal_n
+    out = paths.l0c_to_ub or paths.ub_to_gm
+    leave = out.setup_cycles + size * FLOAT.itemsize / out.bytes_per_cycle
+    store = paths.ub_to_gm.setup_cycles + size * shape.out_bytes / paths.ub_to_gm.bytes_per_cycle
+    rate = paths.gm_to_l1.bytes_per_cycle * paths.gm_to_l1.shared_fraction
+    loads = (broad * part.m + tall * part.n) * part.k * fractal / rate
+    return steps * (product + into_l0) + tall * broad * (leave + store) + loads
+
+
+def _fractal(profile: Profile) -> int:
+    """Bytes of a fractal of an operand."""
+    return profile.cube.fractal_m * profile.buffers.block_bytes
+
+
+def _divisors(value: int, most: int) -> list[int]:
+    return [each for each in range(1, min(value, most) + 1) if value % each == 0]

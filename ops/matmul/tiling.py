@@ -1,0 +1,191 @@
+"""How a matrix product is dealt to the cube cores, and the blocks that each of them works in.
+
+Every core gets a rectangle of C, of one or several matrices of the batch. What is compared are
+the cycles of its busiest pipe: products, loads through L2, and stores. The vendor's search isn't
+published; this one knows the same limits: capacities, whole fractals, whole lines of L2.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import ceil, gcd
+from typing import TYPE_CHECKING
+
+from npusim.dialect.matmul_tiling import MatmulTiling, grain_of, up
+from npusim.dialect.spreading import compiled_for_shape
+from npusim.ops.matmul.shapes import Deal, Shape
+from npusim.ops.matmul.static_tiling import applies_to, static_deal
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from npusim.hardware.profile import Profile
+
+# Rows and columns of a block of C, the usual one first; smaller ones where a core has less.
+_BASES = (
+    (128, 256),
+    (256, 256),
+    (256, 128),
+    (128, 128),
+    (64, 256),
+    (256, 64),
+    (64, 512),
+    (32, 512),
+    (16, 512),
+)
+_SHORTLIST = 6  # ways to deal that are looked at with every base
+_OVERLAP_LOSS = 0.05  # of what the other pipes have to do: the part that isn't hidden
+_PANEL_WEIGHT = 0.1  # of the time to read what a core needs once: compact parts are kind to L2
+_BASE_MARGIN = 0.005  # by which a less usual base has to be better
+
+
+Way = tuple[int, int, int]  # rectangles along the batch, rows of one, columns of one
+
+
+@lru_cache(maxsize=4096)
+def deal(profile: Profile, shape: Shape, cores: int = 0) -> Deal:
+    """The way to deal that keeps the busiest of ``cores`` (0: all) busy for the shortest time."""
+    if compiled_for_shape(profile) and applies_to(profile, shape):
+        return static_deal(profile, shape)
+    cores = cores or profile.cores.cube_cores
+    costs = _Costs(profile, shape)
+    estimates = {way: costs.cycles(way, _BASES[0]) for way in _ways(profile, shape, cores)}
+    ways = sorted(estimates, key=lambda way: (estimates[way], way))[:_SHORTLIST]
+    *_, way, base = min(
+        (costs.cycles(way, base) * (1 + _BASE_MARGIN * place), order, place, way, base)
+        for order, way in enumerate(ways)
+        for place, base in enumerate(_BASES)
+    )
+    return Deal(shape, *way, costs.blocks(way, base), cores)
+
+
+def estimated_cycles(profile: Profile, found: Deal) -> float:
+    """Cycles of the busiest core, roughly: what deals are compared by."""
+    blocks = found.blocks
+    way = found.groups, found.rows, found.columns
+    return _Costs(profile, found.shape).cycles(way, (blocks.base_m, blocks.base_n))
+
+
+def _ways(profile: Profile, shape: Shape, cores: int) -> Iterator[Way]:
+    """Grids of at most ``cores`` rectangles."""
+    grain, line = grain_of(profile, shape.dtype), profile.memory.l2_line_bytes
+    units_m = {grain, max(grain, line // shape.dtype.itemsize) if shape.turned_a else grain}
+    units_n = {grain, max(grain, line // min(shape.out_bytes, shape.dtype.itemsize))}
+    for groups in sorted({min(shape.batch, max(1, cores // part)) for part in range(1, cores + 1)}):
+        rest = cores // groups
+        for wide in range(1, min(rest, ceil(shape.n / grain)) + 1):
+            high = rest // wide
+            for unit_m in units_m:
+                for unit_n in units_n:
+                    rows = min(up(ceil(shape.m / high), unit_m), up(shape.m, grain))
+                    columns = min(up(ceil(shape.n / wide), unit_n), up(shape.n, grain))
+                    yield groups, rows, columns
+
+
+class _Costs:
+    """Cycles of the busiest core for a way to deal and a base, roughly."""
+
+    def __init__(self, profile: Profile, shape: Shape) -> None:
+        self._profile, self._shape = profile, shape
+        clock = profile.clock_mhz
+        self._hbm = profile.hbm_sustained_gbps * 1e3 / clock
+        self._l2 = profile.l2_sustained_gbps * 1e3 / clock
+        self._grain = grain_of(profile, shape.dtype)
+        kind = "hfloat32" if shape.hf32 else shape.dtype.intrinsic
+        self._rate = profile.cube.dtypes.get(kind) or profile.cube.dtypes["float16"]
+
+    def blocks(self, way: Way, base: tuple[int, int]) -> MatmulTiling:
+        """The blocks of a core, no larger than what it has to do."""
+        _, rows, columns = way
+        results = self._profile.buffers.l0c_bytes // FLOAT.itemsize
+        base_m = self._evenly(rows, min(base[0], results // self._grain))
+        base_n = self._evenly(columns, min(base[1], results // base_m // self._grain * self._grain))
+        shape, table = self._shape, self._profile.buffers.bias_table_bytes
+        spare = 0
+        if shape.has_bias and table is not None:
+            base_n = min(base_n, table // FLOAT.itemsize)
+            spare = table
+        return MatmulTiling.of_blocks(
+            self._profile, shape.dtype, (base_m, base_n), rows, shape.k, spare
+        )
+
+    def cycles(self, way: Way, base: tuple[int, int]) -> float:
+        """Cycles of the core with most to do, and a little for a large number of cores."""
+        shape, profile = self._shape, self._profile
+        groups, rows, columns = way
+        blocks = self.blocks(way, base)
+        high, wide = ceil(shape.m / rows), ceil(shape.n / columns)
+        cores = groups * high * wide
+        turns = ceil(shape.batch / groups)
+        tall, broad = ceil(rows / blocks.base_m), ceil(columns / blocks.base_n)
+        size = shape.dtype.itemsize
+
+        cube = profile.cube
+        steps = ceil(shape.k / blocks.base_k)
+        fractals = ceil(rows / cube.fractal_m) * ceil(columns / cube.fractal_n)
+        fractals *= ceil(shape.k / self._rate.k_per_fractal)
+        products = fractals * self._rate.cycles_per_fractal
+        products += tall * broad * steps * cube.mad_start_cycles
+
+        paths = profile.paths
+        into_l0 = (
+            tall
+            * broad
+            * steps
+            * (
+                paths.l1_to_l0a.setup_cycles
+                + paths.l1_to_l0b.setup_cycles
+                + blocks.base_m * blocks.base_k * size / paths.l1_to_l0a.bytes_per_cycle
+                + blocks.base_n * blocks.base_k * size / paths.l1_to_l0b.bytes_per_cycle
+            )
+        )
+
+        of_a = rows * shape.k * size * (1 if blocks.keep_a else broad)
+        of_b = columns * shape.k * size * (1 if blocks.keep_b else tall)
+        rate = paths.gm_to_l1.bytes_per_cycle
+        shared = paths.gm_to_l1.shared_fraction
+        l2 = self._l2 / cores * (shared if high * wide > 1 else 1.0)
+        slow_a, slow_b = self._packets(blocks)
+        loads = max(
+            (of_a * slow_a + of_b * slow_b) / rate,
+            (of_a + of_b) / l2,
+        )
+        loads += 2 * tall * broad * ceil(shape.k / blocks.step_k) * paths.gm_to_l1.setup_cycles
+
+        out = paths.l0c_to_gm or paths.ub_to_gm
+        stores = rows * columns * shape.out_bytes / out.bytes_per_cycle
+        compulsory = (shape.m + shape.n) * shape.k * size + shape.m * shape.n * shape.out_bytes
+        hbm = compulsory * shape.batch / self._hbm / turns
+
+        pipes = (products, into_l0, loads, stores)
+        busiest = max(*pipes, hbm)
+        first = (blocks.base_m + blocks.base_n) * min(blocks.step_k, shape.k) * size / rate
+        last = blocks.base_m * blocks.base_n * shape.out_bytes / out.bytes_per_cycle
+        launch = profile.launch.per_block_us * profile.clock_mhz * cores
+        idle = (sum(pipes) - max(pipes)) * _OVERLAP_LOSS
+        idle += (rows + columns) * shape.k * size / rate * _PANEL_WEIGHT
+        return turns * (busiest + idle) + first + last + launch
+
+    def _evenly(self, total: int, most: int) -> int:
+        """Blocks of at most ``most``, of one size as far as whole fractals allow."""
+        whole = up(total, self._grain)
+        return up(ceil(whole / ceil(whole / most)), self._grain)
+
+    def _packets(self, blocks: MatmulTiling) -> tuple[float, float]:
+        """How much longer than their bytes the loads of A and B take, by the lines they cut."""
+        shape = self._shape
+        if shape.in_fractals:
+            return 1.0, 1.0
+        along_a = blocks.base_m if shape.turned_a else min(blocks.step_k, shape.k)
+        along_b = min(blocks.step_k, shape.k) if shape.turned_b else blocks.base_n
+        return (
+            self._cut(along_a, shape.m if shape.turned_a else shape.k),
+            self._cut(along_b, shape.k if shape.turned_b else shape.n),
+        )
+
+    def _cut(self, run: int, pitch: int) -> float:
+        line, size = self._profile.memory.l2_line_bytes, self._shape.dtype.itemsize
+        grain = gcd(line, pitch * size, run * size)
+        lines = (ceil(run * size / grain) * grain + line - grain) / line
+        return max(1.0, lines * line / (run * size))

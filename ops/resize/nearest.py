@@ -1,0 +1,166 @@
+"""Nearest pixels: every row of the result is one source row, its pixels picked or repeated in UB.
+
+Whole multiples in the vector layout repeat runs of C0 channels and then the row; everything else
+copies pixel by pixel. Source: public operator sources (resize_nearest_neighbor_v2_d.py).
+"""
+
+from __future__ import annotations
+
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any
+
+from npusim.dialect import Kernel, TPosition, TQue
+from npusim.dialect.boxes import Grid
+from npusim.dialect.loops import looked_up
+from npusim.dialect.records import made, present
+from npusim.ops.resize.scales import FLOORED, Corners, Images, resized_shape
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from npusim.dialect import Core, GlobalTensor, LocalTensor
+    from npusim.dialect.loops import Index
+    from npusim.hardware.profile import Profile
+
+
+class ResizeNearestNeighbor(Kernel):
+    """out[..., h, w, :] = x[..., source of h, source of w, :]."""
+
+    op_type = "ResizeNearestNeighbor"
+
+    def __init__(
+        self, profile: Profile, x: GlobalTensor, out: GlobalTensor, corners: Corners = FLOORED
+    ) -> None:
+        self.reads, self.writes = (x,), (out,)
+        self.kind, self.corners = out.dtype, corners
+        self.inside, self.outside = Images.of(self.op_type, x), Images.of(self.op_type, out)
+        if (self.inside.planes, self.inside.lanes) != (self.outside.planes, self.outside.lanes):
+            raise KernelError(self.op_type, f"{x.shape} doesn't become {out.shape}")
+        self.x, self.out = x.view(x.numel), out.view(out.numel)
+        # Several source rows at a time where each stands for a whole number of rows.
+        self.times = self._whole_times()
+        room = profile.buffers.ub_bytes // (2 * self.buffer_num) // self.kind.itemsize
+        rows = self.inside.planes * self.inside.height if self.times else self._rows()
+        each = (self.times or 1) * self.outside.width * self.outside.lanes
+        each = max(each, self.inside.width * self.inside.lanes)
+        block = profile.buffers.block_bytes // self.kind.itemsize
+        if each + block > room:
+            raise KernelError(self.op_type, f"a row of {each} elements doesn't fit into UB")
+        cores = profile.cores.vector_cores
+        together = max(1, min((room - block) // each, ceil(rows / cores)))
+        if not self.times:
+            together = 1
+        self.grid = Grid((rows,), (together,), min(cores, rows))
+        self.block_dim = self.grid.used_cores
+        self.row = each
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        """With the result's shape, or with a size or a factor."""
+        (x,) = present(cls.op_type, inputs, 1)
+        shape = resized_shape(cls.op_type, x.shape, attributes) if not outputs else ()
+        out = outputs[0] if outputs else made(shape, x.dtype)
+        return cls(profile, x, out, Corners.of(attributes))
+
+    def work(self, block_idx: int) -> Hashable:
+        """How many rows."""
+        return self.grid.work(block_idx)
+
+    def process(self, core: Core) -> None:
+        """Load source rows, repeat their pixels and themselves, store."""
+        together, size = self.grid.extent[0], self.kind.itemsize
+        in_que = TQue(TPosition.VECIN, self.buffer_num, "rows")
+        out_que = TQue(TPosition.VECOUT, self.buffer_num, "resized")
+        source = self.inside.width * self.inside.lanes
+        target = self.outside.width * self.outside.lanes
+        core.pipe.init_buffer(in_que, self.buffer_num, together * source * size)
+        core.pipe.init_buffer(
+            out_que, self.buffer_num, together * (self.times or 1) * target * size
+        )
+        for piece in self.grid.pieces(core):
+            rows, first = piece.shape[0], piece.starts[0]
+            if self.times:
+                cut = self.x.span(first * source, rows * source)
+            else:
+                cut = self.x.window(self._source(first), (source,), (1,))
+            x = in_que.copy_in(cut)
+            whole = rows * (self.times or 1) * target
+            out = out_que.alloc_tensor(self.kind, whole)
+            self._instructions(core, out, x, rows)
+            core.arrange(out, x, self._how(rows))
+            in_que.free_tensor(x)
+            out_que.copy_out(self.out.span(first * (self.times or 1) * target, whole), out)
+
+    def _instructions(self, core: Core, out: LocalTensor, x: LocalTensor, rows: int) -> None:
+        lanes, size = self.inside.lanes, self.kind.itemsize
+        nbytes = lanes * size
+        if nbytes % core.block_bytes == 0:
+            blocks = nbytes // core.block_bytes
+            across = ceil(self.outside.width / self.inside.width)
+            for _ in core.loop(rows):
+                for _ in core.loop(across):  # a run for every source pixel
+                    bursts = min(self.inside.width, self.outside.width)
+                    core.move_bursts(out, x, bursts, blocks, stride=across * blocks)
+                if self.times:
+                    line = ceil(self.outside.width * nbytes / core.block_bytes)
+                    for _ in core.loop(max(1, self.times - 1)):
+                        core.move_bursts(out, out, 1, line)
+            return
+        core.wait_vector()
+        core.move_elements(out, x, rows * (self.times or 1) * self.outside.width * lanes)
+
+    def _how(self, rows: int) -> Any:
+        columns = self.corners.nearest(self.inside.width, self.outside.width)
+        width, lanes, times = self.inside.width, self.inside.lanes, self.times or 1
+
+        def resize(values: Any) -> Any:
+            stack = values.shape[:-1]
+            picked = values.reshape(*stack, rows, 1, width, lanes)[..., columns, :]
+            shape = (*stack, rows, times, len(columns), lanes)
+            spread = picked if times == 1 else picked.repeat(times, axis=-3)
+            return spread.reshape(*shape[: len(stack)], prod(shape[len(stack) :]))
+
+        return resize
+
+    def _whole_times(self) -> int:
+        """How many rows of the result every source row makes, 0 where they aren't equally many."""
+        times, rest = divmod(self.outside.height, self.inside.height)
+        wanted = [row // times for row in range(self.outside.height)] if not rest else []
+        found = self.corners.nearest(self.inside.height, self.outside.height).tolist()
+        return times if wanted == found else 0
+
+    def _rows(self) -> int:
+        return self.outside.planes * self.outside.height
+
+    def _source(self, row: Index) -> tuple[tuple[Index, int], ...]:
+        """Where the source row of a row of the result is: looked up by its number."""
+        inside, outside = self.inside, self.outside
+        row_size = inside.width * inside.lanes
+        table = self.corners.nearest(inside.height, outside.height)
+        found = looked_up(row % outside.height, table)
+        return ((row // outside.height, inside.height * row_size), (found, row_size))
+
+
+class ResizeNearestNeighborV2(ResizeNearestNeighbor):
+    """Nearest pixels, the size given as a tensor."""
+
+    op_type = "ResizeNearestNeighborV2"
+
+
+class ResizeNearestNeighborV2D(ResizeNearestNeighbor):
+    """Nearest pixels, the size known when the kernel was compiled."""
+
+    op_type = "ResizeNearestNeighborV2D"
+
+
+class UpsampleNearest2d(ResizeNearestNeighbor):
+    """Nearest pixels of NCHW images."""
+
+    op_type = "UpsampleNearest2d"

@@ -1,0 +1,131 @@
+"""The gradient of nearest pixels in the vector layout: rows added up and then to memory.
+
+Cores share the rows of the gradient, each all planes of its rows. A row is summed up pixel by pixel
+into a row of the result, which was cleared, and added to device memory; one buffer each, so a store
+has to end before the next row is cleared. Source: public operator sources
+(resize_nearest_neighbor_grad_d_h.py).
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npusim.dialect import Kernel, TPosition, TQue
+from npusim.dialect.records import made, present
+from npusim.ops.resize.scales import FLOORED, Corners, Images, resized_shape
+from npusim.values.dtypes import FLOAT
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from npusim.dialect import Core, GlobalTensor, LocalTensor
+    from npusim.dialect.loops import Index
+    from npusim.hardware.profile import Profile
+
+
+class ResizeNearestNeighborGrad(Kernel):
+    """out[..., source of h, source of w, :] += grad[..., h, w, :]; the result starts as zeros."""
+
+    op_type = "ResizeNearestNeighborGrad"
+
+    def __init__(
+        self, profile: Profile, grad: GlobalTensor, out: GlobalTensor, corners: Corners = FLOORED
+    ) -> None:
+        if grad.dtype is not FLOAT or out.dtype is not FLOAT:
+            raise KernelError(self.op_type, f"adds FLOAT in memory, not {grad.dtype}")
+        self.reads, self.writes = (grad,), (out,)
+        self.corners = corners
+        self.inside, self.outside = Images.of(self.op_type, grad), Images.of(self.op_type, out)
+        if (self.inside.planes, self.inside.lanes) != (self.outside.planes, self.outside.lanes):
+            raise KernelError(self.op_type, f"{grad.shape} doesn't become {out.shape}")
+        self.grad, self.out = grad.view(grad.numel), out.view(out.numel)
+        cores = profile.cores.vector_cores
+        self.rows_per_core = ceil(self.inside.height / cores)
+        self.block_dim = ceil(self.inside.height / self.rows_per_core)
+        # Rows of the gradient that meet in one row of the result are added by different cores.
+        shared = ceil(self.inside.height / self.outside.height)
+        self.sharers = max(1, ceil(shared / self.rows_per_core))
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        """With the result's shape, or with its size."""
+        (grad,) = present(cls.op_type, inputs, 1)
+        shape = resized_shape(cls.op_type, grad.shape, attributes) if not outputs else ()
+        out = outputs[0] if outputs else made(shape, grad.dtype)
+        return cls(profile, grad, out, Corners.of(attributes))
+
+    def work(self, block_idx: int) -> Hashable:
+        """Rows of a core."""
+        first = block_idx * self.rows_per_core
+        return min(self.rows_per_core, self.inside.height - first)
+
+    def process(self, core: Core) -> None:
+        """Row by row, and in it plane by plane."""
+        in_que = TQue(TPosition.VECIN, 1, "grad")
+        out_que = TQue(TPosition.VECOUT, 1, "sums")
+        size = FLOAT.itemsize
+        core.pipe.init_buffer(in_que, 1, self.inside.width * self.inside.lanes * size)
+        core.pipe.init_buffer(out_que, 1, self.outside.width * self.outside.lanes * size)
+        first = core.get_block_idx() * self.rows_per_core
+        targets = self.corners.nearest(self.outside.height, self.inside.height)
+        core.set_atomic_add(self.sharers)
+        with core.schedule_only():
+            for row in core.loop(min(self.rows_per_core, self.inside.height - first)):
+                core.scalar_alu("location", 1)
+                self._plane_rows(core, in_que, out_que, row, 0)
+        with core.numbers_only():
+            if core.numerics:
+                for number in range(first, min(first + self.rows_per_core, self.inside.height)):
+                    self._plane_rows(core, in_que, out_que, number, int(targets[number]))
+        core.set_atomic_none()
+
+    def _plane_rows(self, core: Core, in_que: TQue, out_que: TQue, row: Index, target: int) -> None:
+        source = self.inside.width * self.inside.lanes
+        width = self.outside.width * self.outside.lanes
+        for plane in core.loop(self.inside.planes):
+            places = ((plane, self.inside.height * source), (row, source))
+            x = in_que.copy_in(self.grad.window(places, (source,), (1,)))
+            sums = out_que.alloc_tensor(FLOAT, width)
+            core.duplicate(sums, 0.0)
+            self._add_pixels(core, sums, x)
+            in_que.free_tensor(x)
+            where = ((plane, self.outside.height * width), (target, width))
+            out_que.copy_out(self.out.window(where, (width,), (1,)), sums)
+
+    def _add_pixels(self, core: Core, sums: LocalTensor, x: LocalTensor) -> None:
+        """Halves of 16 lanes: one instruction for every pixel that meets in one, and each half."""
+        columns = self.corners.nearest(self.outside.width, self.inside.width)
+        most = int(np.bincount(columns, minlength=1).max())
+        if core.recording:
+            half = self.outside.width * self.outside.lanes // 2 or 1
+            for _ in range(2 * most):
+                core.record_vector("vadd", sums, half)
+        if core.numerics:
+            lanes, depth = self.inside.lanes, core.depth
+            values = x.values(depth).reshape(*x.values(depth).shape[:depth], -1, lanes)
+            target = sums.target(depth)
+            total = np.zeros((*values.shape[:depth], self.outside.width, lanes), np.float32)
+            np.add.at(np.moveaxis(total, -2, 0), columns, np.moveaxis(values, -2, 0))
+            target[...] = total.reshape(target.shape)
+
+
+class ResizeNearestNeighborV2Grad(ResizeNearestNeighborGrad):
+    """The gradient of nearest pixels, the size given as a tensor."""
+
+    op_type = "ResizeNearestNeighborV2Grad"
+
+
+class ResizeNearestNeighborV2GradD(ResizeNearestNeighborGrad):
+    """The gradient of nearest pixels, the size known when the kernel was compiled."""
+
+    op_type = "ResizeNearestNeighborV2GradD"

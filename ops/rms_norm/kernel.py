@@ -1,0 +1,64 @@
+"""RmsNorm and AddRmsNorm: rows divided by the root of their mean square.
+
+Rows of up to 2000 elements are worked on many at a time, longer ones one by one, those that don't
+fit into UB in two passes. Source: ops-nn norm/rms_norm, host tiling and device schedule.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.dialect.row_formulas import Form, RowFormula
+from npusim.dialect.row_kernel import RowOperator, kernel_of
+
+if TYPE_CHECKING:
+    from npusim.dialect.formulas import Term
+    from npusim.dialect.row_program import Results
+
+_T, _C, _L = Form.TILE, Form.COLUMN, Form.LINE
+_MOST_COLUMNS = 2000  # of rows that are worked on together
+_EPSILON = 1e-6
+
+
+def _scaled(f: RowFormula, x: Term, gamma: Term, epsilon: float) -> tuple[Term, Term]:
+    mean_square = f.mul(f.sum(f.mul(x, x)), 1.0 / f.columns)
+    rstd = f.rsqrt(f.add(mean_square, epsilon))
+    return f.mul(f.mul(x, rstd), gamma), rstd
+
+
+def _rms_norm(f: RowFormula, x: Term, gamma: Term, epsilon: float) -> Results:
+    return _scaled(f, x, gamma, epsilon)
+
+
+def _add_rms_norm(f: RowFormula, x: Term, other: Term, gamma: Term, epsilon: float) -> Results:
+    total = f.add(x, other)
+    y, rstd = _scaled(f, total, gamma, epsilon)
+    return y, rstd, total
+
+
+RmsNorm = kernel_of(
+    RowOperator(
+        "RmsNorm",
+        _rms_norm,
+        operands=(_T, _L),
+        results=(_T, _C),
+        wide=(1,),
+        attributes={"epsilon": _EPSILON},
+        most_columns=_MOST_COLUMNS,
+        generated=False,
+        depth=1,
+    )
+)
+AddRmsNorm = kernel_of(
+    RowOperator(
+        "AddRmsNorm",
+        _add_rms_norm,
+        operands=(_T, _T, _L),
+        results=(_T, _C, _T),
+        wide=(1,),
+        attributes={"epsilon": _EPSILON},
+        most_columns=_MOST_COLUMNS,
+        generated=False,
+        depth=1,
+    )
+)

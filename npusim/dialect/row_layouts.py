@@ -236,9 +236,7 @@ class RowsLayout(RowLayout):
         else:
             spread_strips(core, dst, column)
 
-    def apply(
-        self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]
-    ) -> None:
+    def apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
         forms = [form_of(term) for term in (*step.sources, step.target)]
         if not self.one_by_one or Form.COLUMN not in forms:
             super().apply(core, step, dst, sources)

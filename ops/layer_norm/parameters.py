@@ -130,9 +130,7 @@ class LayerNormBetaGammaBackpropV2(Kernel):
         core.set_atomic_none()
         self.out_que.free_tensor(sums)
 
-    def _add_up(
-        self, core: Core, sums: LocalTensor, tiles: list[LocalTensor], rows: int
-    ) -> None:
+    def _add_up(self, core: Core, sums: LocalTensor, tiles: list[LocalTensor], rows: int) -> None:
         parts = [self.parts.get(FLOAT, self.width, part=index) for index in (0, 1)]
         product = self.product.get(FLOAT, *tiles[0].shape)
         core.mul(product, *tiles)

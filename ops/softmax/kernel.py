@@ -40,7 +40,7 @@ def _softmax_grad(f: RowFormula, y: Term, grad: Term) -> Results:
 
 
 def _softmax_grad_ext(f: RowFormula, grad: Term, y: Term, scale: Number | None) -> Results:
-    """Products in the tensors' own type, where the chip has instructions for it; sums in float32."""
+    """Products in the tensors' own type, where the chip has them; sums in float32."""
     if not f.profile.supports_vector("vmul", grad.dtype.intrinsic):
         grad, y = f.cast(grad, FLOAT), f.cast(y, FLOAT)
     total = f.cast(f.sum(f.cast(f.mul(grad, y), FLOAT)), grad.dtype)

@@ -24,10 +24,8 @@ from npusim.validation.table import MeasuredRow, read_rows
 HERE = Path(__file__).parent
 TABLE = HERE / "data" / "measured_ops.csv.gz"
 PROFILES = HERE.parent / "hw_profiles"
-ROWS = {
-    "dav-c100": 320,
-    "dav-c220": 250,
-}  # rows that a fit looks at, evenly over operators and sizes
+# Rows of each chip that a fit looks at, evenly over operators and sizes: all of a chip with fewer.
+ROWS = {"dav-c100": 320, "dav-c220": 150}
 # Constants that the chips of an architecture have values of their own for.
 KEPT = {"dav-c220": ("memory.hbm_sustained_fraction",)}
 WIDENING = 1.3  # of a band in logarithms where the class or the chip was not measured
@@ -57,10 +55,18 @@ def calibrate(architecture: str, rows: list[MeasuredRow]) -> Fit:
     modelled = [
         each.row for each in replay(ordered, workers=os.cpu_count() or 1) if not each.reason
     ]
-    step = max(1, len(modelled) // ROWS[architecture])
     constants = [each for each in CONSTANTS if each.key not in KEPT.get(architecture, ())]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        return fit(modelled[::step], constants, pool=pool, progress=say)
+        return fit(sample(modelled, ROWS[architecture]), constants, pool=pool, progress=say)
+
+
+def sample(rows: list[MeasuredRow], limit: int) -> list[MeasuredRow]:
+    """At most about ``limit`` rows of every chip, evenly spaced in the order given."""
+    chosen = []
+    for soc in sorted({row.soc for row in rows}):
+        members = [row for row in rows if row.soc == soc]
+        chosen += members[:: max(1, round(len(members) / limit))]
+    return chosen
 
 
 def say(text: str) -> None:

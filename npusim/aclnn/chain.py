@@ -103,11 +103,11 @@ class Chain:
         if value.buffer is not target.buffer:
             self.launch("ViewCopy", value.view(*target.shape), target)
 
-    def inputs(self) -> Iterator[GmBuffer]:
-        """The caller's input memory, in the order in which the plan asked for it."""
+    def inputs(self) -> Iterator[GlobalTensor]:
+        """The caller's input tensors that the plan has asked for."""
         for parameter in self._call.contract.inputs:
             if parameter.name in self.arguments:
-                yield self.arguments[parameter.name]
+                yield self._bound(parameter.name, self._call.tensor(parameter.name))
 
     def empty(self, shape: tuple[int, ...], dtype: DType, name: str) -> GlobalTensor:
         """An intermediate tensor in workspace."""

@@ -86,7 +86,7 @@ def simulate_task(
     total = low = high = longest = 0.0
     bound = ""
     for kernel in kernels_of(profile, task):
-        prime(cache, [tensor.buffer for tensor in kernel.reads], l2, profile)
+        prime(cache, kernel.reads, l2, profile, kernel.stale)
         _, result = run_task(kernel, profile, cache, numerics=False)
         total += result.duration_us
         low += result.band_us[0]

@@ -135,6 +135,8 @@ def _operands(record: Mapping[str, str], side: str) -> Iterator[TensorSpec | Non
     dtypes = record[f"{side}_dtypes"].split(";") if record[f"{side}_dtypes"] else []
     formats = record.get(f"{side}_formats", "").split(";")
     shapes = record[f"{side}_shapes"].split(";") if record[f"{side}_shapes"] or dtypes else []
+    if len(dtypes) == 1 and all(text.startswith("[") for text in shapes):
+        dtypes *= len(shapes)  # lists of tensors: their dtype is written once
     for index, text in enumerate(shapes):
         kind = dtypes[index].strip() if index < len(dtypes) else ""
         layout = formats[index].strip() if index < len(formats) else ""

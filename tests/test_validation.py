@@ -129,7 +129,7 @@ def synthetic_rows(folder: Path, values: dict[str, float]) -> list[MeasuredRow]:
     rows = []
     for row in read_rows(table(folder, *lines)):
         assert row.task is not None
-        truth, _, _ = simulate_task(profile, row.task, "cold")
+        truth = simulate_task(profile, row.task, "cold").duration_us
         rows.append(MeasuredRow(**{**vars(row), "duration_us": truth}))
     return rows
 

@@ -156,7 +156,7 @@ def losses(rows: Sequence[MeasuredRow], values: Mapping[str, float], l2: str) ->
             continue
         profile = with_values(load_profile(row.soc), values)
         try:
-            simulated, _, _ = simulate_task(profile, row.task, l2)
+            simulated = simulate_task(profile, row.task, l2).duration_us
         except NpusimError:
             continue
         found.append(min(_CAP, abs(math.log(simulated / row.duration_us))))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.aclnn.call import run_task
 from npusim.aclnn.tasks import TaskSpec, kernels_of
@@ -15,14 +15,18 @@ from npusim.validation.roofline import roofline_us
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from npusim.aclnn.results import TaskResult
     from npusim.validation.table import MeasuredRow
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the simulator says of one row; ``reason`` tells why it says nothing."""
+    """What the simulator says of one row; ``reason`` tells why it says nothing.
+
+    ``pipes`` are the busy ratios of the longest kernel's pipes, of its time on the cores.
+    """
 
     row: MeasuredRow
     simulated_us: float | None
@@ -30,6 +34,7 @@ class Prediction:
     roofline_us: float | None
     bound: str
     reason: str
+    pipes: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def error(self) -> float | None:
@@ -72,25 +77,34 @@ def predict(row: MeasuredRow, l2: str) -> Prediction:
     profile = load_profile(row.soc)
     roofline = roofline_us(profile, row.task)
     try:
-        simulated, band, bound = simulate_task(profile, row.task, l2)
+        found = simulate_task(profile, row.task, l2)
     except NpusimError as error:
         return Prediction(row, None, None, roofline, "", " ".join(str(error).split()))
-    return Prediction(row, simulated, band, roofline, bound, "")
+    return Prediction(
+        row, found.duration_us, found.band_us, roofline, found.bound, "", found.pipes
+    )
 
 
-def simulate_task(
-    profile: Profile, task: TaskSpec, l2: str
-) -> tuple[float, tuple[float, float], str]:
+class Simulated(NamedTuple):
+    """A recorded task on a chip; ``bound`` and ``pipes`` are those of its longest kernel."""
+
+    duration_us: float
+    band_us: tuple[float, float]
+    bound: str
+    pipes: Mapping[str, float]
+
+
+def simulate_task(profile: Profile, task: TaskSpec, l2: str) -> Simulated:
     """Time in microseconds, its band and what limits the longest kernel of a recorded task."""
     cache = L2State(profile.memory.l2_bytes)
-    total = low = high = longest = 0.0
-    bound = ""
+    tasks: list[TaskResult] = []
     for kernel in kernels_of(profile, task):
         prime(cache, kernel.reads, l2, profile, kernel.stale)
-        _, result = run_task(kernel, profile, cache, numerics=False)
-        total += result.duration_us
-        low += result.band_us[0]
-        high += result.band_us[1]
-        if result.duration_us >= longest:
-            longest, bound = result.duration_us, result.bound
-    return total, (low, high), bound
+        tasks.append(run_task(kernel, profile, cache, numerics=False)[1])
+    longest = max(tasks, key=lambda each: each.duration_us)
+    return Simulated(
+        sum(each.duration_us for each in tasks),
+        (sum(each.band_us[0] for each in tasks), sum(each.band_us[1] for each in tasks)),
+        longest.bound,
+        longest.pipes,
+    )

@@ -2,21 +2,28 @@
 
     python reports/calibrate.py
     python reports/calibrate.py --residuals
+    python reports/calibrate.py --leave-one-out
 
 The first writes hw_profiles/microarchitecture/<architecture>-calibrated.yaml (the constants), the
-second hw_profiles/calibration/residuals.yaml (what the bands are made of). The same table gives the
-same digits. Takes some minutes on two cores.
+second hw_profiles/calibration/residuals.yaml (what the bands are made of), the third
+reports/data/leave_one_out.csv (the error on each workload when the fit hasn't seen it). The same
+table gives the same digits. Minutes on two cores, and most of an hour for the third.
 """
 
 from __future__ import annotations
 
+import csv
 import os
+import statistics
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import yaml
+
 from npusim.hardware import load_profile
-from npusim.validation.calibrate import CONSTANTS, Fit, fit
+from npusim.validation.calibrate import CONSTANTS, Constant, Fit, fit, simulations
 from npusim.validation.replay import Prediction, replay
 from npusim.validation.spreads import as_yaml, spreads
 from npusim.validation.table import MeasuredRow, read_rows
@@ -28,6 +35,7 @@ PROFILES = HERE.parent / "hw_profiles"
 ROWS = {"dav-c100": 320, "dav-c220": 150}
 # Constants that the chips of an architecture have values of their own for.
 KEPT = {"dav-c220": ("memory.hbm_sustained_fraction",)}
+LEAST_ROWS = 10  # of a workload that is left out
 WIDENING = 1.3  # of a band in logarithms where the class or the chip was not measured
 
 
@@ -45,19 +53,75 @@ def main() -> None:
     by_architecture: dict[str, list[MeasuredRow]] = {}
     for row in rows:
         by_architecture.setdefault(load_profile(row.soc).architecture, []).append(row)
+    if "--leave-one-out" in sys.argv:
+        write_left_out(by_architecture)
+        return
     for architecture, members in sorted(by_architecture.items()):
-        write_constants(architecture, calibrate(architecture, members))
+        fitted = calibrate(architecture, modelled(members), ROWS[architecture])
+        write_constants(architecture, fitted, sorted({row.chip for row in members}))
 
 
-def calibrate(architecture: str, rows: list[MeasuredRow]) -> Fit:
-    """The constants of one architecture."""
+def modelled(rows: list[MeasuredRow]) -> list[MeasuredRow]:
+    """The rows that we have kernels for, by operator and duration."""
     ordered = sorted(rows, key=lambda row: (row.op, row.duration_us, row.line))
-    modelled = [
-        each.row for each in replay(ordered, workers=os.cpu_count() or 1) if not each.reason
-    ]
+    return [each.row for each in replay(ordered, workers=os.cpu_count() or 1) if not each.reason]
+
+
+def calibrate(architecture: str, rows: list[MeasuredRow], limit: int) -> Fit:
+    """The constants of one architecture, fitted to ``limit`` rows of every chip."""
     constants = [each for each in CONSTANTS if each.key not in KEPT.get(architecture, ())]
+    published = published_values(architecture, constants)
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        return fit(sample(modelled, ROWS[architecture]), constants, pool=pool, progress=say)
+        return fit(sample(rows, limit), constants, published, pool=pool, progress=say)
+
+
+def published_values(architecture: str, constants: list[Constant]) -> dict[str, float]:
+    """What the architecture's own file says, without the layer that an earlier run has written."""
+    file = PROFILES / "microarchitecture" / f"{architecture}.yaml"
+    tree = yaml.safe_load(file.read_text(encoding="utf-8"))
+    found = {}
+    for each in constants:
+        node = tree
+        for name in each.key.split("."):
+            node = node.get(name, {})
+        found[each.key] = float(node or 0.0)
+    return found
+
+
+def network(row: MeasuredRow) -> str:
+    """The workload of a row without its batch size or test number: ``bert_32_32 train step``."""
+    return row.workload.split("/")[0].split("_")[0].split(" level")[0].split(" loop")[0]
+
+
+def write_left_out(by_architecture: dict[str, list[MeasuredRow]]) -> None:
+    """Median errors on every workload with the constants of a fit to all others.
+
+    Next to those of the profiles, whose fit has seen all. Half as many rows as there make a fit.
+    """
+    records = []
+    for architecture, members in sorted(by_architecture.items()):
+        rows = modelled(members)
+        for name in sorted({network(row) for row in rows}):
+            inside = [row for row in rows if network(row) == name]
+            others = [row for row in rows if network(row) != name]
+            if len(inside) < LEAST_ROWS or not others:
+                continue
+            fitted = calibrate(architecture, others, ROWS[architecture] // 2)
+            seen, unseen = median_error(inside, {}), median_error(inside, fitted.values)
+            chips = " ".join(sorted({row.chip for row in inside}))
+            records.append([chips, name, len(inside), f"{seen:.4f}", f"{unseen:.4f}"])
+            say(f"{name}: {seen:.3f} seen, {unseen:.3f} not seen")
+    with (HERE / "data" / "leave_one_out.csv").open("w", newline="", encoding="utf-8") as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerows([["chips", "workload", "rows", "seen", "unseen"], *records])
+
+
+def median_error(rows: list[MeasuredRow], values: Mapping[str, float]) -> float:
+    """The median absolute error of rows under changed constants."""
+    return statistics.median(
+        abs(simulated / row.duration_us - 1)
+        for row, simulated in simulations(rows, values, "chain")
+    )
 
 
 def sample(rows: list[MeasuredRow], limit: int) -> list[MeasuredRow]:
@@ -74,8 +138,9 @@ def say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
-def write_constants(architecture: str, fitted: Fit) -> None:
+def write_constants(architecture: str, fitted: Fit, measured: list[str]) -> None:
     """The fitted values as a layer over the architecture's published ones."""
+    chips = ", ".join(measured)
     groups: dict[str, list[tuple[str, str, float]]] = {}
     for constant in (each for each in CONSTANTS if each.key in fitted.values):
         group, leaf = constant.key.split(".", 1)
@@ -93,7 +158,7 @@ def write_constants(architecture: str, fitted: Fit) -> None:
         lines.append("  provenance:")
         for leaf, meaning, _ in entries:
             published = fitted.published[f"{group}.{leaf}"]
-            note = f"{meaning}; {published:.4g} published or assumed"
+            note = f"{meaning}; {published:.4g} published or assumed; {fitted.rows} rows of {chips}"
             lines.append(
                 f'    {leaf}: {{source: this_project, confidence: fitted, notes: "{note}"}}'
             )

@@ -155,7 +155,7 @@ def run_task(
     start_us: float = 0.0,
 ) -> tuple[KernelRun, TaskResult]:
     """Run one kernel: its numbers, its instruction streams, its time."""
-    machine = machine_of(profile, kernel.block_dim, mix=kernel.is_mix)
+    machine = machine_of(profile, kernel.block_dim, mix=kernel.is_mix, generated=kernel.generated)
     tensors = (*kernel.reads, *kernel.writes, *kernel.scratch)
     sizes = {tensor.buffer.number: tensor.buffer.nbytes for tensor in tensors}
     groups = trace(kernel, profile, numerics=numerics)

@@ -89,8 +89,11 @@ class InstructionCosts:
         if not gap:
             burst_bytes, bursts = burst_bytes * bursts, 1
         granule = path.granule_bytes
-        traffic = bursts * ceil(burst_bytes / granule) * granule
-        return path.setup_cycles + (bursts - 1) * path.burst_cycles, float(traffic)
+        traffic = float(bursts * ceil(burst_bytes / granule) * granule)
+        ragged = path.ragged_burst_cycles if burst_bytes % granule else 0
+        if ragged:
+            return path.setup_cycles + bursts * ragged, traffic
+        return path.setup_cycles + (bursts - 1) * path.burst_cycles, traffic
 
     def matrix_copy(
         self, path: Path, run_bytes: int, runs: int, grain_bytes: int

@@ -45,7 +45,8 @@ class Operator:
     are the operands that the results have the shape of, all of them if empty. ``numbers`` are
     operands that are single elements by definition; others are treated so where the result has
     more. ``stale`` are operands that nothing has used since the training step before, or long ago
-    in this one, so that none of them is left in L2.
+    in this one, so that none of them is left in L2. ``generated`` is false for those that the
+    device has a kernel in Ascend C for.
     """
 
     op_type: str
@@ -60,6 +61,7 @@ class Operator:
     attributes: Mapping[str, object] = field(default_factory=dict)
     fuses: bool = True
     stale: tuple[int, ...] = ()
+    generated: bool = True
 
 
 class FormulaKernel(ElementwiseKernel):
@@ -313,6 +315,7 @@ def kernel_of(row: Operator, doc: str = "") -> type[FormulaKernel]:
         "row": row,
         "op_type": row.op_type,
         "fuses": row.fuses,
+        "generated": row.generated,
         "__doc__": doc or row.op_type,
     }
     return type(row.op_type, (FormulaKernel,), members)

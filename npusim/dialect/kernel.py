@@ -32,13 +32,15 @@ class Kernel(ABC):
     workspace. ``adds_into`` are those of ``writes`` that it adds into: a task of its own clears
     them first. ``cores`` says which cores the blocks are. ``is_mix`` marks kernels that run on cube
     and vector cores at once: a block is then a cube core with its vector cores, and each of them
-    runs :meth:`process`, which looks at ``core.unit``.
+    runs :meth:`process`, which looks at ``core.unit``. ``generated`` marks kernels that on the
+    device are made from a formula by the operator compiler, not written by hand.
     """
 
     op_type: ClassVar[str]
     buffer_num: ClassVar[int] = 2
     cores: ClassVar[Literal["vector", "cube"]] = "vector"
     is_mix: ClassVar[bool] = False
+    generated: ClassVar[bool] = False
 
     block_dim: int
     reads: tuple[GlobalTensor, ...]

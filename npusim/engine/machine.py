@@ -11,17 +11,21 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 
-def machine_of(profile: Profile, block_dim: int, *, mix: bool = False) -> Machine:
+def machine_of(
+    profile: Profile, block_dim: int, *, mix: bool = False, generated: bool = False
+) -> Machine:
     """The machine that runs one kernel of ``block_dim`` blocks.
 
-    ``mix`` for kernels on cube and vector cores.
+    ``mix`` for kernels on cube and vector cores, ``generated`` for those that the operator compiler
+    made from a formula.
     """
     clock = profile.clock_mhz
     launch = profile.launch
+    per_block_us = launch.per_block_us
+    if not generated and launch.written_per_block_us is not None:
+        per_block_us = launch.written_per_block_us
     launch_us = (
-        launch.base_us
-        + launch.per_block_us * (block_dim - 1)
-        + (launch.mix_extra_us if mix else 0.0)
+        launch.base_us + per_block_us * (block_dim - 1) + (launch.mix_extra_us if mix else 0.0)
     )
     rates = MemoryRates(
         hbm=bytes_per_cycle(profile.hbm_sustained_gbps, clock),

@@ -120,14 +120,17 @@ class Path(Group):
     `setup_cycles` is how long a transfer occupies its pipe besides moving bytes, `latency_cycles`
     how long after its end its data may be used (the pipe goes on meanwhile), `burst_cycles` what
     each further non-contiguous burst of the same transfer adds, and `granule_bytes` the multiple
-    that the traffic of a burst is rounded up to. `shared_fraction` is what remains of the rate of
-    L2 when all cores read the same lines.
+    that the traffic of a burst is rounded up to. `ragged_burst_cycles` replaces `burst_cycles` for
+    bursts that are no whole granules (0: they cost the same): the last one is read, changed and
+    written back. `shared_fraction` is what remains of the rate of L2 when all cores read the same
+    lines.
     """
 
     bytes_per_cycle: Positive
     setup_cycles: NonNegative
     latency_cycles: NonNegative = 0
     burst_cycles: NonNegative
+    ragged_burst_cycles: NonNegative = 0
     granule_bytes: Count
     shared_fraction: Fraction = 1
 
@@ -207,11 +210,15 @@ class Cube(Group):
 class Launch(Group):
     """What a task costs beside its kernel, and what cores pay to wait for each other.
 
-    A task of one block costs `base_us`, and `per_block_us` for each further block.
+    A task of one block costs `base_us`, and `per_block_us` for each further block. Where
+    `written_per_block_us` is given, that holds for kernels that the operator compiler generated
+    from a formula, and the other for those written by hand in Ascend C: all cores fetch the same
+    lines of their code and tiling data, which are served one after the other.
     """
 
     base_us: NonNegative
     per_block_us: NonNegative
+    written_per_block_us: NonNegative | None = None
     mix_extra_us: NonNegative
     sync_all_us: NonNegative
     sync_flag_us: NonNegative | None = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.table import Table
 
@@ -88,26 +89,59 @@ def worst_rows(predictions: Sequence[Prediction], count: int) -> list[Prediction
 
 
 def figure(predictions: Sequence[Prediction]) -> Figure:
-    """Measured against simulated (log-log), and error by size."""
+    """Measured against simulated (log-log), and error by size, side by side."""
     from matplotlib.figure import Figure
 
-    modelled = [each for each in predictions if each.simulated_us is not None]
-    chips = sorted({each.row.chip for each in modelled})
     drawing = Figure(figsize=(11, 5), layout="constrained")
     left, right = drawing.subplots(1, 2)
-    for chip in chips:
-        members = [each for each in modelled if each.row.chip == chip]
-        measured = [each.row.duration_us for each in members]
-        left.loglog(measured, [each.simulated_us for each in members], ".", ms=3, label=chip)
-        right.semilogx(measured, [100 * (each.error or 0.0) for each in members], ".", ms=3)
-    if modelled:
-        ends = [min(e.row.duration_us for e in modelled), max(e.row.duration_us for e in modelled)]
-        left.loglog(ends, ends, "k-", lw=0.8)
-        right.axhline(0.0, color="k", lw=0.8)
-        left.legend(fontsize=8)
-    left.set(xlabel="measured, us", ylabel="simulated, us")
-    right.set(xlabel="measured, us", ylabel="error, %", ylim=(-100, 200))
+    _scatter(left, predictions)
+    _errors(right, predictions)
     return drawing
+
+
+def scatter_figure(predictions: Sequence[Prediction]) -> Figure:
+    """Measured against simulated time, both logarithmic."""
+    from matplotlib.figure import Figure
+
+    drawing = Figure(figsize=(6.5, 6), layout="constrained")
+    _scatter(drawing.subplots(), predictions)
+    return drawing
+
+
+def error_figure(predictions: Sequence[Prediction]) -> Figure:
+    """Error against measured time."""
+    from matplotlib.figure import Figure
+
+    drawing = Figure(figsize=(8, 4.5), layout="constrained")
+    _errors(drawing.subplots(), predictions)
+    return drawing
+
+
+def _scatter(axes: Axes, predictions: Sequence[Prediction]) -> None:
+    for chip, members in _by_chip(predictions).items():
+        measured = [each.row.duration_us for each in members]
+        axes.loglog(measured, [each.simulated_us for each in members], ".", ms=3, label=chip)
+    times = [each.row.duration_us for each in predictions if each.simulated_us is not None]
+    if times:
+        ends = [min(times), max(times)]
+        axes.loglog(ends, ends, "k-", lw=0.8)
+        axes.legend(fontsize=8)
+    axes.set(xlabel="measured, us", ylabel="simulated, us")
+
+
+def _errors(axes: Axes, predictions: Sequence[Prediction]) -> None:
+    for chip, members in _by_chip(predictions).items():
+        measured = [each.row.duration_us for each in members]
+        errors = [100 * (each.error or 0.0) for each in members]
+        axes.semilogx(measured, errors, ".", ms=3, label=chip)
+    axes.axhline(0.0, color="k", lw=0.8)
+    axes.set(xlabel="measured, us", ylabel="error, %", ylim=(-100, 200))
+
+
+def _by_chip(predictions: Sequence[Prediction]) -> dict[str, list[Prediction]]:
+    modelled = [each for each in predictions if each.simulated_us is not None]
+    chips = sorted({each.row.chip for each in modelled})
+    return {chip: [each for each in modelled if each.row.chip == chip] for chip in chips}
 
 
 def figure_svg(predictions: Sequence[Prediction]) -> str:

@@ -10,7 +10,7 @@ plus the squared distance from the published values.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,7 @@ class Constant:
 CONSTANTS: tuple[Constant, ...] = (
     Constant("launch.base_us", "time from launch to the first block's first instruction", 2.0),
     Constant("launch.per_block_us", "more time for each further block of a launch", 3.0),
+    Constant("launch.written_per_block_us", "the same for kernels written in Ascend C", 1.5),
     Constant("launch.kernel_head_cycles", "entry code of a kernel", 2.0),
     Constant("launch.sync_all_us", "barrier over all cores", 2.0),
     Constant(
@@ -93,6 +94,7 @@ CONSTANTS: tuple[Constant, ...] = (
         "paths.ub_to_gm.latency_cycles", "from the end of a store to the reuse of its slot", 2.0
     ),
     Constant("paths.ub_to_gm.burst_cycles", "MTE3 per further burst of a store", 3.0),
+    Constant("paths.ub_to_gm.ragged_burst_cycles", "MTE3 per burst that is no whole blocks", 1.5),
     Constant(
         "memory.atomic_rate_fraction", "rate of atomic stores against plain ones", 1.5, share=True
     ),
@@ -141,31 +143,39 @@ def _replaced(model: Any, tree: Mapping[str, Any]) -> Any:
 
 
 def value_of(profile: Profile, key: str) -> float:
-    """The number at a dotted key."""
+    """The number at a dotted key, 0 where the chip has none."""
     node: Any = profile
     for name in key.split("."):
         node = getattr(node, name)
-    return float(node)
+    return float(node or 0.0)
 
 
-def losses(rows: Sequence[MeasuredRow], values: Mapping[str, float], l2: str) -> list[float]:
-    """Capped absolute log ratio of every row that can be modelled."""
-    found = []
+def simulations(
+    rows: Iterable[MeasuredRow], values: Mapping[str, float], l2: str
+) -> Iterator[tuple[MeasuredRow, float]]:
+    """Every row that can be modelled with its time in microseconds under changed constants."""
     for row in rows:
         if row.task is None:
             continue
         profile = with_values(load_profile(row.soc), values)
         try:
-            simulated = simulate_task(profile, row.task, l2).duration_us
+            yield row, simulate_task(profile, row.task, l2).duration_us
         except NpusimError:
             continue
-        found.append(min(_CAP, abs(math.log(simulated / row.duration_us))))
-    return found
+
+
+def losses(rows: Sequence[MeasuredRow], values: Mapping[str, float], l2: str) -> list[float]:
+    """Capped absolute log ratio of every row that can be modelled."""
+    return [
+        min(_CAP, abs(math.log(simulated / row.duration_us)))
+        for row, simulated in simulations(rows, values, l2)
+    ]
 
 
 def fit(
     rows: Sequence[MeasuredRow],
-    constants: Iterable[Constant],
+    constants: Sequence[Constant],
+    published: Mapping[str, float] | None = None,
     *,
     l2: str = "chain",
     weight: float = 0.002,
@@ -174,11 +184,14 @@ def fit(
 ) -> Fit:
     """Fit ``constants`` to ``rows`` of one microarchitecture.
 
-    ``weight`` prices a spread of distance.
+    The search starts at the ``published`` values and is pulled towards them, by default those of
+    the chip of the first row; a constant that is 0 there stays so. ``weight`` prices a spread of
+    distance.
     """
-    chosen = list(constants)
     sample = load_profile(rows[0].soc)
-    published = {each.key: value_of(sample, each.key) for each in chosen}
+    known = {each.key: value_of(sample, each.key) for each in constants} | dict(published or {})
+    chosen = [each for each in constants if known[each.key]]
+    published = {each.key: known[each.key] for each in chosen}
     values = dict(published)
 
     def loss(trial: Mapping[str, float]) -> float:

@@ -80,9 +80,7 @@ def predict(row: MeasuredRow, l2: str) -> Prediction:
         found = simulate_task(profile, row.task, l2)
     except NpusimError as error:
         return Prediction(row, None, None, roofline, "", " ".join(str(error).split()))
-    return Prediction(
-        row, found.duration_us, found.band_us, roofline, found.bound, "", found.pipes
-    )
+    return Prediction(row, found.duration_us, found.band_us, roofline, found.bound, "", found.pipes)
 
 
 class Simulated(NamedTuple):

@@ -23,7 +23,7 @@ def _gate(f: Formula, a: Term, b: Term) -> Term:
     return f.mul(f.div(a, below), b)
 
 
-_Gated = kernel_of(Operator("SwiGlu", _gate, half_in_float=True))
+_Gated = kernel_of(Operator("SwiGlu", _gate, half_in_float=True, generated=False))
 
 
 def swi_glu(

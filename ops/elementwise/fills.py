@@ -25,6 +25,7 @@ class Fill(Kernel):
     """out = value everywhere; the value may be a tensor of one element."""
 
     op_type = "Fill"
+    generated = True
 
     def __init__(self, profile: Profile, out: GlobalTensor, *, value: float | GlobalTensor) -> None:
         self.output, self.value = out, value

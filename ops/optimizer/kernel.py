@@ -254,7 +254,15 @@ def apply_adam_w(
         )  # fmt: skip
 
     kernel = kernel_of(
-        Operator("ApplyAdamW", formula, outputs=3, half_in_float=True, like=(0,), stale=_ALL),
+        Operator(
+            "ApplyAdamW",
+            formula,
+            outputs=3,
+            half_in_float=True,
+            like=(0,),
+            stale=_ALL,
+            generated=False,
+        ),
         _adam_w.__doc__ or "",
     )
     return [kernel.from_task(profile, (var, m, v, grad), outputs, {})]

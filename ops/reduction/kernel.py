@@ -29,6 +29,7 @@ class Reduction(Kernel):
     ``kept`` takes the elements as they were folded, for operators with such a second result.
     """
 
+    generated: ClassVar[bool] = True
     op_type: ClassVar[str]
     kind: ClassVar[Kind]
 

@@ -1,0 +1,225 @@
+"""Writes reports/validation.md and its figures from reports/data/measured_ops.csv.gz.
+
+    python reports/validation.py
+
+Every number on the page is computed here, but for the table of refits without one workload: that
+takes an hour, so `python reports/calibrate.py --leave-one-out` writes it to reports/data, from where
+it is read.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from npusim.hardware import load_profile
+from npusim.report.validation import error_figure, scatter_figure, worst_rows
+from npusim.validation.calibrate import CONSTANTS, value_of
+from npusim.validation.replay import Prediction, replay
+from npusim.validation.statistics import Accuracy, accuracy, grouped
+from npusim.validation.table import read_rows
+
+HERE = Path(__file__).parent
+TABLE = HERE / "data" / "measured_ops.csv.gz"
+LEFT_OUT = HERE / "data" / "leave_one_out.csv"
+FIGURES = HERE / "validation"
+TARGET = HERE / "validation.md"
+MEASURED = ("Ascend910B", "Ascend910B1", "Ascend910B2", "Ascend910B4")
+LEAST_ROWS = 20  # of a group that has a line of its own
+WORST = 25
+
+# The profiler's counters next to our pipes.
+COUNTERS = {
+    "aiv_vec_ratio": "VECTOR",
+    "aiv_mte2_ratio": "MTE2",
+    "aiv_mte3_ratio": "MTE3",
+    "aic_mac_ratio": "CUBE",
+    "aic_mte2_ratio": "MTE2",
+}
+
+INTRODUCTION = """# Measured against simulated
+
+`python reports/validation.py` writes this page; `npusim validate reports/data/measured_ops.csv.gz` prints the same
+statistics. All rows are kernel times of builtin operators that a profiler took on a device
+([where they come from](data/README.md)). A prediction knows a row's chip, operator, shapes, dtypes, formats and
+attributes, and nothing that was measured. Constants that nobody publishes were fitted to part of these rows
+([below](#fitted-constants)); what the fit does to rows it has not seen is [here](#without-one-workload).
+
+Errors are those of the simulated against the measured time: the median and the 90 % quantile of the absolute error, the
+bias (median signed error), Spearman's rank correlation, and how many rows lie inside the 80 % band. The roofline
+(published peaks, efficiencies 0.7 and 0.6, static cost of 2 to 5 us) is judged on the same rows.
+"""
+
+KNOWN_FAULTS = """## Where the model is known to be wrong
+
+* **A2 references that are several kernels.** Most rows of 910B2 are the sum of the kernels that a framework call
+  starts, and the table doesn't say which. Where we know the composition it is simulated, otherwise one kernel stands for
+  all, which is too fast.
+* **What L2 holds.** Rows of networks don't tell who used an operand last. The model takes one share for all, but for
+  flat tensors (parameters, gradients, states), which it takes from HBM. Loops over the same buffers (910B4) find
+  everything in L2 and are faster than the model says.
+* **Bool operands on A2.** LogicalNot, LogicalOr and SelectV2 take two to three times as long as their instructions
+  explain; why is not known.
+* **A column repeated along rows (RealDiv on 910B4).** 70 cycles per row where the model has 35.
+* **Sub-microsecond differences of small kernels.** Half of all rows take less than 10 us, where launch decides; the
+  measurements themselves scatter by 0.2 to 0.5 us there.
+"""
+
+
+def main() -> None:
+    """Replay everything, draw the figures, write the page."""
+    predictions = list(replay(read_rows(TABLE), workers=os.cpu_count() or 1))
+    FIGURES.mkdir(exist_ok=True)
+    for name, drawing in (
+        ("measured_vs_simulated", scatter_figure(predictions)),
+        ("error_by_size", error_figure(predictions)),
+    ):
+        drawing.savefig(FIGURES / f"{name}.png", dpi=110, metadata={"Software": None})
+    TARGET.write_text("\n".join(page(predictions)) + "\n", encoding="utf-8")
+
+
+def page(predictions: Sequence[Prediction]) -> Iterator[str]:
+    """The lines of the page."""
+    yield INTRODUCTION
+    yield "## Worst rows\n"
+    yield from worst(predictions)
+    yield "\n## By chip\n"
+    yield from table(
+        "chip", {"all": accuracy(predictions), **by(predictions, lambda p: p.row.chip)}
+    )
+    yield "\n![measured against simulated](validation/measured_vs_simulated.png)\n"
+    yield "![error by size](validation/error_by_size.png)\n"
+    yield f"## By chip and family\n\nGroups of {LEAST_ROWS} rows or more.\n"
+    groups = by(predictions, lambda p: f"{p.row.chip}, {p.row.family}")
+    yield from table(
+        "chip and family", {name: a for name, a in groups.items() if a.rows >= LEAST_ROWS}
+    )
+    yield "\n## Not modelled\n"
+    yield from not_modelled(predictions)
+    yield "\n" + KNOWN_FAULTS
+    yield "## Right time for the right reason\n"
+    yield from counters(predictions)
+    yield "\n## Fitted constants\n"
+    yield from constants()
+    yield "\n## Without one workload\n"
+    yield from left_out()
+
+
+def by(predictions: Iterable[Prediction], key: Callable[[Prediction], str]) -> dict[str, Accuracy]:
+    """Accuracy by group."""
+    return grouped(predictions, key)
+
+
+def table(title: str, groups: dict[str, Accuracy]) -> Iterator[str]:
+    """One line per group."""
+    yield f"| {title} | rows | modelled | median | p90 | bias | rank | in band | roofline median |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    for name, each in groups.items():
+        rank = "" if each.rank_correlation is None else f"{each.rank_correlation:.3f}"
+        yield (
+            f"| {name} | {each.rows} | {each.modelled} | {percent(each.median_abs_error)} "
+            f"| {percent(each.p90_abs_error)} | {percent(each.bias, '+')} | {rank} "
+            f"| {percent(each.in_band)} | {percent(each.roofline_median_abs_error)} |"
+        )
+
+
+def worst(predictions: Sequence[Prediction]) -> Iterator[str]:
+    """The rows that are furthest off by ratio."""
+    yield "| line | chip | operator | inputs | measured us | simulated us | ratio | limited by |"
+    yield "|---:|---|---|---|---:|---:|---:|---|"
+    for each in worst_rows(predictions, WORST):
+        row, simulated = each.row, each.simulated_us or 0.0
+        shapes = " ".join(
+            f"{spec.dtype.intrinsic}[{','.join(map(str, spec.shape))}]"
+            for spec in (row.task.inputs if row.task else ())
+            if spec is not None
+        )
+        shown = shapes if len(shapes) < 70 else shapes[:67] + "..."
+        yield (
+            f"| {row.line} | {row.chip} | {row.op} | {shown} | {row.duration_us:.4g} "
+            f"| {simulated:.4g} | {simulated / row.duration_us:.2f} | {each.bound} |"
+        )
+
+
+def not_modelled(predictions: Sequence[Prediction]) -> Iterator[str]:
+    """What has no prediction, by operator and reason."""
+    missing = Counter((each.row.op, each.reason) for each in predictions if each.reason)
+    yield f"{sum(missing.values())} of {len(predictions)} rows; `--csv` of `npusim validate` lists every one.\n"
+    yield "| rows | operator | reason |"
+    yield "|---:|---|---|"
+    for (op, reason), count in sorted(missing.items(), key=lambda item: (-item[1], item[0])):
+        short = "no kernel of this name" if reason.startswith("unknown operator type") else reason
+        yield f"| {count} | {op} | {short} |"
+
+
+def counters(predictions: Sequence[Prediction]) -> Iterator[str]:
+    """Busy ratios of pipes, simulated against the profiler's counters."""
+    yield (
+        "Busy share of the longest kernel's pipes against the profiler's counters, on all rows that have some. A pipe "
+        "counts as busy here while it works; the profiler counts waiting for memory as well.\n"
+    )
+    yield "| chip | counter | rows | measured, median | simulated, median | median difference |"
+    yield "|---|---|---:|---:|---:|---:|"
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for each in predictions:
+        for counter, pipe in COUNTERS.items():
+            text = each.row.counters.get(counter)
+            if text and pipe in each.pipes:
+                pair = (float(text), each.pipes[pipe])
+                found.setdefault((each.row.chip, counter), []).append(pair)
+    for (chip, counter), pairs in sorted(found.items()):
+        measured = statistics.median(pair[0] for pair in pairs)
+        simulated = statistics.median(pair[1] for pair in pairs)
+        apart = statistics.median(abs(pair[0] - pair[1]) for pair in pairs)
+        yield (
+            f"| {chip} | {counter} | {len(pairs)} | {percent(measured)} | {percent(simulated)} "
+            f"| {100 * apart:.0f} points |"
+        )
+
+
+def constants() -> Iterator[str]:
+    """What was fitted, with its meaning."""
+    chips = {"dav-c100": "Ascend910B", "dav-c220": "Ascend910B1"}
+    yield (
+        "Each holds for all operators and all chips of a microarchitecture; no operator or family has a constant of "
+        "its own. *dav-c100* is the first generation (910), *dav-c220* Atlas A2.\n"
+    )
+    yield "| constant | meaning | " + " | ".join(chips) + " |"
+    yield "|---|---|" + "---:|" * len(chips)
+    for each in CONSTANTS:
+        shown = []
+        for soc in chips.values():
+            profile = load_profile(soc)
+            fitted = profile.provenance_of(each.key).confidence == "fitted"
+            shown.append(f"{value_of(profile, each.key):.4g}" + ("" if fitted else " (not fitted)"))
+        yield f"| `{each.key}` | {each.meaning} | " + " | ".join(shown) + " |"
+
+
+def left_out() -> Iterator[str]:
+    """Errors on a workload that a fit hasn't seen."""
+    yield (
+        "The constants fitted again without one workload, and judged on it (`python reports/calibrate.py "
+        "--leave-one-out`), next to the fit that has seen it.\n"
+    )
+    yield "| chip | workload left out | rows | median, seen | median, not seen | ratio |"
+    yield "|---|---|---:|---:|---:|---:|"
+    with LEFT_OUT.open(newline="", encoding="utf-8") as handle:
+        for each in csv.DictReader(handle):
+            seen, unseen = float(each["seen"]), float(each["unseen"])
+            yield (
+                f"| {each['chips']} | {each['workload']} | {each['rows']} | {percent(seen)} "
+                f"| {percent(unseen)} | {unseen / seen:.2f} |"
+            )
+
+
+def percent(value: float | None, sign: str = "") -> str:
+    """A fraction as percent."""
+    return "" if value is None else f"{100 * value:{sign}.0f} %"
+
+
+if __name__ == "__main__":
+    main()

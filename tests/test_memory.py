@@ -224,8 +224,9 @@ def test_more_data_than_l2_is_bound_by_hbm() -> None:
 @pytest.mark.parametrize("name", profile_names())
 def test_a_machine_is_the_profile_in_cycles(name: str) -> None:
     profile = load_profile(name)
-    one, nine, mixed = (
+    one, nine, written, mixed = (
         machine_of(profile, 1),
+        machine_of(profile, 9, generated=True),
         machine_of(profile, 9),
         machine_of(profile, 1, mix=True),
     )
@@ -233,6 +234,10 @@ def test_a_machine_is_the_profile_in_cycles(name: str) -> None:
     assert one.launch_cycles == pytest.approx(profile.launch.base_us * clock)
     assert nine.launch_cycles - one.launch_cycles == pytest.approx(
         8 * profile.launch.per_block_us * clock
+    )
+    by_hand = profile.launch.written_per_block_us
+    assert written.launch_cycles - one.launch_cycles == pytest.approx(
+        8 * (profile.launch.per_block_us if by_hand is None else by_hand) * clock
     )
     assert mixed.launch_cycles - one.launch_cycles == pytest.approx(
         profile.launch.mix_extra_us * clock

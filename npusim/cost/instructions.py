@@ -90,9 +90,8 @@ class InstructionCosts:
             burst_bytes, bursts = burst_bytes * bursts, 1
         granule = path.granule_bytes
         traffic = float(bursts * ceil(burst_bytes / granule) * granule)
-        ragged = path.ragged_burst_cycles if burst_bytes % granule else 0
-        if ragged:
-            return path.setup_cycles + bursts * ragged, traffic
+        if bursts > 1 and burst_bytes % granule and path.ragged_burst_cycles:
+            return path.setup_cycles + bursts * path.ragged_burst_cycles, traffic
         return path.setup_cycles + (bursts - 1) * path.burst_cycles, traffic
 
     def matrix_copy(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from npusim.aclnn.tasks import TaskSpec
 from npusim.hardware import load_profile
 from npusim.validation.calibrate import CONSTANTS, fit, value_of, with_values
 from npusim.validation.replay import predict, replay, simulate_task
@@ -16,6 +17,7 @@ from npusim.validation.spreads import spreads
 from npusim.validation.statistics import accuracy, spearman
 from npusim.validation.table import MeasuredRow, read_rows
 from npusim.values.errors import FileError
+from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,3 +162,22 @@ def test_spreads_keep_classes_with_enough_rows(tmp_path: Path) -> None:
     assert list(classes) == ["elementwise"]
     assert classes["elementwise"]["low"] < classes["elementwise"]["high"]
     assert spreads(predictions[:5])[1] == {}
+
+
+@pytest.mark.parametrize(
+    ("size", "time_us", "cube_busy"),
+    [(1536, 38.8, 0.545), (3072, 206.7, 0.790), (6144, 1506.0, 0.867), (7680, 3168.0, 0.806)],
+)
+def test_published_products_on_a_die_of_atlas_a3(
+    size: int, time_us: float, cube_busy: float
+) -> None:
+    """Source: README of the GEMM example of PTO, one die of an Atlas A3, float16 to float32."""
+    square = (size, size)
+    task = TaskSpec(
+        "MatMulV3",
+        (TensorSpec(square, "float16"), TensorSpec(square, "float16")),
+        (TensorSpec(square, "float32"),),
+    )
+    found = simulate_task(load_profile("Ascend910_9391"), task, "cold")
+    assert found.duration_us == pytest.approx(time_us, rel=0.15)
+    assert found.pipes["CUBE"] == pytest.approx(cube_busy, abs=0.06)

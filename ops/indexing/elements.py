@@ -18,7 +18,6 @@ from npusim.dialect.boxes import Grid
 from npusim.dialect.loops import looked_up
 from npusim.dialect.records import made, present
 from npusim.engine.program import Pipe
-from npusim.ops.data_movement.permuting import Transpose, permuted
 from npusim.values.dtypes import INT32, INT64
 from npusim.values.errors import KernelError
 
@@ -200,7 +199,7 @@ def gather_elements(
     table, places = (_turned(profile, each, order, tasks) for each in (x, indices))
     result = made(places.shape, x.dtype)
     tasks.append(GatherElements(profile, table, places, result))
-    tasks.append(Transpose(profile, permuted(result, order), out))
+    tasks.append(kernel_class("Transpose")(profile, result.permuted(order), out))
     return tasks
 
 
@@ -224,7 +223,7 @@ def scatter_elements(
     given = (out, indices, updates)
     var, places, new = (_turned(profile, each, order, tasks) for each in given)
     tasks.append(ScatterElements(profile, var, places, new))
-    tasks.append(Transpose(profile, permuted(var, order), out))
+    tasks.append(kernel_class("Transpose")(profile, var.permuted(order), out))
     return tasks
 
 
@@ -275,9 +274,9 @@ def _last(rank: int, axis: int) -> tuple[int, ...]:
 def _turned(
     profile: Profile, tensor: GlobalTensor, order: tuple[int, ...], tasks: list[Kernel]
 ) -> GlobalTensor:
-    view = permuted(tensor, order)
+    view = tensor.permuted(order)
     dense = made(view.shape, tensor.dtype)
-    tasks.append(Transpose(profile, view, dense))
+    tasks.append(kernel_class("Transpose")(profile, view, dense))
     return dense
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from npusim.dialect import Kernel, TPosition, TQue
 from npusim.dialect.naming import named
 from npusim.dialect.records import made, present
+from npusim.dialect.row_shares import RowShare
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.engine.program import Pipe
-from npusim.ops.data_movement.last_axis import RowShare
 from npusim.ops.indexing.elements import gather_elements
 from npusim.values.dtypes import INT32, INT64, UINT32
 from npusim.values.errors import KernelError

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, ClassVar
 from npusim.dialect import Kernel, TPosition, TQue
 from npusim.dialect.events import Event
 from npusim.dialect.records import made, present
+from npusim.dialect.row_shares import RowShare
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.engine.program import Pipe
-from npusim.ops.data_movement.last_axis import RowShare
 from npusim.ops.indexing.gather import INDEX_TYPES
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32
 from npusim.values.errors import KernelError

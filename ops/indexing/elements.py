@@ -18,6 +18,7 @@ from npusim.dialect.boxes import Grid
 from npusim.dialect.loops import looked_up
 from npusim.dialect.records import made, present
 from npusim.engine.program import Pipe
+from npusim.ops.indexing.bounds import fault_outside
 from npusim.values.dtypes import INT32, INT64
 from npusim.values.errors import KernelError
 
@@ -67,6 +68,7 @@ class GatherElements(Kernel):
 
     def process(self, core: Core) -> None:
         """A row of x, then stretches of its indices."""
+        fault_outside(core, self.op_type, self.indices, self.width)
         tile, size = self.grid.extent[1], self.kind.itemsize
         consumer = Pipe.VECTOR if self.by_vector else Pipe.SCALAR
         row_que = TQue(TPosition.VECIN, 1, "row", consumer=consumer)
@@ -151,6 +153,7 @@ class ScatterElements(Kernel):
 
     def process(self, core: Core) -> None:
         """A row of the variable to UB, its updates put in one by one, and back."""
+        fault_outside(core, self.op_type, self.indices, self.width)
         size = self.kind.itemsize
         row_que = TQue(TPosition.VECIN, 1, "row", consumer=Pipe.SCALAR)
         in_que = TQue(TPosition.VECIN, 1, "updates", consumer=Pipe.SCALAR)

@@ -251,6 +251,8 @@ def _starts(
     """Where the input begins along each axis."""
     found = attributes.get("paddings", attributes.get("begin"))
     start = (0,) * len(whole)
+    if isinstance(found, list | tuple) and len(found) == 2 * len(whole):
+        found = found[::2]  # before and after, axis by axis
     if isinstance(found, list | tuple) and len(found) == len(whole):
         start = tuple(int(each[0] if isinstance(each, list | tuple) else each) for each in found)
     for first, size, total in zip(start, inner, whole, strict=True):

@@ -156,6 +156,17 @@ _RULES: dict[str, Callable[..., list[TensorSpec]]] = {
     **dict.fromkeys(("Pad", "PadV3"), _padded),
     "Fill": _filled,
     "Cast": _converted,
-    **dict.fromkeys(("DropOutDoMask", "DropoutDoMask", "ReluGradV2"), _like),
+    **dict.fromkeys(
+        (
+            "DropOutDoMask",
+            "DropoutDoMask",
+            "NPUClearFloatStatus",
+            "NPUGetFloatStatus",
+            "OnesLike",
+            "ReluGradV2",
+            "ZerosLike",
+        ),
+        _like,
+    ),
     "LayerNormBetaGammaBackpropV2": _sums_of_rows,
 }

@@ -98,7 +98,7 @@ class _Call:
             summary=f"Standard operator, kernel {signature.op_type} ({family}).",
             parameters=tuple(self._parameters()),
             products=FAMILIES,
-            checks=(not_null(*required),),
+            checks=(not_null(*required),) if required else (),
             infer_outputs=self.infer_outputs,
             is_empty=lambda call: any_empty(call, *(name for name, _ in self.inputs())),
             plan=self.plan,
@@ -229,8 +229,8 @@ class _Call:
         others = [slot for slot in self.signature.inputs if slot.name == name]
         if others:
             return len(self._names(others[0]))
-        found = _guess(self.arguments.get(name, 0))
-        return found if isinstance(found, int) else 1
+        found = _guess(self.arguments.get(name, 1))
+        return len(found) if isinstance(found, list | tuple) else int(cast("int", found))
 
 
 def _described(name: str, spec: TensorSpec) -> GlobalTensor:

@@ -320,3 +320,12 @@ def test_the_command_line_takes_them(capsys: pytest.CaptureFixture[str]) -> None
     said = npusim(capsys, f"estimate TransData -s {CHIP} src=fp16[4,40,2,2]")
     assert said.code != 0
     assert "dst=DTYPE[SIZES]" in said.err
+
+
+def test_the_list_and_the_pages_show_them(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = npusim(capsys, "ops list")
+    assert "aclnnAddRmsNorm" in listed.out.replace("\n", "")
+    names = {entry["name"] for entry in npusim(capsys, "ops list --json").json}
+    assert names == {*operators(), *standard_names()}
+    page = npusim(capsys, "ops show LayerNorm").out
+    assert all(word in page for word in ("gamma", "variance", "epsilon", "aren't checked"))

@@ -58,6 +58,16 @@ def resolve(name: str, arguments: Mapping[str, object]) -> Contract:
         raise UnknownNameError("operator", name, candidates, unknown.remedy) from None
 
 
+def standard_families() -> dict[str, tuple[str, ...]]:
+    """The names of all standard operators by the family whose kernels they run, both sorted."""
+    found: dict[str, list[str]] = {}
+    for name in standard_names():
+        signature = signature_of(name)
+        if signature is not None:
+            found.setdefault(folder_of(signature.op_type), []).append(name)
+    return {family: tuple(names) for family, names in sorted(found.items())}
+
+
 def _standard(name: str, arguments: Mapping[str, object]) -> Contract:
     signature = signature_of(name) or Signature(name, name, named=False)
     return _Call(signature if signature.named else _guessed(signature, arguments), arguments).made()

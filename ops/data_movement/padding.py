@@ -16,10 +16,10 @@ from npusim.dialect.boxes import Box, BoxTiling, whole_axes
 from npusim.dialect.naming import named
 from npusim.dialect.pipe import footprint_bytes
 from npusim.dialect.records import present
+from npusim.dialect.row_shares import RowShare
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.joining import Interleaved, along
-from npusim.ops.data_movement.last_axis import RowShare
 from npusim.ops.data_movement.slicing import matched
 from npusim.ops.data_movement.strided import by_rows
 from npusim.values.errors import KernelError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.registry import kernel_class
+from npusim.aclnn.tasks import kernels_on
 from npusim.ops.matmul.contract import arithmetic, result_shape
 from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem
@@ -120,6 +120,5 @@ def _fractals(chain: Chain, tensor: GlobalTensor) -> tuple[int, ...]:
 
 
 def _turn(chain: Chain, source: GlobalTensor, target: GlobalTensor) -> None:
-    trans_data = kernel_class("TransData")
-    made = trans_data.from_task(chain.profile, (source,), (target,), {})  # type: ignore[attr-defined]
-    chain.queue(made)
+    for kernel in kernels_on(chain.profile, "TransData", (source,), (target,), {}):
+        chain.queue(kernel)

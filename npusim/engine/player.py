@@ -29,10 +29,15 @@ from npusim.engine.timeline import CoreRecord
 from npusim.values.errors import DeadlockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Hashable, Mapping
 
     from npusim.engine.memory import Flow
     from npusim.engine.program import CoreGroup, Loop, Pipe, Transfer
+
+
+# How the chip's memory treats a transfer: the share of its bytes that HBM has to serve, and the
+# bandwidth of L2 that each byte takes.
+Treatment = tuple[float, float]
 
 
 class Stage(IntEnum):
@@ -142,24 +147,24 @@ class GroupState:
 
 
 class Player:
-    """Plays the programs of all groups of cores of one kernel."""
+    """Plays the programs of all groups of cores of one kernel.
+
+    ``treated`` holds how memory treats each transfer, by the transfer's ``id``.
+    """
 
     def __init__(
         self,
         groups: tuple[CoreGroup, ...],
         rates: MemoryRates,
         sync_cycles: float,
-        miss: Callable[[Transfer], float],
-        l2_cost: Callable[[Transfer], float] = lambda _transfer: 1.0,
+        treated: Mapping[int, Treatment],
         exact: bool = False,
     ) -> None:
         self.env = simpy.Environment()
         self.memory = MemorySystem(self.env, rates, self.advance)
         self.shift = 0.0  # cycles jumped over so far: the time is env.now + shift
         self._sync_cycles = sync_cycles
-        self._miss = miss
-        self._l2_cost = l2_cost
-        self._treated: dict[int, tuple[float, float]] = {}  # transfer -> misses, L2 cost
+        self._treated = treated
         self._serial = count()
         self._ready: deque[PipeState] = deque()
         self._meeting: list[PipeState] = []
@@ -301,9 +306,7 @@ class Player:
 
     def _move(self, state: PipeState, transfer: Transfer) -> None:
         """Begin a transfer."""
-        treated = self._treated.get(id(transfer))
-        if treated is None:
-            treated = self._treated[id(transfer)] = self._miss(transfer), self._l2_cost(transfer)
+        treated = self._treated[id(transfer)]
         state.stage = Stage.MOVING
         state.flow = self.memory.add(
             transfer.traffic_bytes, state.group.group.size, transfer.ceiling, *treated, state

@@ -80,7 +80,7 @@ def finish_times(starts: list[tuple[float, float, float]], hbm: float) -> list[f
 
     def move(index: int, begin: float, nbytes: float, ceiling: float):  # type: ignore[no-untyped-def]
         yield env.timeout(begin)
-        yield memory.start(nbytes, 1, ceiling, 1.0).done
+        yield memory.start(nbytes, 1, ceiling, 1.0)
         ends[index] = env.now
 
     for index, each in enumerate(starts):

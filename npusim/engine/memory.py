@@ -10,11 +10,13 @@ starts or ends.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from npusim.engine.clock import after
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import simpy
 
 _EPSILON = 1e-9
@@ -29,6 +31,13 @@ class MemoryRates:
     l2: float
 
 
+class Done(Protocol):
+    """Who is told that a transfer has ended: an event, or whoever waits for it."""
+
+    def succeed(self) -> object:
+        """The last byte has been moved."""
+
+
 @dataclass(slots=True)
 class Flow:
     """One transfer in progress on ``cores`` cores at once; amounts are bytes of one core.
@@ -41,20 +50,31 @@ class Flow:
     cores: int
     ceiling: float
     miss: float
-    done: simpy.Event
+    done: Done
     rate: float = 0.0
     l2_cost: float = 1.0
 
 
 class MemorySystem:
-    """Shares L2 and HBM bandwidth among the transfers in progress."""
+    """Shares L2 and HBM bandwidth among the transfers in progress.
 
-    def __init__(self, env: simpy.Environment, rates: MemoryRates) -> None:
+    ``after_wake`` is called when transfers have ended and everybody concerned has been told; it
+    has to end with :meth:`settle`.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        rates: MemoryRates,
+        after_wake: Callable[[], None] | None = None,
+    ) -> None:
         self._env = env
         self._rates = rates
+        self._after_wake = after_wake or self.settle
         self._flows: list[Flow] = []
         self._updated = 0.0
         self._version = 0
+        self._changed = False
 
     @property
     def flows(self) -> list[Flow]:
@@ -64,42 +84,62 @@ class MemorySystem:
 
     def start(
         self, traffic_bytes: float, cores: int, ceiling: float, miss: float, l2_cost: float = 1.0
-    ) -> Flow:
+    ) -> simpy.Event:
         """Begin to move ``traffic_bytes`` on each of ``cores`` cores.
 
-        The flow's ``done`` fires with the last byte.
+        The event fires with the last byte.
         """
+        done = self._env.event()
+        self.add(traffic_bytes, cores, ceiling, miss, l2_cost, done)
+        self.settle()
+        return done
+
+    def add(
+        self,
+        traffic_bytes: float,
+        cores: int,
+        ceiling: float,
+        miss: float,
+        l2_cost: float,
+        done: Done,
+    ) -> Flow:
+        """As :meth:`start`; bandwidth is shared out at the next :meth:`settle`."""
         self._advance()
-        flow = Flow(traffic_bytes, cores, ceiling, miss, self._env.event(), l2_cost=l2_cost)
+        flow = Flow(traffic_bytes, cores, ceiling, miss, done, l2_cost=l2_cost)
         self._flows.append(flow)
-        self._reschedule()
+        self._changed = True
         return flow
+
+    def settle(self) -> None:
+        """Share out the bandwidth among the transfers that there are now."""
+        if not self._changed:
+            return
+        self._changed = False
+        share(self._flows, self._rates)
+        self._version += 1
+        if not self._flows:
+            return
+        version = self._version
+        delay = min([flow.remaining / flow.rate for flow in self._flows])
+        after(self._env, max(delay, 0.0), lambda: self._on_wake(version))
 
     def _advance(self) -> None:
         elapsed = self._env.now - self._updated
         if elapsed > 0:
             for flow in self._flows:
                 flow.remaining -= flow.rate * elapsed
-        self._updated = self._env.now
-
-    def _reschedule(self) -> None:
-        share(self._flows, self._rates)
-        self._version += 1
-        if not self._flows:
-            return
-        version = self._version
-        delay = min(max(flow.remaining, 0.0) / flow.rate for flow in self._flows)
-        after(self._env, delay, lambda: self._on_wake(version))
+            self._updated = self._env.now
 
     def _on_wake(self, version: int) -> None:
         if version != self._version:
             return  # a transfer started meanwhile: a later wake-up carries on
         self._advance()
-        finished = [flow for flow in self._flows if flow.remaining <= _DONE_CYCLES * flow.rate]
+        ended = [flow for flow in self._flows if flow.remaining <= _DONE_CYCLES * flow.rate]
         self._flows = [flow for flow in self._flows if flow.remaining > _DONE_CYCLES * flow.rate]
-        for flow in finished:
+        self._changed = True
+        for flow in ended:
             flow.done.succeed()
-        self._reschedule()
+        self._after_wake()
 
 
 def share(flows: list[Flow], rates: MemoryRates) -> None:
@@ -108,15 +148,26 @@ def share(flows: list[Flow], rates: MemoryRates) -> None:
     All rates grow together until a flow reaches its ceiling or a level is used up; what is then
     limited stays put and the others go on.
     """
+    l2_full = hbm_full = 0.0
+    for flow in flows:
+        wanted = flow.cores * flow.ceiling
+        l2_full += wanted * flow.l2_cost
+        hbm_full += wanted * flow.miss
+        flow.rate = flow.ceiling
+    if l2_full > rates.l2 or hbm_full > rates.hbm:
+        _share_out(flows, rates)
+
+
+def _share_out(flows: list[Flow], rates: MemoryRates) -> None:
     growing = list(flows)
     hbm, l2 = rates.hbm, rates.l2
     level = 0.0
     for flow in flows:
         flow.rate = 0.0
     while growing:
-        l2_load = sum(flow.cores * flow.l2_cost for flow in growing)
-        hbm_load = sum(flow.cores * flow.miss for flow in growing)
-        step = min(flow.ceiling for flow in growing) - level
+        l2_load = sum([flow.cores * flow.l2_cost for flow in growing])
+        hbm_load = sum([flow.cores * flow.miss for flow in growing])
+        step = min([flow.ceiling for flow in growing]) - level
         step = min(step, l2 / l2_load)
         if hbm_load > 0:
             step = min(step, hbm / hbm_load)

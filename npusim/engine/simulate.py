@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npusim.engine.l2 import crowding
-from npusim.engine.player import Player
+from npusim.engine.recall import played
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from npusim.engine.l2 import L2State
     from npusim.engine.memory import MemoryRates
+    from npusim.engine.player import Treatment
     from npusim.engine.program import CoreGroup, Pipe, Transfer
     from npusim.engine.timeline import CoreRecord
 
@@ -77,76 +78,75 @@ def simulate(
     ``buffers`` are the sizes of the buffers in bytes. ``exact`` plays every repetition instead of
     jumping over the steady state.
     """
-    users = _users(groups)
-    touched = _footprint(groups)
+    listed = _Listed(groups)
+    touched = listed.footprint()
     sizes = {
         buffer: min(nbytes, (buffers or {}).get(buffer, nbytes))
         for buffer, nbytes in touched.items()
     }
-    miss = l2.misses(touched, sizes, users, _produced(groups))
+    miss = l2.misses(touched, sizes, listed.users(), listed.produced())
     l2_cost = crowding(touched, sizes, miss, machine.rates.l2 / machine.rates.hbm)
-    player = Player(groups, machine.rates, machine.sync_cycles, miss, l2_cost, exact)
-    player.play()
+    treated = {
+        id(transfer): (miss(transfer), l2_cost(transfer)) for transfer, _ in listed.transfers
+    }
+    end, records, jumped = played(groups, machine, treated, exact=exact)
     for buffer, nbytes in sizes.items():
         l2.touch(buffer, nbytes)
-    end = max((group.record.end for group in player.groups), default=0.0)
-    records = tuple(group.record for group in player.groups)
-    traffic = _traffic(groups, miss)
-    return KernelRun(
-        end + machine.launch_cycles, machine.launch_cycles, records, traffic, player.shift
-    )
+    traffic = listed.traffic(treated)
+    return KernelRun(end + machine.launch_cycles, machine.launch_cycles, records, traffic, jumped)
 
 
-def _transfers(groups: tuple[CoreGroup, ...]) -> list[tuple[Transfer, int]]:
-    return [
-        (instruction.transfer, times * group.size)
-        for group in groups
-        for instruction, times in group.program.instructions()
-        if instruction.transfer is not None
-    ]
+class _Listed:
+    """The instructions of all groups with how often they run, and what follows from them."""
 
+    def __init__(self, groups: tuple[CoreGroup, ...]) -> None:
+        self.groups = [(group, list(group.program.instructions())) for group in groups]
+        self.transfers: list[tuple[Transfer, int]] = [
+            (instruction.transfer, times * group.size)
+            for group, instructions in self.groups
+            for instruction, times in instructions
+            if instruction.transfer is not None
+        ]
 
-def _footprint(groups: tuple[CoreGroup, ...]) -> dict[int, float]:
-    """Bytes first touched per buffer, in the order of first touch."""
-    sizes: dict[int, float] = {}
-    for transfer, times in _transfers(groups):
-        first = transfer.payload_bytes * times * transfer.fresh_share
-        sizes[transfer.buffer] = sizes.get(transfer.buffer, 0.0) + first
-    return sizes
+    def footprint(self) -> dict[int, float]:
+        """Bytes first touched per buffer, in the order of first touch."""
+        sizes: dict[int, float] = {}
+        for transfer, times in self.transfers:
+            first = transfer.payload_bytes * times * transfer.fresh_share
+            sizes[transfer.buffer] = sizes.get(transfer.buffer, 0.0) + first
+        return sizes
 
+    def users(self) -> dict[int, int]:
+        """How many cores touch each buffer."""
+        users: dict[int, int] = {}
+        for group, instructions in self.groups:
+            transfers = (each.transfer for each, _ in instructions)
+            for buffer in dict.fromkeys(each.buffer for each in transfers if each is not None):
+                users[buffer] = users.get(buffer, 0) + group.size
+        return users
 
-def _users(groups: tuple[CoreGroup, ...]) -> dict[int, int]:
-    """How many cores touch each buffer."""
-    users: dict[int, int] = {}
-    for group in groups:
-        transfers = (each.transfer for each, _ in group.program.instructions())
-        for buffer in dict.fromkeys(each.buffer for each in transfers if each is not None):
-            users[buffer] = users.get(buffer, 0) + group.size
-    return users
+    def produced(self) -> tuple[int, ...]:
+        """Buffers that some core writes before it reads them, if it ever does."""
+        produced: dict[int, None] = {}
+        for _, instructions in self.groups:
+            seen: set[int] = set()
+            for instruction, _ in instructions:
+                transfer = instruction.transfer
+                if transfer is not None and transfer.buffer not in seen:
+                    seen.add(transfer.buffer)
+                    if transfer.write:
+                        produced[transfer.buffer] = None
+        return tuple(produced)
 
-
-def _produced(groups: tuple[CoreGroup, ...]) -> tuple[int, ...]:
-    """Buffers that some core writes before it reads them, if it ever does."""
-    produced: dict[int, None] = {}
-    for group in groups:
-        seen: set[int] = set()
-        for instruction, _ in group.program.instructions():
-            transfer = instruction.transfer
-            if transfer is not None and transfer.buffer not in seen:
-                seen.add(transfer.buffer)
-                if transfer.write:
-                    produced[transfer.buffer] = None
-    return tuple(produced)
-
-
-def _traffic(groups: tuple[CoreGroup, ...], miss: Callable[[Transfer], float]) -> Traffic:
-    read = written = 0
-    hbm = gm = 0.0
-    for transfer, times in _transfers(groups):
-        if transfer.write:
-            written += transfer.payload_bytes * times
-        else:
-            read += transfer.payload_bytes * times
-        gm += transfer.traffic_bytes * times
-        hbm += transfer.traffic_bytes * times * miss(transfer)
-    return Traffic(read, written, hbm, gm)
+    def traffic(self, treated: Mapping[int, Treatment]) -> Traffic:
+        """What has been moved; ``treated`` holds the share of misses of each transfer."""
+        read = written = 0
+        hbm = gm = 0.0
+        for transfer, times in self.transfers:
+            if transfer.write:
+                written += transfer.payload_bytes * times
+            else:
+                read += transfer.payload_bytes * times
+            gm += transfer.traffic_bytes * times
+            hbm += transfer.traffic_bytes * times * treated[id(transfer)][0]
+        return Traffic(read, written, hbm, gm)

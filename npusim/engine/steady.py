@@ -1,17 +1,19 @@
 """The steady state: all cores are back where they were a period ago, so jump ahead.
 
 A checkpoint is taken whenever the last pipe of a loop finishes an iteration. It holds where every
-pipe of every core is: entry, loops, cycles until its work is due, bytes left of its transfer,
-flags. When a checkpoint equals an earlier one but for one loop per core, in which everybody has
-moved on alike, everything that follows repeats until such a loop runs out, so whole periods are
-skipped by moving the clock and the iteration counters. Nothing else changes: the state landed on
-is the one that playing reaches.
+pipe of every core is: step, loops, cycles until it is free, bytes left of its transfer, flags. When
+a checkpoint equals an earlier one but for one loop per core, in which everybody has moved on alike,
+everything that follows repeats until such a loop runs out, so whole periods are skipped by moving
+the clock and the turns. Pipes that are busy all the while with something long don't hinder that, as
+long as the jump ends before they do. Nothing else changes: the state landed on is the one that
+playing reaches.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from npusim.engine.timeline import Fold
@@ -26,24 +28,28 @@ _LOOSE_TOLERANCE = 2e-3  # of a period, once patience is over
 _SHORTEST = 4  # loops with fewer iterations left are simply played
 _HOPELESS = 256  # iterations after which a loop that has not repeated is played to its end
 
-
-# The loops around a pipe from the outside in, each with the iteration that the pipe is in.
-_Chain = tuple[tuple["LoopRun", int], ...]
-
 # The loop that has moved on and by how many iterations; None and 0 where none has.
 _Step = tuple["LoopRun | None", int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Checkpoint:
-    """``shape`` and ``amounts`` come back with a state; ``chains`` tell what has moved on."""
+    """Where everybody is.
+
+    ``shape`` comes back with a state, and so do the other times once ``now`` is taken off them;
+    ``runs`` and ``turns`` tell what has moved on.
+    """
 
     shape: tuple[object, ...]
-    amounts: tuple[float, ...]
-    chains: tuple[tuple[_Chain, ...], ...]
+    due: list[float]
+    remaining: list[float]
+    flags: list[dict[int, list[float]]]
+    runs: list[tuple[LoopRun, ...]]
+    turns: list[tuple[int, ...]]
     now: float
-    entries: tuple[int, ...]
-    busy: tuple[tuple[float, ...], ...]
+    time: float
+    entries: list[int]
+    busy: list[float]
 
 
 class SteadyState:
@@ -56,11 +62,9 @@ class SteadyState:
 
     def iteration_ended(self, state: PipeState, run: LoopRun) -> None:
         """Called by every pipe after every iteration; acts for the pipe that is furthest behind."""
-        turns = run.iteration
-        left = run.loop.count - max(turns.values())
-        if left < _SHORTEST or turns[state.pipe] != min(turns.values()):
-            return
-        if self._somebody_outside():
+        level = run.level
+        turns = [member.turns[level] for member in run.members]
+        if run.loop.count - max(turns) < _SHORTEST or state.turns[level] != min(turns):
             return
         played = self._played[run.serial] = self._played.get(run.serial, 0) + 1
         if played > _HOPELESS:
@@ -69,8 +73,13 @@ class SteadyState:
         history = self._seen.setdefault(run.serial, deque(maxlen=_HISTORY))
         tolerance = _TOLERANCE if played < _PATIENCE else _LOOSE_TOLERANCE
         for earlier in reversed(history):
-            progress = _progress(earlier, checkpoint, tolerance)
-            if progress is not None and self._jump(earlier, checkpoint, progress):
+            if earlier.shape != checkpoint.shape:
+                continue
+            sleepers = _Sleepers(earlier, checkpoint, tolerance)
+            if not sleepers.alike:
+                continue
+            progress = self._progress(earlier, checkpoint)
+            if progress is not None and self._jump(earlier, checkpoint, progress, sleepers):
                 for moved, _ in progress:
                     if moved is not None:
                         self.forget(moved)
@@ -82,124 +91,168 @@ class SteadyState:
         self._seen.pop(run.serial, None)
         self._played.pop(run.serial, None)
 
-    def _somebody_outside(self) -> bool:
-        """Whether a pipe works outside all loops: nothing repeats before it is done."""
-        player = self._player
-        flowing = {id(flow.done) for flow in player.memory.flows}
-        return any(
-            state.run is None and (state.due is not None or id(state.waiting) in flowing)
-            for group in player.groups
-            for state in group.pipes
-        )
-
     def _checkpoint(self, mover: PipeState) -> _Checkpoint:
         player = self._player
-        shape: list[object] = []
-        amounts: list[float] = []
-        remaining = {id(flow.done): flow.remaining for flow in player.memory.flows}
-        for group in player.groups:
-            shape.append(tuple(group.flags))
-            for state in group.pipes:
-                waiting = state.waiting
-                left = remaining.get(id(waiting)) if waiting is not None else None
-                shape.append(
-                    (
-                        state is mover,
-                        state.entry,
-                        state.finished,
-                        waiting is not None and (waiting.triggered, left is not None),
-                        tuple(flags for _, flags in state.arriving),
-                    )
-                )
-                amounts.extend(due - player.env.now for due, _ in state.arriving)
-                if state.due is not None:
-                    amounts.append(state.due - player.env.now)
-                if left is not None:
-                    amounts.append(left)
-        records = [group.record for group in player.groups]
+        pipes = player.pipes
+        flows = player.memory.flows  # brought up to now
+        shape = (
+            id(mover),
+            len(flows),
+            [state.place for state in pipes],
+            [state.stage for state in pipes],
+            [state.waited for state in pipes],
+            [state.ready for state in pipes],
+        )
         return _Checkpoint(
-            tuple(shape),
-            tuple(amounts),
-            tuple(tuple(map(_chain, group.pipes)) for group in player.groups),
+            shape,
+            [state.due for state in pipes],
+            [flow.remaining for flow in flows],
+            [{flag: times[:] for flag, times in flags.held.items()} for flags in player.flags],
+            [tuple(state.runs) for state in pipes],
+            [tuple(state.turns) for state in pipes],
+            player.env.now,
             player.now,
-            tuple(len(record.entries) for record in records),
-            tuple(tuple(record.busy.values()) for record in records),
+            [len(group.record.entries) for group in player.groups],
+            [state.busy for state in pipes],
         )
 
-    def _jump(self, earlier: _Checkpoint, now: _Checkpoint, progress: list[_Step]) -> bool:
+    def _progress(self, earlier: _Checkpoint, now: _Checkpoint) -> list[_Step] | None:
+        """What every group has done between two equal states; None if the states differ."""
+        steps = [
+            _step(*each)
+            for each in zip(earlier.runs, earlier.turns, now.runs, now.turns, strict=True)
+        ]
+        if None in steps:
+            return None
+        result: list[_Step] = []
+        first = 0
+        for group in self._player.groups:
+            last = first + len(group.pipes)
+            moved = {step for step in steps[first:last] if step is not None and step[1]}
+            if len(moved) > 1:
+                return None
+            progress: _Step = moved.pop() if moved else (None, 0)
+            # Whoever is in the loop has to have come along.
+            for step, runs in zip(steps[first:last], now.runs[first:last], strict=True):
+                if step != progress and progress[0] in runs:
+                    return None
+            result.append(progress)
+            first = last
+        return result
+
+    def _jump(
+        self,
+        earlier: _Checkpoint,
+        now: _Checkpoint,
+        progress: list[_Step],
+        sleepers: _Sleepers,
+    ) -> bool:
         rooms = [
-            (run.loop.count - 1 - max(run.iteration.values())) // step
+            (run.loop.count - 1 - max(member.turns[run.level] for member in run.members)) // step
             for run, step in progress
             if run is not None
         ]
-        periods = min(rooms, default=0)
+        period = now.time - earlier.time
+        periods = int(min(*rooms, sleepers.room / period)) if rooms and period > 0 else 0
         if periods < 1:
             return False
-        period = now.now - earlier.now
-        self._player.shift += periods * period
-        for index, (group, (run, step)) in enumerate(
-            zip(self._player.groups, progress, strict=True)
+        player = self._player
+        player.shift += periods * period
+        sleepers.put_forward(player, periods * period)
+        for state, before, after in zip(player.pipes, earlier.busy, now.busy, strict=True):
+            state.busy += periods * (after - before)
+        for group, (run, step), before, after in zip(
+            player.groups, progress, earlier.entries, now.entries, strict=True
         ):
-            for state in group.pipes:
-                state.started += periods * period
             if run is not None:
                 _advance(run, periods * step)
-            record = group.record
-            for pipe, before, after in zip(
-                record.busy, earlier.busy[index], now.busy[index], strict=True
-            ):
-                record.busy[pipe] += periods * (after - before)
-            record.folds.append(Fold(earlier.entries[index], now.entries[index], periods, period))
+            group.record.folds.append(Fold(before, after, periods, period))
         return True
 
 
-def _chain(state: PipeState) -> _Chain:
-    places = []
-    run = state.run
-    while run is not None:
-        places.append((run, run.iteration[state.pipe]))
-        run = run.parent
-    return tuple(reversed(places))
+class _Sleepers:
+    """Who has slept from one checkpoint to the next and wakes at ``room`` cycles from now or later.
+
+    ``alike`` tells whether all others are where they were, but for a part ``tolerance`` of the
+    period: what is due is as good as what has long been due.
+    """
+
+    def __init__(self, earlier: _Checkpoint, now: _Checkpoint, tolerance: float) -> None:
+        self.room = inf
+        self.pipes: list[int] = []
+        self.flags: list[tuple[int, int, int]] = []  # cluster, flag, place in its list
+        self._start, self._end = earlier.now, now.now
+        self._period = now.time - earlier.time
+        self._slack = tolerance * self._period
+        self.alike = self._compare(earlier, now)
+
+    def put_forward(self, player: Player, cycles: float) -> None:
+        """Bring what sleepers have to come nearer by ``cycles``."""
+        for index in self.pipes:
+            player.pipes[index].put_forward(cycles)
+        for cluster, flag, place in self.flags:
+            player.flags[cluster].held[flag][place] -= cycles
+
+    def _compare(self, earlier: _Checkpoint, now: _Checkpoint) -> bool:
+        for a, b in zip(earlier.remaining, now.remaining, strict=True):
+            if abs(a - b) > self._slack:
+                return False
+        for index, (a, b) in enumerate(zip(earlier.due, now.due, strict=True)):
+            if abs(max(a - self._start, 0.0) - max(b - self._end, 0.0)) > self._slack:
+                if not self._sleeps(a, b):
+                    return False
+                self.pipes.append(index)
+        pairs = zip(earlier.flags, now.flags, strict=True)
+        return all(self._compare_flags(index, *pair) for index, pair in enumerate(pairs))
+
+    def _compare_flags(
+        self, cluster: int, earlier: dict[int, list[float]], now: dict[int, list[float]]
+    ) -> bool:
+        if earlier.keys() != now.keys():
+            return False
+        for flag, times in earlier.items():
+            if len(times) != len(now[flag]):
+                return False
+            for place, (a, b) in enumerate(zip(times, now[flag], strict=True)):
+                if abs(max(a - self._start, 0.0) - max(b - self._end, 0.0)) > self._slack:
+                    if not self._sleeps(a, b):
+                        return False
+                    self.flags.append((cluster, flag, place))
+        return True
+
+    def _sleeps(self, a: float, b: float) -> bool:
+        """Whether two times on SimPy's clock are one and the same in the future."""
+        nearer = (a - self._start) - (b - self._end)
+        if b <= self._end or abs(nearer - self._period) > self._slack:
+            return False
+        self.room = min(self.room, b - self._end)
+        return True
 
 
-def _progress(earlier: _Checkpoint, now: _Checkpoint, tolerance: float) -> list[_Step] | None:
-    """What every group of cores has done between two equal states; None if the states differ."""
-    if earlier.shape != now.shape or len(earlier.amounts) != len(now.amounts):
-        return None
-    slack = tolerance * (now.now - earlier.now)
-    if any(abs(a - b) > slack for a, b in zip(earlier.amounts, now.amounts, strict=True)):
-        return None
-    result: list[_Step] = []
-    for before, after in zip(earlier.chains, now.chains, strict=True):
-        steps = [_step(*pair) for pair in zip(before, after, strict=True)]
-        moved = {step for step in steps if step is not None and step[1]}
-        if None in steps or len(moved) > 1:
-            return None
-        progress: _Step = moved.pop() if moved else (None, 0)
-        # Whoever is in the loop has to have come along.
-        for step, chain in zip(steps, after, strict=True):
-            if step != progress and any(run is progress[0] for run, _ in chain):
-                return None
-        result.append(progress)
-    return result
-
-
-def _step(before: _Chain, after: _Chain) -> _Step | None:
+def _step(
+    old_runs: tuple[LoopRun, ...],
+    old_turns: tuple[int, ...],
+    runs: tuple[LoopRun, ...],
+    turns: tuple[int, ...],
+) -> _Step | None:
     """The loop in which a pipe has moved on, and how far; None if it is at another place in it."""
-    if len(before) != len(after):
+    if old_turns == turns:
+        return (None, 0) if old_runs == runs else None
+    if len(old_turns) != len(turns):
         return None
-    run: LoopRun | None = None
-    step = 0
-    for (old, old_turn), (new, turn) in zip(before, after, strict=True):
-        if run is None and old is new:
-            if turn != old_turn:
-                run, step = new, turn - old_turn
-        elif run is None or old.loop is not new.loop or turn != old_turn:
+    for level, (old, new) in enumerate(zip(old_turns, turns, strict=True)):
+        if old_runs[level] is not runs[level]:
             return None
-    return run, step
+        if old != new:
+            alike = old_turns[level + 1 :] == turns[level + 1 :] and all(
+                a.loop is b.loop
+                for a, b in zip(old_runs[level + 1 :], runs[level + 1 :], strict=True)
+            )
+            return (runs[level], new - old) if alike else None
+    return None
 
 
 def _advance(run: LoopRun, turns: int) -> None:
-    for pipe in run.iteration:
-        run.iteration[pipe] += turns
+    for member in run.members:
+        member.turns[run.level] += turns
     run.inner = {(loop, turn + turns): inner for (loop, turn), inner in run.inner.items()}

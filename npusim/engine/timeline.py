@@ -6,7 +6,9 @@ of a period is kept as a :class:`Fold` and unfolded only when somebody iterates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from dataclasses import dataclass, field, replace
+from heapq import merge
 from typing import TYPE_CHECKING
 
 from npusim.engine.program import VECTOR, Instruction, Pipe, Unit
@@ -53,13 +55,36 @@ class CoreRecord:
 
     def spans(self) -> Iterator[Span]:
         """All spans in the order in which they ended, repetitions unfolded."""
+        lines = (self._line(pipe).unfold() for pipe in self.busy)
+        yield from merge(*lines, key=lambda span: span.end)
+
+    def _line(self, pipe: Pipe) -> _Line:
+        places = [place for place, entry in enumerate(self.entries) if entry[0] is pipe]
+        folds = [
+            replace(
+                fold, first=bisect_left(places, fold.first), last=bisect_left(places, fold.last)
+            )
+            for fold in self.folds
+        ]
+        return _Line([self.entries[place] for place in places], folds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What one pipe did, in the order of time."""
+
+    entries: list[Entry]
+    folds: list[Fold]
+
+    def unfold(self) -> Iterator[Span]:
+        """All spans, repetitions unfolded."""
         yield from self._unfold(0, len(self.entries), len(self.folds), 0.0)
 
     def _unfold(self, first: int, last: int, folds: int, shift: float) -> Iterator[Span]:
         """Entries ``first:last`` and what the first ``folds`` folds repeat of them."""
         position = first
         for index, fold in enumerate(self.folds[:folds]):
-            if not first < fold.last <= last:
+            if not first < fold.last <= last or fold.first == fold.last:
                 continue
             yield from self._plain(position, fold.last, shift)
             for turn in range(1, fold.times + 1):

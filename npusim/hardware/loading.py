@@ -8,7 +8,8 @@ A key that a file gives replaces the inherited one together with its provenance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from npusim.hardware.cache import remembered
 from npusim.hardware.profile import GROUPS, Profile
 from npusim.hardware.provenance import Problem, Provenance, Source, read_group, read_sources
 from npusim.hardware.reading import (
@@ -28,6 +30,10 @@ from npusim.hardware.reading import (
     stems,
 )
 from npusim.values.errors import ProfileError
+
+# As the key is written in a block of YAML; a file that writes it otherwise isn't remembered.
+_INHERITS = re.compile(r"""^["']?inherits["']?\s*:\s*["']?([\w.-]+)""", re.MULTILINE)
+_DEEPEST = 8  # files that inherit from one another
 
 _NOT_CHIPS = {"sources", "confidence", "products"}
 
@@ -71,6 +77,29 @@ def _built_in(text: str) -> Profile:
 
 @lru_cache(maxsize=64)
 def _profile_of(text: str, file: str) -> Profile:
+    if "inherits" in text and not _INHERITS.search(text):
+        return _validated(text, file)
+    texts = [file, text, *_below(text), read_text(data_folder() / "sources.yaml")]
+    name = f"profile-{Path(file).stem}"
+    return remembered(name, texts, Profile, lambda: _validated(text, file))
+
+
+def _below(text: str) -> Iterator[str]:
+    """The texts of the files that a text inherits from, without parsing anything."""
+    folder = data_folder()
+    for _ in range(_DEEPEST):
+        found = _INHERITS.search(text)
+        parent = found[1] if found else ""
+        for place in (folder / "microarchitecture", folder):
+            if parent in stems(place):
+                text = read_text(place / f"{parent}.yaml")
+                yield text
+                break
+        else:
+            return
+
+
+def _validated(text: str, file: str) -> Profile:
     layer = _read_layer(text, file)
     problems = list(layer.problems)
     try:

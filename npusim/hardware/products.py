@@ -13,9 +13,8 @@ from npusim.hardware.provenance import CONFIDENCES, Problem
 from npusim.hardware.reading import (
     built_in_sources,
     data_folder,
-    parse,
+    parsed,
     problems_of,
-    read_text,
     refusal,
 )
 
@@ -81,7 +80,7 @@ def _read(section: str, model: type[_Entry]) -> tuple[_Entry, ...]:
     file = data_folder() / "products.yaml"
     found: list[_Entry] = []
     problems: list[Problem] = []
-    for position, raw in enumerate(parse(read_text(file), str(file))[section]):
+    for position, raw in enumerate(parsed(file)[section]):
         at = f"{section}.{position}"
         try:
             entry = model.model_validate(raw)

@@ -44,7 +44,10 @@ Family = Literal["910", "A2", "310P", "A3", "310B", "950"]
 class Group(BaseModel):
     """Base of the groups: immutable, no unknown keys, no silent conversion between types."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    # Validators are built when the first value is validated; a remembered profile needs none.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True
+    )
 
 
 class Cores(Group):

@@ -7,9 +7,9 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-import yaml
 from pydantic import BaseModel
 
+from npusim.hardware.cache import remembered
 from npusim.hardware.provenance import Problem, Source, read_sources
 from npusim.values.errors import FileError, ProfileError
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     from pydantic import ValidationError
-
-# The C loader is some ten times faster; PyYAML built without libyaml lacks it.
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class InvalidProfileError(ProfileError):
@@ -60,8 +57,12 @@ def read_text(file: Traversable | Path) -> str:
 
 def parse(text: str, file: str) -> dict[str, Any]:
     """The mapping that a YAML text holds; raises FileError for anything else."""
+    import yaml  # not needed for what is remembered
+
+    # The C loader is some ten times faster; PyYAML built without libyaml lacks it.
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        raw = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader, in C
+        raw = yaml.load(text, Loader=loader)  # noqa: S506 - a SafeLoader, in C
     except yaml.YAMLError as error:
         raise FileError(file, f"is no YAML: {error}") from error
     if not isinstance(raw, dict):
@@ -69,12 +70,19 @@ def parse(text: str, file: str) -> dict[str, Any]:
     return raw
 
 
+def parsed(file: Traversable | Path) -> dict[str, Any]:
+    """The mapping that a file holds; raises FileError for anything else."""
+    text = read_text(file)
+    name = file.name.removesuffix(".yaml")
+    return remembered(name, [text], dict, lambda: parse(text, str(file)))
+
+
 @cache
 def built_in_sources() -> Mapping[str, Source]:
     """The sources that every data file may cite, by their short keys."""
     file = data_folder() / "sources.yaml"
     problems: list[Problem] = []
-    found = read_sources(parse(read_text(file), str(file)), "sources", problems)
+    found = read_sources(parsed(file), "sources", problems)
     if problems:
         raise refusal(str(file), problems)
     return found
@@ -83,8 +91,7 @@ def built_in_sources() -> Mapping[str, Source]:
 @cache
 def relative_uncertainty(confidence: str) -> float:
     """Half the width of the 80 % band that a confidence word stands for, as a fraction."""
-    file = data_folder() / "confidence.yaml"
-    return float(parse(read_text(file), str(file))["relative_uncertainty"][confidence])
+    return float(parsed(data_folder() / "confidence.yaml")["relative_uncertainty"][confidence])
 
 
 def refusal(file: str, problems: Sequence[Problem]) -> ProfileError:

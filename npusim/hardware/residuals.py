@@ -15,13 +15,14 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from npusim.hardware.cache import remembered
 from npusim.hardware.reading import data_folder, parse, problems_of, read_text, refusal
 
 Positive = Annotated[float, Field(gt=0)]
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Spread(_Frozen):
@@ -51,7 +52,12 @@ class Calibration(_Frozen):
 def calibration() -> Calibration:
     """The residuals that come with this version."""
     file = data_folder() / "calibration" / "residuals.yaml"
-    try:
-        return Calibration.model_validate(parse(read_text(file), str(file)))
-    except ValidationError as error:
-        raise refusal(str(file), problems_of(error, Calibration)) from None
+    text = read_text(file)
+
+    def read() -> Calibration:
+        try:
+            return Calibration.model_validate(parse(text, str(file)))
+        except ValidationError as error:
+            raise refusal(str(file), problems_of(error, Calibration)) from None
+
+    return remembered("residuals", [text], Calibration, read)

@@ -17,11 +17,12 @@ import pytest
 
 from npusim.cli import main
 from npusim.cli.trace import read_cores
+from npusim.hardware import profile_names
 from npusim.report.arrays import read_npz, write_npz
 from npusim.values.errors import ArgumentError
 
 BF16 = ml_dtypes.bfloat16
-ALL_CHIPS = 13
+ALL_CHIPS = len(profile_names())
 
 
 @dataclass(frozen=True)

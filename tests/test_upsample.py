@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -521,9 +521,9 @@ def test_an_estimate_costs_the_same_for_any_size() -> None:
         shapes(64, 256, 4096, size=4096),
         shapes(1, 1, 10_000_000, size=1_000_000),
     ):
-        begun = perf_counter()
+        begun = process_time()
         Device(CHIP).estimate(UPSAMPLE, **arguments)
-        assert perf_counter() - begun < 2.0
+        assert process_time() - begun < 2.0
 
 
 @pytest.mark.slow

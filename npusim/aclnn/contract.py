@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 from npusim.aclnn.families import FAMILIES
+from npusim.values.dtypes import FLOAT
 from npusim.values.formats import Format
 from npusim.values.status import StatusCode, code_name
+from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 
     from npusim.aclnn.chain import Chain
     from npusim.values.dtypes import DType
-    from npusim.values.tensors import TensorSpec
 
 T = TypeVar("T")
 
@@ -173,6 +174,28 @@ class ReturnCode(NamedTuple):
     reasons: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Typical:
+    """A call as networks make it, which pages and reports take for an example.
+
+    `words` describe it; `arguments` are those that an estimate needs, with its floating tensors in
+    FLOAT.
+    """
+
+    words: str
+    arguments: Mapping[str, object]
+
+    def in_dtype(self, wanted: DType) -> dict[str, object]:
+        """The arguments with the FLOAT tensors in another dtype."""
+        return {name: _recast(value, wanted) for name, value in self.arguments.items()}
+
+
+def _recast(value: object, wanted: DType) -> object:
+    if isinstance(value, TensorSpec) and value.dtype is FLOAT:
+        return TensorSpec(value.shape, wanted, value.format)
+    return value
+
+
 class Plan(Protocol):
     """Queues the device tasks of an accepted call."""
 
@@ -188,7 +211,8 @@ class Contract:
     decides. `infer_outputs` describes the outputs of a call that passed them. `is_empty` says
     whether the empty-tensor shortcut applies: success, no task, no workspace, nothing written.
     `plan` names the function that queues the tasks, as ``module:function`` in the operator's own
-    folder, or is that function. `limits` and `notes` are sentences for readers.
+    folder, or is that function. `limits` and `notes` are sentences for readers, `typical` is a
+    call to show them.
     """
 
     name: str
@@ -202,6 +226,7 @@ class Contract:
     limits: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     source: str = ""
+    typical: Typical | None = None
 
     def parameter(self, name: str) -> Parameter:
         """The parameter called `name`; KeyError when there is none."""
@@ -219,6 +244,13 @@ class Contract:
     def outputs(self) -> tuple[Parameter, ...]:
         """Tensors that come out, in order."""
         return tuple(each for each in self.parameters if each.io == "out")
+
+    def typical_dtypes(self, family: str) -> tuple[DType, ...]:
+        """The dtypes that a family takes for the floating tensors of the typical call."""
+        for name, value in (self.typical.arguments if self.typical else {}).items():
+            if isinstance(value, TensorSpec) and value.dtype is FLOAT:
+                return self.parameter(name).dtypes_on(family)
+        return ()
 
     def return_codes(self) -> tuple[ReturnCode, ...]:
         """The codes of the first phase with their reasons, in the order in which they are met."""

@@ -13,7 +13,7 @@ from npusim.cli import output
 from npusim.values.errors import AclnnError, ArgumentError, RejectedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from npusim.aclnn.contract import Contract
     from npusim.aclnn.device import Device
@@ -79,6 +79,16 @@ def every_chip() -> list[Chip]:
 
     every = [Chip(load_profile(name), name) for name in profile_names()]
     return sorted(every, key=lambda chip: (FAMILIES.index(chip.profile.family), chip.name))
+
+
+def chip_per_family(families: Iterable[str]) -> list[Chip]:
+    """For each of the families that we have a chip of, the one that its products are taken for."""
+    from npusim.hardware.products import product_lines
+
+    known: dict[str, str] = {}
+    for line in product_lines():
+        known.setdefault(line.family, line.soc)
+    return [_chip(known[family]) for family in families if family in known]
 
 
 def _chip(text: str) -> Chip:

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npusim.cli import asking, catalogue, output
-from npusim.cli.options import AsJson, Operator
+from npusim.cli.options import AsJson, Operator, Socs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     from npusim.aclnn.contract import Contract, Parameter
+    from npusim.report.answers import Answer
+    from npusim.report.typical import Sample
 
 app = typer.Typer(
     help="The operators: list, show the contract of one, or search the whole aclnn catalogue.",
@@ -69,22 +73,50 @@ def list_operators(as_json: AsJson = False) -> None:
 
 
 @app.command("show")
-def show(op: Operator, as_json: AsJson = False) -> None:
-    """The contract of an operator as a page: parameters, dtypes, limits, return codes."""
+def show(op: Operator, soc: Socs = None, as_json: AsJson = False) -> None:
+    """The contract of an operator as a page, and the tasks of a typical call on every product."""
     contract = asking.call_of(op, [])
+    samples = list(_samples(contract, soc))
     if as_json:
-        output.emit_json(_contract(contract))
+        output.emit_json(_contract(contract, samples))
         return
     from npusim.report import pages
 
     output.emit(pages.operator_page(contract))
+    if contract.typical is not None:
+        from npusim.report import typical
+
+        output.emit("", typical.typical_page(contract.typical, samples))
+
+
+def _samples(contract: Contract, soc: list[str] | None) -> Iterator[Sample]:
+    """What the chips say to the typical call in every dtype that they take.
+
+    Without -s the chip of each product family that offers the operator.
+    """
+    from npusim.report.typical import Sample
+
+    if contract.typical is None:
+        return
+    asked = asking.chips(soc) if soc else asking.chip_per_family(contract.products)
+    with asking.progress_over(asked) as say:
+        for chip in asked:
+            say(chip)
+            for dtype in contract.typical_dtypes(chip.profile.family):
+                yield Sample(dtype, _ask(chip, contract.name, contract.typical.in_dtype(dtype)))
+
+
+def _ask(chip: asking.Chip, op: str, arguments: Mapping[str, Any]) -> Answer:
+    return asking.ask(chip, lambda device: device.estimate(op, **arguments))
 
 
 def _summary(contract: Contract) -> dict[str, Any]:
     return {"name": contract.name, "summary": contract.summary, "products": list(contract.products)}
 
 
-def _contract(contract: Contract) -> dict[str, Any]:
+def _contract(contract: Contract, samples: Sequence[Sample]) -> dict[str, Any]:
+    from npusim.report.typical import typical_json
+
     codes = [
         {"code": int(row.code), "name": row.name, "when": list(row.reasons)}
         for row in contract.return_codes()
@@ -96,6 +128,7 @@ def _contract(contract: Contract) -> dict[str, Any]:
         "limits": list(contract.limits),
         "notes": list(contract.notes),
         "source": contract.source,
+        "typical": typical_json(contract.typical, samples) if contract.typical else None,
     }
 
 

@@ -97,10 +97,10 @@ def comparison_table(operator: str, answers: Sequence[Answer]) -> RenderableType
             time = latency(res.duration_us, res.band_us)
             cells = [time, count(res.cycles), str(len(res.tasks)), res.bound]
         table.row(answer.soc, _verdict(answer), *cells)
-    return Group(table, *_reasons(answers))
+    return Group(table, *refusals(answers))
 
 
-def _reasons(answers: Sequence[Answer]) -> list[Text]:
+def refusals(answers: Sequence[Answer]) -> list[Text]:
     """Why some don't run it: one line for each reason, with all chips that have it."""
     chips: dict[str, list[str]] = {}
     for answer in answers:

@@ -21,8 +21,9 @@ from npusim.aclnn.checks import (
     same_shape,
     unless,
 )
-from npusim.aclnn.contract import Contract, Parameter
+from npusim.aclnn.contract import Contract, Parameter, Typical
 from npusim.aclnn.families import FLOAT_KINDS
+from npusim.values.dtypes import FLOAT
 from npusim.values.promotion import promote
 from npusim.values.tensors import TensorSpec
 
@@ -91,4 +92,14 @@ CONTRACT = Contract(
         "An empty self: success, no workspace, nothing is written.",
     ),
     source="hicann/ops-nn loss/binary_cross_entropy_grad; CANN 8.1.RC1 operator information",
+    typical=Typical(
+        "4,194,304 elements, weighted mean",
+        {
+            "gradOutput": TensorSpec((2**22,), FLOAT),
+            "self": TensorSpec((2**22,), FLOAT),
+            "target": TensorSpec((2**22,), FLOAT),
+            "weightOptional": TensorSpec((2**22,), FLOAT),
+            "reduction": 1,
+        },
+    ),
 )

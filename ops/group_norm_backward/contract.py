@@ -24,8 +24,9 @@ from npusim.aclnn.checks import (
     size_mismatch,
     unless,
 )
-from npusim.aclnn.contract import Check, Contract, Parameter
+from npusim.aclnn.contract import Check, Contract, Parameter, Typical
 from npusim.aclnn.families import BF16_FAMILIES, FLOAT_KINDS
+from npusim.values.dtypes import FLOAT
 from npusim.values.status import StatusCode
 from npusim.values.tensors import TensorSpec
 
@@ -193,4 +194,19 @@ CONTRACT = Contract(
         "FLOAT16 is computed in fp32 and rounded once; Atlas training chips lose more on the way.",
     ),
     source="hicann/ops-nn norm/group_norm_grad; CANN 8.1.RC1 operator information",
+    typical=Typical(
+        "N=8 C=256 HxW=4096 group=32",
+        {
+            "gradOut": TensorSpec((8, 256, 4096), FLOAT),
+            "input": TensorSpec((8, 256, 4096), FLOAT),
+            "mean": TensorSpec((8, 32), FLOAT),
+            "rstd": TensorSpec((8, 32), FLOAT),
+            "gamma": TensorSpec((256,), FLOAT),
+            "N": 8,
+            "C": 256,
+            "HxW": 4096,
+            "group": 32,
+            "outputMask": [True, True, True],
+        },
+    ),
 )

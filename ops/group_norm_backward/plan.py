@@ -1,21 +1,20 @@
-"""The device tasks of aclnnGroupNormBackward: one kernel on Atlas A2, a chain elsewhere."""
+"""The device tasks of aclnnGroupNormBackward: one kernel from Atlas A2 on, a chain elsewhere."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npusim.aclnn.families import BF16_FAMILIES
 from npusim.ops.group_norm_backward import composed
 
 if TYPE_CHECKING:
     from npusim.aclnn.chain import Chain
     from npusim.aclnn.contract import Call
 
-_FUSED = ("A2",)  # product families that have the GroupNormGrad kernel
-
 
 def build(call: Call, chain: Chain) -> None:
     """Contiguous, Fill for a null gamma, GroupNormGrad, ViewCopy; or the composed chain."""
-    if chain.profile.family not in _FUSED:
+    if chain.profile.family not in BF16_FAMILIES:
         composed.build(call, chain)
         return
     channels = call.integer("C")

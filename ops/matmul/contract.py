@@ -20,7 +20,7 @@ from npusim.aclnn.checks import (
     rank_in,
     sizes,
 )
-from npusim.aclnn.contract import Check, Contract, Parameter
+from npusim.aclnn.contract import Check, Contract, Parameter, Typical
 from npusim.aclnn.families import BF16_FAMILIES, FLOAT_KINDS
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
 from npusim.values.formats import Format
@@ -160,7 +160,9 @@ def _is_empty(call: Call) -> bool:
     return 0 in result_shape(call)
 
 
-def _contract(name: str, summary: str, ranks: tuple[int, ...], *more: Check) -> Contract:
+def _contract(
+    name: str, summary: str, ranks: tuple[int, ...], *more: Check, typical: Typical
+) -> Contract:
     tensor = partial(Parameter, kind="tensor", dtypes=FLOAT_KINDS, rank=(min(ranks), max(ranks)))
     return Contract(
         name=name,
@@ -204,7 +206,13 @@ def _contract(name: str, summary: str, ranks: tuple[int, ...], *more: Check) -> 
             "cubeMathType 4 is computed as 0: sums in float32.",
         ),
         source="hicann/ops-nn matmul/mat_mul_v3, matmul/batch_mat_mul_v3",
+        typical=typical,
     )
+
+
+def _typical(words: str, a: tuple[int, ...], b: tuple[int, ...]) -> Typical:
+    operands: dict[str, object] = {"self": TensorSpec(a, FLOAT), "mat2": TensorSpec(b, FLOAT)}
+    return Typical(words, operands | {"cubeMathType": ALLOW_FP32_DOWN_PRECISION})
 
 
 _broadcasting = invalid("the outer axes of self and mat2 don't broadcast", _outer_axes)
@@ -214,11 +222,18 @@ MATMUL = _contract(
     "Matrix product; vectors and stacks of matrices as numpy.matmul takes them.",
     (1, 2, 3, 4, 5, 6),
     _broadcasting,
+    typical=_typical("8x512x1024 @ 1024x4096", (8, 512, 1024), (1024, 4096)),
 )
-MM = _contract("aclnnMm", "Product of two matrices.", (2,))
+MM = _contract(
+    "aclnnMm",
+    "Product of two matrices.",
+    (2,),
+    typical=_typical("2048x2048 @ 2048x2048", (2048, 2048), (2048, 2048)),
+)
 BATCH_MATMUL = _contract(
     "aclnnBatchMatMul",
     "Products of two stacks of matrices.",
     (3,),
     invalid("self and mat2 have different numbers of matrices", _same_batch),
+    typical=_typical("96 times 512x64 @ 64x512", (96, 512, 64), (96, 64, 512)),
 )

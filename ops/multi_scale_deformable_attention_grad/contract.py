@@ -21,7 +21,7 @@ from npusim.aclnn.checks import (
     same_shape,
     size_mismatch,
 )
-from npusim.aclnn.contract import Contract, Parameter
+from npusim.aclnn.contract import Contract, Parameter, Typical
 from npusim.aclnn.families import everywhere
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32, INT64
 from npusim.values.formats import Format
@@ -195,4 +195,15 @@ CONTRACT = Contract(
         "Any empty input: success, no workspace, nothing is written (not even zeros).",
     ),
     source="hicann/ops-nn vfusion/multi_scale_deformable_attention_grad; CANN 8.1.RC1",
+    typical=Typical(
+        "900 queries, 4 levels, 8 heads, 4 points, 32 channels, 32300 keys",
+        {
+            "value": TensorSpec((1, 32300, 8, 32), FLOAT),
+            "spatialShape": TensorSpec((4, 2), INT32),
+            "levelStartIndex": TensorSpec((4,), INT32),
+            "location": TensorSpec((1, 900, 8, 4, 4, 2), FLOAT),
+            "attnWeight": TensorSpec((1, 900, 8, 4, 4), FLOAT),
+            "gradOutput": TensorSpec((1, 900, 256), FLOAT),
+        },
+    ),
 )

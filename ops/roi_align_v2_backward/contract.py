@@ -20,7 +20,7 @@ from npusim.aclnn.checks import (
     size_mismatch,
     sizes,
 )
-from npusim.aclnn.contract import Contract, Parameter
+from npusim.aclnn.contract import Contract, Parameter, Typical
 from npusim.aclnn.families import everywhere
 from npusim.values.dtypes import FLOAT
 from npusim.values.formats import Format
@@ -165,4 +165,17 @@ CONTRACT = Contract(
         "A NaN as spatialScale is rejected.",
     ),
     source="hicann/ops-cv objdetect/roi_align_grad; CANN 8.1.RC1 operator information",
+    typical=Typical(
+        "512 boxes, 256 channels, 7x7 bins, ratio 2, 200x272 map",
+        {
+            "gradOutput": TensorSpec((512, 256, 7, 7), FLOAT, Format.NCHW),
+            "boxes": TensorSpec((512, 5), FLOAT),
+            "inputShape": [1, 256, 200, 272],
+            "pooledHeight": 7,
+            "pooledWidth": 7,
+            "spatialScale": 0.25,
+            "samplingRatio": 2,
+            "aligned": True,
+        },
+    ),
 )

@@ -20,7 +20,7 @@ from npusim.aclnn.checks import (
     same_format,
     sizes,
 )
-from npusim.aclnn.contract import Contract, Parameter
+from npusim.aclnn.contract import Contract, Parameter, Typical
 from npusim.aclnn.families import everywhere
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16
 from npusim.values.formats import Format
@@ -141,4 +141,13 @@ CONTRACT = Contract(
         "A scale of 1 with sizes that differ is summed up; the device would copy shifted rows.",
     ),
     source="hicann/ops-cv image/upsample_nearest_exact2d_grad; CANN 8.1.RC1 operator information",
+    typical=Typical(
+        "64x256x4096 from 8192",
+        {
+            "gradOutput": TensorSpec((64, 256, 8192), FLOAT),
+            "outputSize": [8192],
+            "inputSize": [64, 256, 4096],
+            "scales": 0.0,
+        },
+    ),
 )

@@ -27,6 +27,7 @@ HOUSE = (
     ("catalogue", "model", "validation"),
     ("capacity",),
     ("report",),
+    ("sweep",),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(HOUSE) for room in rooms}

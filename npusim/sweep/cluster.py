@@ -1,0 +1,70 @@
+"""The workers of a Dask cluster as a crew; `distributed` is imported only when one is asked for."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any, Final
+
+from npusim.values.errors import ArgumentError, RejectedError, UsageError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+PATIENCE_S: Final = 10
+"""How long to wait for the scheduler's answer, and then for its first worker."""
+
+
+class ClusterCrew:
+    """Every worker of the scheduler at `address`, now and when more of them join.
+
+    A worker that dies is the scheduler's business, which gives its points to another one. Raises
+    UsageError without the extra, ArgumentError when no scheduler answers, RejectedError when it
+    has no worker.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            from distributed import Client, KilledWorker
+        except ImportError as error:
+            raise UsageError(
+                f"--scheduler needs dask.distributed ({error})",
+                "Install it with: pip install 'npusim[cluster]'",
+            ) from None
+        self.address = address
+        self.lost: tuple[type[BaseException], ...] = (KilledWorker,)
+        try:
+            self._client: Any = Client(
+                address, timeout=PATIENCE_S, set_as_default=False, name="npusim-sweep"
+            )
+        except (OSError, ValueError) as error:
+            raise ArgumentError(
+                f"no Dask scheduler answers at {address}: {error}",
+                "Start one with `dask scheduler`, and give the address that it prints.",
+            ) from None
+        try:
+            self._client.wait_for_workers(1, timeout=PATIENCE_S)
+        except TimeoutError:
+            self._client.close()
+            raise RejectedError(
+                f"the scheduler at {address} has no workers",
+                f"Start some: `dask worker {address}`.",
+            ) from None
+        self.executor: Executor = self._client.get_executor(pure=False)
+
+    @property
+    def workers(self) -> int:
+        """The threads of all workers, as the scheduler last told."""
+        info = self._client.scheduler_info(n_workers=-1)
+        return max(1, sum(worker["nthreads"] for worker in info["workers"].values()))
+
+    def renew(self) -> None:
+        """Nothing to do: the scheduler looks after its workers."""
+
+    def close(self, *, at_once: bool) -> None:
+        """Leave the cluster; what isn't done is cancelled."""
+        self.executor.shutdown(wait=not at_once, cancel_futures=True)
+        self._client.close()
+
+
+GONE: Final = CancelledError
+"""What a future raises when the scheduler has gone away with it."""

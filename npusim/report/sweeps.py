@@ -216,7 +216,7 @@ def _lines(panels: Sequence[Axes], by_soc: Sequence[Sequence[Row]], choice: Choi
             panel.set_yscale("log")
         panel.set_xlabel(choice.x)
         panel.grid(visible=True, lw=0.3)
-        if len(groups) > 1:
+        if len(groups) > 1 and panel.lines:
             panel.legend(fontsize=7)
         _say_why_empty(panel, rows)
     panels[0].set_ylabel("latency, us")

@@ -18,10 +18,11 @@ from npusim.aclnn.arguments import bind
 from npusim.aclnn.contract import TensorArg
 from npusim.aclnn.device import Device
 from npusim.aclnn.registry import operator
+from npusim.aclnn.warmth import MODES
 from npusim.hardware.loading import profile_names
 from npusim.report import jsonout
 from npusim.sweep.templates import fill, variables_of
-from npusim.values.errors import ArgumentError, FileError, NpusimError, UsageError
+from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError, UsageError
 from npusim.values.formats import Format
 from npusim.values.suggest import did_you_mean
 
@@ -89,6 +90,8 @@ def expand(
     Raises a UsageError that names file and key for an operator, parameter, chip or variable that
     doesn't exist, and for a call none of whose points can be asked.
     """
+    if l2 is not None and l2 not in MODES:
+        raise UnknownNameError("state of L2", l2, MODES)
     changes = {"l2": l2, "exact": exact or None}
     spec = spec.model_copy(update={key: each for key, each in changes.items() if each is not None})
     builder = _Builder(spec, file, tuple(products))

@@ -30,8 +30,7 @@ def cluster() -> Iterator[Any]:
         n_workers=2,
         threads_per_worker=1,
         processes=True,
-        dashboard_address=None,
-        worker_dashboard_address=None,
+        dashboard_address=":0",  # or every cluster of the machine wants the same port
         memory_limit=0,
     ) as started:
         yield started
@@ -110,7 +109,7 @@ def test_without_the_extra_the_message_says_what_to_install(
     real = builtins.__import__
 
     def without(name: str, *args: Any, **more: Any) -> Any:
-        if name.split(".")[0] == "distributed":
+        if name.partition(".")[0] == "distributed":
             raise ImportError("No module named 'distributed'")
         return real(name, *args, **more)
 

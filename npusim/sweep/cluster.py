@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.errors import ArgumentError, RejectedError, UsageError
@@ -49,22 +49,20 @@ class ClusterCrew:
                 f"the scheduler at {address} has no workers",
                 f"Start some: `dask worker {address}`.",
             ) from None
+        self._threads = 1
         self.executor: Executor = self._client.get_executor(pure=False)
 
     @property
     def workers(self) -> int:
         """The threads of all workers, as the scheduler last told."""
-        info = self._client.scheduler_info(n_workers=-1)
-        return max(1, sum(worker["nthreads"] for worker in info["workers"].values()))
+        with suppress(OSError):  # the scheduler is away; whether for good is told by the futures
+            self._threads = sum(self._client.nthreads().values())
+        return max(1, self._threads)  # workers may be on their way back
 
     def renew(self) -> None:
         """Nothing to do: the scheduler looks after its workers."""
 
     def close(self, *, at_once: bool) -> None:
         """Leave the cluster; what isn't done is cancelled."""
-        self.executor.shutdown(wait=not at_once, cancel_futures=True)
+        self.executor.shutdown(wait=not at_once)
         self._client.close()
-
-
-GONE: Final = CancelledError
-"""What a future raises when the scheduler has gone away with it."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 import signal
 import socket
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -106,14 +106,7 @@ def test_a_scheduler_that_isnt_there_is_said_in_words(monkeypatch: pytest.Monkey
 def test_without_the_extra_the_message_says_what_to_install(
     tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **more: Any) -> Any:
-        if name.partition(".")[0] == "distributed":
-            raise ImportError("No module named 'distributed'")
-        return real(name, *args, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "distributed", None)  # an import of it fails
     spec = sweeps.write(tmp_path, sweeps.LOSS)
     said = npusim(capsys, "sweep --scheduler tcp://127.0.0.1:1", spec, "-o", tmp_path / "o.jsonl")
     assert said.code == 2

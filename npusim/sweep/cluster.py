@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.errors import ArgumentError, RejectedError, UsageError
@@ -24,16 +25,16 @@ class ClusterCrew:
 
     def __init__(self, address: str) -> None:
         try:
-            from distributed import Client, KilledWorker
+            distributed: Any = import_module("distributed")
         except ImportError as error:
             raise UsageError(
                 f"--scheduler needs dask.distributed ({error})",
                 "Install it with: pip install 'npusim[cluster]'",
             ) from None
         self.address = address
-        self.lost: tuple[type[BaseException], ...] = (KilledWorker,)
+        self.lost: tuple[type[BaseException], ...] = (distributed.KilledWorker,)
         try:
-            self._client: Any = Client(
+            self._client: Any = distributed.Client(
                 address, timeout=PATIENCE_S, set_as_default=False, name="npusim-sweep"
             )
         except (OSError, ValueError) as error:

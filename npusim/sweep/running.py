@@ -99,7 +99,7 @@ class _Run:
         size = FIRST_CHUNK if per_point_s is None else round(CHUNK_S / max(per_point_s, 1e-6))
         share = -(-len(self.waiting) // (2 * workers))
         size = max(1, min(size, LARGEST_CHUNK, share))
-        chunk = []
+        chunk: list[Point] = []
         while self.waiting and self.waiting[0].op == op and len(chunk) < size:
             chunk.append(self.waiting.popleft())
         return tuple(chunk)

@@ -148,7 +148,7 @@ def _computed(node: ast.expr, variables: Mapping[str, Any]) -> Any:
     return _BINARY[type(node.op)](left, right)
 
 
-def _power(base: float, exponent: float) -> float:
+def _power(base: Any, exponent: Any) -> Any:
     if abs(exponent) > _LARGEST_EXPONENT:
         raise OverflowError
     value = base**exponent

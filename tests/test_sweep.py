@@ -527,12 +527,14 @@ def test_a_profile_of_ones_own_travels_with_its_points(tmp_path: Path) -> None:
 # -- tables and figures --------------------------------------------------------------------------
 
 
-def test_the_csv_has_a_column_for_each_axis_and_pipe(tmp_path: Path, capsys: Capsys) -> None:
-    table = tmp_path / "out.csv"
+def test_one_command_writes_rows_table_and_figure(tmp_path: Path, capsys: Capsys) -> None:
+    table, plot = tmp_path / "out.csv", tmp_path / "out.png"
     spec = sweeps.write(tmp_path, sweeps.LOSS)
-    said = npusim(capsys, "sweep --workers 1", spec, "-o", tmp_path / "out.jsonl", "--csv", table)
+    files = ["-o", tmp_path / "out.jsonl", "--csv", table, "--plot", plot]
+    said = npusim(capsys, "sweep --workers 1 --x n", spec, *files)
     assert said.code == 0
     assert "aclnnBinaryCrossEntropyBackward" in said.out
+    assert plot.read_bytes().startswith(b"\x89PNG")
     listed = list(csv.DictReader(io.StringIO(table.read_text())))
     assert len(listed) == sweeps.LOSS_POINTS
     first = listed[0]
@@ -594,17 +596,11 @@ def test_words_can_be_an_axis_too() -> None:
     assert [label.get_text() for label in panel.get_xticklabels()] == ["fp16", "bf16"]
 
 
-@pytest.mark.parametrize("kind", ["svg", "png"])
-def test_a_figure_is_a_file_and_always_the_same(tmp_path: Path, capsys: Capsys, kind: str) -> None:
-    spec, out = sweeps.write(tmp_path, sweeps.LOSS), tmp_path / "out.jsonl"
-    drawn = []
-    for name in ("a", "b"):
-        plot = tmp_path / f"{name}.{kind}"
-        line = "sweep --workers 1 --resume --x n"
-        assert npusim(capsys, line, spec, "-o", out, "--plot", plot).code == 0
-        drawn.append(plot.read_bytes())
-    assert drawn[0] == drawn[1]
-    assert drawn[0].startswith(b"<?xml" if kind == "svg" else b"\x89PNG")
+@pytest.mark.parametrize(("kind", "magic"), [("svg", b"<?xml"), ("png", b"\x89PNG")])
+def test_a_figure_is_a_file_and_always_the_same(kind: str, magic: bytes) -> None:
+    drawn = report.figure_bytes(grid(2, 2), AXES, kind)
+    assert drawn.startswith(magic)
+    assert report.figure_bytes(grid(2, 2), AXES, kind) == drawn
 
 
 @pytest.mark.parametrize(

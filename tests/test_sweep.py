@@ -374,6 +374,21 @@ def test_two_sweeps_dont_write_to_one_file(tmp_path: Path) -> None:
         ResultFile(tmp_path / "none" / "out.jsonl")
 
 
+def test_a_full_disk_is_said_in_words(tmp_path: Path) -> None:
+    class Full(io.BytesIO):
+        def write(self, line: Any) -> int:
+            return super().write(line[:7])
+
+    with ResultFile(tmp_path / "out.jsonl") as results:
+        results._stream.close()
+        results._stream = Full()
+        with pytest.raises(FileError, match="disk is full"):
+            results.append(b'{"key": "a", "status": "ok"}\n')
+    if Path("/dev/full").exists():
+        with pytest.raises(FileError, match="no file that could be read again"):
+            ResultFile("/dev/full")
+
+
 # -- processes that end early ------------------------------------------------------------------
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")

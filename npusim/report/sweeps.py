@@ -88,7 +88,7 @@ def summary_table(rows: Iterable[Row]) -> Table:
         groups.setdefault((row["op"], row["soc"]), []).append(row)
     table = Table(box=None, header_style="bold")
     for name in ("operator", "SoC"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=True)
     for name in ("points", "ok", "rejected", "error", "fastest", "median", "slowest"):
         table.add_column(name, justify="right")
     for (op, soc), members in groups.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +32,8 @@ class ClusterCrew:
                 f"--scheduler needs dask.distributed ({error})",
                 "Install it with: pip install 'npusim[cluster]'",
             ) from None
-        self.address = address
+        # It logs tracebacks when a scheduler goes away; we say so in words.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         self.lost: tuple[type[BaseException], ...] = (distributed.KilledWorker,)
         try:
             self._client: Any = distributed.Client(

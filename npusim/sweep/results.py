@@ -38,6 +38,8 @@ class ResultFile:
             claim(self.path, force=resume or force)
         except OutputExistsError:
             raise OutputExistsError(self.path, _RESUME) from None
+        if self.path.exists() and not self.path.is_file():
+            raise FileError(self.path, "is no file that could be read again", "Name another (-o).")
         self.keys: set[str] = set()
         if resume and self.path.exists():
             self.keys = {row["key"] for row in read_rows(self.path)}
@@ -46,7 +48,7 @@ class ResultFile:
             self._lock()
             if resume:
                 self._cut_torn_end()
-            elif self.path.is_file():  # a device or a pipe has nothing to start anew
+            else:
                 self._stream.truncate(0)
         except BaseException:
             self._stream.close()
@@ -93,9 +95,7 @@ class ResultFile:
             return
 
     def _cut_torn_end(self) -> None:
-        if self.path.is_file():
-            content = self.path.read_bytes()
-            self._stream.truncate(content.rfind(b"\n") + 1)
+        self._stream.truncate(self.path.read_bytes().rfind(b"\n") + 1)
 
 
 def read_rows(path: str | PathLike[str]) -> Iterator[dict[str, Any]]:

@@ -27,6 +27,7 @@ HOUSE = (
     ("catalogue", "model", "validation"),
     ("capacity",),
     ("report",),
+    ("sweep",),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(HOUSE) for room in rooms}
@@ -158,4 +159,10 @@ def test_drawing_is_loaded_only_to_draw() -> None:
     everything = "; ".join(
         f"import {name}" for name in sorted(MODULES) if name.rpartition(".")[2] != "__main__"
     )
-    assert not loaded_by(everything) & {"matplotlib", "jinja2", "onnx", "torch"}
+    assert not loaded_by(everything) & {
+        "matplotlib",
+        "jinja2",
+        "onnx",
+        "torch",
+        "distributed",
+    }

@@ -124,7 +124,7 @@ def _keys(model: type[BaseModel], place: tuple[int | str, ...]) -> list[str]:
         if isinstance(found, type) and issubclass(found, BaseModel):
             found = found.model_fields[str(part)].annotation
         else:
-            found = get_args(found)[-1]
+            found = [part for part in get_args(found) if part is not ...][-1]
         while not isinstance(found, type) and type(None) in get_args(found):
             found = get_args(found)[0]
     if isinstance(found, type) and issubclass(found, BaseModel):

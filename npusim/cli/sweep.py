@@ -1,0 +1,284 @@
+"""`npusim sweep`: one question for many shapes, dtypes, attributes and products."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npusim.cli import output
+from npusim.cli.options import AsJson, Exact, Force, Output, Socs
+from npusim.values.errors import ArgumentError, UnknownNameError
+
+if TYPE_CHECKING:
+    from npusim.sweep.crews import Crew
+    from npusim.sweep.points import Point, Sweep
+    from npusim.sweep.results import ResultFile
+    from npusim.sweep.working import Answered
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
+
+Spec = Annotated[
+    Path, typer.Argument(metavar="SPEC.yaml", help="What to sweep: calls, variables, products.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue the file of results; what it has is skipped.")
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Work on this Dask cluster, e.g. tcp://host:8786 (needs npusim[cluster]).",
+        show_default=False,
+    ),
+]
+Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes; 0: one per core.")]
+State = Annotated[
+    str | None,
+    typer.Option(
+        "--l2",
+        help="What L2 holds at the start: cold, warm or chain; else what the file says.",
+        show_default=False,
+    ),
+]
+Csv = Annotated[
+    Path | None,
+    typer.Option("--csv", metavar="FILE", help="Write all rows as CSV.", show_default=False),
+]
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        help="Draw the latency, as .svg or .png: one panel per product.",
+        show_default=False,
+    ),
+]
+X = Annotated[
+    str, typer.Option("--x", metavar="AXIS", help="Draw lines over this axis.", show_default=False)
+]
+Y = Annotated[
+    str,
+    typer.Option(
+        "--y", metavar="AXIS", help="With --x: a heat map of both axes.", show_default=False
+    ),
+]
+
+
+def sweep(
+    spec: Spec,
+    path: Output = None,
+    resume: Resume = False,
+    force: Force = False,
+    soc: Socs = None,
+    workers: Workers = 0,
+    scheduler: Scheduler = None,
+    l2: State = None,
+    exact: Exact = False,
+    csv_file: Csv = None,
+    plot: Plot = None,
+    x: X = "",
+    y: Y = "",
+    as_json: AsJson = False,
+) -> None:
+    """Many shapes, dtypes, attributes and products: how long does each take?
+
+    Results go line by line into SPEC.jsonl, or the file of -o, as they are ready: a sweep that was
+    stopped or killed continues with --resume. A point that fails is a line with its error. Exit
+    code 0 when at least one point has a time; 130 after Ctrl-C.
+    """
+    from npusim.report.files import claim
+    from npusim.sweep.points import expand
+    from npusim.sweep.results import ResultFile
+    from npusim.sweep.spec import read_spec
+
+    if resume and force:
+        raise ArgumentError("--resume and --force contradict each other", "Give one of them.")
+    target = path or Path(spec.stem + ".jsonl")
+    wanted = expand(read_spec(spec), str(spec), products=soc or (), l2=l2, exact=exact)
+    _refuse_figure(plot, wanted, x, y)
+    for note in wanted.notes:
+        output.note(note)
+    for extra in (csv_file, plot):
+        if extra is not None:
+            claim(extra, force=force or resume)
+    start = time.perf_counter()
+    with ResultFile(target, resume=resume, force=force) as results:
+        todo = [point for point in wanted.points if point.key not in results.keys]
+        _play(wanted, todo, results, scheduler, workers)
+    seconds = time.perf_counter() - start
+    rows = _rows_of(wanted, target)
+    _write(rows, wanted, csv_file, plot, (x, y))
+    _tell(_Told(spec, target, rows, len(todo), seconds), as_json=as_json)
+
+
+def _play(
+    wanted: Sweep, todo: list[Point], results: ResultFile, scheduler: str | None, workers: int
+) -> None:
+    """Answer the points that are left; Ctrl-C leaves a file that can be continued."""
+    from npusim.sweep.running import run
+
+    if not todo:
+        return
+    crew = _crew(scheduler, workers, len(todo))
+    at_once = True
+    try:
+        with _progress(len(wanted.points), len(wanted.points) - len(todo)) as advance:
+
+            def take(answered: Answered) -> None:
+                results.append(answered.line)
+                results.keys.add(answered.key)
+                advance(answered.status)
+
+            run(todo, wanted.chips, crew, take)
+        at_once = False
+    except KeyboardInterrupt:
+        done = len(wanted.keys & results.keys)
+        output.note(
+            f"stopped; {done:,} of {len(wanted.points):,} points are in {results.path}, "
+            "continue with --resume"
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        crew.close(at_once=at_once)
+
+
+def _crew(scheduler: str | None, workers: int, points: int) -> Crew:
+    if scheduler is not None:
+        from npusim.sweep.cluster import ClusterCrew
+
+        return ClusterCrew(scheduler)
+    from npusim.sweep.crews import local_crew
+
+    return local_crew(workers, points)
+
+
+@contextmanager
+def _progress(total: int, done: int) -> Iterator[Callable[[str], None]]:
+    """A bar with rate and time left on standard error, on a terminal only."""
+    import sys
+
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as TimeLeft
+
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]} points/s"),
+        TextColumn("{task.fields[failed]}"),
+        TimeLeft(),
+    )
+    start, answered, failed = time.monotonic(), 0, 0
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total, completed=done, rate="-", failed="")
+
+        def advance(status: str) -> None:
+            nonlocal answered, failed
+            answered += 1
+            failed += status == "error"
+            rate = answered / max(time.monotonic() - start, 1e-3)
+            told = f"{failed} failed" if failed else ""
+            bar.update(task, advance=1, rate=f"{rate:.0f}", failed=told)
+
+        yield advance
+
+
+def _refuse_figure(plot: Path | None, wanted: Sweep, x: str, y: str) -> None:
+    """Say now what would be wrong with the figure, and not after the work."""
+    for option, name in (("--x", x), ("--y", y)):
+        if name and name not in wanted.axes:
+            raise UnknownNameError(f"axis ({option})", name, wanted.axes)
+    if y and (not x or x == y):
+        raise ArgumentError("--y needs another axis as --x", "Name two axes.")
+    if plot is None:
+        if x:
+            raise ArgumentError("--x without --plot", "Add --plot FILE.svg.")
+        return
+    if plot.suffix.lower() not in (".svg", ".png"):
+        raise ArgumentError(f"--plot {plot}: no kind of figure", "Name it FILE.svg or FILE.png.")
+    if not wanted.axes:
+        raise ArgumentError("--plot: no variable is swept", "Give one several values: `axes`.")
+
+
+def _rows_of(wanted: Sweep, target: Path) -> list[dict[str, Any]]:
+    """The rows of these points in their order; the file may hold others of an earlier sweep."""
+    from npusim.sweep.results import read_rows
+
+    order = {point.key: point for point in wanted.points}
+    rows = [row for row in read_rows(target) if row["key"] in order]
+    for row in rows:
+        point = order[row["key"]]
+        row |= {"index": point.index, "axes": dict(point.axes), "soc": point.soc}
+    return sorted(rows, key=lambda row: row["index"])
+
+
+def _write(
+    rows: list[dict[str, Any]],
+    wanted: Sweep,
+    csv_file: Path | None,
+    plot: Path | None,
+    over: tuple[str, str],
+) -> None:
+    from npusim.report import sweeps
+    from npusim.report.files import atomic_write
+
+    if csv_file is not None:
+        with atomic_write(csv_file, force=True) as stream:
+            stream.write(sweeps.rows_csv(rows, wanted.axes).encode())
+    if plot is not None:
+        kind = plot.suffix.lower().lstrip(".")
+        drawn = sweeps.figure_bytes(rows, wanted.axes, kind, x=over[0], y=over[1])
+        with atomic_write(plot, force=True) as stream:
+            stream.write(drawn)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What there is to say at the end."""
+
+    spec: Path
+    file: Path
+    rows: list[dict[str, Any]]
+    answered: int
+    seconds: float
+
+
+def _tell(told: _Told, *, as_json: bool) -> None:
+    """The summary; exit 1 unless at least one point has a time."""
+    from npusim.report import sweeps
+    from npusim.report.spelling import significant
+
+    counts = sweeps.statuses(told.rows)
+    rate = told.answered / told.seconds if told.answered else 0.0
+    if as_json:
+        output.emit_json(
+            {
+                "spec": str(told.spec),
+                "file": str(told.file),
+                "points": len(told.rows),
+                "answered_now": told.answered,
+                **counts,
+                "seconds": told.seconds,
+                "points_per_s": rate,
+            }
+        )
+    else:
+        speed = f" in {significant(told.seconds)} s, {significant(rate)} points/s"
+        output.emit(
+            sweeps.summary_table(told.rows),
+            f"{told.answered:,} points simulated{speed if told.answered else ''}; "
+            f"all {len(told.rows):,} are in {told.file}",
+        )
+    if not counts["ok"]:
+        raise typer.Exit(1)

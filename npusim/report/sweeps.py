@@ -1,0 +1,301 @@
+"""The results of a sweep as a table, as CSV, and as a figure.
+
+A row is a mapping with the keys of a line in the file of results; `axes` are the names of the swept
+variables.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from npusim.report.spelling import latency
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+    Row = Mapping[str, Any]
+
+COLUMNS: Final = (
+    "index",
+    "op",
+    "soc",
+    "status",
+    "code",
+    "duration_us",
+    "band_low_us",
+    "band_high_us",
+    "cycles",
+    "bound",
+    "block_dim",
+    "tasks",
+    "bytes_read",
+    "bytes_written",
+    "hbm_bytes",
+    "jumped_ratio",
+    "error",
+    "arguments",
+    "key",
+)
+_AXES_AFTER: Final = COLUMNS.index("soc") + 1
+_PIPES_AFTER: Final = COLUMNS.index("bound") + 1
+
+MOST_LINES: Final = 12
+"""More lines in a panel, or rows of panels, than anybody can tell apart."""
+
+
+def rows_csv(rows: Iterable[Row], axes: Sequence[str]) -> str:
+    """Every row, with a column for each variable (``axis_N``) and each pipe (``busy_MTE2``)."""
+    listed = list(rows)
+    pipes = list(dict.fromkeys(pipe for row in listed for pipe in row.get("pipes", {})))
+    names = [*COLUMNS[:_AXES_AFTER], *(f"axis_{name}" for name in axes)]
+    names += [*COLUMNS[_AXES_AFTER:_PIPES_AFTER], *(f"busy_{pipe}" for pipe in pipes)]
+    names += COLUMNS[_PIPES_AFTER:]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n", restval="", extrasaction="ignore")
+    writer.writeheader()
+    for row in listed:
+        low, high = row.get("band_us", ("", ""))
+        writer.writerow(
+            {
+                **row,
+                **{f"axis_{name}": _cell(value) for name, value in row["axes"].items()},
+                **{f"busy_{pipe}": ratio for pipe, ratio in row.get("pipes", {}).items()},
+                "band_low_us": low,
+                "band_high_us": high,
+                "tasks": " ".join(task["name"] for task in row.get("tasks", ())),
+                "arguments": json.dumps(row["arguments"]),
+            }
+        )
+    return text.getvalue()
+
+
+def summary_table(rows: Iterable[Row]) -> Table:
+    """One line for each operator and chip: how many points, how they went, the range of times."""
+    from rich.table import Table
+
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["op"], row["soc"]), []).append(row)
+    table = Table(box=None, header_style="bold")
+    for name in ("operator", "SoC"):
+        table.add_column(name, no_wrap=True)
+    for name in ("points", "ok", "rejected", "error", "fastest", "median", "slowest"):
+        table.add_column(name, justify="right")
+    for (op, soc), members in groups.items():
+        times = [row["duration_us"] for row in members if row["status"] == "ok"]
+        spread = [latency(pick(times)) for pick in (min, median, max)] if times else [""] * 3
+        counts = [str(count) for count in statuses(members).values()]
+        table.add_row(op, soc, str(len(members)), *counts, *spread)
+    return table
+
+
+def statuses(rows: Iterable[Row]) -> dict[str, int]:
+    """How many rows are ok, rejected by the product, and without an answer."""
+    counts = {"ok": 0, "rejected": 0, "error": 0}
+    for row in rows:
+        counts[row["status"]] += 1
+    return counts
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a figure of one operator shows along which variable; `y` is empty for lines."""
+
+    x: str
+    y: str
+    rest: tuple[str, ...]
+
+
+def choose(rows: Sequence[Row], axes: Sequence[str], x: str = "", y: str = "") -> Choice:
+    """The variables to draw over: the first two numbers that vary give a heat map, one a line.
+
+    `x` alone asks for lines over that variable, `x` and `y` for a heat map.
+    """
+    values = {name: _values(rows, name) for name in axes}
+    varying = [name for name in axes if len(values[name]) > 1]
+    numbers = [name for name in varying if all(map(_is_number, values[name]))]
+    given = [name for name in (x, y) if values.get(name)]
+    if not given:
+        given = numbers[:2] or varying[:1]
+    rest = tuple(name for name in varying if name not in given)
+    return Choice(given[0] if given else "", given[1] if len(given) > 1 else "", rest)
+
+
+def figure_bytes(
+    rows: Sequence[Row], axes: Sequence[str], kind: str, *, x: str = "", y: str = ""
+) -> bytes:
+    """The figure as an ``svg`` or ``png`` file, the same bytes for the same rows."""
+    import matplotlib as mpl
+
+    stream = io.BytesIO()
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    with mpl.rc_context({"svg.hashsalt": "npusim"}):
+        figure(rows, axes, x=x, y=y).savefig(stream, format=kind, metadata=metadata, dpi=120)
+    return stream.getvalue()
+
+
+def figure(rows: Sequence[Row], axes: Sequence[str], *, x: str = "", y: str = "") -> Figure:
+    """Latency over one variable (lines) or two (heat map): a column of panels for each product.
+
+    A row of panels belongs to an operator, and in heat maps to one choice of the other variables;
+    of more than `MOST_LINES` rows the first are drawn.
+    """
+    from matplotlib.figure import Figure
+
+    socs = list(dict.fromkeys(row["soc"] for row in rows))
+    every = list(_bands(rows, axes, x, y))
+    bands = every[:MOST_LINES]
+    drawing = Figure(
+        figsize=(1.5 + 3.6 * len(socs), 0.8 + 3.0 * len(bands)), layout="constrained", dpi=100
+    )
+    grid = drawing.subplots(len(bands), len(socs), squeeze=False)
+    for panels, (title, choice, members) in zip(grid, bands, strict=True):
+        for panel, soc in zip(panels, socs, strict=True):
+            panel.set_title(f"{title}\n{soc}", fontsize=9)
+        by_soc = [[row for row in members if row["soc"] == soc] for soc in socs]
+        if choice.y:
+            _heat_maps(drawing, panels, by_soc, choice)
+        else:
+            _lines(panels, by_soc, choice)
+    if len(every) > len(bands):
+        drawing.supxlabel(f"the first {len(bands)} of {len(every)} rows of panels", fontsize=8)
+    return drawing
+
+
+def _bands(
+    rows: Sequence[Row], axes: Sequence[str], x: str, y: str
+) -> Iterable[tuple[str, Choice, list[Row]]]:
+    """The rows of panels: title, what is drawn over what, and the rows that go into it."""
+    for op in dict.fromkeys(row["op"] for row in rows):
+        members = [row for row in rows if row["op"] == op]
+        choice = choose(members, axes, x, y)
+        if not choice.y:
+            yield op, choice, members
+            continue
+        for label, group in _grouped(members, choice.rest).items():
+            yield f"{op} {label}".strip(), choice, group
+
+
+def _lines(panels: Sequence[Axes], by_soc: Sequence[Sequence[Row]], choice: Choice) -> None:
+    members = [row for rows in by_soc for row in rows]
+    values = _values(members, choice.x) or [choice.x]  # nothing varies: one place for all
+    numeric = all(map(_is_number, values))
+    times = [row["duration_us"] for row in members if row["status"] == "ok"]
+    for panel, rows in zip(panels, by_soc, strict=True):
+        groups = _grouped(rows, choice.rest)
+        for label, group in list(groups.items())[:MOST_LINES]:
+            done = [row for row in group if row["status"] == "ok"]
+            if not done:
+                continue
+            if numeric:
+                done.sort(key=lambda row: float(row["axes"][choice.x]))
+            at = [
+                row["axes"][choice.x] if numeric else values.index(_of(row, choice.x))
+                for row in done
+            ]
+            panel.plot(at, [row["duration_us"] for row in done], ".-", ms=4, lw=1, label=label)
+            low, high = zip(*(row["band_us"] for row in done), strict=True)
+            panel.fill_between(at, low, high, alpha=0.12, linewidth=0)
+        if len(groups) > MOST_LINES:
+            panel.plot([], [], " ", label=f"and {len(groups) - MOST_LINES} more")
+        if numeric and _wide(values, 16):
+            panel.set_xscale("log")
+        if not numeric:
+            panel.set_xticks(range(len(values)), [_cell(value) for value in values])
+        if _wide(times, 10):
+            panel.set_yscale("log")
+        panel.set_xlabel(choice.x)
+        panel.grid(visible=True, lw=0.3)
+        if len(groups) > 1 and panel.lines:
+            panel.legend(fontsize=7)
+        _say_why_empty(panel, rows)
+    panels[0].set_ylabel("latency, us")
+
+
+def _heat_maps(
+    drawing: Figure, panels: Sequence[Axes], by_soc: Sequence[Sequence[Row]], choice: Choice
+) -> None:
+    from matplotlib.colors import LogNorm, Normalize
+
+    members = [row for rows in by_soc for row in rows]
+    across, upward = _sorted(_values(members, choice.x)), _sorted(_values(members, choice.y))
+    times = [row["duration_us"] for row in members if row["status"] == "ok"]
+    low, high = (min(times), max(times)) if times else (1.0, 1.0)
+    norm = LogNorm(low, high) if _wide(times, 10) else Normalize(low, high)
+    mesh = None
+    for panel, rows in zip(panels, by_soc, strict=True):
+        cells = [[math.nan] * len(across) for _ in upward]
+        for row in rows:
+            if row["status"] == "ok":
+                place = upward.index(_of(row, choice.y)), across.index(_of(row, choice.x))
+                cells[place[0]][place[1]] = row["duration_us"]
+        panel.set_facecolor("0.9")  # what has no time stays grey
+        drawn = panel.pcolormesh(cells, norm=norm)
+        mesh = drawn if mesh is None else mesh
+        _ticks(panel.set_xticks, across)
+        _ticks(panel.set_yticks, upward)
+        panel.set(xlabel=choice.x, ylabel=choice.y)
+        _say_why_empty(panel, rows)
+    if mesh is not None and times:
+        drawing.colorbar(mesh, ax=list(panels), label="latency, us")
+
+
+def _ticks(place: Any, values: Sequence[Any]) -> None:
+    step = -(-len(values) // 10)
+    shown = range(0, len(values), step)
+    place([index + 0.5 for index in shown], [_cell(values[index]) for index in shown], fontsize=7)
+
+
+def _say_why_empty(panel: Axes, rows: Sequence[Row]) -> None:
+    """Why a panel has nothing to show, in its middle."""
+    if any(row["status"] == "ok" for row in rows):
+        return
+    codes = dict.fromkeys(str(row["code"] or row["status"]) for row in rows)
+    why = f"rejected: {', '.join(codes)}" if codes else "not asked"
+    panel.text(0.5, 0.5, why, ha="center", va="center", transform=panel.transAxes, fontsize=8)
+
+
+def _grouped(rows: Sequence[Row], names: Sequence[str]) -> dict[str, list[Row]]:
+    """The rows by the values of these variables, spelled ``dtype=fp16 N=8``."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        label = " ".join(f"{name}={_cell(_of(row, name))}" for name in names)
+        groups.setdefault(label, []).append(row)
+    return groups
+
+
+def _values(rows: Sequence[Row], name: str) -> list[Any]:
+    """The distinct values of a variable, in the order in which they come up."""
+    found = {json.dumps(_of(row, name)): _of(row, name) for row in rows if name in row["axes"]}
+    return list(found.values())
+
+
+def _of(row: Row, name: str) -> Any:
+    return row["axes"].get(name, name)
+
+
+def _sorted(values: list[Any]) -> list[Any]:
+    return sorted(values) if all(map(_is_number, values)) else values
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _wide(values: Sequence[Any], ratio: float) -> bool:
+    """Whether positive numbers span so much that a logarithmic axis shows more."""
+    return bool(values) and min(values) > 0 and max(values) >= ratio * min(values)
+
+
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,134 @@
+"""The file of results: JSON lines, one whole line for each point, in the order of completion.
+
+Every line is written with one system call, so that a sweep that is killed leaves whole lines and
+at most one torn one at the end, which reading skips and resuming cuts off.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Self
+
+from npusim.report.files import claim
+from npusim.values.errors import FileError, OutputExistsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from os import PathLike
+
+# What every line begins with; tells the torn end of a file of ours from a file of someone else.
+_BEGINNING: Final = b'{"key": "'
+_RESUME: Final = "Continue it with --resume, start anew with --force, or choose another path (-o)."
+
+
+class ResultFile:
+    """A file of results that is open for appending; no other sweep can open it meanwhile.
+
+    `keys` are the points that it holds already. Raises OutputExistsError for a file that exists
+    unless `resume` or `force` says what to do with it, FileError for one that isn't of this kind
+    or that another sweep is writing to.
+    """
+
+    def __init__(
+        self, path: str | PathLike[str], *, resume: bool = False, force: bool = False
+    ) -> None:
+        self.path = Path(path)
+        try:
+            claim(self.path, force=resume or force)
+        except OutputExistsError:
+            raise OutputExistsError(self.path, _RESUME) from None
+        if self.path.exists() and not self.path.is_file():
+            raise FileError(self.path, "is no file that could be read again", "Name another (-o).")
+        self.keys: set[str] = set()
+        if resume and self.path.exists():
+            self.keys = {row["key"] for row in read_rows(self.path)}
+        self._stream = self._open()
+        try:
+            self._lock()
+            if resume:
+                self._cut_torn_end()
+            else:
+                self._stream.truncate(0)
+        except BaseException:
+            self._stream.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+    def append(self, line: bytes) -> None:
+        """Write one line; it is in the hands of the operating system when this returns."""
+        try:
+            written = self._stream.write(line)
+        except OSError as error:
+            raise self._unwritable(error.strerror or str(error)) from error
+        if written != len(line):
+            raise self._unwritable("the disk is full")
+
+    def _open(self) -> IO[bytes]:
+        try:
+            return self.path.open("ab", buffering=0)
+        except OSError as error:
+            raise self._unwritable(error.strerror or str(error)) from error
+
+    def _unwritable(self, why: str) -> FileError:
+        return FileError(
+            self.path, f"can't be written: {why}", "What is in it stays; continue with --resume."
+        )
+
+    def _lock(self) -> None:
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            return
+        try:
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FileError(
+                self.path, "another sweep is writing to it", "Wait for it, or choose another path."
+            ) from None
+        except OSError:  # a file system without locks
+            return
+
+    def _cut_torn_end(self) -> None:
+        self._stream.truncate(self.path.read_bytes().rfind(b"\n") + 1)
+
+
+def read_rows(path: str | PathLike[str]) -> Iterator[dict[str, Any]]:
+    """The rows of a file, in file order; a torn line at its end is left out.
+
+    Raises FileError for a file that is missing or isn't a sweep's.
+    """
+    file = Path(path)
+    try:
+        with file.open("rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                if not line.endswith(b"\n"):
+                    if not _may_be_torn(line):
+                        raise _foreign(file, number)
+                    return
+                yield _row(file, number, line)
+    except OSError as error:
+        raise FileError(file, f"can't be read: {error.strerror or error}") from error
+
+
+def _may_be_torn(line: bytes) -> bool:
+    return line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
+
+
+def _row(file: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        raise _foreign(file, number) from None
+    if not isinstance(row, dict) or not isinstance(row.get("key"), str) or "status" not in row:
+        raise _foreign(file, number)
+    return row
+
+
+def _foreign(file: Path, number: int) -> FileError:
+    return FileError(file, f"line {number} is no result of a sweep", "Choose another path with -o.")

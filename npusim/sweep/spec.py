@@ -1,0 +1,164 @@
+"""SPEC.yaml: which calls a sweep makes, with variables that move shapes and attributes together.
+
+::
+
+    products: [Ascend910A, Ascend910B3, Ascend310P3]   # or `all`; also the path of a profile
+    axes:                            # every combination of their values
+      dtype: [fp16, fp32]
+      N: [1, 8, 32]
+      C: {from: 64, to: 512, times: 2}
+      HW: {from: 100, to: 1000, step: 100}
+    calls:
+      - op: GroupNormBackward        # or a list of operators that take the same arguments
+        arguments:
+          gradOut: "{dtype}[{N},{C},{HW}]"
+          input: "{dtype}[{N},{C},{HW}]"
+          mean: "{dtype}[{N},{C // 8}]"
+          rstd: "{dtype}[{N},{C // 8}]"
+          gamma: null
+          N: "{N}"
+          C: "{C}"
+          HxW: "{HW}"
+          group: "{C // 8}"
+          outputMask: [true, true, true]
+      - op: UpsampleNearestExact1dBackward
+        points:                      # values that belong together, one point after another
+          - {L: 128, out: 256}
+          - {L: 100, out: 300}
+        arguments: {...}
+
+`axes`, `points` and `products` at the top hold for every call that uses them; a call may replace
+them. `l2` and `exact` are those of `npusim estimate`, `assume` of a call too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
+
+from npusim.aclnn.warmth import MODES
+from npusim.hardware.profile import Group
+from npusim.hardware.reading import parse, problems_of, read_text
+from npusim.values.errors import FileError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+MAX_AXIS_VALUES = 100_000
+"""More values than anybody would sweep along one axis: a range that long is a typing error."""
+
+_AXIS = "a list of values, or {from, to, step} or {from, to, times} of whole numbers"
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def _words(value: object) -> object:
+    """One word stands for a list of one."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _rows(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _axis(value: object) -> object:
+    """The values of one axis: those of a list, or of a range with its end."""
+    if isinstance(value, Mapping):
+        return _range(value)
+    values = value if isinstance(value, list | tuple) else [value]
+    if not values:
+        raise ValueError(f"{_AXIS}; it is empty")
+    return tuple(_single(each) for each in values)
+
+
+def _single(value: object) -> object:
+    """One value of a variable."""
+    parts = value if isinstance(value, list) else [value]
+    if not all(isinstance(part, _PLAIN) for part in parts):
+        raise ValueError("a number, a word, null or a list of these")
+    return value
+
+
+def _range(value: Mapping[Any, Any]) -> tuple[int, ...]:
+    kinds = {"from", "to", "step"}, {"from", "to", "times"}
+    if set(value) not in kinds or not all(type(part) is int for part in value.values()):
+        raise ValueError(_AXIS)
+    first, last = value["from"], value["to"]
+    step, times = value.get("step", 0), value.get("times", 0)
+    if last < first or (step < 1 and times < 2) or (times and first < 1):
+        raise ValueError(
+            f"{_AXIS}: `to` not below `from`, step at least 1, or times at least 2 from at least 1"
+        )
+    values: list[int] = []
+    while first <= last:
+        values.append(first)
+        first = first + step if step else first * times
+        if len(values) > MAX_AXIS_VALUES:
+            raise ValueError(f"at most {MAX_AXIS_VALUES} values on one axis")
+    return tuple(values)
+
+
+def _name(value: object) -> object:
+    if not isinstance(value, str) or not value.isidentifier():
+        raise ValueError("a name of letters, digits and _ that doesn't begin with a digit")
+    return value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_words), Field(min_length=1)]
+Variable = Annotated[str, BeforeValidator(_name)]
+Values = Annotated[tuple[Any, ...], BeforeValidator(_axis)]
+Axes = dict[Variable, Values]
+Value = Annotated[Any, BeforeValidator(_single)]
+Points = Annotated[tuple[dict[Variable, Value], ...], BeforeValidator(_rows)]
+
+
+class CallSpec(Group):
+    """One operator, or several with the same arguments; what it leaves out is the sweep's."""
+
+    op: Words
+    arguments: dict[str, Any]
+    axes: Axes = Field(default_factory=dict)
+    points: Points = ()
+    products: Words | None = None
+    assume: dict[str, float] = Field(default_factory=dict)
+
+
+class SweepSpec(Group):
+    """A whole sweep, as its file says it."""
+
+    calls: Annotated[tuple[CallSpec, ...], BeforeValidator(_rows), Field(min_length=1)]
+    products: Words = ()
+    axes: Axes = Field(default_factory=dict)
+    points: Points = ()
+    l2: str = "cold"
+    exact: bool = False
+
+    @field_validator("l2")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in MODES:
+            raise ValueError(f"one of {', '.join(MODES)}")
+        return value
+
+
+def read_spec(path: str | PathLike[str]) -> SweepSpec:
+    """The sweep that a file describes.
+
+    Raises FileError, which names every wrong key, its value and what is allowed there.
+    """
+    file = str(path)
+    raw = parse(read_text(Path(path)), file)
+    try:
+        return SweepSpec.model_validate(raw)
+    except ValidationError as error:
+        lines = [
+            f"{problem.key} is missing"
+            if problem.allowed == "a value; the key is required"
+            else f"{problem.key} = {problem.value!r} is not allowed; expected {problem.allowed}"
+            for problem in problems_of(error, SweepSpec)
+        ]
+        raise FileError(file, f"\n{file}: ".join(lines)) from None

@@ -47,7 +47,8 @@ def resolve(name: str, arguments: Mapping[str, object]) -> Contract:
     An operator's own contract, or one made for a standard operator and these arguments (values, or
     the text of values). Raises UnknownNameError with near misses.
     """
-    if name.strip() in op_types():  # exactly so spelled: MatMul isn't aclnnMatmul
+    exact = name.strip()  # MatMul isn't aclnnMatmul
+    if exact in op_types() and f"aclnn{exact}" not in operators():
         return _standard(name, arguments)
     try:
         return operator(name)

@@ -209,7 +209,8 @@ def test_an_aclnn_name_and_its_operator_type_take_as_long() -> None:
 
 def test_every_kernel_can_be_called_by_its_operator_type() -> None:
     for name in op_types():
-        assert resolve(name, {"x": A}).name == name
+        own = f"aclnn{name}"  # the kernel of an operator with a contract of its own
+        assert resolve(name, {"x": A}).name == (own if own in operators() else name)
     assert set(op_types()) <= set(standard_names())
     assert {"aclnnAdd", "aclnnGelu", "aclnnSoftmax", "aclnnLayerNorm"} <= set(standard_names())
     assert not set(standard_names()) & set(operators())

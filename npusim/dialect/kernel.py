@@ -32,8 +32,8 @@ class Kernel(ABC):
     workspace. ``adds_into`` are those of ``writes`` that it adds into: a task of its own clears
     them first. ``cores`` says which cores the blocks are. ``is_mix`` marks kernels that run on cube
     and vector cores at once: a block is then a cube core with its vector cores, and each of them
-    runs :meth:`process`, which looks at ``core.unit``. ``generated`` marks kernels that on the
-    device are made from a formula by the operator compiler, not written by hand.
+    runs :meth:`process`, which looks at ``core.unit``. ``generated`` marks kernels that the
+    device's operator compiler (TBE) makes for a shape, unlike those written in Ascend C.
     """
 
     op_type: ClassVar[str]

@@ -4,7 +4,7 @@ Every constant has a physical meaning and holds for all operators of a microarch
 goes through the constants one after the other in ever smaller steps; it uses no random numbers, so
 the same rows give the same digits. The loss is the mean absolute logarithm of simulated over
 measured time, large errors capped (a row whose attributes are unknown must not decide anything),
-plus the squared distance from the published values.
+every chip counting the same, plus the squared distance from the published values.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from npusim.hardware import Profile, load_profile
@@ -59,7 +60,7 @@ class Constant:
 
 CONSTANTS: tuple[Constant, ...] = (
     Constant("launch.base_us", "time from launch to the first block's first instruction", 2.0),
-    Constant("launch.per_block_us", "more time for each further block of a launch", 3.0),
+    Constant("launch.per_block_us", "more time for each further block of a launch", 1.5),
     Constant("launch.written_per_block_us", "the same for kernels written in Ascend C", 1.5),
     Constant("launch.kernel_head_cycles", "entry code of a kernel", 2.0),
     Constant("launch.sync_all_us", "barrier over all cores", 2.0),
@@ -164,10 +165,12 @@ def simulations(
             continue
 
 
-def losses(rows: Sequence[MeasuredRow], values: Mapping[str, float], l2: str) -> list[float]:
-    """Capped absolute log ratio of every row that can be modelled."""
+def losses(
+    rows: Sequence[MeasuredRow], values: Mapping[str, float], l2: str
+) -> list[tuple[str, float]]:
+    """Chip and capped absolute log ratio of every row that can be modelled."""
     return [
-        min(_CAP, abs(math.log(simulated / row.duration_us)))
+        (row.soc, min(_CAP, abs(math.log(simulated / row.duration_us))))
         for row, simulated in simulations(rows, values, l2)
     ]
 
@@ -197,7 +200,7 @@ def fit(
     def loss(trial: Mapping[str, float]) -> float:
         parts = _in_parallel(rows, trial, l2, pool)
         pull = sum(each.distance(trial[each.key], published[each.key]) ** 2 for each in chosen)
-        return sum(parts) / len(parts) + weight * pull
+        return sum(map(mean, parts.values())) / len(parts) + weight * pull
 
     before = best = loss(values)
     for step in _STEPS:
@@ -234,10 +237,15 @@ def _search(
 
 def _in_parallel(
     rows: Sequence[MeasuredRow], values: Mapping[str, float], l2: str, pool: Executor | None
-) -> list[float]:
+) -> dict[str, list[float]]:
+    """The losses of every chip's rows."""
     if pool is None:
-        return losses(rows, values, l2)
-    parts = 4
-    shares = [rows[start::parts] for start in range(parts)]
-    futures = [pool.submit(losses, share, values, l2) for share in shares]
-    return [each for future in futures for each in future.result()]
+        shares = [losses(rows, values, l2)]
+    else:
+        parts = 4
+        futures = [pool.submit(losses, rows[start::parts], values, l2) for start in range(parts)]
+        shares = [future.result() for future in futures]
+    found: dict[str, list[float]] = {}
+    for soc, loss in (pair for share in shares for pair in share):
+        found.setdefault(soc, []).append(loss)
+    return found

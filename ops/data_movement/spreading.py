@@ -111,6 +111,7 @@ class BroadcastTo(StridedCopy):
     """A tensor repeated along axes of one element."""
 
     op_type = "BroadcastTo"
+    generated = True
 
     @classmethod
     def from_task(

@@ -92,6 +92,7 @@ class TransData(Kernel):
     """dst = src in the other layout; which way it goes follows from the ranks."""
 
     op_type = "TransData"
+    generated = True
 
     def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
         self.reads, self.writes = (src,), (dst,)

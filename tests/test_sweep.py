@@ -10,6 +10,7 @@ import signal
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -513,6 +514,17 @@ def test_only_the_point_that_kills_its_worker_is_given_up(tmp_path: Path) -> Non
     assert failures == {2, 7}
     assert "died" in next(each.line.decode() for each in answers if each.status == "error")
     assert crew.renewed >= TRIES
+
+
+def test_a_scheduler_that_goes_away_ends_the_sweep_in_words(tmp_path: Path) -> None:
+    gone: Future[Any] = Future()
+    gone.cancel()
+    gone.set_running_or_notify_cancel()
+    crew = Fragile(set())
+    crew.executor = SimpleNamespace(submit=lambda *_: gone)
+    sweep = expanded(tmp_path, sweeps.LOSS)
+    with pytest.raises(RejectedError, match="scheduler has gone away"):
+        run(sweep.points, sweep.chips, crew, print)
 
 
 def test_a_worker_with_another_npusim_is_refused(tmp_path: Path) -> None:

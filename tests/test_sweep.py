@@ -617,6 +617,39 @@ def test_one_axis_makes_lines() -> None:
     assert [str(line.get_label()) for line in panel.lines] == ["y=1", "y=2", "y=3"]
 
 
+def test_wide_ranges_are_drawn_on_logarithmic_axes_beside_empty_panels() -> None:
+    rows = [
+        {**row, "axes": {"x": 10 ** row["axes"]["x"]}, "duration_us": 10.0 ** row["axes"]["x"]}
+        for row in grid(1, 3)
+    ]
+    panels = report.figure(rows, ("x",)).axes
+    assert panels[0].get_xscale() == panels[0].get_yscale() == "log"
+    assert report.figure_bytes(rows, ("x",), "png")
+
+
+def test_variables_that_move_together_are_one_choice() -> None:
+    rows = [
+        {**row, "axes": {"w": 2 * row["axes"]["x"], "h": row["axes"]["x"], "n": row["axes"]["y"]}}
+        for row in grid(3, 4)
+    ]
+    assert report.choose(rows, ("w", "h", "n")) == report.Choice("w", "n", ())
+    assert report.choose(rows, ("w", "h", "n"), x="n") == report.Choice("n", "", ("w",))
+
+
+def test_every_operator_has_its_share_of_a_large_figure() -> None:
+    rows = [
+        {**row, "op": op, "axes": {**row["axes"], "dtype": f"kind {number}"}}
+        for op, count in (("first", 20), ("second", 2))
+        for number in range(count)
+        for row in grid(2, 2)
+    ]
+    drawing = report.figure(rows, AXES)
+    titles = [panel.get_title() for panel in drawing.axes if panel.get_title()]
+    assert sum("first" in title for title in titles) == 2 * report.MOST_LINES // 2
+    assert sum("second" in title for title in titles) == 2 * 2
+    assert "8 of 22" in drawing._supxlabel.get_text()  # type: ignore[attr-defined]
+
+
 def test_words_can_be_an_axis_too() -> None:
     rows = [*grid(1, 1, "fp16"), *grid(1, 1, "bf16")]
     panel = report.figure(rows, AXES).axes[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 from dataclasses import dataclass
@@ -116,19 +117,37 @@ class Choice:
     rest: tuple[str, ...]
 
 
-def choose(rows: Sequence[Row], axes: Sequence[str], x: str = "", y: str = "") -> Choice:
-    """The variables to draw over: the first two numbers that vary give a heat map, one a line.
+_Band = tuple[str, Choice, "list[Row]"]
 
-    `x` alone asks for lines over that variable, `x` and `y` for a heat map.
+
+def choose(rows: Sequence[Row], axes: Sequence[str], x: str = "", y: str = "") -> Choice:
+    """The variables to draw over: two numbers with every combination give a heat map, one a line.
+
+    Those with the most values are taken. `x` alone asks for lines over that variable, `x` and `y`
+    for a heat map; `rest` are the others that still make a difference.
     """
     values = {name: _values(rows, name) for name in axes}
     varying = [name for name in axes if len(values[name]) > 1]
-    numbers = [name for name in varying if all(map(_is_number, values[name]))]
     given = [name for name in (x, y) if values.get(name)]
     if not given:
-        given = numbers[:2] or varying[:1]
-    rest = tuple(name for name in varying if name not in given)
-    return Choice(given[0] if given else "", given[1] if len(given) > 1 else "", rest)
+        numbers = [name for name in varying if all(map(_is_number, values[name]))]
+        numbers.sort(key=lambda name: -len(values[name]))
+        full = (
+            sorted(pair, key=axes.index)
+            for pair in itertools.combinations(numbers, 2)
+            if _combinations(rows, pair) == len(values[pair[0]]) * len(values[pair[1]])
+        )
+        given = next(full, numbers[:1] or varying[:1])
+    rest: list[str] = []
+    for name in varying:  # height and width that move together are one choice, not two
+        told = [*given, *rest]
+        if name not in told and _combinations(rows, [*told, name]) > _combinations(rows, told):
+            rest.append(name)
+    return Choice(given[0] if given else "", given[1] if len(given) > 1 else "", tuple(rest))
+
+
+def _combinations(rows: Sequence[Row], names: Sequence[str]) -> int:
+    return len({json.dumps([_of(row, name) for name in names]) for row in rows})
 
 
 def figure_bytes(
@@ -147,14 +166,14 @@ def figure_bytes(
 def figure(rows: Sequence[Row], axes: Sequence[str], *, x: str = "", y: str = "") -> Figure:
     """Latency over one variable (lines) or two (heat map): a column of panels for each product.
 
-    A row of panels belongs to an operator, and in heat maps to one choice of the other variables;
-    of more than `MOST_LINES` rows the first are drawn.
+    A row of panels belongs to an operator, and in heat maps to one choice of the other variables.
+    Of more than `MOST_LINES` rows the first of each operator are drawn.
     """
     from matplotlib.figure import Figure
 
     socs = list(dict.fromkeys(row["soc"] for row in rows))
     every = list(_bands(rows, axes, x, y))
-    bands = every[:MOST_LINES]
+    bands = _fair_share(every)
     drawing = Figure(
         figsize=(1.5 + 3.6 * len(socs), 0.8 + 3.0 * len(bands)), layout="constrained", dpi=100
     )
@@ -172,9 +191,17 @@ def figure(rows: Sequence[Row], axes: Sequence[str], *, x: str = "", y: str = ""
     return drawing
 
 
-def _bands(
-    rows: Sequence[Row], axes: Sequence[str], x: str, y: str
-) -> Iterable[tuple[str, Choice, list[Row]]]:
+def _fair_share(bands: Sequence[_Band]) -> list[_Band]:
+    """So many of the rows of panels as fit, the same number of each operator."""
+    ops = [members[0]["op"] for _, _, members in bands]
+    if len(bands) <= MOST_LINES:
+        return list(bands)
+    share = max(1, MOST_LINES // len(set(ops)))
+    before = (ops[:index].count(op) for index, op in enumerate(ops))
+    return [band for band, earlier in zip(bands, before, strict=True) if earlier < share]
+
+
+def _bands(rows: Sequence[Row], axes: Sequence[str], x: str, y: str) -> Iterable[_Band]:
     """The rows of panels: title, what is drawn over what, and the rows that go into it."""
     for op in dict.fromkeys(row["op"] for row in rows):
         members = [row for row in rows if row["op"] == op]
@@ -208,17 +235,19 @@ def _lines(panels: Sequence[Axes], by_soc: Sequence[Sequence[Row]], choice: Choi
             panel.fill_between(at, low, high, alpha=0.12, linewidth=0)
         if len(groups) > MOST_LINES:
             panel.plot([], [], " ", label=f"and {len(groups) - MOST_LINES} more")
+        panel.set_xlabel(choice.x)
+        _say_why_empty(panel, rows)
+        if not any(len(line.get_xydata()) for line in panel.lines):
+            continue  # no scale suits an empty panel
         if numeric and _wide(values, 16):
             panel.set_xscale("log")
         if not numeric:
             panel.set_xticks(range(len(values)), [_cell(value) for value in values])
         if _wide(times, 10):
             panel.set_yscale("log")
-        panel.set_xlabel(choice.x)
         panel.grid(visible=True, lw=0.3)
-        if len(groups) > 1 and panel.lines:
+        if len(groups) > 1:
             panel.legend(fontsize=7)
-        _say_why_empty(panel, rows)
     panels[0].set_ylabel("latency, us")
 
 

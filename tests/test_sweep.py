@@ -597,7 +597,7 @@ def test_two_axes_make_a_heat_map_with_a_panel_for_each_product() -> None:
     drawing = report.figure([*grid(3, 4), *grid(3, 4, "fp32")], AXES)
     panels = [panel for panel in drawing.axes if panel.get_xlabel() == "x"]
     assert [panel.get_title() for panel in panels] == [
-        f"aclnnMm dtype={kind}\n{soc}" for kind in ("fp16", "fp32") for soc in "AB"
+        f"aclnnMm\n{soc} dtype={kind}" for kind in ("fp16", "fp32") for soc in "AB"
     ]
     assert panels[0].get_ylabel() == "y"
     mesh = panels[0].collections[0].get_array()

@@ -10,6 +10,7 @@ import signal
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -515,6 +516,17 @@ def test_only_the_point_that_kills_its_worker_is_given_up(tmp_path: Path) -> Non
     assert crew.renewed >= TRIES
 
 
+def test_a_scheduler_that_goes_away_ends_the_sweep_in_words(tmp_path: Path) -> None:
+    gone: Future[Any] = Future()
+    gone.cancel()
+    gone.set_running_or_notify_cancel()
+    crew = Fragile(set())
+    crew.executor = SimpleNamespace(submit=lambda *_: gone)
+    sweep = expanded(tmp_path, sweeps.LOSS)
+    with pytest.raises(RejectedError, match="scheduler has gone away"):
+        run(sweep.points, sweep.chips, crew, print)
+
+
 def test_a_worker_with_another_npusim_is_refused(tmp_path: Path) -> None:
     sweep = expanded(tmp_path, sweeps.LOSS)
     point = sweep.points[0]
@@ -585,7 +597,7 @@ def test_two_axes_make_a_heat_map_with_a_panel_for_each_product() -> None:
     drawing = report.figure([*grid(3, 4), *grid(3, 4, "fp32")], AXES)
     panels = [panel for panel in drawing.axes if panel.get_xlabel() == "x"]
     assert [panel.get_title() for panel in panels] == [
-        f"aclnnMm dtype={kind}\n{soc}" for kind in ("fp16", "fp32") for soc in "AB"
+        f"aclnnMm\n{soc} dtype={kind}" for kind in ("fp16", "fp32") for soc in "AB"
     ]
     assert panels[0].get_ylabel() == "y"
     mesh = panels[0].collections[0].get_array()
@@ -603,6 +615,39 @@ def test_one_axis_makes_lines() -> None:
         assert list(first.get_xdata()) == [1, 2, 3, 4, 5]
         assert list(first.get_ydata()) == [2.0, 3.0, 4.0, 5.0, 6.0]
     assert [str(line.get_label()) for line in panel.lines] == ["y=1", "y=2", "y=3"]
+
+
+def test_wide_ranges_are_drawn_on_logarithmic_axes_beside_empty_panels() -> None:
+    rows = [
+        {**row, "axes": {"x": 10 ** row["axes"]["x"]}, "duration_us": 10.0 ** row["axes"]["x"]}
+        for row in grid(1, 3)
+    ]
+    panels = report.figure(rows, ("x",)).axes
+    assert panels[0].get_xscale() == panels[0].get_yscale() == "log"
+    assert report.figure_bytes(rows, ("x",), "png")
+
+
+def test_variables_that_move_together_are_one_choice() -> None:
+    rows = [
+        {**row, "axes": {"w": 2 * row["axes"]["x"], "h": row["axes"]["x"], "n": row["axes"]["y"]}}
+        for row in grid(3, 4)
+    ]
+    assert report.choose(rows, ("w", "h", "n")) == report.Choice("w", "n", ())
+    assert report.choose(rows, ("w", "h", "n"), x="n") == report.Choice("n", "", ("w",))
+
+
+def test_every_operator_has_its_share_of_a_large_figure() -> None:
+    rows = [
+        {**row, "op": op, "axes": {**row["axes"], "dtype": f"kind {number}"}}
+        for op, count in (("first", 20), ("second", 2))
+        for number in range(count)
+        for row in grid(2, 2)
+    ]
+    drawing = report.figure(rows, AXES)
+    titles = [panel.get_title() for panel in drawing.axes if panel.get_title()]
+    assert sum("first" in title for title in titles) == 2 * report.MOST_LINES // 2
+    assert sum("second" in title for title in titles) == 2 * 2
+    assert "8 of 22" in drawing._supxlabel.get_text()  # type: ignore[attr-defined]
 
 
 def test_words_can_be_an_axis_too() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 from dataclasses import dataclass
@@ -51,6 +52,9 @@ _PIPES_AFTER: Final = COLUMNS.index("bound") + 1
 
 MOST_LINES: Final = 12
 """More lines in a panel, or rows of panels, than anybody can tell apart."""
+
+FEW_LINES: Final = 3
+"""So many lines that each can have its band."""
 
 
 def rows_csv(rows: Iterable[Row], axes: Sequence[str]) -> str:
@@ -116,19 +120,38 @@ class Choice:
     rest: tuple[str, ...]
 
 
-def choose(rows: Sequence[Row], axes: Sequence[str], x: str = "", y: str = "") -> Choice:
-    """The variables to draw over: the first two numbers that vary give a heat map, one a line.
+# One row of panels: operator, what is drawn of it, over what, and the rows that go into it.
+_Band = tuple[str, str, Choice, "list[Row]"]
 
-    `x` alone asks for lines over that variable, `x` and `y` for a heat map.
+
+def choose(rows: Sequence[Row], axes: Sequence[str], x: str = "", y: str = "") -> Choice:
+    """The variables to draw over: two numbers with every combination give a heat map, one a line.
+
+    Those with the most values are taken. `x` alone asks for lines over that variable, `x` and `y`
+    for a heat map; `rest` are the others that still make a difference.
     """
     values = {name: _values(rows, name) for name in axes}
     varying = [name for name in axes if len(values[name]) > 1]
-    numbers = [name for name in varying if all(map(_is_number, values[name]))]
     given = [name for name in (x, y) if values.get(name)]
     if not given:
-        given = numbers[:2] or varying[:1]
-    rest = tuple(name for name in varying if name not in given)
-    return Choice(given[0] if given else "", given[1] if len(given) > 1 else "", rest)
+        numbers = [name for name in varying if all(map(_is_number, values[name]))]
+        numbers.sort(key=lambda name: -len(values[name]))
+        full = (
+            sorted(pair, key=axes.index)
+            for pair in itertools.combinations(numbers, 2)
+            if _combinations(rows, pair) == len(values[pair[0]]) * len(values[pair[1]])
+        )
+        given = next(full, numbers[:1] or varying[:1])
+    rest: list[str] = []
+    for name in varying:  # height and width that move together are one choice, not two
+        told = [*given, *rest]
+        if name not in told and _combinations(rows, [*told, name]) > _combinations(rows, told):
+            rest.append(name)
+    return Choice(given[0] if given else "", given[1] if len(given) > 1 else "", tuple(rest))
+
+
+def _combinations(rows: Sequence[Row], names: Sequence[str]) -> int:
+    return len({json.dumps([_of(row, name) for name in names]) for row in rows})
 
 
 def figure_bytes(
@@ -147,21 +170,21 @@ def figure_bytes(
 def figure(rows: Sequence[Row], axes: Sequence[str], *, x: str = "", y: str = "") -> Figure:
     """Latency over one variable (lines) or two (heat map): a column of panels for each product.
 
-    A row of panels belongs to an operator, and in heat maps to one choice of the other variables;
-    of more than `MOST_LINES` rows the first are drawn.
+    A row of panels belongs to an operator, and in heat maps to one choice of the other variables.
+    Of more than `MOST_LINES` rows the first of each operator are drawn.
     """
     from matplotlib.figure import Figure
 
     socs = list(dict.fromkeys(row["soc"] for row in rows))
     every = list(_bands(rows, axes, x, y))
-    bands = every[:MOST_LINES]
+    bands = _fair_share(every)
     drawing = Figure(
         figsize=(1.5 + 3.6 * len(socs), 0.8 + 3.0 * len(bands)), layout="constrained", dpi=100
     )
     grid = drawing.subplots(len(bands), len(socs), squeeze=False)
-    for panels, (title, choice, members) in zip(grid, bands, strict=True):
+    for panels, (op, label, choice, members) in zip(grid, bands, strict=True):
         for panel, soc in zip(panels, socs, strict=True):
-            panel.set_title(f"{title}\n{soc}", fontsize=9)
+            panel.set_title(f"{op}\n{soc} {label}".rstrip(), fontsize=8)
         by_soc = [[row for row in members if row["soc"] == soc] for soc in socs]
         if choice.y:
             _heat_maps(drawing, panels, by_soc, choice)
@@ -172,54 +195,92 @@ def figure(rows: Sequence[Row], axes: Sequence[str], *, x: str = "", y: str = ""
     return drawing
 
 
-def _bands(
-    rows: Sequence[Row], axes: Sequence[str], x: str, y: str
-) -> Iterable[tuple[str, Choice, list[Row]]]:
-    """The rows of panels: title, what is drawn over what, and the rows that go into it."""
+def _fair_share(bands: Sequence[_Band]) -> list[_Band]:
+    """So many of the rows of panels as fit, the same number of each operator."""
+    ops = [op for op, *_ in bands]
+    if len(bands) <= MOST_LINES:
+        return list(bands)
+    share = max(1, MOST_LINES // len(set(ops)))
+    before = (ops[:index].count(op) for index, op in enumerate(ops))
+    return [band for band, earlier in zip(bands, before, strict=True) if earlier < share]
+
+
+def _bands(rows: Sequence[Row], axes: Sequence[str], x: str, y: str) -> Iterable[_Band]:
+    """All rows of panels, in the order of the rows."""
     for op in dict.fromkeys(row["op"] for row in rows):
         members = [row for row in rows if row["op"] == op]
         choice = choose(members, axes, x, y)
         if not choice.y:
-            yield op, choice, members
+            yield op, "", choice, members
             continue
         for label, group in _grouped(members, choice.rest).items():
-            yield f"{op} {label}".strip(), choice, group
+            yield op, label, choice, group
 
 
 def _lines(panels: Sequence[Axes], by_soc: Sequence[Sequence[Row]], choice: Choice) -> None:
+    """One line for each choice of the other variables, with its band while there are few."""
     members = [row for rows in by_soc for row in rows]
     values = _values(members, choice.x) or [choice.x]  # nothing varies: one place for all
     numeric = all(map(_is_number, values))
-    times = [row["duration_us"] for row in members if row["status"] == "ok"]
+    groups = _grouped(members, choice.rest)
+    labels = list(groups)[:MOST_LINES]
+    few = len(groups) <= FEW_LINES
+    shown = [row for label in labels for row in groups[label] if row["status"] == "ok"]
+    heights = [us for row in shown for us in (row["duration_us"], *(row["band_us"] if few else ()))]
     for panel, rows in zip(panels, by_soc, strict=True):
-        groups = _grouped(rows, choice.rest)
-        for label, group in list(groups.items())[:MOST_LINES]:
-            done = [row for row in group if row["status"] == "ok"]
-            if not done:
-                continue
-            if numeric:
-                done.sort(key=lambda row: float(row["axes"][choice.x]))
+        panel.set_xlabel(choice.x)
+        drawn = [row for row in rows if row["status"] == "ok"]
+        if not drawn:
+            _say_why_empty(panel, rows)
+            continue
+        for number, label in enumerate(labels):
+            group = _grouped(drawn, choice.rest).get(label, [])
             at = [
-                row["axes"][choice.x] if numeric else values.index(_of(row, choice.x))
-                for row in done
+                _of(row, choice.x) if numeric else values.index(_of(row, choice.x)) for row in group
             ]
-            panel.plot(at, [row["duration_us"] for row in done], ".-", ms=4, lw=1, label=label)
-            low, high = zip(*(row["band_us"] for row in done), strict=True)
-            panel.fill_between(at, low, high, alpha=0.12, linewidth=0)
-        if len(groups) > MOST_LINES:
-            panel.plot([], [], " ", label=f"and {len(groups) - MOST_LINES} more")
-        if numeric and _wide(values, 16):
-            panel.set_xscale("log")
+            order = sorted(range(len(at)), key=at.__getitem__)
+            colour, style = f"C{number % 10}", ".-" if number < 10 else ".--"
+            places = [at[index] for index in order]
+            times = [group[index]["duration_us"] for index in order]
+            panel.plot(places, times, style, ms=4, lw=1, color=colour, label=label)
+            if few and group:
+                low, high = zip(*(group[index]["band_us"] for index in order), strict=True)
+                panel.fill_between(places, low, high, alpha=0.12, linewidth=0, color=colour)
+        if heights:
+            _scale(panel, values if numeric else None, heights)
         if not numeric:
             panel.set_xticks(range(len(values)), [_cell(value) for value in values])
-        if _wide(times, 10):
-            panel.set_yscale("log")
-        panel.set_xlabel(choice.x)
-        panel.grid(visible=True, lw=0.3)
-        if len(groups) > 1 and panel.lines:
-            panel.legend(fontsize=7)
-        _say_why_empty(panel, rows)
     panels[0].set_ylabel("latency, us")
+    _legend(panels, len(groups))
+
+
+def _scale(panel: Axes, across: Sequence[Any] | None, heights: Sequence[float]) -> None:
+    """The same range for all products; logarithmic where the numbers span much."""
+    if across is not None and _wide(across, 16):
+        panel.set_xscale("log")
+    low, high = min(heights), max(heights)
+    if _wide(heights, 10):
+        panel.set_yscale("log")
+        panel.set_ylim(low / 1.2, high * 1.2)
+    else:
+        panel.set_ylim(0, high * 1.1)
+    panel.grid(visible=True, lw=0.3)
+
+
+def _legend(panels: Sequence[Axes], lines: int) -> None:
+    """One legend for a row of panels, to their right."""
+    drawn = [panel for panel in panels if panel.lines]
+    if lines < 2 or not drawn:
+        return
+    title = f"the first {MOST_LINES} of {lines}" if lines > MOST_LINES else None
+    panels[-1].legend(
+        handles=drawn[0].lines,
+        fontsize=7,
+        title=title,
+        title_fontsize=7,
+        loc="center left",
+        bbox_to_anchor=(1, 0.5),
+    )
 
 
 def _heat_maps(
@@ -260,6 +321,7 @@ def _say_why_empty(panel: Axes, rows: Sequence[Row]) -> None:
     """Why a panel has nothing to show, in its middle."""
     if any(row["status"] == "ok" for row in rows):
         return
+    panel.set(xticks=[], yticks=[])
     codes = dict.fromkeys(str(row["code"] or row["status"]) for row in rows)
     why = f"rejected: {', '.join(codes)}" if codes else "not asked"
     panel.text(0.5, 0.5, why, ha="center", va="center", transform=panel.transAxes, fontsize=8)

@@ -73,7 +73,8 @@ def test_never_below_the_roofline(chip: str, count: int, which: int) -> None:
 @given(any_chip, st.integers(1, 40_000), st.sampled_from(["float32", "float16"]))
 def test_twice_the_elements_are_never_faster(chip: str, count: int, kind: str) -> None:
     growing = [shapes(count * 2**power, kind=kind) for power in range(13)]
-    physics.assert_larger_is_not_faster(chip, CROSS_ENTROPY, growing)
+    # The step from one core to several gains a percent where a chip starts them all alike.
+    physics.assert_larger_is_not_faster(chip, CROSS_ENTROPY, growing, slack=0.02)
 
 
 def tiling_of(chip: str, count: int, kind: str) -> tuple[int, bool, int]:

@@ -136,7 +136,7 @@ def test_tiling_examples(example: dict[str, Any]) -> None:
 # -- numbers ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(calls())
 def test_numbers_agree_with_the_closed_form(chosen: tuple[str, dict[str, Any]]) -> None:
     chip, arguments = chosen

@@ -44,7 +44,7 @@ def estimates(draw: st.DrawFn, *, aligned: bool = False) -> tuple[str, Sizes, st
     return chip, (batch, group * depth, size, group), kind
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(estimates())
 def test_never_below_the_roofline(chosen: tuple[str, Sizes, str]) -> None:
     chip, sizes, kind = chosen

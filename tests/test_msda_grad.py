@@ -77,9 +77,7 @@ def test_any_shape_agrees_with_the_closed_form(maps: list[tuple[int, int]], **si
     check_against_reference(deformable(maps, **sizes))
 
 
-@pytest.mark.parametrize(
-    "queries", [300, *(pytest.param(many, marks=pytest.mark.slow) for many in (5000, 20000))]
-)
+@pytest.mark.parametrize("queries", [300, pytest.param(20000, marks=pytest.mark.slow)])
 def test_a_detection_transformer_agrees_with_the_closed_form(queries: int) -> None:
     arguments = detection(queries)
     got = Device(CHIP).run(DEFORMABLE, **arguments).outputs

@@ -23,10 +23,14 @@ ROI, MSDA, UPSAMPLE = (
 )
 
 
+_TOLD: dict[str, dict[str, Any]] = {}
+
+
 def typical_of(capsys: pytest.CaptureFixture[str], line: str) -> dict[str, Any]:
-    """The part of the JSON page that concerns the typical call."""
-    told: dict[str, Any] = npusim(capsys, f"ops show {line} --json").json["typical"]
-    return told
+    """The part of the JSON page that concerns the typical call; each page is asked for once."""
+    if line not in _TOLD:
+        _TOLD[line] = npusim(capsys, f"ops show {line} --json").json["typical"]
+    return _TOLD[line]
 
 
 @pytest.mark.parametrize("op", operators())
@@ -95,7 +99,7 @@ def test_casts_stand_around_the_kernel_in_half_precision(
 def test_the_page_shows_chain_shares_and_what_dominates(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    page = npusim(capsys, f"ops show {MSDA}").out
+    page = npusim(capsys, f"ops show {MSDA} -s 910b3").out
     head, _, typical = page.partition("a typical call")
     assert "first phase" in head
     chain, _, most = typical.partition("what dominates")
@@ -103,7 +107,6 @@ def test_the_page_shows_chain_shares_and_what_dominates(
         assert word in chain
     for word in ("workspace", "MultiScaleDeformableAttentionGrad", "80 % band"):
         assert word in most
-    assert "Ascend910A" not in typical  # which doesn't offer it
     assert "points_inside" in most  # what was assumed
 
 
@@ -146,7 +149,7 @@ def test_an_unknown_chip_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> N
 def test_every_product_that_offers_the_operator_is_shown_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for op in (ROI, MSDA):
+    for op in (ROI, UPSAMPLE):
         answers = typical_of(capsys, op)["answers"]
         chips = dict.fromkeys(answer["soc"] for answer in answers)
         families = [load_profile(chip).family for chip in chips]

@@ -449,24 +449,15 @@ def test_everything_is_stored_once_and_sums_go_on_top() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ratio", [2, 0])
-def test_a_thousand_boxes_on_a_large_map(ratio: int) -> None:
+def test_a_thousand_boxes_on_a_large_map_in_not_much_more_time_than_numpy(ratio: int) -> None:
     arguments = roi_align(1000, 256, (1, 200, 272), ratio=ratio, pixels=(7.0, 30.0))
+    started = time.process_time()
     result = Device("Ascend910B3").run(ROI_ALIGN, **arguments)
+    ran = time.process_time()
     want = reference(arguments)
+    assert ran - started < 60 * (time.process_time() - ran)
     scale = float(np.abs(want).max())
     assert_close(grad_input(result), want.astype(np.float32), rtol=1e-3, atol=2e-5 * scale)
-
-
-@pytest.mark.slow
-def test_a_run_is_not_far_slower_than_whole_array_numpy() -> None:
-    arguments = roi_align(512, 256, (1, 200, 272))
-    Device("Ascend910B3").run(ROI_ALIGN, **SMALL)  # imports
-    started = time.process_time()
-    reference(arguments)
-    plain_s = time.process_time() - started
-    started = time.process_time()
-    Device("Ascend910B3").run(ROI_ALIGN, **arguments)
-    assert time.process_time() - started < 60 * plain_s
 
 
 def test_an_estimate_is_quick_whatever_the_size() -> None:

@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 
 UPSAMPLE = "aclnnUpsampleNearestExact1dBackward"
 KERNEL = "UpsampleNearestExact2dGrad"
-A2 = [name for name in profile_names() if load_profile(name).family == "A2"]
+A2 = [name for name in profile_names() if load_profile(name).family in ("A2", "A3")]
 OTHERS = [name for name in profile_names() if name not in A2]
 CHIP = "Ascend910B3"
 TOLERANCE = {"float32": (1e-5, 1e-6), "float16": (2e-3, 1e-3), "bfloat16": (1.6e-2, 4e-3)}

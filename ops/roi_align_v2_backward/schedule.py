@@ -18,7 +18,7 @@ from npusim.values.errors import DeviceFault
 from npusim.values.status import AclError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from npusim.ops.roi_align_v2_backward.tiling import Share, Tiling
 
@@ -75,20 +75,22 @@ class Schedule:
             for block in range(tiling.block_dim)
         ]
         weights = [sum(_weight(group, tiling) for group in groups) for groups in own]
-        self._busiest = weights.index(max(weights))
+        ranks = list(zip(weights, map(_reach, own), strict=True))
+        self._busiest = ranks.index(max(ranks))
         most = own.pop(self._busiest)
         self._usual = self._most = most
         if len({most, *own}) == 1:
             return
-        kinds = {(group.samples_y, group.columns) for group in most}
+        kinds = {(group.samples_y, group.columns) for groups in (most, *own) for group in groups}
         if len(kinds) > 1 and sum(group.boxes for group in most) < _MANY_BOXES:
             self._usual = tuple(_average(own))
             return
         # What all cores do comes first, so that they stay in step as long as they can.
         factor = (sum(weights) - max(weights)) / len(own) / max(weights)
         ordered = sorted(most, key=lambda group: _weight(group, tiling) / group.boxes, reverse=True)
-        self._usual, rest = _scaled(ordered, factor, tiling)
-        self._most = self._usual + rest
+        usual, rest = _scaled(ordered, factor, tiling)
+        self._most = usual + rest
+        self._usual = tuple(_stretched(usual, sum(map(_reach, own)) / len(own)))
 
     def groups(self, block: int) -> tuple[Group, ...]:
         """What a core does, or one like it."""
@@ -174,10 +176,14 @@ def _alike(y: Whole, columns: Whole, span: Whole) -> Iterator[tuple[int, int, in
         here = bucket == index
         tall = y[here]
         wide = float((tall * columns[here]).sum() / tall.sum())
-        reach = ceil(span[here].mean())
+        reach, longer = divmod(int(span[here].sum()), len(tall))
         for rows, boxes in _around(float(tall.mean()), len(tall)):
             for width, number in _around(wide, boxes):
-                yield number, rows, width, reach
+                more = min(number, longer)
+                longer -= more
+                for columns_, some in ((reach + 1, more), (reach, number - more)):
+                    if some:
+                        yield some, rows, width, columns_
 
 
 def _around(mean: float, count: int) -> Iterator[tuple[int, int]]:
@@ -206,6 +212,23 @@ def _scaled(
     return tuple(parts[0]), tuple(parts[1])
 
 
+def _stretched(groups: Iterable[Group], reach: float) -> Iterator[Group]:
+    """Groups that store as much as `reach` says; rounding to columns is made up by the next."""
+    groups = tuple(groups)
+    factor = reach / (_reach(groups) or 1)
+    owed = 0.0
+    for group in groups:
+        each = group.samples_y * group.slices
+        if not each * group.span:
+            yield group
+            continue
+        owed += factor * _reach((group,))
+        for span, boxes in _around(max(1.0, owed / each / group.boxes), group.boxes):
+            found = group._replace(boxes=boxes, span=span)
+            owed -= _reach((found,))
+            yield found
+
+
 def _average(cores: list[tuple[Group, ...]]) -> Iterator[Group]:
     """What a core does on average: as many boxes, rows, and samples of slices."""
     groups = [group for core in cores for group in core]
@@ -223,15 +246,23 @@ def _average(cores: list[tuple[Group, ...]]) -> Iterator[Group]:
     tall = list(_around(rows, each))
     samples = sum(group.boxes * group.samples_y * group.columns * group.slices for group in used)
     wide = samples / len(cores) / slices / sum(height * number for height, number in tall)
-    for height, number in tall:
-        for columns, some in _around(max(1.0, wide), number):
-            yield Group(some, 0, slices, height, columns, span)
+    found = (
+        Group(some, 0, slices, height, columns, span)
+        for height, number in tall
+        for columns, some in _around(max(1.0, wide), number)
+    )
+    yield from _stretched(found, _reach(used) / len(cores))
 
 
 def _weight(group: Group, tiling: Tiling) -> float:
     """About how long a group takes, to rank: samples, and what rows and boxes cost beside."""
     rows = group.samples_y * tiling.bins_y
     return group.boxes * (20 + rows * (group.columns + 2) * (8 + group.slices))
+
+
+def _reach(groups: Iterable[Group]) -> int:
+    """What groups store: columns of the map, for every row of samples of every slice."""
+    return sum(group.boxes * group.samples_y * group.slices * group.span for group in groups)
 
 
 def _sharers(tiling: Tiling, samples: Samples) -> float:

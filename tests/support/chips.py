@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from npusim.aclnn.families import BF16_FAMILIES
 from npusim.hardware import load_profile, profile_names
 
 FAMILY = {name: load_profile(name).family for name in profile_names()}
 CHIPS = list(FAMILY)
-A2 = [name for name, family in FAMILY.items() if family == "A2"]
+A2 = [name for name, family in FAMILY.items() if family in BF16_FAMILIES]  # and later ones
 TRAINING = [name for name, family in FAMILY.items() if family == "910"]
 INFERENCE = [name for name, family in FAMILY.items() if family == "310P"]
 ONE_OF_EACH = ["Ascend910A", "Ascend910B3", "Ascend310P3"]

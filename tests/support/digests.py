@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 import npusim
@@ -19,13 +20,16 @@ def digest(result: Any) -> str:
     text = hashlib.sha256()
     for task in result.tasks:
         text.update(repr(task).encode())
-    # Cores that work in step have one record, so a core of each is enough.
+    # Cores that work in step have one record; what is folded follows from what it is folded of.
     for run in result.timeline._runs:
         for record in run.records:
-            text.update(repr(record.blocks).encode())
             name = core_name(result.timeline._profile, record.blocks[0], record.unit)
-            for each in result.timeline.slices((name,)):
-                text.update(repr(each).encode())
+            text.update(repr((record.blocks, name, record.folds, record.end)).encode())
+            for span in replace(record, folds=[]).spans():
+                done = span.instruction
+                moved = done.transfer.payload_bytes if done.transfer else 0
+                told = (done.name, done.detail, done.site, moved)
+                text.update(repr((str(span.pipe), span.start, span.end, *told)).encode())
     rest = (result.cycles, result.duration_us, result.band_us, result.bound, result.pipes)
     text.update(repr((*rest, result.workspace_size, result.assumptions)).encode())
     return text.hexdigest()

@@ -10,8 +10,6 @@ from support.inputs import Array, generator
 
 ROI_ALIGN = "aclnnRoiAlignV2Backward"
 
-_BOXES_AT_ONCE = 32
-
 
 def roi_align(
     boxes: int,
@@ -45,13 +43,14 @@ def roi_align(
 
 
 def reference(arguments: dict[str, Any]) -> Array:
-    """The gradient in float64: every sample scattered to its four neighbours, box by box.
+    """The gradient in float64: what each bin gives to each row times what it gives to each column.
 
-    How many samples a bin has is decided in float32, for it jumps; all the rest is float64.
+    Box by box. How many samples a bin has is decided in float32, for it jumps; all the rest is
+    float64.
     """
     grad = arguments["gradOutput"].astype(np.float64)
     images, channels, height, width = arguments["inputShape"]
-    out = np.zeros((images, height * width, channels))
+    out = np.zeros((images, channels, height, width))
     offset = np.float32(0.5 if arguments["aligned"] else 0)
     scaled = arguments["boxes"][:, 1:] * np.float32(arguments["spatialScale"]) - offset
     for box, (x1, y1, x2, y2) in enumerate(scaled):
@@ -65,13 +64,20 @@ def reference(arguments: dict[str, Any]) -> Array:
                 (y1, y2, arguments["pooledHeight"], height),
             )
         )
-        for row, row_weight, row_bin in y:
-            for column, column_weight, column_bin in x:
-                gathered = grad[box][:, row_bin][:, :, column_bin]
-                weighted = gathered * row_weight[:, None] * column_weight
-                cells = row[:, None] * width + column
-                np.add.at(out[image], cells, weighted.transpose(1, 2, 0))
-    return out.reshape(images, height, width, channels).transpose(0, 3, 1, 2)
+        if x and y:
+            rows, to_rows = _shares(y, arguments["pooledHeight"])
+            columns, to_columns = _shares(x, arguments["pooledWidth"])
+            out[image, :, rows, columns] += to_rows @ grad[box] @ to_columns.T
+    return out
+
+
+def _shares(axis: list[tuple[Array, Array, Array]], bins: int) -> tuple[slice, Array]:
+    """The cells that an axis touches, and the share of every bin that goes to each of them."""
+    first, last = min(cells.min() for cells, _, _ in axis), max(cells.max() for cells, _, _ in axis)
+    shares = np.zeros((last - first + 1, bins))
+    for cells, weights, owners in axis:
+        np.add.at(shares, (cells - first, owners), weights)
+    return slice(first, last + 1), shares
 
 
 def _samples(

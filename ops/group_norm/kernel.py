@@ -12,6 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.dialect import Kernel, RoundMode, TBuf, TPosition, TQue
+from npusim.dialect.naming import named
 from npusim.dialect.records import made, number, present, whole_number
 from npusim.dialect.row_shares import RowShare
 from npusim.values.dtypes import FLOAT
@@ -262,5 +263,6 @@ class GroupNormSilu(GroupNorm):
         attributes: Mapping[str, object],
     ) -> Kernel:
         """Without the gate where the record says so."""
-        kind = GroupNorm if attributes.get("activate_silu") is False else super()
-        return kind.from_task(profile, inputs, outputs, attributes)
+        if attributes.get("activate_silu") is False:
+            return named(GroupNorm, cls.op_type).from_task(profile, inputs, outputs, attributes)
+        return super().from_task(profile, inputs, outputs, attributes)

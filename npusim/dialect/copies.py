@@ -34,6 +34,7 @@ class Copies:
         block_bytes: int
         widened: bool
         _atomic_sharers: float
+        _put_off: list[tuple[GmSlice, NDArray[Any], int]] | None
 
         @property
         def depth(self) -> int: ...
@@ -95,6 +96,17 @@ class Copies:
         """Stores to global memory overwrite again."""
         self._atomic_sharers = 0.0
 
+    def put_off_adding(self) -> None:
+        """Adding to global memory waits for :meth:`add_now`."""
+        self._put_off = []
+
+    def add_now(self) -> None:
+        """Add what has been put off, in order."""
+        for dst, values, depth in self._put_off or ():
+            dst.accumulate(values, depth)
+        if self._put_off:
+            self._put_off = []
+
     def _copy(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
         if isinstance(src, GmSlice) and isinstance(dst, LocalTensor):
             self._load(dst, src)
@@ -127,7 +139,9 @@ class Copies:
         """Store numbers with as many stack axes as there are loops, or add them."""
         depth = self.depth
         values = values.reshape(values.shape[:depth] + dst.shape)
-        if self._atomic_sharers:
+        if self._atomic_sharers and self._put_off is not None:
+            self._put_off.append((dst, values.copy(), depth))
+        elif self._atomic_sharers:
             dst.accumulate(values, depth)
         else:
             dst.write(values, depth)

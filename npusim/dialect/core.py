@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.cost import InstructionCosts
+    from npusim.dialect.gm import GmSlice
     from npusim.dialect.kernel import Kernel
     from npusim.dialect.local import LocalTensor
     from npusim.hardware.profile import Profile
@@ -85,6 +86,7 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         self._last_written: object = None
         self._unread: set[object] = set()
         self._atomic_sharers = 0.0
+        self._put_off: list[tuple[GmSlice, NDArray[Any], int]] | None = None
 
     def get_block_idx(self) -> int:
         """Index of this block, 0 <= index < :meth:`get_block_num`."""

@@ -6,14 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-
 from npusim.cost import InstructionCosts
+from npusim.dialect import blocks as all_blocks
 from npusim.dialect.cluster import Cluster, CoreWait, units_of
 from npusim.dialect.core import Core
 from npusim.engine.program import Barrier, CoreGroup, Instruction, Pipe, Program, Unit
 from npusim.engine.schedule import pipes_of
-from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,13 +32,20 @@ class Kernel(ABC):
     and vector cores at once: a block is then a cube core with its vector cores, and each of them
     runs :meth:`process`, which looks at ``core.unit``. ``generated`` marks kernels that the
     device's operator compiler (TBE) makes for a shape, unlike those written in Ascend C.
+    ``independent`` marks kernels whose blocks may be computed at the same time: no two of them
+    store to one place (adding is no storing), none reads what another stores before the next
+    barrier, and what :meth:`process` changes in the kernel are its attributes, not what is in them.
     """
 
     op_type: ClassVar[str]
     buffer_num: ClassVar[int] = 2
     cores: ClassVar[Literal["vector", "cube"]] = "vector"
     is_mix: ClassVar[bool] = False
-    generated: ClassVar[bool] = False
+    runs :meth:`process`, which looks at ``core.unit``. ``generated`` marks kernels that the
+    device's operator compiler (TBE) makes for a shape, unlike those written in Ascend C.
+    ``independent`` marks kernels whose blocks may be computed at the same time: no two of them
+    store to one place (adding is no storing), none reads what another stores before the next
+    barrier, and what :meth:`process` changes in the kernel are its attributes, not what is in them.
 
     block_dim: int
     reads: tuple[GlobalTensor, ...]
@@ -99,28 +104,28 @@ def trace(kernel: Kernel, profile: Profile, *, numerics: bool) -> tuple[CoreGrou
         kinds.setdefault(kernel.work(block), []).append(block)
     first = {blocks[0] for blocks in kinds.values()}
     costs = InstructionCosts(profile)
-    storage: dict[Unit, dict[object, NDArray[Any]]]
-    storage = {unit: {} for unit in units_of(kernel, profile)}
+    wanted = range(kernel.block_dim) if numerics else sorted(first)
+    parts = all_blocks.shares(kernel, wanted, numerics=numerics)
     clusters: dict[int, Cluster] = {}
-    for block in range(kernel.block_dim):
-        if not numerics and block not in first:
-            continue
-        clusters[block] = Cluster(kernel, block)
-        for unit, memory in storage.items():
-            Core(
-                kernel,
-                profile,
-                costs,
-                block,
-                kernel.block_dim,
-                numerics=numerics,
-                recording=block in first,
-                storage=memory,
-                unit=unit,
-                cluster=clusters[block],
-            )
-    with np.errstate(all="ignore"):  # the device has no floating-point traps
-        _run(kernel, clusters)
+    for own, part in zip(all_blocks.copies(kernel, len(parts)), parts, strict=True):
+        storage: dict[Unit, dict[object, NDArray[Any]]]
+        storage = {unit: {} for unit in units_of(kernel, profile)}
+        for block in part:
+            clusters[block] = Cluster(own, block)
+            for unit, memory in storage.items():
+                Core(
+                    own,
+                    profile,
+                    costs,
+                    block,
+                    kernel.block_dim,
+                    numerics=numerics,
+                    recording=block in first,
+                    storage=memory,
+                    unit=unit,
+                    cluster=clusters[block],
+                )
+    all_blocks.run(kernel, clusters, parts)
     return tuple(
         CoreGroup(
             tuple(blocks),
@@ -131,19 +136,6 @@ def trace(kernel: Kernel, profile: Profile, *, numerics: bool) -> tuple[CoreGrou
         for blocks in kinds.values()
         for core in clusters[blocks[0]].cores
     )
-
-
-def _run(kernel: Kernel, clusters: dict[int, Cluster]) -> None:
-    """Run all blocks from one barrier to the next, in the order of their index."""
-    running = list(clusters)
-    while running:
-        arrived = [block for block in running if clusters[block].advance()]
-        if arrived and len(arrived) < len(running):
-            missing = sorted(set(running) - set(arrived))
-            raise KernelError(
-                kernel.op_type, f"blocks {missing} end while the others wait in sync_all"
-            )
-        running = arrived
 
 
 def _with_head(program: Program, profile: Profile) -> Program:

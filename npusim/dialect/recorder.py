@@ -182,6 +182,9 @@ class Recorder:
             self._append(Instruction(pipe, "", 0.0))
 
 
+_sites: dict[tuple[str, int], str] = {}
+
+
 def _site() -> str:
     """File and line of the kernel code that is being recorded.
 
@@ -190,5 +193,9 @@ def _site() -> str:
     frame = sys._getframe(2)
     while frame.f_code.co_filename.startswith(_HERE) and frame.f_back is not None:
         frame = frame.f_back
-    path = frame.f_code.co_filename.replace("\\", "/").split("/")
-    return f"{'/'.join(path[-2:])}:{frame.f_lineno}"
+    key = (frame.f_code.co_filename, frame.f_lineno)
+    found = _sites.get(key)
+    if found is None:
+        path = key[0].replace("\\", "/").split("/")
+        found = _sites[key] = f"{'/'.join(path[-2:])}:{key[1]}"
+    return found

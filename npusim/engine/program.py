@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable
 
 
 class Pipe(StrEnum):
@@ -126,17 +126,19 @@ class Program:
     flags: list[int] = field(default_factory=list)
     delays: dict[int, float] = field(default_factory=dict)
 
-    def instructions(self) -> Iterator[tuple[Instruction, int]]:
+    def instructions(self) -> list[tuple[Instruction, int]]:
         """Every instruction with how often it runs."""
-        yield from _walk(self.body, 1)
+        found: list[tuple[Instruction, int]] = []
+        _collect(found, self.body, 1)
+        return found
 
 
-def _walk(nodes: list[Node], times: int) -> Iterator[tuple[Instruction, int]]:
+def _collect(found: list[tuple[Instruction, int]], nodes: list[Node], times: int) -> None:
     for node in nodes:
         if isinstance(node, Instruction):
-            yield node, times
+            found.append((node, times))
         elif isinstance(node, Loop):
-            yield from _walk(node.body, times * node.count)
+            _collect(found, node.body, times * node.count)
 
 
 @dataclass(frozen=True, slots=True)

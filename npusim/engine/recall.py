@@ -85,20 +85,22 @@ def _groups(groups: tuple[CoreGroup, ...], treated: Mapping[int, Treatment]) -> 
         yield (*about, tuple(program.delays.items()), tuple(_nodes(program.body, treated)))
 
 
-def _nodes(nodes: Sequence[Node], treated: Mapping[int, Treatment]) -> Iterator[Hashable]:
+def _nodes(nodes: Sequence[Node], treated: Mapping[int, Treatment]) -> list[Hashable]:
+    found: list[Hashable] = []
     for node in nodes:
         if isinstance(node, Loop):
-            yield (node.count, *_nodes(node.body, treated))
+            found.append((node.count, *_nodes(node.body, treated)))
         elif isinstance(node, Barrier):
-            yield node.site
+            found.append(node.site)
         else:
-            yield node.pipe
-            yield (node.name, node.cycles, node.latency, node.detail, node.site)
-            yield (node.waits, node.sets)
+            about = (node.pipe, node.name, node.cycles, node.latency, node.detail, node.site)
             moved = node.transfer
-            if moved is not None:
-                yield (moved.traffic_bytes, moved.ceiling, moved.payload_bytes, moved.write)
-                yield treated[id(moved)]
+            if moved is None:
+                found.append((*about, node.waits, node.sets))
+            else:
+                bus = (moved.traffic_bytes, moved.ceiling, moved.payload_bytes, moved.write)
+                found.append((*about, node.waits, node.sets, *bus, treated[id(moved)]))
+    return found
 
 
 def _size(found: Played) -> int:

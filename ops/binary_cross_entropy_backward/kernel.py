@@ -37,6 +37,7 @@ class BinaryCrossEntropyGrad(ElementwiseKernel):
     """
 
     op_type = "BinaryCrossEntropyGrad"
+    independent = True
     fills_cores = False  # as in the published host code of this schedule
 
     def __init__(

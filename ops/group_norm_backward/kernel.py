@@ -59,6 +59,7 @@ class GroupNormGrad(Kernel):
     """
 
     op_type = "GroupNormGrad"
+    independent = True
 
     def __init__(
         self,

@@ -1,0 +1,205 @@
+"""Jumping over the steady state ends where playing every event ends: random calls, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from npusim import Device, TensorSpec, load_profile
+from npusim.aclnn.call import run_task
+from npusim.aclnn.tasks import TaskSpec, kernels_of
+from npusim.engine import L2State
+
+if TYPE_CHECKING:
+    from npusim.aclnn.results import TaskResult
+
+CHIPS = ("Ascend910A", "Ascend910B3", "Ascend310P3")
+A2 = ("Ascend910B1", "Ascend910B3", "Ascend910B4")  # where the page of the operator ends here
+
+CALLS = 200
+MOST = 0.01  # of the cycles, in every call
+USUAL = 0.001  # of the cycles, in 90 % of the calls
+ROUNDING_CYCLES = 1.0
+
+Arguments = dict[str, Any]
+
+
+def cross_entropy(random: Random) -> tuple[str, Arguments]:
+    kind = random.choice(("float32", "float16"))
+    x = TensorSpec((2 ** random.randint(14, 25) + random.randint(0, 5000),), kind)
+    weight = x if random.random() < 0.7 else None
+    return "aclnnBinaryCrossEntropyBackward", {
+        "gradOutput": x,
+        "self": x,
+        "target": x,
+        "weightOptional": weight,
+        "reduction": random.randint(0, 2),
+    }
+
+
+def group_norm(random: Random) -> tuple[str, Arguments]:
+    batch, group, depth = random.randint(1, 90), random.randint(1, 12), random.randint(1, 16)
+    size = random.choice((random.randint(1, 300), random.randint(300, 6000)))
+    kind = random.choice(("float32", "float16"))
+    x = TensorSpec((batch, group * depth, size), kind)
+    statistics, gamma = TensorSpec((batch, group), kind), TensorSpec((group * depth,), kind)
+    return "aclnnGroupNormBackward", {
+        "gradOut": x,
+        "input": x,
+        "mean": statistics,
+        "rstd": statistics,
+        "gamma": gamma,
+        "N": batch,
+        "C": group * depth,
+        "HxW": size,
+        "group": group,
+        "outputMask": [True, random.random() < 0.8, True],
+    }
+
+
+def roi_align(random: Random) -> tuple[str, Arguments]:
+    boxes, channels, bins = random.randint(1, 120), random.randint(1, 50), random.randint(1, 6)
+    height, width = random.randint(8, 40), random.randint(8, 40)
+    return "aclnnRoiAlignV2Backward", {
+        "gradOutput": TensorSpec((boxes, channels, bins, bins), "float32", "NCHW"),
+        "boxes": TensorSpec((boxes, 5), "float32"),
+        "inputShape": [1, channels, height, width],
+        "pooledHeight": bins,
+        "pooledWidth": bins,
+        "spatialScale": 0.25,
+        "samplingRatio": random.randint(0, 2),
+        "aligned": True,
+    }
+
+
+def upsample(random: Random) -> tuple[str, Arguments]:
+    batch, channels = random.randint(1, 6), random.randint(1, 200)
+    short = random.randint(2, 1500)
+    long = short * random.randint(1, 4) + random.randint(0, short)
+    kind = random.choice(("float32", "float16", "bfloat16"))
+    return "aclnnUpsampleNearestExact1dBackward", {
+        "gradOutput": TensorSpec((batch, channels, long), kind),
+        "outputSize": [long],
+        "inputSize": [batch, channels, short],
+        "scales": 0.0,
+    }
+
+
+def deformable(random: Random) -> tuple[str, Arguments]:
+    levels, points, heads = random.randint(1, 2), random.randint(1, 4), random.randint(1, 4)
+    batch, channels, queries = random.randint(1, 2), 8 * random.randint(1, 5), random.randint(1, 90)
+    keys, kind = random.randint(20, 600), random.choice(("float32", "float16", "bfloat16"))
+    places = (batch, queries, heads, levels, points)
+    return "aclnnMultiScaleDeformableAttentionGrad", {
+        "value": TensorSpec((batch, keys, heads, channels), kind),
+        "spatialShape": TensorSpec((levels, 2), "int32"),
+        "levelStartIndex": TensorSpec((levels,), "int32"),
+        "location": TensorSpec((*places, 2), kind),
+        "attnWeight": TensorSpec(places, kind),
+        "gradOutput": TensorSpec((batch, queries, heads * channels), kind),
+    }
+
+
+def elementwise(random: Random) -> TaskSpec:
+    x = TensorSpec((2 ** random.randint(10, 27) + random.randint(0, 100),), "float16")
+    op, inputs = random.choice((("Add", (x, x)), ("Mul", (x, x)), ("Exp", (x,)), ("Sqrt", (x,))))
+    return TaskSpec(op, inputs, (x,))
+
+
+def product(random: Random) -> TaskSpec:
+    m, k, n = (random.choice((16, 100, 256, 1000, 4096)) for _ in range(3))
+    tensors = [TensorSpec(shape, "float16") for shape in ((m, k), (k, n), (m, n))]
+    return TaskSpec("MatMulV2", tuple(tensors[:2]), (tensors[2],))
+
+
+def row_by_row(random: Random) -> TaskSpec:
+    x = TensorSpec((random.randint(1, 20000), random.randint(8, 2000)), "float16")
+    return TaskSpec("SoftmaxV2", (x,), (x,))
+
+
+def summed(random: Random) -> TaskSpec:
+    rows, columns = random.randint(1, 20000), random.randint(1, 2000)
+    x = TensorSpec((rows, columns), "float32")
+    return TaskSpec("ReduceSum", (x,), (TensorSpec((rows,), "float32"),), {"axes": [1]})
+
+
+OPERATORS: tuple[tuple[Callable[[Random], Any], tuple[str, ...]], ...] = (
+    (cross_entropy, CHIPS),
+    (group_norm, ("Ascend910A", "Ascend910B3", "Ascend910B4")),
+    (roi_align, CHIPS),
+    (upsample, A2),
+    (deformable, A2),
+    (elementwise, CHIPS),
+    (product, CHIPS),
+    (row_by_row, CHIPS),
+    (summed, CHIPS),
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One call: its tasks jumping, and played."""
+
+    what: str
+    jumped: tuple[TaskResult, ...]
+    played: tuple[TaskResult, ...]
+
+    @property
+    def difference(self) -> float:
+        """Of the cycles of the whole call, less what rounding explains."""
+        ours, theirs = (sum(task.cycles for task in each) for each in (self.jumped, self.played))
+        return max(0.0, abs(ours - theirs) - ROUNDING_CYCLES) / theirs
+
+
+def tasks(chip: str, call: Any, *, exact: bool) -> tuple[TaskResult, ...]:
+    if not isinstance(call, TaskSpec):
+        op, arguments = call
+        return Device(chip, exact=exact).estimate(op, **arguments).tasks
+    profile = load_profile(chip)
+    cache = L2State(profile.memory.l2_bytes)
+    return tuple(
+        run_task(kernel, profile, cache, numerics=False, exact=exact)[1]
+        for kernel in kernels_of(profile, call)
+    )
+
+
+@cache
+def pairs() -> tuple[Pair, ...]:
+    random = Random(20260)  # noqa: S311 - not for secrets
+    found = []
+    for number in range(CALLS):
+        make, chips = OPERATORS[number % len(OPERATORS)]
+        chip, call = random.choice(chips), make(random)
+        what = f"{chip}: {call}"
+        found.append(Pair(what, *(tasks(chip, call, exact=exact) for exact in (False, True))))
+    return tuple(found)
+
+
+def test_cycles_are_those_of_playing_everything() -> None:
+    assert len(pairs()) == CALLS
+    worst = max(pairs(), key=lambda pair: pair.difference)
+    assert worst.difference <= MOST, worst.what
+    usual = sum(pair.difference <= USUAL for pair in pairs())
+    assert usual >= 0.9 * CALLS
+
+
+def test_many_calls_jump_and_none_does_when_playing() -> None:
+    jumping = [pair for pair in pairs() if any(task.jumped_ratio > 0.2 for task in pair.jumped)]
+    assert len(jumping) > CALLS / 3
+    assert not any(task.jumped_ratio for pair in pairs() for task in pair.played)
+
+
+def test_bytes_and_busy_ratios_are_those_of_playing_everything() -> None:
+    for pair in pairs():
+        for one, other in zip(pair.jumped, pair.played, strict=True):
+            assert one.name == other.name
+            moved = (one.bytes_read, one.bytes_written, one.hbm_bytes)
+            assert moved == (other.bytes_read, other.bytes_written, other.hbm_bytes), pair.what
+            assert dict(one.pipes) == pytest.approx(dict(other.pipes), rel=0.01, abs=1e-6), (
+                pair.what
+            )

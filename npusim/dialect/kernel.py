@@ -41,11 +41,8 @@ class Kernel(ABC):
     buffer_num: ClassVar[int] = 2
     cores: ClassVar[Literal["vector", "cube"]] = "vector"
     is_mix: ClassVar[bool] = False
-    runs :meth:`process`, which looks at ``core.unit``. ``generated`` marks kernels that the
-    device's operator compiler (TBE) makes for a shape, unlike those written in Ascend C.
-    ``independent`` marks kernels whose blocks may be computed at the same time: no two of them
-    store to one place (adding is no storing), none reads what another stores before the next
-    barrier, and what :meth:`process` changes in the kernel are its attributes, not what is in them.
+    generated: ClassVar[bool] = False
+    independent: ClassVar[bool] = False
 
     block_dim: int
     reads: tuple[GlobalTensor, ...]

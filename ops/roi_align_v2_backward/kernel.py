@@ -40,6 +40,7 @@ class ROIAlignGrad(Kernel):
     """
 
     op_type = "ROIAlignGrad"
+    generated = True
 
     def __init__(
         self,

@@ -98,3 +98,15 @@ def test_foreach_kernels_add_a_scaled_quotient_or_product(op_type: str, wanted: 
 def test_a_table_of_kernels_has_no_others(module: str) -> None:
     with pytest.raises(AttributeError, match="NoSuchKernel"):
         _ = import_module(f"npusim.ops.{module}").NoSuchKernel
+
+
+def test_a_recorded_roi_align_gradient_has_the_samples_it_says_or_two() -> None:
+    grad = np.ones((40, 1, 3, 3, 16), np.float32)
+    boxes = np.tile(np.array([0, 1, 1, 13, 13], np.float32), (40, 1))
+    maps = (np.zeros((1, 1, 20, 20, 16), np.float32),)
+    took = {
+        said: cycles(CHIP, "ROIAlignGrad", (grad, boxes), maps, sample_num=said)
+        for said in (1, 2, 150, -1)
+    }
+    assert took[1] < took[2] < took[150]  # more than a batch of samples at once
+    assert took[-1] == took[2]

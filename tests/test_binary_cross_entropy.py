@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from npusim import Device, Result
 from npusim.values.dtypes import dtype
+from npusim.values.errors import KernelError
 from npusim.values.promotion import promote
 from support import physics
 from support.chips import A2, CHIPS, ONE_OF_EACH
@@ -24,6 +25,8 @@ from support.cross_entropy import (
 )
 from support.golden import GoldenCase, numeric_cases, tiling_examples
 from support.inputs import numpy_kind, strided, transposed
+from support.tasks import like
+from support.tasks import run as run_task
 
 Array = np.ndarray[Any, Any]
 
@@ -287,6 +290,39 @@ def test_a_smaller_operand_is_spread_out_where_the_kernel_needs_it() -> None:
             want,
             rtol=2e-6,
         )
+
+
+def test_an_operand_with_other_axes_of_length_one_needs_no_task() -> None:
+    wide = {"self": PLAIN["self"][None], "gradOutput": PLAIN["gradOutput"][None]}
+    result = Device("Ascend910B3").run(CROSS_ENTROPY, **PLAIN | wide)
+    assert names(result) == [KERNEL]
+    want = cross_entropy_reference(PLAIN).astype(np.float32)[None]
+    np.testing.assert_allclose(result.outputs["out"], want, rtol=2e-6)  # type: ignore[index]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16"])
+def test_the_kernel_repeats_a_target_of_a_single_element(kind: str) -> None:
+    random = np.random.default_rng(3)
+    x, grad, weight = (random.uniform(0.1, 0.9, 300).astype(kind) for _ in range(3))
+    y = np.array([0.25], kind)
+    arguments = {"gradOutput": grad, "self": x, "target": y, "weightOptional": weight}
+    for number, reduction in enumerate(("none", "mean")):
+        inputs, out = (x, y, grad, weight), (like(x),)
+        (got,) = run_task("Ascend910B3", KERNEL, inputs, out, reduction=reduction)
+        want = cross_entropy_reference({**arguments, "reduction": number}).astype(kind)
+        assert_close(got, want, rtol=EPSILON[kind], atol=1e-6)
+
+
+def test_a_record_without_a_weight_is_no_call_of_the_kernel() -> None:
+    x = np.ones(8, np.float32)
+    with pytest.raises(KernelError, match="weight are needed"):
+        run_task("Ascend910B3", KERNEL, (x, x, x, None), (like(x),))
+
+
+def test_a_record_that_leaves_out_what_a_kernel_needs_is_no_programming_error() -> None:
+    x = np.ones((2, 4, 8), np.float32)
+    with pytest.raises(KernelError, match="doesn't tell enough"):
+        run_task("Ascend910B3", "GroupNormGrad", (x, x, x[..., 0], x[..., 0]), (like(x),))
 
 
 @pytest.mark.parametrize(

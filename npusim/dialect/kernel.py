@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
+from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from npusim.cost import InstructionCosts
@@ -66,8 +67,12 @@ class Kernel(ABC):
         Kernels that have attributes of their own read them here, and make do without where a record
         has none. Raises KernelError for a combination that the kernel doesn't cover.
         """
-        tensors = [tensor for tensor in inputs if tensor is not None]
-        return cls(profile, *tensors, *outputs)  # type: ignore[call-arg]
+        tensors = [tensor for tensor in (*inputs, *outputs) if tensor is not None]
+        try:
+            signature(cls).bind(profile, *tensors)
+        except TypeError as error:
+            raise KernelError(cls.op_type, f"a record doesn't tell enough: {error}") from None
+        return cls(profile, *tensors)  # type: ignore[call-arg]
 
     @abstractmethod
     def process(self, core: Core) -> Phases:

@@ -20,8 +20,11 @@ from npusim.dialect import (
 )
 from npusim.dialect.elementwise import ElementwiseKernel, Tile
 from npusim.values.dtypes import FLOAT
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from npusim.hardware.profile import Profile
 
 EPSILON = 1e-12  # what x * (1 - x) is clamped to; the device holds it as float32
@@ -54,6 +57,23 @@ class BinaryCrossEntropyGrad(ElementwiseKernel):
         self.scale = scale
         self.coexisting = 4 if out.dtype is FLOAT else 5
         super().__init__(profile, (x, y, grad_output, weight), out)
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> BinaryCrossEntropyGrad:
+        """The kernel of a recorded task: a mean, the operator's default, unless it says other."""
+        tensors = [tensor for tensor in inputs if tensor is not None]
+        if len(tensors) != 4:
+            raise KernelError(cls.op_type, "x, y, grad_output and weight are needed")
+        is_mean = attributes.get("reduction", "mean") == "mean"
+        scale = 1.0 / max(1, outputs[0].numel) if is_mean else 1.0
+        x, y, grad_output, weight = tensors
+        return cls(profile, x, y, grad_output, weight, outputs[0], scale=scale)
 
     def init_buffers(self, core: Core) -> None:
         wide = self.tile_elements * FLOAT.itemsize

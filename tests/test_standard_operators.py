@@ -224,6 +224,22 @@ def test_every_row_names_a_kernel() -> None:
         assert signature.named is False or signature.inputs or signature.outputs
 
 
+@pytest.mark.parametrize(("beta", "alpha"), [(1.0, 1.0), (0.0, 1.0), (0.5, 2.0), (0.0, 0.5)])
+@pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend910A"])
+def test_a_product_and_what_is_added_to_it(chip: str, beta: float, alpha: float) -> None:
+    left, right, row = (each.astype(np.float16) for each in (A, B.T, numbers(6, seed=5)))
+    said = {"beta": beta, "alpha": alpha, "cubeMathType": 1}
+    done = Device(chip).run("aclnnAddmm", self=row, mat1=left, mat2=right, **said)
+    assert done.outputs is not None
+    want = beta * row + alpha * (left.astype(np.float64) @ right)
+    np.testing.assert_allclose(done.outputs["out"], want, rtol=1e-2, atol=3e-2)
+    tasks = [task.name for task in done.tasks if task.name not in ("TransData", "Transpose")]
+    assert tasks.count("Add") == (beta != 0)
+    assert tasks.count("Muls") == (alpha != 1) + (beta not in (0, 1))
+    with pytest.raises(AclnnError, match="can't be broadcast"):
+        Device(chip).run("aclnnAddmm", self=numbers(5), mat1=left, mat2=right, **said)
+
+
 @pytest.mark.parametrize(
     ("spelling", "name"),
     [

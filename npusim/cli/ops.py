@@ -64,7 +64,8 @@ def list_operators(as_json: AsJson = False) -> None:
             for family, names in families.items()
             for name in names
         ]
-        output.emit_json([*(_summary(contract) for contract in contracts), *standard])
+        described = [*(_summary(contract) for contract in contracts), *standard]
+        output.emit_json(sorted(described, key=lambda entry: str(entry["name"])))
         return
     from npusim.report import pages
 

@@ -117,6 +117,8 @@ class RowKernel(Kernel):
         if prod(x.shape[axis + 1 :]) > 1:
             return InnerLayout(profile, x.shape, axis, itemsize)
         columns = self.row_length(inputs)
+        if Form.LINE not in self.row.operands and x.shape:
+            columns = x.shape[axis]  # axes of one element may stand behind it
         if x.numel % columns:
             raise KernelError(self.op_type, f"{x.shape} has no rows of {columns}")
         layout = RowsLayout(

@@ -33,6 +33,7 @@ HEADERS = {
     "output_shapes": ("Output Shapes",),
     "output_dtypes": ("Output Data Types",),
     "output_formats": ("Output Formats",),
+    "step": ("Step Id",),
 }
 _REQUIRED = ("name", "op_type", "input_dtypes")
 _MISSING = frozenset({"", "N/A", "NA"})
@@ -57,6 +58,7 @@ class Kernel:
     output_shapes: tuple[str, ...]
     output_dtypes: tuple[str, ...]
     output_formats: tuple[str, ...]
+    step: str = ""
 
     @property
     def is_communication(self) -> bool:
@@ -86,7 +88,8 @@ def _kernels(file: Path, reader: csv.DictReader[str]) -> Iterator[Kernel]:
             _number(file, reader.line_num, "duration", text.get("duration_us", "")),
             _whole(file, reader.line_num, "block number", text.get("block_num", "")),
             _whole(file, reader.line_num, "block number", text.get("mix_block_num", "")),
-            *(_slots(text.get(name, "")) for name in list(HEADERS)[6:]),
+            *(_slots(text.get(name, "")) for name in list(HEADERS)[6:12]),
+            text.get("step", ""),
         )
 
 

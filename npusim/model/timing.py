@@ -1,0 +1,187 @@
+"""The time of one operator on one chip, each distinct question simulated once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from npusim.aclnn import call as calls
+from npusim.aclnn.bands import grounds
+from npusim.aclnn.call import run_task
+from npusim.aclnn.registry import folder_of, operator
+from npusim.aclnn.tasks import TaskSpec, kernels_of
+from npusim.aclnn.warmth import prime
+from npusim.catalogue.verdicts import Outcome
+from npusim.engine import L2State
+from npusim.model.beyond import carried_over
+from npusim.model.cache_state import ORDER
+from npusim.model.results import Evidence, How, Timing
+from npusim.values.errors import NpusimError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.aclnn.results import TaskResult
+    from npusim.dialect import GmBuffer, Kernel
+    from npusim.hardware import Profile
+    from npusim.model.cache_state import Residency
+    from npusim.model.results import DtypeVerdict
+    from npusim.model.step import AclnnWork, Item, Work
+
+_EVIDENCE = {
+    "chip": Evidence.CHIP,
+    "sister": Evidence.SISTER,
+    "others": Evidence.OTHER_CLASS,
+    "profile": Evidence.PROFILE,
+}
+
+
+class Timer:
+    """Times items on one chip and remembers; `measured_on` is where the file's times come from."""
+
+    def __init__(self, profile: Profile, l2: str, measured_on: Profile | None) -> None:
+        self.profile = profile
+        self._l2 = l2
+        self._measured_on = measured_on
+        self._known: dict[tuple[str, Residency, float | None], Timing] = {}
+
+    def time(self, item: Item, residency: Residency, verdict: DtypeVerdict | None) -> Timing:
+        """The timing of one repetition; `residency` counts only where L2 follows the order."""
+        key = (item.signature, residency, item.measured_us)
+        timing = self._known.get(key)
+        if timing is None:
+            timing = self._known[key] = self._ask(item, residency, verdict)
+        return timing
+
+    def _ask(self, item: Item, residency: Residency, verdict: DtypeVerdict | None) -> Timing:
+        if item.work is None or item.engine:
+            return carried_over(item, self.profile, self._measured_on, item.problem)
+        outcome = None if verdict is None else verdict.outcome
+        note = ""
+        if outcome is Outcome.AFTER_FP16:
+            item, note = item.in_fp16(), "in FLOAT16 in the place of BFLOAT16"
+        elif outcome is Outcome.REJECTED:
+            note = "this product has no kernel for it; the time is as if it had"
+        try:
+            return self._simulate(item.work, residency, note)
+        except NpusimError as error:
+            # `note` goes first: that the product refuses it matters more than how it was timed.
+            reason = _why(item, error)
+            reason = f"{note}; {reason}" if note else reason
+            return carried_over(item, self.profile, self._measured_on, reason)
+
+    def _simulate(self, work: Work, residency: Residency, note: str) -> Timing:
+        plan = (
+            _task_plan(self.profile, work)
+            if isinstance(work, TaskSpec)
+            else _call_plan(self.profile, work)
+        )
+        memory = self.profile.memory
+        cache = L2State(memory.l2_bytes)
+        if self._l2 == ORDER:
+            cache.write_back_share = memory.l2_write_back_share
+            cache.reuse_fraction = memory.l2_reuse_fraction
+            held = dict(zip(plan.inputs, residency, strict=True))
+            for buffer in plan.given:
+                if share := held.get(buffer.name):
+                    cache.touch(buffer.number, share * buffer.nbytes)
+        results: list[TaskResult] = []
+        for kernel in plan.kernels:
+            if self._l2 != ORDER:
+                prime(cache, plan.given, self._l2, self.profile)
+            results.append(run_task(kernel, self.profile, cache, numerics=False)[1])
+        return self._summed(results, plan.workspace_bytes, note, plan.assumptions)
+
+    def _summed(
+        self,
+        tasks: Sequence[TaskResult],
+        workspace: int,
+        note: str,
+        assumptions: tuple[str, ...],
+    ) -> Timing:
+        longest = max(tasks, key=lambda task: task.duration_us, default=None)
+        bound, evidence = "nothing to do", Evidence.CHIP
+        if longest is not None:
+            bound = longest.bound
+            evidence = _EVIDENCE[grounds(longest.name, self.profile)]
+        return Timing(
+            sum(task.duration_us for task in tasks),
+            (sum(task.band_us[0] for task in tasks), sum(task.band_us[1] for task in tasks)),
+            bound,
+            How.SIMULATED,
+            evidence,
+            len(tasks),
+            workspace,
+            note,
+            assumptions,
+        )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The kernels of one item; `inputs` names the buffers of its input tensors, in order."""
+
+    kernels: tuple[Kernel, ...]
+    inputs: tuple[str, ...]
+    workspace_bytes: int = 0
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> list[GmBuffer]:
+        """The buffers that come from outside, each once."""
+        found = {
+            tensor.buffer.number: tensor.buffer
+            for kernel in self.kernels
+            for tensor in kernel.reads
+            if tensor.buffer.name in self.inputs
+        }
+        return list(found.values())
+
+
+def _task_plan(profile: Profile, work: TaskSpec) -> _Plan:
+    names = tuple(f"x{index}" for index, spec in enumerate(work.inputs) if spec is not None)
+    return _Plan(tuple(kernels_of(profile, work)), names)
+
+
+def _call_plan(profile: Profile, work: AclnnWork) -> _Plan:
+    contract = operator(work.op)
+    workspace, executor = calls.get_workspace_size(
+        contract, profile, work.arguments, numerics=False, assume=work.assume
+    )
+    tensors = {each.name for each in contract.inputs if each.kind == "tensor"}
+    names = tuple(
+        name for name, value in work.arguments.items() if name in tensors and value is not None
+    )
+    chain = executor.chain
+    return _Plan(tuple(chain.tasks), names, workspace, tuple(chain.assumptions))
+
+
+def _why(item: Item, error: NpusimError) -> str:
+    if isinstance(error, UnknownNameError):
+        return f"{item.op} isn't simulated"
+    return " ".join(error.message.split())
+
+
+def kind_of(item: Item) -> str:
+    """The class of an operator: the folder of its kernel, or what its name says."""
+    folder = folder_of(item.op)
+    if folder:
+        return folder
+    if item.engine:
+        return item.engine
+    for kind, words in _KINDS:
+        if any(word in item.op.lower() for word in words):
+            return kind
+    return "other"
+
+
+_KINDS = (
+    ("convolution", ("conv2d", "conv3d", "convolution", "depthwise", "deformable", "dbn")),
+    ("pooling", ("pool",)),
+    ("attention", ("attention", "flash")),
+    ("matmul", ("matmul", "gemm")),
+    ("normalisation", ("norm",)),
+    ("sorting", ("sort", "topk", "unique", "argmax", "argmin", "cumsum")),
+    ("routing", ("moe",)),
+    ("random", ("random", "dropout", "dropoutgen", "bernoulli")),
+)

@@ -73,7 +73,8 @@ def _verdict(item: Item, profile: Profile) -> DtypeVerdict:
     listed = Listed(item.op, "kernel", dtypes, _dtypes(item.work.outputs))
     (row,) = judge_all([listed], [Place(profile.family, profile.name)])
     cell = row.cells[0]
-    return DtypeVerdict(item.op, _named(dtypes), cell.outcome, cell.why, 0)
+    named = _named((*dtypes, *_dtypes(item.work.outputs)))
+    return DtypeVerdict(item.op, named, cell.outcome, cell.why, 0)
 
 
 def _by_contract(item: Item, work: AclnnWork, profile: Profile) -> DtypeVerdict:
@@ -88,6 +89,7 @@ def _by_contract(item: Item, work: AclnnWork, profile: Profile) -> DtypeVerdict:
         after = calls.check(contract, profile, half.arguments)
         if after.ok:
             return DtypeVerdict(item.op, dtypes, Outcome.AFTER_FP16, why, 0)
+        why = f"in FLOAT16 too: {after.name} ({after.code}): {after.message}"
     return DtypeVerdict(item.op, dtypes, Outcome.REJECTED, why, 0)
 
 

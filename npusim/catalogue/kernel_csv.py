@@ -81,6 +81,7 @@ def _kernels(file: Path, reader: csv.DictReader[str]) -> Iterator[Kernel]:
     columns = _columns(file, reader.fieldnames or ())
     for row in reader:
         text = {ours: (row.get(theirs) or "").strip() for ours, theirs in columns.items()}
+        slots = {name: _slots(text.get(name, "")) for name in HEADERS}
         yield Kernel(
             text["name"],
             "" if text["op_type"] in _MISSING else text["op_type"],
@@ -88,7 +89,12 @@ def _kernels(file: Path, reader: csv.DictReader[str]) -> Iterator[Kernel]:
             _number(file, reader.line_num, "duration", text.get("duration_us", "")),
             _whole(file, reader.line_num, "block number", text.get("block_num", "")),
             _whole(file, reader.line_num, "block number", text.get("mix_block_num", "")),
-            *(_slots(text.get(name, "")) for name in list(HEADERS)[6:12]),
+            slots["input_shapes"],
+            slots["input_dtypes"],
+            slots["input_formats"],
+            slots["output_shapes"],
+            slots["output_dtypes"],
+            slots["output_formats"],
             text.get("step", ""),
         )
 

@@ -52,7 +52,7 @@ def together(verdicts: dict[str, DtypeVerdict]) -> tuple[DtypeVerdict, ...]:
     for verdict in verdicts.values():
         key = (verdict.op, verdict.dtypes, verdict.outcome, verdict.why)
         count = merged[key].count if key in merged else 0
-        merged[key] = DtypeVerdict(*key, count + verdict.count)  # type: ignore[arg-type]
+        merged[key] = DtypeVerdict(*key, count + verdict.count)
     order = (Outcome.REJECTED, Outcome.AFTER_FP16, Outcome.UNKNOWN, Outcome.RUNS)
     return tuple(sorted(merged.values(), key=lambda each: (order.index(each.outcome), each.op)))
 
@@ -84,9 +84,8 @@ def _by_contract(item: Item, work: AclnnWork, profile: Profile) -> DtypeVerdict:
     if status.ok:
         return DtypeVerdict(item.op, dtypes, Outcome.RUNS, "", 0)
     why = f"{status.name} ({status.code}): {status.message}"
-    half = item.in_fp16().work
-    if item.uses_bf16 and isinstance(half, AclnnWork):
-        after = calls.check(contract, profile, half.arguments)
+    if item.uses_bf16:
+        after = calls.check(contract, profile, work.in_fp16().arguments)
         if after.ok:
             return DtypeVerdict(item.op, dtypes, Outcome.AFTER_FP16, why, 0)
         why = f"in FLOAT16 too: {after.name} ({after.code}): {after.message}"

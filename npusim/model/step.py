@@ -26,6 +26,14 @@ class AclnnWork:
     arguments: Mapping[str, object]
     assume: Mapping[str, float] = field(default_factory=dict)
 
+    def in_fp16(self) -> AclnnWork:
+        """The same call with FLOAT16 in the place of BFLOAT16."""
+        arguments = {
+            name: _half(value) if isinstance(value, TensorSpec) else value
+            for name, value in self.arguments.items()
+        }
+        return replace(self, arguments=arguments)
+
 
 Work = AclnnWork | TaskSpec
 
@@ -72,20 +80,6 @@ class Item:
         """Whether some tensor is BFLOAT16."""
         return any(spec.dtype is BFLOAT16 for spec in (*self.inputs, *self.outputs))
 
-    def in_fp16(self) -> Item:
-        """The same with FLOAT16 in the place of BFLOAT16."""
-        if isinstance(self.work, TaskSpec):
-            inputs = tuple(None if spec is None else _half(spec) for spec in self.work.inputs)
-            outputs = tuple(map(_half, self.work.outputs))
-            return replace(self, work=replace(self.work, inputs=inputs, outputs=outputs))
-        if self.work is None:
-            return self
-        arguments = {
-            name: _half(value) if isinstance(value, TensorSpec) else value
-            for name, value in self.work.arguments.items()
-        }
-        return replace(self, work=replace(self.work, arguments=arguments))
-
     def _tensors(self) -> Iterator[tuple[str, TensorSpec]]:
         if not isinstance(self.work, AclnnWork):
             return
@@ -129,6 +123,14 @@ class Step:
         return sum(
             item.measured_us * item.count for item in self.items if item.measured_us is not None
         )
+
+
+def in_fp16(work: Work) -> Work:
+    """The same work with FLOAT16 in the place of BFLOAT16."""
+    if isinstance(work, AclnnWork):
+        return work.in_fp16()
+    inputs = tuple(None if spec is None else _half(spec) for spec in work.inputs)
+    return replace(work, inputs=inputs, outputs=tuple(map(_half, work.outputs)))
 
 
 def _half(spec: TensorSpec) -> TensorSpec:

@@ -16,7 +16,8 @@ from npusim.engine import L2State
 from npusim.model.beyond import carried_over
 from npusim.model.cache_state import ORDER
 from npusim.model.results import Evidence, How, Timing
-from npusim.values.errors import NpusimError, UnknownNameError
+from npusim.model.step import in_fp16
+from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,17 +57,20 @@ class Timer:
     def _ask(self, item: Item, residency: Residency, verdict: DtypeVerdict | None) -> Timing:
         if item.work is None or item.engine:
             return carried_over(item, self.profile, self._measured_on, item.problem)
+        if isinstance(item.work, TaskSpec) and not folder_of(item.op):
+            reason = f"{item.op} isn't simulated"
+            return carried_over(item, self.profile, self._measured_on, reason)
         outcome = None if verdict is None else verdict.outcome
-        note = ""
+        work, note = item.work, ""
         if outcome is Outcome.AFTER_FP16:
-            item, note = item.in_fp16(), "in FLOAT16 in the place of BFLOAT16"
+            work, note = in_fp16(item.work), "in FLOAT16 in the place of BFLOAT16"
         elif outcome is Outcome.REJECTED:
             note = "this product has no kernel for it; the time is as if it had"
         try:
-            return self._simulate(item.work, residency, note)
+            return self._simulate(work, residency, note)
         except NpusimError as error:
             # `note` goes first: that the product refuses it matters more than how it was timed.
-            reason = _why(item, error)
+            reason = " ".join(error.message.split())
             reason = f"{note}; {reason}" if note else reason
             return carried_over(item, self.profile, self._measured_on, reason)
 
@@ -154,12 +158,6 @@ def _call_plan(profile: Profile, work: AclnnWork) -> _Plan:
     )
     chain = executor.chain
     return _Plan(tuple(chain.tasks), names, workspace, tuple(chain.assumptions))
-
-
-def _why(item: Item, error: NpusimError) -> str:
-    if isinstance(error, UnknownNameError):
-        return f"{item.op} isn't simulated"
-    return " ".join(error.message.split())
 
 
 def kind_of(item: Item) -> str:

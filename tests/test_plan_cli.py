@@ -232,7 +232,7 @@ def test_markdown_is_a_whole_report(folder: Path, capsys: pytest.CaptureFixture[
         ("workload.models.0.reference", "missing.yaml", "there is no such file"),
         ("workload.models.0.reference", "plan.yaml", "unknown key"),
         ("workload.models.0.reference", "kernel_details.csv", "has no batch axis"),
-        ("workload.models.0.l2", "hot", "it must be 'order', 'chain', 'cold' or 'warm'"),
+        ("workload.models.0.l2", "hot", "it must be 'order', 'busy', 'chain', 'cold' or 'warm'"),
         ("workload.models.0.measured_on", "Ascend999", "unknown"),
         ("workload.models.0.reference", ..., "needs one of reference, curve and curves"),
         ("objective", ..., "objective is missing"),

@@ -2,8 +2,10 @@
 
 ``order`` follows the step: an operator finds in L2 what is left there of its inputs.  Files don't
 say which tensor is which, so an input is taken for the last tensor of its shape, dtype and format
-that an operator before it wrote; everything else, weights above all, comes from memory.  ``chain``
-takes the share that a task inside a graph finds on average, ``cold`` nothing, ``warm`` everything.
+that an operator before it wrote; everything else, weights above all, comes from memory.  ``busy`` is
+for steps whose order isn't known: inputs come from memory, and what is written drives out something
+else.  ``chain`` takes the share that a task inside a graph finds on average, ``cold`` an empty L2,
+``warm`` one that holds everything.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
     from npusim.values.tensors import TensorSpec
 
 ORDER: Final = "order"
-MODES: Final = (ORDER, "chain", "cold", "warm")
+BUSY: Final = "busy"
+MODES: Final = (ORDER, BUSY, "chain", "cold", "warm")
+IN_A_STEP: Final = (ORDER, BUSY)
+"""Modes in which L2 is full of what others have modified."""
 
 _STEPS: Final = 4
 """Residency is told apart in quarters of a tensor: finer steps cost time and change nothing."""

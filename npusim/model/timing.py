@@ -14,7 +14,7 @@ from npusim.aclnn.warmth import prime
 from npusim.catalogue.verdicts import Outcome
 from npusim.engine import L2State
 from npusim.model.beyond import carried_over
-from npusim.model.cache_state import ORDER
+from npusim.model.cache_state import IN_A_STEP
 from npusim.model.results import Evidence, How, Timing
 from npusim.model.step import in_fp16
 from npusim.values.errors import NpusimError
@@ -35,6 +35,15 @@ _EVIDENCE = {
     "others": Evidence.OTHER_CLASS,
     "profile": Evidence.PROFILE,
 }
+
+_BY_INDEX = frozenset(
+    ("UnsortedSegmentSum", "UnsortedSegmentSumD", "ScatterAdd", "ScatterNdAdd", "InplaceIndexAdd")
+)
+"""Operators that add at places which data name: repeated places wait for each other, so that the
+time follows from the data more than from the shapes.  A measured time knows, the simulator doesn't.
+"""
+
+_WHY_BY_INDEX = "its time follows from how often indices repeat, which the file doesn't say"
 
 
 class Timer:
@@ -60,6 +69,8 @@ class Timer:
         if isinstance(item.work, TaskSpec) and not folder_of(item.op):
             reason = f"{item.op} isn't simulated"
             return carried_over(item, self.profile, self._measured_on, reason)
+        if item.measured_us is not None and item.op in _BY_INDEX:
+            return carried_over(item, self.profile, self._measured_on, _WHY_BY_INDEX)
         outcome = None if verdict is None else verdict.outcome
         work, note = item.work, ""
         if outcome is Outcome.AFTER_FP16:
@@ -82,16 +93,16 @@ class Timer:
         )
         memory = self.profile.memory
         cache = L2State(memory.l2_bytes)
-        if self._l2 == ORDER:
+        if self._l2 in IN_A_STEP:
             cache.write_back_share = memory.l2_write_back_share
             cache.reuse_fraction = memory.l2_reuse_fraction
-            held = dict(zip(plan.inputs, residency, strict=True))
+            held = dict(zip(plan.inputs, residency, strict=bool(residency)))
             for buffer in plan.given:
                 if share := held.get(buffer.name):
                     cache.touch(buffer.number, share * buffer.nbytes)
         results: list[TaskResult] = []
         for kernel in plan.kernels:
-            if self._l2 != ORDER:
+            if self._l2 not in IN_A_STEP:
                 prime(cache, plan.given, self._l2, self.profile)
             results.append(run_task(kernel, self.profile, cache, numerics=False)[1])
         return self._summed(results, plan.workspace_bytes, note, plan.assumptions)

@@ -16,7 +16,7 @@ from npusim.validation.steps import kernel_details, training_steps
 
 TABLE = Path(__file__).parent / "data" / "measured_ops.csv.gz"
 CHIPS = {"LLM": "Ascend910B1", "CNN": "Ascend910B2"}
-"""The chips of the steps that weren't measured on the first generation, by the step's first word."""
+"""The chips of steps that weren't measured on the first generation, by the first word."""
 
 FIRST_GENERATION = "Ascend910B"
 OTHER = "Ascend310P3"
@@ -24,13 +24,13 @@ BAR = 0.2
 
 HEAD = f"""# Training steps, measured and replayed
 
-Each step is a `kernel_details.csv` made from the rows of `data/measured_ops.csv.gz`, timed again on
-the chip that it was measured on and on {OTHER}. Operators that npusim doesn't simulate (convolution,
-pooling, some fusions) keep their measured time, as do those that add at indices which only the data
-tell; on another chip that time is scaled by the ratio of the two rooflines. So the error of the
-step's total flatters where little is simulated; the error of the simulated operators alone stands
-beside it. The table has no order of kernels, so inputs come from memory (`--l2 busy`). Most rows
-are calibration rows, from which constants of the chips were fitted.
+Each step is a `kernel_details.csv` made from the rows of `data/measured_ops.csv.gz`, timed again
+on the chip that it was measured on and on {OTHER}. Operators that npusim doesn't simulate
+(convolution, pooling, some fusions) keep their measured time, as do those that add at indices,
+which only the data tell; on another chip that time is scaled by the ratio of the two rooflines. So
+the error of the step's total flatters where little is simulated; the error of the simulated
+operators alone stands beside it. The table has no order of kernels, so inputs come from memory
+(`--l2 busy`). Most rows are calibration rows, from which constants of the chips were fitted.
 
 The bar for the total is {BAR:.0%}. Remade by `python reports/networks.py > reports/networks.md`.
 
@@ -41,7 +41,7 @@ The bar for the total is {BAR:.0%}. Remade by `python reports/networks.py > repo
 
 def chip_of(workload: str) -> str:
     """The chip that a step was measured on."""
-    return CHIPS.get(workload.split()[0], FIRST_GENERATION)
+    return CHIPS.get(workload.partition(" ")[0], FIRST_GENERATION)
 
 
 def replayed(workload: str) -> tuple[StepResult, StepResult]:
@@ -57,12 +57,11 @@ def replayed(workload: str) -> tuple[StepResult, StepResult]:
 
 def line(workload: str, here: StepResult, there: StepResult) -> str:
     """The step's row of the first table."""
-    assert here.measured_us is not None
     cells = (
         workload.partition(" train step")[0],
         here.soc,
         f"{here.step.launches:,}",
-        milliseconds(here.measured_us),
+        milliseconds(here.measured_us or 0.0),
         milliseconds(here.device_us, here.band_us),
         "" if here.error is None else f"{here.error:+.1%}",
         percent(here.simulated_share),

@@ -356,6 +356,18 @@ def test_the_host_runs_ahead_as_far_as_it_can(dispatch_us: float, expected_us: f
     assert with_dispatch(items, dispatch_us) == pytest.approx(expected_us)
 
 
+@given(st.lists(TIMED, min_size=1, max_size=8), st.floats(0, 50))
+def test_repetitions_are_launched_one_by_one(
+    items: Sequence[TimedItem], dispatch_us: float
+) -> None:
+    host_us = device_us = 0.0
+    for each in items:
+        for _ in range(each.item.count):
+            host_us += dispatch_us
+            device_us = max(device_us, host_us) + each.timing.duration_us
+    assert with_dispatch(items, dispatch_us) == pytest.approx(device_us)
+
+
 def test_host_time_moves_the_band_and_doesn_t_widen_it() -> None:
     step = step_of(*[add(64)] * 10)
     graph = retime(step, "Ascend910A")

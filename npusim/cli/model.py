@@ -56,7 +56,9 @@ def model(
     l2: Annotated[
         str,
         typer.Option(
-            "--l2", help="What operators find in L2: order (of the file), chain, cold, warm."
+            "--l2",
+            help="What operators find in L2: order (what those before them left), busy (nothing; "
+            "for files without order), chain, cold or warm.",
         ),
     ] = "order",
     step: Annotated[

@@ -2,10 +2,10 @@
 
 ``order`` follows the step: an operator finds in L2 what is left there of its inputs.  Files don't
 say which tensor is which, so an input is taken for the last tensor of its shape, dtype and format
-that an operator before it wrote; everything else, weights above all, comes from memory.  ``busy`` is
-for steps whose order isn't known: inputs come from memory, and what is written drives out something
-else.  ``chain`` takes the share that a task inside a graph finds on average, ``cold`` an empty L2,
-``warm`` one that holds everything.
+that an operator before it wrote; everything else, weights above all, comes from memory.  ``busy``
+is for steps whose order isn't known: inputs come from memory, and what is written drives out
+something else.  ``chain`` takes the share that a task inside a graph finds on average, ``cold`` an
+empty L2, ``warm`` one that holds everything.
 """
 
 from __future__ import annotations

@@ -120,10 +120,15 @@ def with_dispatch(items: Iterable[TimedItem], dispatch_us: float) -> float:
     """
     host_us = device_us = 0.0
     for each in items:
-        for _ in range(each.item.count if dispatch_us else 1):
-            host_us += dispatch_us
-            started_us = max(device_us, host_us)
-            device_us = started_us + (each.timing.duration_us if dispatch_us else each.total_us)
+        count, each_us = each.item.count, each.timing.duration_us
+        # The end is linear in the repetition that the host holds up last: the first or the last
+        # one, if it holds up any.
+        device_us = max(
+            device_us + count * each_us,
+            host_us + dispatch_us + count * each_us,
+            host_us + count * dispatch_us + each_us,
+        )
+        host_us += count * dispatch_us
     return device_us
 
 

@@ -234,7 +234,8 @@ def test_of_several_steps_the_median_is_taken_or_the_one_that_is_named(tmp_path:
         for step, time in ((5, 90.0), (6, 4.0), (7, 5.0))
     )
     head = KERNEL_DETAILS.format(block="Block Num", step="Step Id,")
-    file = written(tmp_path, head + rows, "kernel_details.csv")
+    between = ',a,Add,AI_CORE,4.5,1,"8;8",FLOAT;FLOAT,ND;ND,8,FLOAT,ND\n'
+    file = written(tmp_path, head + rows + between, "kernel_details.csv")
     middle = read_model(file).at()
     assert middle.measured_us == 5.0
     assert middle.notes == ("step 7 of 3 steps in the file, the one of median time",)
@@ -275,8 +276,31 @@ def test_equal_operators_are_simulated_once(monkeypatch: pytest.MonkeyPatch) -> 
         return honest(self, *args)
 
     monkeypatch.setattr(Timer, "_simulate", counted)
-    retime(step_of(*[add(4096)] * 20, add(8192)), "Ascend910A", l2="chain")
+    same = [add(4096, measured_us=3.0 + number) for number in range(20)]
+    result = retime(step_of(*same, add(8192)), "Ascend910A", l2="chain")
     assert asked == ["Add", "Add"]
+    assert [each.count for each in result.operators] == [20, 1]
+
+
+def test_a_step_without_order_finds_nothing_in_l2() -> None:
+    spec = TensorSpec((2**22,), "fp16")
+    chain = [Item(name, TaskSpec(name, (spec,), (spec,))) for name in ("Relu", "Abs")]
+    followed = retime(step_of(*chain), "Ascend910B3").items[1].timing.duration_us
+    busy = retime(step_of(*chain), "Ascend910B3", l2="busy").items[1].timing.duration_us
+    cold = retime(step_of(*chain), "Ascend910B3", l2="cold").items[1].timing.duration_us
+    assert followed < busy
+    assert cold < busy  # an empty L2 takes what is written, a full one passes it on
+
+
+def test_what_adds_at_indices_keeps_its_measured_time() -> None:
+    rows, where = TensorSpec((4096, 64), "fp32"), TensorSpec((4096,), "int32")
+    work = TaskSpec("UnsortedSegmentSum", (rows, where), (TensorSpec((64, 64), "fp32"),))
+    known = Item("UnsortedSegmentSum", work, measured_us=123.0)
+    here = retime(step_of(known), "Ascend910A", measured_on="Ascend910A")
+    assert here.items[0].timing.how is How.MEASURED
+    assert "how often indices repeat" in here.items[0].timing.note
+    unknown = Item("UnsortedSegmentSum", work)
+    assert retime(step_of(unknown), "Ascend910A").items[0].timing.how is How.SIMULATED
 
 
 def test_l2_follows_the_order_of_the_step() -> None:

@@ -35,6 +35,8 @@ def read_profile(file: Path, step: str = "") -> Step:
         steps.setdefault(kernel.step, []).append(kernel)
     if not steps:
         raise FileError(file, "has no kernels")
+    if len(steps) > 1:
+        steps.pop("", None)  # what ran between the steps
     chosen, notes = _choose(file, steps, step)
     items = tuple(map(_item, steps[chosen]))
     return Step(file.stem, "profile", items, notes=notes)

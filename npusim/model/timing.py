@@ -53,28 +53,34 @@ class Timer:
         self.profile = profile
         self._l2 = l2
         self._measured_on = measured_on
-        self._known: dict[tuple[str, Residency, float | None], Timing] = {}
+        self._known: dict[tuple[str, Residency], Timing | str] = {}
 
     def time(self, item: Item, residency: Residency, verdict: DtypeVerdict | None) -> Timing:
         """The timing of one repetition; `residency` counts only where L2 follows the order."""
-        key = (item.signature, residency, item.measured_us)
-        timing = self._known.get(key)
-        if timing is None:
-            timing = self._known[key] = self._ask(item, residency, verdict)
-        return timing
-
-    def _ask(self, item: Item, residency: Residency, verdict: DtypeVerdict | None) -> Timing:
         if item.work is None or item.engine:
-            return carried_over(item, self.profile, self._measured_on, item.problem)
-        if isinstance(item.work, TaskSpec) and not folder_of(item.op):
-            reason = f"{item.op} isn't simulated"
-            return carried_over(item, self.profile, self._measured_on, reason)
+            return self._carried_over(item, item.problem)
         if item.measured_us is not None and item.op in _BY_INDEX:
-            return carried_over(item, self.profile, self._measured_on, _WHY_BY_INDEX)
+            return self._carried_over(item, _WHY_BY_INDEX)
+        # Equal operators differ in their measured times, which a simulation doesn't ask for.
+        key = (item.signature, residency)
+        if key not in self._known:
+            self._known[key] = self._ask(item.op, item.work, residency, verdict)
+        found = self._known[key]
+        return self._carried_over(item, found) if isinstance(found, str) else found
+
+    def _carried_over(self, item: Item, reason: str) -> Timing:
+        return carried_over(item, self.profile, self._measured_on, reason)
+
+    def _ask(
+        self, op: str, work: Work, residency: Residency, verdict: DtypeVerdict | None
+    ) -> Timing | str:
+        """The simulated timing, or why there is none."""
+        if isinstance(work, TaskSpec) and not folder_of(op):
+            return f"{op} isn't simulated"
         outcome = None if verdict is None else verdict.outcome
-        work, note = item.work, ""
+        note = ""
         if outcome is Outcome.AFTER_FP16:
-            work, note = in_fp16(item.work), "in FLOAT16 in the place of BFLOAT16"
+            work, note = in_fp16(work), "in FLOAT16 in the place of BFLOAT16"
         elif outcome is Outcome.REJECTED:
             note = "this product has no kernel for it; the time is as if it had"
         try:
@@ -82,8 +88,7 @@ class Timer:
         except NpusimError as error:
             # `note` goes first: that the product refuses it matters more than how it was timed.
             reason = " ".join(error.message.split())
-            reason = f"{note}; {reason}" if note else reason
-            return carried_over(item, self.profile, self._measured_on, reason)
+            return f"{note}; {reason}" if note else reason
 
     def _simulate(self, work: Work, residency: Residency, note: str) -> Timing:
         plan = (

@@ -211,7 +211,13 @@ def test_markdown_is_a_whole_report(folder: Path, capsys: pytest.CaptureFixture[
     assert said.code == 0, said.err
     text = page.read_text(encoding="utf-8")
     assert text.startswith("# Capacity plan\n\n**4,000 requests/s at the peak")
-    for heading in ("## Models", "## What if", "## Cards over load", "## Assumptions"):
+    for heading in (
+        "## Models",
+        "## What if",
+        "## Cards over load",
+        "## Where the time goes",
+        "## Assumptions",
+    ):
         assert heading in text
     assert f"npusim plan {folder / 'plan.yaml'}" in text
     again = npusim(capsys, "plan", folder / "plan.yaml", "--md", page)
@@ -328,6 +334,6 @@ def test_the_example_plans_are_answered(name: str) -> None:
     assert isinstance(result, PlanResult)
     assert len(result.meeting) >= 2
     assert all(product.price_per_card is None for product in plan.fleet.products)
-    text = plan_markdown(result, "npusim plan")
+    text = plan_markdown(result, source.results, "npusim plan")
     for product in result.products:
         assert product.board.name in text

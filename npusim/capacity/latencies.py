@@ -147,4 +147,5 @@ def _basis(timed: Mapping[int, StepResult]) -> str:
         words.append(f"with {last.host_dispatch_us:g} us of host time for each operator")
     else:
         words.append("no host dispatch")
+    words += [f"assumed: {line}" for line in last.assumptions]
     return "; ".join(words)

@@ -161,7 +161,7 @@ def _answer(
     finally:
         output.progress("")
     if markdown is not None:
-        _write(markdown, plans.plan_markdown(result, command), force=force)
+        _write(markdown, plans.plan_markdown(result, source.results, command), force=force)
     if html is not None:
         _write(html, _html(result, source.results), force=force)
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from npusim.hardware.reading import built_in_sources
 from npusim.report.spelling import percent, significant, size
 from npusim.report.steps import milliseconds
 
@@ -87,7 +88,7 @@ def plan_page(result: PlanResult) -> RenderableType:
     return Group(*parts)
 
 
-def plan_markdown(result: PlanResult, command: str) -> str:
+def plan_markdown(result: PlanResult, steps: ModelResults, command: str) -> str:
     """The whole answer as a page of Markdown; `command` is what made it."""
     first, *others = verdict_lines(result)
     lines = [f"# {result.plan.title}", "", f"**{first}**", "", *(f"* {line}" for line in others)]
@@ -95,11 +96,16 @@ def plan_markdown(result: PlanResult, command: str) -> str:
     lines += ["", "## Models", "", *_pipes(_MODEL_COLUMNS, _model_rows(result))]
     lines += ["", "## What if", "", *_pipes(_SCENARIO_COLUMNS, _scenario_rows(result))]
     lines += ["", "## Cards over load", "", *_load_table(result)]
+    if steps:
+        lines += [
+            "",
+            "## Where the time goes",
+            "",
+            *_pipes(_CLASS_COLUMNS, _classes(result, steps)),
+        ]
     lines += ["", "## Assumptions", "", *(f"* {line}" for line in result.assumptions)]
     lines += ["", "## Sources", ""]
-    lines += list(
-        dict.fromkeys(f"* {each.board.name}: {each.board.source}" for each in result.products)
-    )
+    lines += [f"* {line}" for line in source_lines(result)]
     lines += ["", f"Made by `{command}`.", ""]
     return "\n".join(lines)
 
@@ -116,6 +122,38 @@ def plan_json(result: PlanResult, steps: ModelResults) -> dict[str, Any]:
         "products": [_product_json(each, steps) for each in result.products],
         "assumptions": list(result.assumptions),
     }
+
+
+def source_lines(result: PlanResult) -> list[str]:
+    """Where the facts about each product come from."""
+    known = built_in_sources()
+    return list(
+        dict.fromkeys(
+            f"{each.board.name}: {known.get(each.board.source, each.board.source)}"
+            for each in result.products
+        )
+    )
+
+
+_CLASS_COLUMNS = ("model", "product", "operator class", "share", "a full batch", "calibrated")
+
+
+def _classes(result: PlanResult, steps: ModelResults) -> Iterator[list[str]]:
+    """The operator classes of each model's largest timed batch."""
+    for each in result.products:
+        for model in each.models:
+            timed = steps.get((model.name, each.board.soc), {})
+            if not timed:
+                continue
+            for kind in timed[max(timed)].classes:
+                yield [
+                    model.name,
+                    each.board.name,
+                    kind.kind,
+                    percent(kind.share),
+                    milliseconds(kind.duration_us, kind.band_us),
+                    percent(kind.calibrated_share),
+                ]
 
 
 def _answer(result: PlanResult, each: ProductResult) -> str:

@@ -32,7 +32,7 @@ the error of the step's total flatters where little is simulated; the error of t
 operators alone stands beside it. The table has no order of kernels, so inputs come from memory
 (`--l2 busy`). Most rows are calibration rows, from which constants of the chips were fitted.
 
-The bar for the total is {BAR:.0%}. Remade by `python reports/networks.py > reports/networks.md`.
+Remade by `python reports/networks.py > reports/networks.md`.
 
 | step | chip | kernels | measured | replayed | error | simulated part | its error | on {OTHER} |
 |---|---|---:|---:|---:|---:|---:|---:|---:|
@@ -94,15 +94,29 @@ def section(workload: str, here: StepResult, there: StepResult) -> str:
     return "\n".join(lines)
 
 
+def judgement(errors: dict[str, float | None]) -> str:
+    """Which steps miss the bar."""
+    missed = [
+        f"{name.partition(' train step')[0]} ({error:+.1%})"
+        for name, error in errors.items()
+        if error is None or abs(error) > BAR
+    ]
+    within = len(errors) - len(missed)
+    words = f"{within} of {len(errors)} totals are within {BAR:.0%} of the measured ones"
+    return f"{words}; outside: {', '.join(missed)}." if missed else f"{words}."
+
+
 def main() -> None:
     """Print the whole page."""
     lines, sections = [], []
+    errors: dict[str, float | None] = {}
     for workload in training_steps(TABLE):
         sys.stderr.write(f"{workload}\n")
         pair = replayed(workload)
+        errors[workload] = pair[0].error
         lines.append(line(workload, *pair))
         sections.append(section(workload, *pair))
-    sys.stdout.write(HEAD + "\n".join(lines) + "\n\n" + "\n\n".join(sections) + "\n")
+    sys.stdout.write("\n\n".join((HEAD + "\n".join(lines), judgement(errors), *sections)) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -224,6 +226,41 @@ def test_markdown_is_a_whole_report(folder: Path, capsys: pytest.CaptureFixture[
     assert again.code == 2
     assert "already exists" in again.err
     assert page.read_text(encoding="utf-8") == text
+
+
+def test_html_is_made_from_the_result_and_the_timed_steps(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    page = ModuleType("npusim.report.html")
+
+    def plan_page(*given: Any) -> str:
+        asked.extend(given)
+        return "<!doctype html>"
+
+    page.plan_page = plan_page  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "npusim.report.html", page)
+    said = npusim(capsys, "plan", folder / "plan.yaml", "--html", folder / "plan.html")
+    assert said.code == 0, said.err
+    assert (folder / "plan.html").read_text(encoding="utf-8") == "<!doctype html>"
+    result, steps = asked
+    assert isinstance(result, PlanResult)
+    assert sorted(steps) == [("tower", "Ascend310P3"), ("tower", "Ascend910B3")]
+    assert sorted(steps["tower", "Ascend310P3"]) == [1, 2, 4]
+
+
+def test_arrivals_come_from_a_trace_beside_the_plan(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stamps = (f"2023-11-16 18:15:{number // 10:02d}.{number % 10}805900" for number in range(400))
+    lines = "".join(f"{stamp},374,44\n" for stamp in stamps)
+    trace = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + lines
+    (folder / "azure.csv").write_text(trace, encoding="utf-8")
+    file = changed(folder, "workload.arrivals", {"kind": "trace", "file": "azure.csv"})
+    said = npusim(capsys, "plan --json", file)
+    assert said.code == 0, said.err
+    assert "azure.csv" in said.json["arrivals"]
+    assert said.json["peak_requests_per_s"] == pytest.approx(4000)
 
 
 @pytest.mark.parametrize(

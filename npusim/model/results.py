@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from npusim.aclnn.results import TaskResult
     from npusim.catalogue.verdicts import Outcome
     from npusim.model.step import Item, Step
 
@@ -36,7 +37,8 @@ class Evidence(Enum):
 class Timing:
     """The time of one operator: estimate, 80 % band, what limits it, and where it comes from.
 
-    `note` is set where it isn't a plain simulation of what the file says.
+    `tasks` are the simulated device tasks, none where it isn't simulated. `note` is set where it
+    isn't a plain simulation of what the file says.
     """
 
     duration_us: float
@@ -44,7 +46,7 @@ class Timing:
     bound: str
     how: How
     evidence: Evidence = Evidence.NONE
-    tasks: int = 1
+    tasks: tuple[TaskResult, ...] = ()
     workspace_bytes: int = 0
     note: str = ""
     assumptions: tuple[str, ...] = ()

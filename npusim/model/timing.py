@@ -109,7 +109,9 @@ class Timer:
         for kernel in plan.kernels:
             if self._l2 not in IN_A_STEP:
                 prime(cache, plan.given, self._l2, self.profile)
-            results.append(run_task(kernel, self.profile, cache, numerics=False)[1])
+            start_us = results[-1].start_us + results[-1].duration_us if results else 0.0
+            _, task = run_task(kernel, self.profile, cache, numerics=False, start_us=start_us)
+            results.append(task)
         return self._summed(results, plan.workspace_bytes, note, plan.assumptions)
 
     def _summed(
@@ -130,7 +132,7 @@ class Timer:
             bound,
             How.SIMULATED,
             evidence,
-            len(tasks),
+            tuple(tasks),
             workspace,
             note,
             assumptions,

@@ -350,7 +350,7 @@ def _timing_json(timing: Timing) -> dict[str, Any]:
         "bound": timing.bound,
         "how": timing.how.value,
         "evidence": timing.evidence.value,
-        "tasks": timing.tasks,
+        "tasks": [task.name for task in timing.tasks],
         "note": timing.note,
     }
 

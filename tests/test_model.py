@@ -23,7 +23,7 @@ from npusim.validation.roofline import roofline_us
 from npusim.validation.steps import HEADER, kernel_details, training_steps
 from npusim.values.errors import ArgumentError, FileError, UnknownNameError
 from npusim.values.tensors import TensorSpec, parse_tensor
-from tests.support.commands import npusim
+from support.commands import npusim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

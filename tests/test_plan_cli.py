@@ -22,7 +22,7 @@ from npusim.capacity import (
 )
 from npusim.report.plans import plan_markdown
 from npusim.values.errors import ArgumentError, RejectedError
-from tests.support.commands import npusim
+from support.commands import npusim
 
 EXAMPLES = Path(__file__).parent.parent / "reports" / "plans"
 

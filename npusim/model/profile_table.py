@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from statistics import median_low
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,6 @@ from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownN
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _ABSENT: Final = frozenset({"", "N/A", "NA", "NULL", "NONE", "UNDEFINED", "DT_UNDEFINED"})
@@ -68,33 +68,29 @@ def _item(kernel: Kernel) -> Item:
     if not kernel.input_shapes and not kernel.output_shapes:
         return Item(op, None, 1, time_us, engine, "the file has no shapes for it")
     try:
-        work = TaskSpec(
-            op,
-            tuple(_operands(kernel.input_shapes, kernel.input_dtypes, kernel.input_formats)),
-            tuple(
-                spec
-                for spec in _operands(
-                    kernel.output_shapes, kernel.output_dtypes, kernel.output_formats
-                )
-                if spec is not None
-            ),
-        )
+        inputs = _operands(kernel.input_shapes, kernel.input_dtypes, kernel.input_formats)
+        outputs = _operands(kernel.output_shapes, kernel.output_dtypes, kernel.output_formats)
+        work = TaskSpec(op, inputs, tuple(spec for spec in outputs if spec is not None))
     except NpusimError as error:
         return Item(op, None, 1, time_us, engine, f"its tensors can't be read: {error.message}")
     return Item(op, work, 1, time_us, engine, "it runs on the AI CPU" if engine else "")
 
 
+@lru_cache(maxsize=65_536)  # a profile has many rows and few different ones
 def _operands(
-    shapes: Sequence[str], dtypes: Sequence[str], formats: Sequence[str]
-) -> Iterator[TensorSpec | None]:
+    shapes: tuple[str, ...], dtypes: tuple[str, ...], formats: tuple[str, ...]
+) -> tuple[TensorSpec | None, ...]:
+    found: list[TensorSpec | None] = []
     for index in range(max(len(shapes), len(dtypes))):
         kind = dtypes[index] if index < len(dtypes) else ""
         if kind.upper() in _ABSENT:
-            yield None
+            found.append(None)
             continue
         layout = formats[index] if index < len(formats) else ""
         layout = "ND" if layout.upper() in _ABSENT else layout.partition(":")[0]
-        yield TensorSpec(_sizes(shapes[index] if index < len(shapes) else ""), kind, layout)
+        sizes = _sizes(shapes[index] if index < len(shapes) else "")
+        found.append(TensorSpec(sizes, kind, layout))
+    return tuple(found)
 
 
 def _sizes(text: str) -> tuple[int, ...]:

@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from npusim.aclnn.tasks import TaskSpec
 from npusim.hardware import load_profile
+from npusim.hardware.residuals import rooflines
 from npusim.model import Item, Step, StepResult, TimedItem, read_model, retime
 from npusim.model.cache_state import Follower
 from npusim.model.expressions import evaluate, fill
+from npusim.model.kinds import kind_of
 from npusim.model.results import Evidence, How, Timing
 from npusim.model.retiming import band_of_sum, with_dispatch
-from npusim.model.timing import Timer, kind_of
+from npusim.model.timing import Timer
 from npusim.validation.roofline import roofline_us
 from npusim.validation.steps import HEADER, kernel_details, training_steps
 from npusim.values.errors import ArgumentError, FileError, UnknownNameError
@@ -442,6 +444,15 @@ def test_what_is_not_simulated_is_carried_over_and_flagged(
     if how is not How.NOTHING:
         assert result.simulated_share < 1
         assert timing.band_us[0] < timing.duration_us < timing.band_us[1]
+
+
+def test_a_roofline_says_how_far_above_it_measured_kernels_were() -> None:
+    known = rooflines()
+    timing = retime(step_of(Item("Conv2D", CONV)), "Ascend310P3").items[0].timing
+    spread = known.classes["convolution"]
+    assert timing.band_us[1] == pytest.approx(timing.duration_us * spread.high)
+    assert timing.band_us[0] <= timing.duration_us
+    assert all(each.high > 4 for each in known.classes.values())
 
 
 def test_the_same_chip_tells_the_error_and_another_doesn_t() -> None:

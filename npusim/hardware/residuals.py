@@ -55,3 +55,16 @@ def calibration() -> Calibration:
         return Calibration.model_validate(parse(read_text(file), str(file)))
     except ValidationError as error:
         raise refusal(str(file), problems_of(error, Calibration)) from None
+
+
+@cache
+def rooflines() -> Residuals:
+    """What measurements left over from rooflines, for operators that have no kernel here.
+
+    Measured over roofline time, by operator class, over all chips.
+    """
+    file = data_folder() / "calibration" / "rooflines.yaml"
+    try:
+        return Residuals.model_validate(parse(read_text(file), str(file)))
+    except ValidationError as error:
+        raise refusal(str(file), problems_of(error, Residuals)) from None

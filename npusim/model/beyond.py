@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from npusim.aclnn.tasks import TaskSpec
 from npusim.hardware import relative_uncertainty
+from npusim.hardware.residuals import rooflines
+from npusim.model.kinds import kind_of
 from npusim.model.results import How, Timing
 from npusim.validation.roofline import roofline_us
 
@@ -27,8 +29,7 @@ def carried_over(item: Item, profile: Profile, measured_on: Profile | None, reas
     if spec is None:
         note = f"{reason}; the file has neither tensors nor a time"
         return Timing(0.0, (0.0, 0.0), "unknown", How.NOTHING, note=note)
-    # A roofline alone is less sure than anything in a profile: twice the width of a mere guess.
-    return _timing(roofline_us(profile, spec), 2, "assumed", How.ROOFLINE, reason)
+    return _roofline(item, spec, profile, reason)
 
 
 def _from_measured(
@@ -45,9 +46,18 @@ def _from_measured(
         return _timing(measured_us, 2, "assumed", How.UNSCALED, reason)
     if measured_on is None:
         note = f"{reason}; say which chip the file was measured on to scale its time"
-        return _timing(roofline_us(profile, spec), 2, "assumed", How.ROOFLINE, note)
+        return _roofline(item, spec, profile, note)
     ratio = roofline_us(profile, spec) / roofline_us(measured_on, spec)
     return _timing(measured_us * ratio, 1, "assumed", How.SCALED, reason)
+
+
+def _roofline(item: Item, spec: TaskSpec, profile: Profile, note: str) -> Timing:
+    """A roofline is nearly a lower bound: the band tells how far above it measured kernels were."""
+    known = rooflines()
+    spread = known.classes.get(kind_of(item), known.everything)
+    time_us = roofline_us(profile, spec)
+    band_us = (time_us * min(spread.low, 1.0), time_us * max(spread.high, 1.0))
+    return Timing(time_us, band_us, "not simulated", How.ROOFLINE, note=note)
 
 
 def _timing(time_us: float, times: int, confidence: str, how: How, note: str) -> Timing:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from npusim.hardware import load_profile
 from npusim.model.cache_state import MODES, ORDER, Follower
 from npusim.model.feasibility import judge, together
+from npusim.model.kinds import kind_of
 from npusim.model.results import (
     ClassTime,
     Evidence,
@@ -24,7 +25,7 @@ from npusim.model.results import (
     TimedItem,
 )
 from npusim.model.step import AclnnWork
-from npusim.model.timing import Timer, kind_of
+from npusim.model.timing import Timer
 from npusim.values.errors import UnknownNameError
 
 if TYPE_CHECKING:

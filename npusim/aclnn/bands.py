@@ -64,6 +64,23 @@ def band_of(kernel: Kernel, profile: Profile, run: KernelRun) -> Band:
     return _band(family.everything, widening, basis)
 
 
+def grounds(op_type: str, profile: Profile) -> str:
+    """What the band of a kernel rests on.
+
+    ``chip``: its class was measured on the chip; ``sister``: on another chip of the
+    microarchitecture; ``others``: only other classes were; ``profile``: nothing was.
+    """
+    kind = folder_of(op_type)
+    known = calibration()
+    chip = known.chips.get(profile.name)
+    family = known.architectures.get(profile.architecture)
+    if chip is not None and kind in chip.classes:
+        return "chip"
+    if family is None:
+        return "profile"
+    return "sister" if kind in family.classes else "others"
+
+
 def by_confidence(profile: Profile, run: KernelRun) -> float:
     """Half the width of the 80 % band of one task by confidence, relative to its duration."""
     if run.cycles <= 0:

@@ -11,6 +11,7 @@ from npusim.capacity.arrivals import (
 from npusim.capacity.boards import Board, find_board
 from npusim.capacity.estimate import Estimate
 from npusim.capacity.fleet import Failures, Fleet, Outage, Stream, simulate
+from npusim.capacity.latencies import SimulatedLatencies
 from npusim.capacity.outcome import Course, FleetRun
 from npusim.capacity.plan import Plan, plan_of, read_plan
 from npusim.capacity.planning import evaluate
@@ -56,6 +57,7 @@ __all__ = [
     "Scenario",
     "ServiceCurve",
     "ServicePoint",
+    "SimulatedLatencies",
     "Sizer",
     "Stream",
     "Trace",

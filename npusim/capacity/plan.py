@@ -146,7 +146,9 @@ class BatchingPlan(PlanPart):
 class ModelPlan(PlanPart):
     """One model: what to time, and its requests.
 
-    Exactly one of `reference`, `curve` (the same on every product) and `curves` (by product).
+    Exactly one of `reference`, `curve` (the same on every product) and `curves` (by product).  A
+    `reference` is a file for `npusim model`; `measured_on`, `host_dispatch_us` and `l2` are what
+    that command calls --measured-on, --dispatch-us and --l2.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -156,6 +158,9 @@ class ModelPlan(PlanPart):
     share: Positive = 1.0
     items_per_request: Count = 1
     batching: BatchingPlan | None = None
+    measured_on: str | None = None
+    host_dispatch_us: NonNegative | None = None
+    l2: Literal["order", "busy", "chain", "cold", "warm"] = "order"
 
     @model_validator(mode="after")
     def _make_sense(self) -> ModelPlan:

@@ -33,6 +33,7 @@ HEADERS = {
     "output_shapes": ("Output Shapes",),
     "output_dtypes": ("Output Data Types",),
     "output_formats": ("Output Formats",),
+    "step": ("Step Id",),
 }
 _REQUIRED = ("name", "op_type", "input_dtypes")
 _MISSING = frozenset({"", "N/A", "NA"})
@@ -57,6 +58,7 @@ class Kernel:
     output_shapes: tuple[str, ...]
     output_dtypes: tuple[str, ...]
     output_formats: tuple[str, ...]
+    step: str = ""
 
     @property
     def is_communication(self) -> bool:
@@ -79,6 +81,7 @@ def _kernels(file: Path, reader: csv.DictReader[str]) -> Iterator[Kernel]:
     columns = _columns(file, reader.fieldnames or ())
     for row in reader:
         text = {ours: (row.get(theirs) or "").strip() for ours, theirs in columns.items()}
+        slots = {name: _slots(text.get(name, "")) for name in HEADERS}
         yield Kernel(
             text["name"],
             "" if text["op_type"] in _MISSING else text["op_type"],
@@ -86,7 +89,13 @@ def _kernels(file: Path, reader: csv.DictReader[str]) -> Iterator[Kernel]:
             _number(file, reader.line_num, "duration", text.get("duration_us", "")),
             _whole(file, reader.line_num, "block number", text.get("block_num", "")),
             _whole(file, reader.line_num, "block number", text.get("mix_block_num", "")),
-            *(_slots(text.get(name, "")) for name in list(HEADERS)[6:]),
+            slots["input_shapes"],
+            slots["input_dtypes"],
+            slots["input_formats"],
+            slots["output_shapes"],
+            slots["output_dtypes"],
+            slots["output_formats"],
+            text.get("step", ""),
         )
 
 

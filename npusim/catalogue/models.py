@@ -13,7 +13,7 @@ from npusim.catalogue.question import Question
 from npusim.catalogue.verdicts import Answer, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from npusim.catalogue.facts import Catalogue
@@ -88,18 +88,29 @@ def check_model(
 
     Raises FileError for a file that can't be read, UnknownNameError for a product.
     """
-    known = catalogue or facts.catalogue()
     asked = (place_of(soc) if isinstance(soc, str) else soc for soc in socs)
     places = tuple(dict.fromkeys(asked))
     model = read_model(path)
+    rows = judge_all(model.operators, places, is_graph=model.is_graph, catalogue=catalogue)
+    return ModelCheck(str(path), model.kind, places, rows, model.notes)
+
+
+def judge_all(
+    operators: Iterable[Listed],
+    places: Sequence[Place],
+    *,
+    is_graph: bool = False,
+    catalogue: Catalogue | None = None,
+) -> tuple[Row, ...]:
+    """A row for each kind of operator, the most time-consuming first."""
+    known = catalogue or facts.catalogue()
     found: dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], Row] = {}
-    for listed in model.operators:
+    for listed in operators:
         key = (listed.op, listed.api, listed.dtypes, listed.outputs)
-        row = found.get(key) or _row(known, listed, places, model.is_graph)
+        row = found.get(key) or _row(known, listed, places, is_graph)
         count, time_us = row.count + listed.count, row.time_us + listed.time_us
         found[key] = replace(row, count=count, time_us=time_us)
-    rows = sorted(found.values(), key=lambda row: (-row.time_us, row.ok, row.op, row.dtypes))
-    return ModelCheck(str(path), model.kind, places, tuple(rows), model.notes)
+    return tuple(sorted(found.values(), key=lambda row: (-row.time_us, row.ok, row.op, row.dtypes)))
 
 
 def _row(catalogue: Catalogue, listed: Listed, places: Sequence[Place], is_graph: bool) -> Row:

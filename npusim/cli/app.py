@@ -7,13 +7,29 @@ from typing import Annotated
 import typer
 
 from npusim import __version__
-from npusim.cli import check, demo, estimate, ops, profiles, run, sweep, trace, validate
+from npusim.cli import (
+    check,
+    demo,
+    estimate,
+    model,
+    ops,
+    plan,
+    profiles,
+    run,
+    sweep,
+    trace,
+    validate,
+)
 
 EXAMPLES = """\b
 Will it run?
   npusim check GroupNormBackward -s all gradOut=bf16[2,64,4096] ...
 How long does it take?
   npusim estimate GroupNormBackward -s Ascend910B3 gradOut=bf16[2,64,4096] ...
+How long does a step of a model take?
+  npusim model kernel_details.csv -s Ascend910B3,Ascend310P3
+How many cards?
+  npusim plan PLAN.yaml
 What are the parameters?
   npusim ops show GroupNormBackward
 """
@@ -55,6 +71,9 @@ def npusim(
 app.command("check")(check.check)
 app.command("estimate")(estimate.estimate)
 app.command("run")(run.run)
+app.command("model")(model.model)
+app.command("plan")(plan.plan)
+app.command("recommend")(plan.recommend)
 app.command("trace")(trace.trace)
 app.command("sweep")(sweep.sweep)
 app.add_typer(ops.app, name="ops")

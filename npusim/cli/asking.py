@@ -58,7 +58,7 @@ def chips(wanted: Sequence[str] | None, *, exact: bool = False, l2: str = "cold"
             "Add e.g. -s Ascend910B3, or -s all to compare; `npusim profiles` lists them.",
         )
     found: dict[str, Chip] = {}
-    for text in wanted:
+    for text in (part.strip() for word in wanted for part in word.split(",")):
         for chip in every_chip() if text.lower() == ALL else [_chip(text)]:
             found.setdefault(chip.address, replace(chip, exact=exact, l2=l2))
     return list(found.values())

@@ -50,7 +50,7 @@ Socs = Annotated[
         "--soc_version",
         metavar="SOC",
         help="A chip (Ascend910B3, 310p3), an Atlas product, the path of your own profile, or "
-        "'all'; may be given several times.",
+        "'all'; several with commas, or given several times.",
         show_default=False,
     ),
 ]

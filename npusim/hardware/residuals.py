@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -48,16 +49,33 @@ class Calibration(_Frozen):
     chips: Mapping[str, Residuals]
 
 
+_Known = TypeVar("_Known", Calibration, Residuals)
+
+
 @cache
 def calibration() -> Calibration:
     """The residuals that come with this version."""
     file = data_folder() / "calibration" / "residuals.yaml"
+    return _remembered("residuals", file, Calibration)
+
+
+@cache
+def rooflines() -> Residuals:
+    """What measurements left over from rooflines, for operators that have no kernel here.
+
+    Measured over roofline time, by operator class, over all chips.
+    """
+    file = data_folder() / "calibration" / "rooflines.yaml"
+    return _remembered("rooflines", file, Residuals)
+
+
+def _remembered(kind: str, file: Path, model: type[_Known]) -> _Known:
     text = read_text(file)
 
-    def read() -> Calibration:
+    def read() -> _Known:
         try:
-            return Calibration.model_validate(parse(text, str(file)))
+            return model.model_validate(parse(text, str(file)))
         except ValidationError as error:
-            raise refusal(str(file), problems_of(error, Calibration)) from None
+            raise refusal(str(file), problems_of(error, model)) from None
 
-    return remembered("residuals", [text], Calibration, read)
+    return remembered(kind, [text], model, read)

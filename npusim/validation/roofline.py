@@ -10,9 +10,12 @@ import math
 from math import prod
 from typing import TYPE_CHECKING
 
+from npusim.values.formats import Format
+
 if TYPE_CHECKING:
     from npusim.aclnn.tasks import TaskSpec
     from npusim.hardware import Profile
+    from npusim.values.tensors import TensorSpec
 
 COMPUTE_EFFICIENCY = 0.7
 MEMORY_EFFICIENCY = 0.6
@@ -20,6 +23,7 @@ MATRIX_STATIC_US = 5.0
 VECTOR_STATIC_US = 2.0
 
 _MATRIX = ("MatMul", "Gemm", "Conv")
+_CONVOLUTIONS = ("Conv2D", "Conv2d", "Conv3D", "Conv3DV2", "Conv2DV2", "Convolution")
 
 
 def roofline_us(profile: Profile, task: TaskSpec) -> float:
@@ -42,9 +46,21 @@ def _vector_per_us(profile: Profile) -> float:
 
 
 def _matrix_operations(task: TaskSpec) -> float:
-    """2 * m * n * k of a product of the first two inputs, by sizes: sqrt(|A| * |B| * |C|)."""
+    """2 * m * n * k of a product of the first two inputs, by sizes: sqrt(|A| * |B| * |C|).
+
+    A forward convolution sums over what the weights of one output channel hold.
+    """
     inputs = [spec for spec in task.inputs if spec is not None][:2]
     if len(inputs) < 2 or not task.outputs:
         return 0.0
+    if task.op_type in _CONVOLUTIONS:
+        return 2.0 * prod(task.outputs[0].shape) * _summed_over(inputs[1])
     sizes = [prod(spec.shape) for spec in (*inputs, task.outputs[0])]
     return 2.0 * math.sqrt(prod(sizes))
+
+
+def _summed_over(weights: TensorSpec) -> int:
+    """Products behind one output of a convolution: NCHW weights, or fractals of 16 x C0."""
+    if weights.format is Format.FRACTAL_Z:
+        return weights.shape[0] * weights.shape[-1]
+    return prod(weights.shape[1:])

@@ -1,0 +1,124 @@
+"""`npusim model`: how long does a step of this model take, and what is it made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from npusim.cli import asking, output
+from npusim.cli.options import AsJson, Force, Socs
+
+if TYPE_CHECKING:
+    from npusim.model.results import StepResult
+
+ModelFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="A YAML list of calls, an op_summary_*.csv of msprof or a kernel_details.csv of "
+        "torch_npu.",
+    ),
+]
+Batch = Annotated[
+    int | None,
+    typer.Option("--batch", help="The batch {B} of a YAML model.", show_default=False),
+]
+MeasuredOn = Annotated[
+    str | None,
+    typer.Option(
+        "--measured-on",
+        metavar="SOC",
+        help="The chip that the file's times were measured on: carries what isn't simulated over "
+        "to other chips.",
+        show_default=False,
+    ),
+]
+Dispatch = Annotated[
+    float | None,
+    typer.Option(
+        "--dispatch-us",
+        metavar="US",
+        help="What the host needs to launch one operator; 0 for a graph. Default: the model's own, "
+        "or 0.",
+        show_default=False,
+    ),
+]
+
+
+def model(
+    file: ModelFile,
+    soc: Socs = None,
+    batch: Batch = None,
+    measured_on: MeasuredOn = None,
+    dispatch_us: Dispatch = None,
+    l2: Annotated[
+        str,
+        typer.Option(
+            "--l2",
+            help="What operators find in L2: order (what those before them left), busy (nothing; "
+            "for files without order), chain, cold or warm.",
+        ),
+    ] = "order",
+    step: Annotated[
+        str, typer.Option("--step", help="The Step Id of a profile with several steps.")
+    ] = "",
+    top: Annotated[int, typer.Option("--top", min=1, help="Operators to list.")] = 10,
+    csv_file: Annotated[
+        Path | None,
+        typer.Option("--csv", metavar="FILE", help="Write every operator.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """How long does a step of a model take? Latency, operator classes, limits, dtypes, memory.
+
+    Exit code 1 when every chip that was asked refuses an operator.
+    """
+    from npusim.model.reading import read_model
+    from npusim.model.retiming import retime
+    from npusim.report.files import atomic_write, claim
+    from npusim.values.errors import ArgumentError
+
+    if csv_file is not None:
+        claim(csv_file, force=force)
+    if dispatch_us is not None and not 0 <= dispatch_us < float("inf"):
+        raise ArgumentError(f"--dispatch-us is {dispatch_us:g}; it must be 0 or more")
+    chips = asking.chips(soc)
+    origin = asking.chips([measured_on])[0].profile if measured_on else None
+    unfolded = read_model(file, step=step).at(batch)
+
+    def timed(chip: asking.Chip) -> StepResult:
+        return retime(
+            unfolded,
+            chip.profile,
+            l2=l2,
+            measured_on=origin,
+            host_dispatch_us=dispatch_us,
+            progress=lambda done, total: output.progress(
+                f"{chip.name}: {done} of {total} operators"
+            ),
+        )
+
+    results = [timed(chip) for chip in chips]
+    output.progress("")
+    if csv_file is not None:
+        from npusim.report.steps import steps_csv
+
+        with atomic_write(csv_file, force=force) as stream:
+            stream.write(steps_csv(results).encode())
+    _show(results, top, as_json=as_json)
+    if not any(result.runs for result in results):
+        raise typer.Exit(1)
+
+
+def _show(results: list[StepResult], top: int, *, as_json: bool) -> None:
+    from npusim.report import steps
+
+    if as_json:
+        output.emit_json({"answers": [steps.step_json(result) for result in results]})
+    elif len(results) == 1:
+        output.emit(steps.step_page(results[0], top))
+    else:
+        output.emit(steps.steps_page(results))

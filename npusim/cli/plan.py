@@ -1,0 +1,186 @@
+"""`npusim plan` and `npusim recommend`: how many cards does this workload need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npusim.cli import output
+from npusim.cli.options import AsJson, Force
+
+if TYPE_CHECKING:
+    from npusim.capacity import Plan, PlanResult
+    from npusim.report.plans import ModelResults
+
+Markdown = Annotated[
+    Path | None,
+    typer.Option("--md", metavar="FILE", help="Write a Markdown report.", show_default=False),
+]
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write an HTML report.", show_default=False),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="The seed of everything random.", show_default=False),
+]
+Products = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-s",
+        "--soc-version",
+        "--soc_version",
+        metavar="PRODUCT",
+        help="A product or chip to compare; several with commas, or given several times.",
+        show_default=False,
+    ),
+]
+
+
+def plan(
+    file: Annotated[Path, typer.Argument(metavar="PLAN.yaml", help="The plan.")],
+    as_json: AsJson = False,
+    markdown: Markdown = None,
+    html: Html = None,
+    seed: Seed = None,
+    force: Force = False,
+) -> None:
+    """How many cards? Workload and objective in, a card count for every product out.
+
+    Exit code 1 when no product of the plan meets the objective.
+    """
+    from npusim.capacity import read_plan
+
+    wanted = _seeded(read_plan(file), seed)
+    command = f"npusim plan {file}" + ("" if seed is None else f" --seed {seed}")
+    _answer(wanted, file.parent, command, as_json, markdown, html, force=force)
+
+
+def recommend(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model, as for `npusim model`.")],
+    rate: Annotated[float, typer.Option("--rate", help="Requests per second at the peak.")],
+    limit_ms: Annotated[float, typer.Option("--slo", metavar="MS", help="The limit in ms.")],
+    products: Products = None,
+    quantile: Annotated[
+        str, typer.Option("--quantile", help="The share of requests within the limit.")
+    ] = "p99",
+    max_batch: Annotated[
+        int | None, typer.Option("--max-batch", help="Items in a batch.", show_default=False)
+    ] = None,
+    max_wait_ms: Annotated[
+        float, typer.Option("--max-wait", metavar="MS", help="How long a batch may be awaited.")
+    ] = 0.0,
+    items: Annotated[int, typer.Option("--items", help="Items of one request.")] = 1,
+    availability: Annotated[str, typer.Option("--availability", help="N, N+1 or N+2 cards.")] = "N",
+    measured_on: Annotated[
+        str | None,
+        typer.Option(
+            "--measured-on", metavar="SOC", help="See `npusim model`.", show_default=False
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    markdown: Markdown = None,
+    html: Html = None,
+    seed: Seed = None,
+    force: Force = False,
+) -> None:
+    """How many cards for one model at one rate under one limit? Products side by side.
+
+    Everything else is as in a plan that says nothing about it: Poisson arrivals, 70 % target
+    utilisation. Exit code 1 when no product meets the limit.
+    """
+    from npusim.capacity import plan_of
+    from npusim.values.errors import UsageError
+
+    if not products:
+        raise UsageError(
+            "which products? no -s/--soc-version is given",
+            "Add e.g. -s 'Atlas 300I Duo,Atlas 800I A2'; `npusim profiles` lists them.",
+        )
+    named = [part.strip() for word in products for part in word.split(",")]
+    batching: dict[str, Any] = {"max_wait_ms": max_wait_ms}
+    if max_batch is not None:
+        batching["max_batch"] = max_batch
+    served: dict[str, Any] = {
+        "name": model.stem,
+        "reference": str(model.resolve()),
+        "items_per_request": items,
+    }
+    if measured_on is not None:
+        served["measured_on"] = measured_on
+    wanted = plan_of(
+        {
+            "title": f"Recommendation for {model.stem}",
+            "workload": {
+                "models": [served],
+                "peak_requests_per_s": rate,
+                "batching": batching,
+            },
+            "objective": {
+                "quantile": quantile,
+                "limit_ms": limit_ms,
+                "availability": availability,
+            },
+            "fleet": {"products": named},
+        }
+    )
+    command = f"npusim recommend {model} --rate {rate:g} --slo {limit_ms:g}"
+    command += "".join(f" -s '{name}'" for name in named)
+    _answer(_seeded(wanted, seed), Path(), command, as_json, markdown, html, force=force)
+
+
+def _seeded(plan_: Plan, seed: int | None) -> Plan:
+    if seed is None:
+        return plan_
+    simulation = plan_.simulation.model_copy(update={"seed": seed})
+    return plan_.model_copy(update={"simulation": simulation})
+
+
+def _answer(
+    wanted: Plan,
+    folder: Path,
+    command: str,
+    as_json: bool,
+    markdown: Path | None,
+    html: Path | None,
+    *,
+    force: bool,
+) -> None:
+    from npusim.capacity import SimulatedLatencies, evaluate
+    from npusim.report import plans
+    from npusim.report.files import claim
+
+    for path in (markdown, html):
+        if path is not None:
+            claim(path, force=force)
+    source = SimulatedLatencies(wanted, folder, output.progress)
+    try:
+        result = evaluate(wanted, source, folder=folder, progress=output.progress)
+    finally:
+        output.progress("")
+    if markdown is not None:
+        _write(markdown, plans.plan_markdown(result, source.results, command), force=force)
+    if html is not None:
+        _write(html, _html(result, source.results), force=force)
+    if as_json:
+        output.emit_json(plans.plan_json(result, source.results))
+    else:
+        output.emit(plans.plan_page(result))
+    if not result.meeting:
+        raise typer.Exit(1)
+
+
+def _html(result: PlanResult, steps: ModelResults) -> str:
+    from npusim.report.html import plan_page
+
+    return plan_page(result, steps)
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    from npusim.report.files import atomic_write
+
+    with atomic_write(path, force=force) as stream:
+        stream.write(text.encode())
+    output.note(f"written: {path}")

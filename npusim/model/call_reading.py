@@ -1,0 +1,216 @@
+"""One call of a list: operator, count, tensors and attributes, with words for what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from npusim.aclnn.registry import op_types, operator
+from npusim.aclnn.tasks import TaskSpec
+from npusim.model.step import AclnnWork, Item
+from npusim.values.errors import FileError, NpusimError, UnknownNameError
+from npusim.values.suggest import did_you_mean
+from npusim.values.tensors import TensorSpec, parse_tensor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from npusim.aclnn.contract import Contract, Parameter
+
+_KEYS: Final = (
+    "op",
+    "count",
+    "arguments",
+    "inputs",
+    "outputs",
+    "attributes",
+    "assume",
+    "weights",
+    "measured_us",
+)
+_NULL: Final = ("null", "none", "nullptr", "")
+_TRUTH: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in which file we are reading, for the messages."""
+
+    file: Path
+    key: str = ""
+
+    def __truediv__(self, key: str) -> Place:
+        """The place of a key inside this one."""
+        return Place(self.file, f"{self.key}.{key}" if self.key else key)
+
+    def entry(self, index: int) -> Place:
+        """The place of an entry of this list."""
+        return Place(self.file, f"{self.key}[{index}]")
+
+    def wrong(self, problem: str, remedy: str = "") -> FileError:
+        """The error for what is wrong here."""
+        text = f"{self.key}: {problem}" if self.key else problem
+        return FileError(self.file, text, remedy)
+
+    def know_the_keys(self, raw: Mapping[Any, Any], known: Sequence[str]) -> None:
+        """Refuse a key that nobody reads."""
+        for key in raw:
+            if key not in known:
+                hint = did_you_mean(str(key), known) or f"Known: {', '.join(known)}."
+                raise self.wrong(f"unknown key {key!r}", hint)
+
+
+def item_of(place: Place, raw: object) -> Item:
+    """The item that one entry of the list describes."""
+    if not isinstance(raw, Mapping):
+        raise place.wrong("must be a call: op, count, arguments or inputs and outputs")
+    place.know_the_keys(raw, _KEYS)
+    op = raw.get("op")
+    if not isinstance(op, str) or not op.strip():
+        raise (place / "op").wrong("names no operator", "Write e.g. op: aclnnGroupNormBackward.")
+    tensors = "inputs" in raw or "outputs" in raw
+    if tensors == ("arguments" in raw):
+        raise place.wrong(
+            "needs either arguments (an aclnn operator) or inputs and outputs (an operator type)"
+        )
+    measured_us = _time(place / "measured_us", raw.get("measured_us"))
+    count = _count(place / "count", raw.get("count", 1))
+    work = _task(place, op.strip(), raw) if tensors else _call(place, op.strip(), raw)
+    name = work.op if isinstance(work, AclnnWork) else work.op_type
+    return Item(name, work, count, measured_us, weights=_weights(place, raw, work))
+
+
+def _call(place: Place, op: str, raw: Mapping[str, Any]) -> AclnnWork:
+    try:
+        contract = operator(op)
+    except UnknownNameError as error:
+        hint = error.remedy
+        if op in op_types():
+            hint = f"{op} is an operator type: give it inputs and outputs."
+        raise (place / "op").wrong(error.message, hint) from error
+    given = raw["arguments"]
+    if not isinstance(given, Mapping):
+        raise (place / "arguments").wrong("must be a mapping of parameters to values")
+    arguments: dict[str, object] = {}
+    for name, value in given.items():
+        where = place / f"arguments.{name}"
+        parameter = _parameter(where, contract, str(name))
+        arguments[parameter.name] = _value(where, parameter, value)
+    missing = [
+        each.name for each in contract.inputs if not each.optional and each.name not in arguments
+    ]
+    if missing:
+        raise (place / "arguments").wrong(
+            f"{contract.name} needs {', '.join(missing)}",
+            f"`npusim ops show {contract.name}` explains its parameters.",
+        )
+    return AclnnWork(contract.name, arguments, _assumed(place / "assume", raw.get("assume")))
+
+
+def _parameter(where: Place, contract: Contract, name: str) -> Parameter:
+    for parameter in contract.parameters:
+        if name.lower() in (each.lower() for each in (parameter.name, *parameter.aliases)):
+            return parameter
+    names = [parameter.name for parameter in contract.parameters]
+    hint = did_you_mean(name, names) or f"Its parameters: {', '.join(names)}."
+    raise where.wrong(f"{contract.name} has no parameter {name!r}", hint)
+
+
+def _value(where: Place, parameter: Parameter, value: object) -> object:
+    """A value as YAML has it, or as text in the spelling of the command line."""
+    if value is None or (isinstance(value, str) and value.lower() in _NULL):
+        return None
+    if parameter.kind == "tensor":
+        return _tensor(where, value)
+    if parameter.kind.endswith("_array") and isinstance(value, str):
+        words = value.strip("[]").split(",")
+        return [_scalar(word.strip()) for word in words if word.strip()]
+    if isinstance(value, list):
+        return [_scalar(each) if isinstance(each, str) else each for each in value]
+    return _scalar(value) if isinstance(value, str) else value
+
+
+def _scalar(text: str) -> object:
+    if text.lower() in _TRUTH:
+        return _TRUTH[text.lower()]
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _tensor(where: Place, value: object) -> TensorSpec:
+    if not isinstance(value, str):
+        raise where.wrong(f"{value!r} is no tensor", "Write DTYPE[SIZES], e.g. fp16[8,64].")
+    try:
+        return parse_tensor(value)
+    except NpusimError as error:
+        raise where.wrong(error.message, error.remedy) from error
+
+
+def _task(place: Place, op: str, raw: Mapping[str, Any]) -> TaskSpec:
+    sides: dict[str, list[TensorSpec | None]] = {}
+    for side in ("inputs", "outputs"):
+        listed = raw.get(side, [])
+        if not isinstance(listed, list):
+            raise (place / side).wrong("must be a list of tensors")
+        sides[side] = [
+            None
+            if each is None or (isinstance(each, str) and each.lower() in _NULL)
+            else _tensor((place / side).entry(index), each)
+            for index, each in enumerate(listed)
+        ]
+    outputs = tuple(spec for spec in sides["outputs"] if spec is not None)
+    if not outputs and not any(sides["inputs"]):
+        raise place.wrong("has no tensors")
+    attributes = raw.get("attributes") or {}
+    if not isinstance(attributes, Mapping):
+        raise (place / "attributes").wrong("must be a mapping of names to values")
+    return TaskSpec(op, tuple(sides["inputs"]), outputs, dict(attributes))
+
+
+def _weights(
+    place: Place, raw: Mapping[str, Any], work: AclnnWork | TaskSpec
+) -> tuple[TensorSpec, ...]:
+    where, listed = place / "weights", raw.get("weights") or []
+    if not isinstance(listed, list):
+        raise where.wrong("must be a list of parameters, or of places among the inputs")
+    found = []
+    for each in listed:
+        spec: object = None
+        if isinstance(work, AclnnWork):
+            spec = work.arguments.get(_parameter(where, operator(work.op), str(each)).name)
+        elif type(each) is int and 0 <= each < len(work.inputs):
+            spec = work.inputs[each]
+        if not isinstance(spec, TensorSpec):
+            raise where.wrong(f"{each!r} is no tensor among the inputs")
+        found.append(spec)
+    return tuple(found)
+
+
+def _count(where: Place, value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise where.wrong(f"{value!r} is no whole number of at least 1")
+    return value
+
+
+def _time(where: Place, value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
+        raise where.wrong(f"{value!r} is no positive time in microseconds")
+    return float(value)
+
+
+def _assumed(where: Place, value: object) -> dict[str, float]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise where.wrong("must be a mapping of names to numbers")
+    for name, number in value.items():
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise (where / str(name)).wrong(f"{number!r} is no number")
+    return {str(name): float(number) for name, number in value.items()}

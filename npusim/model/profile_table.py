@@ -1,0 +1,103 @@
+"""A step from a profiler's table of kernels: each row a task with its shapes and its time."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from statistics import median_low
+from typing import TYPE_CHECKING, Final
+
+from npusim.aclnn.tasks import TaskSpec
+from npusim.catalogue.kernel_csv import Kernel, read_kernels
+from npusim.model.step import AI_CPU, COMMUNICATION, Item, Step
+from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError
+from npusim.values.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_ABSENT: Final = frozenset({"", "N/A", "NA", "NULL", "NONE", "UNDEFINED", "DT_UNDEFINED"})
+_TALK: Final = re.compile(
+    r"(?i)hcom_|hccl|allreduce|allgather|reducescatter|alltoall|broadcast_aiv"
+)
+_CPU: Final = ("AI_CPU", "AICPU")
+
+
+def read_profile(file: Path, step: str = "") -> Step:
+    """The step in an op_summary or kernel_details table.
+
+    Of several steps the one with the Step Id `step`, or the one of median time.  Rows without
+    shapes keep their measured time.  Raises FileError for other files, UnknownNameError for a step
+    that isn't there.
+    """
+    steps: dict[str, list[Kernel]] = {}
+    for kernel in read_kernels(file):
+        steps.setdefault(kernel.step, []).append(kernel)
+    if not steps:
+        raise FileError(file, "has no kernels")
+    if len(steps) > 1:
+        steps.pop("", None)  # what ran between the steps
+    chosen, notes = _choose(file, steps, step)
+    items = tuple(map(_item, steps[chosen]))
+    return Step(file.stem, "profile", items, notes=notes)
+
+
+def _choose(file: Path, steps: dict[str, list[Kernel]], wanted: str) -> tuple[str, tuple[str, ...]]:
+    if wanted:
+        if wanted not in steps:
+            raise UnknownNameError(f"step of {file}", wanted, steps)
+        return wanted, ()
+    if len(steps) == 1:
+        return next(iter(steps)), ()
+    total_us = {
+        name: sum(kernel.duration_us or 0.0 for kernel in kernels)
+        for name, kernels in steps.items()
+    }
+    middle = median_low(total_us.values())
+    chosen = next(name for name in steps if total_us[name] == middle)
+    note = f"step {chosen} of {len(steps)} steps in the file, the one of median time"
+    return chosen, (note,)
+
+
+def _item(kernel: Kernel) -> Item:
+    op = kernel.op_type or kernel.name
+    time_us = kernel.duration_us
+    if kernel.is_communication or _TALK.match(op):
+        return Item(op, None, 1, time_us, COMMUNICATION, "communication isn't an operator's work")
+    engine = AI_CPU if kernel.task_type.upper() in _CPU else ""
+    if not kernel.input_shapes and not kernel.output_shapes:
+        return Item(op, None, 1, time_us, engine, "the file has no shapes for it")
+    try:
+        inputs = _operands(kernel.input_shapes, kernel.input_dtypes, kernel.input_formats)
+        outputs = _operands(kernel.output_shapes, kernel.output_dtypes, kernel.output_formats)
+        work = TaskSpec(op, inputs, tuple(spec for spec in outputs if spec is not None))
+    except NpusimError as error:
+        return Item(op, None, 1, time_us, engine, f"its tensors can't be read: {error.message}")
+    return Item(op, work, 1, time_us, engine, "it runs on the AI CPU" if engine else "")
+
+
+@lru_cache(maxsize=65_536)  # a profile has many rows and few different ones
+def _operands(
+    shapes: tuple[str, ...], dtypes: tuple[str, ...], formats: tuple[str, ...]
+) -> tuple[TensorSpec | None, ...]:
+    found: list[TensorSpec | None] = []
+    for index in range(max(len(shapes), len(dtypes))):
+        kind = dtypes[index] if index < len(dtypes) else ""
+        if kind.upper() in _ABSENT:
+            found.append(None)
+            continue
+        layout = formats[index] if index < len(formats) else ""
+        layout = "ND" if layout.upper() in _ABSENT else layout.partition(":")[0]
+        sizes = _sizes(shapes[index] if index < len(shapes) else "")
+        found.append(TensorSpec(sizes, kind, layout))
+    return tuple(found)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    """The sizes in one slot; an empty slot is a scalar."""
+    if text.upper() in _ABSENT:
+        return ()
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdigit() for part in parts):
+        raise ArgumentError(f"{text!r} is no shape")
+    return tuple(map(int, parts))

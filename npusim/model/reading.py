@@ -1,0 +1,90 @@
+"""Reads a model from a file: a YAML list of calls, or a profiler's table of kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from npusim.values.errors import FileError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from npusim.model.step import Step
+
+_HINT = (
+    "Give a YAML list of calls, an op_summary_*.csv of msprof or a kernel_details.csv of torch_npu."
+)
+
+
+class Model(Protocol):
+    """A model that can be unfolded into a step.
+
+    `batch` is the one that the file states (None: it has no batch axis, so only its own step can be
+    timed).
+    """
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        ...
+
+    @property
+    def batch(self) -> int | None:
+        """The batch of the file, None where it has no batch axis."""
+        ...
+
+    def at(self, batch: int | None = None) -> Step:
+        """The step for a batch; ArgumentError where the model has no batch axis."""
+        ...
+
+
+@dataclass(frozen=True)
+class FixedModel:
+    """A model with one step and no batch axis."""
+
+    step: Step
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.step.name
+
+    @property
+    def batch(self) -> int | None:
+        """None: there is no batch axis."""
+        return None
+
+    def at(self, batch: int | None = None) -> Step:
+        """The one step; ArgumentError for any batch."""
+        from npusim.values.errors import ArgumentError
+
+        if batch is not None:
+            raise ArgumentError(
+                f"{self.name} has no batch axis: a profile holds one step at the batch it ran with",
+                "Write the model as a YAML list of calls with {B} for the batch, or profile it at "
+                "each batch.",
+            )
+        return self.step
+
+
+def read_model(path: str | PathLike[str], *, step: str = "") -> Model:
+    """The model in a file, by its ending; `step` picks the Step Id of a profile.
+
+    Raises FileError for a file that can't be read or isn't a model.
+    """
+    file = Path(path)
+    if not file.is_file():
+        problem = "is a folder" if file.is_dir() else "there is no such file"
+        raise FileError(file, problem, _HINT)
+    ending = file.suffix.lower()
+    if ending == ".csv":
+        from npusim.model.profile_table import read_profile
+
+        return FixedModel(read_profile(file, step))
+    if ending in (".yaml", ".yml"):
+        from npusim.model.call_list import read_calls
+
+        return read_calls(file)
+    raise FileError(file, f"npusim model doesn't read {ending or 'such'} files", _HINT)

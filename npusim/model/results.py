@@ -1,0 +1,200 @@
+"""The time of a step on one chip, and everything that it is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npusim.aclnn.results import TaskResult
+    from npusim.catalogue.verdicts import Outcome
+    from npusim.model.step import Item, Step
+
+
+class How(Enum):
+    """Where the time of an operator comes from."""
+
+    SIMULATED = "simulated"
+    MEASURED = "kept as measured on this chip"
+    SCALED = "measured time scaled by the roofline ratio"
+    UNSCALED = "measured time, not scaled"
+    ROOFLINE = "roofline"
+    NOTHING = "not counted"
+
+
+class Evidence(Enum):
+    """What the band of a simulated time rests on."""
+
+    CHIP = "measured on this chip"
+    SISTER = "measured on another chip of this microarchitecture"
+    OTHER_CLASS = "other operators measured on this microarchitecture"
+    PROFILE = "nothing measured on this microarchitecture"
+    NONE = "not simulated"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The time of one operator: estimate, 80 % band, what limits it, and where it comes from.
+
+    `tasks` are the simulated device tasks, none where it isn't simulated. `note` is set where it
+    isn't a plain simulation of what the file says.
+    """
+
+    duration_us: float
+    band_us: tuple[float, float]
+    bound: str
+    how: How
+    evidence: Evidence = Evidence.NONE
+    tasks: tuple[TaskResult, ...] = ()
+    workspace_bytes: int = 0
+    note: str = ""
+    assumptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TimedItem:
+    """An operator of the step with its timing on the chip; `kind` is its class."""
+
+    item: Item
+    timing: Timing
+    kind: str
+
+    @property
+    def total_us(self) -> float:
+        """Microseconds of all its repetitions."""
+        return self.timing.duration_us * self.item.count
+
+    @property
+    def measured_us(self) -> float | None:
+        """Measured microseconds of all its repetitions."""
+        measured_us = self.item.measured_us
+        return None if measured_us is None else measured_us * self.item.count
+
+
+@dataclass(frozen=True)
+class ClassTime:
+    """The operators of one class together; `measured_us` is None where one of them has no time."""
+
+    kind: str
+    count: int
+    duration_us: float
+    band_us: tuple[float, float]
+    measured_us: float | None
+    share: float
+    calibrated_share: float
+    how: tuple[How, ...]
+
+
+@dataclass(frozen=True)
+class OperatorTime:
+    """One operator with one set of tensors, wherever it occurs in the step."""
+
+    op: str
+    tensors: str
+    kind: str
+    count: int
+    total_us: float
+    timing: Timing
+    measured_us: float | None
+
+
+@dataclass(frozen=True)
+class DtypeVerdict:
+    """Whether one operator with its dtypes runs on the product; `count` is how often it occurs."""
+
+    op: str
+    dtypes: tuple[str, ...]
+    outcome: Outcome
+    why: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that a step needs; None for what the file doesn't tell.
+
+    `working_bytes` is the largest operator: inputs, outputs, workspace.  `activation_bytes` is what
+    the file states, or else that.
+    """
+
+    weights_bytes: int | None
+    activation_bytes: int | None
+    working_bytes: int
+    basis: str
+    capacity_bytes: int
+
+    @property
+    def total_bytes(self) -> int | None:
+        """Weights and activations, None where the file doesn't tell the weights."""
+        if self.weights_bytes is None or self.activation_bytes is None:
+            return None
+        return self.weights_bytes + self.activation_bytes
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """A step on one chip.
+
+    `duration_us` is the latency of the step, host dispatch included; `device_us` the sum of the
+    operators' times. Shares are of `device_us`.  `refused` are the operators that the product
+    can't run even with FLOAT16 in the place of BFLOAT16; their time is counted as if it could.
+    """
+
+    step: Step
+    soc: str
+    product_line: str
+    l2: str
+    measured_on: str
+    duration_us: float
+    band_us: tuple[float, float]
+    band_basis: str
+    device_us: float
+    host_dispatch_us: float
+    profile_dispatch_us: float
+    eager_us: float
+    items: tuple[TimedItem, ...]
+    classes: tuple[ClassTime, ...]
+    operators: tuple[OperatorTime, ...]
+    bounds: tuple[tuple[str, float], ...]
+    calibrated_share: float
+    simulated_share: float
+    verdicts: tuple[DtypeVerdict, ...]
+    memory: Memory
+    assumptions: tuple[str, ...]
+
+    @property
+    def measured_us(self) -> float | None:
+        """The measured device time of the step, None where an operator has none."""
+        return self.step.measured_us
+
+    @property
+    def error(self) -> float | None:
+        """Relative error of the step's device time; None unless it was measured on this chip."""
+        if self.measured_us is None or self.measured_on != self.soc:
+            return None
+        return self.device_us / self.measured_us - 1
+
+    @property
+    def simulated_error(self) -> float | None:
+        """The same for the simulated operators alone."""
+        if self.error is None:
+            return None
+        mine = [each for each in self.items if each.timing.how is How.SIMULATED]
+        measured_us = sum(each.measured_us or 0.0 for each in mine)
+        return sum(each.total_us for each in mine) / measured_us - 1 if measured_us else None
+
+    @property
+    def refused(self) -> tuple[DtypeVerdict, ...]:
+        """Operators that this product can't run."""
+        return tuple(each for each in self.verdicts if each.outcome.name == "REJECTED")
+
+    @property
+    def needs_fp16(self) -> tuple[DtypeVerdict, ...]:
+        """Operators that run here after a change from BFLOAT16 to FLOAT16."""
+        return tuple(each for each in self.verdicts if each.outcome.name == "AFTER_FP16")
+
+    @property
+    def runs(self) -> bool:
+        """Whether nothing in the step is refused."""
+        return not self.refused

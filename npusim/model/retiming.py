@@ -1,0 +1,269 @@
+"""A step timed on a chip: operator by operator, then summed up with its band.
+
+The band of a sum: operators of one class share what is wrong about their class, so within a class
+the deviations add up; between classes they are taken as independent, so there their squares add
+up.  What rests on the profile alone shares the profile's errors and counts as one class, and so
+does what isn't simulated.
+"""
+
+from __future__ import annotations
+
+from math import hypot
+from typing import TYPE_CHECKING, Final
+
+from npusim.hardware import load_profile
+from npusim.model.cache_state import MODES, ORDER, Follower
+from npusim.model.feasibility import judge, together
+from npusim.model.kinds import kind_of
+from npusim.model.results import (
+    ClassTime,
+    Evidence,
+    How,
+    Memory,
+    OperatorTime,
+    StepResult,
+    TimedItem,
+)
+from npusim.model.step import AclnnWork
+from npusim.model.timing import Timer
+from npusim.values.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from npusim.hardware import Profile
+    from npusim.model.results import DtypeVerdict
+    from npusim.model.step import Item, Step
+
+BAND_BASIS: Final = (
+    "80 %: deviations add up within an operator class (and over all that isn't simulated, or rests "
+    "on the profile alone); their squares add up between classes"
+)
+CALIBRATED: Final = (Evidence.CHIP, Evidence.SISTER)
+"""Evidence that makes a simulated operator a calibrated one."""
+
+_SAY_EVERY: Final = 25
+
+
+def retime(
+    step: Step,
+    profile: Profile | str,
+    *,
+    l2: str = ORDER,
+    measured_on: Profile | str | None = None,
+    host_dispatch_us: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> StepResult:
+    """The step on one chip.
+
+    `measured_on` is the chip that the file's times come from.  `host_dispatch_us` is what the host
+    needs to launch one operator: None takes the model's own, or 0 (a graph, or a queue that never
+    runs dry).  `progress` hears how many of how many operators are timed.
+    """
+    chip = load_profile(profile) if isinstance(profile, str) else profile
+    origin = load_profile(measured_on) if isinstance(measured_on, str) else measured_on
+    if l2 not in MODES:
+        raise UnknownNameError("state of L2", l2, MODES)
+    dispatch_us = host_dispatch_us if host_dispatch_us is not None else step.host_dispatch_us or 0.0
+    verdicts = judge(step, chip)
+    items = _timed(step, Timer(chip, l2, origin), verdicts, l2 == ORDER, progress)
+    device_us = sum(each.total_us for each in items)
+    low_us, high_us = band_of_sum(items)
+    duration_us = with_dispatch(items, dispatch_us)
+    idle_us = duration_us - device_us
+    return StepResult(
+        step=step,
+        soc=chip.name,
+        product_line=chip.product_line,
+        l2=l2,
+        measured_on="" if origin is None else origin.name,
+        duration_us=duration_us,
+        # What the device waits for the host isn't part of the estimate's uncertainty.
+        band_us=(low_us + idle_us, high_us + idle_us),
+        band_basis=BAND_BASIS,
+        device_us=device_us,
+        host_dispatch_us=dispatch_us,
+        profile_dispatch_us=chip.launch.host_dispatch_us,
+        eager_us=with_dispatch(items, chip.launch.host_dispatch_us),
+        items=tuple(items),
+        classes=_classes(items, device_us),
+        operators=_operators(items),
+        bounds=_bounds(items, device_us),
+        calibrated_share=_share(items, device_us, CALIBRATED),
+        simulated_share=_share(items, device_us, tuple(set(Evidence) - {Evidence.NONE})),
+        verdicts=together(verdicts),
+        memory=_memory(step, items, chip),
+        assumptions=tuple(
+            dict.fromkeys(line for each in items for line in each.timing.assumptions)
+        ),
+    )
+
+
+def band_of_sum(items: Iterable[TimedItem]) -> tuple[float, float]:
+    """The 80 % band of the device time of several operators, in microseconds."""
+    total_us = 0.0
+    below: dict[str, float] = {}
+    above: dict[str, float] = {}
+    for each in items:
+        timing, count = each.timing, each.item.count
+        group = _group(each)
+        total_us += each.total_us
+        below[group] = below.get(group, 0.0) + count * (timing.duration_us - timing.band_us[0])
+        above[group] = above.get(group, 0.0) + count * (timing.band_us[1] - timing.duration_us)
+    return total_us - hypot(*below.values()), total_us + hypot(*above.values())
+
+
+def with_dispatch(items: Iterable[TimedItem], dispatch_us: float) -> float:
+    """The step's latency when the host launches one operator after the other.
+
+    The host needs `dispatch_us` for each and runs ahead as far as it can; an operator starts when
+    it has been launched and the one before it is done.
+    """
+    host_us = device_us = 0.0
+    for each in items:
+        count, each_us = each.item.count, each.timing.duration_us
+        # The end is linear in the repetition that the host holds up last: the first or the last
+        # one, if it holds up any.
+        device_us = max(
+            device_us + count * each_us,
+            host_us + dispatch_us + count * each_us,
+            host_us + count * dispatch_us + each_us,
+        )
+        host_us += count * dispatch_us
+    return device_us
+
+
+def _timed(
+    step: Step,
+    timer: Timer,
+    verdicts: dict[str, DtypeVerdict],
+    follow: bool,
+    progress: Callable[[int, int], None] | None,
+) -> list[TimedItem]:
+    follower = Follower(timer.profile) if follow else None
+    found: list[TimedItem] = []
+    for number, item in enumerate(step.items, 1):
+        residency = follower.enter(item) if follower else ()
+        timing = timer.time(item, residency, verdicts.get(item.signature))
+        if follower:
+            follower.leave(item)
+        found.append(TimedItem(item, timing, kind_of(item)))
+        if progress and (number % _SAY_EVERY == 0 or number == len(step.items)):
+            progress(number, len(step.items))
+    return found
+
+
+def _group(each: TimedItem) -> str:
+    evidence = each.timing.evidence
+    return each.kind if evidence in CALIBRATED else evidence.name
+
+
+def _classes(items: Sequence[TimedItem], device_us: float) -> tuple[ClassTime, ...]:
+    kinds: dict[str, list[TimedItem]] = {}
+    for each in items:
+        kinds.setdefault(each.kind, []).append(each)
+    found = []
+    for kind, members in kinds.items():
+        total_us = sum(each.total_us for each in members)
+        measured = [each.measured_us for each in members]
+        known = [time for time in measured if time is not None]
+        found.append(
+            ClassTime(
+                kind,
+                sum(each.item.count for each in members),
+                total_us,
+                band_of_sum(members),
+                sum(known) if len(known) == len(measured) else None,
+                _ratio(total_us, device_us),
+                _share(members, total_us, CALIBRATED),
+                tuple(how for how in How if any(each.timing.how is how for each in members)),
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (-each.duration_us, each.kind)))
+
+
+def _operators(items: Sequence[TimedItem]) -> tuple[OperatorTime, ...]:
+    """One entry for each operator with its tensors, the most time-consuming first."""
+    same: dict[str, list[TimedItem]] = {}
+    for each in items:
+        same.setdefault(each.item.signature, []).append(each)
+    found = []
+    for members in same.values():
+        measured = [each.measured_us for each in members]
+        known = [time for time in measured if time is not None]
+        longest = max(members, key=lambda each: each.timing.duration_us)
+        found.append(
+            OperatorTime(
+                longest.item.op,
+                tensors_of(longest.item),
+                longest.kind,
+                sum(each.item.count for each in members),
+                sum(each.total_us for each in members),
+                longest.timing,
+                sum(known) if len(known) == len(measured) else None,
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (-each.total_us, each.op, each.tensors)))
+
+
+def tensors_of(item: Item) -> str:
+    """The tensors of an item in one line: ``fp16[8,64] fp16[64] -> fp16[8,64]``."""
+    sides = [
+        " ".join(f"{spec.dtype.name.lower()}[{','.join(map(str, spec.shape))}]" for spec in specs)
+        for specs in (item.inputs, item.outputs)
+    ]
+    given = " -> ".join(side for side in sides if side)
+    if isinstance(item.work, AclnnWork):
+        numbers = [f"{name}={value}" for name, value in item.work.arguments.items()
+                   if isinstance(value, int | float)]  # fmt: skip
+        return " ".join((given, *numbers))
+    return given
+
+
+def _bounds(items: Sequence[TimedItem], device_us: float) -> tuple[tuple[str, float], ...]:
+    """What limits the operators, with the share of time for which it does."""
+    found: dict[str, float] = {}
+    for each in items:
+        found[each.timing.bound] = found.get(each.timing.bound, 0.0) + each.total_us
+    ranked = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
+    return tuple((bound, _ratio(time_us, device_us)) for bound, time_us in ranked)
+
+
+def _share(items: Iterable[TimedItem], total_us: float, evidence: Sequence[Evidence]) -> float:
+    mine = sum(each.total_us for each in items if each.timing.evidence in evidence)
+    return _ratio(mine, total_us)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _memory(step: Step, items: Sequence[TimedItem], chip: Profile) -> Memory:
+    working = max((_working_bytes(each) for each in items), default=0)
+    stated = step.weights_bytes
+    marked = sum(each.item.count * sum(spec.nbytes for spec in each.item.weights) for each in items)
+    weights = stated if stated is not None else marked or None
+    activations = step.activation_bytes
+    basis = [
+        "weights as the file states them"
+        if stated is not None
+        else "weights: the tensors that the file marks as such, for every repetition"
+        if weights
+        else "the file doesn't tell which tensors are weights",
+        "activations as the file states them"
+        if activations is not None
+        else "activations: the largest operator's tensors and workspace, the least that is needed",
+    ]
+    return Memory(
+        weights,
+        activations if activations is not None else working,
+        working,
+        "; ".join(basis),
+        chip.memory.capacity_bytes,
+    )
+
+
+def _working_bytes(each: TimedItem) -> int:
+    weights = sum(spec.nbytes for spec in each.item.weights)
+    tensors = sum(spec.nbytes for spec in (*each.item.inputs, *each.item.outputs))
+    return tensors - weights + each.timing.workspace_bytes

@@ -1,0 +1,139 @@
+"""A model step: operators in the order in which they run, each with its tensors and its count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from npusim.aclnn.tasks import TaskSpec
+from npusim.values.dtypes import BFLOAT16, FLOAT16
+from npusim.values.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AI_CPU = "AI CPU"
+COMMUNICATION = "communication"
+
+
+@dataclass(frozen=True)
+class AclnnWork:
+    """An aclnn call: the operator's full name and its arguments, tensors as TensorSpec."""
+
+    op: str
+    arguments: Mapping[str, object]
+    assume: Mapping[str, float] = field(default_factory=dict)
+
+    def in_fp16(self) -> AclnnWork:
+        """The same call with FLOAT16 in the place of BFLOAT16."""
+        arguments = {
+            name: _half(value) if isinstance(value, TensorSpec) else value
+            for name, value in self.arguments.items()
+        }
+        return replace(self, arguments=arguments)
+
+
+Work = AclnnWork | TaskSpec
+
+
+@dataclass(frozen=True)
+class Item:
+    """One operator of a step, `count` times in a row.
+
+    `work` is None where the file doesn't say enough to do anything but keep its time; `problem`
+    says why.  `measured_us` is the time of one of them on the chip that the file comes from.
+    `engine` is set for what isn't an AI Core's work.  `weights` are the tensors among the inputs
+    that stay on the device; every repetition has its own.
+    """
+
+    op: str
+    work: Work | None
+    count: int = 1
+    measured_us: float | None = None
+    engine: str = ""
+    problem: str = ""
+    weights: tuple[TensorSpec, ...] = ()
+
+    @cached_property
+    def signature(self) -> str:
+        """What two items must share to be the same question: operator, tensors and attributes."""
+        return f"{self.op}|{self.engine}|{self.work!r}"
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The tensors that go in, as far as the file tells."""
+        if isinstance(self.work, TaskSpec):
+            return tuple(spec for spec in self.work.inputs if spec is not None)
+        return tuple(spec for io, spec in self._tensors() if io == "in")
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The tensors that come out, as far as the file tells."""
+        if isinstance(self.work, TaskSpec):
+            return self.work.outputs
+        return tuple(spec for io, spec in self._tensors() if io == "out")
+
+    @property
+    def uses_bf16(self) -> bool:
+        """Whether some tensor is BFLOAT16."""
+        return any(spec.dtype is BFLOAT16 for spec in (*self.inputs, *self.outputs))
+
+    def _tensors(self) -> Iterator[tuple[str, TensorSpec]]:
+        if not isinstance(self.work, AclnnWork):
+            return
+        from npusim.aclnn.registry import operator
+
+        kinds = {each.name: each.io for each in operator(self.work.op).parameters}
+        for name, value in self.work.arguments.items():
+            if isinstance(value, TensorSpec):
+                yield kinds[name], value
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a model.
+
+    `kind` is ``calls`` for a list that somebody wrote and ``profile`` for a profiler's file.
+    `batch` is the value of the batch variable, None where the file has none. Bytes are what the
+    file states, None where it doesn't.
+    """
+
+    name: str
+    kind: str
+    items: tuple[Item, ...]
+    batch: int | None = None
+    weights_bytes: int | None = None
+    activation_bytes: int | None = None
+    host_dispatch_us: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def launches(self) -> int:
+        """Operators in the step, repetitions counted."""
+        return sum(item.count for item in self.items)
+
+    @property
+    def measured_us(self) -> float | None:
+        """The measured time of the whole step, None where an operator has none."""
+        times = [item.measured_us for item in self.items]
+        if not times or any(time is None for time in times):
+            return None
+        return sum(
+            item.measured_us * item.count for item in self.items if item.measured_us is not None
+        )
+
+
+def in_fp16(work: Work) -> Work:
+    """The same work with FLOAT16 in the place of BFLOAT16."""
+    if isinstance(work, AclnnWork):
+        return work.in_fp16()
+    inputs = tuple(None if spec is None else _half(spec) for spec in work.inputs)
+    return replace(work, inputs=inputs, outputs=tuple(map(_half, work.outputs)))
+
+
+def _half(spec: TensorSpec) -> TensorSpec:
+    if spec.dtype is not BFLOAT16:
+        return spec
+    return TensorSpec(spec.shape, FLOAT16, spec.format, spec.strides, spec.offset)

@@ -1,0 +1,178 @@
+"""The time of one operator on one chip, each distinct question simulated once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from npusim.aclnn import call as calls
+from npusim.aclnn.bands import grounds
+from npusim.aclnn.call import run_task
+from npusim.aclnn.registry import folder_of, operator
+from npusim.aclnn.tasks import TaskSpec, kernels_of
+from npusim.aclnn.warmth import prime
+from npusim.catalogue.verdicts import Outcome
+from npusim.engine import L2State
+from npusim.model.beyond import carried_over
+from npusim.model.cache_state import IN_A_STEP
+from npusim.model.results import Evidence, How, Timing
+from npusim.model.step import in_fp16
+from npusim.values.errors import NpusimError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.aclnn.results import TaskResult
+    from npusim.dialect import GmBuffer, Kernel
+    from npusim.hardware import Profile
+    from npusim.model.cache_state import Residency
+    from npusim.model.results import DtypeVerdict
+    from npusim.model.step import AclnnWork, Item, Work
+
+_EVIDENCE = {
+    "chip": Evidence.CHIP,
+    "sister": Evidence.SISTER,
+    "others": Evidence.OTHER_CLASS,
+    "profile": Evidence.PROFILE,
+}
+
+_BY_INDEX = frozenset(
+    ("UnsortedSegmentSum", "UnsortedSegmentSumD", "ScatterAdd", "ScatterNdAdd", "InplaceIndexAdd")
+)
+"""Operators that add at places which data name: repeated places wait for each other, so that the
+time follows from the data more than from the shapes.  A measured time knows, the simulator doesn't.
+"""
+
+_WHY_BY_INDEX = "its time follows from how often indices repeat, which the file doesn't say"
+
+
+class Timer:
+    """Times items on one chip and remembers; `measured_on` is where the file's times come from."""
+
+    def __init__(self, profile: Profile, l2: str, measured_on: Profile | None) -> None:
+        self.profile = profile
+        self._l2 = l2
+        self._measured_on = measured_on
+        self._known: dict[tuple[str, Residency], Timing | str] = {}
+
+    def time(self, item: Item, residency: Residency, verdict: DtypeVerdict | None) -> Timing:
+        """The timing of one repetition; `residency` counts only where L2 follows the order."""
+        if item.work is None or item.engine:
+            return self._carried_over(item, item.problem)
+        if item.measured_us is not None and item.op in _BY_INDEX:
+            return self._carried_over(item, _WHY_BY_INDEX)
+        # Equal operators differ in their measured times, which a simulation doesn't ask for.
+        key = (item.signature, residency)
+        if key not in self._known:
+            self._known[key] = self._ask(item.op, item.work, residency, verdict)
+        found = self._known[key]
+        return self._carried_over(item, found) if isinstance(found, str) else found
+
+    def _carried_over(self, item: Item, reason: str) -> Timing:
+        return carried_over(item, self.profile, self._measured_on, reason)
+
+    def _ask(
+        self, op: str, work: Work, residency: Residency, verdict: DtypeVerdict | None
+    ) -> Timing | str:
+        """The simulated timing, or why there is none."""
+        if isinstance(work, TaskSpec) and not folder_of(op):
+            return f"{op} isn't simulated"
+        outcome = None if verdict is None else verdict.outcome
+        note = ""
+        if outcome is Outcome.AFTER_FP16:
+            work, note = in_fp16(work), "in FLOAT16 in the place of BFLOAT16"
+        elif outcome is Outcome.REJECTED:
+            note = "this product has no kernel for it; the time is as if it had"
+        try:
+            return self._simulate(work, residency, note)
+        except NpusimError as error:
+            # `note` goes first: that the product refuses it matters more than how it was timed.
+            reason = " ".join(error.message.split())
+            return f"{note}; {reason}" if note else reason
+
+    def _simulate(self, work: Work, residency: Residency, note: str) -> Timing:
+        plan = (
+            _task_plan(self.profile, work)
+            if isinstance(work, TaskSpec)
+            else _call_plan(self.profile, work)
+        )
+        memory = self.profile.memory
+        cache = L2State(memory.l2_bytes)
+        if self._l2 in IN_A_STEP:
+            cache.write_back_share = memory.l2_write_back_share
+            cache.reuse_fraction = memory.l2_reuse_fraction
+            held = dict(zip(plan.inputs, residency, strict=bool(residency)))
+            for buffer in plan.given:
+                if share := held.get(buffer.name):
+                    cache.touch(buffer.number, share * buffer.nbytes)
+        results: list[TaskResult] = []
+        for kernel in plan.kernels:
+            if self._l2 not in IN_A_STEP:
+                prime(cache, plan.given, self._l2, self.profile)
+            start_us = results[-1].start_us + results[-1].duration_us if results else 0.0
+            _, task = run_task(kernel, self.profile, cache, numerics=False, start_us=start_us)
+            results.append(task)
+        return self._summed(results, plan.workspace_bytes, note, plan.assumptions)
+
+    def _summed(
+        self,
+        tasks: Sequence[TaskResult],
+        workspace: int,
+        note: str,
+        assumptions: tuple[str, ...],
+    ) -> Timing:
+        longest = max(tasks, key=lambda task: task.duration_us, default=None)
+        bound, evidence = "nothing to do", Evidence.CHIP
+        if longest is not None:
+            bound = longest.bound
+            evidence = _EVIDENCE[grounds(longest.name, self.profile)]
+        return Timing(
+            sum(task.duration_us for task in tasks),
+            (sum(task.band_us[0] for task in tasks), sum(task.band_us[1] for task in tasks)),
+            bound,
+            How.SIMULATED,
+            evidence,
+            tuple(tasks),
+            workspace,
+            note,
+            assumptions,
+        )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The kernels of one item; `inputs` names the buffers of its input tensors, in order."""
+
+    kernels: tuple[Kernel, ...]
+    inputs: tuple[str, ...]
+    workspace_bytes: int = 0
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> list[GmBuffer]:
+        """The buffers that come from outside, each once."""
+        found = {
+            tensor.buffer.number: tensor.buffer
+            for kernel in self.kernels
+            for tensor in kernel.reads
+            if tensor.buffer.name in self.inputs
+        }
+        return list(found.values())
+
+
+def _task_plan(profile: Profile, work: TaskSpec) -> _Plan:
+    names = tuple(f"x{index}" for index, spec in enumerate(work.inputs) if spec is not None)
+    return _Plan(tuple(kernels_of(profile, work)), names)
+
+
+def _call_plan(profile: Profile, work: AclnnWork) -> _Plan:
+    contract = operator(work.op)
+    workspace, executor = calls.get_workspace_size(
+        contract, profile, work.arguments, numerics=False, assume=work.assume
+    )
+    tensors = {each.name for each in contract.inputs if each.kind == "tensor"}
+    names = tuple(
+        name for name, value in work.arguments.items() if name in tensors and value is not None
+    )
+    chain = executor.chain
+    return _Plan(tuple(chain.tasks), names, workspace, tuple(chain.assumptions))

@@ -1,0 +1,376 @@
+"""Model steps on the terminal, as JSON and as CSV; nothing here computes a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+from npusim.report.spelling import count, percent, significant, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from npusim.model.results import (
+        ClassTime,
+        DtypeVerdict,
+        Memory,
+        OperatorTime,
+        StepResult,
+        Timing,
+    )
+
+COLUMNS = (
+    "soc",
+    "op",
+    "class",
+    "tensors",
+    "count",
+    "total_us",
+    "each_us",
+    "low_us",
+    "high_us",
+    "measured_us",
+    "bound",
+    "how",
+    "evidence",
+    "note",
+)
+
+_BAND = "latency (80 % band)"
+_US_PER_MS = 1e3
+
+
+def milliseconds(time_us: float, band_us: tuple[float, float] | None = None) -> str:
+    """`1.23 ms (0.98..1.7)`; microseconds where a millisecond would have zeros in front."""
+    small = time_us < _US_PER_MS
+    unit, scale = ("us", 1.0) if small else ("ms", _US_PER_MS)
+    text = f"{significant(time_us / scale)} {unit}"
+    if band_us is None:
+        return text
+    return f"{text} ({significant(band_us[0] / scale)}..{significant(band_us[1] / scale)})"
+
+
+def step_page(result: StepResult, top: int) -> RenderableType:
+    """One step on one chip: verdict, classes, operators, what limits them, what isn't known."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from npusim.report.tables import facts
+
+    parts: list[RenderableType] = [Text(headline(result), style="bold")]
+    parts.append(Padding(facts(_facts(result)), (0, 2)))
+    parts += ["", _class_table("time by operator class", result.classes)]
+    parts += ["", _operator_table(result.operators[:top], len(result.operators))]
+    for title, lines in (
+        ("dtypes", list(dtype_lines(result))),
+        ("not simulated", list(beyond_lines(result))),
+        ("assumed", list(assumption_lines(result))),
+    ):
+        if lines:
+            parts += ["", Text(title, style="bold")]
+            parts += [Padding(Text(f"- {line}"), (0, 0, 0, 2)) for line in lines]
+    return Group(*parts)
+
+
+def steps_page(results: Sequence[StepResult]) -> RenderableType:
+    """The same step on several chips side by side, and the classes of operators on each."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from npusim.report.tables import Grid
+
+    first = results[0]
+    columns = ("SoC", "runs", _BAND, "calibrated", "simulated", "limited by", "memory")
+    table = Grid(_title(first), columns, (_BAND, "calibrated", "simulated", "memory"))
+    for each in results:
+        table.row(
+            each.soc,
+            runs_word(each),
+            milliseconds(each.duration_us, each.band_us),
+            percent(each.calibrated_share),
+            percent(each.simulated_share),
+            each.bounds[0][0] if each.bounds else "",
+            _memory_word(each.memory),
+        )
+    kinds = list(dict.fromkeys(item.kind for each in results for item in each.classes))
+    socs = [each.soc for each in results]
+    by_class = Grid("time by operator class", ("class", "count", *socs), ("count", *socs))
+    for kind in kinds:
+        found = [_class(each, kind) for each in results]
+        number = next(each.count for each in found if each is not None)
+        cells = ["" if each is None else milliseconds(each.duration_us) for each in found]
+        by_class.row(kind, count(number), *cells)
+    remarks = dict.fromkeys(f"{each.soc}: {line}" for each in results for line in dtype_lines(each))
+    return Group(table, "", by_class, *(Text(line) for line in remarks))
+
+
+def headline(result: StepResult) -> str:
+    """The verdict in one line."""
+    time = milliseconds(result.duration_us, result.band_us)
+    if result.refused:
+        operators = sum(each.count for each in result.refused)
+        return f"{_title(result)} can't run on {result.soc}: {operators} operators are refused"
+    return f"{_title(result)} on {result.soc}: {time}, {runs_word(result)}"
+
+
+def runs_word(result: StepResult) -> str:
+    """``runs``, ``runs in FP16`` or ``refused``."""
+    if result.refused:
+        return "refused"
+    return "runs in FP16" if result.needs_fp16 else "runs"
+
+
+def dtype_lines(result: StepResult) -> Iterator[str]:
+    """What the product refuses, what has to become FLOAT16, and what nobody knows."""
+    for each in result.verdicts:
+        named = f"{each.op} with {', '.join(each.dtypes) or 'no dtypes'} ({each.count}x)"
+        if each.outcome.name == "REJECTED":
+            yield f"refused: {named}: {each.why}"
+        elif each.outcome.name == "AFTER_FP16":
+            yield f"has to become FLOAT16: {named}: {each.why}"
+    unknown = [each.op for each in result.verdicts if each.outcome.name == "UNKNOWN"]
+    if unknown:
+        yield f"the catalogue can't say: {', '.join(dict.fromkeys(unknown))}"
+
+
+def beyond_lines(result: StepResult) -> Iterator[str]:
+    """The operators that aren't simulated, by where their time comes from, with their share."""
+    found: dict[tuple[str, str], list[OperatorTime]] = {}
+    for each in result.operators:
+        if each.timing.how.name != "SIMULATED":
+            found.setdefault((each.timing.how.value, each.timing.note), []).append(each)
+    ranked = sorted(found.items(), key=lambda pair: -sum(each.total_us for each in pair[1]))
+    for (how, note), members in ranked:
+        time_us = sum(each.total_us for each in members)
+        share = time_us / result.device_us if result.device_us else 0.0
+        launches = sum(each.count for each in members)
+        yield f"{percent(share)} of the time, {launches} launches: {note} ({how})"
+
+
+def assumption_lines(result: StepResult) -> Iterator[str]:
+    """What the times rest on besides the profile."""
+    yield _L2_WORDS[result.l2]
+    yield f"band: {result.band_basis}"
+    if result.host_dispatch_us:
+        yield f"the host launches an operator every {result.host_dispatch_us:g} us"
+    else:
+        yield (
+            "no host dispatch: the step runs as a graph or from a queue that never runs dry; with "
+            f"{result.profile_dispatch_us:g} us for each operator it takes "
+            f"{milliseconds(result.eager_us)}"
+        )
+    yield from result.assumptions
+    yield from result.step.notes
+
+
+_L2_WORDS = {
+    "order": "L2: an operator finds what is left of its inputs by those before it, in file order",
+    "busy": "L2: inputs come from memory, and what is written drives out something else",
+    "chain": "L2: an operator finds the share of its inputs that is usual inside a graph",
+    "cold": "L2: empty whenever an operator starts",
+    "warm": "L2: an operator's inputs are in it when it starts, as far as they fit",
+}
+
+
+def step_json(result: StepResult) -> dict[str, Any]:
+    """Everything about a step on one chip, operators merged where they are the same."""
+    return {
+        "model": result.step.name,
+        "batch": result.step.batch,
+        "soc": result.soc,
+        "product_line": result.product_line,
+        "runs": result.runs,
+        "l2": result.l2,
+        "measured_on": result.measured_on or None,
+        "duration_us": result.duration_us,
+        "band_us": list(result.band_us),
+        "band_basis": result.band_basis,
+        "device_us": result.device_us,
+        "host_dispatch_us": result.host_dispatch_us,
+        "eager": {"host_dispatch_us": result.profile_dispatch_us, "duration_us": result.eager_us},
+        "measured_us": result.measured_us,
+        "error": result.error,
+        "simulated_error": result.simulated_error,
+        "calibrated_share": result.calibrated_share,
+        "simulated_share": result.simulated_share,
+        "launches": result.step.launches,
+        "classes": [_class_json(each) for each in result.classes],
+        "bounds": [{"bound": bound, "share": share} for bound, share in result.bounds],
+        "operators": [
+            {
+                "op": each.op,
+                "class": each.kind,
+                "tensors": each.tensors,
+                "count": each.count,
+                "total_us": each.total_us,
+                "measured_us": each.measured_us,
+                **_timing_json(each.timing),
+            }
+            for each in result.operators
+        ],
+        "dtypes": [_verdict_json(each) for each in result.verdicts],
+        "memory": _memory_json(result.memory),
+        "assumptions": list(assumption_lines(result)),
+    }
+
+
+def steps_csv(results: Iterable[StepResult]) -> str:
+    """A line for each distinct operator on each chip."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for result in results:
+        for each in result.operators:
+            timing = each.timing
+            numbers = (timing.duration_us, *timing.band_us)
+            writer.writerow(
+                (
+                    result.soc,
+                    each.op,
+                    each.kind,
+                    each.tensors,
+                    each.count,
+                    f"{each.total_us:.6g}",
+                    *(f"{number:.6g}" for number in numbers),
+                    "" if each.measured_us is None else f"{each.measured_us:.6g}",
+                    timing.bound,
+                    timing.how.value,
+                    timing.evidence.value,
+                    timing.note,
+                )
+            )
+    return text.getvalue()
+
+
+def _title(result: StepResult) -> str:
+    batch = result.step.batch
+    return result.step.name if batch is None else f"{result.step.name}, batch {batch}"
+
+
+def _facts(result: StepResult) -> Iterator[tuple[str, str]]:
+    yield "step", milliseconds(result.duration_us, result.band_us)
+    if result.host_dispatch_us:
+        yield "device time", milliseconds(result.device_us)
+    if result.measured_us is not None:
+        where = f" on {result.measured_on}" if result.measured_on else ""
+        text = f"{milliseconds(result.measured_us)}{where}"
+        if result.error is not None:
+            text += f"; error {result.error:+.1%}"
+        if result.simulated_error is not None:
+            text += f", of the simulated operators {result.simulated_error:+.1%}"
+        yield "measured", text
+    yield "operators", f"{count(result.step.launches)}, {len(result.operators)} distinct"
+    yield "calibrated", f"{percent(result.calibrated_share)} of the time"
+    yield "simulated", f"{percent(result.simulated_share)} of the time"
+    limits = ", ".join(f"{percent(share)} {bound}" for bound, share in result.bounds[:4])
+    yield "limited by", limits
+    memory = result.memory
+    yield "memory", f"{_memory_word(memory)}; {memory.basis}"
+
+
+def _memory_word(memory: Memory) -> str:
+    if memory.total_bytes is None:
+        return f"at least {size(memory.working_bytes)}"
+    fits = "" if memory.total_bytes <= memory.capacity_bytes else ", more than the device has"
+    return f"{size(memory.total_bytes)} of {size(memory.capacity_bytes)}{fits}"
+
+
+def _class_table(title: str, classes: Sequence[ClassTime]) -> RenderableType:
+    from npusim.report.tables import Grid
+
+    measured = any(each.measured_us is not None for each in classes)
+    columns = ["class", "count", "share", _BAND, "calibrated"]
+    if measured:
+        columns += ["measured", "ratio"]
+    table = Grid(title, [*columns, "how"], [*columns[1:]])
+    for each in classes:
+        cells = [
+            each.kind,
+            count(each.count),
+            percent(each.share),
+            milliseconds(each.duration_us, each.band_us),
+            percent(each.calibrated_share),
+        ]
+        if measured:
+            cells += _measured_cells(each)
+        table.row(*cells, ", ".join(how.value for how in each.how))
+    return table
+
+
+def _measured_cells(each: ClassTime) -> list[str]:
+    if not each.measured_us:
+        return ["", ""]
+    return [milliseconds(each.measured_us), significant(each.duration_us / each.measured_us)]
+
+
+def _operator_table(operators: Sequence[OperatorTime], total: int) -> RenderableType:
+    from npusim.report.tables import Grid
+
+    title = f"top operators ({len(operators)} of {total})"
+    columns = ("operator", "count", "time", "each (80 % band)", "bound by", "tensors")
+    table = Grid(title, columns, ("count", "time", "each (80 % band)"), wide="tensors")
+    for each in operators:
+        timing = each.timing
+        table.row(
+            each.op,
+            count(each.count),
+            milliseconds(each.total_us),
+            milliseconds(timing.duration_us, timing.band_us),
+            timing.bound if timing.how.name == "SIMULATED" else timing.how.value,
+            each.tensors,
+        )
+    return table
+
+
+def _class(result: StepResult, kind: str) -> ClassTime | None:
+    return next((each for each in result.classes if each.kind == kind), None)
+
+
+def _class_json(each: ClassTime) -> dict[str, Any]:
+    return {
+        "class": each.kind,
+        "count": each.count,
+        "duration_us": each.duration_us,
+        "band_us": list(each.band_us),
+        "measured_us": each.measured_us,
+        "share": each.share,
+        "calibrated_share": each.calibrated_share,
+        "how": [how.value for how in each.how],
+    }
+
+
+def _timing_json(timing: Timing) -> dict[str, Any]:
+    return {
+        "duration_us": timing.duration_us,
+        "band_us": list(timing.band_us),
+        "bound": timing.bound,
+        "how": timing.how.value,
+        "evidence": timing.evidence.value,
+        "tasks": [task.name for task in timing.tasks],
+        "note": timing.note,
+    }
+
+
+def _verdict_json(each: DtypeVerdict) -> dict[str, Any]:
+    return {
+        "op": each.op,
+        "dtypes": list(each.dtypes),
+        "count": each.count,
+        "outcome": str(each.outcome),
+        "why": each.why,
+    }
+
+
+def _memory_json(memory: Memory) -> dict[str, Any]:
+    return {
+        "weights_bytes": memory.weights_bytes,
+        "activation_bytes": memory.activation_bytes,
+        "working_bytes": memory.working_bytes,
+        "total_bytes": memory.total_bytes,
+        "capacity_bytes": memory.capacity_bytes,
+        "basis": memory.basis,
+    }

@@ -47,6 +47,7 @@ class FakeSlice:
     bytes: int = 0
     detail: str = ""
     site: str = ""
+    waited_for: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class Player:
                     raise DeadlockError(core=group.group.blocks[0], pipe=str(state.pipe))
 
     def _prepare(self, group: CoreGroup) -> GroupState:
-        record = CoreRecord(group.blocks, group.unit)
+        record = CoreRecord(group.blocks, group.unit, group.program)
         flags, waiters = list(group.program.flags), dict[int, simpy.Event]()
         if group.cluster is not None:
             flags, waiters = self._clusters.setdefault(group.cluster, (flags, waiters))

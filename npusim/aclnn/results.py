@@ -80,6 +80,11 @@ class Timeline:
     _profile: Profile = field(repr=False)
 
     @property
+    def profile(self) -> Profile:
+        """The chip that it happened on."""
+        return self._profile
+
+    @property
     def cores(self) -> tuple[str, ...]:
         """Names of the cores that any task uses, in the order of their index."""
         places = {

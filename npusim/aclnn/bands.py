@@ -18,6 +18,8 @@ from npusim.hardware import relative_uncertainty
 from npusim.hardware.residuals import calibration
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from npusim.dialect import Kernel
     from npusim.hardware.profile import Profile
     from npusim.hardware.residuals import Spread
@@ -62,6 +64,13 @@ def band_of(kernel: Kernel, profile: Profile, run: KernelRun) -> Band:
         return _band(family.classes[kind], widening, basis)
     basis = f"all kernels measured on {profile.architecture}, widened: no {kind} kernels among them"
     return _band(family.everything, widening, basis)
+
+
+def values_behind(pipes: Iterable[str]) -> tuple[str, ...]:
+    """The profile values that set the time of a task that uses these pipes, and of its launch."""
+    wanted = set(pipes)
+    used = (key for pipe in Pipe if str(pipe) in wanted for key in _VALUES[pipe])
+    return tuple(dict.fromkeys((*used, *_LAUNCH)))
 
 
 def by_confidence(profile: Profile, run: KernelRun) -> float:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from npusim import __version__
-from npusim.cli import check, demo, estimate, ops, profiles, run, trace, validate
+from npusim.cli import check, demo, estimate, ops, profiles, report, run, trace, validate
 
 EXAMPLES = """\b
 Will it run?
@@ -56,6 +56,7 @@ app.command("check")(check.check)
 app.command("estimate")(estimate.estimate)
 app.command("run")(run.run)
 app.command("trace")(trace.trace)
+app.command("report")(report.report)
 app.add_typer(ops.app, name="ops")
 app.add_typer(profiles.app, name="profiles")
 app.command("validate")(validate.validate)

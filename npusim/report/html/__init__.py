@@ -1,0 +1,5 @@
+"""Reports that people look at: one self-contained HTML file, or the same as Markdown."""
+
+from npusim.report.html.operator import operator_page
+
+__all__ = ["operator_page"]

@@ -102,7 +102,8 @@ def _verdicts(
     refusals: dict[str, list[str]] = {}
     for answer in answers:
         if not answer.ok:
-            refusals.setdefault(f"{answer.reason} {answer.remedy}".strip(), []).append(answer.soc)
+            reason = answer.reason.replace(answer.soc, "the chip")
+            refusals.setdefault(f"{reason} {answer.remedy}".strip(), []).append(answer.soc)
     for reason, socs in refusals.items():
         yield Verdict(f"Not on {', '.join(socs)}: {reason}", "bad")
 

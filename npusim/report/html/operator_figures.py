@@ -208,7 +208,7 @@ def timeline_figure(res: Result) -> Figure | None:
         f"launched. Gaps below {significant(finest_us, 2)} us aren't drawn; `npusim trace` writes "
         "all of it for a viewer."
     )
-    drawn = draw("timeline", paint, height_inches=0.9 + 0.2 * len(order), width_inches=7.2)
+    drawn = draw("timeline", paint, height_inches=0.9 + 0.2 * len(order), width_inches=9.0)
     return Figure(drawn, f"Timeline on {res.soc}", caption, wide=True)
 
 

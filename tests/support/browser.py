@@ -11,12 +11,22 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 _ERRORS = {"Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled"}
+
+# The browser reads at 3 and writes at 4, whatever numbers the pipe's ends have here.
+_LAUNCH = """
+import fcntl, os, sys
+ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
+for number, end in zip((3, 4), ends):
+    os.dup2(end, number)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def browser_path() -> str | None:
@@ -52,9 +62,8 @@ class Browser:
             f"--user-data-dir={folder}",
             "--remote-debugging-pipe",
         ]
-        shell = f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}'
         self._process = subprocess.Popen(
-            ["sh", "-c", shell, *command],
+            [sys.executable, "-c", _LAUNCH, str(to_read), str(to_write), *command],
             pass_fds=(to_read, to_write),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -64,7 +73,7 @@ class Browser:
         os.close(to_write)
         self._rest = b""
 
-    def __enter__(self) -> Browser:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

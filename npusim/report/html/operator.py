@@ -78,7 +78,7 @@ def operator_report(
         verdicts=list(_verdicts(answers, results, focus)),
         facts=list(_facts(focus)) if focus else (),
         sections=sections,
-        footer=f"Made by npusim {npusim.__version__}. Every time is an estimate with its 80 % band.",
+        footer=f"Made by npusim {npusim.__version__}. Times are estimates with their 80 % bands.",
     )
 
 
@@ -113,9 +113,12 @@ def _facts(res: Result) -> Iterator[tuple[str, str]]:
     yield "Bound by", res.bound
     yield "Cycles", count(res.cycles)
     yield "Tasks", str(len(res.tasks))
-    yield "Read and written", (
-        f"{size(sum(task.bytes_read for task in res.tasks))}, "
-        f"{size(sum(task.bytes_written for task in res.tasks))}"
+    yield (
+        "Read and written",
+        (
+            f"{size(sum(task.bytes_read for task in res.tasks))}, "
+            f"{size(sum(task.bytes_written for task in res.tasks))}"
+        ),
     )
     yield "From HBM", size(sum(task.hbm_bytes for task in res.tasks))
     yield "Workspace", size(res.workspace_size)
@@ -138,7 +141,8 @@ def _products(
     if not results or focus is None:
         return
     points = [point for res in results if (point := roof_point(res)) is not None]
-    yield products_figure(results)
+    if len(results) > 1:
+        yield products_figure(results)
     if points:
         yield roofline_figure(points, focus.soc)
 

@@ -50,8 +50,7 @@ def products_figure(results: Sequence[Result]) -> Figure:
 
     height = 1.0 + 0.28 * len(ranked)
     caption = "Bars are the estimates; the lines span what is true in 80 % of cases."
-    label = f"Latency on {len(ranked)} products"
-    return Figure(draw("products", paint, height_inches=height), label, caption)
+    return Figure(draw("products", paint, height_inches=height), "Latency by product", caption)
 
 
 @dataclass(frozen=True)
@@ -150,9 +149,7 @@ def pipes_figure(res: Result) -> Figure:
         for number, task in enumerate(shown):
             places = [row + (number - (len(shown) - 1) / 2) * thick for row in range(len(pipes))]
             shares = [task.pipes.get(pipe, 0.0) for pipe in pipes]
-            axes.barh(
-                places, shares, height=thick * 0.9, color=SERIES[number], label=names[number]
-            )
+            axes.barh(places, shares, height=thick * 0.9, color=SERIES[number], label=names[number])
         axes.axvline(BOUND_RATIO, color=MARK, lw=1, ls="--")
         axes.set_yticks(range(len(pipes)), pipes)
         axes.invert_yaxis()

@@ -1,4 +1,4 @@
-"""The report of a capacity plan: how many cards of which product, how safely, and on what grounds."""
+"""The report of a capacity plan: how many cards of which product, how safely, and why."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def plan_report(result: PlanResult, models: Models, command: str) -> Page:
 def _question(result: PlanResult) -> str:
     objective = result.plan.objective
     return (
-        f"How many cards serve {significant(result.peak_per_s, 4)} requests/s so that "
+        f"How many cards serve {_rate(result.peak_per_s)} requests/s so that "
         f"{_quantile(objective.quantile)} stays within {objective.limit_ms:g} ms?"
     )
 
@@ -167,8 +167,8 @@ def _facts(result: PlanResult) -> Iterator[tuple[str, str]]:
     yield "Objective", f"{_quantile(objective.quantile)} within {objective.limit_ms:g} ms"
     yield "Availability", objective.availability
     yield "Target utilisation", percent(objective.target_utilisation)
-    yield "Peak", f"{significant(result.peak_per_s, 4)} requests/s"
-    yield "Mean", f"{significant(result.mean_per_s, 4)} requests/s"
+    yield "Peak", f"{_rate(result.peak_per_s)} requests/s"
+    yield "Mean", f"{_rate(result.mean_per_s)} requests/s"
     yield "Arrivals", result.arrivals
 
 
@@ -184,7 +184,9 @@ def _plan(result: PlanResult) -> Iterator[Block]:
         cells["limited by"] = each.verdict.value if not each.meets else ""
         if each.count is not None and each.at_peak is not None:
             cards = each.count
-            cells["cards"] = f"{cards.working} + {cards.spare}" if cards.spare else f"{cards.working}"
+            cells["cards"] = (
+                f"{cards.working} + {cards.spare}" if cards.spare else f"{cards.working}"
+            )
             cells["servers"] = "" if cards.servers is None else count(cards.servers)
             cells["by throughput"] = count(cards.closed_form)
             cells[quantile] = _interval_ms(each.at_peak.latency_us)
@@ -271,7 +273,9 @@ def _models(result: PlanResult, models: Models) -> Iterator[Block]:
     for each in result.products:
         for model in each.models:
             point = model.curve.at(model.max_batch)
-            band = f"({significant(point.lo_us / US_PER_MS)}..{significant(point.hi_us / US_PER_MS)})"
+            band = (
+                f"({significant(point.lo_us / US_PER_MS)}..{significant(point.hi_us / US_PER_MS)})"
+            )
             rows.append(
                 (
                     model.name,
@@ -362,6 +366,11 @@ def _evidence(result: PlanResult, models: Models) -> Iterator[Block]:
 
 def _quantile(value: float) -> str:
     return f"p{100 * value:g}"
+
+
+def _rate(per_s: float) -> str:
+    """A rate as the plan gives it: no digit is lost, and none is added."""
+    return f"{per_s:,.6g}"
 
 
 def _ms(time_us: float) -> str:

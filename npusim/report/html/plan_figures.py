@@ -1,4 +1,4 @@
-"""The figures of a capacity plan: latencies against the limit, cards over load, time, utilisation."""
+"""The figures of a capacity plan: latency, cards over load, time by class, utilisation."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def utilisation_figure(result: PlanResult) -> Figure | None:
             course = run.utilisation_over_time()
             colour = SERIES[number % len(SERIES)]
             edges = [edge - course.edges_s[0] for edge in course.edges_s]
-            axes.stairs(course.values, edges, color=colour, label=name, lw=1.4)
+            axes.stairs(course.values, edges, baseline=None, color=colour, label=name, lw=1.4)
         target = result.plan.objective.target_utilisation
         axes.axhline(target, color=MARK, ls="--", lw=1.2)
         axes.set(ylim=(0, 1.05), xlim=(0, None))
@@ -106,9 +106,7 @@ def utilisation_figure(result: PlanResult) -> Figure | None:
         "One simulated run at the peak with all installed cards; the dashed line is the target "
         "without the spare ones."
     )
-    return Figure(
-        draw("utilisation", paint, height_inches=3.2), "Utilisation over time", caption
-    )
+    return Figure(draw("utilisation", paint, height_inches=3.2), "Utilisation over time", caption)
 
 
 def curves_figure(products: Sequence[ProductResult]) -> Figure | None:
@@ -167,7 +165,7 @@ def classes_figure(steps: Mapping[str, Mapping[str, float]]) -> Figure | None:
         axes.set_yticks(range(len(steps)), list(steps))
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.6 / (0.5 + 0.4 * len(steps))), ncols=3)
+        drawing.legend(loc="outside lower center", ncols=4)
 
     longest = max(steps, key=lambda name: sum(steps[name].values()))
     total = significant(sum(steps[longest].values()) / US_PER_MS)

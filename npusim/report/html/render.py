@@ -30,7 +30,7 @@ def _environment() -> jinja2.Environment:
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=lambda name: bool(name and name.endswith(".html.j2")),
+        autoescape=jinja2.select_autoescape(["html.j2"], default=False),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

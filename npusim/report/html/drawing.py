@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from io import StringIO
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,6 +40,7 @@ _STYLE: Final = {
     "axes.axisbelow": True,
     "axes.labelcolor": INK,
     "axes.labelsize": 9,
+    "axes.prop_cycle": f"cycler('color', {SERIES})",
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlesize": 10,
@@ -101,7 +102,8 @@ def _style() -> Iterator[None]:
 
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(_STYLE)
+        settings = cast("Any", mpl.rcParams)  # the names of its keys change with its version
+        settings.update(_STYLE)
         yield
 
 

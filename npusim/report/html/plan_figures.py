@@ -125,9 +125,12 @@ def curves_figure(products: Sequence[ProductResult]) -> Figure | None:
             colour = SERIES[number % len(SERIES)]
             points = model.curve.points
             batches = [point.batch for point in points]
-            axes.plot(batches, [p.latency_us / 1e3 for p in points], "o-", ms=4, color=colour)
-            low, high = ([getattr(p, end) / 1e3 for p in points] for end in ("lo_us", "hi_us"))
-            axes.fill_between(batches, low, high, color=colour, alpha=0.2, lw=0, label=name)
+            times_ms = [point.latency_us / US_PER_MS for point in points]
+            axes.plot(batches, times_ms, "o-", ms=4, color=colour, label=name)
+            low, high = (
+                [getattr(point, end) / US_PER_MS for point in points] for end in ("lo_us", "hi_us")
+            )
+            axes.fill_between(batches, low, high, color=colour, alpha=0.2, lw=0)
         axes.set(ylim=(0, None))
         _legend(axes, len(curves))
 

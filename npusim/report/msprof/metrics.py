@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from npusim.values.dtypes import dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from npusim.aclnn.work import Step, TaskWork
 
@@ -55,9 +55,17 @@ class _Counters:
     busy: Mapping[str, float]
     steps: tuple[tuple[Step, int], ...]
 
-    def total(self, of: Callable[[Step], float], where: Callable[[Step], bool]) -> float:
-        """The sum of a number over the steps that fulfil a condition."""
-        return sum(of(step) * cores for step, cores in self.steps if where(step))
+    def times(self, pipe: str) -> int:
+        """Instructions of a pipe."""
+        return sum(step.times * cores for step, cores in self.steps if step.pipe == pipe)
+
+    def moved(self, *, pipe: str = "", path: str = "", write: bool | None = None) -> int:
+        """Bytes that instructions asked global memory for: of one pipe, path or direction."""
+        return sum(
+            step.bytes * cores
+            for step, cores in self.steps
+            if pipe in ("", step.pipe) and path in ("", step.path) and write in (None, step.write)
+        )
 
     def gbps(self, nbytes: float) -> float:
         """Bytes as bandwidth over the whole time."""
@@ -77,7 +85,8 @@ def split_rows(work: TaskWork) -> list[Row]:
             counters = _Counters(time_us, group.cycles, work.clock_mhz, group.busy, alone)
             prefix = "aic_" if group.kind == "cube" else "aiv_"
             known[id(group)] = _prefixed(prefix, counters, work) | _routes(counters)
-        rows.append({"block_id": place.block, "sub_block_id": place.unit} | known[id(group)])
+        named: Row = {"block_id": place.block, "sub_block_id": place.unit}
+        rows.append(named | known[id(group)])
     return rows
 
 
@@ -116,11 +125,10 @@ def _pipes(counters: _Counters) -> Row:
         ratio = busy / counters.cycles if counters.cycles else 0.0
         row[f"{name}_ratio"] = ratio
         row[f"{name}_time(us)"] = ratio * counters.time_us
-        row[f"{name}_instructions"] = round(
-            counters.total(lambda step: step.times, lambda step, pipe=pipe: step.pipe == pipe)
-        )
-        moved = counters.total(lambda step: step.bytes, lambda step, pipe=pipe: step.pipe == pipe)
-        row[f"{name}_active_bw(GB/s)"] = moved * counters.clock_mhz / busy / 1e3 if busy else 0.0
+        row[f"{name}_instructions"] = counters.times(pipe)
+        active_us = busy / counters.clock_mhz
+        moved = counters.moved(pipe=pipe)
+        row[f"{name}_active_bw(GB/s)"] = moved / active_us / 1e3 if active_us else 0.0
     return row
 
 
@@ -174,34 +182,19 @@ def _cube(counters: _Counters) -> Row:
 
 
 def _bandwidths(counters: _Counters) -> Row:
-    def moved(path: str) -> float:
-        return counters.gbps(
-            counters.total(lambda step: step.bytes, lambda step: step.path == path)
-        )
-
-    return {
-        "gm_to_ub_bw(GB/s)": moved("gm_to_ub"),
-        "ub_to_gm_bw(GB/s)": moved("ub_to_gm"),
-        "l1_write_bw(GB/s)": moved("gm_to_l1"),
-        "main_mem_read_bw(GB/s)": counters.gbps(
-            counters.total(lambda step: step.bytes, lambda step: not step.write)
-        ),
-        "main_mem_write_bw(GB/s)": counters.gbps(
-            counters.total(lambda step: step.bytes, lambda step: step.write)
-        ),
+    moved = {
+        "gm_to_ub": counters.moved(path="gm_to_ub"),
+        "ub_to_gm": counters.moved(path="ub_to_gm"),
+        "l1_write": counters.moved(path="gm_to_l1"),
+        "main_mem_read": counters.moved(write=False),
+        "main_mem_write": counters.moved(write=True),
     }
+    return {f"{name}_bw(GB/s)": counters.gbps(nbytes) for name, nbytes in moved.items()}
 
 
 def _routes(counters: _Counters) -> Row:
-    row: Row = {
-        column: counters.total(lambda step: step.bytes, lambda step, path=path: step.path == path)
-        / 1024
-        for path, column in _ROUTES.items()
-    }
-    row["read_main_memory_datas(KB)"] = (
-        counters.total(lambda step: step.bytes, lambda step: not step.write) / 1024
-    )
-    row["write_main_memory_datas(KB)"] = (
-        counters.total(lambda step: step.bytes, lambda step: step.write) / 1024
-    )
+    """Kibibytes by route, and by direction."""
+    row: Row = {column: counters.moved(path=path) / 1024 for path, column in _ROUTES.items()}
+    row["read_main_memory_datas(KB)"] = counters.moved(write=False) / 1024
+    row["write_main_memory_datas(KB)"] = counters.moved(write=True) / 1024
     return row

@@ -283,7 +283,7 @@ def _split(task: SummaryTask, profile: Profile) -> Row:
 def _fused(task: SummaryTask, profile: Profile) -> Row:
     if task.core_us is None or not task.pipes:
         return {}
-    row = {"aicore_time(us)": task.core_us, "total_cycles": task.total_cycles or 0}
+    row: Row = {"aicore_time(us)": task.core_us, "total_cycles": task.total_cycles or 0}
     row |= _shares(task, "", _FUSED_PIPES)
     busiest = max(task.pipes.get("CUBE", 0.0), task.pipes.get("VECTOR", 0.0))
     if busiest:

@@ -176,8 +176,9 @@ def test_arrows_come_in_pairs_and_point_forward(
     for event in arrows:
         pairs.setdefault(event["id"], []).append(event)
     assert len(pairs) > 10
-    for pair in pairs.values():
+    for number, pair in pairs.items():
         leaves, arrives = pair
+        assert int(number, 16) > 0  # else Perfetto drops it
         assert (leaves["ph"], arrives["ph"]) == ("s", "t")
         assert leaves["cat"] == arrives["cat"] == f"{leaves['tid']}To{arrives['tid']}"
         assert leaves["pid"] == arrives["pid"]

@@ -9,7 +9,9 @@ core_timeline_visualizer.cpp).  What bites:
   (Ascend/msinsight, project JSON parser).
 - `ts` and `dur` are microseconds; Perfetto drops slices that overlap partly on one track.
 - An arrow is a pair of `s` and `t` with one `id`; viewers tie its ends to the slices that they lie
-  in, so both lie inside of theirs.
+  in, so both lie inside of theirs.  Perfetto reads a string `id` as a hexadecimal number and drops
+  the arrow if it isn't one (google/perfetto: src/trace_processor/importers/json,
+  MaybeExtractFlowIdentifier).
 """
 
 from __future__ import annotations
@@ -152,16 +154,16 @@ def _events(res: Result, cores: tuple[int, ...] | None, tally: _Tally) -> Iterat
 
 def _arrow(item: Slice, origin: Origin, number: int) -> Iterator[str]:
     """From the end of what an instruction waited for to its start (msopprof: GetFlowEvents)."""
-    before, to, there = _arrow_frame(item.core, origin.pipe, item.pipe)
+    before, leaving, arriving = _arrow_frame(item.core, origin.pipe, item.pipe)
     leaves = round(max(origin.start_us, origin.end_us - _INSIDE_US), DECIMALS)
-    yield f'{before}{number}","ph":"s","ts":{leaves!r}{to}'
-    yield f'{before}{number}","ph":"t","ts":{round(item.start_us, DECIMALS)!r}{there}'
+    yield f'{before}{number:x}","ph":"s","ts":{leaves!r}{leaving}'
+    yield f'{before}{number:x}","ph":"t","ts":{round(item.start_us, DECIMALS)!r}{arriving}'
 
 
 @lru_cache(maxsize=2**12)
 def _arrow_frame(core: str, first: str, then: str) -> tuple[str, str, str]:
     """The JSON of an arrow before its number, and after the times of its two ends."""
-    before = _ENCODE({"name": "flow", "cat": f"{first}To{then}", "id": f"{core}_"})[:-2]
+    before = _ENCODE({"name": "flow", "cat": f"{first}To{then}", "id": ""})[:-2]
     leaves, arrives = (_ENCODE({"pid": core, "tid": pipe})[1:] for pipe in (first, then))
     return before, f",{leaves}", f",{arrives}"
 

@@ -472,3 +472,18 @@ def test_a_profile_that_cannot_be_written_is_one_sentence(
     assert said.code == 2
     assert message in said.err or "folder" in said.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trace_is_no_longer_than_viewers_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables are of all cores all the same."""
+    result = norm("Ascend910B3")
+    whole = write_folder(result, tmp_path / "whole", timestamp=WHEN)
+    assert whole.traced_cores == whole.cores > 2
+    monkeypatch.setattr("npusim.report.msprof.folder._MOST_SLICES", whole.slices // 3)
+    part = write_folder(result, tmp_path / "part", timestamp=WHEN)
+    assert 0 < part.traced_cores < whole.cores
+    assert part.slices <= whole.slices // 3
+    assert part.files == whole.files
+    assert part.path.name == whole.path.name

@@ -75,3 +75,8 @@ def write(res: Result, path: Path, timestamp: str | None, *, force: bool) -> Non
         f"{written.path}: {written.files} files; open its simulator folder with MindStudio "
         "Insight, or simulator/trace.json with https://ui.perfetto.dev"
     )
+    if written.traced_cores < written.cores:
+        output.note(
+            f"the trace has {written.traced_cores} of {written.cores} cores, as much as a viewer "
+            "takes; `npusim trace -n` writes others"
+        )

@@ -196,7 +196,7 @@ def _chosen(res: Result, numbers: tuple[int, ...] | None) -> list[str] | None:
     if numbers is None:
         return None
     used = res.timeline.cores
-    names = [core for core in used if _core_number(core) in numbers]
+    names = [core for core in used if core_number(core) in numbers]
     if not names:
         remedy = f"It uses {used[0]} to {used[-1]}." if used else "It uses no core at all."
         raise ArgumentError("the call doesn't use any of these cores", remedy)
@@ -222,11 +222,12 @@ def _metadata(name: str, pid: str, tid: str, index: int) -> str:
 
 def process_order(core: str) -> int:
     """Three places for each core, as msopprof counts them: the cube core, then its vector cores."""
-    number = _core_number(core)
+    number = core_number(core)
     vector = _VECTOR_CORE.search(core)
     return number * 3 + (2 + int(vector[1]) if vector else 1)
 
 
-def _core_number(core: str) -> int:
+def core_number(core: str) -> int:
+    """The number in a core's name; the cores of one cluster share it."""
     found = _CORE.search(core)
     return int(found[1]) if found else 0

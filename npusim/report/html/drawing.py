@@ -66,6 +66,7 @@ _STYLE: Final = {
 _WIDTH_INCHES: Final = 5.2  # on a phone it is drawn at two thirds, and still legible
 
 _ID = re.compile(r'(\bid="|url\(#|href="#)([^")]+)')
+_FINE = re.compile(r"(\.\d\d)\d+")
 _COLOUR = re.compile(r"#0[0-9a-f]{5}\b")
 
 
@@ -125,5 +126,6 @@ def _embedded(svg: str, name: str) -> str:
     svg = f"<svg {box[0] if box else ''}>{rest}"
     svg = svg.replace("xlink:href", "href")
     svg = _ID.sub(lambda found: f"{found[1]}{name}-{found[2]}", svg)
+    svg = _FINE.sub(r"\1", svg)  # a hundredth of a point is finer than any screen
     svg = _COLOUR.sub(lambda found: _VARIABLES.get(found[0], found[0]), svg)
     return "\n".join(line.rstrip() for line in svg.splitlines() if line.strip())

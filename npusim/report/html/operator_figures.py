@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from npusim.engine.verdict import BOUND_RATIO
 from npusim.report.html.drawing import GRID, INK, MARK, SERIES, SOFT, axes_of, draw
 from npusim.report.html.page import Figure
@@ -15,15 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.figure import Figure as Drawing
+    from numpy.typing import NDArray
 
     from npusim.aclnn.results import Result, TaskResult
     from npusim.aclnn.work import TaskWork
+
+    Floats = NDArray[np.float64]
 
 _PIPE_COLOURS = dict(
     zip(("MTE2", "VECTOR", "MTE3", "CUBE", "MTE1", "FIXP", "SCALAR"), SERIES, strict=False)
 )
 _CORES_SHOWN = 3
-_STEPS_SHOWN = 600  # a gap narrower than this part of a timeline can't be seen
+_STEPS_SHOWN = 400  # parts of a timeline: what a screen can show
+_NO_LOAD = 1e-3  # a level of memory that is used less has nothing to say about a task
 
 
 def pipe_order(pipe: str) -> tuple[int, str]:
@@ -100,8 +106,18 @@ def roofline_figure(points: Sequence[RoofPoint], focus: str) -> Figure:
         for number, family in enumerate(dict.fromkeys(point.family for point in points)):
             mine = [point for point in points if point.family == family]
             colour = SERIES[number % len(SERIES)]
-            _scatter(axes, [(p.compute / p.hbm, p.compute) for p in mine if p.hbm], colour, True)
-            _scatter(axes, [(p.compute / p.l2, p.compute) for p in mine if p.l2], colour, False)
+            _scatter(
+                axes,
+                [(p.compute / p.hbm, p.compute) for p in mine if p.hbm > _NO_LOAD],
+                colour,
+                True,
+            )
+            _scatter(
+                axes,
+                [(p.compute / p.l2, p.compute) for p in mine if p.l2 > _NO_LOAD],
+                colour,
+                False,
+            )
             axes.plot([], [], "o", color=colour, label=family)
         axes.plot([], [], "o", color=SOFT, label="HBM")
         axes.plot([], [], "o", color=SOFT, markerfacecolor="none", label="L2")
@@ -118,7 +134,7 @@ def roofline_figure(points: Sequence[RoofPoint], focus: str) -> Figure:
 
 
 def _levels(point: RoofPoint) -> list[float]:
-    return [level for level in (point.hbm, point.l2) if level > 0]
+    return [level for level in (point.hbm, point.l2) if level > _NO_LOAD]
 
 
 def _scatter(axes: object, places: list[tuple[float, float]], colour: str, filled: bool) -> None:
@@ -133,7 +149,7 @@ def _name_focus(axes: object, points: Sequence[RoofPoint], focus: str) -> None:
         if point.soc == focus and (levels := _levels(point)):
             place = (point.compute / levels[0], point.compute)
             axes.annotate(  # type: ignore[attr-defined]
-                focus, place, xytext=(7, 7), textcoords="offset points", fontsize=8.5
+                focus, place, xytext=(0, 8), textcoords="offset points", ha="center", fontsize=8.5
             )
 
 
@@ -156,9 +172,9 @@ def pipes_figure(res: Result) -> Figure:
         axes.grid(visible=False, axis="y")
         axes.set_xlim(0, 1)
         if len(shown) > 1:
-            axes.legend(loc="lower right")
+            drawing.legend(loc="outside lower center", ncols=2)
 
-    height = 1.0 + 0.2 * len(pipes) * max(1.5, len(shown))
+    height = 1.4 + 0.2 * len(pipes) * max(1.5, len(shown))
     caption = "Averaged over the cores that use the pipe; the dashed line is 80 %."
     return Figure(draw("pipes", paint, height_inches=height), f"Pipes on {res.soc}", caption)
 
@@ -176,20 +192,19 @@ def timeline_figure(res: Result) -> Figure | None:
     cores = _few(res.timeline.cores)
     lanes: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for item in res.timeline.slices(set(cores)):
-        if item.duration_us > 0:
-            lane = lanes.setdefault((item.core, item.pipe), [])
-            lane.append((item.start_us, item.start_us + item.duration_us))
+        lane = lanes.setdefault((item.core, item.pipe), [])
+        lane.append((item.start_us, item.start_us + item.duration_us))
     if not lanes:
         return None
     order = sorted(lanes, key=lambda lane: (cores.index(lane[0]), pipe_order(lane[1])))
-    finest_us = res.duration_us / _STEPS_SHOWN
+    edges_us = np.linspace(0.0, res.duration_us, _STEPS_SHOWN + 1)
 
     def paint(drawing: Drawing) -> None:
         axes = axes_of(drawing, "us since the call began")
         for row, lane in enumerate(order):
-            spans = [(start, end - start) for start, end in _joined(lanes[lane], finest_us)]
             colour = _PIPE_COLOURS.get(lane[1], SERIES[7])
-            axes.broken_barh(spans, (row - 0.4, 0.8), facecolors=colour, linewidth=0)
+            tops = row + 0.4 - 0.8 * _busy_shares(lanes[lane], edges_us)
+            axes.stairs(tops, edges_us, baseline=row + 0.4, fill=True, color=colour, lw=0)
         for task in res.tasks:
             axes.axvline(task.start_us, color=MARK, lw=0.8)
         for row in range(1, len(order)):
@@ -202,8 +217,8 @@ def timeline_figure(res: Result) -> Figure | None:
 
     caption = (
         f"{', '.join(cores)} of {len(res.timeline.cores)} cores; lines mark where a task is "
-        f"launched. Gaps below {significant(finest_us, 2)} us aren't drawn; `npusim trace` writes "
-        "all of it for a viewer."
+        f"launched. The height is the busy share of every {significant(edges_us[1], 2)} us; "
+        "`npusim trace` writes every instruction for a viewer."
     )
     drawn = draw("timeline", paint, height_inches=0.9 + 0.2 * len(order), width_inches=9.0)
     return Figure(drawn, f"Timeline on {res.soc}", caption, wide=True)
@@ -225,11 +240,15 @@ def _lane_names(lanes: Sequence[tuple[str, str]]) -> list[str]:
     return names
 
 
-def _joined(spans: list[tuple[float, float]], gap: float) -> list[tuple[float, float]]:
-    joined: list[tuple[float, float]] = []
-    for start, end in sorted(spans):
-        if joined and start - joined[-1][1] < gap:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
-        else:
-            joined.append((start, end))
-    return joined
+def _busy_shares(spans: list[tuple[float, float]], edges: Floats) -> Floats:
+    """The share of each interval between the edges that the spans cover."""
+    starts, ends = np.array(spans).T
+    busy = np.diff(_passed(np.sort(starts), edges) - _passed(np.sort(ends), edges))
+    return np.asarray(np.clip(busy / np.diff(edges), 0.0, 1.0))
+
+
+def _passed(instants: Floats, edges: Floats) -> Floats:
+    """At each edge, the time since each of the instants before it, in all."""
+    count = np.searchsorted(instants, edges, side="right")
+    total = np.concatenate(((0.0,), np.cumsum(instants)))
+    return np.asarray(edges * count - total[count])

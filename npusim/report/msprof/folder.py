@@ -26,7 +26,7 @@ from npusim.report.files import atomic_folder
 from npusim.report.msprof.columns import BASIC, MISSING, columns_of
 from npusim.report.msprof.csvfile import table
 from npusim.report.msprof.metrics import fused_row, split_rows
-from npusim.report.trace import write_trace
+from npusim.report.trace import core_number, write_trace
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -45,16 +45,20 @@ INSTRUCTION_COLUMNS = (
     "detail",
 )
 _LETTERS = 16
+_MOST_SLICES = 1_000_000
+"""In a trace: Insight takes a JSON of up to 1 GB (Ascend/msinsight, its guide), and people less."""
 _NO_LINE = "launch"  # what belongs to no line of kernel code
 
 
 @dataclass(frozen=True)
 class MsprofFolder:
-    """What was written: the folder, and the slices in its trace."""
+    """What was written: the folder; slices and cores in its trace, and how many cores there are."""
 
     path: Path
     files: int
     slices: int
+    traced_cores: int
+    cores: int
 
 
 def timestamp_now() -> str:
@@ -70,8 +74,8 @@ def write_folder(
     """Write the profile of a call into a new folder in `target`, which is created if missing.
 
     `timestamp` are 14 digits (20260102030405), now if None.  Nothing half-written is left, and an
-    existing folder is replaced only with `force`.  Raises ArgumentError, FileError and
-    OutputExistsError.
+    existing folder is replaced only with `force`.  The tables are of all cores; the trace has as
+    many whole cores as viewers can take.  Raises ArgumentError, FileError and OutputExistsError.
     """
     when = checked_timestamp(timestamp)
     texts = _texts(res, when)
@@ -82,8 +86,30 @@ def write_folder(
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
         (folder / "simulator").mkdir(exist_ok=True)
-        trace = write_trace(res, folder / "simulator" / "trace.json")
-    return MsprofFolder(Path(target) / name, len(texts) + 1, trace.slices)
+        trace = write_trace(res, folder / "simulator" / "trace.json", cores=_traced(res))
+    cores = len(res.timeline.cores)
+    return MsprofFolder(Path(target) / name, len(texts) + 1, trace.slices, trace.cores, cores)
+
+
+def _traced(res: Result, most_slices: int | None = None) -> tuple[int, ...] | None:
+    """The numbers of the first cores, as many as a trace has room for; None for all of them."""
+    room = _MOST_SLICES if most_slices is None else most_slices
+    slices: dict[int, int] = {}
+    for work in res.timeline.work():
+        for group in work.cores:
+            times = sum(step.times for step in group.steps)
+            for place in group.places:
+                number = core_number(place.core)
+                slices[number] = slices.get(number, 0) + times
+    if sum(slices.values()) <= room:
+        return None
+    chosen: list[int] = []
+    for number, count in sorted(slices.items()):
+        if chosen and count > room:
+            break
+        chosen.append(number)
+        room -= count
+    return tuple(chosen)
 
 
 def checked_timestamp(text: str | None) -> str:

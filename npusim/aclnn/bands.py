@@ -66,13 +66,6 @@ def band_of(kernel: Kernel, profile: Profile, run: KernelRun) -> Band:
     return _band(family.everything, widening, basis)
 
 
-def values_behind(pipes: Iterable[str]) -> tuple[str, ...]:
-    """The profile values that set the time of a task that uses these pipes, and of its launch."""
-    wanted = set(pipes)
-    used = (key for pipe in Pipe if str(pipe) in wanted for key in _VALUES[pipe])
-    return tuple(dict.fromkeys((*used, *_LAUNCH)))
-
-
 def by_confidence(profile: Profile, run: KernelRun) -> float:
     """Half the width of the 80 % band of one task by confidence, relative to its duration."""
     if run.cycles <= 0:
@@ -92,3 +85,10 @@ def _band(spread: Spread, widening: float, basis: str) -> Band:
 
 def _of(profile: Profile, keys: tuple[str, ...]) -> float:
     return max(relative_uncertainty(profile.provenance_of(key).confidence) for key in keys)
+
+
+def values_behind(pipes: Iterable[str]) -> tuple[str, ...]:
+    """The profile values that set the time of a task that uses these pipes, and of its launch."""
+    wanted = set(pipes)
+    used = (key for pipe in Pipe if str(pipe) in wanted for key in _VALUES[pipe])
+    return tuple(dict.fromkeys((*used, *_LAUNCH)))

@@ -388,6 +388,8 @@ QUESTIONS = {
     "text in a figure": "getComputedStyle(document.querySelector('figure svg text')).fill",
     "letters": """Math.min(...[...document.querySelectorAll('figure svg text')].map(
         text => text.getBoundingClientRect().height).filter(height => height > 0))""",
+    "cut tables": """[...document.querySelectorAll('.table')].filter(
+        table => table.scrollWidth > table.clientWidth + 1).length""",
     "navigation": "getComputedStyle(document.querySelector('nav')).display",
     "verdict colours": """[...document.querySelectorAll('.verdict')].map(each => [
         getComputedStyle(each).color, getComputedStyle(each).backgroundColor])""",
@@ -422,6 +424,8 @@ def test_a_browser_shows_all_of_it(view: str, page: str, browser: Browser, tmp_p
     assert said["figures"] == said["visible"] == len(svgs(page))
     assert said["width"] <= VIEWS[view].get("width", 1200)
     assert said["verdict"] < 900
+    if view == "light":  # on a phone they scroll
+        assert said["cut tables"] == 0
     assert said["letters"] >= 7
     assert said["text in a figure"] == said["ink"]
     assert contrast(said["ink"], said["page"]) > 7

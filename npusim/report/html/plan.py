@@ -175,8 +175,7 @@ def _facts(result: PlanResult) -> Iterator[tuple[str, str]]:
 def _plan(result: PlanResult) -> Iterator[Block]:
     quantile = f"{_quantile(result.plan.objective.quantile)} at peak"
     numbers = ["cards", "servers", "by throughput", quantile, "utilisation", "headroom"]
-    extra = _extra(result)
-    columns = ["product", *numbers, *extra, "limited by"]
+    columns = ["product", *numbers, "limited by"]
     rows = []
     for each in result.products:
         cells = dict.fromkeys(columns, "")
@@ -193,10 +192,13 @@ def _plan(result: PlanResult) -> Iterator[Block]:
             cells["utilisation"] = percent(each.at_peak.utilisation.mean)
             cells["headroom"] = percent(each.headroom or 0.0)
             cells["limited by"] = cards.limited_by
-        cells |= {name: values[each.board.name] for name, values in extra.items()}
         rows.append([cells[name] for name in columns])
     chosen = result.products.index(result.meeting[0]) if result.meeting else None
-    yield Table(columns, rows, [*numbers, *extra], chosen=chosen)
+    yield Table(columns, rows, numbers, chosen=chosen)
+    if extra := _extra(result):
+        names = [each.board.name for each in result.products]
+        rows = [[name, *(values[name] for values in extra.values())] for name in names]
+        yield Table(["product", *extra], rows, list(extra), "What the planned cards take")
     for figure in (latency_figure(result), cards_figure(result)):
         if figure is not None:
             yield figure
@@ -296,14 +298,15 @@ def _models(result: PlanResult, models: Models) -> Iterator[Block]:
 
 
 def _steps(result: PlanResult, models: Models) -> dict[str, dict[str, float]]:
-    """Time by class of the largest timed batch of every model on every product."""
+    """Time by class of the largest timed batch of every model on every chip of the plan."""
+    planned = {each.board.soc for each in result.products}
     steps = {}
-    for each in result.products:
-        for (name, soc), batches in models.items():
-            if soc == each.board.soc and batches:
-                batch = max(batches)
-                title = f"{name} x{batch}, {each.board.name}"
-                steps[title] = {part.kind: part.duration_us for part in batches[batch].classes}
+    for (name, soc), batches in models.items():
+        if soc in planned and batches:
+            parts = batches[max(batches)].classes
+            steps[f"{name} x{max(batches)}, {soc}"] = {
+                part.kind: part.duration_us for part in parts
+            }
     return steps
 
 

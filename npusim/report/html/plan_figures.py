@@ -110,18 +110,16 @@ def utilisation_figure(result: PlanResult) -> Figure | None:
 
 
 def curves_figure(products: Sequence[ProductResult]) -> Figure | None:
-    """Latency of a batch over its size with its band, for every product and model."""
-    curves = [
-        (f"{model.name} on {each.board.name}" if len(each.models) > 1 else each.board.name, model)
-        for each in products
-        for model in each.models
-    ]
+    """Latency of a batch over its size with its band, for every chip and model."""
+    curves = {
+        f"{model.name} on {each.board.soc}": model for each in products for model in each.models
+    }
     if not curves:
         return None
 
     def paint(drawing: Drawing) -> None:
         axes = axes_of(drawing, "items in a batch", "ms for the batch")
-        for number, (name, model) in enumerate(curves):
+        for number, (name, model) in enumerate(curves.items()):
             colour = SERIES[number % len(SERIES)]
             points = model.curve.points
             batches = [point.batch for point in points]
@@ -137,7 +135,7 @@ def curves_figure(products: Sequence[ProductResult]) -> Figure | None:
     return Figure(
         draw("curves", paint, height_inches=3.2),
         "Latency of a batch",
-        "One device; the shade is the 80 % band of the estimate.",
+        "One chip; the shade is the 80 % band of the estimate.",
     )
 
 
@@ -172,7 +170,7 @@ def classes_figure(steps: Mapping[str, Mapping[str, float]]) -> Figure | None:
 
     longest = max(steps, key=lambda name: sum(steps[name].values()))
     total = significant(sum(steps[longest].values()) / US_PER_MS)
-    caption = f"The largest batch of every product; the longest is {total} ms ({longest})."
+    caption = f"The largest batch on every chip; the longest is {total} ms ({longest})."
     drawn = draw("classes", paint, height_inches=1.9 + 0.4 * len(steps), width_inches=9.0)
     return Figure(drawn, "Time by class of operator", caption, wide=True)
 

@@ -33,6 +33,21 @@ NORM = {
     "outputMask": [True, True, True],
 }
 
+JUMPING = NORM | {
+    "gradOut": npusim.TensorSpec((2, 64, 4096), "bfloat16"),
+    "input": npusim.TensorSpec((2, 64, 4096), "bfloat16"),
+    "mean": npusim.TensorSpec((2, 8), "bfloat16"),
+    "rstd": npusim.TensorSpec((2, 8), "bfloat16"),
+    "gamma": npusim.TensorSpec((64,), "bfloat16"),
+    "N": 2,
+    "C": 64,
+    "HxW": 4096,
+}
+MATRICES = {
+    "self": npusim.TensorSpec((256, 512), "float16"),
+    "mat2": npusim.TensorSpec((512, 256), "float16"),
+}
+
 
 @dataclass(frozen=True)
 class FakeSlice:
@@ -47,6 +62,7 @@ class FakeSlice:
     bytes: int = 0
     detail: str = ""
     site: str = ""
+    waited_for: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -130,6 +146,71 @@ def test_a_core_and_its_pipes_are_put_in_order(norm: Path) -> None:
         assert index == LANE_ORDER[pipe]
     processes = [e["pid"] for e in events if e["name"] == "process_sort_index"]
     assert sorted(processes) == sorted({"tasks", *(core for core, _ in lanes)})
+
+
+def inside(event: dict[str, Any], lanes: dict[tuple[str, str], list[tuple[float, float]]]) -> bool:
+    """Whether one end of an arrow lies in a slice of its lane; viewers drop it otherwise."""
+    spans = lanes[(event["pid"], event["tid"])]
+    return any(start <= event["ts"] < end for start, end in spans)
+
+
+@pytest.mark.parametrize(
+    ("soc", "op", "arguments"),
+    [
+        ("Ascend910B3", "aclnnGroupNormBackward", NORM),
+        ("Ascend910A", "aclnnGroupNormBackward", NORM),
+        ("Ascend910B3", "aclnnMm", MATRICES | {"cubeMathType": 1}),
+    ],
+)
+def test_arrows_come_in_pairs_and_point_forward(
+    soc: str, op: str, arguments: dict[str, Any], tmp_path: Path
+) -> None:
+    """Every pipe that waited is tied to the instruction that let it go."""
+    events = written(npusim.Device(soc).estimate(op, **arguments), tmp_path / "t.json")
+    lanes: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for each in slices_of(events):
+        lane = lanes.setdefault((each["pid"], each["tid"]), [])
+        lane.append((each["ts"], each["ts"] + each["dur"]))
+    arrows = [event for event in events["traceEvents"] if event["name"] == "flow"]
+    pairs: dict[str, list[dict[str, Any]]] = {}
+    for event in arrows:
+        pairs.setdefault(event["id"], []).append(event)
+    assert len(pairs) > 10
+    for number, pair in pairs.items():
+        leaves, arrives = pair
+        assert int(number, 16) > 0  # else Perfetto drops it
+        assert (leaves["ph"], arrives["ph"]) == ("s", "t")
+        assert leaves["cat"] == arrives["cat"] == f"{leaves['tid']}To{arrives['tid']}"
+        assert leaves["pid"] == arrives["pid"]
+        assert leaves["tid"] != arrives["tid"]
+        assert leaves["ts"] <= arrives["ts"]
+        assert inside(leaves, lanes)
+        assert inside(arrives, lanes)
+
+
+def test_an_arrow_of_a_product_follows_the_data(tmp_path: Path) -> None:
+    """GM to L1, L1 to L0, into the cube and out of it again."""
+    result = npusim.Device("Ascend910B3").estimate("aclnnMm", **MATRICES, cubeMathType=1)
+    events = written(result, tmp_path / "t.json")["traceEvents"]
+    ways = {event["cat"] for event in events if event["name"] == "flow"}
+    assert {"MTE2ToMTE1", "MTE1ToCUBE", "CUBEToFIXP"} <= ways
+
+
+def test_arrows_do_not_change_with_what_is_jumped_over() -> None:
+    """A jump repeats a period; played out one by one, the same instructions wait for the same."""
+    ways = []
+    for exact in (False, True):
+        device = npusim.Device("Ascend910B3", exact=exact)
+        result = device.estimate("aclnnGroupNormBackward", **JUMPING)
+        assert exact or result.jumped_ratio > 0.05
+        count: dict[str, int] = {}
+        for each in result.timeline.slices({"core0.veccore0"}):
+            for origin in each.waited_for:
+                assert origin.end_us <= each.start_us + 1e-6
+                way = f"{origin.pipe}To{each.pipe}"
+                count[way] = count.get(way, 0) + 1
+        ways.append(count)
+    assert ways[0] == ways[1]
 
 
 def test_moved_bytes_are_shown(norm: Path) -> None:

@@ -18,6 +18,8 @@ from npusim.hardware import relative_uncertainty
 from npusim.hardware.residuals import calibration
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from npusim.dialect import Kernel
     from npusim.hardware.profile import Profile
     from npusim.hardware.residuals import Spread
@@ -100,3 +102,10 @@ def _band(spread: Spread, widening: float, basis: str) -> Band:
 
 def _of(profile: Profile, keys: tuple[str, ...]) -> float:
     return max(relative_uncertainty(profile.provenance_of(key).confidence) for key in keys)
+
+
+def values_behind(pipes: Iterable[str]) -> tuple[str, ...]:
+    """The profile values that set the time of a task that uses these pipes, and of its launch."""
+    wanted = set(pipes)
+    used = (key for pipe in Pipe if str(pipe) in wanted for key in _VALUES[pipe])
+    return tuple(dict.fromkeys((*used, *_LAUNCH)))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from npusim.aclnn.work import Place, TaskWork, work_of
 from npusim.engine import KernelRun, Pipe, Unit
+from npusim.engine.arrows import linked
 from npusim.engine.program import VECTOR
 
 if TYPE_CHECKING:
@@ -42,8 +44,20 @@ class TaskResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """What an instruction waited for on its own core: the pipe, and when that started and ended."""
+
+    pipe: str
+    start_us: float
+    end_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class Slice:
-    """One instruction on one pipe of one core; times in microseconds from the start of the call."""
+    """One instruction on one pipe of one core; times in microseconds from the start of the call.
+
+    ``waited_for`` are the instructions whose flags it took.
+    """
 
     task: str
     core: str
@@ -54,6 +68,7 @@ class Slice:
     bytes: int
     detail: str
     site: str
+    waited_for: tuple[Origin, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +80,11 @@ class Timeline:
     _profile: Profile = field(repr=False)
 
     @property
+    def profile(self) -> Profile:
+        """The chip that it happened on."""
+        return self._profile
+
+    @property
     def cores(self) -> tuple[str, ...]:
         """Names of the cores that any task uses, in the order of their index."""
         places = {
@@ -74,6 +94,27 @@ class Timeline:
             for block in record.blocks
         }
         return tuple(_name(self._profile, *place) for place in sorted(places))
+
+    def work(self) -> tuple[TaskWork, ...]:
+        """What the cores did in each task, added up by instruction."""
+        return tuple(
+            work_of(task.name, run, self._profile, self._places(run))
+            for task, run in zip(self.tasks, self._runs, strict=True)
+        )
+
+    def _places(self, run: KernelRun) -> dict[int, tuple[Place, ...]]:
+        """The cores of every record of a run."""
+        return {
+            index: tuple(
+                Place(
+                    core_name(self._profile, block, record.unit),
+                    block,
+                    f"{record.unit.kind}{record.unit.sub_block or 0}",
+                )
+                for block in record.blocks
+            )
+            for index, record in enumerate(run.records)
+        }
 
     def slices(self, cores: Collection[str] | None = None) -> Iterator[Slice]:
         """All instructions, task by task and core by core.
@@ -96,7 +137,7 @@ class Timeline:
         self, task: TaskResult, core: str, run: KernelRun, index: int, first_us: float
     ) -> Iterator[Slice]:
         clock = self._profile.clock_mhz
-        for span in run.records[index].spans():
+        for span, origins in linked(run.records[index]):
             instruction = span.instruction
             yield Slice(
                 task.name,
@@ -108,6 +149,14 @@ class Timeline:
                 instruction.transfer.payload_bytes if instruction.transfer else 0,
                 instruction.detail,
                 instruction.site,
+                tuple(
+                    Origin(
+                        str(origin.pipe),
+                        first_us + origin.start / clock,
+                        first_us + origin.end / clock,
+                    )
+                    for origin in origins
+                ),
             )
 
 

@@ -15,6 +15,7 @@ from npusim.cli import (
     ops,
     plan,
     profiles,
+    report,
     run,
     sweep,
     trace,
@@ -76,6 +77,7 @@ app.command("plan")(plan.plan)
 app.command("recommend")(plan.recommend)
 app.command("trace")(trace.trace)
 app.command("sweep")(sweep.sweep)
+app.command("report")(report.report)
 app.add_typer(ops.app, name="ops")
 app.add_typer(profiles.app, name="profiles")
 app.command("validate")(validate.validate)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from npusim.cli import asking, output
-from npusim.cli.options import L2, AsJson, Assignments, Assume, Exact, Operator, Socs
+from npusim.cli import asking, output, profiling
+from npusim.cli.options import L2, AsJson, Assignments, Assume, Exact, Force, Operator, Socs
 from npusim.values.errors import ArgumentError
 
 
@@ -14,18 +14,31 @@ def estimate(
     assume: Assume = None,
     l2: L2 = "cold",
     exact: Exact = False,
+    path: profiling.ProfileFolder = None,
+    form: profiling.OutputFormat = None,
+    timestamp: profiling.Timestamp = None,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """How long does it take? Latency, band, cycles, bound."""
     from npusim.cli.arguments import read_assignments
 
+    if (form is None) != (path is None) or form is profiling.Format.NPZ:
+        raise ArgumentError(
+            "an estimate is written as --format msprof -o DIR", "For outputs use `npusim run`."
+        )
     contract = asking.call_of(op, assignments or [])
     arguments = read_assignments(contract, assignments or [])
     assumed = dict(_number(text) for text in assume or [])
+    asked = asking.chips(soc, exact=exact, l2=l2)
+    if path is not None:
+        profiling.prepare(path, timestamp, asked)
     answers = asking.ask_all(
-        asking.chips(soc, exact=exact, l2=l2),
+        asked,
         lambda device: device.estimate(contract.name, assume=assumed, **arguments),
     )
+    if path is not None and answers[0].result is not None:
+        profiling.write(answers[0].result, path, timestamp, force=force)
     if as_json:
         output.emit_json(asking.document(contract, arguments, answers))
         return asking.finish(answers)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.cli import asking, output
+from npusim.cli import asking, output, profiling
 from npusim.cli.options import AsJson, Assignments, Force, Output, Socs
 from npusim.values.errors import ArgumentError
 
@@ -51,6 +51,8 @@ def run(
     case: CaseFile = None,
     inputs: Inputs = None,
     path: Output = None,
+    form: profiling.OutputFormat = None,
+    timestamp: profiling.Timestamp = None,
     seed: Seed = 0,
     force: Force = False,
     as_json: AsJson = False,
@@ -62,14 +64,16 @@ def run(
     if op is not None and "=" in op:  # no operator was named, so this is the first assignment
         words.insert(0, op)
         op = None
-    if path is not None:
+    as_profile = form is profiling.Format.MSPROF
+    if path is not None and not as_profile:
         claim(path, force=force)
     if case is not None:
         from npusim.cli import cases
 
-        if words or inputs is not None:
+        if words or inputs is not None or as_profile:
             raise ArgumentError(
-                "--case brings its own parameters", "Leave out NAME=VALUE and --inputs."
+                "--case brings its own parameters and writes its own file",
+                "Leave out NAME=VALUE, --inputs and --format.",
             )
         return cases.run_cases(case, op, soc, path, force=force, as_json=as_json)
     if op is None:
@@ -77,11 +81,16 @@ def run(
     contract = asking.call_of(op, words)
     arguments = _arguments(contract, words, inputs, seed)
     asked = asking.chips(soc)
-    if path is not None and len(asked) != 1:
+    if as_profile:
+        profiling.prepare(path, timestamp, asked)
+    elif path is not None and len(asked) != 1:
         raise ArgumentError("outputs of one chip only can be written", "Name exactly one with -s.")
     answers = asking.ask_all(asked, lambda device: device.run(contract.name, **arguments))
     if path is not None and answers[0].result is not None:
-        write_outputs(answers[0].result, path, force=force)
+        if as_profile:
+            profiling.write(answers[0].result, path, timestamp, force=force)
+        else:
+            write_outputs(answers[0].result, path, force=force)
     return _show(contract, arguments, answers, as_json=as_json)
 
 

@@ -211,7 +211,7 @@ class Player:
         flags = Flags(held)
         if group.cluster is not None:
             flags = clusters.setdefault(group.cluster, flags)
-        state = GroupState(group, flags, CoreRecord(group.blocks, group.unit))
+        state = GroupState(group, flags, CoreRecord(group.blocks, group.unit, program))
         for pipe in pipes_of(program):
             steps = flatten(project(program.body, pipe), program.delays)
             state.pipes.append(PipeState(pipe, state, self, steps))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from heapq import merge
 from typing import TYPE_CHECKING
 
-from npusim.engine.program import VECTOR, Instruction, Pipe, Unit
+from npusim.engine.program import VECTOR, Instruction, Pipe, Program, Unit
 from npusim.engine.schedule import Part, Repeat
 
 if TYPE_CHECKING:
@@ -38,16 +38,27 @@ class Fold:
     period: float
 
 
+@dataclass(frozen=True, slots=True)
+class Total:
+    """One instruction of the program over a whole run of a core: how often, and for how long."""
+
+    pipe: Pipe
+    instruction: Instruction
+    times: int
+    cycles: float
+
+
 # What the player notes down: parts of a burst, when it started and when it ended.
 Entry = tuple[Pipe, tuple[Part, ...], float, float]
 
 
 @dataclass(slots=True)
 class CoreRecord:
-    """Everything one group of cores did."""
+    """Everything one group of cores did, and the program that told them to."""
 
     blocks: tuple[int, ...]
     unit: Unit = VECTOR
+    program: Program = field(default_factory=Program, repr=False)
     entries: list[Entry] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
     busy: dict[Pipe, float] = field(default_factory=dict)
@@ -80,6 +91,29 @@ class _Line:
         """All spans, repetitions unfolded."""
         yield from self._unfold(0, len(self.entries), len(self.folds), 0.0)
 
+    def totals(self) -> list[Total]:
+        """Every instruction with its executions and its cycles; nothing is unfolded for it."""
+        times: dict[int, int] = {}
+        cycles: dict[int, float] = {}
+        known: dict[int, tuple[Pipe, Instruction]] = {}
+        for (pipe, parts, start, end), turns in zip(self.entries, self._turns(), strict=True):
+            for part, count in _counted(parts, turns):
+                key = id(part)
+                known[key] = (pipe, part)
+                alone = len(parts) == 1 and part is parts[0]
+                times[key] = times.get(key, 0) + count
+                taken = count * (end - start if alone else part.cycles)
+                cycles[key] = cycles.get(key, 0.0) + taken
+        return [Total(*known[key], times[key], cycles[key]) for key in known]
+
+    def _turns(self) -> list[int]:
+        """How often every entry happens: once, and once more for each turn of a fold around it."""
+        turns = [1] * len(self.entries)
+        for fold in self.folds:
+            for index in range(fold.first, fold.last):
+                turns[index] *= 1 + fold.times
+        return turns
+
     def _unfold(self, first: int, last: int, folds: int, shift: float) -> Iterator[Span]:
         """Entries ``first:last`` and what the first ``folds`` folds repeat of them."""
         position = first
@@ -110,3 +144,12 @@ def _flatten(parts: tuple[Part, ...]) -> Iterator[Instruction]:
                 yield from _flatten(part.parts)
         else:
             yield part
+
+
+def _counted(parts: tuple[Part, ...], turns: int) -> Iterator[tuple[Instruction, int]]:
+    """The instructions of a burst with how often they run in ``turns`` of it."""
+    for part in parts:
+        if isinstance(part, Repeat):
+            yield from _counted(part.parts, turns * part.count)
+        else:
+            yield part, turns

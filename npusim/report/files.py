@@ -1,8 +1,9 @@
-"""Writing a file whole or not at all."""
+"""Writing a file, or a folder of files, whole or not at all."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -77,9 +78,13 @@ def _mode_for(path: Path) -> int:
     """The permissions of the file that is replaced, or what open() would give a new one."""
     if path.exists():
         return path.stat().st_mode & 0o777
+    return 0o666 & ~_umask()
+
+
+def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
-    return 0o666 & ~mask
+    return mask
 
 
 @contextmanager
@@ -89,3 +94,34 @@ def _readable_os_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise FileError(path, f"can't be written: {reason}", "Choose another path.") from error
+
+
+@contextmanager
+def atomic_folder(path: str | Path, *, force: bool = False) -> Iterator[Path]:
+    """A folder to fill, which appears under its name only after the block has succeeded.
+
+    Its parent is created if only that is missing.  When the block raises, nothing is left; what
+    stands at `path` already is refused (OutputExistsError), or replaced as a whole with `force`.
+    """
+    target = Path(path)
+    if target.exists() and not (force and target.is_dir()):
+        raise OutputExistsError(target)
+    with _readable_os_errors(target):
+        target.parent.mkdir(exist_ok=True)
+        scratch = Path(
+            tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        )
+    try:
+        yield scratch
+        with _readable_os_errors(target):
+            scratch.chmod(0o777 & ~_umask())
+            if target.exists():
+                old = scratch.with_suffix(".old")
+                target.replace(old)
+                scratch.replace(target)
+                shutil.rmtree(old)
+            else:
+                scratch.replace(target)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise

@@ -8,6 +8,10 @@ core_timeline_visualizer.cpp).  What bites:
   the first `[`, so the header keys come first, and it reads `pid` and `tid` as strings
   (Ascend/msinsight, project JSON parser).
 - `ts` and `dur` are microseconds; Perfetto drops slices that overlap partly on one track.
+- An arrow is a pair of `s` and `t` with one `id`; viewers tie its ends to the slices that they lie
+  in, so both lie inside of theirs.  Perfetto reads a string `id` as a hexadecimal number and drops
+  the arrow if it isn't one (google/perfetto: src/trace_processor/importers/json,
+  MaybeExtractFlowIdentifier).
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from npusim.values.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from npusim.aclnn.results import Result, Slice
+    from npusim.aclnn.results import Origin, Result, Slice
 
 HEADER = {"profilingType": "op", "schemaVersion": 2, "displayTimeUnit": "ns"}
 
@@ -65,6 +69,10 @@ OTHER_LANE = 100
 
 # Of a microsecond: picoseconds are finer than any clock here, and hide the last bits of a division.
 DECIMALS = 6
+
+# An arrow leaves this much before its slice ends: within it also for viewers that count whole
+# nanoseconds.
+_INSIDE_US = 1e-3
 
 # Our own lane above the cores: the device tasks of the call, one after the other.
 TASKS_PROCESS = "tasks"
@@ -114,6 +122,7 @@ def write_trace(
 @dataclass
 class _Tally:
     slices: int = 0
+    arrows: int = 0
     end_us: float = 0.0
 
     def __post_init__(self) -> None:
@@ -137,6 +146,26 @@ def _events(res: Result, cores: tuple[int, ...] | None, tally: _Tally) -> Iterat
         cname = CNAMES.get(item.pipe, OTHER_CNAME)
         frame = _frame(item.name, cname, item.core, item.pipe, args_json)
         yield _timed(frame, item.start_us, item.duration_us)
+        for origin in item.waited_for:
+            if origin.end_us > origin.start_us:
+                tally.arrows += 1
+                yield from _arrow(item, origin, tally.arrows)
+
+
+def _arrow(item: Slice, origin: Origin, number: int) -> Iterator[str]:
+    """From the end of what an instruction waited for to its start (msopprof: GetFlowEvents)."""
+    before, leaving, arriving = _arrow_frame(item.core, origin.pipe, item.pipe)
+    leaves = round(max(origin.start_us, origin.end_us - _INSIDE_US), DECIMALS)
+    yield f'{before}{number:x}","ph":"s","ts":{leaves!r}{leaving}'
+    yield f'{before}{number:x}","ph":"t","ts":{round(item.start_us, DECIMALS)!r}{arriving}'
+
+
+@lru_cache(maxsize=2**12)
+def _arrow_frame(core: str, first: str, then: str) -> tuple[str, str, str]:
+    """The JSON of an arrow before its number, and after the times of its two ends."""
+    before = _ENCODE({"name": "flow", "cat": f"{first}To{then}", "id": ""})[:-2]
+    leaves, arrives = (_ENCODE({"pid": core, "tid": pipe})[1:] for pipe in (first, then))
+    return before, f",{leaves}", f",{arrives}"
 
 
 @lru_cache(maxsize=2**16)
@@ -167,7 +196,7 @@ def _chosen(res: Result, numbers: tuple[int, ...] | None) -> list[str] | None:
     if numbers is None:
         return None
     used = res.timeline.cores
-    names = [core for core in used if _core_number(core) in numbers]
+    names = [core for core in used if core_number(core) in numbers]
     if not names:
         remedy = f"It uses {used[0]} to {used[-1]}." if used else "It uses no core at all."
         raise ArgumentError("the call doesn't use any of these cores", remedy)
@@ -193,11 +222,12 @@ def _metadata(name: str, pid: str, tid: str, index: int) -> str:
 
 def process_order(core: str) -> int:
     """Three places for each core, as msopprof counts them: the cube core, then its vector cores."""
-    number = _core_number(core)
+    number = core_number(core)
     vector = _VECTOR_CORE.search(core)
     return number * 3 + (2 + int(vector[1]) if vector else 1)
 
 
-def _core_number(core: str) -> int:
+def core_number(core: str) -> int:
+    """The number in a core's name; the cores of one cluster share it."""
     found = _CORE.search(core)
     return int(found[1]) if found else 0

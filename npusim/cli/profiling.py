@@ -1,0 +1,82 @@
+"""`--format msprof`: a call written as the folder that Ascend's operator profiler leaves behind."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from npusim.cli import output
+from npusim.values.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.aclnn.results import Result
+    from npusim.cli.asking import Chip
+
+
+class Format(StrEnum):
+    """What -o writes."""
+
+    NPZ = "npz"
+    MSPROF = "msprof"
+
+
+ProfileFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="With --format msprof: the folder in which OPPROF_... is made.",
+        show_default=False,
+    ),
+]
+OutputFormat = Annotated[
+    Format | None,
+    typer.Option(
+        "--format",
+        help="msprof: the folder of CSVs and a trace that msprof op writes, for MindStudio "
+        "Insight. npz: the outputs of a run.",
+        show_default=False,
+    ),
+]
+Timestamp = Annotated[
+    str | None,
+    typer.Option(
+        "--timestamp",
+        metavar="YYYYMMDDHHMMSS",
+        help="The time in the names of --format msprof instead of now.",
+        show_default=False,
+    ),
+]
+
+
+def prepare(path: Path | None, timestamp: str | None, asked: Sequence[Chip]) -> None:
+    """Refuse, before the long work, what can't be written: no folder, several chips."""
+    from npusim.report.msprof import checked_timestamp
+
+    if path is None:
+        raise ArgumentError("--format msprof writes a folder", "Say where with -o DIR.")
+    if len(asked) != 1:
+        raise ArgumentError("a profile is of one chip", "Name exactly one with -s.")
+    checked_timestamp(timestamp)
+
+
+def write(res: Result, path: Path, timestamp: str | None, *, force: bool) -> None:
+    """Write the folder and say where it is."""
+    from npusim.report.msprof import write_folder
+
+    written = write_folder(res, path, timestamp=timestamp, force=force)
+    output.note(
+        f"{written.path}: {written.files} files; open its simulator folder with MindStudio "
+        "Insight, or simulator/trace.json with https://ui.perfetto.dev"
+    )
+    if written.traced_cores < written.cores:
+        output.note(
+            f"the trace has {written.traced_cores} of {written.cores} cores, as much as a viewer "
+            "takes; `npusim trace -n` writes others"
+        )

@@ -1,0 +1,88 @@
+"""`npusim report`: one operator, on one or more products, as a page to look at."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npusim.cli import asking, output
+from npusim.cli.options import L2, Assignments, Exact, Force, Operator, Socs
+from npusim.values.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FORMS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
+
+ReportFile = Annotated[
+    Path,
+    typer.Option(
+        "-o", "--output", metavar="FILE", help="The report, .html or .md.", show_default=False
+    ),
+]
+
+
+def report(
+    op: Operator,
+    path: ReportFile,
+    assignments: Assignments = None,
+    soc: Socs = None,
+    l2: L2 = "cold",
+    exact: Exact = False,
+    force: Force = False,
+) -> None:
+    """Write a page about a call: products, timeline, roofline, where the cycles go."""
+    from npusim.cli.arguments import read_assignments
+    from npusim.report.files import atomic_write, claim
+    from npusim.report.html import operator_page
+
+    form = FORMS.get(path.suffix.lower())
+    if form is None:
+        raise ArgumentError(
+            f"{path}: a report is HTML or Markdown", "Name a file that ends in .html or .md."
+        )
+    claim(path, force=force)
+    contract = asking.call_of(op, assignments or [])
+    arguments = read_assignments(contract, assignments or [])
+    asked = asking.chips(soc, exact=exact, l2=l2)
+    answers = asking.ask_all(asked, lambda device: device.estimate(contract.name, **arguments))
+    text = operator_page(
+        contract.name,
+        contract.summary,
+        {name: _in_words(value) for name, value in arguments.items()},
+        answers,
+        _command(op, assignments or [], soc or [], l2, path, exact=exact),
+        "html" if form == "html" else "md",
+    )
+    with atomic_write(path, force=force) as stream:
+        stream.write(text.encode())
+    output.note(f"written: {path}")
+    asking.finish(answers)
+
+
+def _in_words(value: Any) -> str:
+    described = asking.describe(value)
+    if isinstance(described, dict):
+        shape = ", ".join(map(str, described["shape"]))
+        return f"{described['dtype']} [{shape}] {described['format'] or ''}".strip()
+    if isinstance(described, bool):
+        return str(described).lower()
+    if isinstance(described, list | tuple):
+        return ", ".join(_in_words(each) for each in described)
+    return "null" if described is None else str(described)
+
+
+def _command(
+    op: str, assignments: Sequence[str], socs: Sequence[str], l2: str, path: Path, *, exact: bool
+) -> str:
+    """The command line in its plainest form; the file's name without its folder."""
+    words = ["npusim", "report", op]
+    for soc in socs:
+        words += ["-s", soc]
+    words += assignments
+    words += ["--l2", l2] if l2 != "cold" else []
+    words += ["--exact"] if exact else []
+    return shlex.join([*words, "-o", path.name])

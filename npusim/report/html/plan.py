@@ -1,0 +1,386 @@
+"""The report of a capacity plan: how many cards of which product, how safely, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import npusim
+from npusim.capacity.units import US_PER_MS
+from npusim.report.html.page import Bullets, Code, Page, Section, Table, Verdict
+from npusim.report.html.plan_figures import (
+    cards_figure,
+    classes_figure,
+    curves_figure,
+    latency_figure,
+    utilisation_figure,
+)
+from npusim.report.html.render import to_html, to_markdown
+from npusim.report.spelling import count, percent, significant, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from npusim.capacity import (
+        Estimate,
+        Operation,
+        PlanResult,
+        ProductResult,
+    )
+    from npusim.report.html.page import Block
+
+
+class ClassShare(Protocol):
+    """The operators of one class in a step."""
+
+    @property
+    def kind(self) -> str:
+        """What they are called together."""
+        ...
+
+    @property
+    def duration_us(self) -> float:
+        """Their time."""
+        ...
+
+
+class TimedStep(Protocol):
+    """A model's step on one chip, as far as a report looks at it.
+
+    The shares are of the device's time, from operators of measured classes and from simulated ones.
+    """
+
+    @property
+    def duration_us(self) -> float:
+        """Latency of the step."""
+        ...
+
+    @property
+    def band_us(self) -> tuple[float, float]:
+        """Its 80 % band."""
+        ...
+
+    @property
+    def band_basis(self) -> str:
+        """Where the band comes from."""
+        ...
+
+    @property
+    def classes(self) -> Sequence[ClassShare]:
+        """Time by class of operator."""
+        ...
+
+    @property
+    def calibrated_share(self) -> float:
+        """Share of the time from classes that were measured."""
+        ...
+
+    @property
+    def simulated_share(self) -> float:
+        """Share of the time that was simulated."""
+        ...
+
+    @property
+    def assumptions(self) -> Sequence[str]:
+        """What the step's time rests on."""
+        ...
+
+
+Models = Mapping[tuple[str, str], Mapping[int, TimedStep]]
+"""Timed steps by (model name, SoC) and then by batch."""
+
+
+def plan_page(
+    result: PlanResult,
+    models: Models | None = None,
+    *,
+    command: str = "",
+    form: Literal["html", "md"] = "html",
+) -> str:
+    """The report of an evaluated plan, as the text of an HTML or Markdown file.
+
+    `models` are the timed steps behind the latencies, where they were simulated; `command` is what
+    makes the report again.
+    """
+    page = plan_report(result, models or {}, command)
+    return to_html(page) if form == "html" else to_markdown(page)
+
+
+def plan_report(result: PlanResult, models: Models, command: str) -> Page:
+    """The same as data."""
+    sections = [
+        Section("The plan", list(_plan(result))),
+        Section("How the fleet does", list(_operation(result))),
+    ]
+    if any(each.models for each in result.products):
+        sections.append(Section("The models", list(_models(result, models))))
+    if result.meeting:
+        sections.append(Section("What if", [_scenarios(result)]))
+    sections.append(Section("Assumptions", [Bullets(_assumptions(result, models))]))
+    sections.append(Section("Evidence", list(_evidence(result, models))))
+    if command:
+        sections.append(Section("Do it again", [Code(command)]))
+    return Page(
+        title=result.plan.title,
+        subtitle=_question(result),
+        verdicts=list(_verdicts(result)),
+        facts=list(_facts(result)),
+        sections=sections,
+        footer=(
+            f"Made by npusim {npusim.__version__}, seed {result.plan.simulation.seed}. Latencies "
+            "of batches are estimates; prices and power are shown only where they were given."
+        ),
+    )
+
+
+def _question(result: PlanResult) -> str:
+    objective = result.plan.objective
+    return (
+        f"How many cards serve {_rate(result.peak_per_s)} requests/s so that "
+        f"{_quantile(objective.quantile)} stays within {objective.limit_ms:g} ms?"
+    )
+
+
+def _verdicts(result: PlanResult) -> Iterator[Verdict]:
+    if not result.meeting:
+        yield Verdict("No product of the plan meets the objective.", "bad")
+    for each in result.meeting:
+        if each.count is None or each.at_peak is None:
+            continue
+        cards = each.count
+        spare = f" ({cards.working} and {cards.spare} spare)" if cards.spare else ""
+        noun = "card" if cards.installed == 1 else "cards"
+        yield Verdict(
+            f"{each.board.name}: {count(cards.installed)} {noun}{spare}; "
+            f"{_quantile(result.plan.objective.quantile)} {_ms(each.at_peak.latency_us.mean)} "
+            f"at the peak, limited by {cards.limited_by}.",
+            "good",
+        )
+    for each in result.products:
+        if not each.meets:
+            reason = f"{each.reason}. {each.remedy}".strip()
+            yield Verdict(f"{each.board.name} {each.verdict.value}: {reason}", "bad")
+
+
+def _facts(result: PlanResult) -> Iterator[tuple[str, str]]:
+    objective = result.plan.objective
+    yield "Objective", f"{_quantile(objective.quantile)} within {objective.limit_ms:g} ms"
+    yield "Availability", objective.availability
+    yield "Target utilisation", percent(objective.target_utilisation)
+    yield "Peak", f"{_rate(result.peak_per_s)} requests/s"
+    yield "Mean", f"{_rate(result.mean_per_s)} requests/s"
+    yield "Arrivals", result.arrivals
+
+
+def _plan(result: PlanResult) -> Iterator[Block]:
+    quantile = f"{_quantile(result.plan.objective.quantile)} at peak"
+    numbers = ["cards", "servers", "by throughput", quantile, "utilisation", "headroom"]
+    columns = ["product", *numbers, "limited by"]
+    rows = []
+    for each in result.products:
+        cells = dict.fromkeys(columns, "")
+        cells["product"] = each.board.name
+        cells["limited by"] = each.verdict.value if not each.meets else ""
+        if each.count is not None and each.at_peak is not None:
+            cards = each.count
+            cells["cards"] = (
+                f"{cards.working} + {cards.spare}" if cards.spare else f"{cards.working}"
+            )
+            cells["servers"] = "" if cards.servers is None else count(cards.servers)
+            cells["by throughput"] = count(cards.closed_form)
+            cells[quantile] = _interval_ms(each.at_peak.latency_us)
+            cells["utilisation"] = percent(each.at_peak.utilisation.mean)
+            cells["headroom"] = percent(each.headroom or 0.0)
+            cells["limited by"] = cards.limited_by
+        rows.append([cells[name] for name in columns])
+    chosen = result.products.index(result.meeting[0]) if result.meeting else None
+    yield Table(columns, rows, numbers, chosen=chosen)
+    if extra := _extra(result):
+        names = [each.board.name for each in result.products]
+        rows = [[name, *(values[name] for values in extra.values())] for name in names]
+        yield Table(["product", *extra], rows, list(extra), "What the planned cards take")
+    for figure in (latency_figure(result), cards_figure(result)):
+        if figure is not None:
+            yield figure
+
+
+def _extra(result: PlanResult) -> dict[str, dict[str, str]]:
+    """Columns that only some plans have: memory, power and money, by product."""
+    columns: dict[str, dict[str, str]] = {}
+
+    def put(column: str, each: ProductResult, text: str) -> None:
+        columns.setdefault(column, {}.fromkeys([p.board.name for p in result.products], ""))
+        columns[column][each.board.name] = text
+
+    for each in result.products:
+        if each.memory is not None:
+            need, room = each.memory.needed_bytes, each.memory.capacity_bytes
+            put("memory of a device", each, f"{size(need)} of {size(room)}")
+        if each.power_w is not None:
+            put("power", each, f"{count(each.power_w)} W")
+        if (cost := each.cost) is not None:
+            for column, amount in (
+                ("purchase", cost.purchase),
+                ("per hour", cost.per_hour),
+                ("per million requests", cost.per_million_requests),
+            ):
+                if amount is not None:
+                    put(f"{column}, {cost.currency}", each, significant(amount, 4))
+    return columns
+
+
+def _operation(result: PlanResult) -> Iterator[Block]:
+    rows = []
+    for each in result.products:
+        situations = (
+            ("at the peak, all cards", each.at_peak),
+            ("at the mean, all cards", each.at_mean),
+            ("at the peak, spare cards down", each.degraded),
+            ("at the peak, a card fails for a third of the time", each.failing),
+        )
+        rows += [
+            (each.board.name, name, *_operation_row(operation))
+            for name, operation in situations
+            if operation is not None
+        ]
+    quantiles = [f"{_quantile(q)} ms" for q, _ in _first_operation(result)]
+    numbers = ("cards", *quantiles, "utilisation", "requests in a batch", "longest queue")
+    if rows:
+        columns = ("product", "when", *numbers, "in time")
+        yield Table(columns, rows, numbers)
+    if (figure := utilisation_figure(result)) is not None:
+        yield figure
+
+
+def _first_operation(result: PlanResult) -> tuple[tuple[float, Estimate], ...]:
+    for each in result.products:
+        if each.at_peak is not None:
+            return each.at_peak.quantiles_us
+    return ()
+
+
+def _operation_row(operation: Operation) -> tuple[str, ...]:
+    return (
+        count(operation.cards),
+        *(significant(value.mean / US_PER_MS) for _, value in operation.quantiles_us),
+        percent(operation.utilisation.mean),
+        significant(operation.mean_batch, 2),
+        count(operation.longest_queue),
+        "yes" if operation.meets else "no",
+    )
+
+
+def _models(result: PlanResult, models: Models) -> Iterator[Block]:
+    rows = []
+    for each in result.products:
+        for model in each.models:
+            point = model.curve.at(model.max_batch)
+            band = (
+                f"({significant(point.lo_us / US_PER_MS)}..{significant(point.hi_us / US_PER_MS)})"
+            )
+            rows.append(
+                (
+                    model.name,
+                    each.board.name,
+                    str(model.items_per_request),
+                    str(model.max_batch),
+                    f"{significant(point.latency_us / US_PER_MS)} {band}",
+                    f"{significant(model.max_wait_us / US_PER_MS)}",
+                    significant(each.card_rate_per_s, 3) if each.card_rate_per_s else "",
+                )
+            )
+    numbers = ("items", "batch", "ms for a batch (band)", "may wait ms", "requests/s of a card")
+    yield Table(("model", "product", *numbers), rows, numbers)
+    if (curves := curves_figure(result.products)) is not None:
+        yield curves
+    if (classes := classes_figure(_steps(result, models))) is not None:
+        yield classes
+
+
+def _steps(result: PlanResult, models: Models) -> dict[str, dict[str, float]]:
+    """Time by class of the largest timed batch of every model on every chip of the plan."""
+    planned = {each.board.soc for each in result.products}
+    steps = {}
+    for (name, soc), batches in models.items():
+        if soc in planned and batches:
+            parts = batches[max(batches)].classes
+            steps[f"{name} x{max(batches)}, {soc}"] = {
+                part.kind: part.duration_us for part in parts
+            }
+    return steps
+
+
+def _scenarios(result: PlanResult) -> Table:
+    quantile = f"{_quantile(result.plan.objective.quantile)} of the planned fleet"
+    rows = []
+    for each in result.meeting:
+        for scenario in each.scenarios:
+            planned = scenario.planned
+            rows.append(
+                (
+                    scenario.name,
+                    each.board.name,
+                    count(each.count.installed) if each.count else "",
+                    scenario.reason if scenario.cards is None else count(scenario.cards),
+                    _interval_ms(planned.latency_us) if planned else "can't keep up",
+                    "yes" if planned and planned.meets else "no",
+                )
+            )
+    columns = ("what if", "product", "planned cards", "cards it would take", quantile, "in time")
+    return Table(columns, rows, ("planned cards", "cards it would take", quantile))
+
+
+def _assumptions(result: PlanResult, models: Models) -> list[str]:
+    said = list(result.assumptions)
+    for (name, soc), batches in models.items():
+        for step in batches.values():
+            said += [f"{name} on {soc}: {sentence}" for sentence in step.assumptions]
+    return list(dict.fromkeys(said))
+
+
+def _evidence(result: PlanResult, models: Models) -> Iterator[Block]:
+    rows = []
+    for (name, soc), batches in models.items():
+        if batches:
+            step = batches[max(batches)]
+            rows.append(
+                (
+                    f"{name} x{max(batches)}",
+                    soc,
+                    percent(step.simulated_share),
+                    percent(step.calibrated_share),
+                    step.band_basis,
+                )
+            )
+    if rows:
+        yield Table(
+            ("step", "SoC", "simulated", "of measured classes", "where the band comes from"),
+            rows,
+            ("simulated", "of measured classes"),
+            "Share of the time that was simulated, and that comes from classes of operators that "
+            "were measured on the chip or its sisters",
+        )
+    bases = [
+        (each.board.name, each.board.soc, each.board.source, each.board.note)
+        for each in result.products
+    ]
+    yield Table(("product", "SoC", "source", "note"), bases, caption="Products")
+
+
+def _quantile(value: float) -> str:
+    return f"p{100 * value:g}"
+
+
+def _rate(per_s: float) -> str:
+    """A rate as the plan gives it: no digit is lost, and none is added."""
+    return f"{per_s:,.6g}"
+
+
+def _ms(time_us: float) -> str:
+    return f"{significant(time_us / US_PER_MS)} ms"
+
+
+def _interval_ms(estimate: Estimate) -> str:
+    """A latency and its confidence interval over the seeds."""
+    ends = "..".join(significant(end / US_PER_MS) for end in (estimate.lo, estimate.hi))
+    return f"{_ms(estimate.mean)} ({ends})"

@@ -1,0 +1,21 @@
+"""Files as Ascend's own profilers write them: msopprof's folder, msprof's operator summary."""
+
+from npusim.report.msprof.folder import MsprofFolder, checked_timestamp, write_folder
+from npusim.report.msprof.summary import (
+    SummaryTask,
+    in_order,
+    op_statistic,
+    op_summary,
+    write_op_summary,
+)
+
+__all__ = [
+    "MsprofFolder",
+    "SummaryTask",
+    "checked_timestamp",
+    "in_order",
+    "op_statistic",
+    "op_summary",
+    "write_folder",
+    "write_op_summary",
+]

@@ -1,0 +1,458 @@
+"""Reports for people: one file that needs nothing, says the answer first, looks right anywhere."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import runpy
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+import npusim
+from npusim.cli import asking
+from npusim.report.html import operator_page, plan_page
+from npusim.report.html.drawing import SERIES, axes_of, draw
+from npusim.report.html.operator import source_line
+from support import commands
+from support.browser import Browser, browser_path
+from support.plans import small_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from matplotlib.figure import Figure
+
+    from npusim.report.answers import Answer
+
+ROOT = Path(__file__).parent.parent
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+NORM = (
+    "gradOut=fp16[2,8,64] input=fp16[2,8,64] mean=fp16[2,4] rstd=fp16[2,4] gamma=fp16[8] "
+    "N=2 C=8 HxW=64 group=4 outputMask=true,true,true"
+)
+COMMAND = f"npusim report GroupNormBackward -s 910b3 -s 910a -s 310p3 {NORM} -o page.html"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A class of operators of a timed step."""
+
+    kind: str
+    duration_us: float
+
+
+@dataclass(frozen=True)
+class Step:
+    """A timed step, as far as a report looks at it."""
+
+    classes: tuple[Part, ...]
+    duration_us: float = 4000.0
+    band_us: tuple[float, float] = (3000.0, 6000.0)
+    band_basis: str = "matmul kernels measured on Ascend910B3"
+    calibrated_share: float = 0.75
+    simulated_share: float = 0.95
+    assumptions: tuple[str, ...] = ("boxes are spread evenly",)
+
+
+STEP = Step((Part("matmul", 2500.0), Part("softmax", 1000.0), Part("data movement", 500.0)))
+MODELS = {("head", "Ascend910B3"): {1: STEP, 4: STEP}, ("head", "Ascend910A"): {4: STEP}}
+
+
+@lru_cache(maxsize=1)
+def answers() -> list[Answer]:
+    spec = npusim.TensorSpec
+    call: dict[str, Any] = {
+        "gradOut": spec((2, 8, 64), "float16"),
+        "input": spec((2, 8, 64), "float16"),
+        "mean": spec((2, 4), "float16"),
+        "rstd": spec((2, 4), "float16"),
+        "gamma": spec((8,), "float16"),
+        "N": 2,
+        "C": 8,
+        "HxW": 64,
+        "group": 4,
+        "outputMask": [True, True, True],
+    }
+    asked = asking.chips(["910b3", "910a", "310p3"])
+    return asking.ask_all(asked, lambda device: device.estimate("aclnnGroupNormBackward", **call))
+
+
+@lru_cache
+def operator_text(form: Any = "html") -> str:
+    words = {"gradOut": "FLOAT16 [2, 8, 64]", "group": "4"}
+    summary = "Gradients of group normalisation."
+    return operator_page("aclnnGroupNormBackward", summary, words, answers(), COMMAND, form)
+
+
+@lru_cache
+def plan_text(form: Any = "html", **changes: Any) -> str:
+    result = replace(small_plan(), **changes) if changes else small_plan()
+    return plan_page(result, MODELS, command="npusim plan plan.yaml --html plan.html", form=form)
+
+
+PAGES = {"operator": operator_text, "plan": plan_text}
+
+
+@pytest.fixture(scope="module", params=list(PAGES))
+def page(request: pytest.FixtureRequest) -> str:
+    """One of the two kinds of report."""
+    return PAGES[request.param]()
+
+
+class Outline(HTMLParser):
+    """What a page is made of; every tag has to be closed where it was opened."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.words: list[tuple[str, str]] = []
+        self.feed(text)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if data.strip() and self.open[-1:] != ["style"]:
+            self.words.append((self.open[-1] if self.open else "", data.strip()))
+
+    def values(self, name: str) -> list[str]:
+        return [value or "" for key, value in self.attributes if key == name]
+
+
+def svgs(text: str) -> list[str]:
+    return re.findall(r"<svg\b.*?</svg>", text, flags=re.DOTALL)
+
+
+def without_drawings(text: str) -> str:
+    """A page without its figures, whose letters another matplotlib may put elsewhere."""
+    return re.sub(r"<svg\b.*?</svg>", "<svg></svg>", text, flags=re.DOTALL)
+
+
+# -- one file ----------------------------------------------------------------------------------
+
+
+def test_a_page_is_well_formed_and_its_ids_are_its_own(page: str) -> None:
+    outline = Outline(page)
+    ids = outline.values("id")
+    assert len(ids) == len(set(ids))
+    known = {f"#{each}" for each in ids}
+    assert {each for each in outline.values("href") if each.startswith("#")} <= known
+    assert set(re.findall(r"url\((#[^)]+)\)", page)) <= known
+
+
+def test_a_page_needs_nothing_from_anywhere(page: str) -> None:
+    outline = Outline(page)
+    assert "script" not in outline.tags
+    assert not outline.values("src")
+    assert all(each.startswith(("#", "data:,")) for each in outline.values("href"))
+    assert "@import" not in page
+    for drawing in svgs(page):
+        assert "://" not in drawing
+
+
+def test_figures_are_svg_in_the_colours_of_the_page(page: str) -> None:
+    drawings = svgs(page)
+    assert len(drawings) >= 4
+    assert len(drawings) == Outline(page).tags.count("figure")
+    for drawing in drawings:
+        ET.fromstring(drawing)  # noqa: S314 - our own
+        assert re.search(r'<svg viewBox="[\d. ]+">', drawing)
+        assert "var(--ink)" in drawing
+        assert not re.findall(r"(?:fill|stroke|color): ?#", drawing)
+        assert "<style" not in drawing
+
+
+def test_every_figure_says_what_it_shows_without_being_seen(page: str) -> None:
+    labels = Outline(page).values("aria-label")
+    assert len(labels) == len(svgs(page)) == len(set(labels))
+    captions = re.findall(r"<figcaption>(.+?)</figcaption>", page, flags=re.DOTALL)
+    assert len(captions) == len(labels)
+
+
+def test_the_answer_comes_first(page: str) -> None:
+    words = [text for tag, text in Outline(page).words if tag == "p"][:4]
+    assert any(" us (" in each or " cards" in each or " card " in each for each in words)
+    assert page.index("verdict good") < page.index("<table")
+
+
+@pytest.mark.parametrize("kind", list(PAGES))
+@pytest.mark.parametrize("form", ["html", "md"])
+def test_the_same_input_gives_the_same_bytes(kind: str, form: str) -> None:
+    assert PAGES[kind](form) == PAGES[kind].__wrapped__(form)
+
+
+def test_another_process_writes_the_same_bytes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, there = (tmp_path / name / "page.html" for name in ("here", "there"))
+    for path in (here, there):
+        path.parent.mkdir()
+    line = f"report GroupNormBackward -s 910b3 {NORM} -o"
+    assert commands.npusim(capsys, line, here).code == 0
+    command = [sys.executable, "-m", "npusim", *line.split(), str(there)]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": "77"})
+    assert here.read_bytes() == there.read_bytes()
+
+
+def test_a_users_matplotlibrc_changes_nothing() -> None:
+    import matplotlib as mpl
+
+    def paint(figure: Figure) -> None:
+        axes_of(figure, "x", "y").plot([0, 1], [1, 0], color=SERIES[0])
+
+    plain = draw("f", paint)
+    with mpl.rc_context({"axes.facecolor": "red", "font.size": 30, "svg.fonttype": "path"}):
+        assert draw("f", paint) == plain
+        assert mpl.rcParams["font.size"] == 30
+
+
+def test_what_the_user_wrote_is_text_and_not_markup() -> None:
+    title = "<script>alert(1)</script> & co"
+    result = small_plan()
+    text = plan_page(replace(result, plan=result.plan.model_copy(update={"title": title})))
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co" in text
+    Outline(text)
+
+
+# -- the words ---------------------------------------------------------------------------------
+
+
+def test_an_operator_page_has_all_its_parts() -> None:
+    text = operator_text()
+    for heading in (
+        "Products side by side",
+        "Where the time goes on",
+        "Where the cycles go",
+        "The call",
+        "Assumptions",
+        "Evidence",
+        "Do it again",
+    ):
+        assert f"<h2>{heading}" in text
+    for label in ("Latency by product", "Roofline", "Timeline on", "Pipes on"):
+        assert f'aria-label="{label}' in text
+    assert "Not on Ascend310P3" in text
+    assert COMMAND in text
+
+
+def test_cycles_are_told_by_line_and_the_line_is_shown() -> None:
+    text = operator_text("md")
+    found = re.search(r"\| (group_norm_backward/\w+\.py:\d+) \| ([^|]+) \|", text)
+    assert found is not None
+    file, _, line = found[1].partition(":")
+    source = (ROOT / "ops" / file).read_text().splitlines()[int(line) - 1].strip()
+    assert found[2].strip() == source
+
+
+@pytest.mark.parametrize("site", ["", "launch", "no/such.py:3", "matmul/kernel.py:x", ":1"])
+def test_a_line_that_is_not_there_is_empty(site: str) -> None:
+    assert source_line(site) == ""
+
+
+def test_shares_of_the_cycles_add_up() -> None:
+    text = operator_text("md")
+    table = text[text.index("By instruction") :]
+    rows = itertools.takewhile(lambda line: line.startswith("|"), table.splitlines()[4:])
+    shares = [float(row.split("|")[-2].replace("%", "")) for row in rows]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(100, abs=len(shares) * 0.6)
+
+
+def test_a_plan_page_has_all_its_parts() -> None:
+    text = plan_text()
+    for heading in ("The plan", "The models", "What if", "Assumptions", "Evidence", "Do it again"):
+        assert f"<h2>{heading}" in text
+    for label in (
+        "Latency against the limit",
+        "Cards against load",
+        "Utilisation over time",
+        "Latency of a batch",
+        "Time by class of operator",
+    ):
+        assert f'aria-label="{label}' in text
+    assert "boxes are spread evenly" in text
+    assert "per hour, EUR" in text
+    assert "seed 7" in text
+    assert "Ascend310P3 is too slow for the limit" in text
+
+
+def test_prices_and_power_that_nobody_gave_are_not_shown() -> None:
+    result = small_plan()
+    bare = tuple(replace(each, power_w=None, cost=None, memory=None) for each in result.products)
+    text = plan_text(products=bare)
+    assert "EUR" not in text
+    assert '<th scope="col" class="number">power' not in text
+
+
+def test_a_plan_that_nobody_meets_says_so_first() -> None:
+    failed = tuple(each for each in small_plan().products if not each.meets)
+    text = plan_text(products=failed)
+    assert "No product of the plan meets the objective" in text
+    assert "verdict good" not in text
+    Outline(text)
+
+
+@pytest.mark.parametrize("kind", list(PAGES))
+def test_markdown_has_whole_tables_and_no_markup(kind: str) -> None:
+    lines = PAGES[kind]("md").splitlines()
+    assert lines[0].startswith("# ")
+    assert not [line for line in lines if re.search(r"</?(div|svg|p|td|span)\b", line)]
+    widths: set[int] = set()
+    for line in [*lines, ""]:
+        if line.startswith("|"):
+            widths.add(len(re.findall(r"(?<!\\)\|", line)))
+        else:
+            assert len(widths) <= 1
+            widths = set()
+
+
+# -- the command line --------------------------------------------------------------------------
+
+
+def test_report_writes_both_forms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("page.html", "page.md"):
+        line = f"report GroupNormBackward -s 910b3 {NORM} -o"
+        said = commands.npusim(capsys, line, tmp_path / name)
+        assert said.code == 0
+        assert f"-o {name}" in (tmp_path / name).read_text()
+        again = commands.npusim(capsys, line, tmp_path / name)
+        assert (again.code, "already exists" in again.err) == (2, True)
+
+
+def test_a_report_of_a_refusal_is_written_and_is_a_no(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "page.html"
+    said = commands.npusim(capsys, f"report GroupNormBackward -s 310p3 {NORM} -o {path}")
+    assert said.code == 1
+    text = path.read_text()
+    assert "None of the products asked runs this call" in text
+    Outline(text)
+
+
+@pytest.mark.parametrize("name", ["page", "page.pdf", "page.html/x.html"])
+def test_other_files_are_refused_before_the_work(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = commands.npusim(capsys, f"report GroupNormBackward -s 910b3 {NORM} -o {tmp_path / name}")
+    assert said.code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_example_report_is_current(tmp_path: Path) -> None:
+    """If this fails: python reports/operator_report.py."""
+    runpy.run_path(str(ROOT / "reports" / "operator_report.py"))["write"](tmp_path)
+    for name in ("operator_report.html", "operator_report.md"):
+        made, kept = (folder / name for folder in (tmp_path, ROOT / "reports"))
+        assert without_drawings(made.read_text()) == without_drawings(kept.read_text())
+        assert len(svgs(made.read_text())) == len(svgs(kept.read_text()))
+
+
+# -- in a browser ------------------------------------------------------------------------------
+
+QUESTIONS = {
+    "width": "document.documentElement.scrollWidth",
+    "figures": "document.querySelectorAll('figure svg').length",
+    "visible": """[...document.querySelectorAll('figure svg')].filter(svg => {
+        const box = svg.getBoundingClientRect();
+        return box.width > 200 && box.height > 60 && svg.querySelector('text');
+    }).length""",
+    "verdict": "document.querySelector('.verdict').getBoundingClientRect().bottom",
+    "page": "getComputedStyle(document.body).backgroundColor",
+    "ink": "getComputedStyle(document.body).color",
+    "text in a figure": "getComputedStyle(document.querySelector('figure svg text')).fill",
+    "letters": """Math.min(...[...document.querySelectorAll('figure svg text')].map(
+        text => text.getBoundingClientRect().height).filter(height => height > 0))""",
+    "cut tables": """[...document.querySelectorAll('.table')].filter(
+        table => table.scrollWidth > table.clientWidth + 1).length""",
+    "navigation": "getComputedStyle(document.querySelector('nav')).display",
+    "verdict colours": """[...document.querySelectorAll('.verdict')].map(each => [
+        getComputedStyle(each).color, getComputedStyle(each).backgroundColor])""",
+}
+VIEWS: dict[str, dict[str, Any]] = {
+    "light": {},
+    "dark": {"dark": True},
+    "phone": {"width": 400},
+    "print": {"width": 800, "media": "print"},
+}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A headless browser, where the machine has one."""
+    path = browser_path()
+    if path is None:
+        pytest.skip("no Chromium: install Debian's chromium-headless-shell or set NPUSIM_BROWSER")
+    with Browser(path, tmp_path_factory.mktemp("browser")) as started:
+        yield started
+
+
+@pytest.mark.parametrize("view", list(VIEWS))
+def test_a_browser_shows_all_of_it(view: str, page: str, browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page, encoding="utf-8")
+    shown = browser.show(file, questions=QUESTIONS, **VIEWS[view])
+    (tmp_path / f"{view}.png").write_bytes(shown.picture)  # to look at: pytest --basetemp
+    said = shown.answers
+    assert shown.problems == []
+    assert shown.picture.startswith(b"\x89PNG")
+    assert said["figures"] == said["visible"] == len(svgs(page))
+    assert said["width"] <= VIEWS[view].get("width", 1200)
+    assert said["verdict"] < 900
+    if view == "light":  # on a phone they scroll
+        assert said["cut tables"] == 0
+    assert said["letters"] >= 7
+    assert said["text in a figure"] == said["ink"]
+    assert contrast(said["ink"], said["page"]) > 7
+    for ink, back in said["verdict colours"]:
+        assert contrast(ink, back) > 4.5
+    assert (brightness(said["page"]) < 0.1) == (view == "dark")
+    assert (said["navigation"] == "none") == (view == "print")
+
+
+def test_the_browser_test_can_fail(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "broken.html"
+    file.write_text("<img src='http://example.org/x.png'><script>nothing.there()</script>")
+    problems = browser.show(file).problems
+    assert len(problems) >= 2
+    assert "nothing is not defined" in "".join(problems)
+
+
+def brightness(colour: str) -> float:
+    """Relative luminance of a computed colour, 0 to 1 (WCAG)."""
+    parts = [int(each) / 255 for each in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio of two computed colours, 1 to 21 (WCAG)."""
+    low, high = sorted((brightness(one), brightness(other)))
+    return (high + 0.05) / (low + 0.05)

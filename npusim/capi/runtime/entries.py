@@ -1,0 +1,89 @@
+"""Connects the library's C functions with Python: one table of functions, one place for failures."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from npusim.capi.runtime.handles import WrongHandleError
+from npusim.capi.runtime.life import LIFE
+from npusim.capi.runtime.memory import AddressError
+from npusim.capi.runtime.moving import MOVING
+from npusim.capi.runtime.operators import FirstPhase, SecondPhase
+from npusim.capi.runtime.refusals import Refusal
+from npusim.capi.runtime.scheduling import SCHEDULING
+from npusim.capi.runtime.session import Session
+from npusim.capi.runtime.describing import DESCRIBING
+from npusim.values.errors import DeviceFault, NpusimError
+from npusim.values.status import AclError, Status, StatusCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# The C functions by name; each gets the session and the C arguments.
+FUNCTIONS: dict[str, Callable[..., Any]] = {**LIFE, **MOVING, **SCHEDULING, **DESCRIBING}
+
+
+def install(ffi: Any, lib: Any) -> Session:
+    """Makes this process' interpreter answer the library's functions."""
+    from npusim.aclnn.registry import operators
+
+    session = Session(ffi, lib)
+    for name, function in FUNCTIONS.items():
+        ffi.def_extern(name=name)(guarded(session, name, _with(session, function)))
+    declared = set(dir(lib))
+    for op in operators():
+        for name, phase in ((f"{op}GetWorkspaceSize", FirstPhase), (op, SecondPhase)):
+            if name in declared:  # an operator added since then isn't in an older library
+                ffi.def_extern(name=name)(guarded(session, name, phase(session, op)))
+    return session
+
+
+def guarded(session: Session, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its failures as return codes; a pointer that fails is null."""
+    gives_pointer = name.startswith(("aclCreate", "aclrtGetSocName", "aclGetRecentErrMsg"))
+
+    def answer(*values: Any) -> Any:
+        try:
+            given = function(*values)
+        except Exception as problem:  # noqa: BLE001 - nothing may pass into the program
+            status = status_of(problem, is_aclnn=name.startswith("aclnn"))
+            session.report(name, status)
+            return 0 if gives_pointer else int(status.code)
+        return 0 if given is None else given
+
+    return answer
+
+
+def status_of(problem: Exception, *, is_aclnn: bool) -> Status:
+    """The status that a failure gives."""
+    if isinstance(problem, Refusal):
+        return problem.status
+    if isinstance(problem, DeviceFault):
+        return Status(problem.code, problem.message.partition(": ")[2], problem.remedy)
+    if isinstance(problem, WrongHandleError):
+        code = StatusCode.ACLNN_ERR_PARAM_INVALID if is_aclnn else _WRONG
+        return Status(code, problem.message)
+    if isinstance(problem, AddressError):
+        return Status(_WRONG, problem.message, problem.remedy)
+    if isinstance(problem, MemoryError):
+        why = "this computer hasn't the memory that the simulated device needs"
+        return Status(AclError.ACL_ERROR_RT_MEMORY_ALLOCATION, why)
+    code = StatusCode.ACLNN_ERR_INNER if is_aclnn else AclError.ACL_ERROR_INTERNAL_ERROR
+    if isinstance(problem, NpusimError):
+        return Status(code, problem.message, problem.remedy)
+    if os.environ.get("NPUSIM_LOG"):
+        traceback.print_exception(problem)
+    why = f"internal error, please report it: {type(problem).__name__}: {problem}"
+    return Status(code, why, "Set NPUSIM_LOG=1 for the traceback.")
+
+
+_WRONG = AclError.ACL_ERROR_RT_PARAM_INVALID
+
+
+def _with(session: Session, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*values: Any) -> Any:
+        return function(session, *values)
+
+    return call

@@ -16,10 +16,10 @@ import sys
 import tempfile
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from importlib import resources
+from importlib import import_module, resources
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import npusim
 from npusim.capi import tools
@@ -37,14 +37,19 @@ _DONE = "complete"
 
 # Handles are numbers to us, never read through: pointers to these types, and these types.
 _OPAQUE = frozenset(
-    "void aclTensor aclScalar aclIntArray aclFloatArray aclBoolArray aclTensorList aclScalarList "
-    "aclOpExecutor".split()
-)
+    (
+        "void", "aclTensor", "aclScalar", "aclIntArray", "aclFloatArray", "aclBoolArray",
+        "aclTensorList", "aclScalarList", "aclOpExecutor",
+    )
+)  # fmt: skip
 _HANDLES = frozenset(("aclrtStream", "aclrtEvent", "aclrtContext"))
 _NUMBERS = {"aclnnStatus": "int32_t", "aclError": "int", "aclFloat16": "uint16_t"}
 _C_KINDS = frozenset(
-    "int char bool float double size_t int32_t int64_t uint16_t uint32_t uint64_t".split()
-)
+    (
+        "int", "char", "bool", "float", "double", "size_t", "int32_t", "int64_t", "uint16_t",
+        "uint32_t", "uint64_t",
+    )
+)  # fmt: skip
 
 _START = """\
 import sys
@@ -178,9 +183,7 @@ def _compile(source: str, scratch: Path, compiler: list[str]) -> None:
 
 def _c_source() -> str:
     """What cffi generates: each function of the headers as an entry into Python."""
-    import cffi
-
-    maker = cffi.FFI()
+    maker: Any = import_module("cffi").FFI()  # it has no types
     maker.cdef("uintptr_t npusim_new_array(size_t bytes);")
     maker.embedding_api("\n".join(_declarations()))
     start = _START.format(module=_MODULE, folders=_import_folders())

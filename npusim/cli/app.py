@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from npusim import __version__
-from npusim.cli import check, demo, estimate, ops, profiles, run, trace, validate
+from npusim.cli import capi, check, demo, estimate, ops, profiles, run, trace, validate
 
 EXAMPLES = """\b
 Will it run?
@@ -60,3 +60,6 @@ app.add_typer(ops.app, name="ops")
 app.add_typer(profiles.app, name="profiles")
 app.command("validate")(validate.validate)
 app.command("demo")(demo.demo)
+app.command("cc")(capi.cc)
+app.command("exec")(capi.execute)
+app.command("capi")(capi.folders)

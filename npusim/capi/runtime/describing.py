@@ -10,14 +10,14 @@ from npusim.capi.runtime.handles import Handles, WrongHandleError
 from npusim.capi.runtime.objects import Scalar, Tensor
 from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.tables import Functions
-from npusim.values.dtypes import BFLOAT16, BOOL, DTYPES, from_acl
+from npusim.values.dtypes import DTYPES, from_acl
 from npusim.values.errors import ArgumentError
 from npusim.values.formats import Format
 from npusim.values.status import StatusCode
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from npusim.capi.runtime.session import Session, Tables
+    from npusim.capi.runtime.session import Session
 
 DESCRIBING = Functions()
 
@@ -241,7 +241,8 @@ def _numbers(
 def _tensor(session: Session, handle: int, *results: Any) -> Tensor:
     if not handle or not all(results):
         raise Refusal(_NULL, "the tensor or a pointer for the result is null")
-    return _checked(session.tables.tensors, handle)
+    found: Tensor = _checked(session.tables.tensors, handle)
+    return found
 
 
 def _checked(table: Handles[Any], handle: int) -> Any:

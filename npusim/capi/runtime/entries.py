@@ -1,4 +1,4 @@
-"""Connects the library's C functions with Python: one table of functions, one place for failures."""
+"""Connects the library's C functions with Python; failures become codes in one place."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from npusim.capi.runtime.describing import DESCRIBING
 from npusim.capi.runtime.handles import WrongHandleError
 from npusim.capi.runtime.life import LIFE
 from npusim.capi.runtime.memory import AddressError
@@ -14,7 +15,6 @@ from npusim.capi.runtime.operators import FirstPhase, SecondPhase
 from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.scheduling import SCHEDULING
 from npusim.capi.runtime.session import Session
-from npusim.capi.runtime.describing import DESCRIBING
 from npusim.values.errors import DeviceFault, NpusimError
 from npusim.values.status import AclError, Status, StatusCode
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 from collections import Counter
 from pathlib import Path
-import os
 from typing import TYPE_CHECKING, Any
 
 import npusim
@@ -13,7 +12,7 @@ from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.session import DEVICES, LEAKS_VARIABLE
 from npusim.capi.runtime.tables import Functions, need
 from npusim.values.errors import DeviceFault
-from npusim.values.status import AclError, StatusCode
+from npusim.values.status import AclError
 
 if TYPE_CHECKING:
     from npusim.capi.runtime.session import Session

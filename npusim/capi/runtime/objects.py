@@ -9,10 +9,10 @@ import numpy as np
 
 from npusim.aclnn.contract import TensorArg
 from npusim.capi.runtime.memory import AddressError, Block, DeviceMemory
-from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
     from npusim.values.dtypes import DType
+    from npusim.values.tensors import TensorSpec
 
 
 @dataclass(frozen=True, eq=False)

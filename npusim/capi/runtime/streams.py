@@ -45,7 +45,7 @@ class Event:
 
 @dataclass(eq=False)
 class _Task:
-    """Something that waits in a stream; `run` gets the time at which it starts, gives its length"""
+    """Something that waits in a stream: `run` gets its start and gives its length, both in us."""
 
     run: Callable[[float], float]
     issued_us: float

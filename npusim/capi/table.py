@@ -40,17 +40,12 @@ def _shapes(tensors: dict[str, dict[str, Any]]) -> str:
 def _counted(words: list[str]) -> str:
     """Words, with a number before those that follow each other."""
     groups = [(word, len(list(same))) for word, same in groupby(words)]
-    return " ".join(word if count == 1 else f"{count} x {word}" for word, count in groups)
+    return " ".join(word if count == 1 else f"{count}x{word}" for word, count in groups)
 
 
 def _dtypes(tensors: dict[str, dict[str, Any]]) -> str:
-    """One dtype if all have it, else those of the inputs, an arrow, those of the outputs."""
-    every = dict.fromkeys(str(each["dtype"]) for each in tensors.values())
-    if len(every) == 1:
-        return next(iter(every))
-    return " -> ".join(
-        _counted([str(each["dtype"]) for each in _side(tensors, io)]) for io in ("in", "out")
-    )
+    """The dtypes that there are, each once."""
+    return ", ".join(dict.fromkeys(str(each["dtype"]) for each in tensors.values()))
 
 
 def _side(tensors: dict[str, dict[str, Any]], io: str) -> list[dict[str, Any]]:

@@ -128,7 +128,8 @@ def _show(run: Run) -> None:
     if run.calls:
         from npusim.capi.table import run_table
 
-        output.emit("", run_table(run))
+        output.emit_text("\n")
+        output.emit(run_table(run))
     else:
         output.note("no operator ran")
     lines = [

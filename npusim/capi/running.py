@@ -112,4 +112,7 @@ def _read(folder: Path, program: str, code: int) -> Run:
             # Our own program has just written it into a folder that is ours alone.
             result = pickle.loads((folder / timeline).read_bytes())  # noqa: S301
             run.timed.append(TimedCall(entry["stream"], entry["start_us"], result))
+    for each in (run.calls, run.faults):  # streams run when somebody waits, not when they start
+        each.sort(key=lambda entry: (entry["start_us"], entry["stream"]))
+    run.timed.sort(key=lambda call: (call.start_us, call.stream))
     return Run(program, code, soc, run.calls, run.faults, run.problems, run.timed)

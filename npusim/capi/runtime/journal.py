@@ -65,10 +65,10 @@ class Journal:
         self._calls += 1
         self._write(entry)
 
-    def fault(self, op: str, stream: str, fault: DeviceFault) -> None:
+    def fault(self, op: str, stream: str, start_us: float, fault: DeviceFault) -> None:
         """Notes a call that stopped the device."""
         self._write(
-            {"kind": "fault", "op": op, "stream": stream, "code": fault.code, "name": fault.name,
+            {"kind": "fault", "op": op, "stream": stream, "start_us": start_us, "code": fault.code, "name": fault.name,
              "message": fault.message, "remedy": fault.remedy}
         )  # fmt: skip
 

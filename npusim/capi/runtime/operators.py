@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,7 +66,7 @@ class FirstPhase:
         if not size or not executor:
             which = "executor" if size else "workspaceSize"
             raise Refusal(_NULL, f"{which} is a null pointer")
-        contract = operator(self._op)
+        contract = self._contract
         self._session.current_device()
         arguments, bounds = self._arguments(contract, given)
         try:
@@ -75,6 +76,10 @@ class FirstPhase:
             raise Refusal(status.code, status.message, status.remedy) from problem
         size[0] = planned.workspace_size
         executor[0] = self._session.tables.executors.add(planned)
+
+    @cached_property
+    def _contract(self) -> Contract:
+        return operator(self._op)
 
     def _arguments(
         self, contract: Contract, values: list[Any]
@@ -202,7 +207,8 @@ class _Task:
             (result,) = queue.synchronize()
         except NpusimError as problem:
             fault = task_fault(problem, self.session.npu.profile)
-            self.session.journal.fault(self.planned.contract.name, self.stream.name, fault)
+            name = self.planned.contract.name
+            self.session.journal.fault(name, self.stream.name, start_us, fault)
             raise fault from None
         for parameter in self.planned.contract.outputs:
             bound = self.planned.bounds.get(parameter.name)

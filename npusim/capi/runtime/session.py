@@ -171,7 +171,7 @@ class Session:
 
     def report(self, where: str, status: Status) -> None:
         """Notes why a call failed, for aclGetRecentErrMsg, the journal and the log."""
-        code = f"{status.log_code}: " if status.log_code else ""
+        code = f"{status.log_code}: " if status.name.startswith("ACLNN") else ""
         text = f"{code}{where}: {status.name} ({status.code}): {status.message}"
         self.thread.error = f"{text}\n{status.remedy}" if status.remedy else text
         self.journal.problem(where, status)

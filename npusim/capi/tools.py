@@ -47,9 +47,9 @@ def python_include() -> Path:
 
 def python_library() -> Path:
     """The shared library of this Python. Raises UsageError where it was built without one."""
-    variables = sysconfig.get_config_vars("INSTSONAME", "LDLIBRARY", "LIBDIR", "LIBPL")
-    soname, plain, *folders = (str(each or "") for each in variables)
-    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    wanted = ("INSTSONAME", "LDLIBRARY", "MULTIARCH", "LIBDIR", "LIBPL")
+    found = (str(each or "") for each in sysconfig.get_config_vars(*wanted))
+    soname, plain, multiarch, *folders = found
     places = [Path(each) for each in folders if each]
     places += [folder / multiarch for folder in places[:1] if multiarch]
     for name in (soname, plain):

@@ -67,17 +67,14 @@ class Journal:
 
     def fault(self, op: str, stream: str, start_us: float, fault: DeviceFault) -> None:
         """Notes a call that stopped the device."""
-        self._write(
-            {"kind": "fault", "op": op, "stream": stream, "start_us": start_us, "code": fault.code, "name": fault.name,
-             "message": fault.message, "remedy": fault.remedy}
-        )  # fmt: skip
+        entry = {"kind": "fault", "op": op, "stream": stream, "start_us": start_us}
+        entry |= {"code": fault.code, "name": fault.name}
+        self._write(entry | {"message": fault.message, "remedy": fault.remedy})
 
     def problem(self, where: str, status: Status) -> None:
         """Notes a function that returned a code."""
-        self._write(
-            {"kind": "problem", "where": where, "code": int(status.code), "name": status.name,
-             "message": status.message, "remedy": status.remedy}
-        )  # fmt: skip
+        entry = {"kind": "problem", "where": where, "code": int(status.code), "name": status.name}
+        self._write(entry | {"message": status.message, "remedy": status.remedy})
 
     def _write(self, entry: dict[str, Any]) -> None:
         if self._folder is None:

@@ -35,11 +35,8 @@ C_TYPES = {
     "int_array": "const aclIntArray *",
     "bool_array": "const aclBoolArray *",
     "float_array": "const aclFloatArray *",
-    "tensor_list": "const aclTensorList *",
     "scalar": "const aclScalar *",
-    "scalar_list": "const aclScalarList *",
     "string": "char *",
-    "dtype": "aclDataType ",
     "int64": "int64_t ",
     "float": "float ",
     "double": "double ",
@@ -78,6 +75,8 @@ def headers() -> dict[str, str]:
         by_file.setdefault(header_name(name), []).append(operator(name))
     for file, contracts in by_file.items():
         texts[f"aclnnop/{file}"] = _operator_header(file, contracts)
+        # Where older programs look for it.
+        texts[f"aclnnop/level2/{file}"] = f'#include "aclnnop/{file}"\n'
     return texts
 
 

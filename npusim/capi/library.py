@@ -7,7 +7,6 @@ another cache.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -98,9 +97,10 @@ class Installation:
 def installation() -> Installation:
     """Headers and library, built now if they haven't been.
 
-    Raises UsageError where a compiler, cffi or Python's library is missing, FileError where the
-    cache can't be written.
+    Raises UsageError off Linux and where a compiler, cffi or Python's library is missing, FileError
+    where the cache can't be written.
     """
+    tools.require_linux()
     tools.require_cffi()
     source = _c_source()
     root = _cache() / _key(source)
@@ -130,6 +130,8 @@ def _key(source: str) -> str:
 @contextmanager
 def _locked(root: Path) -> Iterator[None]:
     """One process builds, the others wait for it."""
+    import fcntl  # Linux has it, and nothing here runs elsewhere
+
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
         with root.with_suffix(".lock").open("w") as lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -23,6 +24,15 @@ def c_compiler() -> list[str]:
 def cxx_compiler() -> list[str]:
     """The command of the C++ compiler: that of CXX, or the system's. Raises UsageError if none."""
     return _compiler("CXX", _CXX, "C++")
+
+
+def require_linux() -> None:
+    """Raises UsageError on any other system: CANN's libraries are Linux', and so are ours."""
+    if not sys.platform.startswith("linux"):
+        raise UsageError(
+            f"C++ programs for the simulator are built on Linux, this is {sys.platform}",
+            "Use a container or WSL; everything else of npusim works here.",
+        )
 
 
 def require_cffi() -> None:

@@ -45,13 +45,14 @@ def guarded(session: Session, name: str, function: Callable[..., Any]) -> Callab
     gives_pointer = name.startswith(("aclCreate", "aclrtGetSocName", "aclGetRecentErrMsg"))
 
     def answer(*values: Any) -> Any:
-        try:
-            given = function(*values)
-        except Exception as problem:  # noqa: BLE001 - nothing may pass into the program
-            status = status_of(problem, is_aclnn=name.startswith("aclnn"))
-            session.report(name, status)
-            return 0 if gives_pointer else int(status.code)
-        return 0 if given is None else given
+        with session.lock:
+            try:
+                given = function(*values)
+            except Exception as problem:  # noqa: BLE001 - nothing may pass into the program
+                status = status_of(problem, is_aclnn=name.startswith("aclnn"))
+                session.report(name, status)
+                return 0 if gives_pointer else int(status.code)
+            return 0 if given is None else given
 
     return answer
 

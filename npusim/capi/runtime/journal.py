@@ -58,7 +58,7 @@ class Journal:
         entry = {"kind": "call", "op": result.op, "stream": stream, "start_us": start_us}
         entry |= {"tensors": tensors} | jsonout.result(result)
         if self._traces:
-            name = f"{self._calls}.pickle"
+            name = f"{os.getpid()}-{self._calls}.pickle"
             bare = result.__class__(**{**_fields(result), "outputs": None})
             (self._folder / name).write_bytes(pickle.dumps(bare))
             entry["timeline"] = name

@@ -97,16 +97,20 @@ class FirstPhase:
         return arguments, bounds
 
     def _value(self, parameter: Parameter, value: Any) -> Any:
+        """An argument that is no tensor; arrays and scalars are handles, null is None."""
         tables = self._session.tables
         by_kind: dict[str, Handles[Any]] = {
             "int_array": tables.int_arrays,
             "bool_array": tables.bool_arrays,
             "float_array": tables.float_arrays,
+            "scalar": tables.scalars,
         }
-        if parameter.is_pointer:
-            table = by_kind.get(parameter.kind)
-            return self._handle(table, value, parameter) if table is not None and value else None
-        return value
+        table = by_kind.get(parameter.kind)
+        if not value and (parameter.is_pointer or table is not None):
+            return None
+        if parameter.kind == "string":
+            return self._session.text(value) if value else None
+        return value if table is None else self._handle(table, value, parameter)
 
     def _handle(self, table: Handles[Any], handle: int, parameter: Parameter) -> Any:
         try:

@@ -15,6 +15,7 @@ from npusim.capi.runtime.journal import Journal
 from npusim.capi.runtime.memory import DeviceMemory
 from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.streams import Clock, Event, Stream
+from npusim.values.errors import NpusimError
 from npusim.values.status import AclError, Status
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Session:
     """Everything that the entries of one process share."""
 
     def __init__(self, ffi: Any, lib: Any) -> None:
+        self.lock = threading.RLock()  # a program may call from several threads
         self.ffi = ffi
         self.lib = lib
         self.is_initialised = False
@@ -92,7 +94,11 @@ class Session:
         wanted = os.environ.get(SOC_VARIABLE, "")
         if not wanted:
             self.say(f"{SOC_VARIABLE} is not set, simulating {DEFAULT_SOC}")
-        device = Device(wanted or DEFAULT_SOC)
+        try:
+            device = Device(wanted or DEFAULT_SOC)
+        except NpusimError as problem:
+            self.say(f"{SOC_VARIABLE}={wanted}: {problem}")
+            raise
         if device.note:
             self.say(device.note)
         self.journal.begin(device.profile.name)

@@ -170,10 +170,15 @@ static void CallMisuse() {
   TRY("execute_twice", aclnnBinaryCrossEntropyBackward(nullptr, plan.size, plan.executor, stream));
   TRY("execute_tensor", aclnnBinaryCrossEntropyBackward(nullptr, 0, reinterpret_cast<aclOpExecutor*>(self), stream));
   TRY("synchronize", aclrtSynchronizeStream(stream));
+  plan = Plan(grad, self, target, out);
+  TRY("make_repeatable", aclSetAclOpExecutorRepeatable(plan.executor));
+  TRY("repeat_once", aclnnBinaryCrossEntropyBackward(nullptr, plan.size, plan.executor, stream));
+  TRY("repeat_twice", aclnnBinaryCrossEntropyBackward(nullptr, plan.size, plan.executor, stream));
+  TRY("synchronize_repeated", aclrtSynchronizeStream(stream));
+  TRY("destroy_executor", aclDestroyAclOpExecutor(plan.executor));
+  TRY("execute_destroyed", aclnnBinaryCrossEntropyBackward(nullptr, plan.size, plan.executor, stream));
 
-  aclTensor* noWeight[] = {grad, self, target, out};
-  aclnnBinaryCrossEntropyBackwardGetWorkspaceSize(noWeight[0], noWeight[1], noWeight[2], nullptr, 0, noWeight[3], &size,
-                                                  &executor);
+  aclnnBinaryCrossEntropyBackwardGetWorkspaceSize(grad, self, target, nullptr, 0, out, &size, &executor);
   TRY("workspace_too_small", aclnnBinaryCrossEntropyBackward(memory[0], size - 1, executor, stream));
   TRY("workspace_on_host", aclnnBinaryCrossEntropyBackward(&size, size, executor, stream));
   TRY("synchronize_workspace", aclrtSynchronizeStream(stream));
@@ -201,6 +206,61 @@ static void CallMisuse() {
   for (int i = 0; i < 3; i++) aclrtFree(memory[i]);
 }
 
+// What a tensor says of itself; the caller frees the arrays.
+static void Questions() {
+  const int64_t sizes[] = {2, 3}, strides[] = {1, 2}, storage[] = {4, 5};
+  aclTensor* tensor = aclCreateTensor(sizes, 2, ACL_BF16, strides, 7, ACL_FORMAT_ND, storage, 2, nullptr);
+  int64_t *shape = nullptr, *steps = nullptr, *stored = nullptr, offset = 0;
+  uint64_t rank = 0, stepCount = 0, storedRank = 0;
+  aclDataType type;
+  aclFormat format;
+  aclGetViewShape(tensor, &shape, &rank);
+  aclGetViewStrides(tensor, &steps, &stepCount);
+  aclGetStorageShape(tensor, &stored, &storedRank);
+  aclGetViewOffset(tensor, &offset);
+  aclGetDataType(tensor, &type);
+  aclGetFormat(tensor, &format);
+  LOG_PRINT("tensor_says %d %d %d %d %d %d %d %d %d\n", int(rank), int(shape[0]), int(shape[1]), int(steps[1]),
+            int(stored[1]), int(offset), type == ACL_BF16, format == ACL_FORMAT_ND, int(aclDataTypeSize(type)));
+  delete[] shape;
+  delete[] steps;
+  delete[] stored;
+  TRY("shape_into_nothing", aclGetViewShape(tensor, nullptr, &rank));
+  aclTensor* second = aclCreateTensor(sizes, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, sizes, 2, nullptr);
+  aclTensor* members[] = {tensor, second};
+  aclTensorList* list = aclCreateTensorList(members, 2);
+  TRY("destroy_list", aclDestroyTensorList(list));
+  TRY("destroy_member_of_destroyed_list", aclDestroyTensor(second));
+  LOG_PRINT("half %g\n", aclFloat16ToFloat(aclFloatToFloat16(0.1f)));
+}
+
+// Copies and fills in a stream happen when somebody waits.
+static void InStream() {
+  int32_t numbers[4] = {1, 2, 3, 4}, back[4] = {0};
+  void* block = Memory(16);
+  TRY("copy_later", aclrtMemcpyAsync(block, 16, numbers, 16, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+  TRY("fill_later", aclrtMemsetAsync(block, 4, 0xFF, 4, stream));
+  aclrtMemcpy(back, 16, block, 16, ACL_MEMCPY_DEVICE_TO_HOST);
+  LOG_PRINT("not_yet %d %d\n", back[0], back[3]);
+  aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+  TRY("query", aclrtStreamQuery(stream, &status));
+  aclrtMemcpy(back, 16, block, 16, ACL_MEMCPY_DEVICE_TO_HOST);
+  LOG_PRINT("then %d %d %d\n", back[0], back[3], status == ACL_STREAM_STATUS_COMPLETE);
+  TRY("copy_later_into_freed", aclrtMemcpyAsync(block, 16, numbers, 16, ACL_MEMCPY_DEFAULT, stream));
+  aclrtFree(block);
+  TRY("synchronize_copy_into_freed", aclrtSynchronizeStream(stream));
+  size_t free = 0, total = 0;
+  TRY("memory_info", aclrtGetMemInfo(ACL_HBM_MEM, &free, &total));
+  LOG_PRINT("all_free %d\n", free == total);
+  aclrtContext context = nullptr, current = nullptr;
+  TRY("context", aclrtCreateContext(&context, 0));
+  TRY("get_context", aclrtGetCurrentContext(&current));
+  LOG_PRINT("same_context %d\n", context == current);
+  TRY("destroy_context", aclrtDestroyContext(context));
+  TRY("set_destroyed_context", aclrtSetCurrentContext(context));
+  TRY("device_again", aclrtSetDevice(0));
+}
+
 // After all that, a proper call still gives the right numbers.
 static void ProperCall() {
   void* address[4];
@@ -226,6 +286,8 @@ int main(int argc, char**) {
   void* memory = Memory();
   ObjectMisuse(memory);
   aclrtFree(memory);
+  Questions();
+  InStream();
   CallMisuse();
   ProperCall();
   aclrtFree(reinterpret_cast<void*>(0x77));

@@ -1,6 +1,7 @@
 // One call of each operator, with the numbers that the samples of the operator pages use.
 #include <cstring>
 #include <string>
+#include <thread>
 #include "sample.h"
 #include "aclnnop/aclnn_binary_cross_entropy_backward.h"
 #include "aclnnop/aclnn_group_norm_backward.h"
@@ -112,7 +113,7 @@ static int GroupNorm() {
   return 0;
 }
 
-static int CrossEntropy() {
+static int CrossEntropyOn(aclrtStream stream) {
   std::vector<int64_t> shape = {2, 2};
   std::vector<float> values = {1, 0.3f, 0.5f, 0.1f, 0};
   std::vector<void*> address(5, nullptr);
@@ -125,6 +126,26 @@ static int CrossEntropy() {
   for (auto each : tensor) aclDestroyTensor(each);
   for (auto each : address) aclrtFree(each);
   return 0;
+}
+
+// Several threads, each with its own stream; a thread sets the device for itself.
+static int Threads() {
+  std::vector<int> codes(3, -1);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < codes.size(); i++) {
+    threads.emplace_back([i, &codes] {
+      aclrtStream own;
+      if (aclrtCreateStream(&own) != ACL_ERROR_RT_CONTEXT_NULL) return;
+      if (aclrtSetDevice(0) != 0 || aclrtCreateStream(&own) != 0) return;
+      for (int round = 0; round < 5; round++) {
+        codes[i] = CrossEntropyOn(own);
+        if (codes[i] != 0) return;
+      }
+      codes[i] = aclrtDestroyStream(own);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return codes[0] | codes[1] | codes[2];
 }
 
 int main(int argc, char** argv) {
@@ -140,7 +161,8 @@ int main(int argc, char** argv) {
     if (which == "MultiScaleDeformableAttentionGrad") code = DeformableAttention(false);
     if (which == "OutOfRange") code = DeformableAttention(true);
     if (which == "GroupNormBackward") code = GroupNorm();
-    if (which == "BinaryCrossEntropyBackward") code = CrossEntropy();
+    if (which == "BinaryCrossEntropyBackward") code = CrossEntropyOn(stream);
+    if (which == "Threads") code = Threads();
     LOG_PRINT("code: %d\n", code);
     failures += code != 0;
   }

@@ -79,6 +79,8 @@ def test_without_pythons_library_it_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     [
         ("cc nosuch.cpp", "nosuch.cpp: is no file"),
         ("cc -- -O2", "which source?"),
+        ("cc a.cpp -fno-exceptions", "No such option: -f"),  # and not -o -exceptions
+        ("cc -- notes.txt", "which source?"),
         ("exec nosuch -s 910B3", "nosuch: is no program"),
         ("exec nosuch", "which chip?"),
         ("exec nosuch -s 910X", "unknown chip"),
@@ -133,7 +135,7 @@ def test_cc_writes_whole_programs_and_overwrites_nothing_else(
 ) -> None:
     program = tmp_path / "prog"
     for _ in range(2):  # a program may be compiled again
-        said = npusim(capfd, "cc -o", program, source)
+        said = npusim(capfd, "cc -o", program, source, "--", "-Wall", "-I", tmp_path)
         assert (said.code, said.out) == (0, "")
         assert f"npusim exec {program} -s Ascend910B3" in said.err
     run = npusim(capfd, "exec -s 310P3", program)

@@ -249,9 +249,11 @@ array_without_values null, destroy_tensor 0, destroy_tensor_twice 161002, destro
 destroy_array_as_tensor 161002, size_of_null 161001, size_of_array 0, destroy_array 0
 size_of_destroyed 161002
 tensor_says 2_2_3_2_5_7_1_1_2, shape_into_nothing 161001, destroy_list 0
-destroy_member_of_destroyed_list 161002, half 0.0999756
+destroy_member_of_destroyed_list 161002, scalar given, scalar_of_nothing null, size_of_list 0
+list_has 1, destroy_scalar_list 0, destroy_scalar_of_list 161002, destroy_floats 0, half 0.0999756
 copy_later 0, fill_later 0, not_yet 0_0, query 0, then -1_4_1, copy_later_into_freed 0
-synchronize_copy_into_freed 507035, memory_info 0, all_free 1, context 0, get_context 0
+synchronize_copy_into_freed 507035, memory_info 0, all_free 1, own_context 0
+set_own_context 0, context 0, get_context 0
 same_context 1, destroy_context 0, set_destroyed_context 107000, device_again 0
 no_size 161001, no_executor 161001, null_self 161001, null_out 161001, wrong_dtype 161002
 destroyed_tensor 161002, array_as_tensor 161002, invented_tensor 161002, planned 0
@@ -311,7 +313,7 @@ def test_what_is_not_given_back_is_told_on_request(shop: Workshop) -> None:
     program = shop.program("operators")
     words = ("OutOfRange",)  # returns before it destroys anything
     assert shop.run(program, *words).err == ""
-    told = shop.run(program, *words, NPUSIM_LEAKS="1").err
+    told = shop.npusim("exec", program, "-s", "910B3", "--leaks", "--", *words).err
     assert "npusim: never given back: 9 blocks of device memory, 1868 bytes" in told
     assert "9 aclTensor" in told
 

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.capi.library import installation
 from npusim.capi.runtime import journal
+from npusim.capi.runtime.settings import LEAKS_VARIABLE, SOC_VARIABLE
 from npusim.capi.tracing import TimedCall
 from npusim.values.errors import FileError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-SOC_VARIABLE = "NPUSIM_SOC"
 
 _SIGNAL_BASE = 128  # a shell's exit code for a program that a signal ended
 
@@ -53,12 +52,18 @@ class Run:
 
 
 def run_program(
-    program: str, words: Sequence[str], soc: str, *, with_timelines: bool = False
+    program: str,
+    words: Sequence[str],
+    soc: str,
+    *,
+    with_timelines: bool = False,
+    with_leaks: bool = False,
 ) -> Run:
     """Runs a program with the arguments `words` on the chip `soc`, its output passing through.
 
-    A program linked against CANN's libraries finds ours in their place. Raises FileError where the
-    program isn't there or can't be executed.
+    `with_timelines` keeps what a trace needs, `with_leaks` lets the program say on standard error
+    what it never gave back. A program linked against CANN's libraries finds ours in their place.
+    Raises FileError where the program isn't there or can't be executed.
     """
     path = _find(program)
     home = installation()
@@ -70,6 +75,8 @@ def run_program(
         }
         if with_timelines:
             environment[journal.TRACE_VARIABLE] = "1"
+        if with_leaks:
+            environment[LEAKS_VARIABLE] = "1"
         try:
             done = subprocess.run([path, *words], env=environment, check=False)  # noqa: S603 - the user's program
         except OSError as error:

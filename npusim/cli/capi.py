@@ -14,13 +14,16 @@ from npusim.values.errors import UsageError
 if TYPE_CHECKING:
     from npusim.capi.running import Run
 
+_SOURCE_SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".C", ".c")
+
 # So many messages of refused calls are shown; the JSON has all.
 _SHOWN_PROBLEMS = 10
 
 Sources = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE.cpp... [-- FLAGS...]", help="The sources, then flags for the compiler."
+        metavar="FILE.cpp... [-- FLAGS...]",
+        help="The sources; flags for the compiler come after --.",
     ),
 ]
 Program = Annotated[
@@ -55,6 +58,9 @@ TraceFile = Annotated[
     Path | None,
     typer.Option("--trace", metavar="FILE", help="Write the timeline of all calls to a file."),
 ]
+Leaks = Annotated[
+    bool, typer.Option("--leaks", help="Tell at aclFinalize what was never given back.")
+]
 IncludeDir = Annotated[bool, typer.Option("--include-dir", help="Print the folder of the headers.")]
 LibDir = Annotated[bool, typer.Option("--lib-dir", help="Print the folder of the libraries.")]
 CmakeDir = Annotated[bool, typer.Option("--cmake-dir", help="Print the folder for npusim_DIR.")]
@@ -64,10 +70,9 @@ def cc(sources: Sources, path: Program = None) -> None:
     """Compile an aclnn program in C++ for the simulator."""
     from npusim.capi.compiling import compile_program
 
-    # The first word that looks like a flag begins the flags: some of them have words of their own.
-    at = next((i for i, word in enumerate(sources) if word.startswith("-")), len(sources))
-    files = [Path(word) for word in sources[:at]]
-    written = compile_program(files, path, sources[at:])
+    files = [Path(word) for word in sources if _is_source(word)]
+    flags = [word for word in sources if not _is_source(word)]  # in order: some have words behind
+    written = compile_program(files, path, flags)
     output.note(f"{written}: run it with npusim exec {_runnable(written)} -s Ascend910B3")
 
 
@@ -76,6 +81,7 @@ def execute(
     soc: Soc = None,
     json_file: JsonFile = None,
     trace_file: TraceFile = None,
+    leaks: Leaks = False,
     force: Force = False,
 ) -> None:
     """Run a compiled aclnn program on a simulated chip, and show the time of every operator."""
@@ -94,7 +100,8 @@ def execute(
             claim(path, force=force)
     program, *rest = words
     address = str(Path(chip.address).absolute()) if Path(chip.address).is_file() else chip.address
-    run = run_program(program, rest, address, with_timelines=trace_file is not None)
+    wanted = trace_file is not None
+    run = run_program(program, rest, address, with_timelines=wanted, with_leaks=leaks)
     _show(run)
     if json_file is not None:
         from npusim.report import jsonout
@@ -148,6 +155,10 @@ def _show(run: Run) -> None:
 
 
 _SEGMENTATION_FAULT = 128 + 11
+
+
+def _is_source(word: str) -> bool:
+    return not word.startswith("-") and Path(word).suffix in _SOURCE_SUFFIXES
 
 
 def _runnable(path: Path) -> str:

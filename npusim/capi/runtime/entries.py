@@ -15,6 +15,7 @@ from npusim.capi.runtime.operators import FirstPhase, SecondPhase
 from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.scheduling import SCHEDULING
 from npusim.capi.runtime.session import Session
+from npusim.capi.runtime.settings import LOG_VARIABLE
 from npusim.values.errors import DeviceFault, NpusimError
 from npusim.values.status import AclError, Status, StatusCode
 
@@ -74,10 +75,10 @@ def status_of(problem: Exception, *, is_aclnn: bool) -> Status:
     code = StatusCode.ACLNN_ERR_INNER if is_aclnn else AclError.ACL_ERROR_INTERNAL_ERROR
     if isinstance(problem, NpusimError):
         return Status(code, problem.message, problem.remedy)
-    if os.environ.get("NPUSIM_LOG"):
+    if os.environ.get(LOG_VARIABLE):
         traceback.print_exception(problem)
     why = f"internal error, please report it: {type(problem).__name__}: {problem}"
-    return Status(code, why, "Set NPUSIM_LOG=1 for the traceback.")
+    return Status(code, why, f"Set {LOG_VARIABLE}=1 for the traceback.")
 
 
 _WRONG = AclError.ACL_ERROR_RT_PARAM_INVALID

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import npusim
 from npusim.capi.runtime.refusals import Refusal
-from npusim.capi.runtime.session import DEVICES, LEAKS_VARIABLE
+from npusim.capi.runtime.session import DEVICES
+from npusim.capi.runtime.settings import LEAKS_VARIABLE
 from npusim.capi.runtime.tables import Functions, need
 from npusim.values.errors import DeviceFault
 from npusim.values.status import AclError
@@ -173,12 +174,10 @@ def set_context(session: Session, context: int) -> None:
 
 @LIFE.entry("aclrtGetCurrentContext")
 def get_context(session: Session, context: Any) -> None:
-    """The current context; made on demand where only a device was set."""
+    """The current context; where only a device was set, the device's own."""
     need(context=context)
     device = session.current_device()
-    if not session.thread.context:
-        session.thread.context = session.tables.contexts.add(device)
-    context[0] = session.thread.context
+    context[0] = session.thread.context or session.default_context(device)
 
 
 @LIFE.entry("aclrtCtxSetSysParamOpt", "aclrtSetSysParamOpt")
@@ -216,7 +215,7 @@ def _wait_for_all(session: Session, device: int) -> DeviceFault | None:
 
 
 def _report_leaks(session: Session) -> None:
-    left = Counter(session.leaks) + Counter(session.tables.counts())
+    left = Counter(session.leaks) + Counter(session.alive())
     blocks = session.memory.blocks()
     left["blocks of device memory"] += len(blocks)
     left["bytes of device memory"] += sum(block.size for block in blocks)

@@ -14,6 +14,7 @@ from npusim.capi.runtime.hostmemory import HostMemory
 from npusim.capi.runtime.journal import Journal
 from npusim.capi.runtime.memory import DeviceMemory
 from npusim.capi.runtime.refusals import Refusal
+from npusim.capi.runtime.settings import DEFAULT_SOC, LOG_VARIABLE, SOC_VARIABLE
 from npusim.capi.runtime.streams import Clock, Event, Stream
 from npusim.values.errors import NpusimError
 from npusim.values.status import AclError, Status
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
     from npusim.capi.runtime.objects import Scalar, Tensor
     from npusim.capi.runtime.operators import Planned
 
-SOC_VARIABLE = "NPUSIM_SOC"
-LEAKS_VARIABLE = "NPUSIM_LEAKS"
-LOG_VARIABLE = "NPUSIM_LOG"
-
-DEFAULT_SOC = "Ascend910B3"
 DEVICES = 8  # that a program finds, all of them the same chip
 
 
@@ -84,6 +80,7 @@ class Session:
         self.used_devices: set[int] = set()
         self.leaks: dict[str, int] = {}
         self._default_streams: dict[int, Stream] = {}
+        self._default_contexts: dict[int, int] = {}
         self._streams_made = 0
 
     @cached_property
@@ -162,6 +159,18 @@ class Session:
     def forget_default_stream(self, device: int) -> None:
         """The device was reset: its default stream begins anew."""
         self._default_streams.pop(device, None)
+
+    def default_context(self, device: int) -> int:
+        """The handle of the context that a device has without the program creating one."""
+        if device not in self._default_contexts:
+            self._default_contexts[device] = self.tables.contexts.add(device)
+        return self._default_contexts[device]
+
+    def alive(self) -> dict[str, int]:
+        """How many objects of each kind the program would have to destroy."""
+        counts = self.tables.counts()
+        made_by_us = len(self._default_contexts)
+        return counts | {"aclrtContext": counts.get("aclrtContext", 0) - made_by_us}
 
     def new_stream(self) -> Stream:
         """A stream on the current device, named by its number."""

@@ -231,6 +231,18 @@ static void Questions() {
   aclTensorList* list = aclCreateTensorList(members, 2);
   TRY("destroy_list", aclDestroyTensorList(list));
   TRY("destroy_member_of_destroyed_list", aclDestroyTensor(second));
+  float value = 0.5f;
+  aclScalar* scalar = aclCreateScalar(&value, ACL_FLOAT);
+  IS_NULL("scalar", scalar);
+  IS_NULL("scalar_of_nothing", aclCreateScalar(nullptr, ACL_FLOAT));
+  aclScalarList* scalars = aclCreateScalarList(&scalar, 1);
+  uint64_t count = 0;
+  TRY("size_of_list", aclGetScalarListSize(scalars, &count));
+  LOG_PRINT("list_has %d\n", int(count));
+  TRY("destroy_scalar_list", aclDestroyScalarList(scalars));
+  TRY("destroy_scalar_of_list", aclDestroyScalar(scalar));
+  aclFloatArray* floats = aclCreateFloatArray(&value, 1);
+  TRY("destroy_floats", aclDestroyFloatArray(floats));
   LOG_PRINT("half %g\n", aclFloat16ToFloat(aclFloatToFloat16(0.1f)));
 }
 
@@ -253,6 +265,9 @@ static void InStream() {
   TRY("memory_info", aclrtGetMemInfo(ACL_HBM_MEM, &free, &total));
   LOG_PRINT("all_free %d\n", free == total);
   aclrtContext context = nullptr, current = nullptr;
+  aclrtContext own = nullptr;
+  TRY("own_context", aclrtGetCurrentContext(&own));
+  TRY("set_own_context", aclrtSetCurrentContext(own));
   TRY("context", aclrtCreateContext(&context, 0));
   TRY("get_context", aclrtGetCurrentContext(&current));
   LOG_PRINT("same_context %d\n", context == current);

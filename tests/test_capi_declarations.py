@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from npusim.aclnn.contract import Contract, Kind, Parameter
+from npusim.aclnn.contract import Kind, Parameter
 from npusim.aclnn.registry import operator, operators
+from npusim.capi import declarations
 from npusim.capi.declarations import (
     C_TYPES,
+    arguments_of,
     first_phase,
     header_name,
     headers,
     prototypes,
-    second_phase,
 )
 from npusim.capi.runtime.entries import FUNCTIONS
 from npusim.values.dtypes import DTYPES
@@ -61,7 +62,7 @@ FILES = {
 def test_declarations_are_those_of_the_pages(op: str) -> None:
     tail = "uint64_t *workspaceSize, aclOpExecutor **executor"
     declared = f"aclnnStatus {op}GetWorkspaceSize({PAGES[op]}, {tail});"
-    assert first_phase(operator(op)) == f"ACL_FUNC_VISIBILITY {declared}"
+    assert first_phase(op) == f"ACL_FUNC_VISIBILITY {declared}"
     assert declared in headers()[f"aclnnop/{FILES[op]}"]
 
 
@@ -70,22 +71,31 @@ def test_header_files_are_named_as_cann_names_them(op: str, file: str) -> None:
     assert header_name(op) == file
 
 
-def test_a_new_operator_has_its_functions_without_further_work() -> None:
-    parameters = (
+def test_a_new_operator_has_its_functions_without_further_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, how, y = (
         Parameter("x", "tensor"),
         Parameter("how", "double"),
         Parameter("y", "tensor", "out"),
     )
-    contract = dataclasses.replace(operator("aclnnMm"), name="aclnnNew", parameters=parameters)
-    assert isinstance(contract, Contract)
-    assert first_phase(contract) == (
-        "ACL_FUNC_VISIBILITY aclnnStatus aclnnNewGetWorkspaceSize(const aclTensor *x, double how, "
-        "aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);"
+    contract = dataclasses.replace(operator("aclnnMm"), name="aclnnAllNew", parameters=(x, how, y))
+    monkeypatch.setattr(declarations, "operator", lambda name: {"aclnnAllNew": contract}[name])
+    monkeypatch.setattr(declarations, "operators", lambda: ("aclnnAllNew",))
+    texts = headers.__wrapped__()
+    arguments_of.cache_clear()
+    declared = (
+        "ACL_FUNC_VISIBILITY aclnnStatus aclnnAllNewGetWorkspaceSize(const aclTensor *x, "
+        "double how, aclTensor *y, uint64_t *workspaceSize, aclOpExecutor **executor);\n"
+        "ACL_FUNC_VISIBILITY aclnnStatus aclnnAllNew(void *workspace, uint64_t workspaceSize, "
+        "aclOpExecutor *executor, aclrtStream stream);\n"
     )
-    assert second_phase(contract) == (
-        "ACL_FUNC_VISIBILITY aclnnStatus aclnnNew(void *workspace, uint64_t workspaceSize, "
-        "aclOpExecutor *executor, aclrtStream stream);"
-    )
+    assert declared in texts["aclnnop/aclnn_all_new.h"]
+    assert texts["aclnnop/level2/aclnn_all_new.h"] == '#include "aclnnop/aclnn_all_new.h"\n'
+
+
+def test_numbers_are_as_wide_as_in_cann() -> None:
+    assert "aclTensor *out, int8_t cubeMathType, uint64_t" in first_phase("aclnnMatmul")
 
 
 def test_every_kind_of_parameter_has_a_c_type() -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 pytestmark = [needs_capi, needs_cffi]
 
-# What the samples of the operator pages print; GroupNormBackward's gradInput is rounding noise.
+# What the samples of the operator pages print (GroupNormBackward's gradInput is rounding noise),
+# and a matrix product.
 ROWS = ([1.125, 1.625, 2.125], [4.125, 4.625, 5.125], [7.125, 7.625, 8.125])
 PRINTED: dict[str, list[float]] = {
     "RoiAlignV2Backward": [x for row in ROWS for _ in range(2) for x in np.repeat(row, 2)],
@@ -27,6 +28,7 @@ PRINTED: dict[str, list[float]] = {
     "MultiScaleDeformableAttentionGrad": [8] * 8,
     "GroupNormBackward": [0] * 24 + [-75.896866, 2.8968267, 155.84929] + [68, 100, 132],
     "BinaryCrossEntropyBackward": [-0.09523809] * 4,
+    "Matmul": [4, 5, 10, 11],
 }
 NOT_OFFERED = {
     "Ascend910B3": set[str](),

@@ -11,15 +11,12 @@ import re
 from enum import IntEnum
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from npusim.aclnn.registry import operator, operators
 from npusim.values.dtypes import BFLOAT16, DTYPES
 from npusim.values.formats import Format
 from npusim.values.status import AclError, StatusCode
-
-if TYPE_CHECKING:
-    from npusim.aclnn.contract import Contract, Parameter
 
 FIXED = (
     "acl/acl_base.h",
@@ -34,13 +31,11 @@ C_TYPES = {
     "tensor": "const aclTensor *",
     "int_array": "const aclIntArray *",
     "bool_array": "const aclBoolArray *",
-    "float_array": "const aclFloatArray *",
-    "scalar": "const aclScalar *",
-    "string": "char *",
     "int64": "int64_t ",
     "float": "float ",
     "double": "double ",
     "bool": "bool ",
+    "text": "char *",
 }
 
 # What programs rely on a header to include (CANN's header of group normalisation includes it).
@@ -52,7 +47,7 @@ _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class CParameter(NamedTuple):
-    """A parameter of a C function: its type without ``const``, e.g. ``int64_t *``, and its name."""
+    """A parameter of a C function: its type, e.g. ``int64_t *``, and its name."""
 
     type: str
     name: str
@@ -66,15 +61,20 @@ class Prototype(NamedTuple):
     parameters: tuple[CParameter, ...]
 
 
+def c_operators() -> tuple[str, ...]:
+    """The operators that have C functions: all that have a contract."""
+    return operators()
+
+
 @cache
 def headers() -> dict[str, str]:
     """Every header by the path under which programs include it."""
     texts = {name: _fill(_fixed(name)) for name in FIXED}
-    by_file: dict[str, list[Contract]] = {}
-    for name in operators():
-        by_file.setdefault(header_name(name), []).append(operator(name))
-    for file, contracts in by_file.items():
-        texts[f"aclnnop/{file}"] = _operator_header(file, contracts)
+    by_file: dict[str, list[str]] = {}
+    for op in c_operators():
+        by_file.setdefault(header_name(op), []).append(op)
+    for file, ops in by_file.items():
+        texts[f"aclnnop/{file}"] = _operator_header(file, ops)
         # Where older programs look for it.
         texts[f"aclnnop/level2/{file}"] = f'#include "aclnnop/{file}"\n'
     return texts
@@ -103,32 +103,51 @@ def prototypes() -> tuple[Prototype, ...]:
     )
 
 
-def first_phase(contract: Contract) -> str:
+def first_phase(op: str) -> str:
     """The declaration of an operator's first phase, its parameters in the page's order."""
-    name = f"{contract.name}GetWorkspaceSize"
-    words = [_c_parameter(parameter) for parameter in contract.parameters]
+    words = [f"{kind}{name}" for kind, name in _as_in_cann(op, arguments_of(op))]
     words += ["uint64_t *workspaceSize", "aclOpExecutor **executor"]
-    return f"ACL_FUNC_VISIBILITY aclnnStatus {name}({', '.join(words)});"
+    return f"ACL_FUNC_VISIBILITY aclnnStatus {op}GetWorkspaceSize({', '.join(words)});"
 
 
-def second_phase(contract: Contract) -> str:
+def second_phase(op: str) -> str:
     """The declaration of an operator's second phase."""
     words = "void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream"
-    return f"ACL_FUNC_VISIBILITY aclnnStatus {contract.name}({words});"
+    return f"ACL_FUNC_VISIBILITY aclnnStatus {op}({words});"
 
 
-def _c_parameter(parameter: Parameter) -> str:
-    kind = C_TYPES[parameter.kind]
-    return (kind.removeprefix("const ") if parameter.io == "out" else kind) + parameter.name
+@cache
+def arguments_of(op: str) -> tuple[CParameter, ...]:
+    """The operator's own parameters of the first phase in C, as the contract has them."""
+    return tuple(
+        CParameter(kind.removeprefix("const ") if parameter.io == "out" else kind, parameter.name)
+        for parameter in operator(op).parameters
+        for kind in (C_TYPES[parameter.kind],)
+    )
 
 
-def _operator_header(file: str, contracts: list[Contract]) -> str:
+def _as_in_cann(op: str, parameters: tuple[CParameter, ...]) -> tuple[CParameter, ...]:
+    """The parameters with the width that numbers have in CANN's header, if the catalogue has it.
+
+    A contract knows whole numbers of one width only; aclnnMatmul's cubeMathType is an int8_t.
+    """
+    from npusim.catalogue.facts import catalogue
+
+    known = [kind for _, io, kind in catalogue().prototype_of(op) if io in ("in", "out")]
+    if len(known) != len(parameters):
+        return parameters
+    return tuple(
+        each if "*" in each.type + kind else CParameter(f"{_plain(kind)} ", each.name)
+        for each, kind in zip(parameters, known, strict=True)
+    )
+
+
+def _operator_header(file: str, ops: list[str]) -> str:
     guard = f"NPUSIM_ACLNNOP_{file.removesuffix('.h').upper()}_H"
-    wanted = [name for each in contracts for name in _STANDARD_HEADERS.get(each.name, ())]
+    wanted = [name for op in ops for name in _STANDARD_HEADERS.get(op, ())]
     standard = "".join(f"#ifdef __cplusplus\n#include <{name}>\n#endif\n" for name in wanted)
     declared = "\n".join(
-        f"/* {contract.summary} */\n{first_phase(contract)}\n{second_phase(contract)}\n"
-        for contract in contracts
+        f"/* {operator(op).summary} */\n{first_phase(op)}\n{second_phase(op)}\n" for op in ops
     )
     return (
         f"#ifndef {guard}\n#define {guard}\n\n{standard}"

@@ -45,8 +45,8 @@ _HANDLES = frozenset(("aclrtStream", "aclrtEvent", "aclrtContext"))
 _NUMBERS = {"aclnnStatus": "int32_t", "aclError": "int", "aclFloat16": "uint16_t"}
 _C_KINDS = frozenset(
     (
-        "int", "char", "bool", "float", "double", "size_t", "int32_t", "int64_t", "uint16_t",
-        "uint32_t", "uint64_t",
+        "int", "char", "bool", "float", "double", "size_t", "int8_t", "int32_t", "int64_t",
+        "uint16_t", "uint32_t", "uint64_t",
     )
 )  # fmt: skip
 

@@ -70,7 +70,7 @@ class _ProgramTimeline:
             for each in call.result.timeline.slices():
                 lane = self._lane(call, each.core)
                 if cores is None or lane in cores:
-                    yield replace(each, core=lane, start_us=each.start_us + call.start_us)
+                    yield _moved_slice(each, lane, call.start_us)
 
     def _lane(self, call: TimedCall, core: str) -> str:
         return core if call.stream == self._main else f"{call.stream} {core}"
@@ -80,6 +80,10 @@ class _ProgramTimeline:
         return Slice(
             task.name, call.stream, _TASKS_LANE, task.name, start_us, task.duration_us, 0, "", ""
         )
+
+
+def _moved_slice(each: Slice, lane: str, by_us: float) -> Slice:
+    return replace(each, core=lane, start_us=each.start_us + by_us)
 
 
 def _moved(task: TaskResult, call: TimedCall) -> TaskResult:

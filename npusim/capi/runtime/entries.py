@@ -6,6 +6,7 @@ import os
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from npusim.capi.declarations import c_operators
 from npusim.capi.runtime.describing import DESCRIBING
 from npusim.capi.runtime.handles import WrongHandleError
 from npusim.capi.runtime.life import LIFE
@@ -28,13 +29,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {**LIFE, **MOVING, **SCHEDULING, **DE
 
 def install(ffi: Any, lib: Any) -> Session:
     """Makes this process' interpreter answer the library's functions."""
-    from npusim.aclnn.registry import operators
-
     session = Session(ffi, lib)
     for name, function in FUNCTIONS.items():
         ffi.def_extern(name=name)(guarded(session, name, _with(session, function)))
     declared = set(dir(lib))
-    for op in operators():
+    for op in c_operators():
         for name, phase in ((f"{op}GetWorkspaceSize", FirstPhase), (op, SecondPhase)):
             if name in declared:  # an operator added since then isn't in an older library
                 ffi.def_extern(name=name)(guarded(session, name, phase(session, op)))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npusim.aclnn.contract import TensorArg
-from npusim.aclnn.registry import operator
+from npusim.capi.declarations import arguments_of
 from npusim.capi.runtime.handles import Handles, WrongHandleError
 from npusim.capi.runtime.memory import AddressError, Block
 from npusim.capi.runtime.objects import Bound, bind
@@ -19,7 +18,6 @@ from npusim.values.status import Status, StatusCode
 
 if TYPE_CHECKING:
     from npusim.aclnn.call import Executor
-    from npusim.aclnn.contract import Contract, Parameter
     from npusim.capi.runtime.session import Session
     from npusim.capi.runtime.streams import Stream
 
@@ -32,7 +30,7 @@ _AGAIN = "An executor works once; call the first phase again."
 class Planned:
     """An accepted call: what an aclOpExecutor stands for."""
 
-    contract: Contract
+    op: str
     arguments: dict[str, Any]
     executor: Executor
     bounds: dict[str, Bound]
@@ -66,70 +64,55 @@ class FirstPhase:
         if not size or not executor:
             which = "executor" if size else "workspaceSize"
             raise Refusal(_NULL, f"{which} is a null pointer")
-        contract = self._contract
         self._session.current_device()
-        arguments, bounds = self._arguments(contract, given)
+        arguments, bounds = self._arguments(given)
         try:
-            planned = self._plan(contract, arguments, bounds)
+            planned = self._plan(arguments, bounds)
         except NpusimError as problem:
             status = aclnn_status(problem)
             raise Refusal(status.code, status.message, status.remedy) from problem
         size[0] = planned.workspace_size
         executor[0] = self._session.tables.executors.add(planned)
 
-    @cached_property
-    def _contract(self) -> Contract:
-        return operator(self._op)
-
-    def _arguments(
-        self, contract: Contract, values: list[Any]
-    ) -> tuple[dict[str, Any], dict[str, Bound]]:
+    def _arguments(self, values: list[Any]) -> tuple[dict[str, Any], dict[str, Bound]]:
+        """The arguments by name, and where the tensors among them lie."""
         arguments: dict[str, Any] = {}
         bounds: dict[str, Bound] = {}
-        for parameter, value in zip(contract.parameters, values, strict=True):
-            if parameter.kind == "tensor" and value:
-                tensor = self._handle(self._session.tables.tensors, value, parameter)
-                bound = bind(tensor, parameter.name, self._session.memory)
-                bounds[parameter.name] = bound
-                arguments[parameter.name] = bound.argument
+        for (kind, name), value in zip(arguments_of(self._op), values, strict=True):
+            if "*" not in kind:
+                arguments[name] = value
+            elif not value:
+                arguments[name] = None
+            elif "char" in kind:
+                arguments[name] = self._session.text(value)
+            elif "aclTensor" in kind:
+                tensor = self._handle(self._session.tables.tensors, value, name)
+                bounds[name] = bind(tensor, name, self._session.memory)
+                arguments[name] = bounds[name].argument
             else:
-                arguments[parameter.name] = self._value(parameter, value)
+                arguments[name] = self._handle(self._array_table(kind), value, name)
         return arguments, bounds
 
-    def _value(self, parameter: Parameter, value: Any) -> Any:
-        """An argument that is no tensor; arrays and scalars are handles, null is None."""
+    def _array_table(self, kind: str) -> Handles[Any]:
         tables = self._session.tables
-        by_kind: dict[str, Handles[Any]] = {
-            "int_array": tables.int_arrays,
-            "bool_array": tables.bool_arrays,
-            "float_array": tables.float_arrays,
-            "scalar": tables.scalars,
-        }
-        table = by_kind.get(parameter.kind)
-        if not value and (parameter.is_pointer or table is not None):
-            return None
-        if parameter.kind == "string":
-            return self._session.text(value) if value else None
-        return value if table is None else self._handle(table, value, parameter)
+        return tables.bool_arrays if "aclBoolArray" in kind else tables.int_arrays
 
-    def _handle(self, table: Handles[Any], handle: int, parameter: Parameter) -> Any:
+    def _handle(self, table: Handles[Any], handle: int, name: str) -> Any:
         try:
             return table.get(handle)
         except WrongHandleError as wrong:
             remedy = "Destroy arguments after the second phase, and each of them once."
-            raise Refusal(_INVALID, f"{parameter.name}: {wrong.message}", remedy) from None
+            raise Refusal(_INVALID, f"{name}: {wrong.message}", remedy) from None
 
-    def _plan(
-        self, contract: Contract, arguments: dict[str, Any], bounds: dict[str, Bound]
-    ) -> Planned:
+    def _plan(self, arguments: dict[str, Any], bounds: dict[str, Bound]) -> Planned:
         npu = self._session.npu
         try:
-            _, executor = npu.get_workspace_size(contract.name, **arguments)
+            _, executor = npu.get_workspace_size(self._op, **arguments)
         except DeviceFault:
             # The first phase doesn't see data: what is wrong with them shows when the task runs.
-            _, executor = npu.get_workspace_size(contract.name, **_without_data(arguments))
-            return Planned(contract, arguments, executor, bounds, None)
-        planned = Planned(contract, arguments, executor, bounds)
+            _, executor = npu.get_workspace_size(self._op, **_without_data(arguments))
+            return Planned(self._op, arguments, executor, bounds, None)
+        planned = Planned(self._op, arguments, executor, bounds)
         planned.versions = planned.versions_now()
         return planned
 
@@ -181,11 +164,11 @@ class SecondPhase:
             if wrong.gone:
                 raise Refusal(_INVALID, "the executor has been executed before", _AGAIN) from None
             raise Refusal(_INVALID, wrong.message, _AGAIN) from None
-        if planned.contract.name != self._op:
+        if planned.op != self._op:
             raise Refusal(
                 _INVALID,
-                f"the executor was planned for {planned.contract.name}",
-                f"Execute it with {planned.contract.name}.",
+                f"the executor was planned for {planned.op}",
+                f"Execute it with {planned.op}.",
             )
         return planned
 
@@ -211,13 +194,10 @@ class _Task:
             (result,) = queue.synchronize()
         except NpusimError as problem:
             fault = task_fault(problem, self.session.npu.profile)
-            name = self.planned.contract.name
-            self.session.journal.fault(name, self.stream.name, start_us, fault)
+            self.session.journal.fault(self.planned.op, self.stream.name, start_us, fault)
             raise fault from None
-        for parameter in self.planned.contract.outputs:
-            bound = self.planned.bounds.get(parameter.name)
-            if bound is not None and bound.block is not None:
-                bound.block.version += 1
+        for _, block in self.planned.blocks():
+            block.version += 1  # inputs too: some operators work in place
         self.session.journal.call(executor, self.stream.name, start_us, result)
         return result.duration_us
 
@@ -226,9 +206,7 @@ class _Task:
         planned = self.planned
         if planned.versions_now() == planned.versions and not planned.executor.used:
             return planned.executor
-        _, executor = self.session.npu.get_workspace_size(
-            planned.contract.name, **planned.arguments
-        )
+        _, executor = self.session.npu.get_workspace_size(planned.op, **planned.arguments)
         return executor
 
     def _require_memory(self) -> None:

@@ -5,6 +5,7 @@
 #include "sample.h"
 #include "aclnnop/aclnn_binary_cross_entropy_backward.h"
 #include "aclnnop/aclnn_group_norm_backward.h"
+#include "aclnnop/aclnn_matmul.h"
 #include "aclnnop/aclnn_multi_scale_deformable_attention_grad.h"
 #include "aclnnop/aclnn_roi_align_v2_backward.h"
 #include "aclnnop/aclnn_upsample_nearest_exact1d_backward.h"
@@ -128,6 +129,22 @@ static int CrossEntropyOn(aclrtStream stream) {
   return 0;
 }
 
+static int Matmul() {
+  std::vector<std::vector<int64_t>> shapes = {{2, 3}, {3, 2}, {2, 2}};
+  std::vector<std::vector<float>> data = {{1, 2, 3, 4, 5, 6}, {1, 0, 0, 1, 1, 1}, {0, 0, 0, 0}};
+  std::vector<void*> address(3, nullptr);
+  std::vector<aclTensor*> tensor(3, nullptr);
+  for (int i = 0; i < 3; i++) {
+    CreateAclTensor(data[i], shapes[i], &address[i], aclDataType::ACL_FLOAT, &tensor[i]);
+  }
+  int8_t cubeMathType = 1;
+  EXECUTE(aclnnMatmul, tensor[0], tensor[1], tensor[2], cubeMathType);
+  PrintOutResult("result", shapes[2], address[2]);
+  for (auto each : tensor) aclDestroyTensor(each);
+  for (auto each : address) aclrtFree(each);
+  return 0;
+}
+
 // Several threads, each with its own stream; a thread sets the device for itself.
 static int Threads() {
   std::vector<int> codes(3, -1);
@@ -162,6 +179,7 @@ int main(int argc, char** argv) {
     if (which == "OutOfRange") code = DeformableAttention(true);
     if (which == "GroupNormBackward") code = GroupNorm();
     if (which == "BinaryCrossEntropyBackward") code = CrossEntropyOn(stream);
+    if (which == "Matmul") code = Matmul();
     if (which == "Threads") code = Threads();
     LOG_PRINT("code: %d\n", code);
     failures += code != 0;

@@ -6,7 +6,6 @@ import os
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from npusim.capi.declarations import c_operators
 from npusim.capi.runtime.describing import DESCRIBING
 from npusim.capi.runtime.handles import WrongHandleError
 from npusim.capi.runtime.life import LIFE
@@ -27,16 +26,24 @@ if TYPE_CHECKING:
 FUNCTIONS: dict[str, Callable[..., Any]] = {**LIFE, **MOVING, **SCHEDULING, **DESCRIBING}
 
 
+_FIRST_PHASE = "GetWorkspaceSize"
+
+
 def install(ffi: Any, lib: Any) -> Session:
     """Makes this process' interpreter answer the library's functions."""
     session = Session(ffi, lib)
-    for name, function in FUNCTIONS.items():
-        ffi.def_extern(name=name)(guarded(session, name, _with(session, function)))
+    # The library may be older than we are: what it has counts, and not what it would have today.
     declared = set(dir(lib))
-    for op in c_operators():
-        for name, phase in ((f"{op}GetWorkspaceSize", FirstPhase), (op, SecondPhase)):
-            if name in declared:  # an operator added since then isn't in an older library
-                ffi.def_extern(name=name)(guarded(session, name, phase(session, op)))
+    for name in sorted(declared):
+        function: Callable[..., Any] | None = None
+        if name in FUNCTIONS:
+            function = _with(session, FUNCTIONS[name])
+        elif name.endswith(_FIRST_PHASE):
+            function = FirstPhase(session, name.removesuffix(_FIRST_PHASE))
+        elif f"{name}{_FIRST_PHASE}" in declared:
+            function = SecondPhase(session, name)
+        if function is not None:
+            ffi.def_extern(name=name)(guarded(session, name, function))
     return session
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from npusim import Device
+from npusim.capi.runtime.hostmemory import HostMemory
 from support.capi import Ran, Workshop, needs_capi, needs_cffi, workshop
 
 if TYPE_CHECKING:
@@ -272,6 +273,9 @@ destroy_last_stream 0, reset 0, finalize 0, finalize_twice 100037
 EXPECTED = dict(pair.split() for line in ANSWERS.strip().splitlines() for pair in line.split(", "))
 
 
+WILD = ("copy_from_nowhere", "copy_to_nowhere")
+
+
 def judge(said: Ran, *, without: tuple[str, ...] = ()) -> None:
     answers = {name: answer.replace(" ", "_") for name, answer in said.answers().items()}
     message = answers.pop("message")
@@ -284,14 +288,15 @@ def judge(said: Ran, *, without: tuple[str, ...] = ()) -> None:
 
 
 def test_misuse_gets_codes_and_never_ends_the_program(shop: Workshop) -> None:
-    said = shop.run(shop.program("misuse"), NPUSIM_LEAKS="1")
-    judge(said)
+    wild = HostMemory().finds_wild_pointers  # a sandbox may forbid the call that tells
+    said = shop.run(shop.program("misuse"), *(() if wild else ("tame",)), NPUSIM_LEAKS="1")
+    judge(said, without=() if wild else WILD)
     assert said.err == "npusim: everything was given back\n"
     assert sum(code != "0" for code in EXPECTED.values()) >= 25
 
 
 def test_on_chips_without_vector_cores_apart_the_fault_is_the_ai_cores(shop: Workshop) -> None:
-    codes = shop.run(shop.program("misuse"), soc="Ascend910A").answers()
+    codes = shop.run(shop.program("misuse"), "tame", soc="Ascend910A").answers()
     assert codes["synchronize_host_tensor"] == codes["synchronize_freed_early"] == "507015"
 
 
@@ -299,7 +304,7 @@ def test_the_address_sanitizer_finds_nothing(shop: Workshop) -> None:
     """Leaks aside: Python keeps what it has until the end."""
     program = shop.program("misuse", "-fsanitize=address")
     said = shop.run(program, "sanitized", ASAN_OPTIONS="detect_leaks=0")
-    judge(said, without=("copy_from_nowhere", "copy_to_nowhere"))
+    judge(said, without=WILD)
     assert said.err == ""
 
 

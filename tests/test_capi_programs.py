@@ -248,7 +248,8 @@ elapsed_nothing 0, wait_unrecorded 0, synchronize_wait_unrecorded 107019, synchr
 destroy_event 0, destroy_event_twice 107000, record_destroyed 107000
 other_device 0, stream_of_other_device 107003
 tensor_without_dims null, tensor_negative null, tensor_of_rank_999 null, tensor_of_no_dtype null
-array_without_values null, destroy_tensor 0, destroy_tensor_twice 161002, destroy_null 0
+array_without_values null, array_from_nowhere null
+destroy_tensor 0, destroy_tensor_twice 161002, destroy_null 0
 destroy_array_as_tensor 161002, size_of_null 161001, size_of_array 0, destroy_array 0
 size_of_destroyed 161002
 tensor_says 2_2_3_2_5_7_1_1_2, shape_into_nothing 161001, destroy_list 0
@@ -273,7 +274,7 @@ destroy_last_stream 0, reset 0, finalize 0, finalize_twice 100037
 EXPECTED = dict(pair.split() for line in ANSWERS.strip().splitlines() for pair in line.split(", "))
 
 
-WILD = ("copy_from_nowhere", "copy_to_nowhere")
+WILD = ("copy_from_nowhere", "copy_to_nowhere", "array_from_nowhere")
 
 
 def judge(said: Ran, *, without: tuple[str, ...] = ()) -> None:

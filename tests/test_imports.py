@@ -29,6 +29,7 @@ HOUSE = (
     ("capacity",),
     ("report",),
     ("sweep",),
+    ("capi",),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(HOUSE) for room in rooms}
@@ -37,7 +38,18 @@ LEVEL = {room: level for level, rooms in enumerate(HOUSE) for room in rooms}
 FORBIDDEN_IN_ENGINE = ("numpy", "ml_dtypes", "npusim.values.dtypes", "npusim.values.promotion")
 
 # Not before somebody needs them: each costs more than the whole start-up.
-HEAVY = ("numpy", "pydantic", "simpy", "yaml", "rich", "ml_dtypes", "matplotlib", "jinja2", "onnx")
+HEAVY = (
+    "numpy",
+    "pydantic",
+    "simpy",
+    "yaml",
+    "rich",
+    "ml_dtypes",
+    "matplotlib",
+    "jinja2",
+    "onnx",
+    "cffi",
+)
 
 
 def modules() -> dict[str, Path]:

@@ -8,6 +8,7 @@ import typer
 
 from npusim import __version__
 from npusim.cli import (
+    capi,
     check,
     demo,
     estimate,
@@ -82,3 +83,6 @@ app.add_typer(ops.app, name="ops")
 app.add_typer(profiles.app, name="profiles")
 app.command("validate")(validate.validate)
 app.command("demo")(demo.demo)
+app.command("cc")(capi.cc)
+app.command("exec")(capi.execute)
+app.command("capi")(capi.folders)

@@ -1,0 +1,67 @@
+"""Compiling a C++ program against the headers and the library."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npusim.capi import tools
+from npusim.capi.library import LIBRARY, installation
+from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ELF = b"\x7fELF"
+
+
+def compile_program(
+    sources: Sequence[Path], output: Path | None = None, flags: Sequence[str] = ()
+) -> Path:
+    """Compiles and links `sources`; the compiler's messages go to standard error.
+
+    The program is named after the first source unless `output` says otherwise; it finds the library
+    by itself. An earlier program of that name is replaced, any other file is not. Raises FileError
+    for a source that isn't there, RejectedError where the compiler objects.
+    """
+    if not sources:
+        raise UsageError("which source? no file is given", "npusim cc FILE.cpp -o PROG")
+    for source in sources:
+        if not source.is_file():
+            raise FileError(source, "is no file", "Name the C++ sources of the program.")
+    target = output or Path(sources[0].stem)
+    _require_replaceable(target, sources)
+    compiler = tools.cxx_compiler()
+    home = installation()
+    handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    os.close(handle)
+    library = LIBRARY.removeprefix("lib").removesuffix(".so")
+    command = [
+        *compiler, f"-I{home.include}", *map(str, sources), "-o", scratch,
+        *flags, f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}",
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(command, check=False)  # noqa: S603 - the user's own compiler
+        if done.returncode:
+            raise RejectedError(f"{compiler[0]} ended with {done.returncode}, see above")
+        Path(scratch).chmod(0o755)
+        Path(scratch).replace(target)
+    finally:
+        Path(scratch).unlink(missing_ok=True)
+    return target
+
+
+def _require_replaceable(target: Path, sources: Sequence[Path]) -> None:
+    if target.is_dir():
+        raise FileError(target, "is a folder", "Name the program with -o PROG.")
+    if not target.parent.is_dir():
+        raise FileError(target, f"can't be written: {target.parent} doesn't exist")
+    if not target.exists():
+        return
+    with target.open("rb") as stream:
+        is_program = stream.read(len(_ELF)) == _ELF
+    if not is_program or any(target.samefile(source) for source in sources):
+        raise OutputExistsError(target, "It isn't a program; choose another name with -o.")

@@ -1,0 +1,202 @@
+"""The C headers: fixed ones with their values filled in, and one for each operator.
+
+An operator's header follows from its contract, so a new operator has its C functions without
+further work. The library's functions are read from the same headers (:func:`prototypes`), so the
+two can't disagree.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+from npusim.aclnn.registry import operator, operators
+from npusim.values.dtypes import BFLOAT16, DTYPES
+from npusim.values.formats import Format
+from npusim.values.status import AclError, StatusCode
+
+FIXED = (
+    "acl/acl_base.h",
+    "acl/acl_rt.h",
+    "acl/acl.h",
+    "aclnn/aclnn_base.h",
+    "aclnn/acl_meta.h",
+)
+
+# What a parameter is in C; an output tensor isn't const.
+C_TYPES = {
+    "tensor": "const aclTensor *",
+    "int_array": "const aclIntArray *",
+    "bool_array": "const aclBoolArray *",
+    "int64": "int64_t ",
+    "float": "float ",
+    "double": "double ",
+    "bool": "bool ",
+    "text": "char *",
+}
+
+# What programs rely on a header to include (CANN's header of group normalisation includes it).
+_STANDARD_HEADERS = {"aclnnGroupNormBackward": ("array",)}
+
+_PROTOTYPE = re.compile(r"ACL_FUNC_VISIBILITY\s+([^;(]+?)(\w+)\(([^;]*)\);")
+_PARAMETER = re.compile(r"(.*?)(\w+)$", re.DOTALL)
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class CParameter(NamedTuple):
+    """A parameter of a C function: its type, e.g. ``int64_t *``, and its name."""
+
+    type: str
+    name: str
+
+
+class Prototype(NamedTuple):
+    """A C function of the library."""
+
+    returns: str
+    name: str
+    parameters: tuple[CParameter, ...]
+
+
+def c_operators() -> tuple[str, ...]:
+    """The operators that have C functions: all that have a contract."""
+    return operators()
+
+
+@cache
+def headers() -> dict[str, str]:
+    """Every header by the path under which programs include it."""
+    texts = {name: _fill(_fixed(name)) for name in FIXED}
+    by_file: dict[str, list[str]] = {}
+    for op in c_operators():
+        by_file.setdefault(header_name(op), []).append(op)
+    for file, ops in by_file.items():
+        texts[f"aclnnop/{file}"] = _operator_header(file, ops)
+        # Where older programs look for it.
+        texts[f"aclnnop/level2/{file}"] = f'#include "aclnnop/{file}"\n'
+    return texts
+
+
+def header_name(op: str) -> str:
+    """The file that declares an operator, ``aclnn_roi_align_v2_backward.h``.
+
+    The catalogue knows the names of CANN's headers, which follow no rule without exceptions; for
+    an operator that isn't in it, the words of its name are joined by underscores.
+    """
+    from npusim.catalogue.facts import catalogue
+
+    for row in catalogue().table("prototypes").records(op):
+        if row["file"].endswith(".h"):
+            return row["file"]
+    return f"aclnn_{'_'.join(_WORDS.split(op.removeprefix('aclnn'))).lower()}.h"
+
+
+def prototypes() -> tuple[Prototype, ...]:
+    """Every function that the headers declare, in their order."""
+    return tuple(
+        Prototype(_plain(returns), name, _parameters(words))
+        for text in headers().values()
+        for returns, name, words in _PROTOTYPE.findall(text)
+    )
+
+
+def first_phase(op: str) -> str:
+    """The declaration of an operator's first phase, its parameters in the page's order."""
+    words = [f"{kind}{name}" for kind, name in _as_in_cann(op, arguments_of(op))]
+    words += ["uint64_t *workspaceSize", "aclOpExecutor **executor"]
+    return f"ACL_FUNC_VISIBILITY aclnnStatus {op}GetWorkspaceSize({', '.join(words)});"
+
+
+def second_phase(op: str) -> str:
+    """The declaration of an operator's second phase."""
+    words = "void *workspace, uint64_t workspaceSize, aclOpExecutor *executor, aclrtStream stream"
+    return f"ACL_FUNC_VISIBILITY aclnnStatus {op}({words});"
+
+
+@cache
+def arguments_of(op: str) -> tuple[CParameter, ...]:
+    """The operator's own parameters of the first phase in C, as the contract has them."""
+    return tuple(
+        CParameter(kind.removeprefix("const ") if parameter.io == "out" else kind, parameter.name)
+        for parameter in operator(op).parameters
+        for kind in (C_TYPES[parameter.kind],)
+    )
+
+
+def _as_in_cann(op: str, parameters: tuple[CParameter, ...]) -> tuple[CParameter, ...]:
+    """The parameters with the width that numbers have in CANN's header, if the catalogue has it.
+
+    A contract knows whole numbers of one width only; aclnnMatmul's cubeMathType is an int8_t.
+    """
+    from npusim.catalogue.facts import catalogue
+
+    known = [kind for _, io, kind in catalogue().prototype_of(op) if io in ("in", "out")]
+    if len(known) != len(parameters):
+        return parameters
+    return tuple(
+        each if "*" in each.type + kind else CParameter(f"{_plain(kind)} ", each.name)
+        for each, kind in zip(parameters, known, strict=True)
+    )
+
+
+def _operator_header(file: str, ops: list[str]) -> str:
+    guard = f"NPUSIM_ACLNNOP_{file.removesuffix('.h').upper()}_H"
+    wanted = [name for op in ops for name in _STANDARD_HEADERS.get(op, ())]
+    standard = "".join(f"#ifdef __cplusplus\n#include <{name}>\n#endif\n" for name in wanted)
+    declared = "\n".join(
+        f"/* {operator(op).summary} */\n{first_phase(op)}\n{second_phase(op)}\n" for op in ops
+    )
+    return (
+        f"#ifndef {guard}\n#define {guard}\n\n{standard}"
+        '#include "aclnn/acl_meta.h"\n\n'
+        '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
+        f"{declared}\n"
+        "#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
+    )
+
+
+def _fixed(name: str) -> str:
+    return resources.files("npusim.capi").joinpath("headers", name).read_text(encoding="utf-8")
+
+
+def _fill(text: str) -> str:
+    """A fixed header with the values that Python knows too in the place of their marks."""
+    kinds = {f"ACL_{'BF16' if each is BFLOAT16 else each.name}": each.acl for each in DTYPES}
+    filled = {
+        "aclError": _constants("int", AclError),
+        "aclnnStatus": _constants("aclnnStatus", StatusCode),
+        "aclDataType": _enum("aclDataType", {"ACL_DT_UNDEFINED": -1, **kinds}),
+        "aclFormat": _enum("aclFormat", {f"ACL_FORMAT_{each.name}": each for each in Format}),
+    }
+    for mark, replacement in filled.items():
+        text = text.replace(f"/* @{mark}@ */", replacement)
+    return text
+
+
+def _constants(kind: str, values: type[IntEnum]) -> str:
+    # Constants and not macros, as in CANN, so that `switch` and templates may name them; unused
+    # ones draw no warning in C++.
+    lines = (f"static const {kind} {each.name} = {each.value};" for each in values)
+    return "\n".join(lines)
+
+
+def _enum(name: str, values: dict[str, int]) -> str:
+    lines = ",\n".join(f"    {each} = {int(number)}" for each, number in values.items())
+    return f"typedef enum {name} {{\n{lines}\n}} {name};"
+
+
+def _parameters(words: str) -> tuple[CParameter, ...]:
+    if words.strip() in ("", "void"):
+        return ()
+    found = (_PARAMETER.fullmatch(word.strip()) for word in words.split(","))
+    return tuple(CParameter(_plain(each[1]), each[2]) for each in found if each)
+
+
+def _plain(kind: str) -> str:
+    """A type without ``const``, with one space before its stars."""
+    base = " ".join(kind.replace("const", " ").replace("*", " ").split())
+    stars = "*" * kind.count("*")
+    return f"{base} {stars}" if stars else base

@@ -1,0 +1,229 @@
+"""The shared library and the headers on disk, built at first use and kept for the next.
+
+They are in a folder of the user's cache that is named by everything they depend on: npusim's
+version, the headers (so the contracts), the C source and the Python environment. NPUSIM_CACHE names
+another cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from importlib import import_module, resources
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import npusim
+from npusim.capi import tools
+from npusim.capi.declarations import headers, prototypes
+from npusim.values.errors import FileError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LIBRARY = "libascendcl.so"
+OTHER_NAMES = ("libnnopbase.so", "libopapi.so")  # what programs link besides; one library has all
+
+_MODULE = "_npusim_capi"
+_DONE = "complete"
+
+# Handles are numbers to us, never read through: pointers to these types, and these types.
+_OPAQUE = frozenset(
+    (
+        "void", "aclTensor", "aclScalar", "aclIntArray", "aclFloatArray", "aclBoolArray",
+        "aclTensorList", "aclScalarList", "aclOpExecutor",
+    )
+)  # fmt: skip
+_HANDLES = frozenset(("aclrtStream", "aclrtEvent", "aclrtContext"))
+_NUMBERS = {"aclnnStatus": "int32_t", "aclError": "int", "aclFloat16": "uint16_t"}
+_C_KINDS = frozenset(
+    (
+        "int", "char", "bool", "float", "double", "size_t", "int8_t", "int32_t", "int64_t",
+        "uint16_t", "uint32_t", "uint64_t",
+    )
+)  # fmt: skip
+
+_START = """\
+import sys
+
+for folder in {folders!r}:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+try:
+    from {module} import ffi, lib
+    from npusim.capi.runtime.entries import install
+    install(ffi, lib)
+except BaseException as problem:
+    import os
+
+    sys.stderr.write(
+        f"npusim: {{sys.executable}} can't load the simulator: {{problem}}\\n"
+        "Build the program again with `npusim cc`.\\n"
+    )
+    sys.stderr.flush()
+    os._exit(1)
+"""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The folders that programs are compiled and linked against."""
+
+    root: Path
+
+    @property
+    def include(self) -> Path:
+        """The folder of the headers."""
+        return self.root / "include"
+
+    @property
+    def lib(self) -> Path:
+        """The folder of the libraries."""
+        return self.root / "lib"
+
+    @property
+    def cmake(self) -> Path:
+        """The folder of ``npusim-config.cmake``."""
+        return self.root / "cmake"
+
+
+def installation() -> Installation:
+    """Headers and library, built now if they haven't been.
+
+    Raises UsageError off Linux and where a compiler, cffi or Python's library is missing, FileError
+    where the cache can't be written.
+    """
+    tools.require_linux()
+    tools.require_cffi()
+    source = _c_source()
+    root = _cache() / _key(source)
+    if not (root / _DONE).exists():
+        compiler = tools.c_compiler()
+        with _locked(root):
+            if not (root / _DONE).exists():  # another process may have built it meanwhile
+                _build(root, source, compiler)
+    return Installation(root)
+
+
+def _cache() -> Path:
+    told = os.environ.get("NPUSIM_CACHE")
+    if told:
+        return Path(told).absolute() / "capi"
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "npusim" / "capi"
+
+
+def _key(source: str) -> str:
+    parts = [npusim.__version__, sys.version, sys.executable, str(tools.python_library()), source]
+    parts += [f"{name}\n{text}" for name, text in headers().items()]
+    parts.append(_data("npusim-config.cmake"))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """One process builds, the others wait for it."""
+    import fcntl  # Linux has it, and nothing here runs elsewhere
+
+    try:
+        root.parent.mkdir(parents=True, exist_ok=True)
+        with root.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        remedy = "Name another folder in the environment variable NPUSIM_CACHE."
+        problem = f"can't be written: {error.strerror or error}"
+        raise FileError(root.parent, problem, remedy) from None
+
+
+def _build(root: Path, source: str, compiler: list[str]) -> None:
+    scratch = Path(tempfile.mkdtemp(dir=root.parent, prefix=f".{root.name}."))
+    try:
+        for name, text in headers().items():
+            file = scratch / "include" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        for folder in ("lib", "cmake"):
+            (scratch / folder).mkdir()
+        config = scratch / "cmake" / "npusim-config.cmake"
+        config.write_text(_data("npusim-config.cmake"), encoding="utf-8")
+        _compile(source, scratch, compiler)
+        for name in OTHER_NAMES:
+            (scratch / "lib" / name).symlink_to(LIBRARY)
+        (scratch / _DONE).touch()
+        if root.exists():  # left by a build that was interrupted
+            shutil.rmtree(root)
+        scratch.replace(root)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _compile(source: str, scratch: Path, compiler: list[str]) -> None:
+    file = scratch / f"{_MODULE}.c"
+    file.write_text(source, encoding="utf-8")
+    library = tools.python_library()
+    command = [
+        *compiler, "-shared", "-fPIC", "-O1", "-w", f"-I{tools.python_include()}", str(file),
+        "-o", str(scratch / "lib" / LIBRARY), f"-Wl,-soname,{LIBRARY}", str(library),
+        f"-Wl,-rpath,{library.parent}", "-ldl", "-lpthread",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the user's own compiler
+    if done.returncode:
+        raise UsageError(
+            f"{compiler[0]} can't build the library:\n{done.stderr.strip()}",
+            "Please report it, with the version of the compiler.",
+        )
+    file.unlink()
+
+
+def _c_source() -> str:
+    """What cffi generates: each function of the headers as an entry into Python."""
+    maker: Any = import_module("cffi").FFI()  # it has no types
+    maker.cdef("uintptr_t npusim_new_array(size_t bytes);")
+    maker.embedding_api("\n".join(_declarations()))
+    start = _START.format(module=_MODULE, folders=_import_folders())
+    maker.embedding_init_code(start)
+    quoted = sys.executable.replace("\\", "\\\\").replace('"', '\\"')
+    preamble = f'#define NPUSIM_PYTHON "{quoted}"\n{_data("start_python.c")}'
+    maker.set_source(_MODULE, preamble)
+    with tempfile.TemporaryDirectory(prefix="npusim") as folder:
+        file = Path(folder) / f"{_MODULE}.c"
+        with redirect_stdout(StringIO()):  # cffi says which file it writes
+            maker.emit_c_code(str(file))
+        return file.read_text(encoding="utf-8")
+
+
+def _import_folders() -> list[str]:
+    """Where npusim is, if its folder isn't one that any start of this Python searches."""
+    return [str(Path(npusim.__file__).absolute().parent.parent)]
+
+
+def _declarations() -> Iterator[str]:
+    """The library's functions as Python takes them: a handle or an address is a number."""
+    for each in prototypes():
+        words = ", ".join(f"{_entry_type(kind)} {name}" for kind, name in each.parameters)
+        yield f"{_entry_type(each.returns)} {each.name}({words or 'void'});"
+
+
+def _entry_type(kind: str) -> str:
+    base, _, stars = kind.partition(" *")
+    stars = "*" * kind.count("*")
+    if base in _OPAQUE and stars:
+        return f"uintptr_t {stars[1:]}".strip()
+    if base == "char" and stars:
+        return "uintptr_t"
+    base = _NUMBERS.get(base, "uintptr_t" if base in _HANDLES else base)
+    if base not in _C_KINDS and base != "uintptr_t":
+        base = "int"  # what is left are enumerations
+    return f"{base} {stars}".strip()
+
+
+def _data(name: str) -> str:
+    return resources.files("npusim.capi").joinpath("headers", name).read_text(encoding="utf-8")

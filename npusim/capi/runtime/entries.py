@@ -1,0 +1,97 @@
+"""Connects the library's C functions with Python; failures become codes in one place."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from npusim.capi.runtime.describing import DESCRIBING
+from npusim.capi.runtime.handles import WrongHandleError
+from npusim.capi.runtime.life import LIFE
+from npusim.capi.runtime.memory import AddressError
+from npusim.capi.runtime.moving import MOVING
+from npusim.capi.runtime.operators import FirstPhase, SecondPhase
+from npusim.capi.runtime.refusals import Refusal
+from npusim.capi.runtime.scheduling import SCHEDULING
+from npusim.capi.runtime.session import Session
+from npusim.capi.runtime.settings import LOG_VARIABLE
+from npusim.values.errors import DeviceFault, NpusimError
+from npusim.values.status import AclError, Status, StatusCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# The C functions by name; each gets the session and the C arguments.
+FUNCTIONS: dict[str, Callable[..., Any]] = {**LIFE, **MOVING, **SCHEDULING, **DESCRIBING}
+
+
+_FIRST_PHASE = "GetWorkspaceSize"
+
+
+def install(ffi: Any, lib: Any) -> Session:
+    """Makes this process' interpreter answer the library's functions."""
+    session = Session(ffi, lib)
+    # The library may be older than we are: what it has counts, and not what it would have today.
+    declared = set(dir(lib))
+    for name in sorted(declared):
+        function: Callable[..., Any] | None = None
+        if name in FUNCTIONS:
+            function = _with(session, FUNCTIONS[name])
+        elif name.endswith(_FIRST_PHASE):
+            function = FirstPhase(session, name.removesuffix(_FIRST_PHASE))
+        elif f"{name}{_FIRST_PHASE}" in declared:
+            function = SecondPhase(session, name)
+        if function is not None:
+            ffi.def_extern(name=name)(guarded(session, name, function))
+    return session
+
+
+def guarded(session: Session, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its failures as return codes; a pointer that fails is null."""
+    gives_pointer = name.startswith(("aclCreate", "aclrtGetSocName", "aclGetRecentErrMsg"))
+
+    def answer(*values: Any) -> Any:
+        with session.lock:
+            try:
+                given = function(*values)
+            except Exception as problem:  # noqa: BLE001 - nothing may pass into the program
+                status = status_of(problem, is_aclnn=name.startswith("aclnn"))
+                session.report(name, status)
+                return 0 if gives_pointer else int(status.code)
+            return 0 if given is None else given
+
+    return answer
+
+
+def status_of(problem: Exception, *, is_aclnn: bool) -> Status:
+    """The status that a failure gives."""
+    if isinstance(problem, Refusal):
+        return problem.status
+    if isinstance(problem, DeviceFault):
+        return Status(problem.code, problem.message.partition(": ")[2], problem.remedy)
+    if isinstance(problem, WrongHandleError):
+        code = StatusCode.ACLNN_ERR_PARAM_INVALID if is_aclnn else _WRONG
+        return Status(code, problem.message)
+    if isinstance(problem, AddressError):
+        return Status(_WRONG, problem.message, problem.remedy)
+    if isinstance(problem, MemoryError):
+        why = "this computer hasn't the memory that the simulated device needs"
+        return Status(AclError.ACL_ERROR_RT_MEMORY_ALLOCATION, why)
+    code = StatusCode.ACLNN_ERR_INNER if is_aclnn else AclError.ACL_ERROR_INTERNAL_ERROR
+    if isinstance(problem, NpusimError):
+        return Status(code, problem.message, problem.remedy)
+    if os.environ.get(LOG_VARIABLE):
+        traceback.print_exception(problem)
+    why = f"internal error, please report it: {type(problem).__name__}: {problem}"
+    return Status(code, why, f"Set {LOG_VARIABLE}=1 for the traceback.")
+
+
+_WRONG = AclError.ACL_ERROR_RT_PARAM_INVALID
+
+
+def _with(session: Session, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*values: Any) -> Any:
+        return function(session, *values)
+
+    return call

@@ -1,0 +1,90 @@
+"""What a program leaves for `npusim exec`: one line of JSON per simulated call or refusal.
+
+Lines are written as things happen, so that a program that ends early has told all it did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from npusim.aclnn.call import Executor
+    from npusim.aclnn.results import Result
+    from npusim.values.errors import DeviceFault
+    from npusim.values.status import Status
+
+FOLDER_VARIABLE = "NPUSIM_JOURNAL"
+TRACE_VARIABLE = "NPUSIM_JOURNAL_TRACE"
+FILE = "journal.jsonl"
+
+
+class Journal:
+    """Writes to a folder, or nowhere."""
+
+    def __init__(self, folder: Path | None = None, *, traces: bool = False) -> None:
+        self._folder = folder
+        self._traces = traces
+        self._calls = 0
+
+    @classmethod
+    def from_environment(cls) -> Journal:
+        """The journal that `npusim exec` asks for, if it does."""
+        folder = os.environ.get(FOLDER_VARIABLE)
+        if not folder:
+            return cls()
+        return cls(Path(folder), traces=bool(os.environ.get(TRACE_VARIABLE)))
+
+    def begin(self, soc: str) -> None:
+        """Notes the chip."""
+        self._write({"kind": "chip", "soc": soc})
+
+    def call(self, executor: Executor, stream: str, start_us: float, result: Result) -> None:
+        """Notes a call that has run."""
+        if self._folder is None:
+            return
+        from npusim.aclnn.contract import TensorArg
+        from npusim.report import jsonout
+
+        call = executor.call
+        tensors = {
+            parameter.name: jsonout.spec(argument.spec) | {"io": parameter.io}
+            for parameter in call.contract.parameters
+            if isinstance(argument := call.arguments.get(parameter.name), TensorArg)
+        }
+        entry = {"kind": "call", "op": result.op, "stream": stream, "start_us": start_us}
+        entry |= {"tensors": tensors} | jsonout.result(result)
+        if self._traces:
+            name = f"{os.getpid()}-{self._calls}.pickle"
+            bare = result.__class__(**{**_fields(result), "outputs": None})
+            (self._folder / name).write_bytes(pickle.dumps(bare))
+            entry["timeline"] = name
+        self._calls += 1
+        self._write(entry)
+
+    def fault(self, op: str, stream: str, start_us: float, fault: DeviceFault) -> None:
+        """Notes a call that stopped the device."""
+        entry = {"kind": "fault", "op": op, "stream": stream, "start_us": start_us}
+        entry |= {"code": fault.code, "name": fault.name}
+        self._write(entry | {"message": fault.message, "remedy": fault.remedy})
+
+    def problem(self, where: str, status: Status) -> None:
+        """Notes a function that returned a code."""
+        entry = {"kind": "problem", "where": where, "code": int(status.code), "name": status.name}
+        self._write(entry | {"message": status.message, "remedy": status.remedy})
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        if self._folder is None:
+            return
+        from npusim.report import jsonout
+
+        line = json.dumps(jsonout.plain(entry), allow_nan=False)
+        with (self._folder / FILE).open("a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+
+
+def _fields(result: Result) -> dict[str, Any]:
+    return {name: getattr(result, name) for name in result.__dataclass_fields__}

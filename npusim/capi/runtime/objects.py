@@ -1,0 +1,73 @@
+"""Tensors and scalars as a program describes them, and as a call takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from npusim.aclnn.contract import TensorArg
+from npusim.capi.runtime.memory import AddressError, Block, DeviceMemory
+
+if TYPE_CHECKING:
+    from npusim.values.dtypes import DType
+    from npusim.values.tensors import TensorSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """An aclTensor: a view of device memory. `offset` counts elements from `address`."""
+
+    spec: TensorSpec
+    offset: int
+    storage: tuple[int, ...]
+    address: int
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar:
+    """An aclScalar: a value and its dtype."""
+
+    value: complex
+    dtype: DType
+
+
+class Bound(NamedTuple):
+    """A tensor as an argument: on its block's memory, or on zeros with the reason why."""
+
+    argument: TensorArg
+    block: Block | None = None
+    problem: AddressError | None = None
+
+
+def bind(tensor: Tensor, name: str, memory: DeviceMemory) -> Bound:
+    """The argument that a tensor makes.
+
+    A tensor that its memory doesn't hold gets zeros in the same shape: the first phase can't see
+    memory, the task that runs later does.
+    """
+    spec, kind = tensor.spec, tensor.spec.dtype.numpy
+    if kind is None or spec.dtype.bits < 8 or spec.is_empty:
+        return Bound(TensorArg(spec, _zeros(spec, kind)))
+    width = spec.dtype.itemsize
+    try:
+        block, offset = memory.find(
+            tensor.address, (tensor.offset * width) + spec.storage_bytes, f"the memory of {name},"
+        )
+    except AddressError as problem:
+        return Bound(TensorArg(spec, _zeros(spec, kind)), None, problem)
+    array = np.ndarray(
+        spec.shape,
+        kind,
+        block.content,
+        offset + tensor.offset * width,
+        tuple(step * width for step in spec.strides),
+    )
+    return Bound(TensorArg(spec, array), block)
+
+
+def _zeros(spec: TensorSpec, kind: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
+    if spec.is_empty:
+        return np.zeros(spec.shape, kind or np.uint8)
+    return np.broadcast_to(np.zeros((), kind or np.uint8), spec.shape)

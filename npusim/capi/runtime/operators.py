@@ -1,0 +1,224 @@
+"""The two phases of every operator: handles in, a planned call, a task on a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.aclnn.contract import TensorArg
+from npusim.capi.declarations import arguments_of
+from npusim.capi.runtime.handles import Handles, WrongHandleError
+from npusim.capi.runtime.memory import AddressError, Block
+from npusim.capi.runtime.objects import Bound, bind
+from npusim.capi.runtime.refusals import Refusal, aclnn_status, task_fault
+from npusim.values.errors import AclnnError, DeviceFault, NpusimError
+from npusim.values.status import Status, StatusCode
+
+if TYPE_CHECKING:
+    from npusim.aclnn.call import Executor
+    from npusim.capi.runtime.session import Session
+    from npusim.capi.runtime.streams import Stream
+
+_NULL = StatusCode.ACLNN_ERR_PARAM_NULLPTR
+_INVALID = StatusCode.ACLNN_ERR_PARAM_INVALID
+_AGAIN = "An executor works once; call the first phase again."
+
+
+@dataclass(eq=False)
+class Planned:
+    """An accepted call: what an aclOpExecutor stands for."""
+
+    op: str
+    arguments: dict[str, Any]
+    executor: Executor
+    bounds: dict[str, Bound]
+    versions: dict[str, int] | None = None  # of the memory that the plan saw, if it saw any
+    is_repeatable: bool = False
+
+    @property
+    def workspace_size(self) -> int:
+        """Bytes that the call asked for."""
+        return self.executor.workspace_size
+
+    def blocks(self) -> list[tuple[str, Block]]:
+        """The memory that the call's tensors are in, by their names."""
+        return [(name, bound.block) for name, bound in self.bounds.items() if bound.block]
+
+    def versions_now(self) -> dict[str, int]:
+        """How often the memory of each tensor has been written."""
+        return {name: block.version for name, block in self.blocks()}
+
+
+class FirstPhase:
+    """``aclnnXGetWorkspaceSize`` of one operator."""
+
+    def __init__(self, session: Session, op: str) -> None:
+        self._session = session
+        self._op = op
+
+    def __call__(self, *values: Any) -> None:
+        """Writes workspace size and executor. Raises Refusal with the operator's code."""
+        *given, size, executor = values
+        if not size or not executor:
+            which = "executor" if size else "workspaceSize"
+            raise Refusal(_NULL, f"{which} is a null pointer")
+        self._session.current_device()
+        arguments, bounds = self._arguments(given)
+        try:
+            planned = self._plan(arguments, bounds)
+        except NpusimError as problem:
+            status = aclnn_status(problem)
+            raise Refusal(status.code, status.message, status.remedy) from problem
+        size[0] = planned.workspace_size
+        executor[0] = self._session.tables.executors.add(planned)
+
+    def _arguments(self, values: list[Any]) -> tuple[dict[str, Any], dict[str, Bound]]:
+        """The arguments by name, and where the tensors among them lie."""
+        arguments: dict[str, Any] = {}
+        bounds: dict[str, Bound] = {}
+        for (kind, name), value in zip(arguments_of(self._op), values, strict=True):
+            if "*" not in kind:
+                arguments[name] = value
+            elif not value:
+                arguments[name] = None
+            elif "char" in kind:
+                arguments[name] = self._session.text(value)
+            elif "aclTensor" in kind:
+                tensor = self._handle(self._session.tables.tensors, value, name)
+                bounds[name] = bind(tensor, name, self._session.memory)
+                arguments[name] = bounds[name].argument
+            else:
+                arguments[name] = self._handle(self._array_table(kind), value, name)
+        return arguments, bounds
+
+    def _array_table(self, kind: str) -> Handles[Any]:
+        tables = self._session.tables
+        return tables.bool_arrays if "aclBoolArray" in kind else tables.int_arrays
+
+    def _handle(self, table: Handles[Any], handle: int, name: str) -> Any:
+        try:
+            return table.get(handle)
+        except WrongHandleError as wrong:
+            remedy = "Destroy arguments after the second phase, and each of them once."
+            raise Refusal(_INVALID, f"{name}: {wrong.message}", remedy) from None
+
+    def _plan(self, arguments: dict[str, Any], bounds: dict[str, Bound]) -> Planned:
+        npu = self._session.npu
+        try:
+            _, executor = npu.get_workspace_size(self._op, **arguments)
+        except DeviceFault:
+            # The first phase doesn't see data: what is wrong with them shows when the task runs.
+            _, executor = npu.get_workspace_size(self._op, **_without_data(arguments))
+            return Planned(self._op, arguments, executor, bounds, None)
+        planned = Planned(self._op, arguments, executor, bounds)
+        planned.versions = planned.versions_now()
+        return planned
+
+
+def _without_data(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: TensorArg(value.spec, np.zeros(value.spec.shape, value.data.dtype))
+        if isinstance(value, TensorArg) and value.data is not None
+        else value
+        for name, value in arguments.items()
+    }
+
+
+class SecondPhase:
+    """``aclnnX`` of one operator: queues the call on a stream."""
+
+    def __init__(self, session: Session, op: str) -> None:
+        self._session = session
+        self._op = op
+
+    def __call__(self, workspace: int, size: int, handle: int, stream: int) -> None:
+        """Queues the executor's tasks. Raises Refusal; a refused executor stays usable."""
+        if not handle:
+            raise Refusal(_NULL, "executor is a null pointer")
+        planned = self._planned(handle)
+        if size > 0 and not workspace:
+            raise Refusal(_NULL, f"workspace is a null pointer, workspaceSize says {size} bytes")
+        if size < planned.workspace_size:
+            raise Refusal(
+                _INVALID,
+                f"the workspace has {size} bytes, {planned.workspace_size} are needed",
+                "Allocate what the first phase said, and pass that size on.",
+            )
+        try:
+            queue = self._session.stream(stream)
+        except Refusal as refusal:
+            raise Refusal(
+                StatusCode.ACLNN_ERR_RUNTIME_ERROR, str(refusal), refusal.status.remedy
+            ) from None
+        if not planned.is_repeatable:
+            self._session.tables.executors.remove(handle)
+        task = _Task(self._session, planned, workspace, queue)
+        queue.submit(task)
+
+    def _planned(self, handle: int) -> Planned:
+        try:
+            planned = self._session.tables.executors.get(handle)
+        except WrongHandleError as wrong:
+            if wrong.gone:
+                raise Refusal(_INVALID, "the executor has been executed before", _AGAIN) from None
+            raise Refusal(_INVALID, wrong.message, _AGAIN) from None
+        if planned.op != self._op:
+            raise Refusal(
+                _INVALID,
+                f"the executor was planned for {planned.op}",
+                f"Execute it with {planned.op}.",
+            )
+        return planned
+
+
+@dataclass(eq=False)
+class _Task:
+    """A planned call that waits in a stream."""
+
+    session: Session
+    planned: Planned
+    workspace: int
+    stream: Stream
+
+    def __call__(self, start_us: float) -> float:
+        """Runs the call and returns its simulated duration. Raises DeviceFault."""
+        try:
+            self._require_memory()
+            executor = self._executor()
+            queue = self.session.npu.create_stream()
+            status: Status = queue.execute(bytearray(0), executor.workspace_size, executor)
+            if not status.ok:
+                raise AclnnError(status)
+            (result,) = queue.synchronize()
+        except NpusimError as problem:
+            fault = task_fault(problem, self.session.npu.profile)
+            self.session.journal.fault(self.planned.op, self.stream.name, start_us, fault)
+            raise fault from None
+        for _, block in self.planned.blocks():
+            block.version += 1  # inputs too: some operators work in place
+        self.session.journal.call(executor, self.stream.name, start_us, result)
+        return result.duration_us
+
+    def _executor(self) -> Executor:
+        """The plan of the first phase, or a new one where data that it looked at has changed."""
+        planned = self.planned
+        if planned.versions_now() == planned.versions and not planned.executor.used:
+            return planned.executor
+        _, executor = self.session.npu.get_workspace_size(planned.op, **planned.arguments)
+        return executor
+
+    def _require_memory(self) -> None:
+        for bound in self.planned.bounds.values():
+            if bound.problem is not None:
+                raise bound.problem
+        for name, block in self.planned.blocks():
+            if block.is_freed:
+                raise AddressError(
+                    f"the memory of {name} was freed before the task ran",
+                    "Synchronise the stream before freeing what its tasks use.",
+                )
+        size = self.planned.workspace_size
+        if size and self.planned.executor.chain.tasks:
+            self.session.memory.find(self.workspace, size, "the workspace")

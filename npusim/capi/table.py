@@ -1,0 +1,52 @@
+"""The table that `npusim exec` prints below a program's own output."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from npusim.capi.running import Run
+    from npusim.report.tables import Grid
+
+
+def run_table(run: Run) -> Grid:
+    """One row for each call; calls that don't differ share one, with their number."""
+    from npusim.report.spelling import count, latency
+    from npusim.report.tables import BAND_COLUMN, Grid
+
+    columns = ("operator", "calls", "shapes", "dtypes", BAND_COLUMN, "cycles", "bound by")
+    table = Grid(f"on {run.soc}", columns, ("calls", BAND_COLUMN, "cycles"), wide="shapes")
+    groups: dict[tuple[str, str, str, int], list[dict[str, Any]]] = {}
+    for call in run.calls:
+        key = (call["op"], _shapes(call["tensors"]), _dtypes(call["tensors"]), call["cycles"])
+        groups.setdefault(key, []).append(call)
+    for (op, shapes, dtypes, cycles), calls in groups.items():
+        low_us, high_us = calls[0]["band_us"]
+        time = latency(calls[0]["duration_us"], (low_us, high_us))
+        row = (op, str(len(calls)), shapes, dtypes, time, count(cycles), calls[0]["bound"])
+        table.row(*row)
+    return table
+
+
+def _shapes(tensors: dict[str, dict[str, Any]]) -> str:
+    """Inputs, an arrow, outputs."""
+    return " -> ".join(
+        _counted([str(each["shape"]).replace(" ", "") for each in _side(tensors, io)])
+        for io in ("in", "out")
+    )
+
+
+def _counted(words: list[str]) -> str:
+    """Words, with a number before those that follow each other."""
+    groups = [(word, len(list(same))) for word, same in groupby(words)]
+    return " ".join(word if count == 1 else f"{count}x{word}" for word, count in groups)
+
+
+def _dtypes(tensors: dict[str, dict[str, Any]]) -> str:
+    """The dtypes that there are, each once."""
+    return ", ".join(dict.fromkeys(str(each["dtype"]) for each in tensors.values()))
+
+
+def _side(tensors: dict[str, dict[str, Any]], io: str) -> list[dict[str, Any]]:
+    return [each for each in tensors.values() if each["io"] == io]

@@ -1,0 +1,165 @@
+"""`npusim cc`, `npusim exec` and `npusim capi`: aclnn programs in C++."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from npusim.cli import output
+from npusim.cli.options import Force
+from npusim.values.errors import UsageError
+
+if TYPE_CHECKING:
+    from npusim.capi.running import Run
+
+_SOURCE_SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".C", ".c")
+
+# So many messages of refused calls are shown; the JSON has all.
+_SHOWN_PROBLEMS = 10
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE.cpp... [-- FLAGS...]",
+        help="The sources; flags for the compiler come after --.",
+    ),
+]
+Program = Annotated[
+    Path | None,
+    typer.Option(
+        "-o", "--output", metavar="PROG", help="The program; else named after the first source."
+    ),
+]
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PROG [-- ARGUMENTS...]", help="A program of npusim cc, and its arguments."
+    ),
+]
+Soc = Annotated[
+    str | None,
+    typer.Option(
+        "-s",
+        "--soc-version",
+        "--soc_version",
+        metavar="SOC",
+        envvar="NPUSIM_SOC",
+        help="The chip to run on.",
+        show_default=False,
+    ),
+]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Write what ran to a JSON file."),
+]
+TraceFile = Annotated[
+    Path | None,
+    typer.Option("--trace", metavar="FILE", help="Write the timeline of all calls to a file."),
+]
+Leaks = Annotated[
+    bool, typer.Option("--leaks", help="Tell at aclFinalize what was never given back.")
+]
+IncludeDir = Annotated[bool, typer.Option("--include-dir", help="Print the folder of the headers.")]
+LibDir = Annotated[bool, typer.Option("--lib-dir", help="Print the folder of the libraries.")]
+CmakeDir = Annotated[bool, typer.Option("--cmake-dir", help="Print the folder for npusim_DIR.")]
+
+
+def cc(sources: Sources, path: Program = None) -> None:
+    """Compile an aclnn program in C++ for the simulator."""
+    from npusim.capi.compiling import compile_program
+
+    files = [Path(word) for word in sources if _is_source(word)]
+    flags = [word for word in sources if not _is_source(word)]  # in order: some have words behind
+    written = compile_program(files, path, flags)
+    output.note(f"{written}: run it with npusim exec {_runnable(written)} -s Ascend910B3")
+
+
+def execute(
+    words: Words,
+    soc: Soc = None,
+    json_file: JsonFile = None,
+    trace_file: TraceFile = None,
+    leaks: Leaks = False,
+    force: Force = False,
+) -> None:
+    """Run a compiled aclnn program on a simulated chip, and show the time of every operator."""
+    from npusim.capi.running import run_program
+    from npusim.cli import asking
+    from npusim.report.files import atomic_write, claim
+
+    if not soc:
+        raise UsageError(
+            "which chip? no -s/--soc-version is given",
+            "Add e.g. -s Ascend910B3, or set NPUSIM_SOC; `npusim profiles` lists them.",
+        )
+    chip = asking.one_chip([soc], "a program runs on one chip")
+    for path in (json_file, trace_file):
+        if path is not None:
+            claim(path, force=force)
+    program, *rest = words
+    address = str(Path(chip.address).absolute()) if Path(chip.address).is_file() else chip.address
+    wanted = trace_file is not None
+    run = run_program(program, rest, address, with_timelines=wanted, with_leaks=leaks)
+    _show(run)
+    if json_file is not None:
+        from npusim.report import jsonout
+
+        with atomic_write(json_file, force=force) as stream:
+            stream.write((jsonout.dumps(run.as_json()) + "\n").encode())
+    if trace_file is not None:
+        from npusim.capi.tracing import write_program_trace
+
+        written = write_program_trace(run.timed, trace_file, force=force)
+        output.note(f"{written.path}: {written.slices} slices on {written.cores} cores")
+    raise typer.Exit(run.exit_code)
+
+
+def folders(include: IncludeDir = False, lib: LibDir = False, cmake: CmakeDir = False) -> None:
+    """The folders of headers, libraries and CMake files, for your own build."""
+    from npusim.capi.library import installation
+
+    home = installation()
+    wanted = {home.include: include, home.lib: lib, home.cmake: cmake}
+    if any(wanted.values()):
+        output.emit_text("".join(f"{folder}\n" for folder, yes in wanted.items() if yes))
+        return
+    names = ("include", "lib", "cmake")
+    rows = zip(names, wanted, strict=True)
+    output.emit_text("".join(f"{name:<9}{folder}\n" for name, folder in rows))
+
+
+def _show(run: Run) -> None:
+    """The table to standard output; what was refused, to standard error."""
+    if run.calls:
+        from npusim.capi.table import run_table
+
+        output.emit_text("\n")
+        output.emit(run_table(run))
+    else:
+        output.note("no operator ran")
+    lines = [
+        f"{each['where']}: {each['name']} ({each['code']}): {each['message']}"
+        for each in run.problems
+    ]
+    for line in lines[:_SHOWN_PROBLEMS]:
+        output.note(line)
+    if len(lines) > _SHOWN_PROBLEMS:
+        output.note(f"and {len(lines) - _SHOWN_PROBLEMS} more, which --json FILE has all")
+    if run.exit_code == _SEGMENTATION_FAULT:
+        output.note(
+            "the program ended with a segmentation fault; reading a device pointer on the host "
+            "does that, here and on a card: copy with aclrtMemcpy first"
+        )
+
+
+_SEGMENTATION_FAULT = 128 + 11
+
+
+def _is_source(word: str) -> bool:
+    return not word.startswith("-") and Path(word).suffix in _SOURCE_SUFFIXES
+
+
+def _runnable(path: Path) -> str:
+    return str(path) if path.parent != Path() else f"./{path}"

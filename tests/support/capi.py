@@ -1,0 +1,91 @@
+"""Compiling and running C++ programs on the simulator, each program once in a test run."""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parent.parent / "data" / "capi"
+
+needs_capi = pytest.mark.skipif(
+    shutil.which("c++") is None and shutil.which("g++") is None,
+    reason="there is no C++ compiler",
+)
+needs_cffi = pytest.mark.skipif(
+    importlib.util.find_spec("cffi") is None, reason="cffi is not installed"
+)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a program said."""
+
+    code: int
+    out: str
+    err: str
+
+    def answers(self) -> dict[str, str]:
+        """Its lines, by their first word."""
+        pairs = (line.partition(" ") for line in self.out.splitlines())
+        return {name: answer for name, _, answer in pairs}
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """A folder that all workers of a test run share, with the library and the programs."""
+
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For commands that must not touch the user's cache."""
+        told = {name: text for name, text in os.environ.items() if not name.startswith("NPUSIM_")}
+        return told | {"NPUSIM_CACHE": str(self.folder / "cache")}
+
+    def npusim(self, *words: str | Path, **more: str) -> Ran:
+        """Run `npusim` in a process of its own."""
+        command = [sys.executable, "-m", "npusim", *map(str, words)]
+        return _run(command, self.environment | more)
+
+    def program(self, name: str, *flags: str) -> Path:
+        """The program of a source in tests/data/capi, compiled when first asked for."""
+        target = self.folder / "-".join((name, *(flag.strip("-=") for flag in flags)))
+        with target.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not target.exists():
+                words = ("-Wall", "-Wextra", "-Werror", "-Wno-nonnull", *flags)
+                self._compile(DATA / f"{name}.cpp", target, words)
+        return target
+
+    def _compile(self, source: Path, target: Path, flags: tuple[str, ...]) -> None:
+        from npusim.capi.compiling import compile_program
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("NPUSIM_CACHE", self.environment["NPUSIM_CACHE"])
+            compile_program([source], target, flags)
+
+    def run(self, program: Path, *words: str | Path, soc: str = "Ascend910B3", **more: str) -> Ran:
+        """Run a program by itself, as ./program does, without the paths of this test run."""
+        told = {name: text for name, text in self.environment.items() if name != "VIRTUAL_ENV"}
+        return _run([str(program), *map(str, words)], told | {"NPUSIM_SOC": soc} | more)
+
+
+def workshop(factory: pytest.TempPathFactory) -> Workshop:
+    """The shared folder of this test run; also for several workers of pytest-xdist."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "capi"
+    folder.mkdir(exist_ok=True)
+    return Workshop(folder)
+
+
+def _run(command: list[str], environment: dict[str, str]) -> Ran:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return Ran(done.returncode, done.stdout, done.stderr)

@@ -13,6 +13,7 @@ from npusim.dialect.cluster import Cluster, CoreWait, units_of
 from npusim.dialect.core import Core
 from npusim.engine.program import Barrier, CoreGroup, Instruction, Pipe, Program, Unit
 from npusim.engine.schedule import pipes_of
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

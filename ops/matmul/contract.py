@@ -232,7 +232,13 @@ def _addend(call: Call) -> Finding:
 
 def _addmm() -> Contract:
     """The product of two matrices and a tensor that is added to it."""
-    plain = _contract("aclnnAddmm", "beta * self + alpha * (mat1 @ mat2).", (2,))
+    square = TensorSpec((2048, 2048), FLOAT)
+    factors = {"beta": 1.0, "alpha": 1.0, "cubeMathType": ALLOW_FP32_DOWN_PRECISION}
+    typical = Typical(
+        "a row added to 2048x2048 @ 2048x2048",
+        {"self": TensorSpec((2048,), FLOAT), "mat1": square, "mat2": square, **factors},
+    )
+    plain = _contract("aclnnAddmm", "beta * self + alpha * (mat1 @ mat2).", (2,), typical=typical)
     tensor = partial(Parameter, kind="tensor", dtypes=FLOAT_KINDS)
     given = ("self", *_ADDED)
     return replace(

@@ -69,6 +69,10 @@ class CoreRecord:
         lines = (self._line(pipe).unfold() for pipe in self.busy)
         yield from merge(*lines, key=lambda span: span.end)
 
+    def totals(self) -> list[Total]:
+        """Every instruction with its executions and its cycles; nothing is unfolded for it."""
+        return [total for pipe in self.busy for total in self._line(pipe).totals()]
+
     def _line(self, pipe: Pipe) -> _Line:
         places = [place for place, entry in enumerate(self.entries) if entry[0] is pipe]
         folds = [
@@ -92,7 +96,7 @@ class _Line:
         yield from self._unfold(0, len(self.entries), len(self.folds), 0.0)
 
     def totals(self) -> list[Total]:
-        """Every instruction with its executions and its cycles; nothing is unfolded for it."""
+        """Every instruction with its executions and its cycles."""
         times: dict[int, int] = {}
         cycles: dict[int, float] = {}
         known: dict[int, tuple[Pipe, Instruction]] = {}

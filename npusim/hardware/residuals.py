@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from npusim.hardware.cache import remembered
 from npusim.hardware.reading import data_folder, parse, problems_of, read_text, refusal
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 Positive = Annotated[float, Field(gt=0)]
 
@@ -69,7 +71,7 @@ def rooflines() -> Residuals:
     return _remembered("rooflines", file, Residuals)
 
 
-def _remembered(kind: str, file: Path, model: type[_Known]) -> _Known:
+def _remembered(kind: str, file: Traversable, model: type[_Known]) -> _Known:
     text = read_text(file)
 
     def read() -> _Known:

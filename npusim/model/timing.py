@@ -108,7 +108,9 @@ class Timer:
         results: list[TaskResult] = []
         for kernel in plan.kernels:
             if self._l2 not in IN_A_STEP:
-                prime(cache, plan.given, self._l2, self.profile)
+                given = {buffer.number for buffer in plan.given}
+                reads = [each for each in kernel.reads if each.buffer.number in given]
+                prime(cache, reads, self._l2, self.profile, kernel.stale)
             start_us = results[-1].start_us + results[-1].duration_us if results else 0.0
             _, task = run_task(kernel, self.profile, cache, numerics=False, start_us=start_us)
             results.append(task)

@@ -90,7 +90,7 @@ _ROWS = (
     Operator("AddV2", lambda f, a, b: f.add(a, b), fuses=False),
     Operator("Sub", lambda f, a, b: f.sub(a, b), fuses=False),
     Operator("Mul", lambda f, a, b: f.mul(a, b)),
-    Operator("RealDiv", lambda f, a, b: f.div(a, b)),
+    Operator("RealDiv", lambda f, a, b: f.div(a, b), half_in_float=True),
     Operator("Div", lambda f, a, b: f.div(a, b)),
     Operator("Maximum", lambda f, a, b: f.max(a, b), fuses=False),
     Operator("Minimum", lambda f, a, b: f.min(a, b), fuses=False),

@@ -125,6 +125,16 @@ def test_imports_go_one_way(module: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_no_operator_names_the_folder_of_another() -> None:
+    """Neither in an import nor in a string that becomes one: they meet through the registry."""
+    folders = {name.split(".")[2] for name in MODULES if name.startswith("npusim.ops.")}
+    for name, file in MODULES.items():
+        if room_of(name) == "ops":
+            text, own = file.read_text(encoding="utf-8"), name.split(".")[2:3]
+            others = folders - set(own)
+            assert not [each for each in sorted(others) if f"npusim.ops.{each}." in text], name
+
+
 @pytest.mark.parametrize(
     ("module", "imported", "allowed"),
     [

@@ -37,6 +37,12 @@ def test_the_registry_lists_what_the_folders_provide() -> None:
         assert registry.operator(name).name == name
 
 
+def test_everything_that_is_provided_is_there() -> None:
+    for name in registry.op_types():
+        assert callable(registry.kernel_class(name)), name
+        assert registry.folder_of(name), name
+
+
 def test_an_unknown_operator_comes_with_near_misses() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean aclnnGroupNormBackward"):
         registry.operator("aclnnGroupNormBackwards")

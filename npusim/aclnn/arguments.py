@@ -164,6 +164,14 @@ def _sequence_of(read: Callable[[object], Any]) -> Callable[[object], tuple[Any,
     return read_sequence
 
 
+def _text(value: object) -> str:
+    if isinstance(value, str | int | float):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    raise TypeError
+
+
 _READERS: dict[str, Callable[[object], Argument]] = {
     "tensor": _tensor,
     "int_array": _sequence_of(_integer),
@@ -172,6 +180,7 @@ _READERS: dict[str, Callable[[object], Argument]] = {
     "float": _float,
     "double": _double,
     "bool": _boolean,
+    "text": _text,
 }
 _WANTED = {
     "tensor": "Give a NumPy array or a TensorSpec (text such as 'bf16[2,64]' will do); "
@@ -182,6 +191,7 @@ _WANTED = {
     "float": "Give a number.",
     "double": "Give a number.",
     "bool": "Give True or False.",
+    "text": "Give a word.",
 }
 
 

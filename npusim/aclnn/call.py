@@ -201,7 +201,7 @@ def _bind_memory(executor: Executor) -> dict[str, NDArray[Any]]:
             data = flat if argument.spec.rank == 0 else _strided(flat, argument)
         if parameter.name in chain.arguments:
             chain.arguments[parameter.name].data = _storage(data, argument)
-        if parameter.io == "out":
+        if parameter.io == "out" or parameter.is_changed:
             outputs[parameter.name] = data.reshape(argument.spec.shape)
     return outputs
 

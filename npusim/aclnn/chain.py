@@ -144,6 +144,14 @@ class Chain:
         self.tasks.append(kernel)
         return kernel
 
+    def adopt(self, kernel: Kernel) -> None:
+        """Count what a kernel made elsewhere passes to others, or is passed, as intermediates."""
+        known = {id(each) for each in (*self.arguments.values(), *self._intermediates)}
+        for tensor in (*kernel.reads, *kernel.writes):
+            if id(tensor.buffer) not in known:
+                known.add(id(tensor.buffer))
+                self._intermediates.append(tensor.buffer)
+
     def queue(self, kernel: Kernel) -> Kernel:
         """Queue a kernel that the plan has made itself."""
         self.tasks.append(kernel)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Kind = Literal["tensor", "int_array", "bool_array", "int64", "float", "double", "bool"]
+Kind = Literal[
+    "tensor", "int_array", "bool_array", "int64", "float", "double", "bool", "text"
+]  # fmt: skip
 
 # The kinds that are pointers in C, so that a caller can hand over a null, by their type there.
 POINTER_TYPES: Mapping[str, str] = {
@@ -49,8 +51,8 @@ class Parameter:
 
     `dtypes` lists what each product family takes, `rank` the least and greatest number of
     dimensions, `formats` the storage formats with the usual one first; all three concern tensors
-    only. An `optional` parameter may be a null pointer. `aliases` are other spellings in headers
-    and pages.
+    only. An `optional` parameter may be a null pointer. An input that `is_changed` is worked on in
+    place. `aliases` are other spellings in headers and pages.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Parameter:
     optional: bool = False
     description: str = ""
     aliases: tuple[str, ...] = ()
+    is_changed: bool = False
 
     @property
     def is_pointer(self) -> bool:
@@ -84,7 +87,7 @@ class TensorArg:
     data: np.ndarray[Any, Any] | None = None
 
 
-Argument = TensorArg | tuple[int, ...] | tuple[bool, ...] | int | float | bool | None
+Argument = TensorArg | tuple[int, ...] | tuple[bool, ...] | int | float | bool | str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +188,7 @@ class Contract:
     decides. `infer_outputs` describes the outputs of a call that passed them. `is_empty` says
     whether the empty-tensor shortcut applies: success, no task, no workspace, nothing written.
     `plan` names the function that queues the tasks, as ``module:function`` in the operator's own
-    folder. `limits` and `notes` are sentences for readers.
+    folder, or is that function. `limits` and `notes` are sentences for readers.
     """
 
     name: str
@@ -195,7 +198,7 @@ class Contract:
     checks: tuple[Check, ...]
     infer_outputs: Callable[[Call], dict[str, TensorSpec]]
     is_empty: Callable[[Call], bool]
-    plan: str = "plan:build"
+    plan: str | Plan = "plan:build"
     limits: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     source: str = ""

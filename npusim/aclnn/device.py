@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from npusim.aclnn import call as calls
 from npusim.aclnn.call import Executor, Stream
-from npusim.aclnn.registry import operator
+from npusim.aclnn.standard import resolve
 from npusim.aclnn.warmth import MODES
 from npusim.hardware import load_profile, resolve_soc
 from npusim.hardware.profile import Profile
@@ -59,9 +59,9 @@ class Device:
     def run(self, op: str, /, **arguments: object) -> Result:
         """Run an operator on arrays: numbers and time.
 
-        Arguments are spelled as on the aclnn page; outputs may be left out (created) or given
-        (written in place). Raises AclnnError where the device would return a code, DeviceFault
-        where it would stop.
+        Arguments are spelled as on the aclnn page, or as in the prototype of an operator type such
+        as ``MatMulV3``; outputs may be left out (created) or given (written in place). Raises
+        AclnnError where the device would return a code, DeviceFault where it would stop.
         """
         return self._call(op, arguments, numerics=True)
 
@@ -80,14 +80,15 @@ class Device:
 
     def check(self, op: str, /, **arguments: object) -> Status:
         """Whether the device would accept the call, and if not why."""
-        return calls.check(operator(op), self.profile, arguments)
+        return calls.check(resolve(op, arguments), self.profile, arguments)
 
     def get_workspace_size(self, op: str, /, **arguments: object) -> tuple[int, Executor]:
         """Phase one on arrays: workspace bytes and the executor for :meth:`Stream.execute`.
 
         Raises AclnnError.
         """
-        return calls.get_workspace_size(operator(op), self.profile, arguments, numerics=True)
+        contract = resolve(op, arguments)
+        return calls.get_workspace_size(contract, self.profile, arguments, numerics=True)
 
     def create_stream(self) -> Stream:
         """A stream to execute on."""
@@ -102,7 +103,7 @@ class Device:
         assume: Mapping[str, float] | None = None,
     ) -> Result:
         size, executor = calls.get_workspace_size(
-            operator(op), self.profile, arguments, numerics=numerics, assume=assume
+            resolve(op, arguments), self.profile, arguments, numerics=numerics, assume=assume
         )
         stream = self.create_stream()
         status = stream.execute(bytearray(0), size, executor)

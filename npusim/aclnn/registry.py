@@ -69,6 +69,8 @@ def operator(name: str) -> Contract:
 
 def plan_of(contract: Contract) -> Plan:
     """The function that queues the operator's tasks."""
+    if not isinstance(contract.plan, str):
+        return contract.plan
     folder, _ = _catalog().homes[_find(contract.name)]
     plan: Plan = _attribute(folder, contract.plan)
     return plan

@@ -45,17 +45,28 @@ def kernels_of(profile: Profile, task: TaskSpec) -> list[Kernel]:
     Raises UnknownNameError for an operator type without a kernel, KernelError for a combination it
     doesn't cover.
     """
-    found = kernel_class(task.op_type)
     inputs = tuple(
         None if spec is None else _tensor(f"x{index}", spec)
         for index, spec in enumerate(task.inputs)
     )
     outputs = tuple(_tensor(f"y{index}", spec) for index, spec in enumerate(task.outputs))
+    return kernels_on(profile, task.op_type, inputs, outputs, task.attributes)
+
+
+def kernels_on(
+    profile: Profile,
+    op_type: str,
+    inputs: tuple[GlobalTensor | None, ...],
+    outputs: tuple[GlobalTensor, ...],
+    attributes: Mapping[str, object],
+) -> list[Kernel]:
+    """The same on tensors that are there already; outputs may be left out where they follow."""
+    found = kernel_class(op_type)
     if isinstance(found, type) and issubclass(found, Kernel):
-        kernel = found.from_task(profile, inputs, outputs, task.attributes)
+        kernel = found.from_task(profile, inputs, outputs, attributes)
         return kernel if isinstance(kernel, list) else [kernel]
     build = cast("Builder", found)
-    return build(profile, inputs, outputs, task.attributes)
+    return build(profile, inputs, outputs, attributes)
 
 
 def _tensor(name: str, spec: TensorSpec) -> GlobalTensor:

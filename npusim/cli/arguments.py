@@ -139,6 +139,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "float": float,
     "double": float,
     "bool": _boolean,
+    "text": str,
 }
 _WANTED = {
     "tensor": "a tensor",
@@ -148,6 +149,7 @@ _WANTED = {
     "float": "a number",
     "double": "a number",
     "bool": "a boolean",
+    "text": "a word",
 }
 _EXAMPLES = {
     "tensor": _TENSOR_HELP,
@@ -157,6 +159,7 @@ _EXAMPLES = {
     "float": "Write a number such as 0.5, inf or nan.",
     "double": "Write a number such as 0.5, inf or nan.",
     "bool": "Write true or false.",
+    "text": "Write a word.",
 }
 
 

@@ -100,6 +100,14 @@ def contract_of(name: str) -> Contract:
     return operator(name)
 
 
+def call_of(name: str, words: Sequence[str]) -> Contract:
+    """The contract of a call, which may be of a standard operator: lists are as long as given."""
+    from npusim.aclnn.standard import resolve
+
+    given = (word.partition("=") for word in words)
+    return resolve(name, {each.strip(): text.strip() for each, _, text in given})
+
+
 def ask(chip: Chip, question: Callable[[Device], Result]) -> Answer:
     """The answer of one chip; a rejection is an answer, wrong usage is not."""
     from npusim.report.answers import Answer

@@ -19,7 +19,7 @@ def estimate(
     """How long does it take? Latency, band, cycles, bound."""
     from npusim.cli.arguments import read_assignments
 
-    contract = asking.contract_of(op)
+    contract = asking.call_of(op, assignments or [])
     arguments = read_assignments(contract, assignments or [])
     assumed = dict(_number(text) for text in assume or [])
     answers = asking.ask_all(

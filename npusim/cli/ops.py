@@ -48,22 +48,31 @@ app.command("summary")(catalogue.summary)
 
 @app.command("list")
 def list_operators(as_json: AsJson = False) -> None:
-    """All operators, with the products that offer them."""
+    """All operators with the products that offer them, and the standard ones by family."""
     from npusim.aclnn.registry import operator, operators
+    from npusim.aclnn.standard import standard_families
 
     contracts = [operator(name) for name in operators()]
+    families = standard_families()
     if as_json:
-        output.emit_json([_summary(contract) for contract in contracts])
+        standard = [
+            {"name": name, "family": family, "standard": True}
+            for family, names in families.items()
+            for name in names
+        ]
+        described = [*(_summary(contract) for contract in contracts), *standard]
+        output.emit_json(sorted(described, key=lambda entry: str(entry["name"])))
         return
     from npusim.report import pages
 
     output.emit(pages.operators_table(contracts))
+    output.emit(pages.standard_table(families))
 
 
 @app.command("show")
 def show(op: Operator, as_json: AsJson = False) -> None:
     """The contract of an operator as a page: parameters, dtypes, limits, return codes."""
-    contract = asking.contract_of(op)
+    contract = asking.call_of(op, [])
     if as_json:
         output.emit_json(_contract(contract))
         return

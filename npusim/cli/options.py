@@ -10,7 +10,9 @@ import typer
 Operator = Annotated[
     str,
     typer.Argument(
-        metavar="OP", help="The operator, e.g. aclnnGroupNormBackward or GroupNormBackward."
+        metavar="OP",
+        help="The operator, e.g. aclnnGroupNormBackward or GroupNormBackward, or an operator "
+        "type such as MatMulV3; `npusim ops` lists them.",
     ),
 ]
 OptionalOperator = Annotated[

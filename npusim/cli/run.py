@@ -74,7 +74,7 @@ def run(
         return cases.run_cases(case, op, soc, path, force=force, as_json=as_json)
     if op is None:
         raise ArgumentError("which operator?", "Name it, or pass a case file with --case.")
-    contract = asking.contract_of(op)
+    contract = asking.call_of(op, words)
     arguments = _arguments(contract, words, inputs, seed)
     asked = asking.chips(soc)
     if path is not None and len(asked) != 1:

@@ -36,7 +36,7 @@ def trace(
     from npusim.report.trace import write_trace
 
     cores = read_cores(core_id)
-    contract = asking.contract_of(op)
+    contract = asking.call_of(op, assignments or [])
     arguments = read_assignments(contract, assignments or [])
     chip = asking.one_chip(soc, "a trace shows one chip")
     claim(path, force=force)

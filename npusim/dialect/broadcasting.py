@@ -6,6 +6,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from npusim.values.errors import KernelError
+from npusim.values.tensors import broadcastable
+
 if TYPE_CHECKING:
     from npusim.dialect.gm import GlobalTensor
 
@@ -35,7 +38,8 @@ def broadcast(
 ) -> Plane:
     """Bring ``operands`` to ``shape``, merging neighbouring axes that all of them treat alike.
 
-    The first ``targets`` operands are results and have that shape.
+    The first ``targets`` operands are results and have that shape. Raises KernelError for an
+    operand that doesn't broadcast.
     """
     strides = [_broadcast_strides(operand, shape) for operand in operands]
     axes = [axis for axis, size in enumerate(shape) if size != 1]
@@ -65,7 +69,9 @@ def _restride(
 
 
 def _broadcast_strides(operand: GlobalTensor, shape: tuple[int, ...]) -> tuple[int, ...]:
-    own = operand.steps
-    missing = len(shape) - len(operand.shape)
-    steps = (0 if size == 1 else step for size, step in zip(operand.shape, own, strict=True))
-    return (0,) * missing + tuple(steps)
+    spare = max(0, len(operand.shape) - len(shape))  # axes of one element that the result lacks
+    own = operand.shape[spare:]
+    if prod(operand.shape[:spare]) != 1 or not broadcastable(own, shape):
+        raise KernelError(operand.buffer.name, f"{operand.shape} doesn't broadcast to {shape}")
+    steps = zip(own, operand.steps[spare:], strict=True)
+    return (0,) * (len(shape) - len(own)) + tuple(0 if size == 1 else step for size, step in steps)

@@ -91,6 +91,17 @@ class Copies:
         """
         self._atomic_sharers = max(1.0, sharers)
 
+    def adding_at_once(self, cores: int) -> float:
+        """How many of ``cores`` that add once, at the end of alike work, do so at a time.
+
+        Blocks are started one after the other, so they end one after the other too; they meet as
+        far as an addition takes longer than starting a block.
+        """
+        profile = self.profile
+        apart = profile.launch.per_block_us * profile.clock_mhz
+        waiting = max(0.0, 1 - apart / max(1.0, profile.memory.atomic_conflict_cycles))
+        return 1 + (cores - 1) * waiting
+
     def set_atomic_none(self) -> None:
         """Stores to global memory overwrite again."""
         self._atomic_sharers = 0.0

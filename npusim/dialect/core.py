@@ -219,6 +219,10 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         self._last_written = tensor.slot
         self._unread.add(tensor.slot)
 
+    def set_register(self) -> None:
+        """The vector unit's last instruction left nothing in UB for the next one to wait for."""
+        self._last_written = None
+
     def reads_last(self, *tensors: LocalTensor) -> bool:
         """True when one of ``tensors`` is the result of the vector instruction just before."""
         return any(tensor.slot == self._last_written for tensor in tensors)

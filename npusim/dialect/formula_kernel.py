@@ -21,6 +21,7 @@ from npusim.dialect.rounding import RoundMode
 from npusim.dialect.spreading import spread_box, spread_column
 from npusim.engine.program import Pipe
 from npusim.values.errors import KernelError
+from npusim.values.tensors import broadcastable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -277,7 +278,7 @@ class FormulaKernel(ElementwiseKernel):
         if term in self.results:
             queue = self.out_ques[self.results.index(term)]
             return queue.alloc_tensor(term.dtype, *tile.shape)
-        shape = _joint(shapes) if shapes else tile.shape
+        shape = _joint(self.op_type, shapes) if shapes else tile.shape
         return self.temps[self.plan.places[term]].get(term.dtype, *shape)
 
     def _store(self, core: Core, tile: Tile, values: dict[Term, LocalTensor]) -> None:
@@ -371,15 +372,18 @@ def _made_outputs(
         raise KernelError(row.op_type, "no operand tells the shape of the result")
     decisive = inputs[row.typed_by] if row.typed_by < len(inputs) else None
     dtype = row.result or (decisive or present[0]).dtype
-    shape = _joint([tensor.shape for tensor in present])
+    shape = _joint(row.op_type, [tensor.shape for tensor in present])
     nbytes = max(1, prod(shape)) * dtype.itemsize
     return tuple(
         GlobalTensor(GmBuffer(f"y{index}", nbytes), dtype, shape) for index in range(row.outputs)
     )
 
 
-def _joint(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape that all of these broadcast to."""
+def _joint(op_type: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape that all of these broadcast to; raises KernelError where there is none."""
     rank = max(len(shape) for shape in shapes)
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-    return tuple(max(sizes) for sizes in zip(*padded, strict=True))
+    joint = tuple(next((s for s in sizes if s != 1), 1) for sizes in zip(*padded, strict=True))
+    if not all(broadcastable(shape, joint) for shape in shapes):
+        raise KernelError(op_type, f"{', '.join(map(str, shapes))} don't broadcast")
+    return joint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from math import gcd, prod
 from typing import TYPE_CHECKING, Any
@@ -87,6 +87,15 @@ class GlobalTensor:
         if prod(shape) != self.numel or self.strides is not None:
             raise KernelError(self.buffer.name, f"{self.shape} can't be viewed as {shape}")
         return GlobalTensor(self.buffer, self.dtype, shape, self.start)
+
+    def permuted(self, order: tuple[int, ...]) -> GlobalTensor:
+        """The same memory with its axes in another order."""
+        steps = self.steps
+        return replace(
+            self,
+            shape=tuple(self.shape[axis] for axis in order),
+            strides=tuple(steps[axis] for axis in order),
+        )
 
     def span(self, start: Place, length: int) -> GmSlice:
         """``length`` elements from element ``start`` of the flattened tensor."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from npusim.dialect.core import Core
     from npusim.dialect.gm import GlobalTensor
+    from npusim.dialect.row_layouts import Need
     from npusim.hardware.profile import Profile
 
 _AXES = ("axis", "axes", "dim")  # how records call the axis
@@ -76,7 +77,7 @@ class RowKernel(Kernel):
         record = self.row.formula
         self.program = RowProgram(formula, record, inputs, forms, outputs, known, raw=raw)
         self.depth = self.buffer_num if generated else self.row.depth
-        self.layout.plan(self.program.need(self.depth))
+        self.layout.plan(self.need())
         self.block_dim = self.layout.block_dim
         self.reads = tuple(tensor for tensor in inputs if tensor is not None)
         self.writes = tuple(tensor for tensor in outputs if tensor is not None)
@@ -116,6 +117,8 @@ class RowKernel(Kernel):
         if prod(x.shape[axis + 1 :]) > 1:
             return InnerLayout(profile, x.shape, axis, itemsize)
         columns = self.row_length(inputs)
+        if Form.LINE not in self.row.operands and x.shape:
+            columns = x.shape[axis]  # axes of one element may stand behind it
         if x.numel % columns:
             raise KernelError(self.op_type, f"{x.shape} has no rows of {columns}")
         layout = RowsLayout(
@@ -128,6 +131,10 @@ class RowKernel(Kernel):
         )
         layout.one_by_one = 0 < self.row.most_columns < columns
         return layout
+
+    def need(self) -> Need:
+        """Bytes of UB that tiles are chosen by."""
+        return self.program.need(self.depth)
 
     def work(self, block_idx: int) -> Hashable:
         return self.layout.work(block_idx)

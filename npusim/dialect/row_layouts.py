@@ -195,10 +195,12 @@ class RowsLayout(RowLayout):
         return self._count(block)
 
     def pieces(self, core: Core) -> Iterator[Piece]:
-        block = core.get_block_idx()
-        start = block * self.share
-        for first, count in core.tiles(start, self._count(block), self.tile_rows):
+        for first, count in core.tiles(*self.stretch(core.get_block_idx()), self.tile_rows):
             yield Piece((first,), count)
+
+    def stretch(self, block: int) -> tuple[int, int]:
+        """The first row of a block, and how many it has."""
+        return block * self.share, self._count(block)
 
     def elements(self, form: Form) -> int:
         rows, row = self.tile_rows, self._wide(self.chunk)

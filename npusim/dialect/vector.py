@@ -61,6 +61,7 @@ class Vector:
         @property
         def depth(self) -> int: ...
         def wrote(self, tensor: LocalTensor) -> None: ...
+        def set_register(self) -> None: ...
         def reads_last(self, *tensors: LocalTensor) -> bool: ...
 
     def add(self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor) -> LocalTensor:
@@ -206,11 +207,15 @@ class Vector:
         return dst
 
     def set_cmpmask(self, bits: LocalTensor) -> None:
-        """Load the mask register, one bit for each element of a repeat, from UB (set_cmpmask)."""
+        """Load the mask register, one bit for each element of a repeat, from UB (set_cmpmask).
+
+        What selects by it waits for the register, not for a result in UB: the load pays the
+        pipeline's depth, the selections of a loop don't depend on each other.
+        """
         if self.recording:
             dtype = bits.dtype
-            self._emit("set_cmpmask", dtype.intrinsic, dtype.itemsize, bits[:1], False, "mask")
-        self.wrote(bits)
+            self._emit("set_cmpmask", dtype.intrinsic, dtype.itemsize, bits[:1], True, "mask")
+        self.set_register()
 
     def select(
         self, dst: LocalTensor, mask: LocalTensor, src0: LocalTensor, src1: LocalTensor

@@ -30,6 +30,14 @@ def operators_table(contracts: Sequence[Contract]) -> Table:
     return table
 
 
+def standard_table(families: Mapping[str, Sequence[str]]) -> Table:
+    """The standard operators: whatever is called by an operator type or an aclnn name."""
+    table = Grid("standard operators", ("family", "names"), wide="names")
+    for family, names in families.items():
+        table.row(family.replace("_", " "), ", ".join(names))
+    return table
+
+
 def operator_page(contract: Contract) -> RenderableType:
     """The contract of an operator: parameters, limits, checks in order with their codes."""
     parts: list[RenderableType] = [

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from npusim.dialect import GlobalTensor, Kernel, TPosition, TQue
 from npusim.dialect.naming import named
 from npusim.dialect.records import made
+from npusim.dialect.row_shares import RowShare
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.ops.data_movement.boxed import BoxesCopy
-from npusim.ops.data_movement.last_axis import RowShare
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:

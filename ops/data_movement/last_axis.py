@@ -8,12 +8,12 @@ Source: public operator sources (strided_slice_for_last_dim.py, strided_slice_fa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.dialect import Kernel, TPosition, TQue
 from npusim.dialect.naming import named
+from npusim.dialect.row_shares import RowShare
 from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
@@ -26,32 +26,6 @@ if TYPE_CHECKING:
 _LINES = 16  # lines that vnchwconv turns at a time, and the halves of each
 _HALF_BYTES = 2
 _SCALAR_RATIO = 32  # rows so many times longer than their part aren't worth turning
-
-
-@dataclass(frozen=True, slots=True)
-class RowShare:
-    """Rows dealt out to cores in multiples of ``multiple``, in tiles of ``tile`` rows."""
-
-    rows: int
-    per_core: int
-    tile: int
-
-    @classmethod
-    def of(cls, rows: int, cores: int, tile: int, multiple: int = 1) -> RowShare:
-        """Like shares; tiles of at most ``tile`` rows."""
-        per_core = _round_up(ceil(rows / cores), multiple)
-        passes = ceil(per_core / max(1, tile))
-        even = _round_up(ceil(per_core / passes), multiple)
-        return cls(rows, per_core, min(even, max(multiple, tile)))
-
-    @property
-    def cores(self) -> int:
-        """Cores that get rows."""
-        return ceil(self.rows / self.per_core)
-
-    def length(self, block: int) -> int:
-        """Rows of a core."""
-        return max(0, min(self.per_core, self.rows - block * self.per_core))
 
 
 class LastAxisSlice(Kernel):
@@ -194,7 +168,3 @@ def last_axis_slice(
     elif turning and itemsize % _HALF_BYTES == 0 and fits and rows > 2:
         kind = TurnedSlice if width // columns <= _SCALAR_RATIO else LastAxisSlice
     return named(kind, op_type)(profile, src, dst, start)
-
-
-def _round_up(value: int, step: int) -> int:
-    return ceil(value / step) * step

@@ -16,10 +16,10 @@ from npusim.dialect.boxes import Box, BoxTiling, whole_axes
 from npusim.dialect.naming import named
 from npusim.dialect.pipe import footprint_bytes
 from npusim.dialect.records import present
+from npusim.dialect.row_shares import RowShare
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.joining import Interleaved, along
-from npusim.ops.data_movement.last_axis import RowShare
 from npusim.ops.data_movement.slicing import matched
 from npusim.ops.data_movement.strided import by_rows
 from npusim.values.errors import KernelError
@@ -251,6 +251,8 @@ def _starts(
     """Where the input begins along each axis."""
     found = attributes.get("paddings", attributes.get("begin"))
     start = (0,) * len(whole)
+    if isinstance(found, list | tuple) and len(found) == 2 * len(whole):
+        found = found[::2]  # before and after, axis by axis
     if isinstance(found, list | tuple) and len(found) == len(whole):
         start = tuple(int(each[0] if isinstance(each, list | tuple) else each) for each in found)
     for first, size, total in zip(start, inner, whole, strict=True):

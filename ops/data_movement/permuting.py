@@ -6,7 +6,6 @@ together is taken, the first in order of those.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
@@ -56,7 +55,7 @@ class Transpose(StridedCopy):
         out = outputs[0] if outputs else made(wanted, x.dtype)
         if out.numel != x.numel or out.dtype is not x.dtype:
             raise KernelError(cls.op_type, f"{x.shape} doesn't become {out.shape}")
-        return cls(profile, permuted(x, order), out.view(*wanted))
+        return cls(profile, x.permuted(order), out.view(*wanted))
 
 
 class TransposeD(Transpose):
@@ -88,17 +87,7 @@ class ConfusionTransposeD(StridedCopy):
         x, out = present(cls.op_type, (*inputs[:1], *outputs[:1]), 2)
         split, order = _confused(cls.op_type, x.shape, out.shape, attributes)
         turned = tuple(split[axis] for axis in order)
-        return cls(profile, permuted(x.view(*split), order), out.view(*turned))
-
-
-def permuted(tensor: GlobalTensor, order: Order) -> GlobalTensor:
-    """The tensor seen with its axes in another order."""
-    steps = tensor.steps
-    return replace(
-        tensor,
-        shape=tuple(tensor.shape[axis] for axis in order),
-        strides=tuple(steps[axis] for axis in order),
-    )
+        return cls(profile, x.view(*split).permuted(order), out.view(*turned))
 
 
 def inferred_order(op_type: str, before: Sequence[int], after: Sequence[int]) -> Order:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.dialect import Kernel, TPosition, TQue
 from npusim.dialect.naming import named
+from npusim.dialect.row_shares import RowShare
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.joining import along, joined_axis, stacked_axis
-from npusim.ops.data_movement.last_axis import RowShare
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:

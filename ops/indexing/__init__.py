@@ -12,11 +12,12 @@ _TABLES = {
         "UnsortedSegmentSum",
         "UnsortedSegmentSumD",
     ),
-    "elements": ("GatherElements", "ScatterElements"),
 }
 
 PROVIDES = {name: f"{module}:{name}" for module, names in _TABLES.items() for name in names}
 PROVIDES["Gather"] = "gather:gather"
+PROVIDES["GatherElements"] = "elements:gather_elements"
+PROVIDES["ScatterElements"] = "elements:scatter_elements"
 PROVIDES["Scatter"] = "elements:scatter_elements"
 PROVIDES["Index"] = "elements:index_elements"
 PROVIDES["IndexAdd (torch.index_add)"] = "scatter:InplaceIndexAdd"

@@ -18,7 +18,7 @@ from npusim.dialect.boxes import Grid
 from npusim.dialect.loops import looked_up
 from npusim.dialect.records import made, present
 from npusim.engine.program import Pipe
-from npusim.ops.data_movement.permuting import Transpose, permuted
+from npusim.ops.indexing.bounds import fault_outside
 from npusim.values.dtypes import INT32, INT64
 from npusim.values.errors import KernelError
 
@@ -68,6 +68,7 @@ class GatherElements(Kernel):
 
     def process(self, core: Core) -> None:
         """A row of x, then stretches of its indices."""
+        fault_outside(core, self.op_type, self.indices, self.width)
         tile, size = self.grid.extent[1], self.kind.itemsize
         consumer = Pipe.VECTOR if self.by_vector else Pipe.SCALAR
         row_que = TQue(TPosition.VECIN, 1, "row", consumer=consumer)
@@ -152,6 +153,7 @@ class ScatterElements(Kernel):
 
     def process(self, core: Core) -> None:
         """A row of the variable to UB, its updates put in one by one, and back."""
+        fault_outside(core, self.op_type, self.indices, self.width)
         size = self.kind.itemsize
         row_que = TQue(TPosition.VECIN, 1, "row", consumer=Pipe.SCALAR)
         in_que = TQue(TPosition.VECIN, 1, "updates", consumer=Pipe.SCALAR)
@@ -200,7 +202,7 @@ def gather_elements(
     table, places = (_turned(profile, each, order, tasks) for each in (x, indices))
     result = made(places.shape, x.dtype)
     tasks.append(GatherElements(profile, table, places, result))
-    tasks.append(Transpose(profile, permuted(result, order), out))
+    tasks.append(kernel_class("Transpose")(profile, result.permuted(order), out))
     return tasks
 
 
@@ -224,7 +226,7 @@ def scatter_elements(
     given = (out, indices, updates)
     var, places, new = (_turned(profile, each, order, tasks) for each in given)
     tasks.append(ScatterElements(profile, var, places, new))
-    tasks.append(Transpose(profile, permuted(var, order), out))
+    tasks.append(kernel_class("Transpose")(profile, var.permuted(order), out))
     return tasks
 
 
@@ -275,9 +277,9 @@ def _last(rank: int, axis: int) -> tuple[int, ...]:
 def _turned(
     profile: Profile, tensor: GlobalTensor, order: tuple[int, ...], tasks: list[Kernel]
 ) -> GlobalTensor:
-    view = permuted(tensor, order)
+    view = tensor.permuted(order)
     dense = made(view.shape, tensor.dtype)
-    tasks.append(Transpose(profile, view, dense))
+    tasks.append(kernel_class("Transpose")(profile, view, dense))
     return dense
 
 

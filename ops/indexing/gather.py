@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from npusim.dialect import Kernel, TPosition, TQue
 from npusim.dialect.naming import named
 from npusim.dialect.records import made, present
+from npusim.dialect.row_shares import RowShare
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.engine.program import Pipe
-from npusim.ops.data_movement.last_axis import RowShare
+from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.elements import gather_elements
 from npusim.values.dtypes import INT32, INT64, UINT32
 from npusim.values.errors import KernelError
@@ -69,6 +70,7 @@ class GatherRows(Kernel):
 
     def process(self, core: Core) -> None:
         """Indices to UB; for every tile of them row after row, then the tile to device memory."""
+        fault_outside(core, self.op_type, self.indices, self.rows)
         share, block = self.share, core.get_block_idx()
         size = self.kind.itemsize
         self.id_que = TQue(TPosition.VECIN, self.depth, "indices", consumer=Pipe.SCALAR)

@@ -14,8 +14,8 @@ import numpy as np
 
 from npusim.dialect import Kernel, TPosition, TQue
 from npusim.dialect.records import made, present, whole_number
+from npusim.dialect.row_shares import RowShare
 from npusim.engine.program import Pipe
-from npusim.ops.data_movement.last_axis import RowShare
 from npusim.values.dtypes import INT32, INT64, UINT8
 from npusim.values.errors import KernelError
 

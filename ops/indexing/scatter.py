@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, ClassVar
 from npusim.dialect import Kernel, TPosition, TQue
 from npusim.dialect.events import Event
 from npusim.dialect.records import made, present
+from npusim.dialect.row_shares import RowShare
 from npusim.dialect.spreading import compiled_for_shape
 from npusim.engine.program import Pipe
-from npusim.ops.data_movement.last_axis import RowShare
+from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.gather import INDEX_TYPES
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32
 from npusim.values.errors import KernelError
@@ -89,6 +90,7 @@ class ScatterRows(Kernel):
 
     def process(self, core: Core) -> None:
         """Rows and their indices to UB, then row by row to where the index says."""
+        fault_outside(core, self.op_type, self.indices, self.places)
         share, block = self.share, core.get_block_idx()
         depth = 1 if self.serial else self.buffer_num
         self.id_que = TQue(TPosition.VECIN, depth, "indices", consumer=Pipe.SCALAR)
@@ -230,7 +232,9 @@ class UnsortedSegmentSum(ScatterRows):
             raise KernelError(cls.op_type, f"{ids.shape} numbers for {x.shape}")
         inner = x.shape[len(ids.shape) :]
         out = outputs[0] if outputs else _segments(cls.op_type, x, inner, attributes)
-        return cls(profile, x, ids, out, (1, out.shape[0], prod(inner)))
+        kernel = cls(profile, x, ids, out, (1, out.shape[0], prod(inner)))
+        kernel.adds_into = (out,)
+        return kernel
 
 
 class UnsortedSegmentSumD(UnsortedSegmentSum):

@@ -56,6 +56,7 @@ class LayerNormBetaGammaBackpropV2(Kernel):
         self.units = columns // self.width if self.fractal else self._row_parts()
         self.share = self.rows if self.fractal else self.rows // self.units
         self.block_dim = min(self.units, self.limit_cores)
+        self.adds_into = () if self.fractal else self.results
         self.depth = self.buffer_num if self.fractal else 1
         width = sum(
             self.depth * each.dtype.itemsize + (0 if each.dtype is FLOAT else FLOAT.itemsize)

@@ -13,11 +13,13 @@ _FUSED = (
 PROVIDES = {
     "aclnnMatmul": "contract:MATMUL",
     "aclnnMm": "contract:MM",
+    "aclnnAddmm": "contract:ADDMM",
     "aclnnBatchMatMul": "contract:BATCH_MATMUL",
     **{name: f"records:{name}" for name in _PLAIN},
     **{name: f"records:{name}" for name in _FUSED},
 }
 ALIASES = {
+    "addmm": "aclnnAddmm",
     "bmm": "aclnnBatchMatMul",
     "matmul": "aclnnMatmul",
     "mm": "aclnnMm",

@@ -6,6 +6,7 @@ Source of the checks and their order: hicann/ops-nn matmul/mat_mul_v3 and matmul
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 # cubeMathType
 KEEP_DTYPE, ALLOW_FP32_DOWN_PRECISION, USE_FP16, USE_HF32, USE_FP32_ADD = range(5)
 
-_OPERANDS = ("self", "mat2")
+Names = tuple[str, str]  # of the two matrices
+_OPERANDS: Names = ("self", "mat2")
+_ADDED: Names = ("mat1", "mat2")
 _TENSORS = (*_OPERANDS, "out")
 _MATRIX = 2  # axes
 
@@ -45,12 +48,17 @@ class Arithmetic(NamedTuple):
     hf32: bool
 
 
+def operands(call: Call) -> Names:
+    """What the two matrices of a call are named."""
+    return _ADDED if call.contract.name == "aclnnAddmm" else _OPERANDS
+
+
 def arithmetic(call: Call) -> Arithmetic:
     """What the cube computes in: the common dtype, made smaller as cubeMathType allows.
 
     Chips without float32 in the cube take float16 where they may.
     """
-    common = promote(*(spec.dtype for _, spec in call.given(*_OPERANDS))) or FLOAT
+    common = promote(*(spec.dtype for _, spec in call.given(*operands(call)))) or FLOAT
     chosen = call.integer("cubeMathType")
     if chosen == USE_FP16:
         return Arithmetic(FLOAT16, hf32=False)
@@ -63,7 +71,7 @@ def arithmetic(call: Call) -> Arithmetic:
 
 def result_shape(call: Call) -> tuple[int, ...]:
     """The shape of self @ mat2; an axis of length one that a vector got is left out again."""
-    a, b = (call.spec(name).shape for name in _OPERANDS)
+    a, b = (call.spec(name).shape for name in operands(call))
     left, right = _as_matrix(a, (1, *a)), _as_matrix(b, (*b, 1))
     outer = _broadcast(left[:-_MATRIX], right[:-_MATRIX]) or ()
     rows = left[-2:-1] if len(a) > 1 else ()
@@ -89,9 +97,9 @@ def _multiplies_float(call: Call) -> bool:
 
 
 def _mixed_halves(call: Call) -> Finding:
-    kinds = {spec.dtype for _, spec in call.given(*_OPERANDS)}
+    kinds = {spec.dtype for _, spec in call.given(*operands(call))}
     if BFLOAT16 in kinds and len(kinds) > 1 and _multiplies_float(call):
-        found = ", ".join(f"{name} {spec.dtype.dt}" for name, spec in call.given(*_OPERANDS))
+        found = ", ".join(f"{name} {spec.dtype.dt}" for name, spec in call.given(*operands(call)))
         return (
             f"The dtypes of {found} have no common type here.",
             "Cast both to BFLOAT16 or both to FLOAT.",
@@ -100,7 +108,7 @@ def _mixed_halves(call: Call) -> Finding:
 
 
 def _math_type(call: Call) -> Finding:
-    kinds = {spec.dtype for _, spec in call.given(*_OPERANDS)}
+    kinds = {spec.dtype for _, spec in call.given(*operands(call))}
     chosen, chip = call.integer("cubeMathType"), call.profile.name
     if not _multiplies_float(call):
         if FLOAT in kinds and chosen == KEEP_DTYPE:
@@ -119,7 +127,7 @@ def _math_type(call: Call) -> Finding:
 
 
 def _inner_axes(call: Call) -> Finding:
-    a, b = (call.spec(name).shape for name in _OPERANDS)
+    a, b = (call.spec(name).shape for name in operands(call))
     rows = b[0] if len(b) <= _MATRIX else b[-2]
     if a[-1] == rows:
         return None
@@ -127,14 +135,14 @@ def _inner_axes(call: Call) -> Finding:
 
 
 def _outer_axes(call: Call) -> Finding:
-    a, b = (call.spec(name).shape for name in _OPERANDS)
+    a, b = (call.spec(name).shape for name in operands(call))
     if _broadcast(a[:-_MATRIX], b[:-_MATRIX]) is not None:
         return None
     return f"Broadcast {sizes(a)} and {sizes(b)} failed."
 
 
 def _same_batch(call: Call) -> Finding:
-    a, b = (call.spec(name).shape for name in _OPERANDS)
+    a, b = (call.spec(name).shape for name in operands(call))
     if a[0] == b[0] or 1 in (a[0], b[0]):
         return None
     return f"The batches of self {sizes(a)} and mat2 {sizes(b)} should be equal, or one of them 1."
@@ -150,7 +158,7 @@ def _output_shape(call: Call) -> Finding:
 
 
 def _infer_outputs(call: Call) -> dict[str, TensorSpec]:
-    common = promote(*(spec.dtype for _, spec in call.given(*_OPERANDS)))
+    common = promote(*(spec.dtype for _, spec in call.given(*operands(call), "self")))
     return {"out": TensorSpec(result_shape(call), common, call.spec("self").format)}
 
 
@@ -207,6 +215,50 @@ def _contract(name: str, summary: str, ranks: tuple[int, ...], *more: Check) -> 
     )
 
 
+def _addend(call: Call) -> Finding:
+    wanted, added = result_shape(call), call.spec("self").shape
+    if broadcastable(added, wanted):
+        return None
+    return f"The shape of self {sizes(added)} can't be broadcast to {sizes(wanted)}."
+
+
+def _addmm() -> Contract:
+    """The product of two matrices and a tensor that is added to it."""
+    plain = _contract("aclnnAddmm", "beta * self + alpha * (mat1 @ mat2).", (2,))
+    tensor = partial(Parameter, kind="tensor", dtypes=FLOAT_KINDS)
+    given = ("self", *_ADDED)
+    return replace(
+        plain,
+        parameters=(
+            tensor("self", io="in", rank=(1, 2), description="What is added, or broadcast to it."),
+            tensor("mat1", io="in", rank=(2, 2), description="The first matrix."),
+            tensor("mat2", io="in", rank=(2, 2), description="The second matrix."),
+            Parameter("beta", "double", description="What self is multiplied by."),
+            Parameter("alpha", "double", description="What the product is multiplied by."),
+            *plain.parameters[2:],
+        ),
+        checks=(
+            not_null(*given, "out"),
+            dtype_supported(*given, "out"),
+            attribute_in("cubeMathType", tuple(range(5))),
+            invalid("BFLOAT16 and another dtype on products with BFLOAT16", _mixed_halves),
+            promotable("out", *given),
+            invalid("the product can't compute what cubeMathType asks for", _math_type),
+            rank_in((2,), *_ADDED),
+            invalid("columns of mat1 and rows of mat2 differ", _inner_axes),
+            invalid("self can't be broadcast to the product", _addend),
+            format_is_not(Format.FRACTAL_NZ, *given, "out"),
+            invalid("the shape of out isn't that of mat1 @ mat2", _output_shape),
+        ),
+        plan="plan:build_sum",
+        notes=(
+            *plain.notes[:-1],
+            "The product, Muls where alpha or beta aren't 1, and Add, each a task of its own.",
+        ),
+        source="hicann/ops-nn matmul/mat_mul_v3 (aclnn_addmm)",
+    )
+
+
 _broadcasting = invalid("the outer axes of self and mat2 don't broadcast", _outer_axes)
 
 MATMUL = _contract(
@@ -222,3 +274,4 @@ BATCH_MATMUL = _contract(
     (3,),
     invalid("self and mat2 have different numbers of matrices", _same_batch),
 )
+ADDMM = _addmm()

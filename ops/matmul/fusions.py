@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from npusim.aclnn.registry import kernel_class
 from npusim.dialect.formulas import Formula, Quantity, Term, compute_dtype
 from npusim.ops.matmul.epilogue import Epilogue, Side
 from npusim.ops.matmul.operands import Operand
@@ -13,6 +14,7 @@ from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.dialect import Core, GlobalTensor
+    from npusim.dialect.formula_kernel import Operator
     from npusim.dialect.local import Scalar
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.operands import Problem
@@ -92,13 +94,11 @@ def _relu(f: Formula, x: Term, _tiles: list[Term], _: list[Quantity]) -> Term:
     return f.relu(x)
 
 
-def _activation(module: str, name: str) -> Fused:
+def _activation(name: str) -> Fused:
     """The formula of an operator of its own."""
 
     def apply(f: Formula, x: Term, tiles: list[Term], _: list[Quantity]) -> Term:
-        from importlib import import_module
-
-        row = import_module(f"npusim.ops.activation.{module}").KERNELS[name].row
+        row: Operator = kernel_class(name).row  # type: ignore[attr-defined]
         found = row.formula(f, x, *tiles, **row.attributes)
         if not isinstance(found, Term):
             raise KernelError(name, "a fused formula has one result")
@@ -111,12 +111,12 @@ FUSIONS = {
     "FusionOp_BatchMatMul_FusedMulAdd": Fusion(_mul, bias_last=True),
     "FusionOp_MatMul_Add": Fusion(_add),
     "FusionOp_MatMul_AddN": Fusion(_add),
-    "FusionOp_MatMul_GeLU": Fusion(_activation("forward", "GeLU"), half_in_float=True),
-    "FusionOp_MatMul_GeLUGrad": Fusion(_activation("gradients", "GeLUGrad"), half_in_float=True),
-    "FusionOp_MatMul_Gelu": Fusion(_activation("forward", "Gelu"), half_in_float=True),
-    "FusionOp_MatMul_GeluGrad": Fusion(_activation("gradients", "GeluGrad"), half_in_float=True),
+    "FusionOp_MatMul_GeLU": Fusion(_activation("GeLU"), half_in_float=True),
+    "FusionOp_MatMul_GeLUGrad": Fusion(_activation("GeLUGrad"), half_in_float=True),
+    "FusionOp_MatMul_Gelu": Fusion(_activation("Gelu"), half_in_float=True),
+    "FusionOp_MatMul_GeluGrad": Fusion(_activation("GeluGrad"), half_in_float=True),
     "FusionOp_MatMul_Mul": Fusion(_mul),
     "FusionOp_MatMul_ReLU": Fusion(_relu),
     "FusionOp_MatMul_Relu": Fusion(_relu),
-    "FusionOp_MatMul_Tanh": Fusion(_activation("forward", "Tanh"), half_in_float=True),
+    "FusionOp_MatMul_Tanh": Fusion(_activation("Tanh"), half_in_float=True),
 }

@@ -57,6 +57,10 @@ class MatMul(Kernel):
             raise KernelError(op_type, f"{profile.name} doesn't fuse vector work into products")
         self.epilogue = Epilogue.plain(profile, problem.c) if through_ub else None
         self.epilogue = epilogue or self.epilogue
+        if bias is not None and self.epilogue is not None:
+            through = self.epilogue.product.dtype
+            if bias.dtype is not through:
+                raise KernelError(op_type, f"a bias in {bias.dtype} for a product in {through}")
         steps_out = 0 if self.epilogue is None else len(self.epilogue.formula.steps)
         self.deal = deal(profile, shape_of(problem, hf32, bias is not None, steps_out))
         self.block_dim = self.deal.block_dim
@@ -152,7 +156,10 @@ def product_kernels(
     hf32: bool = False,
     op_type: str = "MatMul",
 ) -> list[Kernel]:
-    """The kernels of a product."""
+    """The kernels of a product; KernelError for dtypes that the cube doesn't multiply."""
+    left, right = problem.a.tensor.dtype, problem.b.tensor.dtype
+    if left is not right or left.intrinsic not in profile.cube.dtypes:
+        raise KernelError(op_type, f"the cube of {profile.name} has no {left} times {right}")
     split = None
     if epilogue is None and not problem.c.lanes:
         split = split_of(profile, shape_of(problem, hf32, bias is not None))

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.registry import kernel_class
-from npusim.ops.matmul.contract import arithmetic, result_shape
+from npusim.aclnn.tasks import kernels_on
+from npusim.ops.matmul.contract import arithmetic, operands, result_shape
 from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem
 from npusim.values.dtypes import FLOAT
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from npusim.aclnn.chain import Chain
     from npusim.aclnn.contract import Call
     from npusim.dialect import GlobalTensor
+    from npusim.values.dtypes import DType
 
 _MATRIX = 2  # axes
 
@@ -40,16 +41,43 @@ class _Matrix:
 
 def build(call: Call, chain: Chain) -> None:
     """Casts, TransData where the chip wants fractals, the product, Cast, ViewCopy."""
+    chain.finish("out", _product(call, chain, "out"))
+
+
+def build_sum(call: Call, chain: Chain) -> None:
+    """The product, scaled, and what is added to it, scaled."""
+    alpha, beta = call.number("alpha"), call.number("beta")
+    alone = alpha == 1 and beta == 0
+    total = _product(call, chain, "out" if alone else "")
+    if alpha != 1:
+        total = _scaled(chain, total, alpha)
+    if beta != 0:
+        added = chain.cast(chain.input("self"), total.dtype)
+        if beta != 1:
+            added = _scaled(chain, added, beta)
+        target = chain.output("out", total.dtype)
+        chain.launch("Add", total, added, target)
+        total = target
+    chain.finish("out", total)
+
+
+def _scaled(chain: Chain, tensor: GlobalTensor, factor: float) -> GlobalTensor:
+    target = chain.empty(tensor.shape, tensor.dtype, f"{tensor.buffer.name}_scaled")
+    chain.launch("Muls", tensor, target, value=factor)
+    return target
+
+
+def _product(call: Call, chain: Chain, output: str) -> GlobalTensor:
+    """self @ mat2 where ``output`` is, or in an intermediate tensor."""
     kind, hf32 = arithmetic(call)
-    a, b = (_operand(call, chain, name) for name in ("self", "mat2"))
+    a, b = (_operand(call, chain, name) for name in operands(call))
     if a.seen()[1] == 0:
-        zeros = chain.output("out")
+        zeros = _target(call, chain, output, call.spec("out").dtype)
         chain.launch("Fill", zeros, value=0.0)
-        chain.finish("out", zeros)
-        return
+        return zeros
     a, b = (replace(each, tensor=chain.cast(each.tensor, kind)) for each in (a, b))
     wanted = call.spec("out").dtype
-    out = chain.output("out", FLOAT if wanted is FLOAT else kind)
+    out = _target(call, chain, output, FLOAT if wanted is FLOAT else kind)
     outer = result_shape(call)[: max(len(a.outer), len(b.outer))]
     a, b = (_spread(chain, each, outer) for each in (a, b))
     c = out.view(*outer, a.seen()[0], b.seen()[1])
@@ -60,7 +88,14 @@ def build(call: Call, chain: Chain) -> None:
         _in_fractals(name, chain, a, b, c, hf32=hf32)
     else:
         _multiply(name, chain, a, b, c, hf32=hf32)
-    chain.finish("out", out)
+    return out
+
+
+def _target(call: Call, chain: Chain, output: str, dtype: DType) -> GlobalTensor:
+    """An output of the call, or an intermediate tensor like it."""
+    if output:
+        return chain.output(output, dtype)
+    return chain.empty(result_shape(call), dtype, "product")
 
 
 def _operand(call: Call, chain: Chain, name: str) -> _Matrix:
@@ -120,6 +155,5 @@ def _fractals(chain: Chain, tensor: GlobalTensor) -> tuple[int, ...]:
 
 
 def _turn(chain: Chain, source: GlobalTensor, target: GlobalTensor) -> None:
-    trans_data = kernel_class("TransData")
-    made = trans_data.from_task(chain.profile, (source,), (target,), {})  # type: ignore[attr-defined]
-    chain.queue(made)
+    for kernel in kernels_on(chain.profile, "TransData", (source,), (target,), {}):
+        chain.queue(kernel)

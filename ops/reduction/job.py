@@ -143,7 +143,7 @@ class Results:
     def store(
         self, values: LocalTensor, places: Places, *, count: int | None = None, sharers: int = 0
     ) -> None:
-        """Finish folded numbers, round and store or add them (``sharers`` cores at once)."""
+        """Finish folded numbers, round and store or add them (``sharers`` cores do)."""
         core, job = self.core, self.job
         flat = values.numel
         job.kind.finish(core, values, job.nest.count if count is None else count)
@@ -153,7 +153,7 @@ class Results:
         else:
             core.cast(out, values, RoundMode.CAST_RINT)
         if sharers:
-            core.set_atomic_add(sharers)
+            core.set_atomic_add(core.adding_at_once(sharers))
         target = job.out.view(job.out.numel).window(places, (flat,), (1,))
         self.queue.copy_out(target, out)
         core.set_atomic_none()

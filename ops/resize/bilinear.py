@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.aclnn.registry import kernel_class
+from npusim.aclnn.tasks import kernels_on
 from npusim.dialect import Kernel, TBuf, TPosition, TQue
 from npusim.dialect.boxes import Grid
 from npusim.dialect.conversions import conversion_path
 from npusim.dialect.loops import looked_up, values_of
 from npusim.dialect.records import made, present
-from npusim.ops.data_movement.layouts import TransData
 from npusim.ops.resize.scales import FLOORED, Corners, Images, resized_shape
 from npusim.values.dtypes import BFLOAT16, FLOAT
 from npusim.values.errors import KernelError
@@ -243,10 +243,10 @@ def resize_bilinear(
     slices = ceil(channels / _C0)
     blocked = made((images, slices, *x.shape[2:], _C0), source.dtype)
     resized = made((images, slices, *out.shape[2:], _C0), FLOAT)
-    tasks.append(TransData.from_task(profile, (source,), (blocked,), {}))
+    tasks += kernels_on(profile, "TransData", (source,), (blocked,), {})
     tasks.append(ResizeBilinearV2(profile, blocked, resized, corners))
     plain = out if out.dtype is FLOAT else made(out.shape, FLOAT)
-    tasks.append(TransData.from_task(profile, (resized,), (plain,), {}))
+    tasks += kernels_on(profile, "TransData", (resized,), (plain,), {})
     if plain is not out:
         tasks.append(kernel_class("Cast")(profile, plain, out))
     return tasks

@@ -37,7 +37,7 @@ class ResizeNearestNeighborGrad(Kernel):
     ) -> None:
         if grad.dtype is not FLOAT or out.dtype is not FLOAT:
             raise KernelError(self.op_type, f"adds FLOAT in memory, not {grad.dtype}")
-        self.reads, self.writes = (grad,), (out,)
+        self.reads, self.writes, self.adds_into = (grad,), (out,), (out,)
         self.corners = corners
         self.inside, self.outside = Images.of(self.op_type, grad), Images.of(self.op_type, out)
         if (self.inside.planes, self.inside.lanes) != (self.outside.planes, self.outside.lanes):

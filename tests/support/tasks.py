@@ -13,6 +13,7 @@ from npusim.dialect import GlobalTensor, GmBuffer, Kernel, trace
 from npusim.engine import L2State, machine_of, simulate
 from npusim.hardware import Profile, load_profile
 from npusim.values.dtypes import dtype
+from support import physics
 
 Array = np.ndarray[Any, Any]
 Arrays = Sequence[Array | None]
@@ -46,7 +47,7 @@ def kernels(
     else:
         tasks = found(profile, given, made, attributes or {})
     for kernel in tasks:
-        for each in kernel.writes:
+        for each in (*kernel.writes, *kernel.scratch):
             if each.buffer.data is None:
                 count = each.buffer.nbytes // each.dtype.itemsize
                 each.buffer.data = np.zeros(count, each.dtype.numpy)
@@ -91,3 +92,42 @@ def cycles(
         machine = machine_of(profile, kernel.block_dim)
         total += simulate(groups, machine, L2State(profile.memory.l2_bytes)).core_cycles
     return total
+
+
+def assert_time_needs_no_numbers(
+    chip: str | Profile, op_type: str, inputs: Arrays, outputs: Sequence[Array], **given: object
+) -> None:
+    """A task takes as long by its shapes as with its numbers."""
+    times = [
+        cycles(chip, op_type, inputs, outputs, numerics=each, **given) for each in (False, True)
+    ]
+    assert times[0] == times[1], f"{op_type}: {times[0]} cycles by shapes, {times[1]} with numbers"
+
+
+def assert_above_roofline(
+    chip: str | Profile, op_type: str, inputs: Arrays, outputs: Sequence[Array], **given: object
+) -> None:
+    """No task moves its tensors faster than the fastest memory of the chip can."""
+    profile = physics.profile_of(chip)
+    moved = sum(each.nbytes for each in (*inputs, *outputs) if each is not None)
+    core_us = cycles(profile, op_type, inputs, outputs, **given) / profile.clock_mhz
+    least = physics.roofline_us(profile, moved, {})
+    assert core_us >= least, (
+        f"{op_type} on {profile.name}: {core_us} us, the roofline is {least} us"
+    )
+
+
+def assert_tiling_changes_no_number(
+    chip: str, op_type: str, inputs: Arrays, outputs: Sequence[Array], **given: object
+) -> None:
+    """Fewer cores and a smaller UB give the same numbers, up to the order of sums."""
+    whole = physics.profile_of(chip)
+    want = run(whole, op_type, inputs, outputs, **given)
+    few = physics.with_cores(whole, max(1, whole.cores.vector_cores // 4))
+    small = physics.with_ub(few, whole.buffers.ub_bytes // 2)
+    for profile in (few, small):
+        got = run(profile, op_type, inputs, outputs, **given)
+        for ours, theirs in zip(got, want, strict=True):
+            np.testing.assert_allclose(
+                ours.astype(np.float64), theirs.astype(np.float64), rtol=1e-3, atol=1e-4
+            )

@@ -1,0 +1,7 @@
+"""Group normalisation."""
+
+PROVIDES = {
+    "GroupNorm": "kernel:GroupNorm",
+    "GroupNormSilu": "kernel:GroupNormSilu",
+}
+ALIASES: dict[str, str] = {}

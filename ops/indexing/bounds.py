@@ -1,0 +1,27 @@
+"""Indices that point outside: the kernel would touch memory that isn't its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.values.errors import DeviceFault
+from npusim.values.status import AclError
+
+if TYPE_CHECKING:
+    from npusim.dialect import Core, GlobalTensor
+
+
+def fault_outside(core: Core, op_type: str, indices: GlobalTensor, count: int) -> None:
+    """Raise DeviceFault where an index isn't one of ``count`` places; the first core looks."""
+    found = indices.array
+    if not core.numerics or core.get_block_idx() or found is None or not found.size:
+        return
+    least, most = int(found.min()), int(found.max())
+    wrong = least if least < 0 else most
+    if 0 <= wrong < count:
+        return
+    raise DeviceFault(
+        AclError.ACL_ERROR_RT_VECTOR_CORE_EXCEPTION,
+        f"{op_type}: index {wrong} is outside of an axis of {count}",
+        f"Give indices from 0 to {count - 1}.",
+    )

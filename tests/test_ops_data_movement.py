@@ -1,0 +1,276 @@
+"""Copies between layouts: every element at its place, and time from shapes alone."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim.values.errors import KernelError
+from support.tasks import (
+    BFLOAT16,
+    CHIPS,
+    assert_above_roofline,
+    assert_tiling_changes_no_number,
+    assert_time_needs_no_numbers,
+    cycles,
+    kernels,
+    like,
+    run,
+)
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+KINDS = [np.float32, np.float16, np.int8, np.int64]
+SIZES = st.sampled_from([1, 2, 3, 8, 16, 17, 40, 130])
+SHAPES = st.lists(SIZES, min_size=1, max_size=4).filter(lambda shape: prod(shape) <= 30_000)
+
+
+def numbers(*shape: int, kind: Any = np.float32, seed: int = 0) -> Array:
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal(shape) * 9).astype(kind)
+
+
+def assert_moved(chip: str, op: str, inputs: list[Array], wants: list[Array], **said: Any) -> None:
+    """The results are these, bit by bit, and take as long by their shapes as with numbers."""
+    outputs = [like(want) for want in wants]
+    for got, want in zip(run(chip, op, inputs, outputs, **said), wants, strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert_time_needs_no_numbers(chip, op, inputs, outputs, **said)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    data=st.data(),
+    shape=SHAPES,
+    kind=st.sampled_from(KINDS),
+    chip=st.sampled_from(CHIPS),
+)
+def test_axes_in_any_order(data: st.DataObject, shape: list[int], kind: Any, chip: str) -> None:
+    order = data.draw(st.permutations(range(len(shape))))
+    x = numbers(*shape, kind=kind)
+    want = np.ascontiguousarray(x.transpose(order))
+    op = data.draw(st.sampled_from(["Transpose", "TransposeD", "TransposeNOD"]))
+    assert_moved(chip, op, [x], [want], perm=list(order))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(
+    ("shape", "order"),
+    [((300, 500), (1, 0)), ((2, 40, 12, 64), (0, 2, 1, 3)), ((64, 3, 50), (1, 2, 0))],
+)
+def test_the_order_follows_from_shapes_where_it_isnt_recorded(
+    chip: str, shape: Shape, order: Shape
+) -> None:
+    for kind in (np.float16, np.float32):
+        x = numbers(*shape, kind=kind)
+        assert_moved(chip, "Transpose", [x], [np.ascontiguousarray(x.transpose(order))])
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_heads_put_together_in_fractals(chip: str) -> None:
+    """ConfusionTransposeD: matrices of heads next to each other, all in FRACTAL_NZ."""
+    x = numbers(2, 3, 4, 5, 16, 16, kind=np.float16)
+    want = np.ascontiguousarray(x.transpose(1, 2, 0, 3, 4, 5)).reshape(12, 10, 16, 16)
+    assert_moved(chip, "ConfusionTransposeD", [x], [want])
+    assert_moved(chip, "ConfusionTransposeD", [want], [x])
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    data=st.data(),
+    shape=SHAPES,
+    kind=st.sampled_from(KINDS),
+    chip=st.sampled_from(CHIPS),
+)
+def test_parts_of_tensors(data: st.DataObject, shape: list[int], kind: Any, chip: str) -> None:
+    steps = [data.draw(st.sampled_from([1, 1, 1, 2, 3])) for _ in shape]
+    begin = [data.draw(st.integers(0, size - 1)) for size in shape]
+    counts = [
+        data.draw(st.integers(1, (size - first - 1) // step + 1))
+        for size, first, step in zip(shape, begin, steps, strict=True)
+    ]
+    cut = tuple(
+        slice(first, first + (count - 1) * step + 1, step)
+        for first, count, step in zip(begin, counts, steps, strict=True)
+    )
+    x = numbers(*shape, kind=kind)
+    want = np.ascontiguousarray(x[cut])
+    op = data.draw(st.sampled_from(["StridedSlice", "StridedSliceD"]))
+    assert_moved(chip, op, [x], [want], begin=begin, strides=steps)
+    if set(steps) == {1}:
+        assert_moved(chip, "Slice", [x], [want], offsets=begin)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    data=st.data(),
+    shape=SHAPES,
+    widths=st.lists(SIZES, min_size=1, max_size=5),
+    kind=st.sampled_from(KINDS),
+    chip=st.sampled_from(CHIPS),
+)
+def test_joined_and_cut_along_an_axis(
+    data: st.DataObject, shape: list[int], widths: list[int], kind: Any, chip: str
+) -> None:
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    parts = [
+        numbers(*shape[:axis], width, *shape[axis + 1 :], kind=kind, seed=place)
+        for place, width in enumerate(widths)
+    ]
+    whole = np.concatenate(parts, axis)
+    assert_moved(chip, data.draw(st.sampled_from(["ConcatD", "Concat"])), parts, [whole], axis=axis)
+    assert_moved(chip, "SplitVD", [whole], parts, split_dim=axis)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("count", [1, 3])
+def test_stacked_along_a_new_axis_and_taken_apart(chip: str, axis: int, count: int) -> None:
+    parts = [numbers(20, 35, seed=seed) for seed in range(count)]
+    whole = np.stack(parts, axis)
+    assert_moved(chip, "Pack", parts, [whole], axis=axis)
+    assert_moved(chip, "Unpack", [whole], parts, axis=axis)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    data=st.data(),
+    shape=SHAPES,
+    kind=st.sampled_from(KINDS[:3]),
+    chip=st.sampled_from(CHIPS),
+)
+def test_zeros_around(data: st.DataObject, shape: list[int], kind: Any, chip: str) -> None:
+    around = [data.draw(st.tuples(st.integers(0, 3), st.integers(0, 3))) for _ in shape]
+    x = numbers(*shape, kind=kind)
+    want = np.pad(x, around)
+    assert_moved(chip, "PadD", [x], [want], paddings=[list(each) for each in around])
+    begin = [before for before, _ in around]
+    assert_moved(chip, "StridedSliceGrad", [x], [want], begin=begin)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    data=st.data(),
+    shape=SHAPES,
+    kind=st.sampled_from(KINDS),
+    chip=st.sampled_from(CHIPS),
+)
+def test_repeated(data: st.DataObject, shape: list[int], kind: Any, chip: str) -> None:
+    kept = [size if data.draw(st.booleans()) else 1 for size in shape]
+    small = numbers(*kept, kind=kind)
+    wide = np.ascontiguousarray(np.broadcast_to(small, shape))
+    assert_moved(chip, "BroadcastTo", [small], [wide])
+    times = [data.draw(st.sampled_from([1, 1, 2, 3])) for _ in kept]
+    assert_moved(
+        chip, data.draw(st.sampled_from(["Tile", "TileD"])), [small], [np.tile(small, times)]
+    )
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_bfloat16_is_moved_as_it_is(chip: str) -> None:
+    x = numbers(40, 50, kind=BFLOAT16)
+    assert_moved(chip, "Transpose", [x], [np.ascontiguousarray(x.T)])
+    assert_moved(chip, "ConcatD", [x, x], [np.concatenate([x, x])])
+
+
+def test_tiling_changes_no_number() -> None:
+    x = numbers(60, 7, 90)
+    for chip in CHIPS:
+        for order in ((2, 0, 1), (1, 0, 2), (2, 1, 0)):
+            want = np.ascontiguousarray(x.transpose(order))
+            assert_tiling_changes_no_number(chip, "Transpose", [x], [want], perm=list(order))
+        whole = np.concatenate([x, x], 1)
+        assert_tiling_changes_no_number(chip, "ConcatD", [x, x], [whole], axis=1)
+        cut = np.ascontiguousarray(x[:, 1:5])
+        assert_tiling_changes_no_number(chip, "Slice", [x], [cut], offsets=[0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "outputs", "said", "reason"),
+    [
+        ("Transpose", [(4, 5)], [(4, 6)], {}, "doesn't become"),
+        ("Transpose", [(4, 5)], [(5, 4)], {"perm": [0, 0]}, "no permutation"),
+        ("Slice", [(4, 5)], [(4, 6)], {}, "no part of"),
+        ("Slice", [(4, 5)], [(4, 4)], {"offsets": [0, 2]}, "is no slice"),
+        ("StridedSlice", [(9,)], [(5,)], {"strides": [3]}, "is no slice"),
+        ("ConcatD", [(4, 5), (4, 6)], [(4, 12)], {}, "don't make up"),
+        ("SplitVD", [(4, 5)], [(4, 3), (4, 3)], {}, "don't make up"),
+        ("Pack", [], [(4, 5)], {}, "nothing to stack"),
+        ("PadD", [(4, 5)], [(4, 6)], {"paddings": [[0, 0], [2, 0]]}, "don't fit into"),
+        ("BroadcastTo", [(4, 5)], [(6, 5)], {}, "doesn't become"),
+        ("TileD", [(4, 5)], [(4, 12)], {}, "doesn't become"),
+    ],
+)
+def test_what_isnt_a_copy_is_refused(
+    op: str, inputs: list[Shape], outputs: list[Shape], said: dict[str, Any], reason: str
+) -> None:
+    arrays = [[np.zeros(shape, np.float32) for shape in side] for side in (inputs, outputs)]
+    for chip in CHIPS:
+        with pytest.raises(KernelError, match=reason):
+            kernels(chip, op, arrays[0], arrays[1], said)
+
+
+# -- physics ---------------------------------------------------------------------------------------
+
+
+def growing(op: str) -> list[tuple[list[Array], Array, dict[str, Any]]]:
+    """Calls of an operator on more and more elements."""
+    calls: list[tuple[list[Array], Array, dict[str, Any]]] = []
+    for rows in (16, 512, 8192):
+        x = np.zeros((rows, 384), np.float32)
+        if op == "Transpose":
+            calls.append(([x], np.zeros((384, rows), np.float32), {}))
+        elif op == "ConcatD":
+            calls.append(([x, x], np.zeros((rows, 768), np.float32), {"axis": 1}))
+        elif op == "Slice":
+            calls.append(([np.zeros((rows, 500), np.float32)], x, {}))
+        elif op == "BroadcastTo":
+            calls.append(([x[:, :1]], x, {}))
+        else:
+            calls.append(([x], np.zeros((rows, 400), np.float32), {}))
+    return calls
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("op", ["Transpose", "ConcatD", "Slice", "BroadcastTo", "PadD"])
+def test_more_elements_take_longer_and_nothing_beats_the_roofline(chip: str, op: str) -> None:
+    times = []
+    for inputs, out, said in growing(op):
+        times.append(cycles(chip, op, inputs, [out], **said))
+        if op != "Slice":  # of a tensor that is cut only a part is read
+            assert_above_roofline(chip, op, inputs, [out], **said)
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_turning_long_rows_is_cheaper_than_turning_single_elements(chip: str) -> None:
+    """The same bytes as 256 rows that stay together, and as elements that all part."""
+    runs = np.zeros((64, 128, 512), np.float16)
+    together = cycles(chip, "Transpose", [runs], [runs.reshape(128, 64, 512)], perm=[1, 0, 2])
+    flat = runs.reshape(2048, 2048)
+    apart = cycles(chip, "Transpose", [flat], [flat], perm=[1, 0])
+    assert together < apart
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_work_in_many_places_is_spread_over_cores(chip: str) -> None:
+    x = np.zeros((512, 2048), np.float32)
+    (kernel,), _ = kernels(chip, "Transpose", [x], [x.reshape(2048, 512)], {"perm": [1, 0]})
+    assert kernel.block_dim > 4
+    assert prod(x.shape) == sum(each.numel for each in kernel.writes)
+
+
+def test_longer_runs_are_never_slower() -> None:
+    times = []
+    for width in (8, 64, 1024):
+        x = np.zeros((2**20 // width, 2, width), np.float32)
+        out = np.zeros((2, 2**20 // width, width), np.float32)
+        times.append(cycles("Ascend910B3", "Transpose", [x], [out], perm=[1, 0, 2]))
+    assert all(short >= long for short, long in pairwise(times))

@@ -1,0 +1,256 @@
+"""Gather and scatter: numbers for every index, bounds of time, and what runs elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim.dialect import trace
+from npusim.hardware import load_profile
+from npusim.values.errors import DeviceFault, KernelError
+from support import physics
+from support.tasks import (
+    CHIPS,
+    assert_tiling_changes_no_number,
+    assert_time_needs_no_numbers,
+    cycles,
+    kernels,
+    like,
+    run,
+)
+
+Array = np.ndarray[Any, Any]
+
+KINDS = [np.float32, np.float16, np.int32]
+
+
+def numbers(*shape: int, kind: Any = np.float32, seed: int = 0) -> Array:
+    return (np.random.default_rng(seed).standard_normal(shape) * 9).astype(kind)
+
+
+def places(count: int, below: int, kind: Any = np.int32, seed: int = 5) -> Array:
+    return np.random.default_rng(seed).integers(0, below, count).astype(kind)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(1, 200),
+    width=st.sampled_from([1, 3, 8, 16, 100, 768]),
+    count=st.integers(1, 300),
+    kind=st.sampled_from(KINDS),
+    index=st.sampled_from([np.int32, np.int64]),
+    chip=st.sampled_from(CHIPS),
+)
+def test_rows_of_a_table(
+    rows: int, width: int, count: int, kind: Any, index: Any, chip: str
+) -> None:
+    table, ids = numbers(rows, width, kind=kind), places(count, rows, index)
+    want = table[ids]
+    for op in ("GatherV2", "Embedding"):
+        (got,) = run(chip, op, [table, ids], [like(want)])
+        np.testing.assert_array_equal(got, want)
+    assert_time_needs_no_numbers(chip, "GatherV2", [table, ids], [want])
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_along_an_axis_that_is_recorded_or_follows_from_the_result(chip: str, axis: int) -> None:
+    table, ids = numbers(4, 7, 33), places(5, 4).reshape(5, 1)
+    want = np.take(table, ids, axis=axis)
+    (got,) = run(chip, "GatherV2", [table, ids], [like(want)], axis=axis)
+    np.testing.assert_array_equal(got, want)
+    (got,) = run(chip, "Gather", [table, ids], [like(want)])
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_tuples_of_one_number(chip: str) -> None:
+    table, ids = numbers(40, 5, 6), places(30, 40).reshape(10, 3, 1)
+    want = table[ids[..., 0]]
+    (got,) = run(chip, "GatherNd", [table, ids], [like(want)])
+    np.testing.assert_array_equal(got, want)
+    with pytest.raises(KernelError, match="index tuples"):
+        run(chip, "GatherNd", [table, np.zeros((3, 2), np.int32)], [numbers(3, 6)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("shape", "axis"), [((50, 33), 1), ((50, 33), 0), ((4, 9, 20), 1)])
+def test_an_index_for_every_element(kind: Any, shape: tuple[int, ...], axis: int) -> None:
+    x = numbers(*shape, kind=kind)
+    ids = places(x.size, shape[axis], np.int64).reshape(shape)
+    want = np.take_along_axis(x, ids, axis)
+    for chip in CHIPS:
+        (got,) = run(chip, "GatherElements", [x, ids], [like(want)], dim=axis)
+        np.testing.assert_array_equal(got, want)
+        (got,) = run(chip, "Gather", [x, ids], [like(want)], dim=axis)
+        np.testing.assert_array_equal(got, want)
+        assert_time_needs_no_numbers(chip, "GatherElements", [x, ids], [want], dim=axis)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("shape", "axis"), [((50, 33), 1), ((33, 50), 0)])
+def test_elements_put_where_indices_say(chip: str, shape: tuple[int, ...], axis: int) -> None:
+    x, new = numbers(*shape), numbers(*shape, seed=1)
+    # No place twice along the axis: which of two updates wins isn't defined.
+    ids = np.argsort(numbers(*shape, seed=2), axis=axis).astype(np.int64)
+    want = x.copy()
+    np.put_along_axis(want, ids, new, axis)
+    (got,) = run(chip, "ScatterElements", [x, ids, new], [like(x)], axis=axis)
+    np.testing.assert_array_equal(got, want)
+    with pytest.raises(KernelError, match="AI CPU"):
+        run(chip, "ScatterElements", [x, ids, new], [like(x)], axis=axis, reduce="add")
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    rows=st.integers(1, 100),
+    width=st.sampled_from([1, 3, 8, 40, 768]),
+    count=st.integers(1, 200),
+    chip=st.sampled_from(CHIPS),
+)
+def test_sums_of_segments(rows: int, width: int, count: int, chip: str) -> None:
+    x, ids = numbers(count, width), places(count, rows)
+    want = np.zeros((rows, width))
+    np.add.at(want, ids, x.astype(np.float64))
+    out = np.zeros((rows, width), np.float32)
+    (got,) = run(chip, "UnsortedSegmentSum", [x, ids], [out])
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-3)
+    assert_time_needs_no_numbers(chip, "UnsortedSegmentSum", [x, ids], [out])
+
+
+def changed(chip: str, op: str, inputs: list[Array], **given: object) -> Array:
+    """The variable that an operator works on in place."""
+    (kernel,), _ = kernels(chip, op, inputs, [], given)
+    trace(kernel, load_profile(chip), numerics=True)
+    found = kernel.writes[0].array
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("width", [1, 8, 33])
+def test_rows_of_a_variable_replaced_and_added_to(chip: str, width: int) -> None:
+    var, new = numbers(60, width), numbers(20, width, seed=1)
+    once = np.random.default_rng(2).permutation(60)[:20].astype(np.int32)
+    want = var.copy()
+    want[once] = new
+    for op, ids in (("ScatterUpdate", once), ("ScatterNdUpdate", once.reshape(20, 1))):
+        got = changed(chip, op, [var, ids, new]).reshape(var.shape)
+        np.testing.assert_array_equal(got, want)
+    twice = places(20, 5)
+    want = var.astype(np.float64)
+    np.add.at(want, twice, new)
+    for op, ids in (("ScatterAdd", twice), ("ScatterNdAdd", twice.reshape(20, 1))):
+        got = changed(chip, op, [var, ids, new]).reshape(var.shape)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_index_add_along_an_axis(chip: str, axis: int) -> None:
+    var = numbers(9, 12, 20)
+    ids = places(6, var.shape[axis], np.int64)
+    shape = list(var.shape)
+    shape[axis] = 6
+    new = numbers(*shape, seed=3)
+    want = np.moveaxis(var.astype(np.float64), axis, 0).copy()
+    np.add.at(want, ids, np.moveaxis(new, axis, 0))
+    got = changed(chip, "InplaceIndexAdd", [var, ids, new], axis=axis).reshape(var.shape)
+    np.testing.assert_allclose(got, np.moveaxis(want, 0, axis), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("rows", "depth"), [(1, 5), (60, 21), (512, 10), (7, 3000)])
+def test_one_hot(chip: str, rows: int, depth: int) -> None:
+    ids = places(rows, depth)
+    on, off = np.array([2.5], np.float32), np.array([-1.0], np.float32)
+    want = np.where(ids[:, None] == np.arange(depth), on, off).astype(np.float32)
+    (got,) = run(chip, "OneHotD", [ids, on, off], [like(want)])
+    np.testing.assert_array_equal(got, want)
+    (got,) = run(chip, "OneHot", [ids, np.array([depth], np.int32), on, off], [like(want)])
+    np.testing.assert_array_equal(got, want)
+    assert_time_needs_no_numbers(chip, "OneHotD", [ids, on, off], [want])
+
+
+def test_tiling_changes_no_number() -> None:
+    table, ids = numbers(500, 200), places(700, 500)
+    sums = np.zeros((500, 200), np.float32)
+    for chip in CHIPS:
+        assert_tiling_changes_no_number(chip, "GatherV2", [table, ids], [numbers(700, 200)])
+        assert_tiling_changes_no_number(
+            chip, "UnsortedSegmentSum", [numbers(700, 200), ids], [sums]
+        )
+
+
+def test_what_cant_be_done_is_refused_with_its_reason() -> None:
+    table, ids, chip = numbers(40, 8), places(5, 40), "Ascend910B3"
+    cases: list[tuple[str, list[Array], list[Array], str]] = [
+        ("GatherV2", [table, ids.astype(np.float32)], [table[:5]], "indices of FLOAT"),
+        ("GatherV2", [table, ids], [table[:5].astype(np.float16)], "into FLOAT16"),
+        ("GatherV2", [table, ids], [table[:6]], "doesn't give"),
+        ("GatherElements", [table, ids], [ids], "indices"),
+        ("UnsortedSegmentSum", [table, ids], [table], "numbers for"),
+        ("Index", [table, ids], [table[:5]], "isn't recorded"),
+        ("OneHotD", [ids, table, table], [table], "two values"),
+    ]
+    for op, inputs, outputs, reason in cases:
+        with pytest.raises(KernelError, match=reason):
+            run(chip, op, inputs, outputs)
+    with pytest.raises(KernelError, match="AI CPU"):
+        run(
+            "Ascend910A",
+            "ScatterAdd",
+            [table.astype(np.float16), ids, table[:5].astype(np.float16)],
+            [],
+        )
+
+
+@pytest.mark.parametrize("wrong", [40, -1, 10**6])
+@pytest.mark.parametrize("chip", CHIPS)
+def test_an_index_outside_stops_the_device(chip: str, wrong: int) -> None:
+    table, ids = numbers(40, 8), np.array([0, 39, wrong], np.int32)
+    each = np.zeros((40, 8), np.int32)
+    each[7, 3] = wrong
+    cases: list[tuple[str, list[Array], list[Array]]] = [
+        ("GatherV2", [table, ids], [table[:3]]),
+        ("UnsortedSegmentSum", [table[:3], ids], [np.zeros((40, 8), np.float32)]),
+        ("ScatterUpdate", [table, ids, table[:3]], []),
+        ("GatherElements", [table, each], [table]),
+        ("ScatterElements", [table, each, table], [table]),
+    ]
+    for op, inputs, outputs in cases:
+        with pytest.raises(DeviceFault, match=f"index {wrong} is outside of an axis of"):
+            run(chip, op, inputs, outputs)
+
+
+# -- physics ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("op", ["GatherV2", "UnsortedSegmentSum"])
+def test_more_indices_take_longer_and_nothing_beats_the_roofline(chip: str, op: str) -> None:
+    times = []
+    for count in (10, 1000, 30_000):
+        rows, ids = np.zeros((count, 256), np.float32), np.zeros(count, np.int32)
+        table = np.zeros((40_000, 256), np.float32)
+        inputs, out = ([table, ids], rows) if op == "GatherV2" else ([rows, ids], table)
+        times.append(cycles(chip, op, inputs, [out]))
+        profile = load_profile(chip)
+        least = physics.roofline_us(profile, 2 * rows.nbytes + ids.nbytes, {})
+        assert times[-1] / profile.clock_mhz >= least
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_short_rows_cost_more_than_their_bytes(chip: str) -> None:
+    """The same megabyte as rows of 8 and of 1024 elements: a transfer for each row."""
+    times = []
+    for width in (8, 1024):
+        count = 262_144 // width
+        table, ids = np.zeros((count, width), np.float32), np.zeros(count, np.int32)
+        times.append(cycles(chip, "GatherV2", [table, ids], [table]))
+    assert times[0] > 4 * times[1]

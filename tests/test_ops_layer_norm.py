@@ -1,0 +1,190 @@
+"""LayerNorm forward and backward against closed forms in float64, plain and in fractals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim.values.errors import KernelError
+from support.tasks import (
+    BFLOAT16,
+    CHIPS,
+    assert_above_roofline,
+    assert_tiling_changes_no_number,
+    assert_time_needs_no_numbers,
+    cycles,
+    kernels,
+    like,
+    run,
+)
+
+Array = np.ndarray[Any, Any]
+
+EPSILON = 1e-5
+SHAPES = [(1, 1), (7, 33), (64, 768), (3, 5, 1024), (2000, 20), (4, 30_000), (1, 100_000)]
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def operands(*shape: int, kind: Any = np.float32) -> tuple[Array, Array, Array]:
+    x, gamma, beta = numbers(*shape), numbers(shape[-1], seed=1), numbers(shape[-1], seed=2)
+    return x.astype(kind), gamma.astype(kind), beta.astype(kind)
+
+
+def normalised(x: Array) -> tuple[Array, Array, Array]:
+    """Mean, variance and x normalised."""
+    wide = x.astype(np.float64)
+    mean, variance = wide.mean(-1, keepdims=True), wide.var(-1, keepdims=True)
+    return mean, variance, (wide - mean) / np.sqrt(variance + EPSILON)
+
+
+def fractals(x: Array) -> Array:
+    """A matrix of whole fractals in FRACTAL_NZ."""
+    rows, columns = x.shape
+    return np.ascontiguousarray(x.reshape(rows // 16, 16, columns // 16, 16).transpose(2, 0, 1, 3))
+
+
+def results(x: Array, *, rows: Any = np.float32) -> list[Array]:
+    return [like(x), *(np.zeros(x.shape[:-1], rows) for _ in range(2))]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_forward(chip: str, shape: tuple[int, ...]) -> None:
+    x, gamma, beta = operands(*shape)
+    mean, variance, y = normalised(x)
+    for op, second in (("LayerNorm", variance), ("LayerNormV3", 1 / np.sqrt(variance + EPSILON))):
+        got = run(chip, op, [x, gamma, beta], results(x), epsilon=EPSILON)
+        np.testing.assert_allclose(got[0], y * gamma + beta, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(got[1], mean[..., 0], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(got[2], second[..., 0], rtol=1e-3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=st.integers(1, 300), columns=st.integers(1, 3000), chip=st.sampled_from(CHIPS))
+def test_any_rows_and_time_by_shapes(rows: int, columns: int, chip: str) -> None:
+    x, gamma, beta = operands(rows, columns)
+    _, _, y = normalised(x)
+    got = run(chip, "LayerNorm", [x, gamma, beta], results(x), epsilon=EPSILON)
+    np.testing.assert_allclose(got[0], y * gamma + beta, rtol=1e-4, atol=1e-4)
+    assert_time_needs_no_numbers(chip, "LayerNorm", [x, gamma, beta], results(x))
+
+
+def test_half_types_are_normalised_in_float32() -> None:
+    for kind, chips, tolerance in ((np.float16, CHIPS, 4e-3), (BFLOAT16, ("Ascend910B3",), 3e-2)):
+        x, gamma, beta = operands(50, 512, kind=kind)
+        _, _, y = normalised(x)
+        want = y * gamma.astype(np.float64) + beta.astype(np.float64)
+        for chip in chips:
+            got = run(chip, "LayerNorm", [x, gamma, beta], results(x, rows=kind), epsilon=EPSILON)
+            np.testing.assert_allclose(
+                got[0].astype(np.float64), want, rtol=tolerance, atol=tolerance
+            )
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_matrices_in_fractals(chip: str) -> None:
+    x, gamma, beta = operands(64, 96, kind=np.float16)
+    mean, _, y = normalised(x)
+    outputs = [like(fractals(x)), *(np.zeros(64, np.float16) for _ in range(2))]
+    got = run(chip, "LayerNorm", [fractals(x), gamma, beta], outputs, epsilon=EPSILON)
+    want = y * gamma.astype(np.float64) + beta.astype(np.float64)
+    np.testing.assert_allclose(got[0], fractals(want), rtol=4e-3, atol=8e-3)
+    np.testing.assert_allclose(got[1], mean[:, 0], rtol=4e-3, atol=4e-3)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("shape", [(7, 33), (64, 768), (3, 30_000)], ids=str)
+def test_the_gradient_of_the_input(chip: str, shape: tuple[int, int]) -> None:
+    x, gamma, _ = operands(*shape)
+    grad = numbers(*shape, seed=3)
+    mean, variance, y = normalised(x)
+    rstd = 1 / np.sqrt(variance + EPSILON)
+    scaled = grad.astype(np.float64) * gamma
+    inner = scaled - scaled.mean(-1, keepdims=True) - y * (scaled * y).mean(-1, keepdims=True)
+    middle = mean.astype(np.float32)
+    for op, second in (("LayerNormXBackpropV2", variance), ("LayerNormXBackpropV3", rstd)):
+        given = {"epsilon": EPSILON} if op.endswith("V2") else {}
+        inputs = [grad, x, second.astype(np.float32), middle, gamma]
+        got = run(chip, op, inputs, [like(x), like(x)], **given)
+        np.testing.assert_allclose(got[0], rstd * inner, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(got[1], y, rtol=1e-3, atol=1e-4)
+        assert_time_needs_no_numbers(chip, op, inputs, [x, x])
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    rows=st.integers(1, 500),
+    columns=st.integers(1, 1100),
+    kind=st.sampled_from([np.float16, np.float32]),
+    chip=st.sampled_from(CHIPS),
+)
+def test_gradients_of_the_parameters_are_sums_of_rows(
+    rows: int, columns: int, kind: Any, chip: str
+) -> None:
+    grad, y = (numbers(rows, columns, seed=seed).astype(kind) for seed in (1, 2))
+    outputs = [np.zeros(columns, np.float32) for _ in range(2)]
+    op = "LayerNormBetaGammaBackpropV2"
+    got = run(chip, op, [grad, y], outputs)
+    wide = grad.astype(np.float64)
+    np.testing.assert_allclose(got[0], (wide * y).sum(0), rtol=1e-4, atol=2e-3)
+    np.testing.assert_allclose(got[1], wide.sum(0), rtol=1e-4, atol=2e-3)
+    assert_time_needs_no_numbers(chip, op, [grad, y], outputs)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_gradients_of_the_parameters_in_fractals(chip: str) -> None:
+    grad, y = (numbers(48, 80, seed=seed).astype(np.float16) for seed in (1, 2))
+    outputs = [np.zeros(80, np.float32) for _ in range(2)]
+    got = run(chip, "LayerNormBetaGammaBackpropV2", [fractals(grad), fractals(y)], outputs)
+    wide = grad.astype(np.float64)
+    np.testing.assert_allclose(got[0], (wide * y).sum(0), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(got[1], wide.sum(0), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("op", ["LayerNorm", "LayerNormV3"])
+def test_tiling_changes_no_number(op: str) -> None:
+    x, gamma, beta = operands(90, 1000)
+    for chip in CHIPS:
+        assert_tiling_changes_no_number(chip, op, [x, gamma, beta], results(x))
+
+
+def test_rows_that_dont_divide_the_tensor_are_refused() -> None:
+    x, gamma = numbers(4, 30), numbers(7)
+    with pytest.raises(KernelError, match="no rows of 7"):
+        run("Ascend910B3", "LayerNorm", [x, gamma, gamma], results(x))
+    with pytest.raises(KernelError, match="no rows of 7"):
+        run("Ascend910B3", "LayerNormBetaGammaBackpropV2", [x, x], [gamma, gamma])
+    with pytest.raises(KernelError, match="no input"):
+        kernels("Ascend910B3", "LayerNorm", [None, gamma, gamma], results(x))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_more_rows_take_longer_and_nothing_beats_the_roofline(chip: str) -> None:
+    times = []
+    for rows in (1, 100, 1000, 10_000):
+        x, gamma = np.zeros((rows, 768), np.float32), np.zeros(768, np.float32)
+        outputs = results(x)
+        times.append(cycles(chip, "LayerNorm", [x, gamma, gamma], outputs))
+        assert_above_roofline(chip, "LayerNorm", [x, gamma, gamma], outputs)
+    assert times == sorted(times)
+    assert_above_roofline(chip, "LayerNormXBackpropV3", [x, x, *outputs[1:], gamma], [x, x])
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_rows_that_dont_fit_go_by_several_times(chip: str) -> None:
+    """Mean, variance and result are three passes; rows in UB are loaded once."""
+    times = []
+    for columns in (2000, 128_000):
+        x, gamma = np.zeros((128_000 * 60 // columns, columns), np.float32), np.zeros(columns)
+        line = gamma.astype(np.float32)
+        (kernel,), _ = kernels(chip, "LayerNorm", [x, line, line], results(x))
+        times.append(cycles(chip, "LayerNorm", [x, line, line], results(x)))
+        assert kernel.layout.whole is (columns == 2000)  # type: ignore[attr-defined]
+    assert times[1] > 1.3 * times[0]

@@ -1,0 +1,130 @@
+"""Reductions along any axes against float64, and what decides their time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim.hardware import load_profile
+from npusim.values.errors import KernelError
+from support.tasks import (
+    BFLOAT16,
+    CHIPS,
+    assert_above_roofline,
+    assert_tiling_changes_no_number,
+    assert_time_needs_no_numbers,
+    cycles,
+    kernels,
+    run,
+)
+
+Array = np.ndarray[Any, Any]
+
+KINDS: dict[str, Any] = {
+    "ReduceSum": np.sum,
+    "ReduceMean": np.mean,
+    "ReduceMax": np.max,
+    "ReduceMin": np.min,
+    "SquareSumV1": lambda x, axis, keepdims: (x**2).sum(axis, keepdims=keepdims),
+}
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    data=st.data(),
+    shape=st.lists(st.sampled_from([1, 2, 3, 8, 17, 40, 130]), min_size=1, max_size=4),
+    op=st.sampled_from(sorted(KINDS)),
+    keep=st.booleans(),
+    chip=st.sampled_from(CHIPS),
+)
+def test_any_axes(data: st.DataObject, shape: list[int], op: str, keep: bool, chip: str) -> None:
+    if np.prod(shape) > 40_000:
+        shape = shape[:2]
+    axes = data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1))
+    x, said = numbers(*shape), {"axes": sorted(axes)}
+    want = KINDS[op](x.astype(np.float64), axis=tuple(sorted(axes)), keepdims=keep)
+    out = np.zeros(want.shape, np.float32)
+    (got,) = run(chip, op, [x], [out], **said)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+    assert_time_needs_no_numbers(chip, op, [x], [out], **said)
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)], ids=str)
+def test_half_types_are_added_up_in_float32(axes: tuple[int, ...]) -> None:
+    for kind, chips, tolerance in ((np.float16, CHIPS, 2e-3), (BFLOAT16, ("Ascend910B3",), 1e-2)):
+        x = (np.abs(numbers(300, 70)) + 1).astype(kind)
+        want = x.astype(np.float64).sum(axes)
+        for chip in chips:
+            out = np.zeros(want.shape, kind)
+            (got,) = run(chip, "ReduceSum", [x], [out], axes=list(axes))
+            np.testing.assert_allclose(got.astype(np.float64), want, rtol=tolerance)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("shape", [(512, 2), (64, 100), (128, 768), (5, 3, 40)], ids=str)
+def test_the_gradient_of_a_bias_and_sums_of_squares(chip: str, shape: tuple[int, ...]) -> None:
+    x = numbers(*shape)
+    (got,) = run(chip, "BiasAddGrad", [x], [np.zeros(shape[-1], np.float32)])
+    np.testing.assert_allclose(got, x.reshape(-1, shape[-1]).sum(0), rtol=1e-4, atol=1e-4)
+    total = np.sum(x.astype(np.float64) ** 2)
+    (half,) = run(chip, "L2Loss", [x], [np.zeros((), np.float32)])
+    np.testing.assert_allclose(half, total / 2, rtol=1e-5)
+    (found, squares) = run(chip, "SquareSumV2", [x], [np.zeros(1, np.float32), np.zeros_like(x)])
+    np.testing.assert_allclose(found, total, rtol=1e-5)
+    np.testing.assert_allclose(squares, x**2, rtol=1e-6)
+
+
+def test_tiling_changes_no_number() -> None:
+    x = numbers(60, 70, 33)
+    for chip in CHIPS:
+        for axes, shape in (((0,), (70, 33)), ((2,), (60, 70)), ((0, 2), (70,)), ((0, 1, 2), ())):
+            out = np.zeros(shape, np.float32)
+            assert_tiling_changes_no_number(chip, "ReduceSum", [x], [out], axes=list(axes))
+
+
+def test_results_that_no_axes_explain_are_refused() -> None:
+    for shape in ((7,), (40, 3)):
+        with pytest.raises(KernelError):
+            run("Ascend910B3", "ReduceSum", [numbers(40, 50)], [np.zeros(shape, np.float32)])
+    with pytest.raises(KernelError, match="no input or no output"):
+        kernels("Ascend910B3", "ReduceSum", [numbers(40)], [])
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_more_elements_take_longer_and_nothing_beats_the_roofline(chip: str, axis: int) -> None:
+    times = []
+    for rows in (16, 512, 8192):
+        x = np.zeros((rows, 768), np.float32)
+        out = np.zeros(x.shape[1 - axis], np.float32)
+        times.append(cycles(chip, "ReduceSum", [x], [out], axes=[axis]))
+        assert_above_roofline(chip, "ReduceSum", [x], [out], axes=[axis])
+    assert times == sorted(times)
+
+
+def test_what_is_added_into_is_named() -> None:
+    """Sums of all elements meet in memory that another task has cleared."""
+    x, out = numbers(100_000), np.zeros((), np.float32)
+    (kernel,), (total,) = kernels("Ascend910B3", "ReduceSum", [x], [out])
+    assert kernel.block_dim > 1
+    assert [each.buffer for each in kernel.adds_into] == [total.buffer]
+
+
+def test_blocks_that_start_late_enough_dont_meet_at_the_end() -> None:
+    """The additions of a chip whose blocks start further apart cost less."""
+    profile = load_profile("Ascend910B3")
+    x, out = np.zeros(100_000, np.float32), np.zeros((), np.float32)
+    times = []
+    for per_block_us in (0.0, 1.0):
+        launch = profile.launch.model_copy(update={"per_block_us": per_block_us})
+        chip = profile.model_copy(update={"launch": launch})
+        times.append(cycles(chip, "ReduceSum", [x], [out]))
+    assert times[1] < times[0]

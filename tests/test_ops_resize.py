@@ -1,0 +1,203 @@
+"""Images of another size: nearest pixels, their gradient, and between four pixels."""
+
+from __future__ import annotations
+
+from math import floor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim.values.errors import KernelError
+from support.tasks import (
+    BFLOAT16,
+    CHIPS,
+    assert_above_roofline,
+    assert_tiling_changes_no_number,
+    assert_time_needs_no_numbers,
+    cycles,
+    kernels,
+    like,
+    run,
+)
+
+Array = np.ndarray[Any, Any]
+Size = tuple[int, int]
+
+SIZES: list[tuple[Size, Size]] = [
+    ((4, 5), (8, 10)),
+    ((4, 5), (9, 13)),
+    ((12, 9), (5, 4)),
+    ((1, 1), (3, 7)),
+    ((20, 60), (20, 60)),
+    ((7, 6), (1, 1)),
+]
+CORNERS: list[dict[str, bool]] = [
+    {},
+    {"align_corners": True},
+    {"half_pixel_centers": True},
+]
+
+
+def images(*shape: int, kind: Any = np.float32, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(kind)
+
+
+def blocked(planar: Array) -> Array:
+    """NCHW as NC1HWC0."""
+    n, c, h, w = planar.shape
+    padded = np.zeros((n, -(-c // 16) * 16, h, w), planar.dtype)
+    padded[:, :c] = planar
+    return np.ascontiguousarray(padded.reshape(n, -1, 16, h, w).transpose(0, 1, 3, 4, 2))
+
+
+def nearest_pixel(place: int, inside: int, outside: int, corners: dict[str, bool]) -> int:
+    """One source pixel, by the definition and in Python's own arithmetic."""
+    aligned = corners.get("align_corners", False)
+    scale = (inside - 1) / (outside - 1) if aligned and outside > 1 else inside / outside
+    where = (place + 0.5 if corners.get("half_pixel_centers") else place) * scale
+    return min(inside - 1, floor(where + 0.5) if aligned else floor(where))
+
+
+def nearest(x: Array, size: Size, corners: dict[str, bool]) -> Array:
+    rows, columns = (
+        [nearest_pixel(place, inside, outside, corners) for place in range(outside)]
+        for inside, outside in zip(x.shape[2:], size, strict=True)
+    )
+    return x[:, :, rows][..., columns]
+
+
+def between(count: int, inside: int, corners: dict[str, bool]) -> Array:
+    """The matrix that takes a line of pixels to ``count`` pixels."""
+    matrix = np.zeros((count, inside))
+    aligned = corners.get("align_corners", False)
+    scale = (inside - 1) / (count - 1) if aligned and count > 1 else inside / count
+    for place in range(count):
+        half = corners.get("half_pixel_centers") and not aligned
+        where = max(0.0, (place + 0.5) * scale - 0.5) if half else place * scale
+        low = min(inside - 1, int(where))
+        matrix[place, low] += 1 - (where - low)
+        matrix[place, min(inside - 1, low + 1)] += where - low
+    return matrix
+
+
+def bilinear(x: Array, size: Size, corners: dict[str, bool]) -> Array:
+    rows, columns = (
+        between(outside, inside, corners) for outside, inside in zip(size, x.shape[2:], strict=True)
+    )
+    return np.einsum("ph,nchw,qw->ncpq", rows, x.astype(np.float64), columns)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("corners", CORNERS, ids=str)
+def test_nearest(chip: str, sizes: tuple[Size, Size], corners: dict[str, bool]) -> None:
+    x = images(2, 20, *sizes[0])
+    want = nearest(x, sizes[1], corners)
+    (got,) = run(chip, "ResizeNearestNeighborV2", [x], [like(want)], **corners)
+    np.testing.assert_array_equal(got, want)
+    (got,) = run(chip, "ResizeNearestNeighborV2D", [blocked(x)], [like(blocked(want))], **corners)
+    np.testing.assert_array_equal(got, blocked(want))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    inside=st.tuples(st.integers(1, 30), st.integers(1, 30)),
+    outside=st.tuples(st.integers(1, 40), st.integers(1, 40)),
+    channels=st.integers(1, 33),
+    kind=st.sampled_from([np.float16, np.float32]),
+    corners=st.sampled_from(CORNERS),
+    chip=st.sampled_from(CHIPS),
+)
+def test_any_size_and_time_by_shapes(
+    inside: Size, outside: Size, channels: int, kind: Any, corners: dict[str, bool], chip: str
+) -> None:
+    x = images(2, channels, *inside, kind=kind)
+    want = nearest(x, outside, corners)
+    (got,) = run(chip, "ResizeNearestNeighbor", [x], [like(want)], **corners)
+    np.testing.assert_array_equal(got, want)
+    assert_time_needs_no_numbers(chip, "ResizeNearestNeighbor", [x], [want], **corners)
+    packed = blocked(x)
+    smooth = blocked(bilinear(x, outside, corners).astype(np.float32))
+    (got,) = run(chip, "ResizeBilinearV2", [packed], [like(smooth)], **corners)
+    np.testing.assert_allclose(got, smooth, rtol=1e-3, atol=2e-3)
+    assert_time_needs_no_numbers(chip, "ResizeBilinearV2", [packed], [smooth], **corners)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_the_gradient_of_nearest_adds_up_what_a_pixel_became(
+    chip: str, sizes: tuple[Size, Size]
+) -> None:
+    inside, outside = sizes
+    grad = images(2, 20, *outside)
+    want = np.zeros((2, 20, *inside))
+    for row in range(outside[0]):
+        for column in range(outside[1]):
+            h = nearest_pixel(row, inside[0], outside[0], {})
+            w = nearest_pixel(column, inside[1], outside[1], {})
+            want[..., h, w] += grad[..., row, column]
+    zeros = np.zeros(blocked(want).shape, np.float32)
+    (got,) = run(chip, "ResizeNearestNeighborV2GradD", [blocked(grad)], [zeros])
+    np.testing.assert_allclose(got, blocked(want), rtol=1e-5, atol=1e-5)
+    op = "ResizeNearestNeighborV2GradD"
+    assert_time_needs_no_numbers(chip, op, [blocked(grad)], [zeros])
+    (kernel,), (out,) = kernels(chip, op, [blocked(grad)], [zeros])
+    assert [each.buffer for each in kernel.adds_into] == [out.buffer]
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_planar_images_go_by_way_of_blocks_of_channels(sizes: tuple[Size, Size]) -> None:
+    """As torch has them: half centres unless told otherwise, bfloat16 in float32."""
+    x = images(2, 20, *sizes[0])
+    want = bilinear(x, sizes[1], {"half_pixel_centers": True})
+    for kind, tolerance in ((np.float32, 1e-5), (BFLOAT16, 3e-2)):
+        out = np.zeros(want.shape, kind)
+        (got,) = run("Ascend910B3", "ResizeBilinear", [x.astype(kind)], [out])
+        np.testing.assert_allclose(got.astype(np.float64), want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("op", ["ResizeNearestNeighborV2", "ResizeBilinearV2"])
+def test_tiling_changes_no_number(op: str) -> None:
+    x = images(3, 16, 30, 40)
+    for chip in CHIPS:
+        assert_tiling_changes_no_number(chip, op, [x], [np.zeros((3, 16, 45, 61), np.float32)])
+
+
+def test_what_isnt_a_resized_image_is_refused() -> None:
+    x, chip = images(2, 3, 4, 5), "Ascend910B3"
+    cases: list[tuple[str, Array, Array, str]] = [
+        ("ResizeNearestNeighborV2", x, images(2, 4, 8, 10), "doesn't become"),
+        ("ResizeBilinearV2", x, images(3, 3, 8, 10), "doesn't become"),
+        ("ResizeBilinearV2", x.astype(np.int32), x, "blends floats"),
+        ("ResizeNearestNeighborV2", images(4, 5), images(8, 10), "no batch of images"),
+        ("ResizeNearestNeighborV2GradD", x.astype(np.float16), x, "adds FLOAT"),
+    ]
+    for op, source, target, reason in cases:
+        with pytest.raises(KernelError, match=reason):
+            run(chip, op, [source], [target])
+    with pytest.raises(KernelError, match="size of the result isn't known"):
+        kernels(chip, "ResizeNearestNeighborV2", [x], [])
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("op", ["ResizeNearestNeighborV2", "ResizeBilinearV2"])
+def test_larger_images_take_longer_and_nothing_beats_the_roofline(chip: str, op: str) -> None:
+    times = []
+    for side in (8, 32, 128):
+        x = np.zeros((2, 4, side, side, 16), np.float32)
+        out = np.zeros((2, 4, 2 * side, 2 * side, 16), np.float32)
+        times.append(cycles(chip, op, [x], [out]))
+        assert_above_roofline(chip, op, [x], [out])
+    assert times == sorted(times)
+    assert times[-1] > 4 * times[0]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_sizes_and_factors_say_what_comes_out(chip: str) -> None:
+    x = images(1, 2, 6, 8)
+    for said, size in (({"size": [3, 5]}, (3, 5)), ({"scales": [2.0, 1.5]}, (12, 12))):
+        (kernel,), _ = kernels(chip, "ResizeNearestNeighborV2", [x], [], said)
+        assert kernel.writes[0].shape == (1, 2, *size)

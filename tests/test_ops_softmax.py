@@ -1,0 +1,104 @@
+"""Softmax, its logarithm and their gradients against float64, along any axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim.values.errors import KernelError
+from support.tasks import (
+    BFLOAT16,
+    CHIPS,
+    assert_above_roofline,
+    assert_tiling_changes_no_number,
+    assert_time_needs_no_numbers,
+    cycles,
+    kernels,
+    like,
+    run,
+)
+
+Array = np.ndarray[Any, Any]
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    return (np.random.default_rng(seed).standard_normal(shape) * 2).astype(np.float32)
+
+
+def softmax(x: Array, axis: int = -1) -> Array:
+    wide = x.astype(np.float64)
+    e = np.exp(wide - wide.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    shape=st.lists(st.sampled_from([1, 2, 3, 8, 17, 40, 300]), min_size=1, max_size=3),
+    chip=st.sampled_from(CHIPS),
+)
+def test_along_any_axis(data: st.DataObject, shape: list[int], chip: str) -> None:
+    if np.prod(shape) > 40_000:
+        shape = shape[:2]
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    x, grad = numbers(*shape), numbers(*shape, seed=1)
+    y = softmax(x, axis)
+    for op, want in (("SoftmaxV2", y), ("LogSoftmaxV2", np.log(y))):
+        (got,) = run(chip, op, [x], [like(x)], axes=[axis])
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+        assert_time_needs_no_numbers(chip, op, [x], [x], axes=[axis])
+    inputs = [y.astype(np.float32), grad]
+    want = y * (grad - (grad * y).sum(axis, keepdims=True))
+    (got,) = run(chip, "SoftmaxGrad", inputs, [like(x)], axes=[axis])
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5)
+    inputs = [grad, np.log(y).astype(np.float32)]
+    want = grad - y * grad.astype(np.float64).sum(axis, keepdims=True)
+    (got,) = run(chip, "LogSoftmaxGrad", inputs, [like(x)], axis=axis)
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("columns", [40_000, 100_000])
+def test_rows_that_dont_fit(chip: str, columns: int) -> None:
+    x = numbers(3, columns)
+    (got,) = run(chip, "SoftmaxV2", [x], [like(x)])
+    np.testing.assert_allclose(got, softmax(x), rtol=1e-3, atol=1e-9)
+
+
+def test_half_types() -> None:
+    for kind, chips, tolerance in ((np.float16, CHIPS, 4e-3), (BFLOAT16, ("Ascend910B3",), 2e-2)):
+        x = numbers(40, 300).astype(kind)
+        for chip in chips:
+            (got,) = run(chip, "SoftmaxV2", [x], [like(x)])
+            want = softmax(x)
+            np.testing.assert_allclose(got.astype(np.float64), want, rtol=tolerance, atol=1e-4)
+
+
+def test_tiling_changes_no_number() -> None:
+    x = numbers(90, 1000)
+    for chip in CHIPS:
+        for axis in (0, 1):
+            assert_tiling_changes_no_number(chip, "SoftmaxV2", [x], [like(x)], axes=[axis])
+
+
+def test_axes_that_arent_there_are_refused() -> None:
+    x = numbers(4, 30)
+    for axes in ([2], [0, 1], "last"):
+        with pytest.raises(KernelError, match="can't work along axis"):
+            kernels("Ascend910B3", "SoftmaxV2", [x], [x], {"axes": axes})
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("op", ["SoftmaxV2", "SoftmaxGrad"])
+def test_more_rows_take_longer_and_nothing_beats_the_roofline(chip: str, op: str) -> None:
+    times = []
+    for rows in (1, 100, 1000, 10_000):
+        x = np.zeros((rows, 512), np.float16)
+        inputs = [x] if op == "SoftmaxV2" else [x, x]
+        times.append(cycles(chip, op, inputs, [x]))
+        assert_above_roofline(chip, op, inputs, [x])
+    assert times == sorted(times)

@@ -1,0 +1,347 @@
+"""Standard operators by name: aclnn names and operator types find one kernel and its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npusim import Device, TensorSpec
+from npusim.aclnn.registry import op_types, operators
+from npusim.aclnn.signatures import signature_of, standard_names
+from npusim.aclnn.standard import resolve
+from npusim.values.errors import AclnnError, ArgumentError, KernelError, UnknownNameError
+from support.commands import npusim
+
+Array = np.ndarray[Any, Any]
+Call = tuple[str, dict[str, Any], Callable[..., Any]]
+
+CHIP = "Ascend910B3"
+
+
+def numbers(*shape: int, seed: int = 0, kind: Any = np.float32) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(kind)
+
+
+A, B, ROW = numbers(6, 40), numbers(6, 40, seed=1), numbers(40, seed=2)
+POSITIVE, MASK = np.abs(A) + np.float32(0.1), A > 0
+IDS = np.array([3, 0, 5, 3], np.int32)
+IMAGE = numbers(2, 3, 4, 5)
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x.astype(np.float64)))
+
+
+def softmax(x: Array) -> Array:
+    e = np.exp(x.astype(np.float64))
+    return e / e.sum(-1, keepdims=True)
+
+
+# Name, arguments, and what comes out first.
+CALLS: list[Call] = [
+    ("Add", {"x1": A, "x2": ROW}, lambda: A + ROW),
+    ("aclnnAdd", {"self": A, "other": ROW}, lambda: A + ROW),
+    ("aclnnSub", {"self": A, "other": B, "alpha": 1}, lambda: A - B),
+    ("aclnnMul", {"self": A, "other": B}, lambda: A * B),
+    ("aclnnDiv", {"self": A, "other": POSITIVE}, lambda: A / POSITIVE),
+    ("aclnnMaximum", {"self": A, "other": B}, lambda: np.maximum(A, B)),
+    ("aclnnAdds", {"self": A, "other": 2.5}, lambda: A + 2.5),
+    ("aclnnMuls", {"self": A, "other": 2.5}, lambda: A * 2.5),
+    ("Muls", {"x": A, "value": 2.5}, lambda: A * 2.5),
+    ("AddN", {"x0": A, "x1": B, "x2": A}, lambda: 2 * A + B),
+    ("Neg", {"x": A}, lambda: -A),
+    ("aclnnExp", {"self": A}, lambda: np.exp(A)),
+    ("aclnnSqrt", {"self": POSITIVE}, lambda: np.sqrt(POSITIVE)),
+    ("aclnnPowTensorTensor", {"self": POSITIVE, "exponent": B}, lambda: POSITIVE**B),
+    ("aclnnLtTensor", {"self": A, "other": B}, lambda: A < B),
+    ("aclnnLogicalAnd", {"self": MASK, "other": B > 0}, lambda: MASK & (B > 0)),
+    ("aclnnSWhere", {"condition": MASK, "self": A, "other": B}, lambda: np.where(MASK, A, B)),
+    ("MaskedScale", {"x": A, "mask": MASK.astype(np.uint8), "value": 2.0}, lambda: A * MASK * 2),
+    ("aclnnCast", {"self": A, "dtype": "FLOAT16"}, lambda: A.astype(np.float16)),
+    ("Cast", {"x": A, "y": np.zeros((6, 40), np.float16)}, lambda: A.astype(np.float16)),
+    ("Fill", {"dims": [3, 7], "value": np.array([2.5], np.float32)}, lambda: np.full((3, 7), 2.5)),
+    ("ZerosLike", {"x": A}, lambda: np.zeros_like(A)),
+    ("aclnnRelu", {"self": A}, lambda: np.maximum(A, 0)),
+    ("aclnnSigmoid", {"self": A}, lambda: sigmoid(A)),
+    ("aclnnSilu", {"self": A}, lambda: A * sigmoid(A)),
+    ("aclnnLeakyRelu", {"self": A, "negativeSlope": 0.3}, lambda: np.where(A > 0, A, 0.3 * A)),
+    (
+        "aclnnTanhBackward",
+        {"gradOutput": B, "output": np.tanh(A)},
+        lambda: B * (1 - np.tanh(A) ** 2),
+    ),
+    (
+        "aclnnSwiGlu",
+        {"x": A, "dim": -1},
+        lambda: A[:, :20] * sigmoid(A[:, :20]) * A[:, 20:],
+    ),
+    ("aclnnReduceSum", {"self": A, "dims": [1], "keepDims": True}, lambda: A.sum(1, keepdims=True)),
+    ("ReduceSum", {"x": A, "axes": [0]}, lambda: A.sum(0)),
+    ("aclnnMean", {"self": A, "dim": [0, 1]}, A.mean),
+    ("aclnnAmax", {"self": A, "dim": [-1]}, lambda: A.max(-1)),
+    ("SquareSumV1", {"x": A, "axis": [0, 1]}, (A**2).sum),
+    ("L2Loss", {"x": A}, lambda: (A**2).sum() / 2),
+    ("aclnnSoftmax", {"self": A, "dim": -1}, lambda: softmax(A)),
+    ("SoftmaxV2", {"x": A, "axes": [-1]}, lambda: softmax(A)),
+    ("aclnnLogSoftmax", {"self": A, "dim": 1}, lambda: np.log(softmax(A))),
+    (
+        "aclnnSoftmaxBackward",
+        {"gradOutput": B, "output": softmax(A).astype(np.float32), "dim": -1},
+        lambda: softmax(A) * (B - (B * softmax(A)).sum(-1, keepdims=True)),
+    ),
+    (
+        "aclnnLayerNorm",
+        {
+            "input": A,
+            "normalizedShape": [40],
+            "weightOptional": ROW,
+            "biasOptional": ROW,
+            "eps": 1e-5,
+        },
+        lambda: (A - A.mean(1)[:, None]) / np.sqrt(A.var(1)[:, None] + 1e-5) * ROW + ROW,
+    ),
+    (
+        "aclnnRmsNorm",
+        {"x": A, "gamma": ROW, "epsilon": 1e-6},
+        lambda: A / np.sqrt((A**2).mean(1)[:, None] + 1e-6) * ROW,
+    ),
+    ("aclnnMseLoss", {"self": A, "target": B, "reduction": 0}, lambda: (A - B) ** 2),
+    ("MatMulV3", {"x1": A, "x2": B, "transpose_x2": True}, lambda: A @ B.T),
+    ("MatMul", {"x1": A, "x2": np.ascontiguousarray(B.T)}, lambda: A @ B.T),
+    ("aclnnMatmul", {"self": A, "mat2": B.T, "cubeMathType": 0}, lambda: A @ B.T),
+    ("aclnnPermute", {"self": IMAGE, "dims": [1, 3, 0, 2]}, lambda: IMAGE.transpose(1, 3, 0, 2)),
+    ("Transpose", {"x": IMAGE, "perm": [1, 3, 0, 2]}, lambda: IMAGE.transpose(1, 3, 0, 2)),
+    ("aclnnCat", {"tensors0": A, "tensors1": B, "dim": 1}, lambda: np.concatenate([A, B], 1)),
+    ("ConcatV2", {"x0": A, "x1": B, "concat_dim": 0}, lambda: np.concatenate([A, B])),
+    ("aclnnStack", {"tensors0": A, "tensors1": B, "dim": 0}, lambda: np.stack([A, B])),
+    ("SplitD", {"x": A, "split_dim": 1, "num_split": 4}, lambda: A[:, :10]),
+    ("SplitV", {"x": A, "split_dim": 1, "size_splits": [7, 33]}, lambda: A[:, :7]),
+    ("Unpack", {"x": A, "axis": 0, "num": 6}, lambda: A[0]),
+    ("Slice", {"x": A, "offsets": [1, 3], "size": [4, 9]}, lambda: A[1:5, 3:12]),
+    (
+        "StridedSlice",
+        {"x": A, "begin": [1, 3], "end": [5, 40], "strides": [2, 3]},
+        lambda: A[1:5:2, 3:40:3],
+    ),
+    ("Pad", {"x": A, "paddings": [0, 1, 2, 3]}, lambda: np.pad(A, ((0, 1), (2, 3)))),
+    ("aclnnExpand", {"self": ROW, "size": [5, -1]}, lambda: np.broadcast_to(ROW, (5, 40))),
+    ("aclnnRepeat", {"self": A, "repeats": [2, 1, 3]}, lambda: np.tile(A, (2, 1, 3))),
+    ("aclnnIndexSelect", {"self": A, "dim": 0, "index": IDS}, lambda: A[IDS]),
+    ("aclnnIndexSelect", {"self": A, "dim": 1, "index": IDS}, lambda: A[:, IDS]),
+    ("aclnnEmbedding", {"weight": A, "indices": IDS}, lambda: A[IDS]),
+    ("GatherV2", {"x": A, "indices": IDS, "axis": 0}, lambda: A[IDS]),
+    (
+        "aclnnGather",
+        {"self": A, "dim": 0, "index": np.full((2, 40), 5, np.int64)},
+        lambda: A[[5, 5]],
+    ),
+    (
+        "UnsortedSegmentSum",
+        {"x": A[:4], "segment_ids": IDS, "num_segments": 6},
+        lambda: np.array([A[:4][place == IDS].sum(0) for place in range(6)]),
+    ),
+    (
+        "OneHotD",
+        {
+            "x": IDS,
+            "on_value": np.ones(1, np.float32),
+            "off_value": np.zeros(1, np.float32),
+            "depth": 8,
+        },
+        lambda: np.eye(8)[IDS],
+    ),
+    (
+        "aclnnUpsampleNearest2d",
+        {"self": IMAGE, "outputSize": [8, 10]},
+        lambda: IMAGE.repeat(2, 2).repeat(2, 3),
+    ),
+    (
+        "aclnnForeachAddcdivScalar",
+        {
+            **{f"x{n}{k}": POSITIVE if n == 3 else A for n in (1, 2, 3) for k in (0, 1)},
+            "scalar": 0.5,
+        },
+        lambda: A + 0.5 * A / POSITIVE,
+    ),
+    ("Silu", {"any": A}, lambda: A * sigmoid(A)),
+]
+
+
+def described(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: TensorSpec.of(value) if isinstance(value, np.ndarray) else value
+        for name, value in arguments.items()
+    }
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call[0])
+def test_run_gives_the_tensor_and_estimate_the_same_time(call: Call) -> None:
+    name, arguments, reference = call
+    device = Device(CHIP)
+    done = device.run(name, **arguments)
+    assert done.outputs is not None
+    first = next(iter(done.outputs.values()))
+    want = np.asarray(reference())
+    assert first.shape == want.shape
+    np.testing.assert_allclose(first, want, rtol=2e-3, atol=2e-4)
+    guess = device.estimate(name, **described(arguments))
+    assert (guess.cycles, guess.outputs) == (done.cycles, None)
+    assert 0 < guess.band_us[0] <= guess.duration_us <= guess.band_us[1]
+
+
+def test_an_aclnn_name_and_its_operator_type_take_as_long() -> None:
+    device, x = Device(CHIP), TensorSpec((512, 4096), "float16")
+    row = TensorSpec((4096,), "float16")
+    pairs: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+        ("aclnnAdd", {"self": x, "other": row}, "Add", {"x1": x, "x2": row}),
+        ("aclnnGelu", {"self": x}, "Gelu", {"x": x}),
+        ("aclnnSoftmax", {"self": x, "dim": -1}, "SoftmaxV2", {"x": x}),
+        ("aclnnReduceSum", {"self": x, "dims": [1]}, "ReduceSumD", {"x": x, "axes": [1]}),
+    ]
+    for api, said, op_type, given in pairs:
+        one, other = device.estimate(api, **said), device.estimate(op_type, **given)
+        assert one.cycles == other.cycles
+        assert [task.name for task in one.tasks] == [task.name for task in other.tasks]
+
+
+def test_every_kernel_can_be_called_by_its_operator_type() -> None:
+    for name in op_types():
+        assert resolve(name, {"x": A}).name == name
+    assert set(op_types()) <= set(standard_names())
+    assert {"aclnnAdd", "aclnnGelu", "aclnnSoftmax", "aclnnLayerNorm"} <= set(standard_names())
+    assert not set(standard_names()) & set(operators())
+
+
+def test_every_row_names_a_kernel() -> None:
+    for name in standard_names():
+        signature = signature_of(name)
+        assert signature is not None
+        assert signature.op_type in op_types()
+        assert signature.named is False or signature.inputs or signature.outputs
+
+
+@pytest.mark.parametrize(("beta", "alpha"), [(1.0, 1.0), (0.0, 1.0), (0.5, 2.0), (0.0, 0.5)])
+@pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend910A"])
+def test_a_product_and_what_is_added_to_it(chip: str, beta: float, alpha: float) -> None:
+    left, right, row = (each.astype(np.float16) for each in (A, B.T, numbers(6, seed=5)))
+    said = {"beta": beta, "alpha": alpha, "cubeMathType": 1}
+    done = Device(chip).run("aclnnAddmm", self=row, mat1=left, mat2=right, **said)
+    assert done.outputs is not None
+    want = beta * row + alpha * (left.astype(np.float64) @ right)
+    np.testing.assert_allclose(done.outputs["out"], want, rtol=1e-2, atol=3e-2)
+    tasks = [task.name for task in done.tasks if task.name not in ("TransData", "Transpose")]
+    assert tasks.count("Add") == (beta != 0)
+    assert tasks.count("Muls") == (alpha != 1) + (beta not in (0, 1))
+    with pytest.raises(AclnnError, match="can't be broadcast"):
+        Device(chip).run("aclnnAddmm", self=numbers(5), mat1=left, mat2=right, **said)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "name"),
+    [
+        ("add", "Add"),
+        ("aclnnadd", "aclnnAdd"),
+        ("Layernorm", "LayerNorm"),
+        ("Mm", "aclnnMm"),
+        ("MatMul", "MatMul"),
+        ("matmul", "aclnnMatmul"),
+        ("GroupNormBackward", "aclnnGroupNormBackward"),
+    ],
+)
+def test_spellings(spelling: str, name: str) -> None:
+    assert resolve(spelling, {}).name == name
+
+
+def test_variables_are_changed_in_place() -> None:
+    var, before = A.copy(), A.copy()
+    done = Device(CHIP).run(
+        "aclnnScatterNdUpdate", varRef=var, indices=IDS[:3, None], updates=B[:3]
+    )
+    before[IDS[:3]] = B[:3]
+    np.testing.assert_array_equal(var, before)
+    assert done.outputs is not None
+    np.testing.assert_array_equal(done.outputs["varRef"], before)
+    var = A.copy()
+    rate = np.array([0.1], np.float32)
+    Device(CHIP).run("ApplyGradientDescent", var=var, alpha=rate, delta=B)
+    np.testing.assert_allclose(var, A - rate * B, rtol=1e-5)
+
+
+def test_views_are_made_contiguous_first() -> None:
+    done = Device(CHIP).run("Add", x1=A.T, x2=B.T)
+    assert done.outputs is not None
+    np.testing.assert_allclose(done.outputs["y"], (A + B).T, rtol=1e-6)
+    assert [task.name for task in done.tasks] == ["Transpose", "Transpose", "Add"]
+
+
+def test_outputs_may_be_given() -> None:
+    out = np.zeros((6, 40), np.float16)
+    Device(CHIP).run("Mul", x1=A, x2=B, y=out)
+    np.testing.assert_allclose(out, A * B, rtol=2e-3, atol=1e-3)
+    (result,) = (Device(CHIP).run("TransData", src=IMAGE, dst=np.zeros((2, 1, 4, 5, 16), "f4")),)
+    assert result.outputs is not None
+    np.testing.assert_array_equal(
+        result.outputs["dst"][:, 0, :, :, :3], IMAGE.transpose(0, 2, 3, 1)
+    )
+
+
+def test_what_adds_into_memory_clears_it_first() -> None:
+    done = Device(CHIP).run("UnsortedSegmentSum", x=A[:4], segment_ids=IDS, num_segments=6)
+    assert [task.name for task in done.tasks] == ["MemSet", "UnsortedSegmentSum"]
+
+
+def test_nothing_is_done_for_empty_tensors() -> None:
+    empty = np.zeros((0, 40), np.float32)
+    done = Device(CHIP).run("Add", x1=empty, x2=empty, y=empty)
+    assert done.tasks == ()
+
+
+def test_wrong_calls_say_what_is_wrong() -> None:
+    device = Device(CHIP)
+    with pytest.raises(UnknownNameError, match="Did you mean aclnnSoftmax"):
+        device.estimate("aclnnSoftmaxx", self=A)
+    with pytest.raises(UnknownNameError, match="parameter of Add"):
+        device.estimate("Add", x1=A, x3=B)
+    with pytest.raises(ArgumentError, match="x2 is missing"):
+        device.estimate("Add", x1=A)
+    with pytest.raises(AclnnError, match="161001"):
+        device.estimate("Add", x1=A, x2=None)
+    with pytest.raises(KernelError, match=r"alpha = 2\.0 isn't modelled, only 1"):
+        device.estimate("aclnnAdd", self=A, other=B, alpha=2)
+    with pytest.raises(ArgumentError, match=r"dst=DTYPE\[SIZES\]"):
+        device.estimate("TransData", src=IMAGE)
+    with pytest.raises(KernelError, match="times"):
+        device.estimate("MatMulV3", x1=A, x2=B, y=A)
+    with pytest.raises(ArgumentError, match="no data"):
+        device.run("Add", x1=TensorSpec((4,), "float32"), x2=ROW)
+
+
+def test_shapes_that_dont_broadcast_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="don't broadcast"):
+        Device(CHIP).estimate("Add", x1=A, x2=numbers(7))
+    with pytest.raises(KernelError, match="broadcast"):
+        Device(CHIP).estimate("Add", x1=A, x2=numbers(7), y=A)
+
+
+def test_the_command_line_takes_them(capsys: pytest.CaptureFixture[str]) -> None:
+    line = f"estimate MatMulV3 -s {CHIP} x1=fp16[512,512] x2=fp16[512,512] --json"
+    assert npusim(capsys, line).json["answers"][0]["duration_us"] > 0
+    answer = npusim(capsys, f"run Gelu -s {CHIP} x=fp16[4,40] --json").json["answers"][0]
+    assert answer["outputs"]["y"]["shape"] == [4, 40]
+    line = f"estimate ConcatD -s {CHIP} x0=fp16[4,40] x1=fp16[4,8] concat_dim=1"
+    assert "ConcatD" in npusim(capsys, line).out
+    said = npusim(capsys, f"estimate TransData -s {CHIP} src=fp16[4,40,2,2]")
+    assert said.code != 0
+    assert "dst=DTYPE[SIZES]" in said.err
+
+
+def test_the_list_and_the_pages_show_them(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = npusim(capsys, "ops list")
+    assert "aclnnAddRmsNorm" in listed.out.replace("\n", "")
+    names = {entry["name"] for entry in npusim(capsys, "ops list --json").json}
+    assert names == {*operators(), *standard_names()}
+    page = npusim(capsys, "ops show LayerNorm").out
+    assert all(word in page for word in ("gamma", "variance", "epsilon", "aren't checked"))

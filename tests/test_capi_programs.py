@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from npusim import Device
+from npusim.capi.runtime.hostmemory import HostMemory
 from support.capi import Ran, Workshop, needs_capi, needs_cffi, workshop
 
 if TYPE_CHECKING:
@@ -261,7 +262,8 @@ elapsed_nothing 0, wait_unrecorded 0, synchronize_wait_unrecorded 107019, synchr
 destroy_event 0, destroy_event_twice 107000, record_destroyed 107000
 other_device 0, stream_of_other_device 107003
 tensor_without_dims null, tensor_negative null, tensor_of_rank_999 null, tensor_of_no_dtype null
-array_without_values null, destroy_tensor 0, destroy_tensor_twice 161002, destroy_null 0
+array_without_values null, array_from_nowhere null
+destroy_tensor 0, destroy_tensor_twice 161002, destroy_null 0
 destroy_array_as_tensor 161002, size_of_null 161001, size_of_array 0, destroy_array 0
 size_of_destroyed 161002
 tensor_says 2_2_3_2_5_7_1_1_2, shape_into_nothing 161001, destroy_list 0
@@ -286,6 +288,9 @@ destroy_last_stream 0, reset 0, finalize 0, finalize_twice 100037
 EXPECTED = dict(pair.split() for line in ANSWERS.strip().splitlines() for pair in line.split(", "))
 
 
+WILD = ("copy_from_nowhere", "copy_to_nowhere", "array_from_nowhere")
+
+
 def judge(said: Ran, *, without: tuple[str, ...] = ()) -> None:
     answers = {name: answer.replace(" ", "_") for name, answer in said.answers().items()}
     message = answers.pop("message")
@@ -298,14 +303,15 @@ def judge(said: Ran, *, without: tuple[str, ...] = ()) -> None:
 
 
 def test_misuse_gets_codes_and_never_ends_the_program(shop: Workshop) -> None:
-    said = shop.run(shop.program("misuse"), NPUSIM_LEAKS="1")
-    judge(said)
+    wild = HostMemory().finds_wild_pointers  # a sandbox may forbid the call that tells
+    said = shop.run(shop.program("misuse"), *(() if wild else ("tame",)), NPUSIM_LEAKS="1")
+    judge(said, without=() if wild else WILD)
     assert said.err == "npusim: everything was given back\n"
     assert sum(code != "0" for code in EXPECTED.values()) >= 25
 
 
 def test_on_chips_without_vector_cores_apart_the_fault_is_the_ai_cores(shop: Workshop) -> None:
-    codes = shop.run(shop.program("misuse"), soc="Ascend910A").answers()
+    codes = shop.run(shop.program("misuse"), "tame", soc="Ascend910A").answers()
     assert codes["synchronize_host_tensor"] == codes["synchronize_freed_early"] == "507015"
 
 
@@ -313,7 +319,7 @@ def test_the_address_sanitizer_finds_nothing(shop: Workshop) -> None:
     """Leaks aside: Python keeps what it has until the end."""
     program = shop.program("misuse", "-fsanitize=address")
     said = shop.run(program, "sanitized", ASAN_OPTIONS="detect_leaks=0")
-    judge(said, without=("copy_from_nowhere", "copy_to_nowhere"))
+    judge(said, without=WILD)
     assert said.err == ""
 
 

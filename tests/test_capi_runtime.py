@@ -92,8 +92,9 @@ def test_bytes_go_to_the_program_and_back() -> None:
     np.testing.assert_array_equal(ours, theirs)
     host.write(theirs.ctypes.data, ours[::-1].copy(), "dst")
     np.testing.assert_array_equal(theirs, ours[::-1])
-    with pytest.raises(AddressError, match="isn't memory of the program for 50 bytes"):
-        host.read(16, ours, "src")
+    if host.finds_wild_pointers:
+        with pytest.raises(AddressError, match="isn't memory of the program for 50 bytes"):
+            host.read(16, ours, "src")
 
 
 def test_streams_run_when_somebody_waits_and_keep_their_own_time() -> None:

@@ -43,9 +43,9 @@ def create_tensor(
     address: int,
 ) -> int:
     """A tensor; null where sizes are missing or negative, or dtype or format don't exist."""
-    shape = _numbers(session, sizes, rank, "viewDims", _MOST_DIMENSIONS)
-    steps = _numbers(session, strides, rank, "stride", _MOST_DIMENSIONS) if strides else None
-    storage = _numbers(session, storage_sizes, storage_rank, "storageDims", _MOST_DIMENSIONS)
+    shape = _numbers(session, sizes, rank, "viewDims", most=_MOST_DIMENSIONS)
+    steps = _numbers(session, strides, rank, "stride", most=_MOST_DIMENSIONS) if strides else None
+    storage = _numbers(session, storage_sizes, storage_rank, "storageDims", most=_MOST_DIMENSIONS)
     if layout not in Format._value2member_map_:
         raise ArgumentError(f"there is no aclFormat {layout}")
     if offset < 0:
@@ -76,21 +76,20 @@ def create_int_array(session: Session, values: Any, count: int) -> int:
 @DESCRIBING.entry("aclCreateFloatArray")
 def create_float_array(session: Session, values: Any, count: int) -> int:
     """An array of floats with a copy of the values."""
-    return session.tables.float_arrays.add(_numbers(session, values, count, "value"))
+    return session.tables.float_arrays.add(_numbers(session, values, count, "value", np.float32))
 
 
 @DESCRIBING.entry("aclCreateBoolArray")
 def create_bool_array(session: Session, values: Any, count: int) -> int:
     """An array of booleans with a copy of the values; any byte but 0 is true."""
-    raw = session.ffi.cast("unsigned char *", values)
-    flags = (bool(each) for each in _numbers(session, raw, count, "value"))
-    return session.tables.bool_arrays.add(tuple(flags))
+    flags = _numbers(session, values, count, "value", np.uint8)
+    return session.tables.bool_arrays.add(tuple(bool(each) for each in flags))
 
 
 @DESCRIBING.entry("aclCreateTensorList")
 def create_tensor_list(session: Session, values: Any, count: int) -> int:
     """A list that owns its tensors."""
-    handles = _numbers(session, values, count, "value")
+    handles = _numbers(session, values, count, "value", np.uint64)
     for handle in handles:
         session.tables.tensors.get(handle)
     return session.tables.tensor_lists.add(handles)
@@ -99,7 +98,7 @@ def create_tensor_list(session: Session, values: Any, count: int) -> int:
 @DESCRIBING.entry("aclCreateScalarList")
 def create_scalar_list(session: Session, values: Any, count: int) -> int:
     """A list that owns its scalars."""
-    handles = _numbers(session, values, count, "value")
+    handles = _numbers(session, values, count, "value", np.uint64)
     for handle in handles:
         session.tables.scalars.get(handle)
     return session.tables.scalar_lists.add(handles)
@@ -226,7 +225,12 @@ def float_to_half(session: Session, value: float) -> int:
 
 
 def _numbers(
-    session: Session, values: Any, count: int, name: str, most: int = _MOST_ENTRIES
+    session: Session,
+    values: Any,
+    count: int,
+    name: str,
+    kind: type[np.generic] = np.int64,
+    most: int = _MOST_ENTRIES,
 ) -> tuple[Any, ...]:
     """A copy of `count` numbers of C. Refusal 161001 for a null pointer that should have some."""
     if count == 0:
@@ -235,7 +239,10 @@ def _numbers(
         raise Refusal(_NULL, f"{name} is a null pointer, {count} entries should be there")
     if count > most:
         raise Refusal(_INVALID, f"{name} with {count} entries is too long")
-    return tuple(session.ffi.unpack(values, count))
+    copied = np.empty(count, kind)
+    address = int(session.ffi.cast("uintptr_t", values))
+    session.host.read(address, copied.view(np.uint8), name)
+    return tuple(copied.tolist())
 
 
 def _tensor(session: Session, handle: int, *results: Any) -> Tensor:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from npusim.capi.runtime.memory import AddressError
 
-if TYPE_CHECKING:
-    import numpy as np
-
+_NOWHERE = 16  # the first page is never mapped
 _AT_MOST = 2**30  # the kernel moves less than 2 GiB at a time
 
 
@@ -34,6 +34,15 @@ class HostMemory:
             process, "process_vm_readv"
         )
         self._process = process
+
+    @property
+    def finds_wild_pointers(self) -> bool:
+        """Whether an address that isn't mapped gives an error; tried on one."""
+        try:
+            self._by_kernel("process_vm_readv", _NOWHERE, np.zeros(1, np.uint8), "the address")
+        except AddressError:
+            return True
+        return False
 
     def read(self, address: int, into: np.ndarray[Any, Any], what: str) -> None:
         """Fills the bytes of `into` from the program's memory; AddressError where that is none."""

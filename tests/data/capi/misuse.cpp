@@ -122,13 +122,16 @@ static void StreamMisuse() {
   aclrtSetDevice(0);
 }
 
-static void ObjectMisuse(void* memory) {
+static void ObjectMisuse(void* memory, bool wild) {
   const int64_t negative[] = {4, -4};
   IS_NULL("tensor_without_dims", aclCreateTensor(nullptr, 2, ACL_FLOAT, kStrides, 0, ACL_FORMAT_ND, kShape, 2, memory));
   IS_NULL("tensor_negative", aclCreateTensor(negative, 2, ACL_FLOAT, kStrides, 0, ACL_FORMAT_ND, kShape, 2, memory));
   IS_NULL("tensor_of_rank_999", aclCreateTensor(kShape, 999, ACL_FLOAT, kStrides, 0, ACL_FORMAT_ND, kShape, 2, memory));
   IS_NULL("tensor_of_no_dtype", Tensor(memory, static_cast<aclDataType>(99)));
   IS_NULL("array_without_values", aclCreateIntArray(nullptr, 3));
+  if (wild) {
+    IS_NULL("array_from_nowhere", aclCreateIntArray(reinterpret_cast<int64_t*>(16), 3));
+  }
   aclTensor* tensor = Tensor(memory);
   TRY("destroy_tensor", aclDestroyTensor(tensor));
   TRY("destroy_tensor_twice", aclDestroyTensor(tensor));
@@ -299,7 +302,7 @@ int main(int argc, char**) {
   MemoryMisuse(argc < 2);
   StreamMisuse();
   void* memory = Memory();
-  ObjectMisuse(memory);
+  ObjectMisuse(memory, argc < 2);
   aclrtFree(memory);
   Questions();
   InStream();

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from npusim.aclnn.contract import Kind, Parameter
-from npusim.aclnn.registry import operator, operators
+from npusim.aclnn.registry import operator
 from npusim.capi import declarations
 from npusim.capi.declarations import (
     C_TYPES,
@@ -82,6 +82,7 @@ def test_a_new_operator_has_its_functions_without_further_work(
     contract = dataclasses.replace(operator("aclnnMm"), name="aclnnAllNew", parameters=(x, how, y))
     monkeypatch.setattr(declarations, "operator", lambda name: {"aclnnAllNew": contract}[name])
     monkeypatch.setattr(declarations, "operators", lambda: ("aclnnAllNew",))
+    monkeypatch.setattr(declarations, "c_operators", declarations.operators)
     texts = headers.__wrapped__()
     arguments_of.cache_clear()
     declared = (
@@ -94,6 +95,19 @@ def test_a_new_operator_has_its_functions_without_further_work(
     assert texts["aclnnop/level2/aclnn_all_new.h"] == '#include "aclnnop/aclnn_all_new.h"\n'
 
 
+def test_standard_operators_are_declared_as_in_cann() -> None:
+    assert len(declarations.c_operators()) > 70
+    texts = headers()
+    add = (
+        "aclnnAddGetWorkspaceSize(const aclTensor *self, const aclTensor *other, "
+        "const aclScalar *alpha, aclTensor *out,"
+    )
+    assert add in texts["aclnnop/aclnn_add.h"]
+    assert "aclnnAddsGetWorkspaceSize(" in texts["aclnnop/aclnn_add.h"]
+    cast = "aclnnCastGetWorkspaceSize(const aclTensor *self, aclDataType dtype, aclTensor *out,"
+    assert cast in texts["aclnnop/aclnn_cast.h"]
+
+
 def test_numbers_are_as_wide_as_in_cann() -> None:
     assert "aclTensor *out, int8_t cubeMathType, uint64_t" in first_phase("aclnnMatmul")
 
@@ -104,7 +118,7 @@ def test_every_kind_of_parameter_has_a_c_type() -> None:
 
 def test_every_declared_function_does_something() -> None:
     declared = [each.name for each in prototypes()]
-    phases = {name for op in operators() for name in (op, f"{op}GetWorkspaceSize")}
+    phases = {name for op in declarations.c_operators() for name in (op, f"{op}GetWorkspaceSize")}
     assert set(declared) == set(FUNCTIONS) | phases
     assert len(declared) == len(set(declared))
 

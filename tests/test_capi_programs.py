@@ -66,6 +66,20 @@ def test_every_operator_prints_its_pages_numbers(shop: Workshop, soc: str) -> No
         assert text.endswith("code: 0\n")
 
 
+def test_standard_operators_take_scalars_lists_and_data_types(shop: Workshop) -> None:
+    said = shop.run(shop.program("standard"), NPUSIM_LEAKS="1")
+    assert (said.code, said.err) == (0, "npusim: everything was given back\n")
+    printed: dict[str, list[float]] = {}
+    for name, value in re.findall(r"(\w+)\[\d*\] is: (\S+)", said.out):
+        printed.setdefault(name, []).append(float(value))
+    rows = np.array([[1, 2, 10, 20], [3, 4, 30, 40]], float)
+    softmax = np.exp(rows) / np.exp(rows).sum(1, keepdims=True)
+    assert printed["add"] == [11, 22, 33, 44]
+    assert printed["cat"] == rows.ravel().tolist()
+    np.testing.assert_allclose(printed["softmax"], softmax.ravel(), atol=2e-6)
+    assert printed["cast"] == [10, 20, 30, 40]
+
+
 def test_a_fault_shows_at_the_synchronise_and_the_next_call_runs(shop: Workshop) -> None:
     said = shop.run(shop.program("operators"), "OutOfRange", "BinaryCrossEntropyBackward")
     parts = sections(said.out)

@@ -14,6 +14,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from npusim.aclnn.registry import operator, operators
+from npusim.aclnn.signatures import signature_of, standard_names
 from npusim.values.dtypes import BFLOAT16, DTYPES
 from npusim.values.formats import Format
 from npusim.values.status import AclError, StatusCode
@@ -38,6 +39,14 @@ C_TYPES = {
     "text": "char *",
 }
 
+# What parameters of standard operators can be.
+_STANDARD_TYPES = frozenset(
+    (
+        "aclTensor", "aclTensorList", "aclScalar", "aclIntArray", "aclFloatArray", "aclBoolArray",
+        "aclDataType", "int64_t", "int32_t", "int8_t", "double", "float", "bool", "char",
+    )
+)  # fmt: skip
+
 # What programs rely on a header to include (CANN's header of group normalisation includes it).
 _STANDARD_HEADERS = {"aclnnGroupNormBackward": ("array",)}
 
@@ -61,9 +70,14 @@ class Prototype(NamedTuple):
     parameters: tuple[CParameter, ...]
 
 
+@cache
 def c_operators() -> tuple[str, ...]:
-    """The operators that have C functions: all that have a contract."""
-    return operators()
+    """The operators that have C functions.
+
+    All that have a contract, and the standard ones whose C parameters the catalogue knows.
+    """
+    standard = (name for name in standard_names() if name.startswith("aclnn"))
+    return tuple(sorted({*operators(), *(name for name in standard if _is_known_in_c(name))}))
 
 
 @cache
@@ -118,7 +132,12 @@ def second_phase(op: str) -> str:
 
 @cache
 def arguments_of(op: str) -> tuple[CParameter, ...]:
-    """The operator's own parameters of the first phase in C, as the contract has them."""
+    """The operator's own parameters of the first phase in C: as the contract has them.
+
+    For a standard operator, as the catalogue has them from CANN's header.
+    """
+    if op not in operators():
+        return tuple(CParameter(_spaced(kind), name) for name, _, kind in _prototype(op))
     return tuple(
         CParameter(kind.removeprefix("const ") if parameter.io == "out" else kind, parameter.name)
         for parameter in operator(op).parameters
@@ -126,14 +145,40 @@ def arguments_of(op: str) -> tuple[CParameter, ...]:
     )
 
 
+def _prototype(op: str) -> list[tuple[str, str, str]]:
+    """Name, io and C type of the operator's own parameters in CANN's header."""
+    from npusim.catalogue.facts import catalogue
+
+    return [each for each in catalogue().prototype_of(op) if each[1] in ("in", "out")]
+
+
+def _is_known_in_c(op: str) -> bool:
+    """Whether CANN's header has the parameters that the standard operator is called with."""
+    signature = signature_of(op)
+    if signature is None:
+        return False
+    ours = [each.name for each in (*signature.inputs, *signature.outputs)]
+    ours += [each.name for each in signature.attributes]
+    theirs = _prototype(op)
+    return sorted(name for name, _, _ in theirs) == sorted(ours) and all(
+        _spaced(kind).removeprefix("const ").rstrip(" *") in _STANDARD_TYPES
+        for _, _, kind in theirs
+    )
+
+
+def _spaced(kind: str) -> str:
+    """A type of the catalogue as declarations have it: ``const aclTensor *``, ``int64_t ``."""
+    if "*" not in kind:
+        return f"{kind.removeprefix('const ')} "
+    return f"{kind.replace('*', '').strip()} *"
+
+
 def _as_in_cann(op: str, parameters: tuple[CParameter, ...]) -> tuple[CParameter, ...]:
     """The parameters with the width that numbers have in CANN's header, if the catalogue has it.
 
     A contract knows whole numbers of one width only; aclnnMatmul's cubeMathType is an int8_t.
     """
-    from npusim.catalogue.facts import catalogue
-
-    known = [kind for _, io, kind in catalogue().prototype_of(op) if io in ("in", "out")]
+    known = [kind for _, _, kind in _prototype(op)]
     if len(known) != len(parameters):
         return parameters
     return tuple(
@@ -147,7 +192,7 @@ def _operator_header(file: str, ops: list[str]) -> str:
     wanted = [name for op in ops for name in _STANDARD_HEADERS.get(op, ())]
     standard = "".join(f"#ifdef __cplusplus\n#include <{name}>\n#endif\n" for name in wanted)
     declared = "\n".join(
-        f"/* {operator(op).summary} */\n{first_phase(op)}\n{second_phase(op)}\n" for op in ops
+        f"/* {_summary(op)} */\n{first_phase(op)}\n{second_phase(op)}\n" for op in ops
     )
     return (
         f"#ifndef {guard}\n#define {guard}\n\n{standard}"
@@ -156,6 +201,10 @@ def _operator_header(file: str, ops: list[str]) -> str:
         f"{declared}\n"
         "#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
     )
+
+
+def _summary(op: str) -> str:
+    return operator(op).summary if op in operators() else "Standard operator."
 
 
 def _fixed(name: str) -> str:

@@ -32,6 +32,13 @@ class Scalar:
     value: complex
     dtype: DType
 
+    @property
+    def number(self) -> complex | float | int:
+        """The value as its dtype has it."""
+        if self.dtype.category == "complex":
+            return self.value
+        return self.value.real if self.dtype.is_float else int(self.value.real)
+
 
 class Bound(NamedTuple):
     """A tensor as an argument: on its block's memory, or on zeros with the reason why."""

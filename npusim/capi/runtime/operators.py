@@ -13,6 +13,7 @@ from npusim.capi.runtime.handles import Handles, WrongHandleError
 from npusim.capi.runtime.memory import AddressError, Block
 from npusim.capi.runtime.objects import Bound, bind
 from npusim.capi.runtime.refusals import Refusal, aclnn_status, task_fault
+from npusim.values.dtypes import from_acl
 from npusim.values.errors import AclnnError, DeviceFault, NpusimError
 from npusim.values.status import Status, StatusCode
 
@@ -80,21 +81,34 @@ class FirstPhase:
         bounds: dict[str, Bound] = {}
         for (kind, name), value in zip(arguments_of(self._op), values, strict=True):
             if "*" not in kind:
-                arguments[name] = value
+                arguments[name] = from_acl(value).name if "aclDataType" in kind else value
             elif not value:
                 arguments[name] = None
             elif "char" in kind:
                 arguments[name] = self._session.text(value)
+            elif "aclTensorList" in kind:  # its members are parameters of their own: x0, x1 ...
+                members = self._handle(self._session.tables.tensor_lists, value, name)
+                for index, member in enumerate(members):
+                    self._bind(member, f"{name}{index}", arguments, bounds)
             elif "aclTensor" in kind:
-                tensor = self._handle(self._session.tables.tensors, value, name)
-                bounds[name] = bind(tensor, name, self._session.memory)
-                arguments[name] = bounds[name].argument
+                self._bind(value, name, arguments, bounds)
+            elif "aclScalar" in kind:
+                arguments[name] = self._handle(self._session.tables.scalars, value, name).number
             else:
                 arguments[name] = self._handle(self._array_table(kind), value, name)
         return arguments, bounds
 
+    def _bind(
+        self, handle: int, name: str, arguments: dict[str, Any], bounds: dict[str, Bound]
+    ) -> None:
+        tensor = self._handle(self._session.tables.tensors, handle, name)
+        bounds[name] = bind(tensor, name, self._session.memory)
+        arguments[name] = bounds[name].argument
+
     def _array_table(self, kind: str) -> Handles[Any]:
         tables = self._session.tables
+        if "aclFloatArray" in kind:
+            return tables.float_arrays
         return tables.bool_arrays if "aclBoolArray" in kind else tables.int_arrays
 
     def _handle(self, table: Handles[Any], handle: int, name: str) -> Any:

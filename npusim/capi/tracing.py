@@ -83,7 +83,11 @@ class _ProgramTimeline:
 
 
 def _moved_slice(each: Slice, lane: str, by_us: float) -> Slice:
-    return replace(each, core=lane, start_us=each.start_us + by_us)
+    waited_for = tuple(
+        replace(other, start_us=other.start_us + by_us, end_us=other.end_us + by_us)
+        for other in each.waited_for
+    )
+    return replace(each, core=lane, start_us=each.start_us + by_us, waited_for=waited_for)
 
 
 def _moved(task: TaskResult, call: TimedCall) -> TaskResult:

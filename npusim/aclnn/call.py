@@ -142,6 +142,8 @@ def _execute(executor: Executor, profile: Profile, exact: bool, mode: str) -> Re
         for tensor in (*kernel.reads, *kernel.writes):
             if last_use.get(id(tensor.buffer)) == index:
                 tensor.buffer.data = None
+    for buffer in chain.arguments.values():  # the caller's, who wants it back when he is done
+        buffer.data = None
     return _result(executor, profile, tuple(tasks), tuple(runs), outputs)
 
 

@@ -78,7 +78,7 @@ def plan_of(contract: Contract) -> Plan:
 
 def kernel_class(op_type: str) -> Callable[..., Kernel]:
     """The kernel class of an operator type such as ``GroupNormGrad``; call it to make a kernel."""
-    if op_type not in op_types():
+    if op_type.startswith(_PREFIX) or op_type not in _catalog().homes:
         raise UnknownNameError("operator type", op_type, op_types(), _also_broken())
     kernel: Callable[..., Kernel] = _load(op_type)
     return kernel
@@ -94,22 +94,28 @@ def refresh() -> None:
     """Forgets what was found, for callers that add folders to npusim.ops while running."""
     _catalog.cache_clear()
     _load.cache_clear()
+    _spellings.cache_clear()
 
 
 def _find(name: str) -> str:
-    found = _catalog()
-    wanted = name.strip().lower()
+    found = _spellings().get(name.strip().lower())
+    if found is None:
+        candidates = (*operators(), *_catalog().aliases)
+        remedy = _also_broken() or "`npusim ops list` names the operators."
+        raise UnknownNameError("operator", name, candidates, remedy)
+    return found
+
+
+@cache
+def _spellings() -> Mapping[str, str]:
+    """Everything that an operator may be called, in small letters, and its name."""
     spellings: dict[str, str] = {}
-    for spelling, target in found.aliases.items():
+    for spelling, target in _catalog().aliases.items():
         spellings[spelling.lower()] = target
     for known in operators():
         spellings[known.lower()] = known
         spellings[known.lower().removeprefix(_PREFIX)] = known
-    if wanted not in spellings:
-        candidates = (*operators(), *found.aliases)
-        remedy = _also_broken() or "`npusim ops list` names the operators."
-        raise UnknownNameError("operator", name, candidates, remedy)
-    return spellings[wanted]
+    return spellings
 
 
 @cache

@@ -110,8 +110,8 @@ class Grid:
 
     def _shares(self, block: int) -> Iterator[tuple[tuple[_Part, ...], int, int]]:
         """The kinds of tiles of a core: their parts along the axes, the first one and how many."""
-        place = (block - self.first_core) % self.cores
-        if place >= self.used_cores:
+        place, used = (block - self.first_core) % self.cores, self.used_cores
+        if place >= used:
             return
         axes = [self._parts(axis) for axis in range(len(self.extent))]
         if self.axis is not None:
@@ -122,9 +122,9 @@ class Grid:
         turned = 0  # cores that got one more tile of the kinds before
         for parts in product(*axes):
             total = prod(part.count for part in parts)
-            each, more = divmod(total, self.used_cores)
-            mine = (place - turned) % self.used_cores
-            turned = (turned + more) % self.used_cores
+            each, more = divmod(total, used)
+            mine = (place - turned) % used
+            turned = (turned + more) % used
             count = each + (mine < more)
             if count:
                 yield parts, mine * each + min(mine, more), count

@@ -7,6 +7,7 @@ cores, how memory treats their transfers, and the chip's rates. Which buffers th
 from __future__ import annotations
 
 from collections import OrderedDict
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from npusim.engine.player import Player
@@ -28,29 +29,32 @@ _LONGEST = 100_000  # entries of a kernel that is worth keeping
 
 
 class Store:
-    """The runs that are kept, those used last at the end."""
+    """The runs that are kept, those used last at the end; for any number of threads."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._kept: OrderedDict[Hashable, Played] = OrderedDict()
         self._entries = 0
 
     def get(self, key: Hashable) -> Played | None:
         """What is kept under ``key``."""
-        found = self._kept.get(key)
-        if found is not None:
-            self._kept.move_to_end(key)
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
         return found
 
     def keep(self, key: Hashable, found: Played) -> None:
         """Keep a run, if it is worth its room; those used longest ago have to go."""
         size = _size(found)
-        if size > _LONGEST:
-            return
-        self._kept[key] = found
-        self._entries += size
-        while self._entries > _MOST_ENTRIES:
-            _, oldest = self._kept.popitem(last=False)
-            self._entries -= _size(oldest)
+        with self._lock:
+            if size > _LONGEST or key in self._kept:
+                return
+            self._kept[key] = found
+            self._entries += size
+            while self._entries > _MOST_ENTRIES:
+                _, oldest = self._kept.popitem(last=False)
+                self._entries -= _size(oldest)
 
 
 _store = Store()

@@ -15,6 +15,7 @@ import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from threading import get_ident
 from typing import TYPE_CHECKING, TypeVar
 
 from npusim import __version__
@@ -87,7 +88,7 @@ def _read(file: Path, key: bytes, kind: type[T]) -> T | None:
 
 
 def _write(file: Path, key: bytes, value: object) -> None:
-    temporary = file.with_suffix(f".{os.getpid()}.tmp")
+    temporary = file.with_suffix(f".{os.getpid()}-{get_ident()}.tmp")
     try:
         body = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from npusim.validation.replay import Prediction
 
 LEAST_ROWS = 12  # a class with fewer rows has no band of its own
-_QUANTILES = (0.085, 0.915)  # a little outside 10 % and 90 %: rows that no fit has seen scatter more
+_QUANTILES = (
+    0.085,
+    0.915,
+)  # a little outside 10 % and 90 %: rows that no fit has seen scatter more
 
 Table = dict[str, dict[str, float | int]]
 

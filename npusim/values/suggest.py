@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,17 +16,21 @@ def near(got: str, candidates: Iterable[str], n: int = 3) -> list[str]:
     A candidate resembles `got` when difflib says so, or when one contains the other (``GroupNorm``
     for ``aclnnGroupNormBackward``).
     """
-    wanted = got.strip().lower()
+    return list(_near(got.strip().lower(), tuple(sorted(set(candidates))), n))
+
+
+@lru_cache(maxsize=256)
+def _near(wanted: str, candidates: tuple[str, ...], n: int) -> tuple[str, ...]:
     if not wanted:
-        return []
+        return ()
     by_lower: dict[str, str] = {}
-    for candidate in sorted(set(candidates)):
+    for candidate in candidates:
         by_lower.setdefault(candidate.lower(), candidate)
     found = difflib.get_close_matches(wanted, by_lower, n=n, cutoff=0.6)
     if len(wanted) >= 3:
         parts = (name for name in by_lower if wanted in name or (len(name) >= 3 and name in wanted))
         found += sorted((name for name in parts if name not in found), key=len)
-    return [by_lower[name] for name in found[:n]]
+    return tuple(by_lower[name] for name in found[:n])
 
 
 def did_you_mean(got: str, candidates: Iterable[str], n: int = 3) -> str:

@@ -7,11 +7,13 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from shutil import which
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+SAMPLE = ROOT / "tests" / "data" / "capi" / "operators.cpp"
 CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -23,16 +25,19 @@ def blocks(language: str) -> list[str]:
 
 LINES = [line for block in blocks("sh") for line in block.splitlines()]
 INSTALLING = [line for line in LINES if line.startswith("python3 -m venv")]
-COMMANDS = [line for line in LINES if line.startswith("npusim ")]
+PROGRAMS = [line for line in LINES if line.startswith(("npusim cc", "npusim exec"))]
+COMMANDS = [line for line in LINES if line.startswith("npusim ") and line not in PROGRAMS]
 
 
 def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", *shlex.split(line)]
+    if not (folder / "reports").exists():
+        (folder / "reports").symlink_to(ROOT / "reports")  # as in a clone
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
 
 
 def test_every_line_is_tested_somehow() -> None:
-    assert sorted([*INSTALLING, *COMMANDS]) == sorted(LINES)
+    assert sorted([*INSTALLING, *COMMANDS, *PROGRAMS]) == sorted(LINES)
     assert {kind for kind, _ in _BLOCK.findall(README)} == {"sh", "python"}
 
 
@@ -64,7 +69,20 @@ def test_the_main_job_does_what_it_promises(tmp_path: Path) -> None:
 def test_commands(line: str, tmp_path: Path) -> None:
     done = run(line, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout
+    assert done.stdout + done.stderr
+
+
+def test_programs(tmp_path: Path) -> None:
+    pytest.importorskip("cffi")
+    if which("c++") is None:
+        pytest.skip("there is no C++ compiler here")
+    for file in (SAMPLE, SAMPLE.with_name("sample.h")):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / SAMPLE.name).rename(tmp_path / "sample.cpp")
+    for line in PROGRAMS:
+        done = run(line, tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert "Ascend910B3" in done.stdout
 
 
 @pytest.mark.parametrize("number", range(len(blocks("python"))))
@@ -77,7 +95,7 @@ def test_snippets(number: int, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout
+    assert done.stdout + done.stderr
 
 
 def test_links_lead_somewhere() -> None:

@@ -129,7 +129,7 @@ def test_a_changed_parent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyP
         target.write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
     monkeypatch.setattr(loading, "data_folder", lambda: copy)
     before = fresh("Ascend910B3").vector.start_scale
-    shared = copy / "microarchitecture" / "dav-c220.yaml"
+    shared = copy / "microarchitecture" / "dav-c220-calibrated.yaml"
     text = shared.read_text(encoding="utf-8")
     assert f"start_scale: {before:g}" in text
     shared.write_text(

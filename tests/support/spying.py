@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from npusim.dialect import Core, GlobalTensor, GmBuffer, GmSlice, Kernel, LocalTensor
+from npusim.dialect import Core, GlobalTensor, GmBuffer, GmSlice, Kernel, LocalTensor, blocks
 from npusim.dialect.copies import Copies
 from npusim.dialect.cube import Cube
 
@@ -100,6 +100,7 @@ def watching() -> Iterator[list[TaskWatch]]:
     """Everything that runs inside is watched, task by task (runs with numbers only)."""
     watches: list[TaskWatch] = []
     with (
+        patch.object(blocks, "host_cores", lambda: 1),  # one task and one core after the other
         patch.object(Core, "__init__", _started(watches)),
         patch.object(GmSlice, "write", _stored(watches, GmSlice.write, plain=True)),
         patch.object(GmSlice, "accumulate", _stored(watches, GmSlice.accumulate, plain=False)),

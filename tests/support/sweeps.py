@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -81,7 +82,13 @@ def start(spec: Path, out: Path, *options: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=_listen_to_ctrl_c,  # noqa: PLW1509 - no thread of ours is running
     )
+
+
+def _listen_to_ctrl_c() -> None:
+    """What a shell starts in the background ignores SIGINT, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for_lines(process: subprocess.Popen[str], path: Path, count: int) -> None:

@@ -1,0 +1,65 @@
+"""reports/validation.md is current, and as accurate as it has to be."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from npusim.hardware import load_profile
+from npusim.validation.calibrate import CONSTANTS
+from npusim.validation.replay import replay
+from npusim.validation.statistics import Accuracy, accuracy, grouped
+from npusim.validation.table import read_rows
+
+REPORTS = Path(__file__).parent.parent / "reports"
+MADE_BY = "python reports/validation.py"
+TABLE = REPORTS / "data" / "measured_ops.csv.gz"
+PAGE = (REPORTS / "validation.md").read_text(encoding="utf-8")
+SCRIPT = runpy.run_path(str(REPORTS / "validation.py"), run_name="validation_page")
+
+
+LIMITS = {"910 gen1 (30 cores)": 0.15, "910B1": 0.2, "910B2": 0.3, "910B4": 0.25}  # medians
+
+
+def test_the_whole_table() -> None:
+    """One test, since replaying everything takes half a minute."""
+    predictions = list(replay(read_rows(TABLE)))
+    assert_within_limits(accuracy(predictions), 0.15)
+    by_chip = grouped(predictions, lambda each: each.row.chip)
+    for chip, limit in LIMITS.items():
+        assert_better_than_the_roofline(by_chip[chip], limit)
+    assert "\n".join(SCRIPT["page"](predictions)) + "\n" == PAGE, f"write anew: {MADE_BY}"
+
+
+def assert_within_limits(found: Accuracy, median: float) -> None:
+    assert found.modelled >= 0.7 * found.rows
+    assert (found.median_abs_error or 1) <= median
+    assert (found.p90_abs_error or 1) <= 0.6
+    assert (found.rank_correlation or 0) >= 0.97
+    assert 0.72 <= (found.in_band or 0) <= 0.88
+
+
+def assert_better_than_the_roofline(found: Accuracy, median: float) -> None:
+    assert (found.median_abs_error or 1) <= min(median, found.roofline_median_abs_error or 0)
+
+
+def test_every_fitted_constant_is_on_the_page_with_its_meaning() -> None:
+    for each in CONSTANTS:
+        assert f"| `{each.key}` | {each.meaning} |" in PAGE
+    # Far fewer constants than chips times families.
+    assert len(CONSTANTS) < 25
+
+
+@pytest.mark.parametrize("soc", ["Ascend910B", "Ascend910B1", "Ascend910B4"])
+def test_fitted_constants_say_on_what(soc: str) -> None:
+    profile = load_profile(soc)
+    fitted = [
+        profile.provenance_of(each.key)
+        for each in CONSTANTS
+        if profile.provenance_of(each.key).confidence == "fitted"
+    ]
+    assert len(fitted) > 10
+    for each in fitted:
+        assert " rows of " in each.notes

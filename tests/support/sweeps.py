@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 NORM = """
 products: [Ascend910B3, Ascend910B4]
 axes:
-  N: {from: 1, to: 4, step: 1}
+  N: {from: 1, to: 8, step: 1}
   C: [64, 128, 256]
   dtype: [fp16, fp32]
 calls:
@@ -33,7 +33,7 @@ calls:
       group: "{C // 8}"
       outputMask: [true, true, true]
 """
-NORM_POINTS = 4 * 3 * 2 * 2
+NORM_POINTS = 8 * 3 * 2 * 2
 
 # Quick ones, of which some are rejected: no bf16 on 310P.
 LOSS = """

@@ -123,7 +123,7 @@ def test_a_grid_has_every_combination_once_and_in_order(tmp_path: Path) -> None:
     assert first.axes == {"N": 1, "C": 64, "dtype": "fp16"}
     assert first.arguments["gradOut"] == "FLOAT16[1,64,256]"
     assert first.arguments["group"] == 8
-    assert (last.soc, last.axes["N"], last.axes["C"]) == ("Ascend910B4", 4, 256)
+    assert (last.soc, last.axes["N"], last.axes["C"]) == ("Ascend910B4", 8, 256)
     assert sweep.axes == ("N", "C", "dtype")
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from npusim.dialect.local import LocalTensor
     from npusim.hardware.profile import Profile
 
-_STACK_BYTES = 1 << 22  # numbers worked on at once per core: as much as stays in the host's caches
+_STACK_BYTES = 1 << 24  # numbers worked on at once per core: few calls of NumPy, in L3
 
 _VECTOR_PIPES = (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3)
 _CUBE_PIPES = (Pipe.SCALAR, Pipe.MTE2, Pipe.MTE1, Pipe.CUBE)

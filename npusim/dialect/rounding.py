@@ -93,9 +93,8 @@ def _to_bfloat16(src: NDArray[np.float32], dst: NDArray[np.uint16], mode: RoundM
     rounded = _rounded(src.view(np.uint32), 16, mode)
     rounded >>= np.uint32(16)
     np.copyto(dst, rounded, casting="unsafe")
-    nan = np.isnan(src)
-    if nan.any():
-        dst[nan] = 0x7FC0
+    if np.isnan(src.max(initial=0.0)):  # the cheapest look for a NaN: it is larger than anything
+        dst[np.isnan(src)] = 0x7FC0
 
 
 def _to_float16(src: NDArray[np.float32], dst: NDArray[np.float16], mode: RoundMode) -> None:

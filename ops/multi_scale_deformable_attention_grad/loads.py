@@ -69,7 +69,24 @@ def _parts(tiling: Tiling, block: int, mix: Mix) -> list[Part]:
     ]
     done = [sum(part.tasks * part.mix[kind] for part in parts) for kind in range(len(mix))]
     rest = Mix(*(count - before for count, before in zip(mix, done, strict=True)))
+    for index, part in enumerate(parts):
+        parts[index], rest = _filled(part, mix, rest)
     return [*parts, Part(1, numbers[bool(whole)][1], rest)]
+
+
+def _filled(part: Part, mix: Mix, rest: Mix) -> tuple[Part, Mix]:
+    """The part with as many points as queries where ``rest`` has them, and what that leaves.
+
+    Kinds come in the order of what rounding down has cost them. Otherwise the last task would get
+    all that was cut off of the others: several times its own points.
+    """
+    lost = sorted(range(len(mix)), key=lambda kind: -(mix[kind] * part.queries % mix.total))
+    counts, left = list(part.mix), list(rest)
+    for kind in lost[: part.queries - sum(counts)]:
+        if 0 < part.tasks <= left[kind]:
+            counts[kind] += 1
+            left[kind] -= part.tasks
+    return replace(part, mix=Mix(*counts)), Mix(*left)
 
 
 def _fewer(parts: list[Part], rows: float) -> list[Part]:

@@ -62,9 +62,11 @@ KNOWN_FAULTS = """## Where the model is known to be wrong
 * **What L2 holds.** Rows of networks don't tell who used an operand last. The model takes one share for all, but for
   flat tensors (parameters, gradients, states), which it takes from HBM. Loops over the same buffers (910B4) find
   everything in L2 and are faster than the model says.
-* **Bool operands on A2.** LogicalNot, LogicalOr and SelectV2 take two to three times as long as their instructions
-  explain; why is not known.
-* **A column repeated along rows (RealDiv on 910B4).** 70 cycles per row where the model has 35.
+* **Bool operands on A2.** LogicalNot, LogicalOr and SelectV2 take up to twice as long as their instructions explain;
+  why is not known.
+* **Scatter and segment sums.** Their time depends on how often indices repeat, which no row tells.
+* **Matrix products with tilings tuned by hand (first generation).** Some are up to three times faster than ours, others
+  slower; rows don't tell the tiling.
 * **Sub-microsecond differences of small kernels.** Half of all rows take less than 10 us, where launch decides; the
   measurements themselves scatter by 0.2 to 0.5 us there.
 """

@@ -180,7 +180,10 @@ def _answer(
     from npusim.capacity import SimulatedLatencies, evaluate
     from npusim.report import plans
     from npusim.report.files import claim
+    from npusim.values.errors import ArgumentError
 
+    if markdown is not None and html is not None and markdown.resolve() == html.resolve():
+        raise ArgumentError(f"--md and --html both name {html}", "Give them different names.")
     for path in (markdown, html):
         if path is not None:
             claim(path, force=force)

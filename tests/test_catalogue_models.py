@@ -188,6 +188,24 @@ def test_a_number_that_isnt_one_names_its_line(tmp_path: Path) -> None:
 # Lists -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ("add,Add,FLO", "line 3: the row ends before its last column"),
+        ("add,Add,FLOAT,-4", "line 3: the duration is -4; it must be 0 or more"),
+        ("add,Add,FLOAT,nan", "line 3: the duration is nan; it must be 0 or more"),
+    ],
+)
+def test_a_row_that_was_cut_off_or_cannot_be_names_its_line(
+    row: str, complaint: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "kernel_details.csv"
+    header = "Name,Type,Input Data Types,Duration(us)"
+    file.write_text(f"{header}\nadd,Add,FLOAT,3\n{row}\n", encoding="utf-8")
+    with pytest.raises(FileError, match=complaint):
+        list(read_kernels(file))
+
+
 def test_a_list_takes_operators_with_and_without_dtypes(tmp_path: Path) -> None:
     file = tmp_path / "ops.txt"
     file.write_text(

@@ -364,10 +364,11 @@ def test_other_files_are_refused_before_the_work(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_example_report_is_current(tmp_path: Path) -> None:
-    """If this fails: python reports/operator_report.py."""
-    runpy.run_path(str(ROOT / "reports" / "operator_report.py"))["write"](tmp_path)
-    for name in ("operator_report.html", "operator_report.md"):
+@pytest.mark.parametrize("report", ["operator_report", "plan_report"])
+def test_the_example_report_is_current(report: str, tmp_path: Path) -> None:
+    """If this fails: python reports/operator_report.py or reports/plan_report.py."""
+    runpy.run_path(str(ROOT / "reports" / f"{report}.py"))["write"](tmp_path)
+    for name in (f"{report}.html", f"{report}.md"):
         made, kept = (folder / name for folder in (tmp_path, ROOT / "reports"))
         assert without_drawings(made.read_text()) == without_drawings(kept.read_text())
         assert len(svgs(made.read_text())) == len(svgs(kept.read_text()))

@@ -487,3 +487,63 @@ def test_a_trace_is_no_longer_than_viewers_take(
     assert part.slices <= whole.slices // 3
     assert part.files == whole.files
     assert part.path.name == whole.path.name
+
+
+MODEL = """
+calls:
+  - op: aclnnMatmul
+    count: 2
+    arguments: {self: "bf16[64,128]", mat2: "bf16[128,64]", cubeMathType: 0}
+  - {op: NobodyKnows, inputs: ["bf16[64,64]"], outputs: ["bf16[64,64]"]}
+"""
+
+
+@pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend310P3"])
+def test_a_model_step_is_written_as_an_operator_summary(
+    soc: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "model.yaml"
+    file.write_text(MODEL, encoding="utf-8")
+    line = f"model {file} -s {soc} --dispatch-us 40 --json --timestamp {WHEN} --format msprof -o"
+    said = commands.npusim(capsys, line, tmp_path / "out")
+    assert said.code == 0, said.err
+    answer = said.json["answers"][0]
+    summary = tmp_path / "out" / f"op_summary_{WHEN}.csv"
+    rows = list(csv.DictReader(summary.read_text().splitlines()))
+    assert sum(float(row["Task Duration(us)"]) for row in rows) == pytest.approx(
+        answer["device_us"], rel=1e-5
+    )
+    last = rows[-1]
+    end_us = float(last["Task Start Time(us)"]) + float(last["Task Duration(us)"])
+    assert end_us == pytest.approx(answer["duration_us"], rel=1e-5)
+    assert (last["OP Type"], last["aicore_time(us)"]) == ("NobodyKnows", "N/A")
+    assert rows[0]["Input Shapes"] == '"64,128;128,64"'
+    half = "DT_BF16" if soc == "Ascend910B3" else "FLOAT16"
+    assert rows[0]["Input Data Types"] == f"{half};{half}"
+    assert {row["OP Type"] for row in rows} >= {"MatMulV3" if soc == "Ascend910B3" else "MatMulV2"}
+    assert len(list(read_kernels(summary))) == len(rows)
+    assert (tmp_path / "out" / f"op_statistic_{WHEN}.csv").is_file()
+    again = commands.npusim(capsys, line, tmp_path / "out")
+    assert (again.code, "already exists" in again.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("-s 910b3 --format msprof", "writes a folder"),
+        ("-s 910b3 -o {folder}/out", "--format msprof -o DIR"),
+        ("-s 910b3 --format npz -o {folder}/out", "--format msprof -o DIR"),
+        ("-s 910b3,310p3 --format msprof -o {folder}/out", "one chip"),
+        ("-s 910b3 --format msprof --timestamp noon -o {folder}/out", "14 digits"),
+        ("-s 910b3 --format msprof -o {folder}/no/such", "can't be written"),
+    ],
+)
+def test_a_summary_that_cannot_be_written_is_one_sentence(
+    words: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "model.yaml"
+    file.write_text(MODEL, encoding="utf-8")
+    said = commands.npusim(capsys, f"model {file} {words.format(folder=tmp_path)}")
+    assert said.code == 2
+    assert message in said.err
+    assert list(tmp_path.iterdir()) == [file]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from html import unescape
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -317,6 +318,29 @@ def test_a_product_that_can_t_run_the_model_doesn_t_hide_the_others(
     alone = npusim(capsys, "plan", file)
     assert alone.code == 1
     assert "No product of the plan meets the objective." in alone.out
+
+
+def test_both_reports_say_how_to_make_them_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    html, page = folder / "a page.html", folder / "page.md"
+    file = folder / "tower.yaml"
+    line = "recommend --rate 50 --slo 12.5 --quantile p90 --items 2 --max-batch 4 -s 310P3 --seed 5"
+    said = npusim(capsys, line, file, "--html", html, "--md", page)
+    assert said.code == 0, said.err
+    command = (
+        f"npusim recommend {file} --rate 50 --slo 12.5 -s 310P3 --quantile p90 --max-batch 4 "
+        "--max-wait 0 --items 2 --availability N --seed 5 --md page.md --html 'a page.html'"
+    )
+    assert command in page.read_text(encoding="utf-8")
+    assert command in unescape(html.read_text(encoding="utf-8"))
+
+
+def test_one_file_can_t_hold_both_reports(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = folder / "page"
+    said = npusim(capsys, "plan", folder / "plan.yaml", "--html", both, "--md", both)
+    assert (said.code, said.out, both.exists()) == (2, "", False)
+    assert "--md and --html both name" in said.err
 
 
 # npusim recommend

@@ -21,7 +21,11 @@ _STUDENT_T: Final = (
 
 
 class Estimate(NamedTuple):
-    """Mean over the seeds, and both ends of its confidence interval (equal to it for one seed)."""
+    """Mean over the seeds, and both ends of its confidence interval (equal to it for one seed).
+
+    The quantity can't be negative, so neither can its interval: it is taken on the logarithm, a
+    factor below and above the mean (delta method), which for small spreads is the usual one.
+    """
 
     mean: float
     lo: float
@@ -37,4 +41,5 @@ class Estimate(NamedTuple):
         # Beyond the table its last row is used: 4 % too wide for very many seeds, never too narrow.
         student = _STUDENT_T[min(freedom, len(_STUDENT_T)) - 1]
         half = student * stdev(values) / math.sqrt(len(values))
-        return cls(mean, mean - half, mean + half)
+        factor = math.exp(half / mean) if mean else 1.0
+        return cls(mean, mean / factor, mean * factor)

@@ -77,7 +77,7 @@ class SimulatedLatencies:
                 progress=partial(self._tell, f"{product.name}: {model.name}, batch {batch}"),
             )
             timed[batch] = result
-            _refuse_if_refused(model, result, product)
+            _refuse_if_refused(model, result)
             points.append(
                 ServicePoint(batch, result.duration_us, *result.band_us, result.memory.total_bytes)
             )
@@ -114,14 +114,14 @@ class SimulatedLatencies:
             self._say(f"{what}: {done} of {total} operators")
 
 
-def _refuse_if_refused(model: ModelPlan, result: StepResult, product: ProductRef) -> None:
+def _refuse_if_refused(model: ModelPlan, result: StepResult) -> None:
     if not result.refused:
         return
     first = result.refused[0]
     more = f" (and {len(result.refused) - 1} more)" if len(result.refused) > 1 else ""
     raise RejectedError(
-        f"{product.name} has no kernel for an operator of model {model.name!r}: {first.op} with "
-        f"{', '.join(first.dtypes)}: {first.why}{more}",
+        f"{first.op} of model {model.name!r} with {', '.join(first.dtypes)}: "
+        f"{first.why.rstrip('.')}{more}",
         "`npusim model` lists every operator that is refused.",
     )
 

@@ -10,6 +10,7 @@ Ascend/pytorch torch_npu/profiler/analysis/prof_common_func/_csv_headers.py.
 from __future__ import annotations
 
 import csv
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,12 @@ def read_kernels(file: Path) -> Iterator[Kernel]:
 def _kernels(file: Path, reader: csv.DictReader[str]) -> Iterator[Kernel]:
     columns = _columns(file, reader.fieldnames or ())
     for row in reader:
+        if any(row[theirs] is None for theirs in columns.values()):
+            raise FileError(
+                file,
+                f"line {reader.line_num}: the row ends before its last column",
+                "The file may have been cut off; export it again, or delete that row.",
+            )
         text = {ours: (row.get(theirs) or "").strip() for ours, theirs in columns.items()}
         slots = {name: _slots(text.get(name, "")) for name in HEADERS}
         yield Kernel(
@@ -127,9 +134,12 @@ def _number(file: Path, line: int, what: str, text: str) -> float | None:
     if text in _MISSING:
         return None
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         raise FileError(file, f"line {line}: the {what} {text!r} isn't a number") from None
+    if not 0 <= number < math.inf:
+        raise FileError(file, f"line {line}: the {what} is {text}; it must be 0 or more")
+    return number
 
 
 def _whole(file: Path, line: int, what: str, text: str) -> int | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim.cli import asking, output
+from npusim.cli import asking, output, profiling
 from npusim.cli.options import AsJson, Force, Socs
 
 if TYPE_CHECKING:
@@ -69,6 +69,9 @@ def model(
         Path | None,
         typer.Option("--csv", metavar="FILE", help="Write every operator.", show_default=False),
     ] = None,
+    path: profiling.SummaryFolder = None,
+    form: profiling.SummaryFormat = None,
+    timestamp: profiling.Timestamp = None,
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
@@ -86,6 +89,7 @@ def model(
     if dispatch_us is not None and not 0 <= dispatch_us < float("inf"):
         raise ArgumentError(f"--dispatch-us is {dispatch_us:g}; it must be 0 or more")
     chips = asking.chips(soc)
+    profiling.prepare_summary(form, path, timestamp, chips, force=force)
     origin = asking.chips([measured_on])[0].profile if measured_on else None
     unfolded = read_model(file, step=step).at(batch)
 
@@ -108,6 +112,8 @@ def model(
 
         with atomic_write(csv_file, force=force) as stream:
             stream.write(steps_csv(results).encode())
+    if path is not None:
+        profiling.write_summary(results[0], chips[0], path, timestamp, force=force)
     _show(results, top, as_json=as_json)
     if not any(result.runs for result in results):
         raise typer.Exit(1)

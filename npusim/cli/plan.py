@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,8 +55,8 @@ def plan(
     from npusim.capacity import read_plan
 
     wanted = _seeded(read_plan(file), seed)
-    command = f"npusim plan {file}" + ("" if seed is None else f" --seed {seed}")
-    _answer(wanted, file.parent, command, as_json, markdown, html, force=force)
+    words = ["plan", str(file), *_given({"--seed": seed})]
+    _answer(wanted, file.parent, words, as_json, markdown, html, force=force)
 
 
 def recommend(
@@ -126,9 +127,20 @@ def recommend(
             "fleet": {"products": named},
         }
     )
-    command = f"npusim recommend {model} --rate {rate:g} --slo {limit_ms:g}"
-    command += "".join(f" -s '{name}'" for name in named)
-    _answer(_seeded(wanted, seed), Path(), command, as_json, markdown, html, force=force)
+    words = ["recommend", str(model), "--rate", _number(rate), "--slo", _number(limit_ms)]
+    words += [word for name in named for word in ("-s", name)]
+    words += _given(
+        {
+            "--quantile": quantile,
+            "--max-batch": max_batch,
+            "--max-wait": _number(max_wait_ms),
+            "--items": items,
+            "--availability": availability,
+            "--measured-on": measured_on,
+            "--seed": seed,
+        }
+    )
+    _answer(_seeded(wanted, seed), Path(), words, as_json, markdown, html, force=force)
 
 
 def _seeded(plan_: Plan, seed: int | None) -> Plan:
@@ -138,10 +150,27 @@ def _seeded(plan_: Plan, seed: int | None) -> Plan:
     return plan_.model_copy(update={"simulation": simulation})
 
 
+def _given(options: dict[str, object]) -> list[str]:
+    """The options with a value, as words of a command line."""
+    return [
+        word for name, value in options.items() if value is not None for word in (name, str(value))
+    ]
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _command(words: list[str], markdown: Path | None, html: Path | None) -> str:
+    """What makes the reports again; their names without their folders."""
+    files = {"--md": markdown and markdown.name, "--html": html and html.name}
+    return shlex.join(["npusim", *words, *_given(files)])
+
+
 def _answer(
     wanted: Plan,
     folder: Path,
-    command: str,
+    words: list[str],
     as_json: bool,
     markdown: Path | None,
     html: Path | None,
@@ -151,7 +180,10 @@ def _answer(
     from npusim.capacity import SimulatedLatencies, evaluate
     from npusim.report import plans
     from npusim.report.files import claim
+    from npusim.values.errors import ArgumentError
 
+    if markdown is not None and html is not None and markdown.resolve() == html.resolve():
+        raise ArgumentError(f"--md and --html both name {html}", "Give them different names.")
     for path in (markdown, html):
         if path is not None:
             claim(path, force=force)
@@ -160,10 +192,11 @@ def _answer(
         result = evaluate(wanted, source, folder=folder, progress=output.progress)
     finally:
         output.progress("")
+    command = _command(words, markdown, html)
     if markdown is not None:
         _write(markdown, plans.plan_markdown(result, source.results, command), force=force)
     if html is not None:
-        _write(html, _html(result, source.results), force=force)
+        _write(html, _html(result, source.results, command), force=force)
     if as_json:
         output.emit_json(plans.plan_json(result, source.results))
     else:
@@ -172,10 +205,10 @@ def _answer(
         raise typer.Exit(1)
 
 
-def _html(result: PlanResult, steps: ModelResults) -> str:
+def _html(result: PlanResult, steps: ModelResults, command: str) -> str:
     from npusim.report.html import plan_page
 
-    return plan_page(result, steps)
+    return plan_page(result, steps, command=command)
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from npusim.aclnn.results import Result
     from npusim.cli.asking import Chip
+    from npusim.model.results import StepResult
 
 
 class Format(StrEnum):
@@ -55,6 +56,27 @@ Timestamp = Annotated[
 ]
 
 
+SummaryFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="With --format msprof: the folder for op_summary_... and op_statistic_...",
+        show_default=False,
+    ),
+]
+SummaryFormat = Annotated[
+    Format | None,
+    typer.Option(
+        "--format",
+        metavar="msprof",
+        help="msprof: the operator summary and statistic that msprof exports, as CSV.",
+        show_default=False,
+    ),
+]
+
+
 def prepare(path: Path | None, timestamp: str | None, asked: Sequence[Chip]) -> None:
     """Refuse, before the long work, what can't be written: no folder, several chips."""
     from npusim.report.msprof import checked_timestamp
@@ -64,6 +86,37 @@ def prepare(path: Path | None, timestamp: str | None, asked: Sequence[Chip]) -> 
     if len(asked) != 1:
         raise ArgumentError("a profile is of one chip", "Name exactly one with -s.")
     checked_timestamp(timestamp)
+
+
+def prepare_summary(
+    form: Format | None,
+    path: Path | None,
+    timestamp: str | None,
+    asked: Sequence[Chip],
+    *,
+    force: bool,
+) -> None:
+    """The same for a model's operator summary; nothing was asked for without format and folder."""
+    from npusim.report.msprof import claim_op_summary
+
+    if form is Format.NPZ or (form is None and (path is not None or timestamp is not None)):
+        raise ArgumentError("a model step is written as --format msprof -o DIR")
+    if form is not None:
+        prepare(path, timestamp, asked)
+    if path is not None:
+        claim_op_summary(path, timestamp=timestamp, force=force)
+
+
+def write_summary(
+    step: StepResult, chip: Chip, path: Path, timestamp: str | None, *, force: bool
+) -> None:
+    """Write both files of a model step and say where they are."""
+    from npusim.report.msprof import write_op_summary
+    from npusim.report.msprof.step import step_tasks
+
+    tasks = step_tasks(step, chip.profile)
+    for file in write_op_summary(tasks, path, chip.profile, timestamp=timestamp, force=force):
+        output.note(f"written: {file}")
 
 
 def write(res: Result, path: Path, timestamp: str | None, *, force: bool) -> None:

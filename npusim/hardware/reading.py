@@ -55,6 +55,14 @@ def read_text(file: Traversable | Path) -> str:
         raise FileError(str(file), f"can't be read ({reason})") from error
 
 
+def _words(error: Exception) -> str:
+    """What is wrong and where, in one line."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None or not problem:
+        return " ".join(str(error).split())
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
+
+
 def parse(text: str, file: str) -> dict[str, Any]:
     """The mapping that a YAML text holds; raises FileError for anything else."""
     import yaml  # not needed for what is remembered
@@ -64,7 +72,7 @@ def parse(text: str, file: str) -> dict[str, Any]:
     try:
         raw = yaml.load(text, Loader=loader)  # noqa: S506 - a SafeLoader, in C
     except yaml.YAMLError as error:
-        raise FileError(file, f"is no YAML: {error}") from error
+        raise FileError(file, f"is no YAML: {_words(error)}") from error
     if not isinstance(raw, dict):
         raise FileError(file, "holds no mapping of keys to values")
     return raw

@@ -43,6 +43,9 @@ _BY_INDEX = frozenset(
 time follows from the data more than from the shapes.  A measured time knows, the simulator doesn't.
 """
 
+IN_FP16 = "in FLOAT16 in the place of BFLOAT16"
+"""The note of an operator that runs here only so."""
+
 _WHY_BY_INDEX = "its time follows from how often indices repeat, which the file doesn't say"
 
 
@@ -80,7 +83,7 @@ class Timer:
         outcome = None if verdict is None else verdict.outcome
         note = ""
         if outcome is Outcome.AFTER_FP16:
-            work, note = in_fp16(work), "in FLOAT16 in the place of BFLOAT16"
+            work, note = in_fp16(work), IN_FP16
         elif outcome is Outcome.REJECTED:
             note = "this product has no kernel for it; the time is as if it had"
         try:

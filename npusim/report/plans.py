@@ -165,13 +165,20 @@ def _answer(result: PlanResult, each: ProductResult) -> str:
     if each.at_peak is not None:
         name = percent_name(result.plan.objective.quantile)
         at_peak = f"; {name} at the peak {_interval(each.at_peak.latency_us)}"
+    limit = f"limited by {count.limited_by}"
+    return f"{each.board.name}: {cards}{spare}{at_peak}; {limit}{slow_end(each)}."
+
+
+def slow_end(each: ProductResult) -> str:
+    """What a verdict adds where the slow end of the latencies asks for more; empty where not."""
     slow = next((one for one in each.scenarios if "slow" in one.name), None)
-    risk = ""
-    if slow is not None and slow.cards is None:
-        risk = f"; at the slow end of the estimate it fails: {slow.reason}"
-    elif slow is not None and slow.cards is not None and slow.cards > count.installed:
-        risk = f"; {slow.cards} if latencies are at the slow end of their band"
-    return f"{each.board.name}: {cards}{spare}{at_peak}; limited by {count.limited_by}{risk}."
+    if slow is None or each.count is None:
+        return ""
+    if slow.cards is None:
+        return f"; at the slow end of the estimate it fails: {slow.reason}"
+    if slow.cards > each.count.installed:
+        return f"; {slow.cards} if latencies are at the slow end of their band"
+    return ""
 
 
 def _product_cells(each: ProductResult) -> list[str]:

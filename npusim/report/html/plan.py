@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import npusim
 from npusim.capacity.units import US_PER_MS
+from npusim.hardware.reading import built_in_sources
 from npusim.report.html.page import Bullets, Code, Page, Section, Table, Verdict
 from npusim.report.html.plan_figures import (
     cards_figure,
@@ -16,6 +17,7 @@ from npusim.report.html.plan_figures import (
     utilisation_figure,
 )
 from npusim.report.html.render import to_html, to_markdown
+from npusim.report.plans import slow_end
 from npusim.report.spelling import count, percent, significant, size
 
 if TYPE_CHECKING:
@@ -153,12 +155,12 @@ def _verdicts(result: PlanResult) -> Iterator[Verdict]:
         yield Verdict(
             f"{each.board.name}: {count(cards.installed)} {noun}{spare}; "
             f"{_quantile(result.plan.objective.quantile)} {_ms(each.at_peak.latency_us.mean)} "
-            f"at the peak, limited by {cards.limited_by}.",
+            f"at the peak, limited by {cards.limited_by}{slow_end(each)}.",
             "good",
         )
     for each in result.products:
         if not each.meets:
-            reason = f"{each.reason}. {each.remedy}".strip()
+            reason = f"{each.reason.rstrip('.')}. {each.remedy}".strip()
             yield Verdict(f"{each.board.name} {each.verdict.value}: {reason}", "bad")
 
 
@@ -299,15 +301,12 @@ def _models(result: PlanResult, models: Models) -> Iterator[Block]:
 
 def _steps(result: PlanResult, models: Models) -> dict[str, dict[str, float]]:
     """Time by class of the largest timed batch of every model on every chip of the plan."""
-    planned = {each.board.soc for each in result.products}
-    steps = {}
-    for (name, soc), batches in models.items():
-        if soc in planned and batches:
-            parts = batches[max(batches)].classes
-            steps[f"{name} x{max(batches)}, {soc}"] = {
-                part.kind: part.duration_us for part in parts
-            }
-    return steps
+    return {
+        f"{name} x{max(batches)}, {soc}": {
+            part.kind: part.duration_us for part in batches[max(batches)].classes
+        }
+        for (name, soc), batches in _planned(result, models).items()
+    }
 
 
 def _scenarios(result: PlanResult) -> Table:
@@ -332,26 +331,35 @@ def _scenarios(result: PlanResult) -> Table:
 
 def _assumptions(result: PlanResult, models: Models) -> list[str]:
     said = list(result.assumptions)
-    for (name, soc), batches in models.items():
+    for (name, soc), batches in _planned(result, models).items():
         for step in batches.values():
-            said += [f"{name} on {soc}: {sentence}" for sentence in step.assumptions]
+            said += [
+                f"{name} on {soc}: {sentence}"
+                for sentence in step.assumptions
+                if not any(sentence in each for each in said)
+            ]
     return list(dict.fromkeys(said))
+
+
+def _planned(result: PlanResult, models: Models) -> Models:
+    """Without the steps that a product was found not to run."""
+    planned = {(model.name, each.board.soc) for each in result.products for model in each.models}
+    return {key: batches for key, batches in models.items() if key in planned and batches}
 
 
 def _evidence(result: PlanResult, models: Models) -> Iterator[Block]:
     rows = []
-    for (name, soc), batches in models.items():
-        if batches:
-            step = batches[max(batches)]
-            rows.append(
-                (
-                    f"{name} x{max(batches)}",
-                    soc,
-                    percent(step.simulated_share),
-                    percent(step.calibrated_share),
-                    step.band_basis,
-                )
+    for (name, soc), batches in _planned(result, models).items():
+        step = batches[max(batches)]
+        rows.append(
+            (
+                f"{name} x{max(batches)}",
+                soc,
+                percent(step.simulated_share),
+                percent(step.calibrated_share),
+                step.band_basis,
             )
+        )
     if rows:
         yield Table(
             ("step", "SoC", "simulated", "of measured classes", "where the band comes from"),
@@ -360,8 +368,14 @@ def _evidence(result: PlanResult, models: Models) -> Iterator[Block]:
             "Share of the time that was simulated, and that comes from classes of operators that "
             "were measured on the chip or its sisters",
         )
+    known = built_in_sources()
     bases = [
-        (each.board.name, each.board.soc, each.board.source, each.board.note)
+        (
+            each.board.name,
+            each.board.soc,
+            str(known.get(each.board.source, each.board.source)),
+            each.board.note,
+        )
         for each in result.products
     ]
     yield Table(("product", "SoC", "source", "note"), bases, caption="Products")

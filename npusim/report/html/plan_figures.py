@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.capacity.units import US_PER_MS
-from npusim.report.html.drawing import MARK, SERIES, axes_of, draw
+from npusim.report.html.drawing import MARK, PAGE, SERIES, axes_of, draw
 from npusim.report.html.page import Figure
 from npusim.report.spelling import percent, significant
 
@@ -69,6 +69,8 @@ def cards_figure(result: PlanResult) -> Figure | None:
     if not known:
         return None
 
+    from matplotlib.ticker import MaxNLocator
+
     def paint(drawing: Drawing) -> None:
         axes = axes_of(drawing, "requests/s", "cards")
         for number, each in enumerate(known):
@@ -78,6 +80,7 @@ def cards_figure(result: PlanResult) -> Figure | None:
             axes.plot(rates, cards, "o-", ms=4, color=colour, label=each.board.name)
         axes.axvline(result.peak_per_s, color=MARK, ls="--", lw=1.2)
         axes.set(xlim=(0, None), ylim=(0, None))
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         _legend(axes, len(known))
 
     caption = "Cards to install at other loads, spare ones included; the dashed line is the peak."
@@ -177,4 +180,5 @@ def classes_figure(steps: Mapping[str, Mapping[str, float]]) -> Figure | None:
 
 def _legend(axes: Axes, entries: int) -> None:
     if entries > 0:
-        axes.legend(loc="best")
+        # On the page's ground, so that no line crosses its words.
+        axes.legend(loc="best", frameon=True, facecolor=PAGE, edgecolor="none", framealpha=1)

@@ -3,6 +3,7 @@
 from npusim.report.msprof.folder import MsprofFolder, checked_timestamp, write_folder
 from npusim.report.msprof.summary import (
     SummaryTask,
+    claim_op_summary,
     in_order,
     op_statistic,
     op_summary,
@@ -13,6 +14,7 @@ __all__ = [
     "MsprofFolder",
     "SummaryTask",
     "checked_timestamp",
+    "claim_op_summary",
     "in_order",
     "op_statistic",
     "op_summary",

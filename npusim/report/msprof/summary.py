@@ -182,21 +182,30 @@ def write_op_summary(
     The folder is created if only it is missing.  Raises FileError and OutputExistsError before
     anything is written.
     """
-    when = checked_timestamp(timestamp)
-    folder = Path(target)
-    if folder.parent.is_dir() and not folder.exists():
-        folder.mkdir()
-    texts = {
-        folder / f"op_summary_{when}.csv": op_summary(tasks, profile),
-        folder / f"op_statistic_{when}.csv": op_statistic(tasks),
-    }
-    for path in texts:
-        claim(path, force=force)
-    for path, text in texts.items():
+    summary, statistic = claim_op_summary(target, timestamp=timestamp, force=force)
+    summary.parent.mkdir(exist_ok=True)
+    for path, text in ((summary, op_summary(tasks, profile)), (statistic, op_statistic(tasks))):
         with atomic_write(path, force=force) as stream:
             stream.write(text.encode())
-    summary, statistic = texts
     return summary, statistic
+
+
+def claim_op_summary(
+    target: str | Path, *, timestamp: str | None = None, force: bool = False
+) -> tuple[Path, Path]:
+    """The two files, after making sure that they may be written; call it before the long work.
+
+    Raises FileError and OutputExistsError.
+    """
+    when = checked_timestamp(timestamp)
+    folder = Path(target)
+    files = folder / f"op_summary_{when}.csv", folder / f"op_statistic_{when}.csv"
+    if not folder.exists() and folder.parent.is_dir():
+        claim(folder, force=force)
+    else:
+        for path in files:
+            claim(path, force=force)
+    return files
 
 
 def op_summary(tasks: Sequence[SummaryTask], profile: Profile) -> str:

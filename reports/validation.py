@@ -59,6 +59,8 @@ KNOWN_FAULTS = """## Where the model is known to be wrong
 * **A2 references that are several kernels.** Most rows of 910B2 are the sum of the kernels that a framework call
   starts, and the table doesn't say which. Where we know the composition it is simulated, otherwise one kernel stands for
   all, which is too fast.
+* **AtomicAddrClean (first generation).** The rows list the tensor that another operator is going to add to, which isn't
+  always what is cleared.
 * **What L2 holds.** Rows of networks don't tell who used an operand last. The model takes one share for all, but for
   flat tensors (parameters, gradients, states), which it takes from HBM. Loops over the same buffers (910B4) find
   everything in L2 and are faster than the model says.
@@ -170,7 +172,8 @@ def counters(predictions: Sequence[Prediction]) -> Iterator[str]:
     for each in predictions:
         for counter, pipe in COUNTERS.items():
             text = each.row.counters.get(counter)
-            if text and pipe in each.pipes:
+            on_cube = "CUBE" in each.pipes
+            if text and pipe in each.pipes and on_cube == counter.startswith("aic"):
                 pair = (float(text), each.pipes[pipe])
                 found.setdefault((each.row.chip, counter), []).append(pair)
     for (chip, counter), pairs in sorted(found.items()):
@@ -196,8 +199,9 @@ def constants() -> Iterator[str]:
         shown = []
         for soc in chips.values():
             profile = load_profile(soc)
-            fitted = profile.provenance_of(each.key).confidence == "fitted"
-            shown.append(f"{value_of(profile, each.key):.4g}" + ("" if fitted else " (not fitted)"))
+            value = value_of(profile, each.key)
+            fitted = value and profile.provenance_of(each.key).confidence == "fitted"
+            shown.append(f"{value:.4g}" + ("" if fitted else " (not fitted)") if value else "-")
         yield f"| `{each.key}` | {each.meaning} | " + " | ".join(shown) + " |"
 
 

@@ -452,7 +452,7 @@ def test_a_roofline_says_how_far_above_it_measured_kernels_were() -> None:
     spread = known.classes["convolution"]
     assert timing.band_us[1] == pytest.approx(timing.duration_us * spread.high)
     assert timing.band_us[0] <= timing.duration_us
-    assert all(each.high > 4 for each in known.classes.values())
+    assert all(each.high > 1 for each in known.classes.values())
 
 
 def test_the_same_chip_tells_the_error_and_another_doesn_t() -> None:

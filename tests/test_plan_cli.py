@@ -235,8 +235,8 @@ def test_html_is_made_from_the_result_and_the_timed_steps(
     asked: list[Any] = []
     page = ModuleType("npusim.report.html")
 
-    def plan_page(*given: Any) -> str:
-        asked.extend(given)
+    def plan_page(*given: Any, command: str) -> str:
+        asked.extend([*given, command])
         return "<!doctype html>"
 
     page.plan_page = plan_page  # type: ignore[attr-defined]
@@ -244,8 +244,9 @@ def test_html_is_made_from_the_result_and_the_timed_steps(
     said = npusim(capsys, "plan", folder / "plan.yaml", "--html", folder / "plan.html")
     assert said.code == 0, said.err
     assert (folder / "plan.html").read_text(encoding="utf-8") == "<!doctype html>"
-    result, steps = asked
+    result, steps, command = asked
     assert isinstance(result, PlanResult)
+    assert command.startswith(f"npusim plan {folder / 'plan.yaml'}")
     assert sorted(steps) == [("tower", "Ascend310P3"), ("tower", "Ascend910B3")]
     assert sorted(steps["tower", "Ascend310P3"]) == [1, 2, 4]
 

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import signal
+import time
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -449,8 +450,9 @@ def test_the_workers_of_a_killed_process_end_too(tmp_path: Path) -> None:
     assert len(members(process.pid)) > 2
     process.kill()
     process.communicate(timeout=30)  # ends when nobody holds standard output open any more
-    for pid in members(process.pid):
-        os.waitpid(pid, 0)
+    deadline = time.monotonic() + 30
+    while members(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
     assert members(process.pid) == []
 
 

@@ -12,6 +12,8 @@ from npusim.cli import output
 from npusim.cli.options import AsJson, Force
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from npusim.capacity import Plan, PlanResult
     from npusim.report.plans import ModelResults
 
@@ -150,7 +152,7 @@ def _seeded(plan_: Plan, seed: int | None) -> Plan:
     return plan_.model_copy(update={"simulation": simulation})
 
 
-def _given(options: dict[str, object]) -> list[str]:
+def _given(options: Mapping[str, object]) -> list[str]:
     """The options with a value, as words of a command line."""
     return [
         word for name, value in options.items() if value is not None for word in (name, str(value))

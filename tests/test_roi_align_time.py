@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from npusim import Device, Result
@@ -205,6 +205,7 @@ def work(groups: tuple[Group, ...]) -> tuple[int, int, int]:
     most=st.integers(1, 40),
     seed=st.integers(0, 99),
 )
+@example(boxes=12, slices=5, cores=9, most=2, seed=1)
 def test_the_busiest_core_keeps_its_samples_and_the_kinds_stay_few(
     boxes: int, slices: int, cores: int, most: int, seed: int
 ) -> None:
@@ -216,7 +217,7 @@ def test_the_busiest_core_keeps_its_samples_and_the_kinds_stay_few(
     zero = np.zeros(boxes, np.int64)
     samples = Samples(y * (x > 0), x * (y > 0), (zero, zero + 9), (zero, zero + 9), zero)
     found = schedule.measured(tiling, samples)
-    own = []
+    own, weights = [], []
     for block in range(tiling.block_dim):
         groups = [
             Group(1, 0, share.slices, int(samples.y[box]), int(samples.x[box]) * 7, 10)
@@ -224,13 +225,15 @@ def test_the_busiest_core_keeps_its_samples_and_the_kinds_stay_few(
             for box in range(share.first_box, share.first_box + share.boxes)
         ]
         own.append(work(tuple(groups)))
+        weights.append(sum(schedule._weight(group, tiling) for group in groups))
     scheduled = [work(found.groups(block)) for block in range(tiling.block_dim)]
     assert len({found.groups(block) for block in range(tiling.block_dim)}) <= 2
     busiest = found._busiest
     # Rounding to whole columns is all that may be lost of the busiest core.
     assert scheduled[busiest][:2] == own[busiest][:2]
     assert scheduled[busiest][2] == pytest.approx(own[busiest][2], rel=0.02, abs=200 * slices)
-    assert own[busiest][2] >= 0.6 * max(samples for _, _, samples in own)
+    # The busiest takes the longest; a core with fewer slices may do so with fewer samples.
+    assert weights[busiest] >= 0.95 * max(weights)
     assert all(len(found.groups(block)) < 60 for block in range(tiling.block_dim))
 
 

@@ -129,7 +129,7 @@ class _Call:
 
     def infer_outputs(self, call: Call) -> dict[str, TensorSpec]:
         """What the kernels make, for outputs that the call leaves out."""
-        own = set(dict(self.inputs()))
+        own = dict(self.inputs())  # in the order of the operator
         if all(name in own or name in call.arguments for name in self.outputs()):
             return {}
         fresh = [name for name in self.outputs() if name not in own]

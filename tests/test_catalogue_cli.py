@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -253,22 +254,29 @@ COMMANDS = {
 }
 
 
-def seconds(*words: str) -> float:
+def seconds(bytecode: Path, *words: str) -> float:
     """How long the processor works on a command in a process of its own, whoever else works."""
+    environment = dict(os.environ, PYTHONPYCACHEPREFIX=str(bytecode))
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-m", "npusim", *words], capture_output=True, check=False)
+    subprocess.run(
+        [sys.executable, "-m", "npusim", *words], env=environment, capture_output=True, check=False
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @pytest.mark.slow
-def test_answers_come_quickly_compared_with_the_start_up() -> None:
-    """Best of runs that take turns, so that a busy machine is busy for all of them."""
-    rounds = [{name: seconds(*words) for name, words in COMMANDS.items()} for _ in range(2)]
-    best = {name: min(each[name] for each in rounds) for name in COMMANDS}
-    start_up = best["start-up"]
-    assert best["check"] - start_up < start_up, best
-    assert best["diff"] - start_up < 5 * start_up, best
+def test_answers_come_quickly_compared_with_the_start_up(tmp_path: Path) -> None:
+    """A machine may be slow for a while, so commands are compared with others of their own turn.
+
+    The first turn also compiles, which an installed package doesn't have to.
+    """
+    turns = [
+        {name: seconds(tmp_path, *words) for name, words in COMMANDS.items()} for _ in range(5)
+    ][1:]
+    assert min(turn["check"] / turn["start-up"] for turn in turns) < 2, turns
+    assert min(turn["diff"] / turn["start-up"] for turn in turns) < 6, turns
 
 
 def test_read_as_json_everything_is_plain(npusim: Npusim) -> None:

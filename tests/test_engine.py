@@ -206,7 +206,7 @@ def sharing(count: int, nbytes: float) -> Program:
 
 @pytest.mark.parametrize("cores", [1, 7, 40])
 def test_cores_in_step_jump_to_the_cycle(cores: int) -> None:
-    on = machine(MemoryRates(hbm=700.0, l2=2000.0))
+    on = machine(MemoryRates(hbm=700.0, l2_read=2000.0, l2_write=2000.0))
     program = sharing(150, 8192)
     jumped, played = (play((cores, program), on=on, exact=exact) for exact in (False, True))
     assert near(jumped.cycles, played.cycles)
@@ -214,7 +214,7 @@ def test_cores_in_step_jump_to_the_cycle(cores: int) -> None:
 
 
 def test_a_group_stands_for_its_cores() -> None:
-    on = machine(MemoryRates(hbm=700.0, l2=2000.0))
+    on = machine(MemoryRates(hbm=700.0, l2_read=2000.0, l2_write=2000.0))
     together = play((6, sharing(60, 8192)), on=on)
     apart = play(*[(1, sharing(60, 8192))] * 6, on=on)
     assert near(together.cycles, apart.cycles)
@@ -228,7 +228,13 @@ def test_a_group_stands_for_its_cores() -> None:
 def test_two_groups_jump_within_a_percent(
     first: int, second: int, cores: int, others: int, tight: bool
 ) -> None:
-    on = machine(MemoryRates(hbm=400.0 if tight else 1e6, l2=1500.0 if tight else 1e6))
+    on = machine(
+        MemoryRates(
+            hbm=400.0 if tight else 1e6,
+            l2_read=1500.0 if tight else 1e6,
+            l2_write=1500.0 if tight else 1e6,
+        )
+    )
     groups = ((cores, sharing(first, 8192)), (others, sharing(second, 5000)))
     jumped, played = (play(*groups, on=on, exact=exact) for exact in (False, True))
     assert jumped.cycles == pytest.approx(played.cycles, rel=1e-2)
@@ -239,7 +245,9 @@ def test_two_groups_jump_within_a_percent(
 def test_less_bandwidth_is_never_faster() -> None:
     before = 0.0
     for rate in (1e6, 5000.0, 1000.0, 300.0, 100.0):
-        now = play((20, sharing(50, 8192)), on=machine(MemoryRates(hbm=rate, l2=1e6))).cycles
+        now = play(
+            (20, sharing(50, 8192)), on=machine(MemoryRates(hbm=rate, l2_read=1e6, l2_write=1e6))
+        ).cycles
         assert now >= before
         before = now
     assert before >= 20 * 50 * 8192 / 100.0  # every load is a miss
@@ -381,6 +389,6 @@ def test_nothing_to_do_takes_no_time() -> None:
 @FEW
 @given(programs(), st.integers(1, 40))
 def test_the_same_programs_give_the_same_run(program: Program, cores: int) -> None:
-    on = machine(MemoryRates(hbm=300.0, l2=900.0))
+    on = machine(MemoryRates(hbm=300.0, l2_read=900.0, l2_write=900.0))
     first, again = (play((cores, program), (3, sharing(9, 800)), on=on) for _ in range(2))
     assert repr(first) == repr(again)

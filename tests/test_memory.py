@@ -15,12 +15,12 @@ from support.programs import Writer, machine, pipeline, play, spans, transfer
 EVENT = simpy.Event(simpy.Environment())
 
 
-def flow(cores: int, ceiling: float, miss: float) -> Flow:
-    return Flow(1000.0, cores, ceiling, miss, EVENT)
+def flow(cores: int, ceiling: float, miss: float, write: bool = False) -> Flow:
+    return Flow(1000.0, cores, ceiling, miss, EVENT, write=write)
 
 
 def rates_of(flows: list[Flow], hbm: float, l2: float) -> list[float]:
-    share(flows, MemoryRates(hbm, l2))
+    share(flows, MemoryRates(hbm, l2_read=l2, l2_write=0.5 * l2))
     return [each.rate for each in flows]
 
 
@@ -37,6 +37,9 @@ def rates_of(flows: list[Flow], hbm: float, l2: float) -> list[float]:
         ([flow(4, 99, 1.0), flow(4, 99, 0.0)], [25, 50]),  # HBM full; the hits take the rest of L2
         ([flow(2, 99, 0.5)], [99]),  # half of it hits: 99 of HBM for two
         ([flow(4, 99, 0.5)], [50]),
+        ([flow(10, 60, 0.0, write=True)], [15]),  # writes have a bandwidth of their own
+        ([flow(10, 60, 0.0), flow(10, 60, 0.0, write=True)], [30, 15]),
+        ([flow(4, 60, 1.0), flow(4, 60, 1.0, write=True)], [12.5, 12.5]),  # HBM has not
         ([], []),
     ],
 )
@@ -49,6 +52,7 @@ any_flow = st.builds(
     st.integers(1, 40),
     st.floats(1, 200),
     st.one_of(st.just(0.0), st.just(1.0), st.floats(0.01, 1)),
+    st.booleans(),
 )
 
 
@@ -57,14 +61,17 @@ any_flow = st.builds(
 def test_shares_are_max_min_fair(flows: list[Flow], hbm: float, l2: float) -> None:
     """Nobody could get more without taking it from someone who has less."""
     rates = rates_of(flows, hbm, l2)
-    used_l2 = sum(f.rate * f.cores for f in flows)
+    used_l2 = {way: sum(f.rate * f.cores for f in flows if f.write is way) for way in (True, False)}
+    most_l2 = {True: 0.5 * l2, False: l2}
     used_hbm = sum(f.rate * f.cores * f.miss for f in flows)
-    assert used_l2 <= l2 * (1 + 1e-6)
+    assert all(used_l2[way] <= most_l2[way] * (1 + 1e-6) for way in most_l2)
     assert used_hbm <= hbm * (1 + 1e-6)
     for each, rate in zip(flows, rates, strict=True):
         assert 0 < rate <= each.ceiling * (1 + 1e-6)
         at_ceiling = rate >= each.ceiling * (1 - 1e-6)
-        most_of_l2 = used_l2 >= l2 * (1 - 1e-6) and rate >= max(rates) * (1 - 1e-6)
+        alike = [other.rate for other in flows if other.write is each.write]
+        l2_full = used_l2[each.write] >= most_l2[each.write] * (1 - 1e-6)
+        most_of_l2 = l2_full and rate >= max(alike) * (1 - 1e-6)
         missing = [other.rate for other in flows if other.miss > 0]
         most_of_hbm = (
             each.miss > 0 and used_hbm >= hbm * (1 - 1e-6) and rate >= max(missing) * (1 - 1e-6)
@@ -75,7 +82,7 @@ def test_shares_are_max_min_fair(flows: list[Flow], hbm: float, l2: float) -> No
 def finish_times(starts: list[tuple[float, float, float]], hbm: float) -> list[float]:
     """When transfers of (start, bytes, ceiling) end that share ``hbm`` bytes per cycle."""
     env = simpy.Environment()
-    memory = MemorySystem(env, MemoryRates(hbm, 1e9))
+    memory = MemorySystem(env, MemoryRates(hbm, 1e9, 1e9))
     ends = [0.0] * len(starts)
 
     def move(index: int, begin: float, nbytes: float, ceiling: float):  # type: ignore[no-untyped-def]
@@ -154,7 +161,7 @@ def reader(*reuse: float | None, nbytes: int = 1000) -> Program:
     return writer.program
 
 
-SLOW_HBM = MemoryRates(hbm=10.0, l2=1e6)
+SLOW_HBM = MemoryRates(hbm=10.0, l2_read=1e6, l2_write=1e6)
 
 
 def load_times(program: Program, l2: L2State) -> list[float]:
@@ -212,7 +219,7 @@ def test_stores_stay_in_l2_as_far_as_they_fit() -> None:
 def test_more_data_than_l2_is_bound_by_hbm() -> None:
     moves = (transfer(10_000, 100.0), transfer(10_000, 100.0, buffer=2, write=True))
     program = pipeline(100, 1, 1, 1, moves=moves)
-    on = machine(MemoryRates(hbm=50.0, l2=1e6), l2_bytes=20_000)
+    on = machine(MemoryRates(hbm=50.0, l2_read=1e6, l2_write=1e6), l2_bytes=20_000)
     run = play((1, program), on=on)
     assert run.cycles >= run.traffic.hbm_bytes / 50.0
     assert run.traffic.hbm_bytes == pytest.approx(100 * (10_000 + 9_900))
@@ -243,7 +250,9 @@ def test_a_machine_is_the_profile_in_cycles(name: str) -> None:
         profile.launch.mix_extra_us * clock
     )
     assert one.rates.hbm * clock * 1e6 == pytest.approx(profile.hbm_sustained_gbps * 1e9)
-    assert one.rates.l2 * clock * 1e6 == pytest.approx(profile.l2_sustained_gbps * 1e9)
+    assert one.rates.l2_read * clock * 1e6 == pytest.approx(profile.l2_sustained_gbps * 1e9)
+    write = profile.memory.l2_write_fraction
+    assert one.rates.l2_write == pytest.approx(write * one.rates.l2_read)
     assert profile.l2_sustained_gbps <= profile.memory.l2_gbps
     assert one.l2_bytes == profile.memory.l2_bytes
     assert one.sync_cycles == pytest.approx(profile.launch.sync_all_us * clock)

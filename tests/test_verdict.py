@@ -13,7 +13,7 @@ from npusim.hardware import load_profile, relative_uncertainty
 from npusim.hardware.provenance import CONFIDENCES
 from support.programs import MemoryRates, Writer, machine, pipeline, play, transfer
 
-RATES = MemoryRates(hbm=100.0, l2=400.0)
+RATES = MemoryRates(hbm=100.0, l2_read=400.0, l2_write=400.0)
 
 
 def streaming(count: int, *, compute: float, nbytes: float = 5000.0) -> Program:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.engine import Pipe, machine_of
+from npusim.engine import Pipe, l2_cycles, machine_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +106,7 @@ def work_of(
         traffic.hbm_bytes,
         max(run.busy_ratio(Pipe.VECTOR), run.busy_ratio(Pipe.CUBE)),
         traffic.hbm_bytes / rates.hbm / core_cycles,
-        traffic.gm_bytes / rates.l2 / core_cycles,
+        l2_cycles(traffic, rates) / core_cycles,
         tuple(
             _core_work(record, places[index])
             for index, record in enumerate(run.records)

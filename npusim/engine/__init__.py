@@ -7,7 +7,7 @@ from npusim.engine.l2 import L2State
 from npusim.engine.machine import machine_of
 from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Program, Transfer, Unit
 from npusim.engine.simulate import KernelRun, Machine, simulate
-from npusim.engine.verdict import verdict
+from npusim.engine.verdict import l2_cycles, verdict
 
 __all__ = [
     "CoreGroup",
@@ -20,6 +20,7 @@ __all__ = [
     "Program",
     "Transfer",
     "Unit",
+    "l2_cycles",
     "machine_of",
     "simulate",
     "verdict",

@@ -27,9 +27,11 @@ def machine_of(
     launch_us = (
         launch.base_us + per_block_us * (block_dim - 1) + (launch.mix_extra_us if mix else 0.0)
     )
+    l2_read = bytes_per_cycle(profile.l2_sustained_gbps, clock)
     rates = MemoryRates(
         hbm=bytes_per_cycle(profile.hbm_sustained_gbps, clock),
-        l2=bytes_per_cycle(profile.l2_sustained_gbps, clock),
+        l2_read=l2_read,
+        l2_write=l2_read * profile.memory.l2_write_fraction,
     )
     return Machine(rates, profile.memory.l2_bytes, launch.sync_all_us * clock, launch_us * clock)
 

@@ -2,9 +2,9 @@
 
 L2 and HBM as two levels, every transfer a flow with a fair share.
 
-A transfer's bytes that hit L2 use L2 bandwidth alone, the others use HBM bandwidth as well. A flow
-never exceeds the ceiling of its own path. Shares are max-min fair, recomputed whenever a transfer
-starts or ends.
+A transfer's bytes that hit L2 use L2 bandwidth alone, the others use HBM bandwidth as well. L2 is
+read and written at the same time, each with a bandwidth of its own. A flow never exceeds the
+ceiling of its own path. Shares are max-min fair, recomputed whenever a transfer starts or ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class MemoryRates:
     """Bandwidth of the chip in bytes per core cycle, all cores together."""
 
     hbm: float
-    l2: float
+    l2_read: float
+    l2_write: float
 
 
 class Done(Protocol):
@@ -53,6 +54,7 @@ class Flow:
     done: Done
     rate: float = 0.0
     l2_cost: float = 1.0
+    write: bool = False
 
 
 class MemorySystem:
@@ -83,14 +85,21 @@ class MemorySystem:
         return self._flows
 
     def start(
-        self, traffic_bytes: float, cores: int, ceiling: float, miss: float, l2_cost: float = 1.0
+        self,
+        traffic_bytes: float,
+        cores: int,
+        ceiling: float,
+        miss: float,
+        l2_cost: float = 1.0,
+        *,
+        write: bool = False,
     ) -> simpy.Event:
         """Begin to move ``traffic_bytes`` on each of ``cores`` cores.
 
         The event fires with the last byte.
         """
         done = self._env.event()
-        self.add(traffic_bytes, cores, ceiling, miss, l2_cost, done)
+        self.add(traffic_bytes, cores, ceiling, miss, l2_cost, done, write=write)
         self.settle()
         return done
 
@@ -102,10 +111,12 @@ class MemorySystem:
         miss: float,
         l2_cost: float,
         done: Done,
+        *,
+        write: bool,
     ) -> Flow:
         """As :meth:`start`; bandwidth is shared out at the next :meth:`settle`."""
         self._advance()
-        flow = Flow(traffic_bytes, cores, ceiling, miss, done, l2_cost=l2_cost)
+        flow = Flow(traffic_bytes, cores, ceiling, miss, done, l2_cost=l2_cost, write=write)
         self._flows.append(flow)
         self._changed = True
         return flow
@@ -148,40 +159,50 @@ def share(flows: list[Flow], rates: MemoryRates) -> None:
     All rates grow together until a flow reaches its ceiling or a level is used up; what is then
     limited stays put and the others go on.
     """
-    l2_full = hbm_full = 0.0
+    hbm = read = written = 0.0
     for flow in flows:
         wanted = flow.cores * flow.ceiling
-        l2_full += wanted * flow.l2_cost
-        hbm_full += wanted * flow.miss
+        hbm += wanted * flow.miss
+        if flow.write:
+            written += wanted * flow.l2_cost
+        else:
+            read += wanted * flow.l2_cost
         flow.rate = flow.ceiling
-    if l2_full > rates.l2 or hbm_full > rates.hbm:
+    if hbm > rates.hbm or read > rates.l2_read or written > rates.l2_write:
         _share_out(flows, rates)
 
 
 def _share_out(flows: list[Flow], rates: MemoryRates) -> None:
     growing = list(flows)
-    hbm, l2 = rates.hbm, rates.l2
+    hbm, read, written = rates.hbm, rates.l2_read, rates.l2_write
     level = 0.0
     for flow in flows:
         flow.rate = 0.0
     while growing:
-        l2_load = sum([flow.cores * flow.l2_cost for flow in growing])
+        read_load = sum([flow.cores * flow.l2_cost for flow in growing if not flow.write])
+        write_load = sum([flow.cores * flow.l2_cost for flow in growing if flow.write])
         hbm_load = sum([flow.cores * flow.miss for flow in growing])
         step = min([flow.ceiling for flow in growing]) - level
-        step = min(step, l2 / l2_load)
+        if read_load > 0:
+            step = min(step, read / read_load)
+        if write_load > 0:
+            step = min(step, written / write_load)
         if hbm_load > 0:
             step = min(step, hbm / hbm_load)
         step = max(step, 0.0)
         level += step
-        l2 -= step * l2_load
         hbm -= step * hbm_load
-        l2_full, hbm_full = l2 <= _EPSILON * rates.l2, hbm <= _EPSILON * rates.hbm
+        read -= step * read_load
+        written -= step * write_load
+        hbm_full = hbm <= _EPSILON * rates.hbm
+        read_full = read <= _EPSILON * rates.l2_read
+        write_full = written <= _EPSILON * rates.l2_write
         still = []
         for flow in growing:
             flow.rate = level
             if not (
                 flow.ceiling - level <= _EPSILON * flow.ceiling
-                or l2_full
+                or (write_full if flow.write else read_full)
                 or (hbm_full and flow.miss > 0)
             ):
                 still.append(flow)

@@ -309,7 +309,12 @@ class Player:
         treated = self._treated[id(transfer)]
         state.stage = Stage.MOVING
         state.flow = self.memory.add(
-            transfer.traffic_bytes, state.group.group.size, transfer.ceiling, *treated, state
+            transfer.traffic_bytes,
+            state.group.group.size,
+            transfer.ceiling,
+            *treated,
+            state,
+            write=transfer.write,
         )
 
     def _enter(self, state: PipeState, step: Step) -> None:

@@ -32,13 +32,19 @@ class Machine:
 class Traffic:
     """Bytes a kernel moved, all cores together.
 
-    Asked for by the kernel, and what of it HBM served.
+    Asked for by the kernel, what of it HBM served, and what passed the L2 either way.
     """
 
     read_bytes: int
     written_bytes: int
     hbm_bytes: float
-    gm_bytes: float
+    l2_read_bytes: float
+    l2_written_bytes: float
+
+    @property
+    def gm_bytes(self) -> float:
+        """What global memory moved, in whole blocks."""
+        return self.l2_read_bytes + self.l2_written_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +91,7 @@ def simulate(
         for buffer, nbytes in touched.items()
     }
     miss = l2.misses(touched, sizes, listed.users(), listed.produced())
-    l2_cost = crowding(touched, sizes, miss, machine.rates.l2 / machine.rates.hbm)
+    l2_cost = crowding(touched, sizes, miss, machine.rates.l2_read / machine.rates.hbm)
     treated = {
         id(transfer): (miss(transfer), l2_cost(transfer)) for transfer, _ in listed.transfers
     }
@@ -141,12 +147,14 @@ class _Listed:
     def traffic(self, treated: Mapping[int, Treatment]) -> Traffic:
         """What has been moved; ``treated`` holds the share of misses of each transfer."""
         read = written = 0
-        hbm = gm = 0.0
+        hbm = l2_read = l2_written = 0.0
         for transfer, times in self.transfers:
+            traffic = transfer.traffic_bytes * times
             if transfer.write:
                 written += transfer.payload_bytes * times
+                l2_written += traffic
             else:
                 read += transfer.payload_bytes * times
-            gm += transfer.traffic_bytes * times
-            hbm += transfer.traffic_bytes * times * treated[id(transfer)][0]
-        return Traffic(read, written, hbm, gm)
+                l2_read += traffic
+            hbm += traffic * treated[id(transfer)][0]
+        return Traffic(read, written, hbm, l2_read, l2_written)

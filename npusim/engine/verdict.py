@@ -12,7 +12,7 @@ from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
     from npusim.engine.memory import MemoryRates
-    from npusim.engine.simulate import KernelRun
+    from npusim.engine.simulate import KernelRun, Traffic
 
 BOUND_RATIO = 0.8  # the profiler's threshold
 
@@ -23,7 +23,13 @@ def memory_ratio(run: KernelRun, rates: MemoryRates) -> float:
     """Achieved share of the tighter of the two memory levels' bandwidth."""
     if run.core_cycles <= 0:
         return 0.0
-    return max(run.traffic.hbm_bytes / rates.hbm, run.traffic.gm_bytes / rates.l2) / run.core_cycles
+    traffic = run.traffic
+    return max(traffic.hbm_bytes / rates.hbm, l2_cycles(traffic, rates)) / run.core_cycles
+
+
+def l2_cycles(traffic: Traffic, rates: MemoryRates) -> float:
+    """Cycles that the busier direction of the L2 needs for a kernel's transfers."""
+    return max(traffic.l2_read_bytes / rates.l2_read, traffic.l2_written_bytes / rates.l2_write)
 
 
 def verdict(run: KernelRun, rates: MemoryRates) -> str:

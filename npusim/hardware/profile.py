@@ -99,6 +99,7 @@ class Memory(Group):
     l2_bytes: Count
     l2_gbps: Positive
     l2_sustained_fraction: Fraction
+    l2_write_fraction: Fraction
     l2_line_bytes: Count
     l2_sector_bytes: Count
     l2_ways: Count

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from npusim.validation.table import MeasuredRow
 
-_CAP = 1.0  # logarithm beyond which a row counts no further
+_CAP = 0.5  # logarithm beyond which a row counts no further
 _STEPS = (0.5, 0.2, 0.08)  # of a constant's range of trust, from coarse to fine
 
 

@@ -36,10 +36,15 @@ def tanh(f: Formula, x: Term) -> Term:
 
 
 def _gelu(f: Formula, x: Term, approximate: object) -> Term:
-    """x / (1 + e**-|y|) * e**min(y, 0) with y = 2 sqrt(2 / pi) (x + 0.044715 x**3)."""
+    """x / (1 + e**-y) with y = 2 sqrt(2 / pi) (x + 0.044715 x**3).
+
+    Where an exponential can't become infinite, both it and its quotient are kept below one.
+    """
     del approximate  # the device computes the tanh form for both
-    cube = f.mul(f.mul(x, x), x)
-    y = f.mul(f.add(x, f.mul(cube, _CUBIC)), _GELU_SLOPE)
+    inner = f.add(x, f.mul(f.mul(f.mul(x, x), x), _CUBIC))
+    if f.profile.features.inf_nan:
+        return f.div(x, f.add(f.exp(f.mul(inner, -_GELU_SLOPE)), 1.0))
+    y = f.mul(inner, _GELU_SLOPE)
     right = f.exp(f.min(y, 0.0))
     below = f.add(f.exp(f.mul(f.abs(y), -1.0)), 1.0)
     return f.mul(f.div(x, below), right)

@@ -28,7 +28,7 @@ from npusim.engine.program import Barrier, Node
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-AMPLE = MemoryRates(hbm=1e9, l2=1e9)  # bytes per cycle that nobody uses up
+AMPLE = MemoryRates(hbm=1e9, l2_read=1e9, l2_write=1e9)  # bytes per cycle that nobody uses up
 SYNC_CYCLES = 17.0
 
 # (pipe, name, start, end), all times in cycles

@@ -62,7 +62,7 @@ models may stay in float16.
 
 Made by `python reports/throughput.py`.
 
-| model | batch | length | all kernels, samples/s | published | products alone | ratio | longest kernels |
+| model | batch | length | all kernels, samples/s | published | products alone | ratio | longest |
 |---|---:|---:|---:|---:|---:|---:|---|
 """
 

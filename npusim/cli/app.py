@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from npusim import __version__
-from npusim.cli import (
-    capi,
-    check,
-    demo,
-    estimate,
-    model,
-    ops,
-    plan,
-    profiles,
-    report,
-    run,
-    sweep,
-    trace,
-    validate,
-)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 EXAMPLES = """\b
 Will it run?
@@ -36,16 +25,52 @@ What are the parameters?
   npusim ops show GroupNormBackward
 """
 
-app = typer.Typer(
-    name="npusim",
-    epilog=EXAMPLES,
-    add_completion=False,
-    no_args_is_help=True,
-    # Plain help: importing rich takes longer than everything else that --help does.
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+# Verb -> where its function, or the application of its own verbs, stands in this folder.
+_VERBS = {
+    "check": ("check", "check"),
+    "estimate": ("estimate", "estimate"),
+    "run": ("run", "run"),
+    "model": ("model", "model"),
+    "plan": ("plan", "plan"),
+    "recommend": ("plan", "recommend"),
+    "trace": ("trace", "trace"),
+    "sweep": ("sweep", "sweep"),
+    "report": ("report", "report"),
+    "ops": ("ops", "app"),
+    "profiles": ("profiles", "app"),
+    "validate": ("validate", "validate"),
+    "demo": ("demo", "demo"),
+    "cc": ("capi", "cc"),
+    "exec": ("capi", "execute"),
+    "capi": ("capi", "folders"),
+}
+
+
+def application(arguments: Sequence[str]) -> typer.Typer:
+    """The application with the verb that ``arguments`` begin with, or else with all verbs.
+
+    Typer describes every verb that it is given, which takes longer than many a verb itself.
+    """
+    app = typer.Typer(
+        name="npusim",
+        epilog=EXAMPLES,
+        add_completion=False,
+        no_args_is_help=True,
+        # Plain help: importing rich takes longer than everything else that --help does.
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_npusim)
+    first = arguments[0] if arguments else ""
+    for verb in [first] if first in _VERBS else _VERBS:
+        module, name = _VERBS[verb]
+        found = getattr(import_module(f"npusim.cli.{module}"), name)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=verb)
+        else:
+            app.command(verb)(found)
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -54,8 +79,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def npusim(
+def _npusim(
     version: Annotated[
         bool,
         typer.Option(
@@ -68,21 +92,3 @@ def npusim(
 
     Exit codes: 0 yes, 1 no (rejected or failed), 2 wrong usage.
     """
-
-
-app.command("check")(check.check)
-app.command("estimate")(estimate.estimate)
-app.command("run")(run.run)
-app.command("model")(model.model)
-app.command("plan")(plan.plan)
-app.command("recommend")(plan.recommend)
-app.command("trace")(trace.trace)
-app.command("sweep")(sweep.sweep)
-app.command("report")(report.report)
-app.add_typer(ops.app, name="ops")
-app.add_typer(profiles.app, name="profiles")
-app.command("validate")(validate.validate)
-app.command("demo")(demo.demo)
-app.command("cc")(capi.cc)
-app.command("exec")(capi.execute)
-app.command("capi")(capi.folders)

@@ -94,41 +94,15 @@ def recommend(
     Everything else is as in a plan that says nothing about it: Poisson arrivals, 70 % target
     utilisation. Exit code 1 when no product meets the limit.
     """
-    from npusim.capacity import plan_of
-    from npusim.values.errors import UsageError
-
-    if not products:
-        raise UsageError(
-            "which products? no -s/--soc-version is given",
-            "Add e.g. -s 'Atlas 300I Duo,Atlas 800I A2'; `npusim profiles` lists them.",
-        )
-    named = [part.strip() for word in products for part in word.split(",")]
+    named = _named(products)
     batching: dict[str, Any] = {"max_wait_ms": max_wait_ms}
     if max_batch is not None:
         batching["max_batch"] = max_batch
-    served: dict[str, Any] = {
-        "name": model.stem,
-        "reference": str(model.resolve()),
-        "items_per_request": items,
-    }
+    served: dict[str, Any] = {"items_per_request": items}
     if measured_on is not None:
         served["measured_on"] = measured_on
-    wanted = plan_of(
-        {
-            "title": f"Recommendation for {model.stem}",
-            "workload": {
-                "models": [served],
-                "peak_requests_per_s": rate,
-                "batching": batching,
-            },
-            "objective": {
-                "quantile": quantile,
-                "limit_ms": limit_ms,
-                "availability": availability,
-            },
-            "fleet": {"products": named},
-        }
-    )
+    objective = {"quantile": quantile, "limit_ms": limit_ms, "availability": availability}
+    wanted = _plan_of_model(model, served, rate, batching, objective, named)
     words = ["recommend", str(model), "--rate", _number(rate), "--slo", _number(limit_ms)]
     words += [word for name in named for word in ("-s", name)]
     words += _given(
@@ -143,6 +117,41 @@ def recommend(
         }
     )
     _answer(_seeded(wanted, seed), Path(), words, as_json, markdown, html, force=force)
+
+
+def _named(products: list[str] | None) -> list[str]:
+    """The products that ``-s`` lists, which may be separated by commas."""
+    from npusim.values.errors import UsageError
+
+    if not products:
+        raise UsageError(
+            "which products? no -s/--soc-version is given",
+            "Add e.g. -s 'Atlas 300I Duo,Atlas 800I A2'; `npusim profiles` lists them.",
+        )
+    return [part.strip() for word in products for part in word.split(",")]
+
+
+def _plan_of_model(
+    model: Path,
+    served: dict[str, Any],
+    rate: float,
+    batching: dict[str, Any],
+    objective: dict[str, Any],
+    products: list[str],
+) -> Plan:
+    """The plan of one model at one rate."""
+    from npusim.capacity import plan_of
+
+    models = [{"name": model.stem, "reference": str(model.resolve()), **served}]
+    workload = {"models": models, "peak_requests_per_s": rate, "batching": batching}
+    return plan_of(
+        {
+            "title": f"Recommendation for {model.stem}",
+            "workload": workload,
+            "objective": objective,
+            "fleet": {"products": products},
+        }
+    )
 
 
 def _seeded(plan_: Plan, seed: int | None) -> Plan:

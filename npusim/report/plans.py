@@ -309,9 +309,10 @@ def _power(each: ProductResult) -> str:
 
 
 def _sentence(text: str) -> str:
-    return (
-        f"{text[:1].upper()}{text[1:]}" if text.endswith(".") else f"{text[:1].upper()}{text[1:]}."
-    )
+    first = text.split(" ", 1)[0]
+    # A name keeps its spelling: aclnnAdd, bfloat16.
+    begun = text if first != first.lower() or not first.isalpha() else text[:1].upper() + text[1:]
+    return begun if begun.endswith(".") else f"{begun}."
 
 
 def _product_json(each: ProductResult, steps: ModelResults) -> dict[str, Any]:

@@ -84,7 +84,7 @@ CONSTANTS: tuple[Constant, ...] = (
     ),
     Constant(
         "memory.l2_write_back_share",
-        "written bytes that push modified bytes out, in a graph",
+        "written bytes that push modified bytes out, where a task of a graph streams",
         2.0,
         share=True,
     ),

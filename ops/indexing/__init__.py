@@ -9,12 +9,12 @@ _TABLES = {
         "ScatterNdAdd",
         "ScatterNdUpdate",
         "ScatterUpdate",
-        "UnsortedSegmentSum",
         "UnsortedSegmentSumD",
     ),
 }
 
 PROVIDES = {name: f"{module}:{name}" for module, names in _TABLES.items() for name in names}
+PROVIDES["UnsortedSegmentSum"] = "scatter:unsorted_segment_sum"
 PROVIDES["Gather"] = "gather:gather"
 PROVIDES["GatherElements"] = "elements:gather_elements"
 PROVIDES["ScatterElements"] = "elements:scatter_elements"

@@ -191,7 +191,10 @@ def gather_elements(
     outputs: tuple[GlobalTensor, ...],
     attributes: Mapping[str, object],
 ) -> list[Kernel]:
-    """torch.gather: another axis than the last is turned to the back and back again."""
+    """torch.gather: another axis than the last is turned to the back and back again.
+
+    Then indices of 64 bits become such of 32 where the chip can, except for data of 64 bits.
+    """
     x, indices = present("GatherElements", inputs, 2)
     axis = _axis("GatherElements", x, indices, attributes)
     out = outputs[0] if outputs else made(indices.shape, x.dtype)
@@ -200,6 +203,11 @@ def gather_elements(
     order = _last(len(x.shape), axis)
     tasks: list[Kernel] = []
     table, places = (_turned(profile, each, order, tasks) for each in (x, indices))
+    shortens = profile.supports_convert(INT64.intrinsic, INT32.intrinsic)
+    if places.dtype is INT64 and x.dtype.itemsize < INT64.itemsize and shortens:
+        short = made(places.shape, INT32)
+        tasks.append(kernel_class("Cast")(profile, places, short))
+        places = short
     result = made(places.shape, x.dtype)
     tasks.append(GatherElements(profile, table, places, result))
     tasks.append(kernel_class("Transpose")(profile, result.permuted(order), out))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
 
+from npusim.aclnn.tasks import kernels_on
 from npusim.dialect import Kernel, TPosition, TQue
 from npusim.dialect.events import Event
 from npusim.dialect.records import made, present
@@ -19,7 +20,7 @@ from npusim.dialect.spreading import compiled_for_shape
 from npusim.engine.program import Pipe
 from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.gather import INDEX_TYPES
-from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -241,6 +242,35 @@ class UnsortedSegmentSumD(UnsortedSegmentSum):
     """Sums of segments, their number known when the kernel was compiled."""
 
     op_type = "UnsortedSegmentSumD"
+
+
+def unsorted_segment_sum(
+    profile: Profile,
+    inputs: tuple[GlobalTensor | None, ...],
+    outputs: tuple[GlobalTensor, ...],
+    attributes: Mapping[str, object],
+) -> list[Kernel]:
+    """One kernel; without a result in the record, as a framework puts it together on A2.
+
+    That is zeros, indices of 64 bits, and rows added: side by side, halves one after the other.
+    Source: the kernels that a profiler lists for torch's reference of this operator on 910B2.
+    """
+    kernel = UnsortedSegmentSum.from_task(profile, inputs, outputs, attributes)
+    if outputs or compiled_for_shape(profile):
+        return [kernel]
+    x, ids = present(UnsortedSegmentSum.op_type, inputs, 2)
+    if x.dtype is BFLOAT16:
+        problem = "torch sorts the indices of bfloat16 rows, which isn't modelled"
+        raise KernelError(UnsortedSegmentSum.op_type, problem)
+    (out,) = kernel.writes
+    tasks = kernels_on(profile, "ZerosLike", (out,), (out,), {})
+    if ids.dtype is not INT64:
+        long = made(ids.shape, INT64)
+        tasks += kernels_on(profile, "Cast", (ids,), (long,), {})
+        ids = long
+    adding = ScatterAdd if x.dtype is FLOAT else InplaceIndexAdd
+    shape = (1, out.shape[0], out.numel // max(1, out.shape[0]))
+    return [*tasks, adding(profile, x, ids, out, shape)]
 
 
 _ADDED = (FLOAT, FLOAT16, BFLOAT16, INT32, INT16)

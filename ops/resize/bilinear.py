@@ -21,7 +21,7 @@ from npusim.dialect.conversions import conversion_path
 from npusim.dialect.loops import looked_up, values_of
 from npusim.dialect.records import made, present
 from npusim.ops.resize.scales import FLOORED, Corners, Images, resized_shape
-from npusim.values.dtypes import BFLOAT16, FLOAT
+from npusim.values.dtypes import BFLOAT16, FLOAT, INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -222,9 +222,11 @@ def resize_bilinear(
     outputs: tuple[GlobalTensor, ...],
     attributes: Mapping[str, object],
 ) -> list[Kernel]:
-    """Between four pixels of NCHW images: by way of NC1HWC0, in float32 where the chip needs it.
+    """Between four pixels of NCHW images, by way of NC1HWC0; bfloat16 by way of float32.
 
-    Half centres unless the record says otherwise, as torch has them.
+    aclnnUpsampleBilinear2d casts the size, an int64 tensor, and brings the result into NC1HWC0 too,
+    before anything is in it. Half centres unless the record says otherwise, as torch has them.
+    Source: op_api/aclnn_upsample_bilinear_2d.cpp of the public operator library.
     """
     (x,) = present("ResizeBilinear", inputs, 1)
     shape = resized_shape("ResizeBilinear", x.shape, attributes) if not outputs else ()
@@ -234,18 +236,21 @@ def resize_bilinear(
         corners = replace(corners, half_pixel_centers=not corners.align_corners)
     if len(x.shape) != 4:
         return [ResizeBilinearV2(profile, x, out, corners)]
-    tasks: list[Kernel] = []
-    source = x
+    size = made((2,), INT64, "size")
+    size.buffer.data = np.array(out.shape[2:], np.int64)
+    tasks = [kernel_class("Cast")(profile, size, made((2,), INT32))]
+    source, plain = x, out
     if x.dtype is BFLOAT16:
-        source = made(x.shape, FLOAT)
+        source, plain = made(x.shape, FLOAT), made(out.shape, FLOAT)
         tasks.append(kernel_class("Cast")(profile, x, source))
+        tasks.append(kernel_class("Cast")(profile, out, plain))
     images, channels = x.shape[:2]
     slices = ceil(channels / _C0)
     blocked = made((images, slices, *x.shape[2:], _C0), source.dtype)
-    resized = made((images, slices, *out.shape[2:], _C0), FLOAT)
+    resized = made((images, slices, *out.shape[2:], _C0), plain.dtype)
     tasks += kernels_on(profile, "TransData", (source,), (blocked,), {})
+    tasks += kernels_on(profile, "TransData", (plain,), (resized,), {})
     tasks.append(ResizeBilinearV2(profile, blocked, resized, corners))
-    plain = out if out.dtype is FLOAT else made(out.shape, FLOAT)
     tasks += kernels_on(profile, "TransData", (resized,), (plain,), {})
     if plain is not out:
         tasks.append(kernel_class("Cast")(profile, plain, out))

@@ -189,9 +189,9 @@ class Copies:
         if gm.rows_apart and not self.profile.has("data_move_pad"):
             # Strides in whole blocks can't step from row to row: every row is a copy of its own.
             cycles += (bursts - 1) * max(0.0, path.setup_cycles - path.burst_cycles)
-        memory = self.profile.memory
         atomic = write and self._atomic_sharers > 0
         if atomic:
+            memory = self.profile.memory
             traffic /= memory.atomic_rate_fraction
             cycles += (self._atomic_sharers - 1) * memory.atomic_conflict_cycles
         transfer = Transfer(
@@ -204,9 +204,7 @@ class Copies:
             path=path_name,
             shared_cost=1.0 / path.shared_fraction - 1.0,
         )
-        detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B" + (
-            " atomic add" if atomic else ""
-        )
+        detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B{' atomic add' if atomic else ''}"
         instruction = self.recorder.emit(
             pipe, name, cycles, transfer, detail, path.latency_cycles + latency_cycles
         )

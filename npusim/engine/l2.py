@@ -69,49 +69,68 @@ class L2State:
         L2. ``users`` counts the cores that touch a buffer. ``produced`` are buffers that the kernel
         itself fills before it reads them: they are read from L2 as far as they fit.
         """
-        total = sum(sizes.values())
-        overflow = max(0.0, 1.0 - self.capacity_bytes / total) if total else 0.0
-        cold = {
-            buffer: (size - min(size, self.resident_bytes(buffer))) / touched[buffer]
+        return _Misses(self, touched, sizes, users, produced).of
+
+
+class _Misses:
+    """What of one kernel's transfers goes to HBM; arguments as for :meth:`L2State.misses`."""
+
+    def __init__(
+        self,
+        cache: L2State,
+        touched: Mapping[int, float],
+        sizes: Mapping[int, float],
+        users: Mapping[int, int],
+        produced: Collection[int],
+    ) -> None:
+        self._cache, self._touched, self._sizes, self._users = cache, touched, sizes, users
+        capacity = cache.capacity_bytes
+        self._total = sum(sizes.values())
+        self._overflow = max(0.0, 1.0 - capacity / self._total) if self._total else 0.0
+        self._cold = {
+            buffer: (size - min(size, cache.resident_bytes(buffer))) / touched[buffer]
             if touched[buffer]
             else 0.0
             for buffer, size in sizes.items()
         }
-        own = {
-            buffer: max(0.0, 1.0 - self.capacity_bytes / sizes[buffer]) if sizes[buffer] else 0.0
+        self._own = {
+            buffer: max(0.0, 1.0 - capacity / sizes[buffer]) if sizes[buffer] else 0.0
             for buffer in produced
         }
 
-        def held(buffer: int, nbytes: float) -> float:
-            """What of L2 the users of a buffer fill when each of them touches ``nbytes`` of it."""
-            if not touched.get(buffer):
-                return 0.0
-            once = sizes[buffer] / touched[buffer]  # what several cores read is there only once
-            return min(sizes[buffer], nbytes * users[buffer] * once)
+    def of(self, transfer: Transfer) -> float:
+        """The share of a transfer's bytes."""
+        cache = self._cache
+        if transfer.write:
+            # What fits stays in L2, modified, and is written back by whoever evicts it.
+            return max(self._overflow, cache.write_back_share)
+        if transfer.buffer in self._own:
+            return self._own[transfer.buffer]
+        cold = self._cold.get(transfer.buffer, 1.0)
+        if transfer.reuses:
+            once = self._sizes[transfer.buffer] / max(1.0, self._touched[transfer.buffer])
+            again = sum(map(self._again, transfer.reuses))
+            return min(1.0, transfer.fresh_share * cold + once * again)
+        if transfer.reuse_bytes is not None:
+            # What is moved again and again in between takes room only once.
+            cores = max(self._users.values(), default=1)
+            between = min(transfer.reuse_bytes * cores, self._total)
+            return 0.0 if between <= cache.capacity_bytes else 1.0
+        return cold
 
-        def again(reuse: Reuse) -> float:
-            """The share of repeated touches whose bytes are gone."""
-            between = sum(held(buffer, nbytes) for buffer, nbytes in reuse.between)
-            return reuse.share * _evicted(between / (self.reuse_fraction * self.capacity_bytes))
+    def _again(self, reuse: Reuse) -> float:
+        """The share of repeated touches whose bytes are gone."""
+        cache = self._cache
+        between = sum(self._held(buffer, nbytes) for buffer, nbytes in reuse.between)
+        return reuse.share * _evicted(between / (cache.reuse_fraction * cache.capacity_bytes))
 
-        def miss(transfer: Transfer) -> float:
-            if transfer.write:
-                # What fits stays in L2, modified, and is written back by whoever evicts it.
-                return max(overflow, self.write_back_share)
-            if transfer.buffer in own:
-                return own[transfer.buffer]
-            if transfer.reuses:
-                first = transfer.fresh_share * cold.get(transfer.buffer, 1.0)
-                once = sizes[transfer.buffer] / max(1.0, touched[transfer.buffer])
-                return min(1.0, first + once * sum(map(again, transfer.reuses)))
-            if transfer.reuse_bytes is not None:
-                # What is moved again and again in between takes room only once.
-                cores = max(users.values(), default=1)
-                between = min(transfer.reuse_bytes * cores, total)
-                return 0.0 if between <= self.capacity_bytes else 1.0
-            return cold.get(transfer.buffer, 1.0)
-
-        return miss
+    def _held(self, buffer: int, nbytes: float) -> float:
+        """What of L2 the users of a buffer fill when each of them touches ``nbytes`` of it."""
+        touched, size = self._touched.get(buffer), self._sizes.get(buffer, 0.0)
+        if not touched:
+            return 0.0
+        once = size / touched  # what several cores read is there only once
+        return min(size, nbytes * self._users[buffer] * once)
 
 
 def _evicted(pressure: float) -> float:

@@ -13,6 +13,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -220,11 +221,25 @@ def validation() -> Iterator[Figure]:
     yield Figure("`npusim validate` of the whole measured table", seconds, 60, "s")
 
 
+def sweeps() -> Iterator[Figure]:
+    spec = str(HERE.parent / "reports" / "sweep_example.yaml")
+    times = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for workers in ("2", "1"):
+            rows = str(Path(folder) / f"{workers}.jsonl")
+            words = ("-m", "npusim", "sweep", spec, "-o", rows, "--workers", workers)
+            times[workers], _ = seconds_of(words)
+    yield Figure("`npusim sweep` of 3,000 points, 2 processes", times["2"], 60, "s")
+    yield Figure("the same with 1 process", times["1"], inf, "s")
+    yield Figure("2 processes over 1", times["2"] / times["1"], 1 / 1.7, "x")
+
+
 PARTS = {
     "Start-up": start_up,
     "Estimates, warm": estimates,
     "A matrix product": products,
     "Numbers": numbers,
+    "Sweeps": sweeps,
     "Validation": validation,
 }
 

@@ -1,9 +1,9 @@
 """Running a sweep: points go out in chunks, answers come in as they are ready.
 
-A chunk takes about a quarter of a second, by what the points of its operator took before: small
-enough for a steady stream of results, large enough to make handing it over cheap. When a worker
-dies, the points that were under way are tried again one by one, so that only the one that kills
-its worker is given up.
+A chunk takes about a second, by what the points of its operator took before: small enough for a
+steady stream of results, large enough that neighbours, which have much work in common, mostly come
+to the same worker. When a worker dies, the points that were under way are tried again one by one,
+so that only the one that kills its worker is given up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from npusim.sweep.crews import Crew
     from npusim.sweep.points import Point
 
-CHUNK_S: Final = 0.25
+CHUNK_S: Final = 1.0
 LARGEST_CHUNK: Final = 64
 FIRST_CHUNK: Final = 4
 CHUNKS_PER_WORKER: Final = 3

@@ -249,7 +249,8 @@ _HEAD = """# How fast npusim is
 npusim {version} on {machine}; {versions}.
 Made by `python benchmarks/speed.py --write reports/performance.md`.
 
-Every figure is the best of several processes. *First time* is an estimate of a shape that the
+Every figure is the best of several processes of the installed package; started from its sources
+with PYTHONDONTWRITEBYTECODE, Python compiles them each time. *First time* is an estimate of a shape that the
 process hasn't seen, *again* the same one once more; all else is warm: modules are imported and the
 profile is loaded."""
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
+
+from npusim.values.garbage import collect_rarely
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["main"]
-
-# Imports make many objects that stay: looking through them again and again for garbage, as Python
-# does by default every 700 new ones, takes a tenth of a short command's time.
-_COLLECT_AFTER = 300_000
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -28,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a letter still shows the rest
             stream.reconfigure(errors="replace")
 
-    gc.set_threshold(_COLLECT_AFTER)
+    collect_rarely()
     from npusim.cli.app import application
 
     try:

@@ -14,6 +14,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from npusim.values.garbage import collect_rarely
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
@@ -115,6 +117,7 @@ class LocalCrew:
 def _begin(leash: Connection) -> None:
     """Prepare a worker process: Ctrl-C is for the one that asks, and without it we end too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    collect_rarely()
     threading.Thread(target=_watch, args=(leash,), daemon=True).start()
 
 

@@ -250,9 +250,9 @@ npusim {version} on {machine}; {versions}.
 Made by `python benchmarks/speed.py --write reports/performance.md`.
 
 Every figure is the best of several processes of the installed package; started from its sources
-with PYTHONDONTWRITEBYTECODE, Python compiles them each time. *First time* is an estimate of a shape that the
-process hasn't seen, *again* the same one once more; all else is warm: modules are imported and the
-profile is loaded."""
+with PYTHONDONTWRITEBYTECODE, Python compiles them each time. *First time* is an estimate of a shape
+that the process hasn't seen, *again* the same one once more; all else is warm: modules are imported
+and the profile is loaded."""
 
 
 def page(parts: dict[str, list[Figure]]) -> str:

@@ -79,7 +79,7 @@ def test_a_memory_that_is_too_fast_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
     def magic(*arguments: Any, **options: Any) -> Any:
         machine = machine_of(*arguments, **options)
-        return replace(machine, rates=replace(machine.rates, hbm=1e9, l2=1e9))
+        return replace(machine, rates=replace(machine.rates, hbm=1e9, l2_read=1e9, l2_write=1e9))
 
     monkeypatch.setattr(calls, "machine_of", magic)
     with pytest.raises(AssertionError, match="faster than the chip can"):

@@ -90,7 +90,8 @@ class Schedule:
         ordered = sorted(most, key=lambda group: _weight(group, tiling) / group.boxes, reverse=True)
         usual, rest = _scaled(ordered, factor, tiling)
         self._most = usual + rest
-        self._usual = tuple(_stretched(usual, sum(map(_reach, own)) / len(own)))
+        widest = max((group.span for groups in own for group in groups), default=1)
+        self._usual = tuple(_stretched(usual, sum(map(_reach, own)) / len(own), widest))
 
     def groups(self, block: int) -> tuple[Group, ...]:
         """What a core does, or one like it."""
@@ -212,8 +213,11 @@ def _scaled(
     return tuple(parts[0]), tuple(parts[1])
 
 
-def _stretched(groups: Iterable[Group], reach: float) -> Iterator[Group]:
-    """Groups that store as much as `reach` says; rounding to columns is made up by the next."""
+def _stretched(groups: Iterable[Group], reach: float, widest: int) -> Iterator[Group]:
+    """Groups that store as much as `reach` says, no row wider than `widest`.
+
+    Rounding to columns is made up by the next.
+    """
     groups = tuple(groups)
     factor = reach / (_reach(groups) or 1)
     owed = 0.0
@@ -223,8 +227,9 @@ def _stretched(groups: Iterable[Group], reach: float) -> Iterator[Group]:
             yield group
             continue
         owed += factor * _reach((group,))
-        for span, boxes in _around(max(1.0, owed / each / group.boxes), group.boxes):
-            found = group._replace(boxes=boxes, span=span)
+        span = min(float(widest), max(1.0, owed / each / group.boxes))
+        for columns, boxes in _around(span, group.boxes):
+            found = group._replace(boxes=boxes, span=columns)
             owed -= _reach((found,))
             yield found
 
@@ -251,7 +256,7 @@ def _average(cores: list[tuple[Group, ...]]) -> Iterator[Group]:
         for height, number in tall
         for columns, some in _around(max(1.0, wide), number)
     )
-    yield from _stretched(found, _reach(used) / len(cores))
+    yield from _stretched(found, _reach(used) / len(cores), max(group.span for group in used))
 
 
 def _weight(group: Group, tiling: Tiling) -> float:

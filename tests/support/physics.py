@@ -121,7 +121,8 @@ def compulsory_bytes(arguments: Arguments, result: Result | None = None) -> int:
 def roofline_us(profile: Profile, nbytes: float, vector_work: Mapping[str, float]) -> float:
     """The least time for ``nbytes`` of traffic and ``vector_work`` (float32 elements by name)."""
     memory = profile.memory
-    memory_us = nbytes / (max(memory.hbm_nominal_gbps, memory.l2_gbps) * 1e3)
+    both_ways_gbps = memory.l2_gbps * (1 + memory.l2_write_fraction)
+    memory_us = nbytes / (max(memory.hbm_nominal_gbps, both_ways_gbps) * 1e3)
     lanes = profile.vector.repeat_bytes / FLOAT_BYTES
     cycles = sum(
         elements / lanes * profile.vector.instructions[name]["float32"].cycles_per_repeat

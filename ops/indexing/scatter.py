@@ -226,7 +226,7 @@ class UnsortedSegmentSum(ScatterRows):
         inputs: tuple[GlobalTensor | None, ...],
         outputs: tuple[GlobalTensor, ...],
         attributes: Mapping[str, object],
-    ) -> Kernel:
+    ) -> UnsortedSegmentSum:
         """With the result's shape, or the number of segments."""
         x, ids = present(cls.op_type, inputs, 2)
         if x.shape[: len(ids.shape)] != ids.shape:
@@ -258,18 +258,17 @@ def unsorted_segment_sum(
     kernel = UnsortedSegmentSum.from_task(profile, inputs, outputs, attributes)
     if outputs or compiled_for_shape(profile):
         return [kernel]
-    x, ids = present(UnsortedSegmentSum.op_type, inputs, 2)
+    (x, ids), (out,) = kernel.reads, kernel.writes
     if x.dtype is BFLOAT16:
         problem = "torch sorts the indices of bfloat16 rows, which isn't modelled"
         raise KernelError(UnsortedSegmentSum.op_type, problem)
-    (out,) = kernel.writes
     tasks = kernels_on(profile, "ZerosLike", (out,), (out,), {})
     if ids.dtype is not INT64:
         long = made(ids.shape, INT64)
         tasks += kernels_on(profile, "Cast", (ids,), (long,), {})
         ids = long
     adding = ScatterAdd if x.dtype is FLOAT else InplaceIndexAdd
-    shape = (1, out.shape[0], out.numel // max(1, out.shape[0]))
+    shape = (kernel.outer, kernel.places, kernel.width)
     return [*tasks, adding(profile, x, ids, out, shape)]
 
 

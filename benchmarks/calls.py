@@ -6,9 +6,9 @@ from typing import Any
 
 import npusim
 from npusim import TensorSpec
-from npusim.aclnn.call import run_task
-from npusim.aclnn.tasks import TaskSpec, kernels_of
 from npusim.engine import L2State
+from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.runtime.call import run_task
 
 CHIP = "Ascend910B3"
 MAPS = ((100, 136), (50, 68), (25, 34), (13, 17))  # an image of 800 x 1088 in four levels

@@ -58,7 +58,7 @@ SIZES = """
 import json, sys, time
 sys.path.insert(0, {here!r})
 from calls import cross_entropy, estimate
-from npusim.engine import recall
+from npusim.engine import memo as recall
 estimate(cross_entropy(999))
 def best(elements):
     times = []
@@ -76,8 +76,8 @@ PRODUCT = """
 import json, resource, sys
 import numpy as np
 from npusim import TensorSpec, load_profile
-from npusim.aclnn.call import run_task
-from npusim.aclnn.tasks import TaskSpec, kernels_of
+from npusim.runtime.call import run_task
+from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.engine import L2State
 profile, numbers, n = load_profile("Ascend910B3"), {numbers}, 4096
 x = TensorSpec((n, n), "float16")

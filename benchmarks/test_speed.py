@@ -15,7 +15,7 @@ import pytest
 from calls import CHIP, LARGE, SMALL, estimate
 
 import npusim
-from npusim.engine import recall
+from npusim.engine import memo as recall
 
 if TYPE_CHECKING:
     from collections.abc import Callable

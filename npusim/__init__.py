@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npusim.aclnn.device import Device
-    from npusim.aclnn.results import Result, Slice, TaskResult, Timeline
     from npusim.hardware.loading import load_profile
     from npusim.hardware.profile import Profile
+    from npusim.runtime.device import Device
+    from npusim.runtime.results import Result, Slice, TaskResult, Timeline
     from npusim.values.errors import AclnnError, DeviceFault, NpusimError
     from npusim.values.status import Status
     from npusim.values.tensors import TensorSpec
@@ -24,16 +24,16 @@ __version__ = "0.1.0"
 # to nothing.
 _HOMES = {
     "AclnnError": "npusim.values.errors",
-    "Device": "npusim.aclnn.device",
+    "Device": "npusim.runtime.device",
     "DeviceFault": "npusim.values.errors",
     "NpusimError": "npusim.values.errors",
     "Profile": "npusim.hardware.profile",
-    "Result": "npusim.aclnn.results",
-    "Slice": "npusim.aclnn.results",
+    "Result": "npusim.runtime.results",
+    "Slice": "npusim.runtime.results",
     "Status": "npusim.values.status",
-    "TaskResult": "npusim.aclnn.results",
+    "TaskResult": "npusim.runtime.results",
     "TensorSpec": "npusim.values.tensors",
-    "Timeline": "npusim.aclnn.results",
+    "Timeline": "npusim.runtime.results",
     "load_profile": "npusim.hardware.loading",
 }
 

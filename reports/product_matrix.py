@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npusim import AclnnError, Device
-from npusim.aclnn.registry import operator, operators
 from npusim.hardware import profile_names
+from npusim.operators.registry import operator, operators
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
 
 if TYPE_CHECKING:
-    from npusim.aclnn.contract import Typical
+    from npusim.operators.contract import Typical
 
 DTYPES = (FLOAT, FLOAT16, BFLOAT16)
 TARGET = Path(__file__).with_suffix(".md")

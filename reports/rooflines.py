@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from npusim.aclnn.registry import folder_of
 from npusim.hardware import load_profile
-from npusim.model.kinds import kind_of
+from npusim.model.operator_class import kind_of
 from npusim.model.step import Item
+from npusim.operators.registry import folder_of
 from npusim.validation.roofline import roofline_us
 from npusim.validation.spreads import LEAST_ROWS
 from npusim.validation.table import read_rows

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from npusim.aclnn.tasks import TaskSpec
 from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec
 from npusim.validation.replay import simulate_task
 from npusim.values.tensors import TensorSpec
 

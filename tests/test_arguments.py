@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from npusim.aclnn.arguments import bind, complete
-from npusim.aclnn.contract import Call, Contract, Parameter, TensorArg
-from npusim.aclnn.families import everywhere
+from npusim.hardware.families import everywhere
+from npusim.operators.arguments import bind, complete
+from npusim.operators.contract import Call, Contract, Parameter, TensorArg
 from npusim.values.dtypes import BFLOAT16, FLOAT
 from npusim.values.errors import ArgumentError, UnknownNameError
 from npusim.values.formats import Format

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from npusim import Device
-from npusim.dialect import blocks
+from npusim.ascendc import host_threads as blocks
 from npusim.ops.binary_cross_entropy_backward.kernel import BinaryCrossEntropyGrad
 from npusim.values.errors import KernelError
 from support.cross_entropy import CROSS_ENTROPY, cross_entropy

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from npusim.aclnn.contract import Kind, Parameter
-from npusim.aclnn.registry import operator
 from npusim.capi import declarations
 from npusim.capi.declarations import (
     C_TYPES,
@@ -21,6 +19,8 @@ from npusim.capi.declarations import (
     prototypes,
 )
 from npusim.capi.runtime.entries import FUNCTIONS
+from npusim.operators.contract import Kind, Parameter
+from npusim.operators.registry import operator
 from npusim.values.dtypes import DTYPES
 from npusim.values.formats import Format
 from npusim.values.status import AclError, StatusCode

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from npusim.aclnn.families import FAMILIES
-from npusim.aclnn.registry import operator, operators
 from npusim.catalogue import Answer, facts, support
 from npusim.catalogue.queries import disagreements
+from npusim.hardware.families import FAMILIES
+from npusim.operators.registry import operator, operators
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from npusim.aclnn.contract import Contract
-    from npusim.aclnn.contract import Parameter as ContractParameter
     from npusim.catalogue.facts import Page, Parameter
+    from npusim.operators.contract import Contract
+    from npusim.operators.contract import Parameter as ContractParameter
 
 NOT_STATED = "not stated"
 CATALOGUE = facts.catalogue()

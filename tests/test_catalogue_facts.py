@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from npusim.aclnn.families import FAMILIES
 from npusim.catalogue import facts, operators, queries, support
 from npusim.catalogue.build import SAMPLE, SEED
 from npusim.catalogue.names import aliases
+from npusim.hardware.families import FAMILIES
 
 DATA = Path(__file__).parent / "data" / "catalogue"
 CATALOGUE = facts.catalogue()

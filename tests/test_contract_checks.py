@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from npusim.aclnn import registry
-from npusim.aclnn.arguments import bind, complete
-from npusim.aclnn.checks import check_call
-from npusim.aclnn.contract import Call, Contract
 from npusim.hardware.loading import load_profile
+from npusim.operators import registry
+from npusim.operators.arguments import bind, complete
+from npusim.operators.checks import check_call
+from npusim.operators.contract import Call, Contract
 from npusim.values.dtypes import dtype
 
 # A call of each operator that is accepted on Ascend910B3; outputs are left to the operator.

@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.aclnn.results import core_name
-from npusim.cost import InstructionCosts
-from npusim.dialect import (
+from npusim.ascendc import (
     Core,
     GlobalTensor,
     GmBuffer,
@@ -24,7 +22,7 @@ from npusim.dialect import (
     TQue,
     trace,
 )
-from npusim.dialect.matmul import GmMatrix, Matmul, MatmulTiling
+from npusim.ascendc.costs import InstructionCosts
 from npusim.engine import (
     CoreGroup,
     Instruction,
@@ -36,6 +34,8 @@ from npusim.engine import (
     simulate,
 )
 from npusim.hardware import Profile, load_profile
+from npusim.library.matmul import GmMatrix, Matmul, MatmulTiling
+from npusim.runtime.results import core_name
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32, DType, dtype
 from npusim.values.errors import (
     BufferOverflowError,

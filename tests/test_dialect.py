@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.dialect import Core, TPosition, TQue, TQueBind
+from npusim.ascendc import Core, TPosition, TQue, TQueBind
 from npusim.engine import L2State, machine_of, simulate
 from npusim.hardware import load_profile
 from npusim.values.dtypes import FLOAT

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.dialect import Core, TBuf, TPosition, TQue
+from npusim.ascendc import Core, TBuf, TPosition, TQue
 from npusim.engine import Pipe
 from npusim.hardware import load_profile
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32, DType

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.dialect import CmpMode, Core, LocalTensor, TBuf, TPosition, TQue
+from npusim.ascendc import CmpMode, Core, LocalTensor, TBuf, TPosition, TQue
 from npusim.hardware import load_profile
 from npusim.values.dtypes import FLOAT, FLOAT16, UINT8, dtype
 from npusim.values.errors import KernelError

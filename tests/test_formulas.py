@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.dialect.formula_buffers import BufferPlan
-from npusim.dialect.formula_kernel import FormulaKernel
-from npusim.dialect.formulas import Formula, Term, compute_dtype
-from npusim.dialect.packing import PackedTiling
-from npusim.dialect.planes import PlaneTiling
 from npusim.hardware import load_profile
+from npusim.schedules.broadcast_tiling import PlaneTiling
+from npusim.schedules.buffers import BufferPlan
+from npusim.schedules.formula import Formula, Term, compute_dtype
+from npusim.schedules.formula_kernel import FormulaKernel
+from npusim.schedules.packing import PackedTiling
 from npusim.values.dtypes import BFLOAT16, BOOL, FLOAT, FLOAT16, INT32
 from support.tasks import CHIPS, kernels
 

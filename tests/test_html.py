@@ -18,7 +18,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import npusim
-from npusim.cli import asking
+from npusim.cli import questions as asking
 from npusim.report.html import operator_page, plan_page
 from npusim.report.html.drawing import SERIES, axes_of, draw
 from npusim.report.html.operator import source_line

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from npusim import Device, TensorSpec, load_profile
-from npusim.aclnn.call import run_task
-from npusim.aclnn.tasks import TaskSpec, kernels_of
 from npusim.engine import L2State
+from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.runtime.call import run_task
 
 if TYPE_CHECKING:
-    from npusim.aclnn.results import TaskResult
+    from npusim.runtime.results import TaskResult
 
 CHIPS = ("Ascend910A", "Ascend910B3", "Ascend310P3")
 A2 = ("Ascend910B1", "Ascend910B3", "Ascend910B4")  # where the page of the operator ends here

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.engine import L2State, Pipe, Program, machine_of
-from npusim.engine.memory import Flow, MemoryRates, MemorySystem, share
+from npusim.engine.sharing import Flow, MemoryRates, MemorySystem, share
 from npusim.hardware import load_profile, profile_names
 from support.programs import Writer, machine, pipeline, play, spans, transfer
 

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.aclnn.tasks import TaskSpec
 from npusim.hardware import load_profile
 from npusim.hardware.residuals import rooflines
 from npusim.model import Item, Step, StepResult, TimedItem, read_model, retime
 from npusim.model.cache_state import Follower
 from npusim.model.expressions import evaluate, fill
-from npusim.model.kinds import kind_of
+from npusim.model.operator_class import kind_of
 from npusim.model.results import Evidence, How, Timing
 from npusim.model.retiming import band_of_sum, with_dispatch
 from npusim.model.timing import Timer
+from npusim.operators.tasks import TaskSpec
 from npusim.validation.roofline import roofline_us
 from npusim.validation.steps import HEADER, kernel_details, training_steps
 from npusim.values.errors import ArgumentError, FileError, UnknownNameError

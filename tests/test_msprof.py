@@ -24,8 +24,8 @@ from support import commands
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from npusim.aclnn.results import Result
-    from npusim.aclnn.work import TaskWork
+    from npusim.runtime.results import Result
+    from npusim.runtime.work import TaskWork
 
 WHEN = "20260102030405"
 MIB = 2**20

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.dialect.conversions import conversion_path
+from npusim.ascendc.conversions import conversion_path
 from npusim.hardware import load_profile
 from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, INT64, UINT8
 from npusim.values.errors import KernelError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.dialect import trace
+from npusim.ascendc import trace
 from npusim.hardware import load_profile
 from npusim.values.errors import DeviceFault, KernelError
 from support import physics

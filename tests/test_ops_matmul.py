@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.dialect import GlobalTensor, GmBuffer, Kernel, trace
+from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, trace
 from npusim.engine import L2State, machine_of, simulate
 from npusim.hardware import load_profile
 from npusim.ops.matmul.kernel import product_kernels

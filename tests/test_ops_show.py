@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from npusim import Device
-from npusim.aclnn.contract import Typical
-from npusim.aclnn.registry import operator, operators
 from npusim.cli.arguments import read_assignments
 from npusim.hardware import load_profile
+from npusim.operators.contract import Typical
+from npusim.operators.registry import operator, operators
 from npusim.report.typical import spelled
 from npusim.values.dtypes import BFLOAT16, FLOAT, INT32
 from npusim.values.tensors import TensorSpec

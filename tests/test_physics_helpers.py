@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from npusim import Device, TensorSpec
-from npusim.aclnn import call as calls
-from npusim.dialect import Core, Kernel
-from npusim.engine import recall
+from npusim.ascendc import Core, Kernel
+from npusim.engine import memo as recall
 from npusim.engine.steady import SteadyState
 from npusim.ops.binary_cross_entropy_backward.kernel import BinaryCrossEntropyGrad
+from npusim.runtime import call as calls
 from support import digests, physics
 from support.closeness import assert_close, assert_outputs_close
 from support.cross_entropy import CROSS_ENTROPY, cross_entropy

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from npusim.aclnn.registry import operator, operators
 from npusim.hardware import profile_names
+from npusim.operators.registry import operator, operators
 
 REPORTS = Path(__file__).parent.parent / "reports"
 MADE_BY = "python reports/product_matrix.py"

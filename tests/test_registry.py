@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from npusim.aclnn import registry
+from npusim.operators import registry
 from npusim.values.errors import FileError, UnknownNameError
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.dialect import Core, RoundMode, TPosition, TQue
-from npusim.dialect.rounding import convert, to_whole
+from npusim.ascendc import Core, RoundMode, TPosition, TQue
+from npusim.ascendc.rounding import convert, to_whole
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32, DType
 from support.kernels import content, gm, instructions, run
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from npusim import Device, TensorSpec
-from npusim.aclnn.registry import op_types, operators
-from npusim.aclnn.signatures import signature_of, standard_names
-from npusim.aclnn.standard import resolve
+from npusim.operators.registry import op_types, operators
+from npusim.operators.signatures import signature_of, standard_names
+from npusim.operators.standard import resolve
 from npusim.values.errors import AclnnError, ArgumentError, KernelError, UnknownNameError
 from support.commands import npusim
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.aclnn.arguments import bind
-from npusim.aclnn.checks import check_call
-from npusim.aclnn.contract import Call
-from npusim.aclnn.registry import operator
 from npusim.hardware.loading import load_profile
+from npusim.operators.arguments import bind
+from npusim.operators.checks import check_call
+from npusim.operators.contract import Call
+from npusim.operators.registry import operator
 from npusim.values.dtypes import dtype
 from npusim.values.tensors import TensorSpec
 

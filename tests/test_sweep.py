@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim as package
-from npusim.aclnn.device import Device
 from npusim.hardware.loading import load_profile
 from npusim.report import sweeps as report
+from npusim.runtime.device import Device
 from npusim.sweep import points as expansion
-from npusim.sweep.crews import LocalCrew
+from npusim.sweep.executors import LocalCrew
 from npusim.sweep.points import Sweep, expand
 from npusim.sweep.results import ResultFile, read_rows
 from npusim.sweep.running import TRIES, run

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.aclnn.call import run_task
-from npusim.dialect import GlobalTensor, GmBuffer, trace
+from npusim.ascendc import GlobalTensor, GmBuffer, trace
 from npusim.engine import L2State
 from npusim.ops.data_movement.trans_data import TransData
+from npusim.runtime.call import run_task
 from npusim.values.dtypes import dtype
 from npusim.values.errors import KernelError
 from support import physics
@@ -23,8 +23,8 @@ from support.kernels import content, gm
 from support.spying import watching
 
 if TYPE_CHECKING:
-    from npusim.aclnn.results import TaskResult
     from npusim.hardware import Profile
+    from npusim.runtime.results import TaskResult
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]

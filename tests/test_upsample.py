@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim import AclnnError, Device, Result, TensorSpec
-from npusim.aclnn.tasks import TaskSpec, kernels_of
 from npusim.engine import Pipe
 from npusim.hardware import Profile, load_profile, profile_names
+from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.upsample_nearest_exact1d_backward.kernel import UpsampleNearestExact2dGrad
 from npusim.ops.upsample_nearest_exact1d_backward.tiling import Tiling, tile, window_starts
 from npusim.values.errors import BufferOverflowError, KernelError

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from npusim.aclnn.tasks import TaskSpec
 from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec
 from npusim.validation.calibrate import CONSTANTS, fit, value_of, with_values
 from npusim.validation.replay import predict, replay, simulate_task
 from npusim.validation.spreads import spreads

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from npusim import Device, Result, TensorSpec
-from npusim.aclnn.bands import by_confidence
 from npusim.engine import KernelRun, Pipe, Program, verdict
 from npusim.hardware import load_profile, relative_uncertainty
 from npusim.hardware.provenance import CONFIDENCES
+from npusim.runtime.bands import by_confidence
 from support.programs import MemoryRates, Writer, machine, pipeline, play, transfer
 
 RATES = MemoryRates(hbm=100.0, l2_read=400.0, l2_write=400.0)

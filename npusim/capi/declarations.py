@@ -13,8 +13,8 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from npusim.aclnn.registry import operator, operators
-from npusim.aclnn.signatures import signature_of, standard_names
+from npusim.operators.registry import operator, operators
+from npusim.operators.signatures import signature_of, standard_names
 from npusim.values.dtypes import BFLOAT16, DTYPES
 from npusim.values.formats import Format
 from npusim.values.status import AclError, StatusCode

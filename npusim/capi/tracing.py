@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from npusim.aclnn.results import Slice, TaskResult
+from npusim.runtime.results import Slice, TaskResult
 from npusim.values.errors import RejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
-    from npusim.aclnn.results import Result, Timeline
     from npusim.report.trace import TraceSummary
+    from npusim.runtime.results import Result, Timeline
 
 _TASKS_LANE = "tasks"
 

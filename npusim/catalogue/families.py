@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from npusim.aclnn.families import FAMILIES
+from npusim.hardware.families import FAMILIES
 from npusim.values.errors import UnknownNameError
 
 # Chip names, lower case and without "Ascend". Source: Ascend/pytorch

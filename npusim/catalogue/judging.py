@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.families import FAMILIES
 from npusim.catalogue import apis, facts, kernels, wording
 from npusim.catalogue.names import API, GRAPH, Subject, find
 from npusim.catalogue.question import Question, ask
 from npusim.catalogue.verdicts import Answer, Verdict
+from npusim.hardware.families import FAMILIES
 from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.families import either
+from npusim.hardware.families import either
 from npusim.values.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.families import FAMILIES
 from npusim.catalogue import apis, facts, operators
 from npusim.catalogue.families import family_of
 from npusim.catalogue.question import Question
 from npusim.catalogue.verdicts import Answer
+from npusim.hardware.families import FAMILIES
 from npusim.values.dtypes import dtype as dtype_of
 from npusim.values.errors import DTypeError
 

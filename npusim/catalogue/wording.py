@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.families import one_of, plural
 from npusim.catalogue.verdicts import Answer
+from npusim.hardware.families import one_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

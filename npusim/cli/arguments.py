@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from npusim.aclnn.contract import Contract, Parameter
+    from npusim.operators.contract import Contract, Parameter
     from npusim.values.tensors import TensorSpec
 
 NULL_WORDS = ("null", "none", "nullptr")

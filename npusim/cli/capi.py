@@ -86,7 +86,7 @@ def execute(
 ) -> None:
     """Run a compiled aclnn program on a simulated chip, and show the time of every operator."""
     from npusim.capi.running import run_program
-    from npusim.cli import asking
+    from npusim.cli import questions as asking
     from npusim.report.files import atomic_write, claim
 
     if not soc:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from npusim.cli import asking, output
+from npusim.cli import output
+from npusim.cli import questions as asking
 from npusim.cli.casefile import Case, read_cases
 from npusim.values.errors import ArgumentError
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npusim.cli import output
-from npusim.cli.asking import ALL
 from npusim.cli.options import AsJson, Force, Output
+from npusim.cli.questions import ALL
 from npusim.values.errors import ArgumentError, FileError, NpusimError, UsageError
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ Product = Annotated[
 
 def places(wanted: Sequence[str] | None) -> list[Place]:
     """What -s names, each once: chips, products, families, profiles; `all` is every family."""
-    from npusim.aclnn.families import FAMILIES
     from npusim.catalogue.families import Place, place_of
+    from npusim.hardware.families import FAMILIES
 
     if not wanted:
         raise UsageError(*_NO_CHIP)

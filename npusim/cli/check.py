@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.cli import asking, catalogue, output
+from npusim.cli import catalogue, output
+from npusim.cli import questions as asking
 from npusim.cli.options import AsJson, Assignments, Model, OptionalOperator, Socs
 from npusim.values.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from npusim.aclnn.contract import Contract
+    from npusim.operators.contract import Contract
 
 
 def check(

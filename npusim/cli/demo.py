@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.cli import asking, output
+from npusim.cli import output
+from npusim.cli import questions as asking
 from npusim.cli.options import AsJson
 
 if TYPE_CHECKING:

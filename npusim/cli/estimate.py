@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from npusim.cli import asking, output, profiling
+from npusim.cli import output, profiling
+from npusim.cli import questions as asking
 from npusim.cli.options import L2, AsJson, Assignments, Assume, Exact, Force, Operator, Socs
 from npusim.values.errors import ArgumentError
 

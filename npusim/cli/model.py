@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim.cli import asking, output, profiling
+from npusim.cli import output, profiling
+from npusim.cli import questions as asking
 from npusim.cli.options import AsJson, Force, Socs
 
 if TYPE_CHECKING:

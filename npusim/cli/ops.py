@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.cli import asking, catalogue, output
+from npusim.cli import catalogue, output
+from npusim.cli import questions as asking
 from npusim.cli.options import AsJson, Operator, Socs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from npusim.aclnn.contract import Contract, Parameter
+    from npusim.operators.contract import Contract, Parameter
     from npusim.report.answers import Answer
     from npusim.report.typical import Sample
 
@@ -53,8 +54,8 @@ app.command("summary")(catalogue.summary)
 @app.command("list")
 def list_operators(as_json: AsJson = False) -> None:
     """All operators with the products that offer them, and the standard ones by family."""
-    from npusim.aclnn.registry import operator, operators
-    from npusim.aclnn.standard import standard_families
+    from npusim.operators.registry import operator, operators
+    from npusim.operators.standard import standard_families
 
     contracts = [operator(name) for name in operators()]
     families = standard_families()

@@ -14,9 +14,9 @@ from npusim.values.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from npusim.aclnn.results import Result
-    from npusim.cli.asking import Chip
+    from npusim.cli.questions import Chip
     from npusim.model.results import StepResult
+    from npusim.runtime.results import Result
 
 
 class Format(StrEnum):

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.cli import asking, output, profiling
+from npusim.cli import output, profiling
+from npusim.cli import questions as asking
 from npusim.cli.options import AsJson, Assignments, Force, Output, Socs
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from npusim.aclnn.contract import Contract
-    from npusim.aclnn.results import Result
+    from npusim.operators.contract import Contract
     from npusim.report.answers import Answer
+    from npusim.runtime.results import Result
 
 OptionalOperator = Annotated[
     str | None,

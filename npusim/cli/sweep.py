@@ -16,7 +16,7 @@ from npusim.cli.options import AsJson, Exact, Force, Output, Socs
 from npusim.values.errors import ArgumentError, UnknownNameError
 
 if TYPE_CHECKING:
-    from npusim.sweep.crews import Crew
+    from npusim.sweep.executors import Crew
     from npusim.sweep.points import Point, Sweep
     from npusim.sweep.results import ResultFile
     from npusim.sweep.working import Answered
@@ -155,7 +155,7 @@ def _crew(scheduler: str | None, workers: int, points: int) -> Crew:
         from npusim.sweep.cluster import ClusterCrew
 
         return ClusterCrew(scheduler)
-    from npusim.sweep.crews import local_crew
+    from npusim.sweep.executors import local_crew
 
     return local_crew(workers, points)
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from npusim.cli import asking, output
+from npusim.cli import output
+from npusim.cli import questions as asking
 from npusim.cli.options import AsJson, Assignments, Force, Operator, Socs
 from npusim.values.errors import ArgumentError
 

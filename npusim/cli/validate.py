@@ -46,9 +46,9 @@ def validate(
     Rows that can't be modelled are counted and listed with the reason. Exit code 0 when the table
     could be read, whatever the errors are.
     """
-    from npusim.aclnn.warmth import MODES
     from npusim.report import validation as report
     from npusim.report.files import claim
+    from npusim.runtime.cache_start import MODES
     from npusim.validation.replay import replay
     from npusim.validation.statistics import accuracy, grouped
     from npusim.validation.table import read_rows

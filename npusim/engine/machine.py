@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.engine.memory import MemoryRates
+from npusim.engine.sharing import MemoryRates
 from npusim.engine.simulate import Machine
 
 if TYPE_CHECKING:

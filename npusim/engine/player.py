@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import simpy
 
-from npusim.engine.memory import MemoryRates, MemorySystem
 from npusim.engine.schedule import pipes_of, project
+from npusim.engine.sharing import MemoryRates, MemorySystem
 from npusim.engine.steady import SteadyState
 from npusim.engine.streams import Kind, Step, flatten
 from npusim.engine.timeline import CoreRecord
@@ -31,8 +31,8 @@ from npusim.values.errors import DeadlockError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from npusim.engine.memory import Flow
     from npusim.engine.program import CoreGroup, Loop, Pipe, Transfer
+    from npusim.engine.sharing import Flow
 
 
 # How the chip's memory treats a transfer: the share of its bytes that HBM has to serve, and the

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npusim.engine.l2 import crowding
-from npusim.engine.recall import played
+from npusim.engine.memo import played
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from npusim.engine.l2 import L2State
-    from npusim.engine.memory import MemoryRates
     from npusim.engine.player import Treatment
     from npusim.engine.program import CoreGroup, Pipe, Transfer
+    from npusim.engine.sharing import MemoryRates
     from npusim.engine.timeline import CoreRecord
 
 

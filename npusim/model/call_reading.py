@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from npusim.aclnn.registry import op_types, operator
-from npusim.aclnn.tasks import TaskSpec
 from npusim.model.step import AclnnWork, Item
+from npusim.operators.registry import op_types, operator
+from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import FileError, NpusimError, UnknownNameError
 from npusim.values.suggest import did_you_mean
 from npusim.values.tensors import TensorSpec, parse_tensor
@@ -16,7 +16,7 @@ from npusim.values.tensors import TensorSpec, parse_tensor
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from npusim.aclnn.contract import Contract, Parameter
+    from npusim.operators.contract import Contract, Parameter
 
 _KEYS: Final = (
     "op",

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.aclnn import call as calls
-from npusim.aclnn.registry import operator
-from npusim.aclnn.tasks import TaskSpec
 from npusim.catalogue.families import Place
 from npusim.catalogue.listing import Listed
 from npusim.catalogue.models import judge_all
 from npusim.catalogue.verdicts import Outcome
 from npusim.model.results import DtypeVerdict
 from npusim.model.step import AclnnWork
+from npusim.operators.registry import operator
+from npusim.operators.tasks import TaskSpec
+from npusim.runtime import call as calls
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile

@@ -7,9 +7,9 @@ from functools import lru_cache
 from statistics import median_low
 from typing import TYPE_CHECKING, Final
 
-from npusim.aclnn.tasks import TaskSpec
 from npusim.catalogue.kernel_csv import Kernel, read_kernels
 from npusim.model.step import AI_CPU, COMMUNICATION, Item, Step
+from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError
 from npusim.values.tensors import TensorSpec
 

@@ -7,9 +7,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from npusim.aclnn.results import TaskResult
     from npusim.catalogue.verdicts import Outcome
     from npusim.model.step import Item, Step
+    from npusim.runtime.results import TaskResult
 
 
 class How(Enum):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from npusim.hardware import load_profile
 from npusim.model.cache_state import MODES, ORDER, Follower
 from npusim.model.feasibility import judge, together
-from npusim.model.kinds import kind_of
+from npusim.model.operator_class import kind_of
 from npusim.model.results import (
     ClassTime,
     Evidence,

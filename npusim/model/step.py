@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.tasks import TaskSpec
+from npusim.operators.tasks import TaskSpec
 from npusim.values.dtypes import BFLOAT16, FLOAT16
 from npusim.values.tensors import TensorSpec
 
@@ -83,7 +83,7 @@ class Item:
     def _tensors(self) -> Iterator[tuple[str, TensorSpec]]:
         if not isinstance(self.work, AclnnWork):
             return
-        from npusim.aclnn.registry import operator
+        from npusim.operators.registry import operator
 
         kinds = {each.name: each.io for each in operator(self.work.op).parameters}
         for name, value in self.work.arguments.items():

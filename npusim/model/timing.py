@@ -5,29 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.aclnn import call as calls
-from npusim.aclnn.bands import grounds
-from npusim.aclnn.call import run_task
-from npusim.aclnn.registry import folder_of, operator
-from npusim.aclnn.tasks import TaskSpec, kernels_of
-from npusim.aclnn.warmth import prime
 from npusim.catalogue.verdicts import Outcome
 from npusim.engine import L2State
-from npusim.model.beyond import carried_over
 from npusim.model.cache_state import IN_A_STEP
+from npusim.model.not_simulated import carried_over
 from npusim.model.results import Evidence, How, Timing
 from npusim.model.step import in_fp16
+from npusim.operators.registry import folder_of, operator
+from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.runtime import call as calls
+from npusim.runtime.bands import grounds
+from npusim.runtime.cache_start import prime
+from npusim.runtime.call import run_task
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from npusim.aclnn.results import TaskResult
-    from npusim.dialect import GmBuffer, Kernel
+    from npusim.ascendc import GmBuffer, Kernel
     from npusim.hardware import Profile
     from npusim.model.cache_state import Residency
     from npusim.model.results import DtypeVerdict
     from npusim.model.step import AclnnWork, Item, Work
+    from npusim.runtime.results import TaskResult
 
 _EVIDENCE = {
     "chip": Evidence.CHIP,

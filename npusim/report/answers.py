@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.report import jsonout
 
 if TYPE_CHECKING:
-    from npusim.aclnn.results import Result
+    from npusim.runtime.results import Result
     from npusim.values.errors import NpusimError
     from npusim.values.status import Status
 

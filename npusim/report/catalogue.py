@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from npusim.aclnn.families import plural
 from npusim.catalogue.verdicts import Answer, Outcome
+from npusim.hardware.families import plural
 from npusim.report import jsonout
 from npusim.report.spelling import percent
 

@@ -7,8 +7,8 @@ import html
 import io
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.families import plural
 from npusim.catalogue.verdicts import Answer
+from npusim.hardware.families import plural
 from npusim.report import jsonout
 from npusim.report.catalogue import cell, entry_json
 

@@ -10,16 +10,16 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from npusim.aclnn.families import plural
+from npusim.hardware.families import plural
 from npusim.report.tables import Grid, facts
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from npusim.aclnn.contract import Contract, Parameter
     from npusim.hardware.products import Product
     from npusim.hardware.profile import Profile
     from npusim.hardware.provenance import Provenance
+    from npusim.operators.contract import Contract, Parameter
 
 
 def operators_table(contracts: Sequence[Contract]) -> Table:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from npusim.aclnn.results import Result, TaskResult
     from npusim.report.answers import Answer
     from npusim.report.compare import Comparison
+    from npusim.runtime.results import Result, TaskResult
 
     Array = np.ndarray[Any, Any]
 

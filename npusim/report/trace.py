@@ -29,7 +29,7 @@ from npusim.values.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from npusim.aclnn.results import Origin, Result, Slice
+    from npusim.runtime.results import Origin, Result, Slice
 
 HEADER = {"profilingType": "op", "schemaVersion": 2, "displayTimeUnit": "ns"}
 

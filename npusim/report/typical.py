@@ -16,9 +16,9 @@ from npusim.report.tables import BAND_COLUMN, Grid, refusals
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from npusim.aclnn.contract import Typical
-    from npusim.aclnn.results import Result, TaskResult
+    from npusim.operators.contract import Typical
     from npusim.report.answers import Answer
+    from npusim.runtime.results import Result, TaskResult
     from npusim.values.dtypes import DType
 
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import npusim
-from npusim.aclnn.arguments import bind
-from npusim.aclnn.contract import TensorArg
-from npusim.aclnn.device import Device
-from npusim.aclnn.registry import operator
-from npusim.aclnn.warmth import MODES
 from npusim.hardware.loading import profile_names
+from npusim.operators.arguments import bind
+from npusim.operators.contract import TensorArg
+from npusim.operators.registry import operator
 from npusim.report import jsonout
+from npusim.runtime.cache_start import MODES
+from npusim.runtime.device import Device
 from npusim.sweep.templates import fill, variables_of
 from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError, UsageError
 from npusim.values.formats import Format
@@ -29,8 +29,8 @@ from npusim.values.suggest import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from npusim.aclnn.contract import Contract
     from npusim.hardware.profile import Profile
+    from npusim.operators.contract import Contract
     from npusim.sweep.spec import CallSpec, SweepSpec
     from npusim.values.tensors import TensorSpec
 

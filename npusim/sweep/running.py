@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from npusim.hardware.profile import Profile
-    from npusim.sweep.crews import Crew
+    from npusim.sweep.executors import Crew
     from npusim.sweep.points import Point
 
 CHUNK_S: Final = 1.0

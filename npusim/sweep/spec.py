@@ -39,9 +39,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
-from npusim.aclnn.warmth import MODES
 from npusim.hardware.profile import Group
 from npusim.hardware.reading import parse, problems_of, read_text
+from npusim.runtime.cache_start import MODES
 from npusim.values.errors import FileError
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import npusim
-from npusim.aclnn.device import Device
 from npusim.hardware.loading import load_profile
 from npusim.hardware.profile import Profile
 from npusim.report import jsonout
+from npusim.runtime.device import Device
 from npusim.sweep.points import Point, content_hash
 from npusim.values.errors import AclnnError, NpusimError, RejectedError
 
 if TYPE_CHECKING:
-    from npusim.aclnn.results import Result
+    from npusim.runtime.results import Result
 
 OK: Final = "ok"
 REJECTED: Final = "rejected"

@@ -6,18 +6,18 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.aclnn.call import run_task
-from npusim.aclnn.tasks import TaskSpec, kernels_of
-from npusim.aclnn.warmth import prime
 from npusim.engine import L2State
 from npusim.hardware import Profile, load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.runtime.cache_start import prime
+from npusim.runtime.call import run_task
 from npusim.validation.roofline import roofline_us
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from npusim.aclnn.results import TaskResult
+    from npusim.runtime.results import TaskResult
     from npusim.validation.table import MeasuredRow
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from npusim.values.formats import Format
 
 if TYPE_CHECKING:
-    from npusim.aclnn.tasks import TaskSpec
     from npusim.hardware import Profile
+    from npusim.operators.tasks import TaskSpec
     from npusim.values.tensors import TensorSpec
 
 COMPUTE_EFFICIENCY = 0.7

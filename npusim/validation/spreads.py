@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.aclnn.registry import folder_of
+from npusim.operators.registry import folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.tasks import TaskSpec
+from npusim.operators.tasks import TaskSpec
 from npusim.values.dtypes import dtype
 from npusim.values.errors import ArgumentError, FileError, NpusimError
 from npusim.values.tensors import TensorSpec

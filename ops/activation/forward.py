@@ -9,11 +9,11 @@ from __future__ import annotations
 from math import pi, sqrt
 from typing import TYPE_CHECKING
 
-from npusim.dialect import CmpMode
-from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernels_of_table
+from npusim.ascendc import CmpMode
+from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernels_of_table
 
 if TYPE_CHECKING:
-    from npusim.dialect.formulas import Formula, Term
+    from npusim.schedules.formula import Formula, Term
 
 _CUBIC = 0.044715  # of the tanh form of Gelu
 _GELU_SLOPE = 2.0 * sqrt(2.0 / pi)

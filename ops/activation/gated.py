@@ -6,15 +6,15 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect import GlobalTensor, GmBuffer, Kernel
-from npusim.dialect.formula_kernel import Operator, kernel_of
+from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
+from npusim.schedules.formula_kernel import Operator, kernel_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from npusim.dialect.formulas import Formula, Term
     from npusim.hardware.profile import Profile
+    from npusim.schedules.formula import Formula, Term
 
 
 def _gate(f: Formula, a: Term, b: Term) -> Term:
@@ -59,7 +59,7 @@ def swi_glu(
 
 def _even(profile: Profile, x: GlobalTensor, tasks: list[Kernel]) -> GlobalTensor:
     """The tensor without its last column, made contiguous by a Slice."""
-    from npusim.aclnn.registry import kernel_class
+    from npusim.operators.registry import kernel_class
 
     rows, columns = prod(x.shape[:-1]), x.shape[-1]
     shorter = (*x.shape[:-1], columns - 1)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from math import pi, sqrt
 from typing import TYPE_CHECKING
 
-from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernels_of_table
-from npusim.dialect.formula_steps import half_step, step
 from npusim.ops.activation.forward import sigmoid, tanh
+from npusim.schedules.comparisons import half_step, step
+from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernels_of_table
 from npusim.values.dtypes import FLOAT16
 
 if TYPE_CHECKING:
-    from npusim.dialect.formulas import Formula, Term
+    from npusim.schedules.formula import Formula, Term
 
 _CUBIC = 0.044715  # of the tanh form of Gelu
 _SLOPE = sqrt(2.0 / pi)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.dialect.masks import BitMaskKernel
+from npusim.schedules.masks import BitMaskKernel
 
 if TYPE_CHECKING:
-    from npusim.dialect import Core, LocalTensor
+    from npusim.ascendc import Core, LocalTensor
 
 
 class ReluGradV2(BitMaskKernel):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from npusim.dialect import GlobalTensor, GmSlice
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import GlobalTensor, GmSlice
+    from npusim.ascendc.loops import Index
 
 
 @dataclass(frozen=True, slots=True)

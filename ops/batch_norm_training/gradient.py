@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.dialect import Kernel, RoundMode
-from npusim.dialect.records import number, present
+from npusim.ascendc import Kernel, RoundMode
 from npusim.ops.batch_norm_training.cut import Planes
 from npusim.ops.batch_norm_training.maps import ChannelMap, batch_first
+from npusim.schedules.records import number, present
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from npusim.dialect import Core, GlobalTensor, LocalTensor
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor, LocalTensor
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.ops.batch_norm_training.cut import Share
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, cast
 
-from npusim.dialect import RoundMode, TBuf, TPosition, TQue
+from npusim.ascendc import RoundMode, TBuf, TPosition, TQue
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor, LoopIndex
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor, LoopIndex
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.ops.batch_norm_training.cut import Planes, Share
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.dialect import Kernel, TBuf, TPosition, TQue
+from npusim.ascendc import Kernel, TBuf, TPosition, TQue
 from npusim.ops.batch_norm_training.cut import Cut, Planes, cut_batch, cut_rows, cut_slices
 from npusim.ops.batch_norm_training.loading import (
     Statistics,
@@ -18,8 +18,8 @@ from npusim.values.dtypes import FLOAT
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from npusim.dialect import Core, GlobalTensor, LocalTensor
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor, LocalTensor
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.ops.batch_norm_training.cut import Share
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.dialect import Kernel, TBuf, TPosition, TQue
-from npusim.dialect.folds import SUM
-from npusim.dialect.records import number, present
+from npusim.ascendc import Kernel, TBuf, TPosition, TQue
+from npusim.ascendc.folds import SUM
 from npusim.ops.batch_norm_training.cut import (
     Cut,
     Planes,
@@ -28,13 +27,14 @@ from npusim.ops.batch_norm_training.loading import (
     statistics_bytes,
     tile_rows,
 )
+from npusim.schedules.records import number, present
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from npusim.dialect import Core, GlobalTensor, LocalTensor
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor, LocalTensor
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 _FEW_ROWS = 16  # rows of a plane for which the special schedules aren't worth it

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from npusim.dialect import CmpMode, Kernel, RoundMode, TPosition, TQue
-from npusim.dialect.events import Event
-from npusim.dialect.records import number, present
+from npusim.ascendc import CmpMode, Kernel, RoundMode, TPosition, TQue
+from npusim.ascendc.events import Event
 from npusim.engine.program import Pipe
 from npusim.ops.batch_norm_training.cut import Planes, cut_batch, cut_rows, cut_slices
 from npusim.ops.batch_norm_training.maps import ChannelMap, batch_or_slices
+from npusim.schedules.records import number, present
 from npusim.values.dtypes import FLOAT, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.ops.batch_norm_training.cut import Share
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.checks import (
+from npusim.hardware.families import FLOAT_KINDS
+from npusim.operators.checks import (
     any_empty,
     attribute_in,
     broadcasts_to,
@@ -21,14 +22,13 @@ from npusim.aclnn.checks import (
     same_shape,
     unless,
 )
-from npusim.aclnn.contract import Contract, Parameter, Typical
-from npusim.aclnn.families import FLOAT_KINDS
+from npusim.operators.contract import Contract, Parameter, Typical
 from npusim.values.dtypes import FLOAT
 from npusim.values.promotion import promote
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from npusim.aclnn.contract import Call
+    from npusim.operators.contract import Call
 
 _INPUTS = ("gradOutput", "self", "target", "weightOptional")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.dialect import (
+from npusim.ascendc import (
     Core,
     GlobalTensor,
     LocalTensor,
@@ -18,7 +18,7 @@ from npusim.dialect import (
     TQue,
     TQueBind,
 )
-from npusim.dialect.elementwise import ElementwiseKernel, Tile
+from npusim.schedules.elementwise import ElementwiseKernel, Tile
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from npusim.values.promotion import promote
 
 if TYPE_CHECKING:
-    from npusim.aclnn.chain import Chain
-    from npusim.aclnn.contract import Call
-    from npusim.dialect import GlobalTensor
+    from npusim.ascendc import GlobalTensor
+    from npusim.operators.contract import Call
+    from npusim.operators.task_chain import Chain
 
 _MEAN = 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npusim.dialect.formula_kernel import Operator, kernel_of
+from npusim.schedules.formula_kernel import Operator, kernel_of
 
 Cast = kernel_of(
     Operator("Cast", lambda _, x: x, raw=(0,)),

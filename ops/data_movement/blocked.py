@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.dialect import Kernel, TPosition, TQue
+from npusim.ascendc import Kernel, TPosition, TQue
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor
-    from npusim.dialect.boxes import Grid, Piece
+    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
     from npusim.hardware.profile import Profile
+    from npusim.schedules.tile_grid import Grid, Piece
 
 FRACTAL = 16  # rows of a fractal
 _N, _C, _S = 0, 1, 2

@@ -13,13 +13,13 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.dialect.boxes import Grid
-from npusim.dialect.spreading import compiled_for_shape
 from npusim.ops.data_movement.blocked import BlockedCopy
 from npusim.ops.data_movement.strided import turns_whole
+from npusim.schedules.spreading import compiled_for_shape
+from npusim.schedules.tile_grid import Grid
 
 if TYPE_CHECKING:
-    from npusim.dialect import Core, LocalTensor
+    from npusim.ascendc import Core, LocalTensor
     from npusim.hardware.profile import Profile
 
 _LINES = 16  # lines that vnchwconv turns at a time

@@ -10,19 +10,19 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.dialect import GlobalTensor, Kernel, TPosition, TQue
-from npusim.dialect.naming import named
-from npusim.dialect.records import made
-from npusim.dialect.row_shares import RowShare
-from npusim.dialect.spreading import compiled_for_shape
+from npusim.ascendc import GlobalTensor, Kernel, TPosition, TQue
 from npusim.ops.data_movement.boxed import BoxesCopy
+from npusim.schedules.naming import named
+from npusim.schedules.records import made
+from npusim.schedules.rows.shares import RowShare
+from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from npusim.dialect import Core, LocalTensor
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, LocalTensor
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 _LINES = 16

@@ -11,16 +11,16 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.dialect import Kernel, TPosition, TQue
-from npusim.dialect.naming import named
-from npusim.dialect.row_shares import RowShare
+from npusim.ascendc import Kernel, TPosition, TQue
 from npusim.engine.program import Pipe
+from npusim.schedules.naming import named
+from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 _LINES = 16  # lines that vnchwconv turns at a time, and the halves of each

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.dialect.records import present
 from npusim.ops.data_movement import trans_data
 from npusim.ops.data_movement.blocked import layout_of
 from npusim.ops.data_movement.fractal import PlaneBlocks, RowBlocks
 from npusim.ops.data_movement.permuting import Transpose
+from npusim.schedules.records import present
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from npusim.dialect import GlobalTensor, Kernel
+    from npusim.ascendc import GlobalTensor, Kernel
     from npusim.hardware.profile import Profile
 
 

@@ -11,24 +11,24 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect import GlobalTensor, GmBuffer, Kernel, TPosition, TQue
-from npusim.dialect.boxes import Box, BoxTiling, whole_axes
-from npusim.dialect.naming import named
-from npusim.dialect.pipe import footprint_bytes
-from npusim.dialect.records import present
-from npusim.dialect.row_shares import RowShare
-from npusim.dialect.spreading import compiled_for_shape
+from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, TPosition, TQue
+from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.joining import Interleaved, along
 from npusim.ops.data_movement.slicing import matched
 from npusim.ops.data_movement.strided import by_rows
+from npusim.schedules.naming import named
+from npusim.schedules.records import present
+from npusim.schedules.rows.shares import RowShare
+from npusim.schedules.spreading import compiled_for_shape
+from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping
 
-    from npusim.dialect import Core
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 _LINES = 16

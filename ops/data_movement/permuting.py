@@ -9,15 +9,15 @@ from __future__ import annotations
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from npusim.dialect.records import made, present
-from npusim.dialect.spreading import compiled_for_shape
 from npusim.ops.data_movement.strided import StridedCopy
+from npusim.schedules.records import made, present
+from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from npusim.dialect import GlobalTensor, Kernel
+    from npusim.ascendc import GlobalTensor, Kernel
     from npusim.hardware.profile import Profile
 
 Order = tuple[int, ...]

@@ -8,17 +8,17 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect import Kernel, TPosition, TQue
-from npusim.dialect.boxes import Box, BoxTiling, whole_axes
-from npusim.dialect.elementwise import flat_tiling
-from npusim.dialect.pipe import footprint_bytes
+from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.strided import by_rows
+from npusim.schedules.elementwise import flat_tiling
+from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from npusim.dialect import Core, GlobalTensor
+    from npusim.ascendc import Core, GlobalTensor
     from npusim.hardware.profile import Profile
 
 

@@ -6,18 +6,18 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect.naming import named
-from npusim.dialect.records import present
-from npusim.dialect.spreading import compiled_for_shape
 from npusim.ops.data_movement.last_axis import last_axis_slice
 from npusim.ops.data_movement.runs import BlockwiseCopy, RowCopy
 from npusim.ops.data_movement.strided import StridedCopy
+from npusim.schedules.naming import named
+from npusim.schedules.records import present
+from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from npusim.dialect import GlobalTensor, Kernel
+    from npusim.ascendc import GlobalTensor, Kernel
     from npusim.hardware.profile import Profile
 
 

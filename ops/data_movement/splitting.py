@@ -10,13 +10,13 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from npusim.dialect import Kernel, TPosition, TQue
-from npusim.dialect.naming import named
-from npusim.dialect.row_shares import RowShare
-from npusim.dialect.spreading import compiled_for_shape
+from npusim.ascendc import Kernel, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.joining import along, joined_axis, stacked_axis
+from npusim.schedules.naming import named
+from npusim.schedules.rows.shares import RowShare
+from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from npusim.dialect import Core, GlobalTensor
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 _SEGMENT_ROWS = 128  # rows that the vendor's schedule takes at a time

@@ -1,7 +1,7 @@
 """Repetition of tensors: along axes of one element (BroadcastTo), or of whole tensors (Tile).
 
 Source of the schedules for one shape: broadcast by register of the public tensor compiler (see
-:mod:`npusim.dialect.spreading`).
+:mod:`npusim.schedules.spreading`).
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from dataclasses import replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect import GlobalTensor, Kernel, TPosition, TQue
-from npusim.dialect.boxes import Box, BoxTiling, whole_axes
-from npusim.dialect.naming import named
-from npusim.dialect.pipe import footprint_bytes
-from npusim.dialect.records import present
-from npusim.dialect.spreading import compiled_for_shape, spread_column
+from npusim.ascendc import GlobalTensor, Kernel, TPosition, TQue
+from npusim.ascendc.queues import footprint_bytes
 from npusim.ops.data_movement.strided import StridedCopy, by_rows
+from npusim.schedules.naming import named
+from npusim.schedules.records import present
+from npusim.schedules.spreading import compiled_for_shape, spread_column
+from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from npusim.dialect import Core, LocalTensor
-    from npusim.dialect.boxes import BoxTile
+    from npusim.ascendc import Core, LocalTensor
     from npusim.hardware.profile import Profile
+    from npusim.schedules.tile_grid import BoxTile
 
 _TILES_PER_CORE = 8  # so that numbers are spread while others are stored
 

@@ -12,21 +12,21 @@ from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from npusim.dialect import Kernel, TPosition, TQue
-from npusim.dialect.boxes import Box, BoxTiling, whole_axes
-from npusim.dialect.pipe import footprint_bytes
-from npusim.dialect.spreading import compiled_for_shape
+from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.turned import LINES, Room, TurnedTile, turned_tile
+from npusim.schedules.spreading import compiled_for_shape
+from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from numpy.typing import NDArray
 
-    from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor
-    from npusim.dialect.boxes import BoxTile, Extent
+    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
     from npusim.hardware.profile import Profile
+    from npusim.schedules.tile_grid import BoxTile, Extent
 
 _LINE_BYTES = 32
 _HALF_BYTES = 2

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect import Core, GlobalTensor, Kernel, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    from npusim.dialect.gm import Place
-    from npusim.dialect.loops import Index
+    from npusim.ascendc.gm import Place
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 _BLOCK_ROWS = 16  # rows that vnchwconv turns at a time

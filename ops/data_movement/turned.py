@@ -11,7 +11,7 @@ from math import ceil, isqrt, prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from npusim.dialect.boxes import Box, Extent
+    from npusim.schedules.tile_grid import Box, Extent
 
 LINES = 16  # lines that vnchwconv turns at a time
 _RUN_BYTES = 512  # shorter runs waste the slot of a packet

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.dialect import RoundMode
-from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernels_of_table
-from npusim.dialect.formula_steps import step
+from npusim.ascendc import RoundMode
+from npusim.schedules.comparisons import step
+from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernels_of_table
 from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from npusim.dialect.formulas import Formula, Number, Operand, Term
+    from npusim.schedules.formula import Formula, Number, Operand, Term
 
 
 def _add_n(f: Formula, first: Term, *others: Operand) -> Term:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.dialect import CmpMode
-from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernels_of_table
-from npusim.dialect.formula_steps import step
-from npusim.dialect.formulas import Formula, Operand, Term
+from npusim.ascendc import CmpMode
+from npusim.schedules.comparisons import step
+from npusim.schedules.formula import Formula, Operand, Term
+from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernels_of_table
 from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, UINT8, DType
 
 if TYPE_CHECKING:

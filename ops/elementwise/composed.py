@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import log
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.registry import kernel_class
-from npusim.dialect import GlobalTensor, GmBuffer, Kernel
-from npusim.dialect.formula_kernel import Operator, kernel_of
+from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
+from npusim.operators.registry import kernel_class
+from npusim.schedules.formula_kernel import Operator, kernel_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:

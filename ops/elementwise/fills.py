@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect import Core, GlobalTensor, GmBuffer, Kernel, TPosition, TQue
-from npusim.dialect.elementwise import FlatTiling, flat_tiling
+from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, TPosition, TQue
+from npusim.schedules.elementwise import FlatTiling, flat_tiling
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 

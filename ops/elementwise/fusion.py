@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernel_of
-from npusim.dialect.formulas import Formula, Operand, Term
 from npusim.ops.elementwise.arithmetic import KERNELS
+from npusim.schedules.formula import Formula, Operand, Term
+from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

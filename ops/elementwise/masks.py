@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.dialect.masks import BitMaskKernel
+from npusim.schedules.masks import BitMaskKernel
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from npusim.dialect import Core, GlobalTensor, LocalTensor
+    from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.hardware.profile import Profile
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.dialect import Core, GlobalTensor, TPosition, TQue
-from npusim.dialect.elementwise import ElementwiseKernel, Tile
+from npusim.ascendc import Core, GlobalTensor, TPosition, TQue
 from npusim.engine.program import Pipe
+from npusim.schedules.elementwise import ElementwiseKernel, Tile
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.dialect import Kernel, RoundMode, TBuf, TPosition, TQue
-from npusim.dialect.naming import named
-from npusim.dialect.records import made, number, present, whole_number
-from npusim.dialect.row_shares import RowShare
+from npusim.ascendc import Kernel, RoundMode, TBuf, TPosition, TQue
+from npusim.schedules.naming import named
+from npusim.schedules.records import made, number, present, whole_number
+from npusim.schedules.rows.shares import RowShare
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from npusim.dialect import Core, GlobalTensor, LocalTensor, Scalar
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor, LocalTensor, Scalar
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 _MOST = 8192  # elements of a tile

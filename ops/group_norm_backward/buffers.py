@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npusim.dialect import Core, GmSlice, LocalTensor, RoundMode, TBuf, TPosition, TQue
+from npusim.ascendc import Core, GmSlice, LocalTensor, RoundMode, TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.ops.group_norm_backward.tiling import Mode, Tiling
 from npusim.values.dtypes import FLOAT

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from npusim.aclnn.chain import Chain
-    from npusim.aclnn.contract import Call
-    from npusim.dialect import GlobalTensor
+    from npusim.ascendc import GlobalTensor
+    from npusim.operators.contract import Call
+    from npusim.operators.task_chain import Chain
 
 _EPSILON = 1e-5  # what the chain takes off 1 / rstd**2 to get a variance, and adds again
 _LANES = 16  # C0 of NC1HWC0

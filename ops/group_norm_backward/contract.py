@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.checks import (
+from npusim.hardware.families import BF16_FAMILIES, FLOAT_KINDS
+from npusim.operators.checks import (
     any_empty,
     attribute_at_least,
     counts_are,
@@ -24,14 +25,13 @@ from npusim.aclnn.checks import (
     size_mismatch,
     unless,
 )
-from npusim.aclnn.contract import Check, Contract, Parameter, Typical
-from npusim.aclnn.families import BF16_FAMILIES, FLOAT_KINDS
+from npusim.operators.contract import Check, Contract, Parameter, Typical
 from npusim.values.dtypes import FLOAT
 from npusim.values.status import StatusCode
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from npusim.aclnn.contract import Call, Finding
+    from npusim.operators.contract import Call, Finding
 
 _OUTPUTS = ("gradInput", "gradGammaOut", "gradBetaOut")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.dialect import (
+from npusim.ascendc import (
     Core,
     GlobalTensor,
     GmBuffer,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.families import BF16_FAMILIES
+from npusim.hardware.families import BF16_FAMILIES
 from npusim.ops.group_norm_backward import composed
 
 if TYPE_CHECKING:
-    from npusim.aclnn.chain import Chain
-    from npusim.aclnn.contract import Call
+    from npusim.operators.contract import Call
+    from npusim.operators.task_chain import Chain
 
 
 def build(call: Call, chain: Chain) -> None:

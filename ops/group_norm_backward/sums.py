@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.dialect import (
+from npusim.ascendc import (
     Core,
     GlobalTensor,
     GmBuffer,

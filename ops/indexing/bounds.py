@@ -8,7 +8,7 @@ from npusim.values.errors import DeviceFault
 from npusim.values.status import AclError
 
 if TYPE_CHECKING:
-    from npusim.dialect import Core, GlobalTensor
+    from npusim.ascendc import Core, GlobalTensor
 
 
 def fault_outside(core: Core, op_type: str, indices: GlobalTensor, count: int) -> None:

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.aclnn.registry import kernel_class
-from npusim.dialect import Kernel, TBuf, TPosition, TQue
-from npusim.dialect.boxes import Grid
-from npusim.dialect.loops import looked_up
-from npusim.dialect.records import made, present
+from npusim.ascendc import Kernel, TBuf, TPosition, TQue
+from npusim.ascendc.loops import looked_up
 from npusim.engine.program import Pipe
+from npusim.operators.registry import kernel_class
 from npusim.ops.indexing.bounds import fault_outside
+from npusim.schedules.records import made, present
+from npusim.schedules.tile_grid import Grid
 from npusim.values.dtypes import INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from npusim.dialect import Core, GlobalTensor, LocalTensor
+    from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.hardware.profile import Profile
 
 _MOST_AXES = 3

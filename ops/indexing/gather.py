@@ -10,22 +10,22 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect import Kernel, TPosition, TQue
-from npusim.dialect.naming import named
-from npusim.dialect.records import made, present
-from npusim.dialect.row_shares import RowShare
-from npusim.dialect.spreading import compiled_for_shape
+from npusim.ascendc import Kernel, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.elements import gather_elements
+from npusim.schedules.naming import named
+from npusim.schedules.records import made, present
+from npusim.schedules.rows.shares import RowShare
+from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.dtypes import INT32, INT64, UINT32
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from npusim.dialect import Core, GlobalTensor, LocalTensor, Scalar
-    from npusim.dialect.loops import Index, LoopIndex
+    from npusim.ascendc import Core, GlobalTensor, LocalTensor, Scalar
+    from npusim.ascendc.loops import Index, LoopIndex
     from npusim.hardware.profile import Profile
 
 INDEX_TYPES = (INT32, INT64, UINT32)

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.dialect import Kernel, TPosition, TQue
-from npusim.dialect.records import made, present, whole_number
-from npusim.dialect.row_shares import RowShare
+from npusim.ascendc import Kernel, TPosition, TQue
 from npusim.engine.program import Pipe
+from npusim.schedules.records import made, present, whole_number
+from npusim.schedules.rows.shares import RowShare
 from npusim.values.dtypes import INT32, INT64, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from npusim.dialect import Core, GlobalTensor, LocalTensor
+    from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.hardware.profile import Profile
 
 _INDEX_TYPES = (INT32, INT64, UINT8)

@@ -11,24 +11,24 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.aclnn.tasks import kernels_on
-from npusim.dialect import Kernel, TPosition, TQue
-from npusim.dialect.events import Event
-from npusim.dialect.records import made, present
-from npusim.dialect.row_shares import RowShare
-from npusim.dialect.spreading import compiled_for_shape
+from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc.events import Event
 from npusim.engine.program import Pipe
+from npusim.operators.tasks import kernels_on
 from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.gather import INDEX_TYPES
+from npusim.schedules.records import made, present
+from npusim.schedules.rows.shares import RowShare
+from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from npusim.dialect import Core, GlobalTensor
-    from npusim.dialect.gm import Place
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor
+    from npusim.ascendc.gm import Place
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 

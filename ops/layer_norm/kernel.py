@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.dialect.row_formulas import Form, RowFormula
-from npusim.dialect.row_kernel import RowOperator, kernel_of
+from npusim.schedules.rows.formula import Form, RowFormula
+from npusim.schedules.rows.kernel import RowOperator, kernel_of
 
 if TYPE_CHECKING:
-    from npusim.dialect.formulas import Term
-    from npusim.dialect.row_program import Results
+    from npusim.schedules.formula import Term
+    from npusim.schedules.rows.program import Results
 
 _T, _C, _L = Form.TILE, Form.COLUMN, Form.LINE
 

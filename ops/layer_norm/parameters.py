@@ -11,18 +11,18 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect import Kernel, RoundMode, TBuf, TPosition, TQue
-from npusim.dialect.folds import SUM
-from npusim.dialect.records import present
-from npusim.dialect.row_formats import is_fractal
+from npusim.ascendc import Kernel, RoundMode, TBuf, TPosition, TQue
+from npusim.ascendc.folds import SUM
+from npusim.schedules.records import present
+from npusim.schedules.rows.formats import is_fractal
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 _LANES = 16  # columns of a slice; shares are whole slices

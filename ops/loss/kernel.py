@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernels_of_table
-from npusim.dialect.formula_steps import step
+from npusim.schedules.comparisons import step
+from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernels_of_table
 
 if TYPE_CHECKING:
-    from npusim.dialect.formulas import Formula, Operand, Term
+    from npusim.schedules.formula import Formula, Operand, Term
 
 _EPSILON = 1e-12  # what logarithms are kept away from
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.aclnn.checks import (
+from npusim.hardware.families import BF16_FAMILIES, FLOAT_KINDS
+from npusim.operators.checks import (
     any_empty,
     attribute_in,
     dtype_supported,
@@ -21,15 +22,14 @@ from npusim.aclnn.checks import (
     rank_in,
     sizes,
 )
-from npusim.aclnn.contract import Check, Contract, Parameter, Typical
-from npusim.aclnn.families import BF16_FAMILIES, FLOAT_KINDS
+from npusim.operators.contract import Check, Contract, Parameter, Typical
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
 from npusim.values.formats import Format
 from npusim.values.promotion import promote
 from npusim.values.tensors import TensorSpec, broadcastable
 
 if TYPE_CHECKING:
-    from npusim.aclnn.contract import Call, Finding
+    from npusim.operators.contract import Call, Finding
 
 # cubeMathType
 KEEP_DTYPE, ALLOW_FP32_DOWN_PRECISION, USE_FP16, USE_HF32, USE_FP32_ADD = range(5)

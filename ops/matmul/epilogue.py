@@ -10,18 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from npusim.dialect.formula_buffers import BufferPlan
-from npusim.dialect.formulas import Formula, Quantity, Term
-from npusim.dialect.pipe import TBuf, TPosition, TQue
+from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
+from npusim.schedules.buffers import BufferPlan
+from npusim.schedules.formula import Formula, Quantity, Term
 
 if TYPE_CHECKING:
-    from npusim.dialect import Core, GlobalTensor, LocalTensor
-    from npusim.dialect.gm import GmSlice
-    from npusim.dialect.local import Scalar
-    from npusim.dialect.matmul import Finish, Product, Span
-    from npusim.dialect.matmul_tiling import MatmulTiling
+    from npusim.ascendc import Core, GlobalTensor, LocalTensor
+    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.tensors import Scalar
     from npusim.hardware.profile import Profile
+    from npusim.library.matmul import Finish, Product, Span
+    from npusim.library.matmul_tiling import MatmulTiling
     from npusim.ops.matmul.operands import Operand
 
 _DEPTH = 2  # slots of the queues

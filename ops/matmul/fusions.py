@@ -6,18 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.registry import kernel_class
-from npusim.dialect.formulas import Formula, Quantity, Term, compute_dtype
+from npusim.operators.registry import kernel_class
 from npusim.ops.matmul.epilogue import Epilogue, Side
 from npusim.ops.matmul.operands import Operand
+from npusim.schedules.formula import Formula, Quantity, Term, compute_dtype
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from npusim.dialect import Core, GlobalTensor
-    from npusim.dialect.formula_kernel import Operator
-    from npusim.dialect.local import Scalar
+    from npusim.ascendc import Core, GlobalTensor
+    from npusim.ascendc.tensors import Scalar
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.operands import Problem
+    from npusim.schedules.formula_kernel import Operator
 
 # (formula, product, tiles like it, single numbers) to the result
 Fused = Callable[[Formula, Term, list[Term], list[Quantity]], Term]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from npusim.dialect import GmBuffer, Kernel
-from npusim.dialect.local import Scalar
-from npusim.dialect.matmul import GmMatrix, Matmul, Product
-from npusim.dialect.rounding import RoundMode, convert
+from npusim.ascendc import GmBuffer, Kernel
+from npusim.ascendc.rounding import RoundMode, convert
+from npusim.ascendc.tensors import Scalar
+from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.ops.matmul.epilogue import Epilogue
 from npusim.ops.matmul.shapes import Shape, Share
 from npusim.ops.matmul.split_k import SplitMatMul, split_of
@@ -21,8 +21,8 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from npusim.dialect import Core, GlobalTensor
-    from npusim.dialect.gm import Place
+    from npusim.ascendc import Core, GlobalTensor
+    from npusim.ascendc.gm import Place
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.operands import Operand, Problem
 

@@ -7,13 +7,13 @@ from itertools import product
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect.matmul_tiling import GmMatrix
+from npusim.library.matmul_tiling import GmMatrix
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format
 
 if TYPE_CHECKING:
-    from npusim.dialect import GlobalTensor
-    from npusim.dialect.gm import Place
+    from npusim.ascendc import GlobalTensor
+    from npusim.ascendc.gm import Place
 
 # Whether each operand is turned; None where nobody says.
 Turned = tuple[bool | None, bool | None]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.tasks import kernels_on
+from npusim.operators.tasks import kernels_on
 from npusim.ops.matmul.contract import arithmetic, operands, result_shape
 from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem
@@ -14,9 +14,9 @@ from npusim.values.dtypes import FLOAT
 from npusim.values.formats import Format
 
 if TYPE_CHECKING:
-    from npusim.aclnn.chain import Chain
-    from npusim.aclnn.contract import Call
-    from npusim.dialect import GlobalTensor
+    from npusim.ascendc import GlobalTensor
+    from npusim.operators.contract import Call
+    from npusim.operators.task_chain import Chain
     from npusim.values.dtypes import DType
 
 _MATRIX = 2  # axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from npusim.dialect import GlobalTensor, GmBuffer
+from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.ops.matmul.fusions import FUSIONS, Fusion
 from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem, result_shape
@@ -15,7 +15,7 @@ from npusim.values.formats import Format
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from npusim.dialect import Kernel
+    from npusim.ascendc import Kernel
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.operands import Turned
 

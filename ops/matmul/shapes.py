@@ -7,7 +7,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from npusim.dialect.matmul_tiling import MatmulTiling
+    from npusim.library.matmul_tiling import MatmulTiling
     from npusim.values.dtypes import DType
 
 

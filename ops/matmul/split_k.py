@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.dialect import GlobalTensor, GmBuffer, Kernel, RoundMode, TBuf, TPosition, TQue
-from npusim.dialect.matmul import GmMatrix, Matmul, Product
-from npusim.dialect.matmul_tiling import grain_of, up
+from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, RoundMode, TBuf, TPosition, TQue
+from npusim.library.matmul import GmMatrix, Matmul, Product
+from npusim.library.matmul_tiling import grain_of, up
 from npusim.ops.matmul.operands import Operand
 from npusim.ops.matmul.tiling import deal, estimated_cycles
 from npusim.values.dtypes import FLOAT
@@ -20,8 +20,8 @@ from npusim.values.dtypes import FLOAT
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    from npusim.dialect import Core
-    from npusim.dialect.cluster import CoreWait
+    from npusim.ascendc import Core
+    from npusim.ascendc.cluster import CoreWait
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.operands import Problem

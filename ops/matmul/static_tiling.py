@@ -13,7 +13,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.dialect.matmul_tiling import MatmulTiling
+from npusim.library.matmul_tiling import MatmulTiling
 from npusim.ops.matmul.shapes import Deal, Shape
 from npusim.values.dtypes import FLOAT
 

@@ -11,10 +11,10 @@ from functools import lru_cache
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
-from npusim.dialect.matmul_tiling import MatmulTiling, grain_of, up
-from npusim.dialect.spreading import compiled_for_shape
+from npusim.library.matmul_tiling import MatmulTiling, grain_of, up
 from npusim.ops.matmul.shapes import Deal, Shape
 from npusim.ops.matmul.static_tiling import applies_to, static_deal
+from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.aclnn.checks import (
+from npusim.hardware.families import everywhere
+from npusim.operators.checks import (
     any_empty,
     dtype_supported,
     format_is_not,
@@ -21,14 +22,13 @@ from npusim.aclnn.checks import (
     same_shape,
     size_mismatch,
 )
-from npusim.aclnn.contract import Contract, Parameter, Typical
-from npusim.aclnn.families import everywhere
+from npusim.operators.contract import Contract, Parameter, Typical
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32, INT64
 from npusim.values.formats import Format
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from npusim.aclnn.contract import Call, Finding
+    from npusim.operators.contract import Call, Finding
 
 _INPUTS = ("value", "spatialShape", "levelStartIndex", "location", "attnWeight", "gradOutput")
 _OUTPUT_OF = {"gradValue": "value", "gradLocation": "location", "gradAttnWeight": "attnWeight"}

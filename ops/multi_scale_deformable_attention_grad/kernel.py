@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from npusim.dialect import Core, GlobalTensor, Kernel
+from npusim.ascendc import Core, GlobalTensor, Kernel
 from npusim.ops.multi_scale_deformable_attention_grad.loads import Load, deal
 from npusim.ops.multi_scale_deformable_attention_grad.points import (
     Maps,

@@ -13,9 +13,9 @@ from npusim.ops.multi_scale_deformable_attention_grad.points import Maps, Shares
 from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:
-    from npusim.aclnn.chain import Chain
-    from npusim.aclnn.contract import Call
-    from npusim.dialect import GlobalTensor
+    from npusim.ascendc import GlobalTensor
+    from npusim.operators.contract import Call
+    from npusim.operators.task_chain import Chain
 
 _QUERIES_LAST = {"location": (0, 2, 3, 4, 5, 1), "attnWeight": (0, 2, 3, 4, 1)}
 _NO_SHARES = Shares(0.0, 0.0, 1.0)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.dialect import (
+from npusim.ascendc import (
     Core,
     GlobalTensor,
     GmSlice,
@@ -26,7 +26,7 @@ from npusim.dialect import (
     RoundMode,
     Scalar,
 )
-from npusim.dialect.events import Event
+from npusim.ascendc.events import Event
 from npusim.engine.program import Pipe
 from npusim.ops.multi_scale_deformable_attention_grad.points import INTERIOR
 from npusim.ops.multi_scale_deformable_attention_grad.tiles import (

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.dialect import Core, GlobalTensor, GmBuffer, Kernel
-from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernel_of
+from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel
+from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernel_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-    from npusim.dialect.formulas import Formula, Term
     from npusim.hardware.profile import Profile
+    from npusim.schedules.formula import Formula, Term
 
 
 class ForeachKernel(Kernel):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.dialect.formula_kernel import FormulaKernel, Operator, kernel_of, kernels_of_table
-from npusim.dialect.formulas import Formula, Number, Operand, Quantity, Term
+from npusim.schedules.formula import Formula, Number, Operand, Quantity, Term
+from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernel_of, kernels_of_table
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from npusim.dialect import GlobalTensor, Kernel
+    from npusim.ascendc import GlobalTensor, Kernel
     from npusim.hardware.profile import Profile
 
 Three = tuple[Term, Term, Term]

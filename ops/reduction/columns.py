@@ -18,8 +18,8 @@ from npusim.ops.reduction.job import Job, Places, Results, Tiles, folded_places,
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from npusim.dialect import Core, GmSlice, LocalTensor
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GmSlice, LocalTensor
+    from npusim.ascendc.loops import Index
 
 
 class ColumnsPlan:

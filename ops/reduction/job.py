@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect import RoundMode, TBuf, TPosition, TQue
+from npusim.ascendc import RoundMode, TBuf, TPosition, TQue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor
-    from npusim.dialect.gm import Place
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
+    from npusim.ascendc.gm import Place
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.ops.reduction.axes import Axis, Nest
     from npusim.ops.reduction.kinds import Kind

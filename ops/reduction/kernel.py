@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.dialect import Kernel
+from npusim.ascendc import Kernel
 from npusim.ops.reduction.axes import Nest, axes_of, bias_axes
 from npusim.ops.reduction.columns import ColumnsPlan
 from npusim.ops.reduction.job import Job
@@ -16,8 +16,8 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from npusim.dialect import Core, GlobalTensor
-    from npusim.dialect.kernel import Phases
+    from npusim.ascendc import Core, GlobalTensor
+    from npusim.ascendc.kernel import Phases
     from npusim.hardware.profile import Profile
 
 _ONES = "all axes have size one"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from npusim.dialect.folds import LARGEST, PRODUCT, SMALLEST, SUM, Fold
+from npusim.ascendc.folds import LARGEST, PRODUCT, SMALLEST, SUM, Fold
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from npusim.dialect import Core, LocalTensor
+    from npusim.ascendc import Core, LocalTensor
     from npusim.hardware.profile import Profile
     from npusim.values.dtypes import DType
 

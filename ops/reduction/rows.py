@@ -11,13 +11,13 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.dialect.row_folds import fold_each_row
 from npusim.ops.reduction.job import Job, Places, Results, Tiles, folded_places, kept_places
+from npusim.schedules.rows.folds import fold_each_row
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from npusim.dialect import Core, GmSlice, LocalTensor
+    from npusim.ascendc import Core, GmSlice, LocalTensor
 
 _LANES = 64  # elements; pieces of a row are a multiple of it
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.dialect import GlobalTensor, GmBuffer, TPosition, TQue
+from npusim.ascendc import GlobalTensor, GmBuffer, TPosition, TQue
 from npusim.ops.reduction.job import Job, Results, Tiles
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    from npusim.dialect import Core, LocalTensor
+    from npusim.ascendc import Core, LocalTensor
     from npusim.engine.program import Barrier
 
 _LEAST_BYTES = 1024  # of the input for a core

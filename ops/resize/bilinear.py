@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.aclnn.registry import kernel_class
-from npusim.aclnn.tasks import kernels_on
-from npusim.dialect import Kernel, TBuf, TPosition, TQue
-from npusim.dialect.boxes import Grid
-from npusim.dialect.conversions import conversion_path
-from npusim.dialect.loops import looked_up, values_of
-from npusim.dialect.records import made, present
+from npusim.ascendc import Kernel, TBuf, TPosition, TQue
+from npusim.ascendc.conversions import conversion_path
+from npusim.ascendc.loops import looked_up, values_of
+from npusim.operators.registry import kernel_class
+from npusim.operators.tasks import kernels_on
 from npusim.ops.resize.scales import FLOORED, Corners, Images, resized_shape
+from npusim.schedules.records import made, present
+from npusim.schedules.tile_grid import Grid
 from npusim.values.dtypes import BFLOAT16, FLOAT, INT32, INT64
 from npusim.values.errors import KernelError
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from npusim.dialect import Core, GlobalTensor, GmSlice, LocalTensor
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 _C0 = 16

@@ -9,18 +9,18 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
-from npusim.dialect import Kernel, TPosition, TQue
-from npusim.dialect.boxes import Grid
-from npusim.dialect.loops import looked_up
-from npusim.dialect.records import made, present
+from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc.loops import looked_up
 from npusim.ops.resize.scales import FLOORED, Corners, Images, resized_shape
+from npusim.schedules.records import made, present
+from npusim.schedules.tile_grid import Grid
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from npusim.dialect import Core, GlobalTensor, LocalTensor
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor, LocalTensor
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 

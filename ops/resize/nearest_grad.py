@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.dialect import Kernel, TPosition, TQue
-from npusim.dialect.records import made, present
+from npusim.ascendc import Kernel, TPosition, TQue
 from npusim.ops.resize.scales import FLOORED, Corners, Images, resized_shape
+from npusim.schedules.records import made, present
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from npusim.dialect import Core, GlobalTensor, LocalTensor
-    from npusim.dialect.loops import Index
+    from npusim.ascendc import Core, GlobalTensor, LocalTensor
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 

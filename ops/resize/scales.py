@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from npusim.dialect import GlobalTensor
+    from npusim.ascendc import GlobalTensor
 
 
 @dataclass(frozen=True, slots=True)

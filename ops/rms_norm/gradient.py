@@ -10,25 +10,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from npusim.dialect.events import Event
-from npusim.dialect.pipe import TBuf
-from npusim.dialect.records import made, present
-from npusim.dialect.row_formulas import Form, RowFormula
-from npusim.dialect.row_kernel import RowKernel, RowOperator
-from npusim.dialect.row_layouts import Piece, RowsLayout
-from npusim.dialect.row_runs import RowRun
+from npusim.ascendc.events import Event
+from npusim.ascendc.queues import TBuf
 from npusim.engine.program import Pipe
+from npusim.schedules.records import made, present
+from npusim.schedules.rows.formula import Form, RowFormula
+from npusim.schedules.rows.kernel import RowKernel, RowOperator
+from npusim.schedules.rows.layouts import Piece, RowsLayout
+from npusim.schedules.rows.play import RowRun
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from npusim.dialect import Core, GlobalTensor, Kernel, LocalTensor
-    from npusim.dialect.formulas import Term
-    from npusim.dialect.row_layouts import Need
-    from npusim.dialect.row_program import Results
-    from npusim.dialect.row_runs import Place
+    from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor
     from npusim.hardware.profile import Profile
+    from npusim.schedules.formula import Term
+    from npusim.schedules.rows.layouts import Need
+    from npusim.schedules.rows.play import Place
+    from npusim.schedules.rows.program import Results
 
 _T, _C, _L = Form.TILE, Form.COLUMN, Form.LINE
 _PRODUCTS = 1  # the result whose rows are added up

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.dialect import Core, GlobalTensor, LocalTensor, Scalar, TBuf, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, LocalTensor, Scalar, TBuf, TPosition, TQue
 from npusim.ops.roi_align_v2_backward.tiling import (
     BATCH,
     C0,
@@ -26,8 +26,8 @@ from npusim.values.dtypes import FLOAT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from npusim.dialect.gm import Place
-    from npusim.dialect.loops import Index, IndexArray, LoopIndex
+    from npusim.ascendc.gm import Place
+    from npusim.ascendc.loops import Index, IndexArray, LoopIndex
     from npusim.ops.roi_align_v2_backward.geometry import Axis, Boxes, Geometry, Line
     from npusim.ops.roi_align_v2_backward.schedule import Group
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.checks import (
+from npusim.hardware.families import everywhere
+from npusim.operators.checks import (
     attribute_at_least,
     dtype_supported,
     format_is,
@@ -20,14 +21,13 @@ from npusim.aclnn.checks import (
     size_mismatch,
     sizes,
 )
-from npusim.aclnn.contract import Contract, Parameter, Typical
-from npusim.aclnn.families import everywhere
+from npusim.operators.contract import Contract, Parameter, Typical
 from npusim.values.dtypes import FLOAT
 from npusim.values.formats import Format
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from npusim.aclnn.contract import Call, Finding
+    from npusim.operators.contract import Call, Finding
 
 _BOX = ("image id", "x1", "y1", "x2", "y2")
 _SMALLEST_NORMAL_FLOAT = 2.0**-126

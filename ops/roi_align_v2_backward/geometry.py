@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.dialect import CmpMode, Core, LocalTensor, RoundMode, Scalar, TBuf, TPosition, TQue
+from npusim.ascendc import CmpMode, Core, LocalTensor, RoundMode, Scalar, TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.ops.roi_align_v2_backward.tiling import BATCH
 from npusim.values.dtypes import FLOAT, INT32, UINT8, DType
 
 if TYPE_CHECKING:
-    from npusim.dialect import GmSlice
-    from npusim.dialect.loops import IndexArray
+    from npusim.ascendc import GmSlice
+    from npusim.ascendc.loops import IndexArray
     from npusim.ops.roi_align_v2_backward.schedule import Attributes
     from npusim.ops.roi_align_v2_backward.tiling import Tiling
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.dialect import Core, GlobalTensor, IndexArray, Kernel
+from npusim.ascendc import Core, GlobalTensor, IndexArray, Kernel
 from npusim.ops.roi_align_v2_backward import schedule as schedules
 from npusim.ops.roi_align_v2_backward.accumulation import Accumulation
 from npusim.ops.roi_align_v2_backward.geometry import Boxes, Geometry
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from npusim.dialect.loops import Index
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 _USUAL_SAMPLES = 2  # per bin and axis: the default of the vendor's operator

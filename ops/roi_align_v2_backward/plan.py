@@ -12,8 +12,8 @@ from npusim.ops.roi_align_v2_backward.tiling import C0
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from npusim.aclnn.chain import Chain
-    from npusim.aclnn.contract import Call
+    from npusim.operators.contract import Call
+    from npusim.operators.task_chain import Chain
 
 _USUAL_PIXELS = 2.0  # of a bin: boxes of 14 pixels in 7 bins, as feature pyramids assign them
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.dialect.row_formulas import Form, RowFormula
-from npusim.dialect.row_kernel import RowOperator, kernel_of
+from npusim.schedules.rows.formula import Form, RowFormula
+from npusim.schedules.rows.kernel import RowOperator, kernel_of
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from npusim.dialect.formulas import Number, Term
-    from npusim.dialect.row_program import Results
+    from npusim.schedules.formula import Number, Term
+    from npusim.schedules.rows.program import Results
 
 
 def _shifted(f: RowFormula, x: Term) -> Term:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from npusim.aclnn.checks import (
+from npusim.hardware.families import everywhere
+from npusim.operators.checks import (
     attribute_at_least,
     dtype_supported,
     invalid,
@@ -20,14 +21,13 @@ from npusim.aclnn.checks import (
     same_format,
     sizes,
 )
-from npusim.aclnn.contract import Contract, Parameter, Typical
-from npusim.aclnn.families import everywhere
+from npusim.operators.contract import Contract, Parameter, Typical
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16
 from npusim.values.formats import Format
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from npusim.aclnn.contract import Call, Finding
+    from npusim.operators.contract import Call, Finding
 
 _MAX_RATIO = 50
 

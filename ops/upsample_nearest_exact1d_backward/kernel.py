@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.dialect import (
+from npusim.ascendc import (
     Core,
     GlobalTensor,
     GmBuffer,
@@ -24,9 +24,9 @@ from npusim.dialect import (
     TPosition,
     TQue,
 )
-from npusim.dialect.cluster import CoreWait
-from npusim.dialect.matmul import GmMatrix, Matmul, MatmulTiling
+from npusim.ascendc.cluster import CoreWait
 from npusim.engine.program import Barrier, Pipe
+from npusim.library.matmul import GmMatrix, Matmul, MatmulTiling
 from npusim.ops.upsample_nearest_exact1d_backward.tiling import Share, Slide, Tiling, tile
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
@@ -34,7 +34,7 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.dialect.gm import Place
+    from npusim.ascendc.gm import Place
     from npusim.hardware.profile import Profile
 
 # Flags between vector core 0 and the cube core: a matrix is there, a product is wanted, it is done.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from npusim.aclnn.chain import Chain
-    from npusim.aclnn.contract import Call
+    from npusim.operators.contract import Call
+    from npusim.operators.task_chain import Chain
 
 
 def build(call: Call, chain: Chain) -> None:

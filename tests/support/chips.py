@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from npusim.aclnn.families import BF16_FAMILIES
 from npusim.hardware import load_profile, profile_names
+from npusim.hardware.families import BF16_FAMILIES
 
 FAMILY = {name: load_profile(name).family for name in profile_names()}
 CHIPS = list(FAMILY)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import npusim
-from npusim.aclnn.results import core_name
+from npusim.runtime.results import core_name
 
 
 def digest(result: Any) -> str:

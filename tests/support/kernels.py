@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from npusim.dialect import (
+from npusim.ascendc import (
     Core,
     GlobalTensor,
     GmBuffer,

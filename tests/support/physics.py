@@ -20,7 +20,7 @@ from unittest.mock import patch
 import numpy as np
 
 from npusim import Device, Result, TensorSpec
-from npusim.dialect import Kernel
+from npusim.ascendc import Kernel
 from npusim.engine import Pipe
 from npusim.hardware import Profile, load_profile
 from support import digests

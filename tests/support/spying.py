@@ -16,9 +16,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from npusim.dialect import Core, GlobalTensor, GmBuffer, GmSlice, Kernel, LocalTensor, blocks
-from npusim.dialect.copies import Copies
-from npusim.dialect.cube import Cube
+from npusim.ascendc import Core, GlobalTensor, GmBuffer, GmSlice, Kernel, LocalTensor
+from npusim.ascendc import host_threads as blocks
+from npusim.ascendc.intrinsics.copy import Copies
+from npusim.ascendc.intrinsics.cube import Cube
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

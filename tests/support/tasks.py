@@ -8,10 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from npusim.aclnn.registry import kernel_class
-from npusim.dialect import GlobalTensor, GmBuffer, Kernel, trace
+from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, trace
 from npusim.engine import L2State, machine_of, simulate
 from npusim.hardware import Profile, load_profile
+from npusim.operators.registry import kernel_class
 from npusim.values.dtypes import dtype
 from support import physics
 

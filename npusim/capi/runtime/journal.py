@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from npusim.aclnn.call import Executor
-    from npusim.aclnn.results import Result
+    from npusim.runtime.call import Executor
+    from npusim.runtime.results import Result
     from npusim.values.errors import DeviceFault
     from npusim.values.status import Status
 
@@ -46,7 +46,7 @@ class Journal:
         """Notes a call that has run."""
         if self._folder is None:
             return
-        from npusim.aclnn.contract import TensorArg
+        from npusim.operators.contract import TensorArg
         from npusim.report import jsonout
 
         call = executor.call

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from npusim.aclnn.contract import TensorArg
 from npusim.capi.runtime.memory import AddressError, Block, DeviceMemory
+from npusim.operators.contract import TensorArg
 
 if TYPE_CHECKING:
     from npusim.values.dtypes import DType

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.aclnn.contract import TensorArg
 from npusim.capi.declarations import arguments_of
 from npusim.capi.runtime.handles import Handles, WrongHandleError
 from npusim.capi.runtime.memory import AddressError, Block
 from npusim.capi.runtime.objects import Bound, bind
 from npusim.capi.runtime.refusals import Refusal, aclnn_status, task_fault
+from npusim.operators.contract import TensorArg
 from npusim.values.dtypes import from_acl
 from npusim.values.errors import AclnnError, DeviceFault, NpusimError
 from npusim.values.status import Status, StatusCode
 
 if TYPE_CHECKING:
-    from npusim.aclnn.call import Executor
     from npusim.capi.runtime.session import Session
     from npusim.capi.runtime.streams import Stream
+    from npusim.runtime.call import Executor
 
 _NULL = StatusCode.ACLNN_ERR_PARAM_NULLPTR
 _INVALID = StatusCode.ACLNN_ERR_PARAM_INVALID

@@ -20,9 +20,9 @@ from npusim.values.errors import NpusimError
 from npusim.values.status import AclError, Status
 
 if TYPE_CHECKING:
-    from npusim.aclnn.device import Device
     from npusim.capi.runtime.objects import Scalar, Tensor
     from npusim.capi.runtime.operators import Planned
+    from npusim.runtime.device import Device
 
 DEVICES = 8  # that a program finds, all of them the same chip
 
@@ -86,7 +86,7 @@ class Session:
     @cached_property
     def npu(self) -> Device:
         """The simulated chip. Its name comes from the environment."""
-        from npusim.aclnn.device import Device
+        from npusim.runtime.device import Device
 
         wanted = os.environ.get(SOC_VARIABLE, "")
         if not wanted:

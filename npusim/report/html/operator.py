@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import npusim
-from npusim.aclnn.bands import values_behind
 from npusim.report.html.operator_figures import (
     longest_work,
     pipe_order,
@@ -20,14 +19,15 @@ from npusim.report.html.operator_figures import (
 from npusim.report.html.page import Bullets, Code, Page, Section, Table, Text, Verdict
 from npusim.report.html.render import to_html, to_markdown
 from npusim.report.spelling import count, latency, percent, significant, size
+from npusim.runtime.bands import values_behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from npusim.aclnn.results import Result, TaskResult
-    from npusim.aclnn.work import TaskWork
     from npusim.report.answers import Answer
     from npusim.report.html.page import Block
+    from npusim.runtime.results import Result, TaskResult
+    from npusim.runtime.work import TaskWork
 
 Form = Literal["html", "md"]
 

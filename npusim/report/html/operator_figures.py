@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
     from numpy.typing import NDArray
 
-    from npusim.aclnn.results import Result, TaskResult
-    from npusim.aclnn.work import TaskWork
+    from npusim.runtime.results import Result, TaskResult
+    from npusim.runtime.work import TaskWork
 
     Floats = NDArray[np.float64]
 

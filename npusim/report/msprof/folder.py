@@ -30,9 +30,9 @@ from npusim.report.trace import core_number, write_trace
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from npusim.aclnn.results import Result, TaskResult
-    from npusim.aclnn.work import CoreWork, TaskWork
     from npusim.report.msprof.metrics import Row
+    from npusim.runtime.results import Result, TaskResult
+    from npusim.runtime.work import CoreWork, TaskWork
 
 CODE_COLUMNS = ("code", "call_count", "cycles", "running_time(us)")
 INSTRUCTION_COLUMNS = (

@@ -18,7 +18,7 @@ from npusim.values.dtypes import dtype
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from npusim.aclnn.work import Step, TaskWork
+    from npusim.runtime.work import Step, TaskWork
 
 Row = dict[str, float | int | str]
 

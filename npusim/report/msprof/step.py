@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from npusim.aclnn.tasks import TaskSpec
 from npusim.hardware import load_profile
 from npusim.model.step import AI_CPU, COMMUNICATION, in_fp16
 from npusim.model.timing import IN_FP16
+from npusim.operators.tasks import TaskSpec
 from npusim.report.msprof.summary import MISSING, SummaryTask
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from npusim.report.msprof.folder import checked_timestamp
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from npusim.aclnn.results import TaskResult
     from npusim.hardware.profile import Profile
     from npusim.report.msprof.metrics import Row
+    from npusim.runtime.results import TaskResult
     from npusim.values.tensors import TensorSpec
 
 MISSING: Final = "N/A"

@@ -1,1 +1,0 @@
-"""aclnn operators: contracts and checks, the registry, task chains, two-phase calls, the Device."""

@@ -1,0 +1,378 @@
+"""Global memory as a kernel sees it: buffers, tensors on them, and the slices that copies move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import count
+from math import gcd, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.ascendc.loops import Index, IndexArray, LoopIndex, deepen
+from npusim.ascendc.reuse import EVER_NEW, Cycle
+from npusim.ascendc.tensors import Scalar
+from npusim.values.errors import KernelError
+from npusim.values.formats import Format
+from npusim.values.tensors import contiguous_strides
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from npusim.values.dtypes import DType
+
+_numbers = count(1)
+_WORTH_A_CALL = 1024  # elements of a tile from which on adding it at once beats adding one by one
+
+# What may stand in an address: a number, a loop's index, or a number that the scalar unit has
+# computed.
+Place = Index | Scalar
+
+
+@dataclass(eq=False, slots=True)
+class GmBuffer:
+    """A piece of device memory. ``data`` is its flat content, None in a run without numbers.
+
+    ``wide`` keeps half-type numbers as float32 between the tasks of a chain that rounds once, at
+    its end; traffic and time stay those of the half type.
+    """
+
+    name: str
+    nbytes: int
+    data: NDArray[Any] | None = None
+    wide: bool = False
+    number: int = field(default_factory=lambda: next(_numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalTensor:
+    """A tensor in a buffer; ``start`` and ``strides`` count elements of ``dtype``.
+
+    Without strides it is contiguous. ``shape`` is that of the storage ``format``.
+    """
+
+    buffer: GmBuffer
+    dtype: DType
+    shape: tuple[int, ...]
+    start: int = 0
+    strides: tuple[int, ...] | None = None
+    format: Format = Format.ND
+
+    @property
+    def numel(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel * self.dtype.itemsize
+
+    @property
+    def array(self) -> NDArray[Any] | None:
+        """The numbers, shaped; None in a run without numbers."""
+        data = self.buffer.data
+        if data is None:
+            return None
+        if self.strides is None:
+            return data[self.start : self.start + self.numel].reshape(self.shape)
+        steps = tuple(stride * data.itemsize for stride in self.strides)
+        return np.lib.stride_tricks.as_strided(data[self.start :], self.shape, steps)
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Strides in elements, whether or not they were given."""
+        return self.strides if self.strides is not None else contiguous_strides(self.shape)
+
+    def view(self, *shape: int) -> GlobalTensor:
+        """The same memory under another shape."""
+        if prod(shape) != self.numel or self.strides is not None:
+            raise KernelError(self.buffer.name, f"{self.shape} can't be viewed as {shape}")
+        return GlobalTensor(self.buffer, self.dtype, shape, self.start)
+
+    def permuted(self, order: tuple[int, ...]) -> GlobalTensor:
+        """The same memory with its axes in another order."""
+        steps = self.steps
+        return replace(
+            self,
+            shape=tuple(self.shape[axis] for axis in order),
+            strides=tuple(steps[axis] for axis in order),
+        )
+
+    def span(self, start: Place, length: int) -> GmSlice:
+        """``length`` elements from element ``start`` of the flattened tensor."""
+        return GmSlice(self, ((start, 1),), (length,), (1,))
+
+    def window(
+        self, places: tuple[tuple[Place, int], ...], shape: tuple[int, ...], steps: tuple[int, ...]
+    ) -> GmSlice:
+        """A tile of ``shape`` with strides ``steps`` at the sum of ``places`` (index, stride)."""
+        return GmSlice(self, places, shape, steps)
+
+    def __getitem__(self, index: Place | slice | tuple[Place | slice, ...]) -> GmSlice:
+        items = index if isinstance(index, tuple) else (index,)
+        places: list[tuple[Place, int]] = []
+        shape: list[int] = []
+        kept: list[int] = []
+        steps = self.steps
+        for axis, size in enumerate(self.shape):
+            item = items[axis] if axis < len(items) else slice(None)
+            if isinstance(item, slice):
+                start, stop, _ = item.indices(size)
+                places.append((start, steps[axis]))
+                shape.append(max(0, stop - start))
+                kept.append(steps[axis])
+            else:
+                places.append((item, steps[axis]))
+        return GmSlice(self, tuple(places), tuple(shape), tuple(kept))
+
+
+class GmSlice:
+    """A tile of global memory: a place that loop indices move, a logical shape and its strides."""
+
+    __slots__ = (
+        "_affine",
+        "_base",
+        "_computed",
+        "_cycles",
+        "_irregular",
+        "_items",
+        "_strides",
+        "rows_apart",
+        "shape",
+        "steps",
+        "tensor",
+        "whole_blocks",
+    )
+
+    def __init__(
+        self,
+        tensor: GlobalTensor,
+        places: tuple[tuple[Place, int], ...],
+        shape: tuple[int, ...],
+        steps: tuple[int, ...],
+    ) -> None:
+        self.tensor = tensor
+        self.shape = shape
+        self.steps = steps
+        self.rows_apart = False
+        self.whole_blocks = False
+        self._base = tensor.start
+        self._affine: dict[
+            int, tuple[LoopIndex, int]
+        ] = {}  # depth -> index, elements per iteration
+        self._irregular: dict[int, NDArray[np.int64]] = {}  # depth -> offset of every iteration
+        self._cycles: dict[int, Cycle] = {}  # depth -> how often an irregular address comes again
+        self._computed: list[tuple[Scalar, int]] = []  # address from the scalar unit, stride
+        self._items: list[tuple[object, ...]] = []
+        self._strides: list[int] = []  # of everything that moves the address
+        for item, stride in places:
+            self._place(item, stride)
+
+    def rounded_up(self) -> GmSlice:
+        """The same tile moved in whole 32-byte blocks.
+
+        A load brings in what lies behind the end too, and the kernel ignores it. A store overwrites
+        it, so rows are stored in order, each over the padding of the one before.
+        """
+        self.whole_blocks = True
+        return self
+
+    def by_rows(self) -> GmSlice:
+        """The same tile moved row by row, where on-chip rows are padded and these aren't."""
+        self.rows_apart = True
+        return self
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for slices that visit the same memory in the same iterations."""
+        return (self.tensor.buffer.number, self._base, tuple(self._items), self.shape, self.steps)
+
+    @property
+    def depths(self) -> frozenset[int]:
+        """The loops whose index the address depends on."""
+        computed = (level for scalar, _ in self._computed for level in range(scalar.depth))
+        return frozenset(self._affine) | frozenset(self._irregular) | frozenset(computed)
+
+    @property
+    def moves(self) -> dict[int, Cycle]:
+        """How each of these loops moves the address."""
+        return {
+            depth: EVER_NEW if depth in self._affine else self._cycles.get(depth, EVER_NEW)
+            for depth in self.depths
+        }
+
+    @property
+    def numel(self) -> int:
+        return prod(self.shape)
+
+    def bursts(self) -> tuple[int, int]:
+        """(elements per contiguous run, number of runs) of one iteration."""
+        run, axis, stop = 1, len(self.shape), len(self.shape) - 1 if self.rows_apart else 0
+        while axis > stop and (self.steps[axis - 1] == run or self.shape[axis - 1] == 1):
+            axis -= 1
+            run *= self.shape[axis]
+        # An axis of stride zero is loaded once and read again from on-chip memory.
+        return run, prod(
+            size for size, step in zip(self.shape[:axis], self.steps, strict=False) if step
+        )
+
+    def grain_bytes(self, line_bytes: int) -> int:
+        """The multiple of bytes, a divisor of ``line_bytes``, that all its runs start at."""
+        steps = [step for step, size in zip(self.steps, self.shape, strict=True) if size > 1]
+        places = [self._base, *self._strides, *(step for step in steps if step != 1)]
+        return gcd(line_bytes, *(place * self.tensor.dtype.itemsize for place in places))
+
+    def ends_tensor(self) -> bool:
+        """True when all iterations take the same tile and it reaches its buffer's padded end."""
+        if self._is_scattered or any(
+            index.count > 1 and step for index, step in self._affine.values()
+        ):
+            return False
+        first = self._base + sum(index.first * step for index, step in self._affine.values())
+        last = first + sum(
+            (size - 1) * step for size, step in zip(self.shape, self.steps, strict=True)
+        )
+        return (last + 1) * self.tensor.dtype.itemsize >= self.tensor.buffer.nbytes
+
+    def read(self, depth: int) -> NDArray[Any]:
+        """The numbers with ``depth`` stack axes, a view wherever NumPy can make one."""
+        if not self._is_scattered:
+            return self._view(depth)
+        return self._windows()[self._starts(depth)]
+
+    def write(self, values: NDArray[Any], depth: int) -> None:
+        """Store ``values`` (with ``depth`` stack axes).
+
+        Where iterations store to one place the last one stays.
+        """
+        moving = self.depths
+        last = tuple(slice(None) if level in moving else slice(-1, None) for level in range(depth))
+        if self._is_scattered:
+            self._windows()[self._starts(depth)] = values[last]
+        else:
+            self._view(depth)[...] = values[last]
+
+    def accumulate(self, values: NDArray[Any], depth: int) -> None:
+        """Add ``values``; iterations that address one element all count, in their order."""
+        moving = self.depths
+        for level in range(depth):
+            if level not in moving and values.shape[level] > 1:
+                values = values.sum(axis=level, keepdims=True, dtype=values.dtype)
+        if self._is_scattered or self._overlaps():
+            self._accumulate_one_by_one(values, depth)
+        else:
+            view = self._view(depth)
+            view += values
+
+    def _accumulate_one_by_one(self, values: NDArray[Any], depth: int) -> None:
+        if self.numel < _WORTH_A_CALL:
+            # Flat operands take NumPy's fast path, which is four times faster.
+            offsets = np.broadcast_to(self._offsets(depth), values.shape)
+            np.add.at(self._flat(), offsets.reshape(-1), values.reshape(-1))
+            return
+        windows, add = self._windows(), np.add
+        starts = np.broadcast_to(self._starts(depth), values.shape[:depth]).reshape(-1)
+        for start, tile in zip(starts.tolist(), values.reshape(-1, *self.shape), strict=True):
+            place = windows[start]
+            add(place, tile, out=place)
+
+    @property
+    def _is_scattered(self) -> bool:
+        """True when the addresses of the iterations aren't evenly spaced."""
+        return bool(self._irregular or self._computed)
+
+    def _place(self, item: Place, stride: int) -> None:
+        if isinstance(item, int):
+            self._base += item * stride
+            return
+        self._strides.append(_unit(item) * stride)
+        if isinstance(item, Scalar):
+            self._computed.append((item, stride))
+            self._items.append((item, stride))  # by identity, and kept alive with the key
+            return
+        self._items.append((item.key, stride))
+        if isinstance(item, LoopIndex):
+            self._base += item.offset * stride
+            step = item.scale * stride
+            known = self._affine.get(item.depth)
+            self._affine[item.depth] = (item, step + (known[1] if known else 0))
+        else:
+            known_offsets = self._irregular.get(item.depth)
+            offsets = item.values * stride
+            # Two irregular indices of one loop move the address in no simple way.
+            self._cycles[item.depth] = item.cycle if known_offsets is None else EVER_NEW
+            self._irregular[item.depth] = (
+                offsets if known_offsets is None else offsets + known_offsets
+            )
+
+    def _flat(self) -> NDArray[Any]:
+        data = self.tensor.buffer.data
+        if data is None:
+            raise KernelError(self.tensor.buffer.name, "read or written in a run without numbers")
+        return data
+
+    def _view(self, depth: int) -> NDArray[Any]:
+        data = self._flat()
+        first, sizes, steps = self._base, [], []
+        for level in range(depth):
+            index, step = self._affine.get(level, (None, 0))
+            sizes.append(1 if index is None else index.last - index.first)
+            steps.append(step)
+            first += 0 if index is None else index.first * step
+        strides = tuple(step * data.itemsize for step in (*steps, *self.steps))
+        shape = (*sizes, *self.shape)
+        return np.ndarray(shape, data.dtype, data, first * data.itemsize, strides)
+
+    def _windows(self) -> NDArray[Any]:
+        """The tile at every place of the buffer where it could start, as a view.
+
+        Whole tiles are gathered at a time.
+        """
+        data = self._flat()
+        last = sum((size - 1) * step for size, step in zip(self.shape, self.steps, strict=True))
+        strides = tuple(step * data.itemsize for step in (1, *self.steps))
+        return np.ndarray((data.size - last, *self.shape), data.dtype, data, 0, strides)
+
+    def _starts(self, depth: int) -> NDArray[np.int64]:
+        """The place of the tile's first element in every iteration."""
+        total = np.full((1,) * depth, self._base, np.int64)
+        for level in range(depth):
+            offsets = self._irregular.get(level)
+            if level in self._affine:
+                index, step = self._affine[level]
+                moved = np.arange(index.first, index.last, dtype=np.int64) * step
+                offsets = moved if offsets is None else offsets + moved
+            if offsets is not None:
+                total = total + offsets.reshape((-1,) + (1,) * (depth - level - 1))
+        for scalar, stride in self._computed:
+            if scalar.value is not None:
+                offsets = deepen(np.asarray(scalar.value).astype(np.int64), scalar.depth, depth)
+                total = total + offsets * stride
+        return total
+
+    def _offsets(self, depth: int) -> NDArray[np.int64]:
+        """The places of all elements of the tile in every iteration."""
+        starts = self._starts(depth)
+        total = starts.reshape(starts.shape + (1,) * len(self.shape))
+        for axis, (size, step) in enumerate(zip(self.shape, self.steps, strict=True)):
+            total = total + (np.arange(size, dtype=np.int64) * step).reshape(
+                (-1,) + (1,) * (len(self.shape) - axis - 1)
+            )
+        return total
+
+    def _overlaps(self) -> bool:
+        extent = 1 + sum(
+            (size - 1) * step for size, step in zip(self.shape, self.steps, strict=True)
+        )
+        moves = sorted((step, index.last - index.first) for index, step in self._affine.values())
+        for step, turns in moves:
+            if turns > 1 and step < extent:
+                return True
+            extent += (turns - 1) * step
+        return False
+
+
+def _unit(place: Place) -> int:
+    """The multiple that all values of a moving place are of, apart from a start."""
+    if isinstance(place, LoopIndex):
+        return place.scale
+    return place.unit if isinstance(place, IndexArray) else 1

@@ -1,0 +1,89 @@
+"""Running the code of all blocks from one barrier to the next, on all cores of the host.
+
+Where a kernel says that its blocks have nothing in common (``independent``), each of some threads
+runs a part of them with a copy of the kernel, since kernels keep their buffers on themselves. NumPy
+lets the others work meanwhile. Numbers don't depend on it: adding into global memory is put off
+until all have come to the barrier, and done in the order of the blocks.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from npusim.ascendc.cluster import Cluster
+    from npusim.ascendc.kernel import Kernel
+
+_MOST_THREADS = 4  # what Python does between two calls of NumPy is done by one of them at a time
+_WORTHWHILE_BYTES = 1 << 22  # of tensors: below, starting threads takes longer than it saves
+
+
+def shares(kernel: Kernel, blocks: Sequence[int], *, numerics: bool) -> list[list[int]]:
+    """The blocks that each thread runs, in order; a single share for a single thread."""
+    nbytes = sum(tensor.buffer.nbytes for tensor in (*kernel.reads, *kernel.writes))
+    if not numerics or not kernel.independent or nbytes < _WORTHWHILE_BYTES:
+        return [list(blocks)]
+    length = ceil(len(blocks) / min(_MOST_THREADS, host_cores()))
+    return [list(blocks[first : first + length]) for first in range(0, len(blocks), length)]
+
+
+def host_cores() -> int:
+    """Cores of the host that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def copies(kernel: Kernel, count: int) -> list[Kernel]:
+    """The kernel for each of ``count`` threads."""
+    return [kernel, *(copy(kernel) for _ in range(count - 1))]
+
+
+def run(kernel: Kernel, clusters: Mapping[int, Cluster], parts: Sequence[Sequence[int]]) -> None:
+    """Run all blocks from one barrier to the next, in the order of their index."""
+    if len(parts) == 1:
+        _run_phases(kernel, clusters, parts, None)
+        return
+    for cluster in clusters.values():
+        for core in cluster.cores:
+            core.put_off_adding()
+    with ThreadPoolExecutor(len(parts)) as pool:
+        _run_phases(kernel, clusters, parts, pool)
+
+
+def _run_phases(
+    kernel: Kernel,
+    clusters: Mapping[int, Cluster],
+    parts: Sequence[Sequence[int]],
+    pool: ThreadPoolExecutor | None,
+) -> None:
+    def advance(blocks: Sequence[int]) -> list[int]:
+        with np.errstate(all="ignore"):  # the device has no floating-point traps
+            return [block for block in blocks if clusters[block].advance()]
+
+    while any(parts):
+        arrived = list(pool.map(advance, parts)) if pool else [advance(part) for part in parts]
+        for part in parts:
+            for block in part:
+                for core in clusters[block].cores:
+                    core.add_now()
+        missing = sorted({*_all(parts)} - {*_all(arrived)})
+        if missing and any(arrived):
+            raise KernelError(
+                kernel.op_type, f"blocks {missing} end while the others wait in sync_all"
+            )
+        parts = arrived
+
+
+def _all(parts: Sequence[Sequence[int]]) -> list[int]:
+    return [block for part in parts for block in part]

@@ -1,0 +1,357 @@
+"""The cube path: matrices through L1 and L0 into the matrix unit, and its results back.
+
+Matrices are plain (rows, columns) tiles to kernel code. That the chip keeps them in fractals of 16
+rows of 32 bytes shows in what they cost: whole fractals are moved, stored and multiplied. Half
+types are multiplied into float32, on the host too.
+"""
+
+from __future__ import annotations
+
+from math import ceil, inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.ascendc import rounding
+from npusim.ascendc.rounding import RoundMode
+from npusim.engine.program import Pipe
+from npusim.values.dtypes import FLOAT, DType
+from npusim.values.errors import KernelError, UnsupportedIntrinsicError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from npusim.ascendc.costs import InstructionCosts
+    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.queues import TQue
+    from npusim.ascendc.recorder import Recorder
+    from npusim.ascendc.tensors import LocalTensor
+    from npusim.hardware.profile import Path, Profile
+
+# Multiply-adds up to which OpenBLAS uses one thread. Products as small as ours gain nothing from
+# more, and lose a lot where the host is busy: the threads wait for each other.
+_ONE_THREAD = 1 << 18
+
+_LEAST_ROWS = 16
+# Multiply-adds from which on they are worth it.
+_MANY_THREADS = 1 << 24
+
+_HF32 = "hfloat32"
+_BLOCKS_ROWS_LANES = 3  # axes of a matrix in fractals
+
+_INTO_L0 = {"L0A": ("load_cbuf_to_ca", "l1_to_l0a"), "L0B": ("load_cbuf_to_cb", "l1_to_l0b")}
+
+
+class Cube:
+    """The part of :class:`npusim.ascendc.core.Core` that feeds the matrix unit."""
+
+    if TYPE_CHECKING:
+        kernel_name: str
+        profile: Profile
+        costs: InstructionCosts
+        recorder: Recorder
+        numerics: bool
+        recording: bool
+        block_bytes: int
+
+        @property
+        def depth(self) -> int: ...
+        def _path(self, name: str) -> Path: ...
+        def _emit_copy(
+            self,
+            pipe: Pipe,
+            name: str,
+            path_name: str,
+            gm: GmSlice,
+            *,
+            write: bool,
+            matrix: bool = False,
+            runs: tuple[int, int] | None = None,
+            latency_cycles: float = 0.0,
+            most: float = inf,
+        ) -> None: ...
+        def _put(self, dst: GmSlice, values: NDArray[Any]) -> None: ...
+
+    def load_l1(self, dst: LocalTensor, src: GmSlice) -> None:
+        """GM -> L1 as it lies there (MTE2): what :meth:`data_copy` does with a tile in L1."""
+        self._load_l1(dst, src, "copy_gm_to_cbuf")
+
+    def data_copy_nd2nz(self, dst: LocalTensor, src: GmSlice) -> None:
+        """GM -> L1, rows of any length turned into fractals (DataCopy with Nd2NzParams, MTE2).
+
+        Every row is a burst. The turning delays the data but not the copies behind it. Not on every
+        chip; where it is missing, matrices have to lie in fractals already (:meth:`data_copy_nz`).
+        """
+        nd2nz = self.profile.cube.nd2nz_setup_cycles
+        if nd2nz is None:
+            raise UnsupportedIntrinsicError(
+                self.kernel_name,
+                "data_move_out2l1_nd2nz",
+                src.tensor.dtype.intrinsic,
+                self.profile.name,
+                (),
+                remedy="Bring the matrix into fractals first (TransData).",
+            )
+        self._load_l1(dst, src, "copy_gm_to_cbuf_multi_nd2nz", latency_cycles=nd2nz)
+
+    def data_copy_nz(self, dst: LocalTensor, src: GmSlice) -> None:
+        """GM -> L1 of a matrix that lies in fractals in device memory (FRACTAL_NZ), MTE2.
+
+        ``src`` addresses it as (blocks of columns, rows, lanes), one burst per block. Or as plain
+        rows and columns, the way our memory keeps it; the cost is that of fractals even so: one
+        burst per 32 bytes of a row, as long as the fractals are high.
+        """
+        if len(src.shape) == _BLOCKS_ROWS_LANES:
+            self._load_l1(dst, src, "copy_gm_to_cbuf")
+            return
+        rows, columns = src.shape[-2:]
+        width = self.block_bytes // src.tensor.dtype.itemsize
+        high = ceil(rows / self.profile.cube.fractal_m) * self.profile.cube.fractal_m
+        runs = (high * width, ceil(columns / width) * (src.numel // (rows * columns)))
+        self._load_l1(dst, src, "copy_gm_to_cbuf", runs=runs)
+
+    def load_bias(self, dst: LocalTensor, src: LocalTensor) -> None:
+        """L1 -> bias table, into the dtype of sums (DataCopy to C2, MTE1)."""
+        self._expect("load_bias", src, "L1")
+        self._expect("load_bias", dst, "BIAS_TABLE")
+        if dst.numel != src.numel:
+            self._refuse("load_bias", dst, src)
+        if self.recording:
+            path = self._path("l1_to_bias_table")
+            cycles = path.setup_cycles + src.numel * src.dtype.itemsize / path.bytes_per_cycle
+            self.recorder.emit(Pipe.MTE1, "copy_cbuf_to_bt", cycles, detail=_shape(dst))
+        if self.numerics:
+            dst.alias(src.values(dst.depth))
+
+    def load_data(self, dst: LocalTensor, src: LocalTensor, *, transpose: bool = False) -> None:
+        """L1 -> L0A or L0B (LoadData, MTE1); ``transpose`` turns rows into columns."""
+        self._expect("load_data", src, "L1")
+        wanted = (*src.shape[:-2], *reversed(src.shape[-2:])) if transpose else src.shape
+        if dst.shape != wanted or dst.dtype is not src.dtype or dst.memory not in _INTO_L0:
+            self._refuse("load_data", dst, src)
+        name, path_name = _INTO_L0[dst.memory]
+        if self.recording:
+            path = self._path(path_name)
+            nbytes = self.costs.fractal_bytes(dst.dtype.itemsize, dst.shape)
+            cycles = path.setup_cycles + nbytes / path.bytes_per_cycle
+            self.recorder.emit(Pipe.MTE1, name, cycles, detail=_shape(dst))
+        if self.numerics:
+            values = src.values(dst.depth)
+            dst.alias(values.swapaxes(-1, -2) if transpose else values)
+
+    def mmad(
+        self,
+        c: LocalTensor,
+        a: LocalTensor,
+        b: LocalTensor,
+        *,
+        accumulate: bool = False,
+        bias: LocalTensor | None = None,
+        hf32: bool = False,
+    ) -> LocalTensor:
+        """c = a @ b, or c += a @ b with ``accumulate``; (m, k) by (k, n) into (m, n) (Mmad, CUBE).
+
+        a is in L0A, b in L0B, c in L0C. A ``bias`` from the bias table is added to every row.
+        ``hf32`` multiplies float32 rounded to 12 bits of significand, at twice the speed. Raises
+        UnsupportedIntrinsicError for dtypes that the chip doesn't multiply.
+        """
+        self._expect("mmad", c, "L0C")
+        self._expect("mmad", a, "L0A")
+        self._expect("mmad", b, "L0B")
+        m, k, n = *a.shape[-2:], b.shape[-1]
+        if b.shape[-2:] != (k, n) or c.shape[-2:] != (m, n):
+            self._refuse("mmad", c, a, b)
+        kinds = [_HF32 if hf32 else tensor.dtype.intrinsic for tensor in (a, b)]
+        dtypes = (*kinds, c.dtype.intrinsic)
+        if not self.profile.supports_mmad(*dtypes):
+            form, known = f"{dtypes[0]} x {dtypes[1]} -> {dtypes[2]}", self.profile.mmad_forms
+            raise UnsupportedIntrinsicError(
+                self.kernel_name, "mmad", form, self.profile.name, known
+            )
+        if self.recording:
+            cycles = self.costs.mmad(dtypes[0], m, n, k)
+            self.recorder.emit(Pipe.CUBE, "mad", cycles, detail=f"{dtypes[0]} {m}x{k}x{n}")
+        if self.numerics:
+            depth = self.depth
+            target = c.target(depth, whole=not accumulate)
+            left, right = a.values(depth), b.values(depth)
+            if hf32:
+                left, right = rounding.to_hf32(left), rounding.to_hf32(right)
+            if accumulate:
+                np.add(target, _product(left, right), out=target, casting="unsafe")
+            else:
+                _multiply(left, right, target)
+            if bias is not None:
+                np.add(target, bias.values(depth)[..., None, :], out=target, casting="unsafe")
+        return c
+
+    def fixpipe(self, dst: GmSlice, src: LocalTensor, through: TQue | None = None) -> None:
+        """L0C -> GM, converted to dst's dtype on the way (Fixpipe, FIXP).
+
+        A chip without a fixpipe moves the tile into UB with its vector unit, into a slot of
+        ``through``, and from there with MTE3. ``set_atomic_add`` holds here too.
+        """
+        self._expect("fixpipe", src, "L0C")
+        if src.numel != dst.numel:
+            self._refuse("fixpipe", src)
+        self._check_conversion(src.dtype, dst.tensor.dtype)
+        if self.profile.paths.l0c_to_gm is None:
+            self._fix_through_ub(dst, src, through)
+        else:
+            self._fix(dst, src)
+
+    def _fix(self, dst: GmSlice, src: LocalTensor) -> None:
+        if self.recording:
+            # Results are read from L0C in its own dtype, and leave it in theirs.
+            shrink = dst.tensor.dtype.itemsize / src.dtype.itemsize
+            most = (self.profile.cube.l0c_read_bytes_per_cycle or inf) * shrink
+            self._emit_copy(
+                Pipe.FIXP,
+                "copy_matrix_cc_to_gm",
+                "l0c_to_gm",
+                dst,
+                write=True,
+                matrix=True,
+                most=most,
+            )
+        if self.numerics:
+            self._put(dst, _converted(_laid_out(src.values(self.depth), dst), dst.tensor.dtype))
+
+    def _fix_through_ub(self, dst: GmSlice, src: LocalTensor, through: TQue | None) -> None:
+        if through is None:
+            raise KernelError(
+                self.kernel_name, f"{self.profile.name} has no fixpipe: results need a queue in UB"
+            )
+        in_fractals = len(dst.shape) == _BLOCKS_ROWS_LANES
+        tile = through.alloc_tensor(dst.tensor.dtype, *(dst.shape if in_fractals else src.shape))
+        self.take_out(tile, src, dst.shape[-1] if in_fractals else 0)
+        through.copy_out(dst, tile)
+
+    def take_out(self, tile: LocalTensor, src: LocalTensor, lanes: int = 0) -> None:
+        """L0C -> UB, converted to the tile's dtype on the way, on chips without a fixpipe (VECTOR).
+
+        The tile is row by row, or with ``lanes`` in blocks of so many columns, each row by row.
+        """
+        self._expect("take_out", src, "L0C")
+        self._check_conversion(src.dtype, tile.dtype)
+        if tile.numel != src.numel:
+            self._refuse("take_out", tile, src)
+        if self.recording:
+            path = self._path("l0c_to_ub")
+            nbytes = self.costs.fractal_bytes(src.dtype.itemsize, src.shape, result=True)
+            cycles = path.setup_cycles + nbytes / path.bytes_per_cycle
+            self.recorder.emit(Pipe.VECTOR, "copy_matrix_cc_to_ubuf", cycles, detail=_shape(src))
+        if self.numerics:
+            values = src.values(tile.depth)
+            if lanes:
+                values = _in_blocks(values, lanes)
+            values = _converted(values, tile.dtype)
+            tile.alias(values.reshape(values.shape[: tile.depth] + tile.shape))
+
+    def _load_l1(
+        self,
+        dst: LocalTensor,
+        src: GmSlice,
+        name: str,
+        *,
+        runs: tuple[int, int] | None = None,
+        latency_cycles: float = 0.0,
+    ) -> None:
+        self._expect(name, dst, "L1")
+        if dst.numel != src.numel or dst.dtype is not src.tensor.dtype:
+            self._refuse(name, dst)
+        if self.recording:
+            self._emit_copy(
+                Pipe.MTE2,
+                name,
+                "gm_to_l1",
+                src,
+                write=False,
+                matrix=True,
+                runs=runs,
+                latency_cycles=latency_cycles,
+            )
+        if self.numerics:
+            values = src.read(dst.depth)
+            if len(src.shape) == _BLOCKS_ROWS_LANES:
+                values = values.swapaxes(-3, -2)
+            values = _operand(values, dst.dtype)
+            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
+
+    def _check_conversion(self, source: DType, target: DType) -> None:
+        if not self.profile.supports_fixpipe(source.intrinsic, target.intrinsic):
+            raise UnsupportedIntrinsicError(
+                self.kernel_name,
+                "fixpipe",
+                f"{source.intrinsic}->{target.intrinsic}",
+                self.profile.name,
+                (),
+            )
+
+    def _expect(self, what: str, tensor: LocalTensor, memory: str) -> None:
+        if tensor.memory != memory:
+            raise KernelError(
+                self.kernel_name, f"{what}: {tensor.buffer} is in {tensor.memory}, not {memory}"
+            )
+
+    def _refuse(self, what: str, *tensors: LocalTensor) -> None:
+        shapes = ", ".join(
+            f"{tensor.buffer} {tensor.dtype}{list(tensor.shape)}" for tensor in tensors
+        )
+        raise KernelError(self.kernel_name, f"{what} on {shapes}")
+
+
+def _shape(tensor: LocalTensor) -> str:
+    return f"{tensor.dtype.intrinsic} {'x'.join(map(str, tensor.shape))}"
+
+
+def _operand(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """Numbers as the host multiplies them; float64 adds whole numbers exactly."""
+    if dtype.category != "float":
+        return values.astype(np.float64)
+    if values.dtype == np.float32:
+        return values
+    wide = np.empty(values.shape, np.float32)
+    rounding.convert(np.ascontiguousarray(values), wide, FLOAT, RoundMode.CAST_NONE)
+    return wide
+
+
+def _multiply(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
+    """out = a @ b: at once where that is work enough for all threads, else some rows at a time."""
+    if a.shape[-2] * a.shape[-1] * b.shape[-1] > _MANY_THREADS and out.dtype == a.dtype:
+        np.matmul(a, b, out=out)
+    else:
+        np.copyto(out, _product(a, b), casting="unsafe")
+
+
+def _product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """a @ b, some rows at a time, so that BLAS stays with one thread."""
+    *stack, m, k = a.shape
+    rows = min(m, max(_LEAST_ROWS, _ONE_THREAD // (k * b.shape[-1])))
+    whole = m // rows * rows
+    parts = a[..., :whole, :].reshape(*stack, whole // rows, rows, k)
+    product: NDArray[Any] = np.matmul(parts, b[..., None, :, :])
+    product = product.reshape(*product.shape[:-3], whole, b.shape[-1])
+    if whole == m:
+        return product
+    return np.concatenate((product, np.matmul(a[..., whole:, :], b)), axis=-2)
+
+
+def _converted(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """Results in the dtype they leave the cube in, to nearest even."""
+    if values.dtype == dtype.numpy:
+        return values
+    result = np.empty(values.shape, dtype.numpy)
+    rounding.convert(values, result, dtype, RoundMode.CAST_RINT)
+    return result
+
+
+def _laid_out(values: NDArray[Any], dst: GmSlice) -> NDArray[Any]:
+    """Rows and columns as ``dst`` has them: in blocks of columns where it lies in fractals."""
+    return _in_blocks(values, dst.shape[-1]) if len(dst.shape) == _BLOCKS_ROWS_LANES else values
+
+
+def _in_blocks(values: NDArray[Any], lanes: int) -> NDArray[Any]:
+    """Rows and columns as blocks of ``lanes`` columns, each row by row."""
+    *stack, rows, columns = values.shape
+    return values.reshape(*stack, rows, columns // lanes, lanes).swapaxes(-3, -2)

@@ -1,0 +1,189 @@
+"""Reductions of a tile: along its last axis, over its rows, or over rows of a few lanes."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.folds import LARGEST, SMALLEST, SUM, Fold
+from npusim.ascendc.intrinsics.by_lanes import Lanes
+from npusim.engine.program import Pipe
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.ascendc.tensors import LocalTensor
+
+
+class Reductions(Lanes):
+    """The reducing part of :class:`npusim.ascendc.core.Core`."""
+
+    def reduce_sum(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        """dst[...] = sum of src over its last axis (ReduceSum).
+
+        Halves are added until one repeat is left, then vcadd.
+        """
+        return self.reduce(SUM, dst, src)
+
+    def reduce_max(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        """dst[...] = largest element of src along its last axis (halves, then vcmax)."""
+        return self.reduce(LARGEST, dst, src)
+
+    def reduce_min(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        """dst[...] = smallest element of src along its last axis (halves, then vcmin)."""
+        return self.reduce(SMALLEST, dst, src)
+
+    def reduce(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        """dst[...] = src folded along its last axis: by halves, and at last within a repeat."""
+        self._check_reduced(fold, dst, src)
+        self._require(fold.pairwise, src)
+        if self.recording:
+            self._record_tree(fold, src)
+        return self._fold_last(fold, dst, src)
+
+    def whole_reduce(
+        self, fold: Fold, dst: LocalTensor, src: LocalTensor, *, drained: bool = False
+    ) -> LocalTensor:
+        """dst[...] = src folded along its last axis, each repeat by one step of vcadd (or vcmax).
+
+        What the repeats leave is folded in the same way until one number is left. A chip whose
+        instruction lacks the dtype falls back on halves and the scalar unit. ``drained`` waits for
+        the vector unit to be done before, as generated loops do that use a buffer again.
+        """
+        self._check_reduced(fold, dst, src)
+        if not self.folds_within_repeat(fold, src):
+            return self.reduce_by_scalar(fold, dst, src, drained=drained)
+        if self.recording:
+            lanes = self.costs.repeat_elements(src.dtype.itemsize)
+            length, chained = src.row_elements, drained or self.reads_last(src)
+            while True:
+                self._record(fold.final, src, length, src.rows, chained=chained)
+                length, chained = ceil(length / lanes), True
+                if length == 1:
+                    break
+        return self._fold_last(fold, dst, src)
+
+    def reduce_by_scalar(
+        self, fold: Fold, dst: LocalTensor, src: LocalTensor, *, drained: bool = False
+    ) -> LocalTensor:
+        """dst[...] = src folded along its last axis.
+
+        Halves down to a block, then element by element.
+
+        The scalar unit reads what is left of every row, and stores the result.
+        """
+        self._check_reduced(fold, dst, src)
+        self._require(fold.pairwise, src)
+        if self.recording:
+            block = self.block_bytes // src.dtype.itemsize
+            length, chained = src.row_elements, drained or self.reads_last(src)
+            while length > block:
+                length = ceil(ceil(length / 2) / block) * block
+                self._record(fold.pairwise, src, length, src.rows, chained=chained)
+                chained = True
+            scalar = self.profile.scalar
+            each = scalar.ub_load_cycles + scalar.alu_cycles + scalar.loop_cycles
+            self.recorder.after_vector()
+            self.recorder.emit(
+                Pipe.SCALAR,
+                "ld_ub",
+                src.rows * (length * each + scalar.ub_store_cycles),
+                detail=f"{src.buffer} {src.rows}x{length} {fold.name}",
+            )
+        return self._fold_last(fold, dst, src)
+
+    def move_by_scalar(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        """dst = src, element by element by way of a register of the scalar unit."""
+        if self.recording:
+            scalar = self.profile.scalar
+            each = scalar.ub_load_cycles + scalar.ub_store_cycles
+            self.recorder.after_vector()
+            detail = f"{src.buffer} {src.numel} moved"
+            self.recorder.emit(Pipe.SCALAR, "mov_ub", src.numel * each, detail=detail)
+        if self.numerics:
+            depth = self.depth
+            dst.target(depth)[...] = src.values(depth)
+        return dst
+
+    def folds_within_repeat(self, fold: Fold, src: LocalTensor) -> bool:
+        """Whether one instruction folds the elements of a repeat of this dtype."""
+        return bool(fold.final) and self.profile.supports_vector(fold.final, src.dtype.intrinsic)
+
+    def fold_rows(self, dst: LocalTensor, src: LocalTensor, fold: Fold = SUM) -> LocalTensor:
+        """dst = the rows of src folded: the lower half onto the upper one until one row is left."""
+        self._check_rows(dst, src)
+        self._require(fold.pairwise, src)
+        if self.recording:
+            rows, chained = src.shape[0], self.reads_last(src)
+            while rows > 1:
+                rows = ceil(rows / 2)
+                self._record(fold.pairwise, src, src.row_elements, rows, chained=chained)
+                chained = True
+        return self._fold_first(fold, dst, src)
+
+    def add_up_rows(self, dst: LocalTensor, src: LocalTensor, fold: Fold = SUM) -> LocalTensor:
+        """dst = the rows of src folded one after the other, in one instruction.
+
+        The destination of all its repeats is the same row.
+        """
+        self._check_rows(dst, src)
+        self._require(fold.pairwise, src)
+        if self.recording:
+            chained = self.reads_last(src)
+            self._record(fold.pairwise, src, src.row_elements, src.shape[0], chained=chained)
+        return self._fold_first(fold, dst, src)
+
+    def fold_by_instruction(
+        self, intrinsic: str, src: LocalTensor, elements: int, rows: int
+    ) -> None:
+        """Write down an instruction that folds within a repeat; numbers come from elsewhere."""
+        if self.recording:
+            self._record(intrinsic, src, elements, rows, chained=self.reads_last(src))
+
+    def combine(
+        self, fold: Fold, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor
+    ) -> LocalTensor:
+        """dst = src0 and src1 folded, element by element."""
+        return self._binary(fold.pairwise, fold.function, dst, src0, src1)
+
+    def _check_reduced(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
+        if dst.shape not in (src.shape[:-1], (*src.shape[:-1], 1)):
+            name = fold.final or fold.pairwise
+            raise KernelError(self.kernel_name, f"{name} from shape {src.shape} into {dst.shape}")
+
+    def _check_rows(self, dst: LocalTensor, src: LocalTensor) -> None:
+        if dst.shape != src.shape[1:]:
+            raise KernelError(
+                self.kernel_name, f"rows of shape {src.shape} folded into {dst.shape}"
+            )
+
+    def _fold_last(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        self.wrote(dst)
+        if self.numerics:
+            depth = self.depth
+            keep = len(dst.shape) == len(src.shape)
+            values = src.values(depth)
+            fold.function.reduce(
+                values, axis=-1, out=dst.target(depth), dtype=values.dtype, keepdims=keep
+            )
+        return dst
+
+    def _fold_first(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        self.wrote(dst)
+        if self.numerics:
+            depth = self.depth
+            values = src.values(depth)
+            fold.function.reduce(values, axis=depth, out=dst.target(depth), dtype=values.dtype)
+        return dst
+
+    def _record_tree(self, fold: Fold, src: LocalTensor) -> None:
+        length, chained = src.row_elements, self.reads_last(src)
+        # A chip whose final reduction lacks the dtype goes on halving inside the last repeat.
+        stop = 1
+        if self.folds_within_repeat(fold, src):
+            stop = self.costs.repeat_elements(src.dtype.itemsize)
+        while length > stop:
+            length = ceil(length / 2)
+            self._record(fold.pairwise, src, length, src.rows, chained=chained, note=" halves")
+            chained = True
+        if stop > 1:
+            self._record(fold.final, src, length, src.rows, chained=chained)

@@ -1,0 +1,204 @@
+"""Writes down the instruction stream of one core while a kernel's code runs.
+
+Dependencies between pipes become flags. Three kinds arise by themselves, as on the chip: what a
+scalar instruction computes or decides holds back everything issued after it; a scalar that reads a
+vector result waits for it; and queues carry their own flags. Everything else is the kernel's
+``set_flag`` and ``wait_flag``.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.reuse import Cycle, Touch, note
+from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Rooms whose lines are not the kernel's own.
+_LANGUAGE = tuple(
+    str(Path(__file__).parents[1] / room) for room in ("ascendc", "schedules", "library")
+)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """The body being written.
+
+    Last instruction per pipe, and who has not yet waited for the scalar unit.
+    """
+
+    body: list[Node] = field(default_factory=list)
+    last: dict[Pipe, Instruction | None] = field(default_factory=dict)
+    behind_scalar: set[Pipe] = field(default_factory=set)
+    touches: list[Touch] = field(default_factory=list)
+    moved: dict[int, float] = field(default_factory=dict)  # bytes per buffer, each counted once
+
+
+class Recorder:
+    """Builds one :class:`Program`."""
+
+    def __init__(self, pipes: tuple[Pipe, ...], program: Program) -> None:
+        self.program = program
+        self._pipes = pipes
+        self._others = tuple(pipe for pipe in pipes if pipe is not Pipe.SCALAR)
+        self._frames = [_Frame(self.program.body)]
+        self._pending: dict[Pipe, list[int]] = {}
+        self._vector_unread = False
+        self._first_touch: dict[tuple[object, ...], dict[int, float]] = {}
+
+    def new_flag(self, initial: int = 0) -> int:
+        self.program.flags.append(initial)
+        return len(self.program.flags) - 1
+
+    def emit(
+        self,
+        pipe: Pipe,
+        name: str,
+        cycles: float,
+        transfer: Transfer | None = None,
+        detail: str = "",
+        latency: float = 0.0,
+    ) -> Instruction:
+        """Append an instruction to its pipe."""
+        if pipe not in self._pipes:
+            raise KernelError("", f"{name}: this core has no {pipe} pipe")
+        frame = self._frames[-1]
+        if pipe is Pipe.SCALAR:
+            frame.behind_scalar.update(self._others)
+        elif pipe in frame.behind_scalar:
+            self._follow_scalar(pipe)
+        if pipe is Pipe.VECTOR:
+            self._vector_unread = True
+        return self._append(
+            Instruction(pipe, name, cycles, transfer, (), (), detail, _site(), latency)
+        )
+
+    def load(
+        self, instruction: Instruction, key: tuple[object, ...], moves: Mapping[int, Cycle]
+    ) -> None:
+        """Note what memory a transfer touches, so that touching it again can hit L2."""
+        frame = self._frames[-1]
+        assert instruction.transfer is not None
+        earlier = self._first_touch.get(key)
+        now = self._moved()
+        if earlier is not None:
+            between = {buffer: nbytes - earlier.get(buffer, 0.0) for buffer, nbytes in now.items()}
+            note(instruction, 1.0, between)
+        buffer, nbytes = instruction.transfer.buffer, instruction.transfer.traffic_bytes
+        if earlier is None:
+            frame.touches.append(Touch(instruction, buffer, nbytes, moves))
+        self._first_touch[key] = now
+        frame.moved[buffer] = frame.moved.get(buffer, 0.0) + nbytes
+
+    def store(self, transfer: Transfer, moves: Mapping[int, Cycle]) -> None:
+        """Note what memory a store touches: it takes room in L2 too."""
+        self._frames[-1].touches.append(Touch(None, transfer.buffer, transfer.traffic_bytes, moves))
+
+    def set_flag(self, pipe: Pipe, flag: int) -> None:
+        """``pipe`` sets ``flag`` once it has finished what it was given so far."""
+        last = self._frames[-1].last.get(pipe)
+        if last is None or pipe in self._pending:
+            last = self._append(Instruction(pipe, "", 0.0))
+        last.sets += (flag,)
+
+    def wait_flag(self, pipe: Pipe, flag: int) -> None:
+        """``pipe`` waits for ``flag`` before its next instruction."""
+        self._pending.setdefault(pipe, []).append(flag)
+
+    def after_vector(self) -> None:
+        """The scalar unit is about to read what the vector unit wrote."""
+        if self._vector_unread:
+            self._link(Pipe.VECTOR, Pipe.SCALAR)
+            self._vector_unread = False
+
+    def hold_back(self) -> None:
+        """Everything issued from here on waits for the scalar unit, in the next turn too."""
+        for pipe in self._others:
+            self._follow_scalar(pipe)
+
+    def enter_loop(self) -> None:
+        """What follows is the body of a loop."""
+        frame = self._frames[-1]
+        for pipe in [pipe for pipe in self._others if pipe in frame.behind_scalar]:
+            self._follow_scalar(pipe)
+        self._flush()
+        self._frames.append(_Frame())
+
+    def leave_loop(self, count: int, depth: int) -> None:
+        """The body is complete; it runs ``count`` times."""
+        self._flush()
+        inner = self._frames.pop()
+        frame = self._frames[-1]
+        for touch in inner.touches:
+            left = touch.leave(depth, count, inner.touches)
+            frame.touches.append(left)
+            frame.moved[left.buffer] = frame.moved.get(left.buffer, 0.0) + left.nbytes
+        frame.behind_scalar |= inner.behind_scalar
+        for pipe in inner.last:
+            frame.last[pipe] = None  # a flag set from here on belongs behind the loop, not in it
+        if inner.body:
+            frame.body.append(Loop(count, inner.body))
+
+    def barrier(self) -> None:
+        """SyncAll: nobody passes before everybody has come."""
+        self._flush()
+        frame = self._frames[-1]
+        frame.body.append(Barrier(_site()))
+        frame.last.clear()
+        frame.behind_scalar.clear()
+        self._vector_unread = False
+
+    def _moved(self) -> dict[int, float]:
+        total: dict[int, float] = {}
+        for frame in self._frames:
+            for buffer, nbytes in frame.moved.items():
+                total[buffer] = total.get(buffer, 0.0) + nbytes
+        return total
+
+    def _follow_scalar(self, pipe: Pipe) -> None:
+        self._frames[-1].behind_scalar.discard(pipe)
+        self._link(Pipe.SCALAR, pipe)
+
+    def _link(self, first: Pipe, then: Pipe) -> None:
+        flag = self.new_flag()
+        self.set_flag(first, flag)
+        self.wait_flag(then, flag)
+
+    def _append(self, instruction: Instruction) -> Instruction:
+        waits = self._pending.pop(instruction.pipe, None)
+        if waits:
+            instruction.waits = tuple(waits)
+        frame = self._frames[-1]
+        frame.body.append(instruction)
+        frame.last[instruction.pipe] = instruction
+        return instruction
+
+    def _flush(self) -> None:
+        """Waits that no instruction has taken up yet happen here, before control flow goes on."""
+        for pipe in sorted(self._pending):
+            self._append(Instruction(pipe, "", 0.0))
+
+
+_sites: dict[tuple[str, int], str] = {}
+
+
+def _site() -> str:
+    """File and line of the kernel code that is being recorded.
+
+    The innermost frame outside this package.
+    """
+    frame = sys._getframe(2)
+    while frame.f_code.co_filename.startswith(_LANGUAGE) and frame.f_back is not None:
+        frame = frame.f_back
+    key = (frame.f_code.co_filename, frame.f_lineno)
+    found = _sites.get(key)
+    if found is None:
+        path = key[0].replace("\\", "/").split("/")
+        found = _sites[key] = f"{'/'.join(path[-2:])}:{key[1]}"
+    return found

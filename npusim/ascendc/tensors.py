@@ -1,0 +1,287 @@
+"""Tiles in on-chip memory, and scalars read from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npusim.ascendc.loops import LoopIndex, deepen
+from npusim.values.errors import AlignmentError, KernelError
+
+if TYPE_CHECKING:
+    from npusim.ascendc.core import Core
+    from npusim.values.dtypes import DType
+
+
+Cut = Callable[[NDArray[Any]], NDArray[Any]]
+
+
+class LocalTensor:
+    """A tile in an on-chip buffer: its logical shape, and numbers where the run has any.
+
+    Rows (the last axis) start at 32-byte boundaries when there is more than one. ``depth`` counts
+    the stack axes in front of the logical ones. A tensor that a copy filled may alias global
+    memory; it is replaced by memory of its own before anything is written to it.
+    """
+
+    __slots__ = (
+        "_aliased",
+        "_array",
+        "_cut",
+        "_phase",
+        "_root",
+        "buffer",
+        "core",
+        "depth",
+        "dtype",
+        "memory",
+        "shape",
+        "slot",
+    )
+
+    def __init__(
+        self,
+        core: Core,
+        dtype: DType,
+        shape: tuple[int, ...],
+        buffer: str,
+        slot: object,
+        *,
+        depth: int | None = None,
+        part_of: tuple[LocalTensor, Cut] | None = None,
+        memory: str = "UB",
+    ) -> None:
+        self.core = core
+        self.dtype = dtype
+        self.shape = shape
+        self.buffer = buffer
+        self.slot = slot
+        self.memory: str = part_of[0].memory if part_of else memory
+        self.depth = core.depth if depth is None else depth
+        self._root: LocalTensor | None = part_of[0] if part_of else None
+        self._cut: Cut | None = part_of[1] if part_of else None
+        self._array: NDArray[Any] | None = None
+        self._aliased = False
+        self._phase = core.phase
+
+    @property
+    def numel(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the last axis."""
+        return prod(self.shape[:-1])
+
+    @property
+    def row_elements(self) -> int:
+        return self.shape[-1] if self.shape else 1
+
+    def values(self, depth: int) -> NDArray[Any]:
+        """The numbers with ``depth`` stack axes, to be read only."""
+        self._check_phase()
+        return deepen(self._numbers(), self.depth, depth)
+
+    def target(self, depth: int, *, whole: bool = True) -> NDArray[Any]:
+        """The numbers with ``depth`` stack axes, to be written.
+
+        ``whole`` promises that all of them will be.
+        """
+        self._check_phase()
+        if depth > self.depth and self.core.stack_size(self.depth, depth) > 1:
+            raise KernelError(
+                self.core.kernel_name,
+                f"{self.buffer} is shared by all iterations of a loop that writes it",
+                "Allocate it in the loop, index it with the loop's index, or loop sequentially.",
+            )
+        if self._root is not None:
+            self._root._own(keep=True)
+        else:
+            self._own(keep=not whole)
+        return deepen(self._numbers(), self.depth, depth)
+
+    def _numbers(self) -> NDArray[Any]:
+        if self._root is not None and self._cut is not None:
+            return self._cut(self._root._numbers())
+        if self._array is None:
+            self._array = self.core.storage(self)
+        return self._array
+
+    def _own(self, *, keep: bool) -> None:
+        """Make sure that writing doesn't reach the global memory that the tensor shows."""
+        if self._root is not None:
+            self._root._own(keep=True)
+        elif self._aliased:
+            shown, self._array = self._array, self.core.storage(self)
+            self._aliased = False
+            if keep and shown is not None:
+                self._array[...] = shown
+
+    def _check_phase(self) -> None:
+        """Cores take turns between barriers and share the host memory of local tensors."""
+        if self._phase != self.core.phase:
+            raise KernelError(
+                self.core.kernel_name,
+                f"{self.buffer} is used after sync_all",
+                "Allocate it again behind the barrier.",
+            )
+
+    def alias(self, values: NDArray[Any]) -> None:
+        """Let the tensor show ``values`` (its own stack depth and shape) without copying them.
+
+        A part copies them.
+        """
+        if self._root is not None:
+            self.target(self.depth)[...] = values
+        else:
+            self._array, self._aliased = values, True
+
+    def view(self, *shape: int) -> LocalTensor:
+        """The same elements under another shape, packed.
+
+        For the scalar unit, which doesn't mind where rows start.
+        """
+        if prod(shape) != self.numel:
+            raise KernelError(self.core.kernel_name, f"{self.shape} can't be viewed as {shape}")
+        depth = self.depth
+        return LocalTensor(
+            self.core,
+            self.dtype,
+            shape,
+            self.buffer,
+            self.slot,
+            depth=depth,
+            part_of=(self, lambda array: array.reshape(array.shape[:depth] + shape)),
+        )
+
+    def __getitem__(
+        self, index: LoopIndex | int | slice | tuple[LoopIndex | int | slice, ...]
+    ) -> LocalTensor:
+        items = index if isinstance(index, tuple) else (index,)
+        part = self
+        axis = 0
+        for item in items:
+            part, kept = _take(part, axis, item)
+            axis += kept
+        return part
+
+
+def _take(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> tuple[LocalTensor, int]:
+    """The part that ``item`` selects on logical axis ``axis``, and how many axes it keeps."""
+    _check_row_start(tensor, axis, item)
+    before, after = tensor.shape[:axis], tensor.shape[axis + 1 :]
+    depth, place = tensor.depth, tensor.depth + axis
+    index = (slice(None),) * place + (item.as_slice() if isinstance(item, LoopIndex) else item,)
+    if isinstance(item, LoopIndex):
+        shape, depth, cut = (
+            before + after,
+            item.depth + 1,
+            _stacking(index, place, tensor.depth, item.depth),
+        )
+    elif isinstance(item, slice):
+        start, stop, _ = item.indices(tensor.shape[axis])
+        shape, cut = (*before, max(0, stop - start), *after), _indexing(index)
+    else:
+        shape, cut = before + after, _indexing(index)
+    part = LocalTensor(
+        tensor.core,
+        tensor.dtype,
+        shape,
+        tensor.buffer,
+        tensor.slot,
+        depth=depth,
+        part_of=(tensor, cut),
+    )
+    return part, int(isinstance(item, slice))
+
+
+def _indexing(index: tuple[slice | int, ...]) -> Cut:
+    return lambda array: array[index]
+
+
+def _stacking(index: tuple[slice | int, ...], place: int, depth: int, level: int) -> Cut:
+    """Cut a range out of axis ``place`` and make it the stack axis of loop ``level``."""
+
+    def cut(array: NDArray[Any]) -> NDArray[Any]:
+        part = array[index]
+        order = (*range(depth), place, *range(depth, place), *range(place + 1, part.ndim))
+        moved = part.transpose(order)  # np.moveaxis, without its overhead
+        return moved.reshape(moved.shape[:depth] + (1,) * (level - depth) + moved.shape[depth:])
+
+    return cut
+
+
+def _check_row_start(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> None:
+    """The vector unit reads UB at block boundaries.
+
+    Only the last axis is packed, so only it can break the rule.
+    """
+    if axis != len(tensor.shape) - 1 or not isinstance(item, slice):
+        return
+    start = item.indices(tensor.shape[axis])[0] * tensor.dtype.itemsize
+    block = tensor.core.block_bytes
+    if start % block:
+        raise AlignmentError(
+            tensor.core.kernel_name, f"start of a slice of {tensor.buffer}", start, block
+        )
+
+
+class Scalar:
+    """A number in the scalar unit.
+
+    Arithmetic on it costs scalar cycles and holds back what is issued later.
+    """
+
+    __slots__ = ("core", "depth", "value")
+
+    def __init__(self, core: Core, value: NDArray[Any] | None, depth: int) -> None:
+        self.core = core
+        self.value = value
+        self.depth = depth
+
+    def values(self, depth: int, trailing: int = 0) -> NDArray[Any]:
+        """The numbers with ``depth`` stack axes and ``trailing`` axes of length one behind."""
+        assert self.value is not None
+        array = deepen(self.value, self.depth, depth)
+        return array.reshape(array.shape + (1,) * trailing)
+
+    def combine(
+        self, other: Scalar | float, operation: np.ufunc, *, swapped: bool = False
+    ) -> Scalar:
+        """One operation of the scalar ALU on two numbers."""
+        self.core.scalar_alu(operation.__name__)
+        depth = max(self.depth, other.depth) if isinstance(other, Scalar) else self.depth
+        if not self.core.numerics:
+            return Scalar(self.core, None, depth)
+        right = other.values(depth) if isinstance(other, Scalar) else np.float32(other)
+        left = self.values(depth)
+        pair = (right, left) if swapped else (left, right)
+        return Scalar(self.core, operation(*pair), depth)
+
+    def __add__(self, other: Scalar | float) -> Scalar:
+        return self.combine(other, np.add)
+
+    def __sub__(self, other: Scalar | float) -> Scalar:
+        return self.combine(other, np.subtract)
+
+    def __rsub__(self, other: float) -> Scalar:
+        return self.combine(other, np.subtract, swapped=True)
+
+    def __mul__(self, other: Scalar | float) -> Scalar:
+        return self.combine(other, np.multiply)
+
+    def __truediv__(self, other: Scalar | float) -> Scalar:
+        return self.combine(other, np.divide)
+
+    def __rtruediv__(self, other: float) -> Scalar:
+        return self.combine(other, np.divide, swapped=True)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Scalar:
+        return self.combine(-1.0, np.multiply)

@@ -1,0 +1,1 @@
+"""Blocks that several kernels are built from: matrix products."""

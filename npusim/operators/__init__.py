@@ -1,0 +1,1 @@
+"""What an operator is: contracts, checks, arguments, task chains, and how one is found."""

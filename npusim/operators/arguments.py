@@ -1,0 +1,204 @@
+"""Turning what a caller passes (arrays, descriptions, numbers, None) into bound arguments."""
+
+from __future__ import annotations
+
+import math
+import operator
+import struct
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from npusim.operators.contract import Call, TensorArg
+from npusim.values.errors import ArgumentError, NpusimError, UnknownNameError
+from npusim.values.tensors import TensorSpec, parse_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from npusim.operators.contract import Argument, Contract, Parameter
+
+_INT64_RANGE = range(-(2**63), 2**63)
+
+
+def bind(
+    contract: Contract, arguments: Mapping[str, object], *, require_data: bool
+) -> dict[str, Argument]:
+    """The arguments of a call, by the parameter's name and in the parameters' order.
+
+    None is a null pointer, for the checks to judge; an omitted optional input is one too. An
+    omitted output stays absent until `complete` describes it. With `require_data` every tensor
+    input must be an array. Raises UnknownNameError for a parameter that the operator doesn't have,
+    ArgumentError for a missing one or a value of the wrong kind.
+    """
+    given = _by_parameter(contract, arguments)
+    bound: dict[str, Argument] = {}
+    for parameter in contract.parameters:
+        name = parameter.name
+        if name in given:
+            bound[name] = _read(contract, parameter, given[name])
+        elif parameter.io == "in" and parameter.optional:
+            bound[name] = None
+        elif parameter.io == "in":
+            raise ArgumentError(f"{contract.name}: {name} is missing", _wanted(parameter))
+        if require_data and parameter.io == "in":
+            _require_data(contract, name, bound[name])
+    return bound
+
+
+def complete(call: Call) -> Call:
+    """The call with its omitted outputs described; for calls that passed the checks."""
+    inferred = call.contract.infer_outputs(call)
+    missing = {
+        name: TensorArg(spec) for name, spec in inferred.items() if name not in call.arguments
+    }
+    return Call(call.contract, call.profile, MappingProxyType({**call.arguments, **missing}))
+
+
+def _by_parameter(contract: Contract, arguments: Mapping[str, object]) -> dict[str, object]:
+    spellings = {
+        spelling: parameter.name
+        for parameter in contract.parameters
+        for spelling in (parameter.name, *parameter.aliases)
+    }
+    given: dict[str, object] = {}
+    for spelling, value in arguments.items():
+        if spelling not in spellings:
+            names = [parameter.name for parameter in contract.parameters]
+            remedy = f"Parameters: {', '.join(names)}."
+            raise UnknownNameError(f"parameter of {contract.name}", spelling, names, remedy)
+        name = spellings[spelling]
+        if name in given:
+            raise ArgumentError(f"{contract.name}: {name} is given twice", f"Drop {spelling}.")
+        given[name] = value
+    return given
+
+
+def _read(contract: Contract, parameter: Parameter, value: object) -> Argument:
+    if value is None:
+        if parameter.is_pointer:
+            return None
+        problem = f"{contract.name}: {parameter.name} is a plain {parameter.kind}, it can't be null"
+        raise ArgumentError(problem, _wanted(parameter))
+    try:
+        return _READERS[parameter.kind](value)
+    except NpusimError as error:
+        problem = f"{contract.name}: {parameter.name}: {error.message}"
+        raise ArgumentError(problem, error.remedy) from None
+    except (TypeError, ValueError):
+        problem = f"{contract.name}: {parameter.name} can't be {_shown(value)}"
+        raise ArgumentError(problem, _wanted(parameter)) from None
+
+
+def _require_data(contract: Contract, name: str, argument: Argument) -> None:
+    if isinstance(argument, TensorArg) and argument.data is None:
+        raise ArgumentError(
+            f"{contract.name}: {name} has a shape but no data",
+            "Give an array, or ask for an estimate, which needs no data.",
+        )
+
+
+def _tensor(value: object) -> TensorArg:
+    import numpy as np
+
+    if isinstance(value, TensorArg):
+        return value
+    if isinstance(value, TensorSpec):
+        return TensorArg(value)
+    if isinstance(value, str):
+        return TensorArg(parse_tensor(value))
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
+    if not isinstance(value, np.ndarray):
+        raise TypeError
+    return TensorArg(TensorSpec.of(value), value)
+
+
+def _integer(value: object) -> int:
+    if isinstance(value, bool) or _is_numpy_bool(value):
+        raise TypeError
+    number = operator.index(value)  # type: ignore[arg-type]
+    if number not in _INT64_RANGE:
+        raise ArgumentError(f"{number} doesn't fit into 64 bits", "Give a smaller number.")
+    return number
+
+
+def _boolean(value: object) -> bool:
+    if isinstance(value, bool) or _is_numpy_bool(value):
+        return bool(value)
+    raise TypeError
+
+
+def _is_numpy_bool(value: object) -> bool:
+    import numpy as np
+
+    return isinstance(value, np.bool_)
+
+
+def _double(value: object) -> float:
+    # An array of one element would pass as a number, with a warning from NumPy.
+    dimensions = getattr(value, "ndim", None)
+    if isinstance(value, str | bytes | bool) or _is_numpy_bool(value) or dimensions:
+        raise TypeError
+    return float(value)  # type: ignore[arg-type]
+
+
+def _float(value: object) -> float:
+    """Rounds to the 32 bits that the C parameter has, so that limits are tested on what arrives."""
+    number = _double(value)
+    try:
+        return float(struct.unpack("f", struct.pack("f", number))[0])
+    except OverflowError:
+        return math.copysign(math.inf, number)
+
+
+def _sequence_of(read: Callable[[object], Any]) -> Callable[[object], tuple[Any, ...]]:
+    def read_sequence(value: object) -> tuple[Any, ...]:
+        import numpy as np
+
+        if isinstance(value, np.ndarray):
+            value = value.tolist()
+        if not isinstance(value, list | tuple | range):
+            raise TypeError
+        return tuple(read(entry) for entry in value)
+
+    return read_sequence
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str | int | float):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    raise TypeError
+
+
+_READERS: dict[str, Callable[[object], Argument]] = {
+    "tensor": _tensor,
+    "int_array": _sequence_of(_integer),
+    "bool_array": _sequence_of(_boolean),
+    "int64": _integer,
+    "float": _float,
+    "double": _double,
+    "bool": _boolean,
+    "text": _text,
+}
+_WANTED = {
+    "tensor": "Give a NumPy array or a TensorSpec (text such as 'bf16[2,64]' will do); "
+    "None is a null pointer.",
+    "int_array": "Give a list of whole numbers, e.g. [1, 3, 6, 7]; None is a null pointer.",
+    "bool_array": "Give a list of True and False; None is a null pointer.",
+    "int64": "Give a whole number.",
+    "float": "Give a number.",
+    "double": "Give a number.",
+    "bool": "Give True or False.",
+    "text": "Give a word.",
+}
+
+
+def _wanted(parameter: Parameter) -> str:
+    return _WANTED[parameter.kind]
+
+
+def _shown(value: object) -> str:
+    kind = type(value).__name__
+    return repr(value) if isinstance(value, str | int | float | bool) else f"of type {kind}"

@@ -1,0 +1,347 @@
+"""The checks that operators share, and the run through an operator's checks.
+
+Each constructor returns a `Check`. Null pointers and omitted outputs are skipped by every check but
+`not_null`, because the null checks come first on every page. The core of each sentence is what CANN
+prints (hicann/ops-math, operator error check header), so that a search for it finds both.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from npusim.hardware import families
+from npusim.operators.contract import POINTER_TYPES, Check
+from npusim.values.formats import Format
+from npusim.values.promotion import castable, promote
+from npusim.values.status import SUCCESS, Status, StatusCode
+from npusim.values.tensors import broadcastable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from npusim.operators.contract import Call, Finding, Parameter
+    from npusim.values.dtypes import DType
+    from npusim.values.tensors import TensorSpec
+
+_ONE_DTYPE = "Cast them to one dtype first."
+
+
+def check_call(call: Call) -> Status:
+    """Runs the checks in order: the first objection decides, a missing kernel comes last."""
+    for check in call.contract.checks:
+        finding = check.test(call)
+        if finding is not None:
+            sentence, remedy = (finding, "") if isinstance(finding, str) else finding
+            return Status(check.code, sentence, remedy or _where_it_says(call))
+    if call.profile.family not in call.contract.products:
+        return _no_kernel(call)
+    return SUCCESS
+
+
+def _where_it_says(call: Call) -> str:
+    return f"`npusim ops show {call.contract.name}` prints what it takes."
+
+
+def _no_kernel(call: Call) -> Status:
+    chip, operator = call.profile, call.contract
+    lacking = families.plural(chip.family)
+    return Status(
+        StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR,
+        f"{operator.name} has no kernel for {chip.name}: {lacking} don't offer it.",
+        f"It needs {families.one_of(operator.products)}; choose another --soc-version.",
+    )
+
+
+# Building blocks -------------------------------------------------------------------------------
+
+
+def invalid(title: str, test: Callable[[Call], Finding]) -> Check:
+    """A check that returns 161002 when `test` objects."""
+    return Check(StatusCode.ACLNN_ERR_PARAM_INVALID, title, test)
+
+
+def each_tensor(
+    title: str, names: Sequence[str], objection: Callable[[Call, str, TensorSpec], Finding]
+) -> Check:
+    """A check that returns 161002 for the first tensor that `objection` objects to."""
+
+    def test(call: Call) -> Finding:
+        findings = (objection(call, name, spec) for name, spec in call.given(*names))
+        return next((finding for finding in findings if finding is not None), None)
+
+    return invalid(title, test)
+
+
+def unless(excused: Callable[[Call], bool], check: Check) -> Check:
+    """`check`, but not for calls that are excused from it."""
+
+    def test(call: Call) -> Finding:
+        return None if excused(call) else check.test(call)
+
+    return check._replace(test=test)
+
+
+def any_empty(call: Call, *names: str) -> bool:
+    """True when one of the given tensors is empty."""
+    return any(spec.is_empty for _, spec in call.given(*names))
+
+
+def sizes(shape: Iterable[int]) -> str:
+    """``[2, 3]``, as the messages print shapes."""
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def _or(names: Sequence[str]) -> str:
+    return families.either(list(names))
+
+
+def _and(names: Sequence[str]) -> str:
+    *head, last = names
+    return f"{', '.join(head)} and {last}" if head else last
+
+
+# Null pointers ---------------------------------------------------------------------------------
+
+
+def not_null(*names: str) -> Check:
+    """161001 for a null pointer among `names`."""
+
+    def test(call: Call) -> Finding:
+        missing = (name for name in names if call.is_null(name))
+        first = next(missing, None)
+        return None if first is None else null_pointer(call.contract.parameter(first))
+
+    return Check(StatusCode.ACLNN_ERR_PARAM_NULLPTR, f"{_or(names)} is a null pointer", test)
+
+
+def null_pointer(parameter: Parameter) -> tuple[str, str]:
+    """The objection to a null pointer."""
+    name, wanted = parameter.name, POINTER_TYPES[parameter.kind]
+    sentence = f"Expected a value of type {wanted} for argument {name} but instead found nullptr."
+    return sentence, f"Give {name}."
+
+
+# Dtypes ----------------------------------------------------------------------------------------
+
+
+def dtype_supported(*names: str) -> Check:
+    """161002 for a dtype that the product doesn't take, by `Parameter.dtypes`."""
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        allowed = call.contract.parameter(name).dtypes_on(call.profile.family)
+        if spec.dtype in allowed:
+            return None
+        listed = ", ".join(each.dt for each in allowed)
+        sentence = (
+            f"tensor {name} not implemented for {spec.dtype.dt} on {call.profile.name}, "
+            f"should be in dtype support list [{listed}]."
+        )
+        return sentence, _dtype_remedy(call, name, spec.dtype, allowed)
+
+    return each_tensor(f"the product doesn't take the dtype of {_or(names)}", names, objection)
+
+
+def _dtype_remedy(call: Call, name: str, got: DType, allowed: Sequence[DType]) -> str:
+    def distance(each: DType) -> tuple[bool, int]:
+        return each.category != got.category, abs(each.bits - got.bits)
+
+    closest = min(allowed, key=distance)
+    lists = call.contract.parameter(name).dtypes or {}
+    elsewhere = [family for family in call.contract.products if got in lists.get(family, ())]
+    if not elsewhere:
+        return f"Cast {name} to {closest.name}."
+    short = "BF16" if got.name == "BFLOAT16" else got.name
+    needs = f"{short} needs {families.one_of(elsewhere)}"
+    return f"{needs}; cast to {closest.name}, or choose another --soc-version."
+
+
+def same_dtype(reference: str, *names: str) -> Check:
+    """161002 for a tensor among `names` whose dtype isn't that of `reference`."""
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        return different_dtype(call, reference, name, spec)
+
+    return each_tensor(f"the dtype of {_or(names)} isn't that of {reference}", names, objection)
+
+
+def different_dtype(call: Call, reference: str, name: str, spec: TensorSpec) -> Finding:
+    """The objection to a tensor whose dtype isn't that of `reference`."""
+    wanted = call.spec(reference).dtype
+    if spec.dtype is wanted:
+        return None
+    found = f"{reference} {wanted.dt} and {name} {spec.dtype.dt}"
+    return f"Expected both tensors to have same dtype, but found {found}.", _ONE_DTYPE
+
+
+def promotable(output: str, *names: str) -> Check:
+    """161002 when `names` have no common dtype, or when it can't be cast to that of `output`."""
+
+    def test(call: Call) -> Finding:
+        found = [(name, spec.dtype) for name, spec in call.given(*names)]
+        common = promote(*(kind for _, kind in found))
+        if common is None:
+            listed = ", ".join(f"{name} {kind.dt}" for name, kind in found)
+            return f"The dtypes of {listed} have no common type.", _ONE_DTYPE
+        for name, spec in call.given(output):
+            if not castable(common, spec.dtype):
+                pair = f"{common.dt} can't be cast to the desired output type {spec.dtype.dt}"
+                return f"Result type {pair}.", f"Make {name} {common.name}."
+        return None
+
+    return invalid(f"{_and(names)} have no common dtype, or {output} can't hold it", test)
+
+
+# Formats ---------------------------------------------------------------------------------------
+
+
+def same_format(reference: str, *names: str) -> Check:
+    """161002 for a tensor among `names` whose stated storage format isn't that of `reference`."""
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        wanted = call.spec(reference).format
+        if wanted is spec.format or Format.UNDEFINED in (wanted, spec.format):
+            return None
+        sentence = f"The format of {name} {spec.format} must equal {wanted}, that of {reference}."
+        return sentence, f"Describe {name} with format {wanted}."
+
+    title = f"the storage format of {_or(names)} isn't that of {reference}"
+    return each_tensor(title, names, objection)
+
+
+def format_is(wanted: Format, *names: str) -> Check:
+    """161002 for a tensor among `names` that states another storage format."""
+
+    def objection(_: Call, name: str, spec: TensorSpec) -> Finding:
+        if spec.format in (wanted, Format.UNDEFINED):
+            return None
+        sentence = f"The format of {name} should be {wanted}, but got {spec.format}."
+        return sentence, f"Describe {name} with format {wanted}."
+
+    return each_tensor(f"the storage format of {_or(names)} isn't {wanted}", names, objection)
+
+
+def format_is_not(banned: Format, *names: str) -> Check:
+    """161002 for a tensor among `names` in the `banned` storage format."""
+
+    def objection(_: Call, name: str, spec: TensorSpec) -> Finding:
+        if spec.format is not banned:
+            return None
+        return f"The format {banned} of {name} is not supported.", "Use ND."
+
+    return each_tensor(f"the storage format of {_or(names)} is {banned}", names, objection)
+
+
+# Shapes ----------------------------------------------------------------------------------------
+
+
+def rank_is(rank: int, *names: str) -> Check:
+    """161002 for a tensor among `names` that hasn't `rank` dimensions."""
+    return rank_in((rank,), *names)
+
+
+def rank_in(ranks: Sequence[int], *names: str) -> Check:
+    """161002 for a tensor among `names` whose number of dimensions is none of `ranks`."""
+    wanted = families.either([str(rank) for rank in ranks])
+
+    def objection(_: Call, name: str, spec: TensorSpec) -> Finding:
+        if spec.rank in ranks:
+            return None
+        return f"Expected {wanted} dimension input, but got {name} with sizes {sizes(spec.shape)}."
+
+    return each_tensor(f"{_or(names)} isn't {wanted}-dimensional", names, objection)
+
+
+def rank_at_most(high: int, *names: str) -> Check:
+    """161002 for a tensor among `names` with more than `high` dimensions."""
+
+    def objection(_: Call, name: str, spec: TensorSpec) -> Finding:
+        if spec.rank <= high:
+            return None
+        return f"{name} with sizes {sizes(spec.shape)} cannot be larger than {high} dimensions."
+
+    return each_tensor(f"{_or(names)} has more than {high} dimensions", names, objection)
+
+
+def size_mismatch(name: str, got: Sequence[int], wanted: Sequence[int], of: str) -> Finding:
+    """The objection to a shape that isn't the wanted one; `of` says what that is the shape of."""
+    return None if tuple(got) == tuple(wanted) else _must_match(name, got, wanted, of)
+
+
+def _must_match(name: str, got: Sequence[int], wanted: Sequence[int], of: str) -> str:
+    return f"The size of tensor {name} {sizes(got)} must match the size of {of} {sizes(wanted)}."
+
+
+def same_shape(reference: str, *names: str) -> Check:
+    """161002 for a tensor among `names` whose shape isn't that of `reference`."""
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        return size_mismatch(name, spec.shape, call.spec(reference).shape, f"tensor {reference}")
+
+    return each_tensor(f"the shape of {_or(names)} isn't that of {reference}", names, objection)
+
+
+def broadcasts_to(reference: str, *names: str) -> Check:
+    """161002 for a tensor among `names` that doesn't broadcast to the very shape of `reference`."""
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        wanted = call.spec(reference).shape
+        if broadcastable(spec.shape, wanted):
+            return None
+        sentence = _must_match(name, spec.shape, wanted, f"tensor {reference}")
+        return sentence, f"{name} may also have a shape that broadcasts to it."
+
+    return each_tensor(f"{_or(names)} doesn't broadcast to {reference}", names, objection)
+
+
+def counts_are(formula: str, *names: str) -> Check:
+    """161002 for a tensor among `names` without `formula` elements (``N*C``: attributes)."""
+    factors = formula.split("*")
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        wanted = math.prod(call.integer(factor) for factor in factors)
+        if spec.numel == wanted:
+            return None
+        has = f"The size of tensor {name} {sizes(spec.shape)} ({spec.numel} elements)"
+        return f"{has} must match {formula} = {wanted}."
+
+    return each_tensor(f"{_or(names)} hasn't {formula} elements", names, objection)
+
+
+# Attributes ------------------------------------------------------------------------------------
+
+
+def length_is(length: int, *names: str) -> Check:
+    """161002 for an aclIntArray or aclBoolArray among `names` without exactly `length` entries."""
+    entries = f"{length} entry" if length == 1 else f"{length} entries"
+
+    def test(call: Call) -> Finding:
+        for name in names:
+            array = call.arguments.get(name)
+            if isinstance(array, tuple) and len(array) != length:
+                return f"{name} should have {entries}, but got {len(array)}."
+        return None
+
+    return invalid(f"{_or(names)} hasn't {entries}", test)
+
+
+def attribute_in(name: str, allowed: Sequence[int]) -> Check:
+    """161002 when the int64 attribute is none of `allowed`."""
+
+    def test(call: Call) -> Finding:
+        got = call.integer(name)
+        return None if got in allowed else f"{name} should be in {sizes(allowed)}, but got {got}."
+
+    return invalid(f"{name} isn't {_or([str(each) for each in allowed])}", test)
+
+
+def attribute_at_least(name: str, least: int) -> Check:
+    """161002 when the int64 or floating attribute is below `least`, or NaN."""
+
+    def test(call: Call) -> Finding:
+        got = call.arguments[name]
+        if isinstance(got, int | float) and got >= least:
+            return None
+        return f"{name} should be at least {least}, but got {got}."
+
+    return invalid(f"{name} is below {least}", test)

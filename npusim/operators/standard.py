@@ -1,0 +1,264 @@
+"""Standard operators as contracts: a kernel called by an operator type or by a simple aclnn name.
+
+Nobody has written down what such a call checks, so only null pointers are refused beforehand; what
+a kernel doesn't cover it refuses itself. Outputs that are left out follow from the kernel, as far
+as shapes and attributes tell them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from npusim.ascendc import GlobalTensor, GmBuffer
+from npusim.hardware.families import FAMILIES
+from npusim.operators.checks import any_empty, not_null
+from npusim.operators.contract import Contract, Kind, Parameter
+from npusim.operators.registry import folder_of, op_types, operator, operators
+from npusim.operators.result_shapes import results_of
+from npusim.operators.signatures import Attribute, Signature, Slot, signature_of, standard_names
+from npusim.operators.tasks import kernels_on
+from npusim.values.errors import ArgumentError, KernelError, UnknownNameError
+from npusim.values.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from npusim.hardware.profile import Profile
+    from npusim.operators.contract import Call
+    from npusim.operators.task_chain import Chain
+
+_KINDS: dict[str, Kind] = {
+    "int": "int64",
+    "float": "double",
+    "bool": "bool",
+    "ints": "int_array",
+    "text": "text",
+}
+_TENSOR_TEXT = re.compile(r"\s*[\w.:]+\s*\[.*\]\s*(:\s*\w+\s*)?|.*\.npy", re.IGNORECASE)
+_RESULT = re.compile(r"(out|y)\d*")  # what outputs are called where no prototype is known
+_PAGES = "Rules of the operator's page aren't checked; the kernel refuses what it doesn't cover."
+
+
+def resolve(name: str, arguments: Mapping[str, object]) -> Contract:
+    """The contract that a call by ``name`` is judged and planned by.
+
+    An operator's own contract, or one made for a standard operator and these arguments (values, or
+    the text of values). Raises UnknownNameError with near misses.
+    """
+    exact = name.strip()  # MatMul isn't aclnnMatmul
+    if exact in op_types() and f"aclnn{exact}" not in operators():
+        return _standard(name, arguments)
+    try:
+        return operator(name)
+    except UnknownNameError as unknown:
+        if signature_of(name) is not None:
+            return _standard(name, arguments)
+        candidates = (*operators(), *standard_names())
+        raise UnknownNameError("operator", name, candidates, unknown.remedy) from None
+
+
+def standard_families() -> dict[str, tuple[str, ...]]:
+    """The names of all standard operators by the family whose kernels they run, both sorted."""
+    found: dict[str, list[str]] = {}
+    for name in standard_names():
+        signature = signature_of(name)
+        if signature is not None:
+            found.setdefault(folder_of(signature.op_type), []).append(name)
+    return {family: tuple(names) for family, names in sorted(found.items())}
+
+
+def _standard(name: str, arguments: Mapping[str, object]) -> Contract:
+    signature = signature_of(name) or Signature(name, name, named=False)
+    return _Call(signature if signature.named else _guessed(signature, arguments), arguments).made()
+
+
+def _guessed(signature: Signature, arguments: Mapping[str, object]) -> Signature:
+    """The parameters of an operator without a prototype: tensors in the order of the call."""
+    tensors = [name for name, value in arguments.items() if _is_tensor(value)]
+    outputs = tuple(Slot(name) for name in tensors if _RESULT.fullmatch(name))
+    inputs = tuple(Slot(name) for name in tensors if not _RESULT.fullmatch(name))
+    attributes = tuple(
+        Attribute(name, "text", True, name) for name in arguments if name not in tensors
+    )
+    spare = () if outputs else (Slot("y"),)
+    return Signature(signature.name, signature.op_type, inputs, outputs + spare, attributes)
+
+
+def _is_tensor(value: object) -> bool:
+    if isinstance(value, str):
+        return _TENSOR_TEXT.fullmatch(value) is not None
+    return value is None or hasattr(value, "shape") or hasattr(value, "spec")
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A signature with its lists as long as a call has them."""
+
+    signature: Signature
+    arguments: Mapping[str, object]
+
+    def made(self) -> Contract:
+        """The contract."""
+        signature = self.signature
+        family = folder_of(signature.op_type).replace("_", " ")
+        required = [name for name, slot in self.inputs() if not slot.optional]
+        return Contract(
+            name=signature.name,
+            summary=f"Standard operator, kernel {signature.op_type} ({family}).",
+            parameters=tuple(self._parameters()),
+            products=FAMILIES,
+            checks=(not_null(*required),) if required else (),
+            infer_outputs=self.infer_outputs,
+            is_empty=lambda call: any_empty(call, *(name for name, _ in self.inputs())),
+            plan=self.plan,
+            notes=(_PAGES,),
+            source="operator prototypes; public kernels",
+        )
+
+    def inputs(self) -> Iterator[tuple[str, Slot]]:
+        """Input tensors by the parameter's name."""
+        for slot in self.signature.inputs:
+            for name in self._names(slot):
+                yield name, slot
+
+    def outputs(self) -> tuple[str, ...]:
+        """Output tensors by the parameter's name, those changed in place among them."""
+        return tuple(name for slot in self.signature.outputs for name in self._names(slot))
+
+    def infer_outputs(self, call: Call) -> dict[str, TensorSpec]:
+        """What the kernels make, for outputs that the call leaves out."""
+        own = dict(self.inputs())  # in the order of the operator
+        if all(name in own or name in call.arguments for name in self.outputs()):
+            return {}
+        fresh = [name for name in self.outputs() if name not in own]
+        specs = [call.spec(name) for name in own if call.is_given(name)]
+        found = results_of(self.signature.op_type, specs, dict(self._attributes(call)))
+        return dict(zip(fresh, found or self._made(call), strict=False))
+
+    def _made(self, call: Call) -> list[TensorSpec]:
+        """The results that the kernels make for themselves."""
+        tensors = self._tensors(call, lambda name: _described(name, call.spec(name)))
+        try:
+            kernels = self._kernels(call, tensors, ())
+        except KernelError as error:
+            remedy = error.remedy or f"Or say what comes out: {self.outputs()[0]}=DTYPE[SIZES]."
+            raise ArgumentError(error.message, remedy) from error
+        given = {tensor.buffer.number for tensor in tensors if tensor is not None}
+        made: dict[int, GlobalTensor] = {}
+        for tensor in kernels[-1].writes:
+            if tensor.buffer.number not in given:
+                made.setdefault(tensor.buffer.number, tensor)
+        return [TensorSpec(tensor.shape, tensor.dtype) for tensor in made.values()]
+
+    def plan(self, call: Call, chain: Chain) -> None:
+        """Queue the kernels, and MemSet in front of those that add to what they find."""
+        tensors = self._tensors(call, chain.input)
+        names = [name for name, _ in self.inputs()]
+        changed = {name: tensors[self._places()[name]] for name in self.outputs() if name in names}
+        results = {
+            name: changed[name] if name in changed else chain.output(name)
+            for name in self.outputs()
+            if name in changed or name in call.arguments
+        }
+        known = tuple(each for each in results.values() if each is not None)
+        for kernel in self._kernels(call, tensors, known):
+            chain.adopt(kernel)
+            for tensor in kernel.adds_into:
+                chain.launch("MemSet", tensor)
+            chain.queue(kernel)
+        for name, tensor in results.items():
+            if tensor is not None:
+                chain.finish(name, tensor)
+
+    def _kernels(
+        self,
+        call: Call,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+    ) -> list[Any]:
+        profile = cast("Profile", call.profile)
+        attributes = dict(self._attributes(call))
+        return kernels_on(profile, self.signature.op_type, inputs, outputs, attributes)
+
+    def _attributes(self, call: Call) -> Iterator[tuple[str, object]]:
+        for attribute in self.signature.attributes:
+            value = call.arguments.get(attribute.name)
+            if value is None:
+                continue
+            if attribute.only and float(cast("float", value)) != float(attribute.only):
+                name = self.signature.name
+                problem = f"{attribute.name} = {value} isn't modelled, only {attribute.only}"
+                raise KernelError(name, problem)
+            if attribute.target:
+                found = _guess(value) if isinstance(value, str) else value
+                yield attribute.target, list(found) if isinstance(found, tuple) else found
+
+    def _tensors(
+        self, call: Call, make: Callable[[str], GlobalTensor]
+    ) -> tuple[GlobalTensor | None, ...]:
+        """The inputs in the kernel's order; one that is given twice is one tensor."""
+        made = {name: make(name) for name, _ in self.inputs() if call.is_given(name)}
+        return tuple(
+            made.get(name)
+            for slot in self.signature.inputs
+            for name in (self._names(slot) or (slot.name,))
+        )
+
+    def _places(self) -> dict[str, int]:
+        names = [
+            name for slot in self.signature.inputs for name in (self._names(slot) or (slot.name,))
+        ]
+        return {name: place for place, name in enumerate(names)}
+
+    def _parameters(self) -> Iterator[Parameter]:
+        own, changed = dict(self.inputs()), set(self.outputs())
+        for name, slot in own.items():
+            optional = slot.optional
+            yield Parameter(name, "tensor", optional=optional, is_changed=name in changed)
+        for name in self.outputs():
+            if name not in own:
+                yield Parameter(name, "tensor", io="out")
+        for attribute in self.signature.attributes:
+            kind = _KINDS[attribute.kind]
+            yield Parameter(attribute.name, kind, optional=attribute.optional)
+
+    def _names(self, slot: Slot) -> tuple[str, ...]:
+        """The parameters that a slot stands for."""
+        if slot.name == "-":
+            return ()
+        if not slot.many:
+            return (slot.name,)
+        pattern = re.compile(rf"{re.escape(slot.name)}(\d+)")
+        given = [int(found[1]) for each in self.arguments if (found := pattern.fullmatch(each))]
+        count = max(given, default=-1) + 1 or self._length(slot.length)
+        return tuple(f"{slot.name}{place}" for place in range(max(1, count)))
+
+    def _length(self, name: str) -> int:
+        """How many tensors an output list has: as an attribute or another list says."""
+        others = [slot for slot in self.signature.inputs if slot.name == name]
+        if others:
+            return len(self._names(others[0]))
+        found = _guess(self.arguments.get(name, 1))
+        return len(found) if isinstance(found, list | tuple) else int(cast("int", found))
+
+
+def _described(name: str, spec: TensorSpec) -> GlobalTensor:
+    """A tensor of which only the shape matters."""
+    return GlobalTensor(GmBuffer(name, spec.nbytes), spec.dtype, spec.shape, format=spec.format)
+
+
+def _guess(value: object) -> object:
+    """What a word stands for: a number, a truth value, a list of those, or itself."""
+    if not isinstance(value, str):
+        return value
+    words = value.strip("[]()").split(",")
+    if len(words) > 1:
+        return [_guess(word) for word in words]
+    for convert in (int, float):
+        try:
+            return convert(value)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(value.lower(), value)

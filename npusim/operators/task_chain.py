@@ -1,0 +1,258 @@
+"""The device tasks of one aclnn call.
+
+Everything around the main kernel is a task too, with its own time.
+
+A plan function asks a :class:`Chain` for contiguous inputs, casts, intermediates and launches; the
+chain queues the tasks and works out the workspace. Nothing is free that isn't free on the device: a
+contiguous view and a contiguous output cost nothing, everything else is a kernel. Source: aclnn
+first phase, operators' common rules.
+"""
+
+from __future__ import annotations
+
+from math import inf, prod
+from typing import TYPE_CHECKING
+
+from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
+from npusim.operators.registry import kernel_class
+from npusim.values.dtypes import FLOAT16, DType
+from npusim.values.errors import ArgumentError
+from npusim.values.tensors import contiguous_strides
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from npusim.hardware.profile import Profile
+    from npusim.operators.contract import Call, TensorArg
+
+_WORKSPACE_ALIGN = 512  # bytes an intermediate tensor is rounded up to
+
+
+class Chain:
+    """Queues the tasks of one call on one chip.
+
+    ``assume`` sets what a plan would otherwise assume by itself.
+    """
+
+    def __init__(
+        self, call: Call, profile: Profile, assume: Mapping[str, object] | None = None
+    ) -> None:
+        self._call = call
+        self._assume = dict(assume or {})
+        self._assumed: list[str] = []
+        self.profile = profile
+        self.tasks: list[Kernel] = []
+        self.assumptions: list[str] = []
+        # A chain of half-type tasks whose numbers are kept in float32 until the last one stores
+        # them.
+        self.rounds_once = False
+        self.arguments: dict[str, GmBuffer] = {}
+        self._intermediates: list[GmBuffer] = []
+
+    def input(self, name: str) -> GlobalTensor:
+        """A tensor input as a contiguous tensor; one more task when the caller's isn't."""
+        argument = self._call.tensor(name)
+        given = self._bound(name, argument)
+        if argument.spec.is_contiguous:
+            return given
+        dense = self.empty(argument.spec.shape, argument.spec.dtype, f"{name}_contiguous")
+        self.launch(_contiguous_op(given), given, dense)
+        return dense
+
+    def turned_input(self, name: str) -> GlobalTensor | None:
+        """A matrix input that is a transposed view, as it lies in memory; None for any other."""
+        argument = self._call.tensor(name)
+        spec = argument.spec
+        if spec.rank < 2 or spec.is_contiguous:
+            return None
+        shape = (*spec.shape[:-2], spec.shape[-1], spec.shape[-2])
+        steps = (*spec.strides[:-2], spec.strides[-1], spec.strides[-2])
+        moving = [(size, step) for size, step in zip(shape, steps, strict=True) if size != 1]
+        wanted = [
+            (size, step)
+            for size, step in zip(shape, contiguous_strides(shape), strict=True)
+            if size != 1
+        ]
+        if moving != wanted:
+            return None
+        given = self._bound(name, argument)
+        return GlobalTensor(given.buffer, spec.dtype, shape, spec.offset)
+
+    def output(self, name: str, dtype: DType | None = None) -> GlobalTensor:
+        """Where to put an output.
+
+        The caller's memory when it is contiguous and of ``dtype``, else an intermediate.
+        """
+        argument = self._call.tensor(name)
+        wanted = dtype or argument.spec.dtype
+        if argument.spec.is_contiguous and argument.spec.dtype is wanted:
+            return self._bound(name, argument)
+        return self.empty(argument.spec.shape, wanted, f"{name}_value")
+
+    def finish(self, name: str, value: GlobalTensor) -> None:
+        """Bring ``value`` into the caller's output.
+
+        Cast and ViewCopy, as far as they are needed.
+        """
+        argument = self._call.tensor(name)
+        target = self._bound(name, argument)
+        if value.buffer is target.buffer:
+            return
+        if value.dtype is not target.dtype:
+            value = self.cast(value, target.dtype, into=target if target.strides is None else None)
+        if value.buffer is not target.buffer:
+            self.launch("ViewCopy", value.view(*target.shape), target)
+
+    def inputs(self) -> Iterator[GlobalTensor]:
+        """The caller's input tensors that the plan has asked for."""
+        for parameter in self._call.contract.inputs:
+            if parameter.name in self.arguments:
+                yield self._bound(parameter.name, self._call.tensor(parameter.name))
+
+    def empty(self, shape: tuple[int, ...], dtype: DType, name: str) -> GlobalTensor:
+        """An intermediate tensor in workspace."""
+        buffer = GmBuffer(
+            name, prod(shape) * dtype.itemsize, wide=self.rounds_once and dtype is FLOAT16
+        )
+        self._intermediates.append(buffer)
+        return GlobalTensor(buffer, dtype, shape)
+
+    def cast(
+        self, tensor: GlobalTensor, dtype: DType, into: GlobalTensor | None = None
+    ) -> GlobalTensor:
+        """``tensor`` in ``dtype``; no task when it already is."""
+        if tensor.dtype is dtype:
+            return tensor
+        target = into or self.empty(tensor.shape, dtype, f"{tensor.buffer.name}_{dtype.intrinsic}")
+        self.launch("Cast", tensor, target)
+        return target
+
+    def fill(self, shape: tuple[int, ...], dtype: DType, value: float, name: str) -> GlobalTensor:
+        """An intermediate tensor with one value everywhere (Fill)."""
+        target = self.empty(shape, dtype, name)
+        self.launch("Fill", target, value=value)
+        return target
+
+    def launch(self, op_type: str, *tensors: GlobalTensor, **attributes: object) -> Kernel:
+        """Queue the kernel of ``op_type`` on ``tensors`` (inputs, then outputs).
+
+        Results that it adds into are cleared by a MemSet before it.
+        """
+        kernel = kernel_class(op_type)(self.profile, *tensors, **attributes)
+        for tensor in kernel.adds_into:
+            self.launch("MemSet", tensor)
+        self.tasks.append(kernel)
+        return kernel
+
+    def adopt(self, kernel: Kernel) -> None:
+        """Count what a kernel made elsewhere passes to others, or is passed, as intermediates."""
+        known = {id(each) for each in (*self.arguments.values(), *self._intermediates)}
+        for tensor in (*kernel.reads, *kernel.writes):
+            if id(tensor.buffer) not in known:
+                known.add(id(tensor.buffer))
+                self._intermediates.append(tensor.buffer)
+
+    def queue(self, kernel: Kernel) -> Kernel:
+        """Queue a kernel that the plan has made itself."""
+        self.tasks.append(kernel)
+        return kernel
+
+    def assume(self, sentence: str) -> None:
+        """Note an assumption that the estimate rests on; shown with the result."""
+        if sentence not in self.assumptions:
+            self.assumptions.append(sentence)
+
+    def assumed(
+        self,
+        name: str,
+        default: float,
+        sentence: str,
+        *,
+        at_least: float = 0.0,
+        at_most: float = inf,
+    ) -> float:
+        """A number that only data could tell, where there is none.
+
+        The caller's, or else ``default``.
+
+        Notes ``sentence`` as an assumption, with {value} replaced by the number.
+        """
+        self._assumed.append(name)
+        value = self._assume.get(name, default)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not at_least <= value <= at_most
+        ):
+            wanted = f"at least {at_least:g}" if at_most == inf else f"{at_least:g} to {at_most:g}"
+            raise ArgumentError(
+                f"{self._call.contract.name}: can't assume {name} = {value!r}",
+                f"Give a number, {wanted}.",
+            )
+        self.assume(sentence.format(value=f"{value:g}"))
+        return float(value)
+
+    def refuse_unknown_assumptions(self) -> None:
+        """Raise ArgumentError for an assumption of the caller's that no plan has asked for."""
+        unknown = sorted(set(self._assume) - set(self._assumed))
+        if unknown:
+            known = ", ".join(self._assumed) or "nothing; it follows from the arguments"
+            raise ArgumentError(
+                f"{self._call.contract.name}: nothing is assumed as {unknown[0]!r}",
+                f"This call assumes: {known}.",
+            )
+
+    def lifetimes(self) -> Iterator[tuple[GmBuffer, int, int]]:
+        """(buffer, first task, last task) of every intermediate that some task uses."""
+        for buffer in self._intermediates:
+            using = [
+                index
+                for index, task in enumerate(self.tasks)
+                if any(tensor.buffer is buffer for tensor in (*task.reads, *task.writes))
+            ]
+            if using:
+                yield buffer, using[0], using[-1]
+
+    def workspace_bytes(self) -> int:
+        """Bytes the call asks for.
+
+        Buckets shared by intermediates whose lifetimes don't overlap, plus the kernels'.
+
+        Source: opbase composite_op memory allocator (512-byte rounding, reuse of buckets).
+        """
+        buckets: list[tuple[int, int]] = []  # last task, bytes
+        for buffer, first, last in sorted(self.lifetimes(), key=lambda life: (life[1], life[2])):
+            need = -(-buffer.nbytes // _WORKSPACE_ALIGN) * _WORKSPACE_ALIGN
+            free = [index for index, (until, _) in enumerate(buckets) if until < first]
+            if free:
+                best = min(free, key=lambda index: abs(buckets[index][1] - need))
+                buckets[best] = (last, max(buckets[best][1], need))
+            else:
+                buckets.append((last, need))
+        kernels = max((task.workspace_bytes for task in self.tasks), default=0)
+        return sum(nbytes for _, nbytes in buckets) + kernels
+
+    def _bound(self, name: str, argument: TensorArg) -> GlobalTensor:
+        spec = argument.spec
+        buffer = self.arguments.get(name)
+        if buffer is None:
+            buffer = self.arguments[name] = GmBuffer(name, spec.storage_bytes)
+        strides = None if spec.is_contiguous else spec.strides
+        return GlobalTensor(buffer, spec.dtype, spec.shape, spec.offset, strides)
+
+
+def _contiguous_op(tensor: GlobalTensor) -> str:
+    """The operator that makes a strided view contiguous, by what the strides are."""
+    steps = tensor.steps
+    moving = [(step, size) for step, size in zip(steps, tensor.shape, strict=True) if size > 1]
+    if any(step == 0 for step, _ in moving):
+        return "BroadcastTo"
+    if [step for step, _ in moving] == sorted((step for step, _ in moving), reverse=True):
+        return "StridedSlice" if moving and moving[-1][0] != 1 else "Slice"
+    ordered = sorted(moving, reverse=True)
+    expected = 1
+    for step, size in reversed(ordered):
+        if step != expected:
+            return "AsStrided"
+        expected *= size
+    return "Transpose"

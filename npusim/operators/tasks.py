@@ -1,0 +1,74 @@
+"""Single device tasks as a profiler records them.
+
+An OpType with shapes and dtypes, no aclnn call around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, cast
+
+from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
+from npusim.operators.registry import kernel_class
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
+    from npusim.values.tensors import TensorSpec
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """One recorded task. An absent optional input is None.
+
+    ``attributes`` holds what the record tells, often nothing.
+    """
+
+    op_type: str
+    inputs: tuple[TensorSpec | None, ...]
+    outputs: tuple[TensorSpec, ...]
+    attributes: Mapping[str, object] = field(default_factory=dict)
+
+
+Builder = Callable[
+    ["Profile", tuple[GlobalTensor | None, ...], tuple[GlobalTensor, ...], Mapping[str, object]],
+    list[Kernel],
+]
+
+
+def kernels_of(profile: Profile, task: TaskSpec) -> list[Kernel]:
+    """The kernels that carry out a recorded task.
+
+    One, or several where the operator is composed of others.
+
+    Raises UnknownNameError for an operator type without a kernel, KernelError for a combination it
+    doesn't cover.
+    """
+    inputs = tuple(
+        None if spec is None else _tensor(f"x{index}", spec)
+        for index, spec in enumerate(task.inputs)
+    )
+    outputs = tuple(_tensor(f"y{index}", spec) for index, spec in enumerate(task.outputs))
+    return kernels_on(profile, task.op_type, inputs, outputs, task.attributes)
+
+
+def kernels_on(
+    profile: Profile,
+    op_type: str,
+    inputs: tuple[GlobalTensor | None, ...],
+    outputs: tuple[GlobalTensor, ...],
+    attributes: Mapping[str, object],
+) -> list[Kernel]:
+    """The same on tensors that are there already; outputs may be left out where they follow."""
+    found = kernel_class(op_type)
+    if isinstance(found, type) and issubclass(found, Kernel):
+        kernel = found.from_task(profile, inputs, outputs, attributes)
+        return kernel if isinstance(kernel, list) else [kernel]
+    build = cast("Builder", found)
+    return build(profile, inputs, outputs, attributes)
+
+
+def _tensor(name: str, spec: TensorSpec) -> GlobalTensor:
+    buffer = GmBuffer(name, max(1, prod(spec.shape)) * spec.dtype.itemsize)
+    return GlobalTensor(buffer, spec.dtype, spec.shape, format=spec.format)

@@ -1,0 +1,1 @@
+"""Devices and streams: calls executed on a profile, their results and bands."""

@@ -1,0 +1,111 @@
+"""How far off an estimate may be: the 80 % band of a task.
+
+Where kernels of its class were measured on the chip (or on a sister of one microarchitecture), the
+band is what the measurements left over; it is widened where only other classes or only a sister
+were measured. Where nothing was, it follows from the confidence of the profile values that set the
+time: each part (the launch, and the core time split by how busy the pipes are) is as uncertain as
+the least sure of them, and the parts add up linearly, since their errors come from few numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from npusim.engine import KernelRun, Pipe
+from npusim.hardware import relative_uncertainty
+from npusim.hardware.residuals import calibration
+from npusim.operators.registry import folder_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from npusim.ascendc import Kernel
+    from npusim.hardware.profile import Profile
+    from npusim.hardware.residuals import Spread
+
+# The profile values that set the time of each pipe.
+_VALUES: dict[Pipe, tuple[str, ...]] = {
+    Pipe.SCALAR: ("scalar.alu_cycles",),
+    Pipe.VECTOR: ("vector.instructions.vadd",),
+    Pipe.CUBE: ("cube.dtypes",),
+    Pipe.MTE1: ("paths.l1_to_l0a",),
+    Pipe.MTE2: ("memory.hbm_sustained_fraction", "memory.l2_gbps", "paths.gm_to_ub"),
+    Pipe.MTE3: ("memory.hbm_sustained_fraction", "memory.l2_gbps", "paths.ub_to_gm"),
+    Pipe.FIXP: ("memory.hbm_sustained_fraction",),
+}
+_LAUNCH = ("launch.base_us", "launch.per_block_us")
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Factors of a duration between which the truth lies in 80 % of cases, and why we think so."""
+
+    low: float
+    high: float
+    basis: str
+
+
+def band_of(kernel: Kernel, profile: Profile, run: KernelRun) -> Band:
+    """The band of one task."""
+    kind = folder_of(kernel.op_type)
+    known = calibration()
+    chip = known.chips.get(profile.name)
+    family = known.architectures.get(profile.architecture)
+    if chip is not None and kind in chip.classes:
+        return _band(chip.classes[kind], 1.0, f"{kind} kernels measured on {profile.name}")
+    if family is None:
+        relative = by_confidence(profile, run)
+        basis = "confidence of the profile values used (nothing measured on this architecture)"
+        return Band(1 / (1 + relative), 1 + relative, basis)
+    widening = known.unmeasured_widening
+    if kind in family.classes:
+        basis = f"{kind} kernels measured on other {profile.architecture} chips, widened"
+        return _band(family.classes[kind], widening, basis)
+    basis = f"all kernels measured on {profile.architecture}, widened: no {kind} kernels among them"
+    return _band(family.everything, widening, basis)
+
+
+def grounds(op_type: str, profile: Profile) -> str:
+    """What the band of a kernel rests on.
+
+    ``chip``: its class was measured on the chip; ``sister``: on another chip of the
+    microarchitecture; ``others``: only other classes were; ``profile``: nothing was.
+    """
+    kind = folder_of(op_type)
+    known = calibration()
+    chip = known.chips.get(profile.name)
+    family = known.architectures.get(profile.architecture)
+    if chip is not None and kind in chip.classes:
+        return "chip"
+    if family is None:
+        return "profile"
+    return "sister" if kind in family.classes else "others"
+
+
+def by_confidence(profile: Profile, run: KernelRun) -> float:
+    """Half the width of the 80 % band of one task by confidence, relative to its duration."""
+    if run.cycles <= 0:
+        return 0.0
+    launch = run.launch_cycles / run.cycles
+    busy = {pipe: run.busy_ratio(pipe) for pipe in Pipe}
+    total = sum(busy.values())
+    parts = (ratio * _of(profile, _VALUES[pipe]) for pipe, ratio in busy.items() if ratio)
+    core = sum(parts) / total if total else 0.0
+    return launch * _of(profile, _LAUNCH) + (1 - launch) * core
+
+
+def _band(spread: Spread, widening: float, basis: str) -> Band:
+    low, high = min(spread.low, 1.0), max(spread.high, 1.0)
+    return Band(low**widening, high**widening, basis)
+
+
+def _of(profile: Profile, keys: tuple[str, ...]) -> float:
+    return max(relative_uncertainty(profile.provenance_of(key).confidence) for key in keys)
+
+
+def values_behind(pipes: Iterable[str]) -> tuple[str, ...]:
+    """The profile values that set the time of a task that uses these pipes, and of its launch."""
+    wanted = set(pipes)
+    used = (key for pipe in Pipe if str(pipe) in wanted for key in _VALUES[pipe])
+    return tuple(dict.fromkeys((*used, *_LAUNCH)))

@@ -1,0 +1,69 @@
+"""What L2 holds when a task starts.
+
+Nothing, its inputs, or what the task before it in a graph left there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from npusim.ascendc import GlobalTensor
+    from npusim.engine import L2State
+    from npusim.hardware import Profile
+
+MODES = ("cold", "warm", "chain")
+
+
+def prime(
+    cache: L2State,
+    inputs: Sequence[GlobalTensor],
+    mode: str,
+    profile: Profile,
+    stale: Collection[GlobalTensor] = (),
+) -> None:
+    """Bring ``cache`` into the state of ``mode``.
+
+    cold: empty. warm: the inputs have just been used, as in repeated runs. chain: the task runs in
+    a graph, where some other task has produced the inputs a while ago; the share of L2 that still
+    holds them is a fitted constant. ``stale`` operands were last used in the step before, and so
+    were flat tensors: networks have parameters, their gradients and states as one dimension, and
+    what works on them streams through all of them in turn.
+
+    In a graph, results push modified bytes out as far as the task streams: not at all where its
+    inputs are still there, all the time where it works on what is long gone.
+    """
+    memory = profile.memory
+    long_ago = {
+        tensor.buffer.number
+        for tensor in inputs
+        if mode == "chain" and (tensor in stale or len(tensor.shape) == 1)
+    }
+    share = {"cold": 0.0, "warm": 1.0, "chain": memory.l2_chain_share}[mode]
+    recent = [tensor for tensor in inputs if tensor.buffer.number not in long_ago]
+    found = _bring(cache, recent, share * memory.l2_bytes)
+    asked = sum(tensor.nbytes for tensor in inputs)
+    streamed = sum(tensor.nbytes for tensor in inputs if tensor.buffer.number in long_ago)
+    cache.reuse_fraction = memory.l2_reuse_fraction
+    if 2 * streamed > asked:
+        cache.write_back_share = 1.0
+    elif mode == "chain":
+        streaming = 1.0 - found / asked if asked else 1.0
+        cache.write_back_share = streaming * memory.l2_write_back_share
+    else:
+        cache.write_back_share = 0.0
+
+
+def _bring(cache: L2State, tensors: Sequence[GlobalTensor], room: float) -> float:
+    """Put ``tensors`` into the cache as far as there is ``room``; returns their bytes there."""
+    found = 0.0
+    for tensor in tensors:
+        buffer = tensor.buffer
+        kept = min(room, buffer.nbytes)
+        if kept > 0 and cache.resident_bytes(buffer.number) < kept:
+            cache.touch(buffer.number, kept)
+        room -= kept
+        found += min(kept, tensor.nbytes)
+    return found

@@ -1,0 +1,116 @@
+"""The public face: a device that runs, estimates and checks operators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.hardware import load_profile, resolve_soc
+from npusim.hardware.profile import Profile
+from npusim.operators.standard import resolve
+from npusim.runtime import call as calls
+from npusim.runtime.cache_start import MODES
+from npusim.runtime.call import Executor, Stream
+from npusim.values.errors import AclnnError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from os import PathLike
+
+    from npusim.runtime.results import Result
+    from npusim.values.status import Status
+
+
+class Device:
+    """A simulated chip.
+
+    ``soc_version`` is any of its names (``Ascend910B3``, ``310p3``, ``Atlas 800I A2``), the path
+    of a profile, or a profile.
+
+    ``note`` says how an ambiguous name was understood. ``exact`` plays every repetition of every
+    loop instead of jumping over the steady state: slower, and equal to within the clock's rounding.
+    ``l2`` says what the cache holds when a call starts: ``cold`` nothing, ``warm`` the inputs,
+    ``chain`` what a task before it in a graph left there.
+    Raises UnknownNameError for a name, ProfileError for a file that isn't a profile.
+    """
+
+    def __init__(
+        self,
+        soc_version: str | PathLike[str] | Profile,
+        *,
+        exact: bool = False,
+        l2: str = "cold",
+    ) -> None:
+        self.note = ""
+        if l2 not in MODES:
+            raise UnknownNameError("state of L2", l2, MODES)
+        self.l2 = l2
+        if isinstance(soc_version, Profile):
+            self.profile = soc_version
+        elif isinstance(soc_version, str) and not _is_path(soc_version):
+            resolution = resolve_soc(soc_version)
+            self.profile, self.note = load_profile(resolution.name), resolution.note or ""
+        else:
+            self.profile = load_profile(str(soc_version))
+        self.exact = exact
+
+    def __repr__(self) -> str:
+        return f"Device({self.profile.name!r})"
+
+    def run(self, op: str, /, **arguments: object) -> Result:
+        """Run an operator on arrays: numbers and time.
+
+        Arguments are spelled as on the aclnn page, or as in the prototype of an operator type such
+        as ``MatMulV3``; outputs may be left out (created) or given (written in place). Raises
+        AclnnError where the device would return a code, DeviceFault where it would stop.
+        """
+        return self._call(op, arguments, numerics=True)
+
+    def estimate(
+        self, op: str, /, *, assume: Mapping[str, float] | None = None, **arguments: object
+    ) -> Result:
+        """The time of an operator, from shapes alone.
+
+        Tensors are TensorSpec or arrays, nothing is computed.
+
+        ``assume`` replaces numbers that are assumed where only data could tell them, e.g.
+        ``{"samples_per_bin": 4}``; the result's ``assumptions`` name them. Raises ArgumentError for
+        a number that the call doesn't assume.
+        """
+        return self._call(op, arguments, numerics=False, assume=assume)
+
+    def check(self, op: str, /, **arguments: object) -> Status:
+        """Whether the device would accept the call, and if not why."""
+        return calls.check(resolve(op, arguments), self.profile, arguments)
+
+    def get_workspace_size(self, op: str, /, **arguments: object) -> tuple[int, Executor]:
+        """Phase one on arrays: workspace bytes and the executor for :meth:`Stream.execute`.
+
+        Raises AclnnError.
+        """
+        contract = resolve(op, arguments)
+        return calls.get_workspace_size(contract, self.profile, arguments, numerics=True)
+
+    def create_stream(self) -> Stream:
+        """A stream to execute on."""
+        return Stream(self.profile, self.exact, self.l2)
+
+    def _call(
+        self,
+        op: str,
+        arguments: Mapping[str, object],
+        *,
+        numerics: bool,
+        assume: Mapping[str, float] | None = None,
+    ) -> Result:
+        size, executor = calls.get_workspace_size(
+            resolve(op, arguments), self.profile, arguments, numerics=numerics, assume=assume
+        )
+        stream = self.create_stream()
+        status = stream.execute(bytearray(0), size, executor)
+        if not status.ok:
+            raise AclnnError(status)
+        return stream.synchronize()[0]
+
+
+def _is_path(text: str) -> bool:
+    return text.endswith((".yaml", ".yml")) or "/" in text or "\\" in text

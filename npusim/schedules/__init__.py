@@ -1,0 +1,1 @@
+"""What a tensor compiler derives from a formula: buffers, tiles and kernels."""

@@ -1,0 +1,73 @@
+"""Which buffers the values of a formula occupy: by their lifetimes, as a compiler assigns them.
+
+Operands and results have queues of their own. Every other value gets the buffer of one that
+nobody needs any more, in place where the widths agree, and a new one only where there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.schedules.formula import Step, Term
+
+
+@dataclass(slots=True)
+class BufferPlan:
+    """``places`` of values among the buffers, ``widths`` (bytes per element) of the buffers.
+
+    ``last_use`` is the step after which a value is no longer needed.
+    """
+
+    places: dict[Term, int] = field(default_factory=dict)
+    widths: list[int] = field(default_factory=list)
+    last_use: dict[Term, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, steps: Sequence[Step], results: Sequence[Term], kept: Sequence[Term] = ()
+    ) -> BufferPlan:
+        """Buffers for the values of ``steps`` but ``results``; ``kept`` are needed to the end."""
+        plan = cls()
+        for index, step in enumerate(steps):
+            plan.last_use[step.target] = index
+            plan.last_use.update(dict.fromkeys(step.sources, index))
+        plan.last_use.update(dict.fromkeys(kept, len(steps)))
+        held = set(results)
+        free: list[int] = []
+        for index, step in enumerate(steps):
+            ending = [
+                plan.places[source]
+                for source in dict.fromkeys(step.sources)
+                if plan.last_use[source] == index and source in plan.places
+            ]
+            if step.target not in held:
+                plan._assign(step.target, free, ending)
+            free += [place for place in ending if place != plan.places.get(step.target)]
+            if plan.last_use[step.target] == index and step.target in plan.places:
+                free.append(plan.places[step.target])
+        return plan
+
+    @property
+    def bytes_per_element(self) -> int:
+        """Bytes of all buffers together, per element of a tile."""
+        return sum(self.widths)
+
+    def _assign(self, term: Term, free: list[int], ending: list[int]) -> None:
+        width = term.dtype.itemsize
+        in_place = [place for place in ending if self.widths[place] == width]
+        if in_place:
+            self.places[term] = in_place[0]
+            return
+        if free:
+            fitting = [place for place in free if self.widths[place] >= width]
+            place = min(fitting or free, key=lambda each: abs(self.widths[each] - width))
+            free.remove(place)
+            self.widths[place] = max(self.widths[place], width)
+        else:
+            place = len(self.widths)
+            self.widths.append(width)
+        self.places[term] = place

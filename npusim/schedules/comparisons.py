@@ -1,0 +1,26 @@
+"""Comparisons as arithmetic, for chips without masks of whole tiles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npusim.schedules.formula import Formula, Term
+
+_SMALLEST = 2.0**-126  # times 2**62 twice and 2**2 this is one
+_LARGE = 2.0**62
+
+
+def step(f: Formula, x: Term) -> Term:
+    """1 where x > 0, else 0, in float32: cut off at the smallest normal number and scaled up.
+
+    Source: compare functions of the public operator sources (ops/built-in/tbe/impl/less.py).
+    """
+    low = f.max(f.min(x, f.fill(_SMALLEST, x.dtype)), f.fill(0.0, x.dtype))
+    return f.mul(f.mul(f.mul(low, _LARGE), _LARGE), 4.0)
+
+
+def half_step(f: Formula, x: Term) -> Term:
+    """1 where x > 0, else 0, in float16."""
+    low = f.max(f.min(x, 2.0**-24), 0.0)
+    return f.mul(f.mul(low, 2.0**12), 2.0**12)

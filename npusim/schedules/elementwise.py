@@ -1,0 +1,221 @@
+"""Kernels that compute every output element from the input elements at the same place.
+
+Tiling of the vendor's elementwise schedule: all axes fused, each core a multiple of 128 elements,
+tiles as long as the buffers that are alive together allow, double buffered when a core needs more
+than one. Operands that broadcast along some axes are handled in planes of rows and columns, or
+packed where rows are short. Source: public host tiling (ops/built-in/op_tiling/elewise_v3.cc).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, ClassVar
+
+from npusim.ascendc.kernel import Kernel
+from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
+from npusim.schedules.broadcasting import broadcast
+from npusim.schedules.spreading import compiled_for_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.queues import TQue
+    from npusim.ascendc.tensors import LocalTensor, Scalar
+    from npusim.hardware.profile import Profile
+    from npusim.schedules.packing import PackedTiling
+
+__all__ = ["ElementwiseKernel", "FlatTiling", "PlaneTiling", "Tile", "flat_tiling"]
+
+_CORE_ALIGN = 128  # elements; a core's share and a tile are multiples of it
+_COMPUTE_BYTES = 4  # the schedule counts buffers in float32 elements
+# Elements that one repeat counter chain covers, by the width of the widest type.
+_MAX_TILE = {1: 32767, 2: 32767, 4: 16383, 8: 8191}
+
+
+@dataclass(frozen=True, slots=True)
+class FlatTiling:
+    """``block_dim`` cores with ``per_core`` elements each, in passes of ``tile`` elements."""
+
+    elements: int
+    block_dim: int
+    per_core: int
+    tile: int
+    double_buffer: bool
+
+    def length(self, block: int) -> int:
+        """Elements of one block; none for blocks beyond the last one that has work."""
+        return max(0, min(self.per_core, self.elements - block * self.per_core))
+
+
+def flat_tiling(
+    profile: Profile,
+    elements: int,
+    itemsize: int,
+    coexisting: float,
+    *,
+    least_bytes: int = 0,
+    widest: int = _COMPUTE_BYTES,
+    leading: int = 0,
+) -> FlatTiling:
+    """Split ``elements`` over the vector cores; ``coexisting`` buffers of 4 bytes share UB.
+
+    ``itemsize`` is the output's, ``widest`` that of the widest buffer. A core gets at least
+    ``least_bytes`` of the output; without such a limit one core does everything below two blocks
+    for each core. ``leading`` splits the first axis, of that size, instead of all elements, as
+    schedules do that don't fuse axes.
+    """
+    cores = profile.cores.vector_cores
+    block = profile.buffers.block_bytes
+    if not least_bytes and elements < 2 * cores * (block // itemsize):
+        return FlatTiling(elements, 1, elements, elements, double_buffer=False)
+    if leading:
+        per_core = ceil(leading / cores) * (elements // leading)
+        block_dim = min(leading, cores)
+    else:
+        per_core = max(ceil(elements / cores), least_bytes // itemsize)
+        per_core = _round_up(
+            per_core, _core_align(profile, itemsize) if least_bytes else _CORE_ALIGN
+        )
+        block_dim = ceil(elements / per_core)
+
+    align = _CORE_ALIGN * _COMPUTE_BYTES if least_bytes else block
+
+    def limit(share: int) -> int:
+        room = int(profile.buffers.ub_bytes // share / coexisting) // align * align
+        return min(_MAX_TILE[widest], room // _COMPUTE_BYTES)
+
+    if per_core <= limit(1):
+        return FlatTiling(elements, block_dim, per_core, per_core, double_buffer=False)
+    passes = ceil(per_core / limit(2))
+    tile = min(_round_up(ceil(per_core / passes), _CORE_ALIGN), limit(2))
+    return FlatTiling(elements, block_dim, per_core, tile, double_buffer=True)
+
+
+def leading_axis(profile: Profile, tensor: GlobalTensor) -> int:
+    """Size of the first axis where a schedule that doesn't fuse axes splits that alone, else 0.
+
+    It does if the axis keeps more than half of the cores busy. Schedules for any shape fuse always.
+    Source: block counts of measured elementwise kernels, 16 for a batch of 16 on 30 cores.
+    """
+    shape = [size for size in tensor.shape if size > 1]
+    if not compiled_for_shape(profile) or len(shape) < 2:
+        return 0
+    enough = tensor.nbytes // shape[0] >= profile.launch.elementwise_core_bytes
+    return shape[0] if enough and 2 * shape[0] > profile.cores.vector_cores else 0
+
+
+def _core_align(profile: Profile, itemsize: int) -> int:
+    """Elements that a core's share is a multiple of.
+
+    Schedules compiled for one shape round to whole blocks, those for any shape to 128.
+    """
+    if compiled_for_shape(profile):
+        return profile.buffers.block_bytes // itemsize
+    return _CORE_ALIGN
+
+
+class ElementwiseKernel(Kernel):
+    """Base of elementwise kernels: subclasses reserve buffers and write what happens to one tile.
+
+    ``coexisting`` is how many tile-sized buffers of 4 bytes per element are alive at once.
+    """
+
+    generated: ClassVar[bool] = True
+    coexisting: float = 3
+    fills_cores: ClassVar[bool] = True  # a core gets a least share of the output, or it stays idle
+    fuses: ClassVar[bool] = (
+        True  # False: the schedule for one shape splits the first axis over the cores
+    )
+
+    def __init__(
+        self,
+        profile: Profile,
+        inputs: tuple[GlobalTensor, ...],
+        output: GlobalTensor | tuple[GlobalTensor, ...],
+    ) -> None:
+        outputs = output if isinstance(output, tuple) else (output,)
+        self.profile = profile
+        self.inputs, self.outputs, self.output = inputs, outputs, outputs[0]
+        self.reads, self.writes = inputs, outputs
+        self.plane = broadcast(self.output.shape, (*outputs, *inputs), len(outputs))
+        self.double_buffer = True
+        self.planes: PlaneTiling | PackedTiling
+        self._tile(profile)
+        self.depth = self.buffer_num if self.double_buffer else 1
+
+    @abstractmethod
+    def init_buffers(self, core: Core) -> None:
+        """Reserve queues and scratch for tiles of ``self.tile_elements`` elements."""
+
+    @abstractmethod
+    def compute(self, core: Core, tile: Tile) -> None:
+        """Load the operands of one tile, compute, store."""
+
+    def work(self, block_idx: int) -> Hashable:
+        """How much the block has to do."""
+        if self.plane.is_flat:
+            return self.tiling.length(block_idx)
+        return self.planes.work(block_idx)
+
+    def process(self, core: Core) -> None:
+        """The work of one block."""
+        self.init_buffers(core)
+        tiles = self._flat_tiles(core) if self.plane.is_flat else self.planes.tiles(core)
+        for tile in tiles:
+            self.compute(core, tile)
+
+    def load(self, core: Core, queue: TQue, tile: Tile, index: int) -> LocalTensor | Scalar:
+        """Operand ``index`` of a tile: a scalar, a tile, a row or a column."""
+        source = tile.sources[index]
+        if source is None:
+            return core.load_scalar(self.inputs[index].span(0, 1))
+        if source.shape[-1] == 1 and len(source.shape) == 2 and tile.shape[-1] > 1:
+            column = queue.copy_in(source, (source.shape[0],))
+            return core.broadcast_column(column)
+        return queue.copy_in(source)
+
+    def plan_planes(self, profile: Profile, widest: int) -> PlaneTiling | PackedTiling:
+        """Tiles for operands that broadcast along some axes."""
+        return PlaneTiling.of(profile, self.plane, self.coexisting, widest)
+
+    def _tile(self, profile: Profile) -> None:
+        output = self.output
+        widest = max(tensor.dtype.itemsize for tensor in (*self.outputs, *self.inputs))
+        if self.plane.is_flat:
+            self.tiling = flat_tiling(
+                profile,
+                output.numel,
+                output.dtype.itemsize,
+                self.coexisting,
+                least_bytes=profile.launch.elementwise_core_bytes if self.fills_cores else 0,
+                leading=0 if self.fuses else leading_axis(profile, output),
+            )
+            self.tile_elements = self.tiling.tile
+            self.block_dim = self.tiling.block_dim
+            self.double_buffer = self.tiling.double_buffer
+        else:
+            self.planes = self.plan_planes(profile, widest)
+            self.tile_elements = self.planes.footprint
+            self.block_dim = self.planes.block_dim
+
+    def _flat_tiles(self, core: Core) -> Iterator[Tile]:
+        tiling = self.tiling
+        block = core.get_block_idx()
+        flat = [
+            None if tensor.numel == 1 and tensor.numel < tiling.elements else tensor
+            for tensor in self.inputs
+        ]
+        for first, length in core.tiles(block * tiling.per_core, tiling.length(block), tiling.tile):
+            sources = tuple(
+                None if tensor is None else tensor.span(first, length) for tensor in flat
+            )
+            targets = tuple(tensor.span(first, length) for tensor in self.outputs)
+            yield Tile((length,), sources, targets)
+
+
+def _round_up(value: int, step: int) -> int:
+    return ceil(value / step) * step

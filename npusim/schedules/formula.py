@@ -1,0 +1,296 @@
+"""Elementwise formulas written down once: the vector instructions that a tile goes through.
+
+An operator's formula is a function of a :class:`Formula` and its operands. Calling it records the
+instructions; from their order follows how many tile-sized buffers are alive together, which is
+what the schedule sizes its tiles by. Operands of a single element are :class:`Quantity`: the
+scalar unit reads them once per core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.conversions import conversion_path, device_dtype
+from npusim.ascendc.rounding import RoundMode
+from npusim.ascendc.tensors import Scalar
+from npusim.engine.program import Pipe
+from npusim.values.dtypes import FLOAT, UINT8, DType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.intrinsics.vector import CmpMode
+    from npusim.hardware.profile import Profile
+
+Value = Scalar | float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Term:
+    """A tile-sized value: an operand, or the result of an instruction."""
+
+    number: int
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Quantity:
+    """A single number that the kernel reads; ``evaluate`` gets it from the core."""
+
+    evaluate: Callable[[Core], Value]
+
+    def __add__(self, other: Number) -> Quantity:
+        return self._with(other, lambda a, b: a + b)
+
+    def __sub__(self, other: Number) -> Quantity:
+        return self._with(other, lambda a, b: a - b)
+
+    def __rsub__(self, other: float) -> Quantity:
+        return self._with(other, lambda a, b: b - a)
+
+    def __mul__(self, other: Number) -> Quantity:
+        return self._with(other, lambda a, b: a * b)
+
+    def __truediv__(self, other: Number) -> Quantity:
+        return self._with(other, lambda a, b: a / b)
+
+    def __rtruediv__(self, other: float) -> Quantity:
+        return self._with(other, lambda a, b: b / a)
+
+    def __neg__(self) -> Quantity:
+        return Quantity(lambda core: -self.evaluate(core))
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def sqrt(self) -> Quantity:
+        """The square root, by the scalar unit."""
+
+        def root(core: Core) -> Value:
+            value = self.evaluate(core)
+            _spend(core, "vsqrt")
+            return core.scalar_sqrt(value) if isinstance(value, Scalar) else value**0.5
+
+        return Quantity(root)
+
+    def where_positive(self, otherwise: float, *tests: Quantity) -> Quantity:
+        """This number where all ``tests`` are positive, else ``otherwise``."""
+
+        def chosen(core: Core) -> Value:
+            value = self.evaluate(core)
+            for test in tests:
+                tested = test.evaluate(core)
+                _spend(core, "vsel")
+                if isinstance(value, Scalar) and isinstance(tested, Scalar):
+                    value = core.scalar_select(tested, value, otherwise)
+            return value
+
+        return Quantity(chosen)
+
+    def _with(self, other: Number, operation: Callable[[Value, Value], Value]) -> Quantity:
+        def combined(core: Core) -> Value:
+            second = other.evaluate(core) if isinstance(other, Quantity) else other
+            _spend(core, "vmuls")
+            return operation(self.evaluate(core), second)
+
+        return Quantity(combined)
+
+
+def _spend(core: Core, intrinsic: str) -> None:
+    """Schedules compute with single elements in the vector unit too, step by step."""
+    if core.recording:
+        cycles = core.costs.vector(intrinsic, FLOAT.intrinsic, FLOAT.itemsize, 1, chained=True)
+        core.recorder.emit(Pipe.VECTOR, intrinsic, cycles, detail="float32 1")
+
+
+Number = float | Quantity
+Operand = Term | Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One instruction: a method of the core, its tiles, and what else it takes."""
+
+    call: str
+    target: Term
+    sources: tuple[Term, ...]
+    extras: tuple[object, ...] = ()
+
+
+@dataclass(slots=True)
+class Formula:
+    """Records instructions in ``dtype``, the type that the operator computes in on this chip."""
+
+    profile: Profile
+    dtype: DType
+    steps: list[Step] = field(default_factory=list)
+    _count: int = 0
+
+    @property
+    def masks_in_memory(self) -> bool:
+        """True where comparisons leave masks in UB for whole tiles, and selections read them there.
+
+        The first generation has one mask register, for one repeat. Such chips lack comparisons
+        with a number, too.
+        """
+        return self.profile.has("vcmpvs_eq")
+
+    def operand(self, dtype: DType) -> Term:
+        """A new value that isn't the result of a recorded instruction."""
+        self._count += 1
+        return Term(self._count, device_dtype(dtype))
+
+    # -- two operands ----------------------------------------------------------------------------
+
+    def add(self, a: Term | Number, b: Term | Number) -> Term:
+        """a + b."""
+        if isinstance(a, Term) and isinstance(b, Term):
+            return self._step("add", (a, b))
+        tile, number = (a, b) if isinstance(a, Term) else (b, a)
+        return self._with_number("adds", "add", tile, number)
+
+    def sub(self, a: Term | Number, b: Term | Number) -> Term:
+        """a - b."""
+        if isinstance(a, Term) and not isinstance(b, Term):
+            return self._with_number("adds", "add", a, -b)
+        return self._step("sub", self._tiles(a, b))
+
+    def mul(self, a: Term | Number, b: Term | Number) -> Term:
+        """a * b."""
+        if isinstance(a, Term) and isinstance(b, Term):
+            return self._step("mul", (a, b))
+        tile, number = (a, b) if isinstance(a, Term) else (b, a)
+        return self._with_number("muls", "mul", tile, number)
+
+    def div(self, a: Term | Number, b: Term | Number) -> Term:
+        """a / b."""
+        return self._step("div", self._tiles(a, b))
+
+    def max(self, a: Term | Number, b: Term | Number) -> Term:
+        """The larger of a and b."""
+        if isinstance(a, Term) and isinstance(b, Term):
+            return self._step("max", (a, b))
+        tile, number = (a, b) if isinstance(a, Term) else (b, a)
+        return self._with_number("maxs", "max", tile, number)
+
+    def min(self, a: Term | Number, b: Term | Number) -> Term:
+        """The smaller of a and b."""
+        if isinstance(a, Term) and isinstance(b, Term):
+            return self._step("min", (a, b))
+        tile, number = (a, b) if isinstance(a, Term) else (b, a)
+        return self._with_number("mins", "min", tile, number)
+
+    def compare(self, a: Term | Number, b: Term | Number, mode: CmpMode) -> Term:
+        """A mask of zeros and ones: a <mode> b."""
+        return self._step("compare", self._tiles(a, b), (mode,), UINT8)
+
+    # -- one operand -----------------------------------------------------------------------------
+
+    def neg(self, x: Term) -> Term:
+        """-x."""
+        return self.mul(x, -1.0)
+
+    def abs(self, x: Term) -> Term:
+        """|x|."""
+        return self._step("abs", (x,))
+
+    def exp(self, x: Term) -> Term:
+        """e to the power of x."""
+        return self._step("exp", (x,))
+
+    def ln(self, x: Term) -> Term:
+        """The natural logarithm."""
+        return self._step("ln", (x,))
+
+    def sqrt(self, x: Term) -> Term:
+        """The square root."""
+        return self._step("sqrt", (x,))
+
+    def reciprocal(self, x: Term) -> Term:
+        """1 / x."""
+        return self._step("reciprocal", (x,))
+
+    def relu(self, x: Term) -> Term:
+        """The larger of x and 0, by the chip's own instruction where it has one for the type."""
+        if self.profile.supports_vector("vrelu", x.dtype.intrinsic):
+            return self._step("relu", (x,))
+        return self.max(x, 0.0)
+
+    # -- the rest --------------------------------------------------------------------------------
+
+    def fill(self, number: Number, dtype: DType | None = None) -> Term:
+        """A tile of one number."""
+        return self._step("duplicate", (), (number,), dtype or self.dtype)
+
+    def tile(self, x: Operand) -> Term:
+        """``x`` as a tile: a single element is repeated."""
+        return x if isinstance(x, Term) else self.fill(x)
+
+    def select(self, mask: Term, a: Term | Number, b: Term | Number) -> Term:
+        """a where the mask is set, else b."""
+        x, y = self._tiles(a, b)
+        return self._step("select", (mask, x, y), (), x.dtype)
+
+    def copied(self, x: Term) -> Term:
+        """``x`` in a buffer of its own."""
+        return self._step("move", (x,))
+
+    def cast(self, x: Term, dtype: DType, mode: RoundMode = RoundMode.CAST_RINT) -> Term:
+        """``x`` in ``dtype``; of several conversions the last one rounds as ``mode`` says."""
+        wanted = device_dtype(dtype)
+        path = conversion_path(self.profile, x.dtype, wanted)
+        for index, each in enumerate(path):
+            last = index == len(path) - 1
+            rounding = mode if last or each.category != "float" else RoundMode.CAST_RINT
+            x = self._step("cast", (x,), (rounding,), each)
+        return x
+
+    def widened(self, x: Operand) -> Operand:
+        """An operand in the type that the operator computes in."""
+        return x if isinstance(x, Quantity) else self.cast(x, self.dtype)
+
+    def _tiles(self, a: Term | Number, b: Term | Number) -> tuple[Term, Term]:
+        known = next((each.dtype for each in (a, b) if isinstance(each, Term)), self.dtype)
+        first = a if isinstance(a, Term) else self.fill(a, known)
+        second = b if isinstance(b, Term) else self.fill(b, known)
+        return first, second
+
+    def _with_number(self, call: str, plain: str, x: Term | Number, number: Term | Number) -> Term:
+        """The instruction that takes a number, or a filled tile where it doesn't take the type."""
+        if not isinstance(x, Term):
+            x = self.fill(x)
+        if isinstance(number, Term):
+            return self._step(plain, (x, number))
+        emulated = call in ("maxs", "mins")  # the core fills a tile itself
+        if emulated or self.profile.supports_vector(f"v{call}", x.dtype.intrinsic):
+            return self._step(call, (x,), (number,))
+        return self._step(plain, (x, self.fill(number, x.dtype)))
+
+    def _step(
+        self,
+        call: str,
+        sources: tuple[Term, ...],
+        extras: tuple[object, ...] = (),
+        dtype: DType | None = None,
+    ) -> Term:
+        target = self.operand(dtype or sources[0].dtype)
+        self.steps.append(Step(call, target, sources, extras))
+        return target
+
+
+def compute_dtype(profile: Profile, dtype: DType, *, half_in_float: bool) -> DType:
+    """What a chip computes in: half types in float32 where the operator or the chip wants it.
+
+    Types without arithmetic of their own take the narrowest one that holds them.
+    """
+    found = device_dtype(dtype)
+    if found.itemsize == 1:
+        found = conversion_path(profile, found, FLOAT)[0]
+    if found.category == "float":
+        native = profile.supports_vector("vadd", found.intrinsic)
+        return (
+            found if native and not (half_in_float and found.itemsize < FLOAT.itemsize) else FLOAT
+        )
+    return found

@@ -1,0 +1,392 @@
+"""Kernels made from a row of a table: an operator's formula and its results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from npusim.ascendc.conversions import device_dtype
+from npusim.ascendc.gm import GlobalTensor, GmBuffer
+from npusim.ascendc.queues import TBuf, TPosition, TQue
+from npusim.ascendc.rounding import RoundMode
+from npusim.engine.program import Pipe
+from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
+from npusim.schedules.broadcasting import broadcast
+from npusim.schedules.buffers import BufferPlan
+from npusim.schedules.elementwise import ElementwiseKernel
+from npusim.schedules.formula import Formula, Operand, Quantity, Term, compute_dtype
+from npusim.schedules.packing import PackedTiling
+from npusim.schedules.spreading import spread_box, spread_column
+from npusim.values.errors import KernelError
+from npusim.values.tensors import broadcastable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.tensors import LocalTensor, Scalar
+    from npusim.hardware.profile import Profile
+    from npusim.values.dtypes import DType
+
+Results = Term | tuple[Term, ...]
+FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One row of a family's table.
+
+    ``formula`` takes a :class:`Formula`, the operands (None where one is absent) and the
+    ``attributes``, which are given with their defaults. ``half_in_float`` computes float16 in
+    float32; ``raw`` are operands that keep their dtype; operand ``typed_by`` decides what is
+    computed in. ``result`` is the dtype of the results where it isn't that operand's. ``like``
+    are the operands that the results have the shape of, all of them if empty. ``numbers`` are
+    operands that are single elements by definition; others are treated so where the result has
+    more. ``stale`` are operands that nothing has used since the training step before, or long ago
+    in this one, so that none of them is left in L2. ``generated`` is false for those that the
+    device has a kernel in Ascend C for.
+    """
+
+    op_type: str
+    formula: Callable[..., Results]
+    outputs: int = 1
+    half_in_float: bool = False
+    raw: tuple[int, ...] = ()
+    typed_by: int = 0
+    result: DType | None = None
+    like: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    fuses: bool = True
+    stale: tuple[int, ...] = ()
+    generated: bool = True
+
+
+class FormulaKernel(ElementwiseKernel):
+    """An elementwise operator, built from its row: profile, inputs, outputs, attributes."""
+
+    row: ClassVar[Operator]
+
+    def __init__(
+        self, profile: Profile, *tensors: GlobalTensor | None, **attributes: object
+    ) -> None:
+        outputs = _present(self.row.op_type, tensors[-self.row.outputs :])
+        given = tensors[: -self.row.outputs]
+        self.formula, operands, results = self._record(profile, given, outputs, attributes)
+        sums = [_is_sum(tensor, outputs) for tensor in outputs]
+        self.sums = {
+            term: tensor
+            for term, tensor, total in zip(results, outputs, sums, strict=True)
+            if total
+        }
+        self.results: tuple[Term, ...] = tuple(term for term in results if term not in self.sums)
+        self.plan = BufferPlan.of(self.formula.steps, self.results, tuple(self.sums))
+        self.operands: dict[int, Term] = {}  # place among the inputs -> its value
+        inputs: list[GlobalTensor] = []
+        for tensor, operand in zip(given, operands, strict=True):
+            if tensor is None or not isinstance(operand, Term) or operand not in self.plan.last_use:
+                continue
+            self.operands[len(inputs)] = operand
+            inputs.append(_on_device(tensor))
+        whole = tuple(
+            _on_device(each) for each, total in zip(outputs, sums, strict=True) if not total
+        )
+        self.spread = _spread_operands(whole, inputs)
+        single = profile.buffers.block_bytes * (len(self.quantities) + len(self.sums))
+        room = 1 - single / profile.buffers.ub_bytes  # what tiles may take of UB
+        self.coexisting = self._bytes_per_element(inputs) / FLOAT_BYTES / room
+        super().__init__(profile, tuple(inputs), whole)
+        self.reads = tuple(tensor for tensor in given if tensor is not None)
+        self.writes = outputs
+        self.stale = tuple(
+            tensor
+            for index, tensor in enumerate(given)
+            if tensor is not None and index in self.row.stale
+        )
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> FormulaKernel:
+        """The kernel for a recorded task."""
+        row = cls.row
+        known = {name: attributes[name] for name in row.attributes if name in attributes}
+        made = outputs or _made_outputs(row, inputs)
+        return cls(profile, *inputs, *made[: row.outputs], **known)
+
+    def init_buffers(self, core: Core) -> None:
+        """Reserve queues and scratch."""
+        elements = self.tile_elements
+        self.in_ques, self.spread_bufs = [], {}
+        for index, tensor in enumerate(self.inputs):
+            queue = TQue(TPosition.VECIN, self.depth, f"x{index}")
+            core.pipe.init_buffer(queue, self.depth, elements * tensor.dtype.itemsize)
+            self.in_ques.append(queue)
+            if index in self.spread:
+                buffer = self.spread_bufs[index] = TBuf(f"wide{index}")
+                core.pipe.init_buffer(buffer, 1, elements * tensor.dtype.itemsize)
+        self.out_ques = [
+            TQue(TPosition.VECOUT, self.depth, f"y{index}") for index in range(len(self.results))
+        ]
+        for queue, term in zip(self.out_ques, self.results, strict=True):
+            core.pipe.init_buffer(queue, self.depth, elements * term.dtype.itemsize)
+        self.temps = [TBuf(f"t{index}") for index in range(len(self.plan.widths))]
+        for buffer, width in zip(self.temps, self.plan.widths, strict=True):
+            core.pipe.init_buffer(buffer, 1, elements * width)
+        self._read_numbers(core)
+        if self.sums:
+            self.sum_que = TQue(TPosition.VECOUT, len(self.sums), "sums")
+            core.pipe.init_buffer(self.sum_que, len(self.sums), core.block_bytes)
+            self.totals = {
+                tensor.buffer.number: self.sum_que.alloc_tensor(tensor.dtype, 1)
+                for tensor in self.sums.values()
+            }
+
+    def process(self, core: Core) -> None:
+        """The work of one block."""
+        super().process(core)
+        self._finish(core)
+
+    def compute(self, core: Core, tile: Tile) -> None:
+        """One tile: load, compute, store."""
+        values: dict[Term, LocalTensor] = {}
+        loaded: dict[Term, tuple[TQue, LocalTensor]] = {}
+        for index, term in self.operands.items():
+            values[term], loaded[term] = self._operand(core, tile, index)
+        for number, step in enumerate(self.formula.steps):
+            sources = [values[source] for source in step.sources]
+            target = self._target(step.target, sources, tile)
+            extras = [self.numbers.get(extra, extra) for extra in step.extras]
+            getattr(core, step.call)(target, *sources, *extras)
+            values[step.target] = target
+            for source in dict.fromkeys(step.sources):
+                if source in loaded and self.plan.last_use[source] == number:
+                    queue, tensor = loaded[source]
+                    queue.free_tensor(tensor)
+        self._store(core, tile, values)
+
+    def plan_planes(self, profile: Profile, widest: int) -> PlaneTiling | PackedTiling:
+        """Tiles for operands that broadcast along some axes."""
+        if PackedTiling.fits(profile, self.plane, widest):
+            return PackedTiling.of(profile, self.plane, self.coexisting, widest)
+        tensors = (*self.outputs, *self.inputs)
+        narrowest = min(*(each.dtype.itemsize for each in tensors), widest, *self.plan.widths)
+        return PlaneTiling.of(
+            profile, self.plane, self.coexisting, widest, share_rows=True, narrowest=narrowest
+        )
+
+    # -- what the formula looks like ---------------------------------------------------------------
+
+    def _record(
+        self,
+        profile: Profile,
+        given: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> tuple[Formula, list[Operand | None], list[Term]]:
+        """Run the formula on this call's operands: single elements are quantities, others tiles."""
+        row = self.row
+        decisive = given[row.typed_by] if row.typed_by < len(given) else None
+        dtype = (decisive or outputs[0]).dtype
+        formula = Formula(profile, compute_dtype(profile, dtype, half_in_float=row.half_in_float))
+        self.quantities: dict[int, GlobalTensor] = {}
+        operands: list[Operand | None] = []
+        for index, tensor in enumerate(given):
+            operands.append(self._symbol(formula, index, tensor, outputs[0]))
+        handed = [
+            each if each is None or index in row.raw else formula.widened(each)
+            for index, each in enumerate(operands)
+        ]
+        found = row.formula(formula, *handed, **{**row.attributes, **attributes})
+        terms = found if isinstance(found, tuple) else (found,)
+        results = [
+            _stored(formula, term, tensor.dtype)
+            for term, tensor in zip(terms, outputs, strict=True)
+        ]
+        return formula, operands, results
+
+    def _symbol(
+        self, formula: Formula, index: int, tensor: GlobalTensor | None, output: GlobalTensor
+    ) -> Operand | None:
+        if tensor is None:
+            return None
+        if tensor.numel == 1 and (output.numel > 1 or index in self.row.numbers):
+            self.quantities[index] = tensor
+            return Quantity(lambda _: self.scalars[index])
+        return formula.operand(tensor.dtype)
+
+    def _bytes_per_element(self, inputs: list[GlobalTensor]) -> int:
+        spread = sum(inputs[index].dtype.itemsize for index in self.spread)
+        queues = sum(tensor.dtype.itemsize for tensor in inputs)
+        results = sum(term.dtype.itemsize for term in self.results)
+        return queues + results + spread + self.plan.bytes_per_element
+
+    # -- what happens to a tile --------------------------------------------------------------------
+
+    def _read_numbers(self, core: Core) -> None:
+        """The scalar unit reads the single elements and computes with them, once per core."""
+        queue = TQue(TPosition.VECIN, len(self.quantities), "numbers", consumer=Pipe.SCALAR)
+        self.scalars: dict[int, Scalar] = {}
+        if self.quantities:
+            core.pipe.init_buffer(queue, len(self.quantities), core.block_bytes)
+        loaded = {}
+        for index, tensor in self.quantities.items():
+            loaded[index] = queue.alloc_tensor(tensor.dtype, 1)
+            core.copy_runs(loaded[index], tensor.span(0, 1))
+            queue.enque(loaded[index])
+        for index, tensor in self.quantities.items():
+            number = core.get_value(queue.deque(loaded[index]))
+            if number.value is not None and tensor.dtype.is_float:
+                number.value = np.asarray(number.value, np.float32)
+            self.scalars[index] = number
+        self.numbers: dict[object, object] = {}
+        for step in self.formula.steps:
+            for extra in step.extras:
+                if isinstance(extra, Quantity) and extra not in self.numbers:
+                    self.numbers[extra] = extra.evaluate(core)
+
+    def _operand(
+        self, core: Core, tile: Tile, index: int
+    ) -> tuple[LocalTensor, tuple[TQue, LocalTensor]]:
+        """An operand's tile as the formula sees it, and what to give back to its queue."""
+        queue, source = self.in_ques[index], tile.sources[index]
+        if source is None:
+            raise KernelError(self.op_type, f"operand {index} has no place in the tile")
+        if index not in self.spread:
+            tensor = queue.copy_in(source)
+            return tensor, (queue, tensor)
+        if tile.box is None and source.shape[-1] == tile.shape[-1]:  # rows repeat themselves
+            tensor = queue.copy_in(source)
+            return tensor, (queue, tensor)
+        wide = self.spread_bufs[index].get(source.tensor.dtype, *tile.shape)
+        tensor = queue.copy_in(source, (source.numel,))
+        if tile.box is None:
+            spread_column(core, wide, tensor)
+        elif tensor.numel == wide.numel:
+            return tensor, (queue, tensor)
+        else:
+            spread_box(core, wide, tensor, source.shape, tile.box)
+        return wide, (queue, tensor)
+
+    def _target(self, term: Term, sources: list[LocalTensor], tile: Tile) -> LocalTensor:
+        shapes = [source.shape for source in sources]
+        if term in self.results:
+            queue = self.out_ques[self.results.index(term)]
+            return queue.alloc_tensor(term.dtype, *tile.shape)
+        shape = _joint(self.op_type, shapes) if shapes else tile.shape
+        return self.temps[self.plan.places[term]].get(term.dtype, *shape)
+
+    def _store(self, core: Core, tile: Tile, values: dict[Term, LocalTensor]) -> None:
+        for queue, term, target in zip(self.out_ques, self.results, tile.targets, strict=True):
+            queue.copy_out(target, values[term])
+        for term, tensor in self.sums.items():
+            self._add_up(core, values[term], tensor)
+
+    def _add_up(self, core: Core, tile: LocalTensor, target: GlobalTensor) -> None:
+        """A single element's gradient is a sum: cores add up what their tiles give."""
+        if len(tile.shape) != 1:
+            raise KernelError(self.op_type, "sums up gradients of single elements only")
+        with core.schedule_only():
+            total = self.totals[target.buffer.number]
+            core.add(total, total, core.reduce_sum(tile[:1], tile))
+        with core.numbers_only():
+            core.set_atomic_add()
+            core.copy_runs(target.span(0, 1), core.reduce_sum(tile[:1], tile))
+            core.set_atomic_none()
+
+    def _finish(self, core: Core) -> None:
+        """Every core adds its sum to the cleared single element in global memory."""
+        with core.schedule_only():
+            for target in self.sums.values():
+                core.set_atomic_add()  # cores start, and so come here, one after the other
+                self.sum_que.copy_out(target.span(0, 1), self.totals[target.buffer.number])
+                core.set_atomic_none()
+
+
+def kernel_of(row: Operator, doc: str = "") -> type[FormulaKernel]:
+    """The kernel class of a row."""
+    members = {
+        "row": row,
+        "op_type": row.op_type,
+        "fuses": row.fuses,
+        "generated": row.generated,
+        "__doc__": doc or row.op_type,
+    }
+    return type(row.op_type, (FormulaKernel,), members)
+
+
+def kernels_of_table(rows: tuple[Operator, ...]) -> dict[str, type[FormulaKernel]]:
+    """The kernel classes of a table, by operator type."""
+    return {row.op_type: kernel_of(row) for row in rows}
+
+
+def _present(op_type: str, tensors: tuple[GlobalTensor | None, ...]) -> tuple[GlobalTensor, ...]:
+    found = tuple(tensor for tensor in tensors if tensor is not None)
+    if len(found) < len(tensors):
+        raise KernelError(op_type, "an output is missing")
+    return found
+
+
+def _is_sum(tensor: GlobalTensor, outputs: tuple[GlobalTensor, ...]) -> bool:
+    """True for the gradient of an operand that is a single element."""
+    return tensor.numel == 1 and outputs[0].numel > 1
+
+
+def _on_device(tensor: GlobalTensor) -> GlobalTensor:
+    return replace(tensor, dtype=device_dtype(tensor.dtype))
+
+
+def _stored(formula: Formula, term: Term, dtype: DType) -> Term:
+    """The value in the dtype of its output; an operand that is stored as it is becomes a copy.
+
+    What becomes an integer is cut off, everything else rounds to nearest even.
+    """
+    cut = term.dtype.is_float and not dtype.is_float
+    wanted = formula.cast(term, dtype, RoundMode.CAST_TRUNC if cut else RoundMode.CAST_RINT)
+    produced = any(step.target is wanted for step in formula.steps)
+    return wanted if produced else formula.copied(wanted)
+
+
+def _spread_operands(
+    outputs: tuple[GlobalTensor, ...], inputs: list[GlobalTensor]
+) -> frozenset[int]:
+    """Operands that broadcast along an axis and may have to be repeated in UB."""
+    plane = broadcast(outputs[0].shape, (*outputs, *inputs), len(outputs))
+    if plane.is_flat:
+        return frozenset()
+    size = prod((*plane.outer, plane.rows, plane.columns))
+    return frozenset(index for index, tensor in enumerate(inputs) if tensor.numel < size)
+
+
+def _made_outputs(
+    row: Operator, inputs: tuple[GlobalTensor | None, ...]
+) -> tuple[GlobalTensor, ...]:
+    """Outputs for a task that was recorded without them: the operands' joint shape."""
+    chosen = [inputs[index] for index in row.like] if row.like else list(inputs)
+    present = [tensor for tensor in chosen if tensor is not None]
+    if not present:
+        raise KernelError(row.op_type, "no operand tells the shape of the result")
+    decisive = inputs[row.typed_by] if row.typed_by < len(inputs) else None
+    dtype = row.result or (decisive or present[0]).dtype
+    shape = _joint(row.op_type, [tensor.shape for tensor in present])
+    nbytes = max(1, prod(shape)) * dtype.itemsize
+    return tuple(
+        GlobalTensor(GmBuffer(f"y{index}", nbytes), dtype, shape) for index in range(row.outputs)
+    )
+
+
+def _joint(op_type: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape that all of these broadcast to; raises KernelError where there is none."""
+    rank = max(len(shape) for shape in shapes)
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    joint = tuple(next((s for s in sizes if s != 1), 1) for sizes in zip(*padded, strict=True))
+    if not all(broadcastable(shape, joint) for shape in shapes):
+        raise KernelError(op_type, f"{', '.join(map(str, shapes))} don't broadcast")
+    return joint

@@ -1,0 +1,144 @@
+"""Kernels that keep or drop elements by a mask of one bit per element, stored eight to a byte."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from npusim.ascendc.kernel import Kernel
+from npusim.ascendc.queues import TBuf, TPosition, TQue
+from npusim.schedules.elementwise import FlatTiling, flat_tiling, leading_axis
+from npusim.values.dtypes import FLOAT16, UINT8
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.loops import Index
+    from npusim.ascendc.tensors import LocalTensor
+    from npusim.hardware.profile import Profile
+
+_BITS = 8
+_ALIGN = 256  # elements whose mask fills a 32-byte block
+_MASK_LANES = 128  # elements that the mask register covers
+
+
+class BitMaskKernel(Kernel):
+    """out = ``transform(x)`` where the mask's bit is set, else 0; tiles are flat."""
+
+    generated: ClassVar[bool] = True
+    fuses: ClassVar[bool] = True  # as for elementwise kernels
+
+    def __init__(
+        self, profile: Profile, x: GlobalTensor, mask: GlobalTensor, out: GlobalTensor
+    ) -> None:
+        self.x, self.out = x.view(x.numel), out.view(out.numel)
+        self.mask = replace(mask.view(mask.numel), dtype=UINT8)
+        if mask.numel * _BITS < x.numel:
+            raise KernelError(self.op_type, f"{mask.numel} bytes of mask for {x.numel} elements")
+        self.reads, self.writes = (x, mask), (out,)
+        self.tiling = self._tiled(profile)
+        self.block_dim = self.tiling.block_dim
+        self.depth = self.buffer_num if self.tiling.double_buffer else 1
+
+    @abstractmethod
+    def transform(self, core: Core, dst: LocalTensor, x: LocalTensor) -> LocalTensor:
+        """What becomes of the elements that are kept; may return ``x`` itself."""
+
+    def prepare(self, core: Core) -> None:
+        """What a core does before its first tile."""
+
+    def work(self, block_idx: int) -> Hashable:
+        """How much the block has to do."""
+        return self.tiling.length(block_idx)
+
+    def process(self, core: Core) -> None:
+        """The work of one block."""
+        itemsize, elements = self.x.dtype.itemsize, self.tiling.tile
+        x_que = TQue(TPosition.VECIN, self.depth, "x")
+        mask_que = TQue(TPosition.VECIN, self.depth, "mask")
+        out_que = TQue(TPosition.VECOUT, self.depth, "out")
+        kept_buf, self.ones = TBuf("kept"), TBuf("ones")
+        for queue in (x_que, out_que):
+            core.pipe.init_buffer(queue, self.depth, elements * itemsize)
+        core.pipe.init_buffer(mask_que, self.depth, ceil(elements / _BITS))
+        core.pipe.init_buffer(kept_buf, 1, elements * itemsize)
+        core.pipe.init_buffer(self.ones, 1, _MASK_LANES * FLOAT16.itemsize)
+        self.prepare(core)
+        for start, count, length in self._pieces(core):
+            bits = mask_que.copy_in(self.mask.span(start, count))
+            x = x_que.copy_in(self.x.span(start * _BITS, length))
+            kept = self.transform(core, kept_buf.get(self.x.dtype, length), x)
+            out = out_que.alloc_tensor(self.out.dtype, length)
+            self._select(core, out, bits, kept)
+            mask_que.free_tensor(bits)
+            x_que.free_tensor(x)
+            out_que.copy_out(self.out.span(start * _BITS, length), out)
+
+    def _pieces(self, core: Core) -> Iterator[tuple[Index, int, int]]:
+        """First byte of the mask, its bytes and their elements, for every tile of a block."""
+        block, length = core.get_block_idx(), self.tiling.length(core.get_block_idx())
+        first = block * self.tiling.per_core // _BITS
+        whole, rest = divmod(length, _BITS)
+        for start, count in core.tiles(first, whole, max(1, self.tiling.tile // _BITS)):
+            yield start, count, count * _BITS
+        if rest:
+            for index in core.loop(1):
+                yield index + (first + whole), 1, rest
+
+    def _tiled(self, profile: Profile) -> FlatTiling:
+        buffers = 3.5 * self.x.dtype.itemsize / 4
+        leading = 0 if self.fuses else leading_axis(profile, self.writes[0])
+        plain = flat_tiling(
+            profile,
+            self.out.numel,
+            self.out.dtype.itemsize,
+            buffers,
+            least_bytes=profile.launch.elementwise_core_bytes,
+            leading=leading,
+        )
+        per_core = ceil(plain.per_core / _ALIGN) * _ALIGN
+        tile = min(per_core, max(_ALIGN, plain.tile // _ALIGN * _ALIGN))
+        blocks = plain.block_dim if leading else ceil(plain.elements / per_core)
+        return FlatTiling(plain.elements, blocks, per_core, tile, tile < per_core)
+
+    def _select(self, core: Core, out: LocalTensor, bits: LocalTensor, x: LocalTensor) -> None:
+        with core.schedule_only():
+            if core.profile.has("vcmpvs_eq"):  # masks for whole tiles are read from UB
+                core.select(out, bits, x, x)
+            else:
+                self._select_by_register(core, out, bits, x)
+        with core.numbers_only():
+            if core.numerics:
+                depth = core.depth
+                unpacked = np.unpackbits(bits.values(depth), axis=-1, bitorder="little")
+                keep = unpacked[..., : out.numel] != 0
+                out.target(depth)[...] = np.where(
+                    keep, x.values(depth), x.values(depth).dtype.type(0)
+                )
+
+    def _select_by_register(
+        self, core: Core, out: LocalTensor, bits: LocalTensor, x: LocalTensor
+    ) -> None:
+        """One repeat at a time: its mask goes to the register, then it is selected by it.
+
+        float32 is multiplied by a float16 selection of ones and zeros. Source: public operator
+        sources, dropout.
+        """
+        lanes = min(_MASK_LANES, out.numel)
+        part, source = out[:lanes], x[:lanes]
+        ones = self.ones.get(FLOAT16, lanes)
+        for _ in core.loop(ceil(out.numel / lanes)):
+            core.set_cmpmask(bits)
+            if out.dtype is FLOAT16:
+                core.select(part, bits, source, source)
+            else:
+                core.select(ones, bits, ones, ones)
+                core.cast(part, ones)
+                core.mul(part, part, source)

@@ -1,0 +1,1 @@
+"""Formulas over rows: elementwise steps, folds of every row, and the kernels that play them."""

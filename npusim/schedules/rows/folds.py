@@ -1,0 +1,115 @@
+"""Rows of a tile folded as the chip's compilers do it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.events import Event
+from npusim.engine.program import Pipe
+from npusim.schedules.spreading import compiled_for_shape
+
+if TYPE_CHECKING:
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.folds import Fold
+    from npusim.ascendc.tensors import LocalTensor
+
+
+def fold_each_row(
+    core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor, *, generated: bool = True
+) -> LocalTensor:
+    """dst[i] = row i of src folded; dst has shape (rows,), src (rows, columns).
+
+    Kernels written by hand fold all rows at once. ``generated`` code takes row by row,
+    unless a row is a single repeat: code for one shape takes the repeats of a row with vcadd and
+    has the scalar unit move what is left, code for any shape folds halves.
+    Source: public tensor compiler (reduction of the last axis).
+    """
+    rows, columns = src.shape
+    for_one_shape = compiled_for_shape(core.profile)
+    one_step = columns <= core.costs.repeat_elements(src.dtype.itemsize)
+    at_once = rows == 1 or (one_step and core.folds_within_repeat(fold, src))
+    if for_one_shape and at_once:
+        return core.whole_reduce(fold, dst, src)
+    if not generated and not at_once:
+        return fold_strips(core, fold, dst, src)
+    if at_once:
+        return core.reduce(fold, dst, src)
+    with core.schedule_only():
+        moved = Event(core, Pipe.SCALAR, Pipe.VECTOR, set_before=True)
+        for _ in core.loop(rows):
+            if not for_one_shape:
+                core.reduce(fold, dst[:1], src[:1])
+                continue
+            moved.wait()  # what the row before left is still being read
+            core.whole_reduce(fold, dst[:1], src[:1], drained=True)
+            core.move_by_scalar(dst[:1], dst[:1])
+            moved.set()
+    with core.numbers_only():
+        core.reduce(fold, dst, src)
+    return dst
+
+
+def fold_strips(core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+    """dst[i] = row i of src folded: strips of one repeat width onto each other, then each repeat.
+
+    Source: ops-nn norm/norm_common, sums of many rows.
+    """
+    rows, columns = src.shape
+    with core.schedule_only():
+        width = core.costs.repeat_elements(src.dtype.itemsize)
+        core.record_vector("vector_dup", dst, rows * width)
+        for begin in range(0, columns, width):
+            core.record_vector(fold.pairwise, dst, min(width, columns - begin), rows=rows)
+        core.record_vector(fold.final or fold.pairwise, dst, width, rows=rows)
+    with core.numbers_only():
+        core.reduce(fold, dst, src)
+    return dst
+
+
+def spread_strips(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTensor:
+    """dst[i, :] = column[i]: a block of every number (vbrcb), copied to strip after strip.
+
+    Source: asc-devkit, broadcast along the last axis.
+    """
+    rows, columns = dst.shape
+    with core.schedule_only():
+        core.broadcast_column(column)
+        width = core.costs.repeat_elements(dst.dtype.itemsize)
+        for begin in range(0, columns, width):
+            core.record_vector("vcopy", dst, min(width, columns - begin), rows=rows)
+    with core.numbers_only():
+        core.adds(dst, core.broadcast_column(column), 0.0)
+    return dst
+
+
+def fold_packed_rows(core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+    """dst[i] = row i of src folded, for rows shorter than a block that lie side by side.
+
+    No instruction starts inside a block, so the scalar unit reads every element.
+    """
+    rows, columns = src.shape
+    if core.recording:
+        scalar = core.profile.scalar
+        each = columns * (scalar.ub_load_cycles + scalar.alu_cycles) + scalar.ub_store_cycles
+        core.wait_vector()
+        detail = f"{src.buffer} {rows}x{columns} {fold.name}"
+        core.recorder.emit(Pipe.SCALAR, "ld_ub", rows * each, detail=detail)
+    with core.numbers_only():
+        core.reduce(fold, dst, src)
+    return dst
+
+
+def spread_packed_rows(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTensor:
+    """dst[i, :] = column[i], stored element by element by the scalar unit."""
+    rows, columns = dst.shape
+    if core.recording:
+        scalar = core.profile.scalar
+        each = scalar.ub_load_cycles + columns * scalar.ub_store_cycles
+        core.wait_vector()
+        detail = f"{dst.buffer} {rows}x{columns} numbers"
+        core.recorder.emit(Pipe.SCALAR, "st_ub", rows * each, detail=detail)
+    core.wrote(dst)
+    if core.numerics:
+        depth = core.depth
+        dst.target(depth)[...] = column.values(depth)[..., None]
+    return dst

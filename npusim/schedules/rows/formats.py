@@ -1,0 +1,279 @@
+"""Rows that don't lie one behind the other: in fractals of 16 x 16, or along an inner axis."""
+
+from __future__ import annotations
+
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.folds import LARGEST, SMALLEST
+from npusim.schedules.rows.formula import Form, form_of
+from npusim.schedules.rows.layouts import UB_SHARE, Need, Piece, RowLayout, as_run
+from npusim.values.dtypes import FLOAT, FLOAT16
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.folds import Fold
+    from npusim.ascendc.gm import GlobalTensor, GmSlice
+    from npusim.ascendc.loops import Index
+    from npusim.ascendc.tensors import LocalTensor
+    from npusim.hardware.profile import Profile
+    from npusim.schedules.formula import Step
+
+_SIDE = 16  # rows and columns of a fractal
+_RANK = 4
+
+
+def is_fractal(tensor: GlobalTensor) -> bool:
+    """Whether a shape looks like FRACTAL_NZ.
+
+    It ends in fractals, behind columns and rows of them.
+    """
+    return len(tensor.shape) >= _RANK and tensor.shape[-2:] == (_SIDE, _SIDE)
+
+
+class FractalLayout(RowLayout):
+    """FRACTAL_NZ, [batch, columns / 16, rows / 16, 16, 16]: a row is 16 elements in every slice.
+
+    Tiles are (batches, slices, rows, 16), columns (batches, rows), lines (1, slices, 1, 16).
+    ``by_lanes`` kernels spend a repeat on 16 elements, others fill it.
+    """
+
+    spreads = False
+
+    def __init__(self, profile: Profile, shape: tuple[int, ...], *, by_lanes: bool = False) -> None:
+        self.batch, self.slices = prod(shape[:-_RANK]), shape[-_RANK]
+        self.height = shape[-_RANK + 1] * _SIDE  # rows of a batch
+        super().__init__(profile, self.batch * self.height, self.slices * _SIDE)
+        self.by_lanes = by_lanes
+        cores = profile.cores.vector_cores
+        self.batch_share, self.row_share = 1, self.height
+        if self.batch >= cores:
+            self.batch_share = ceil(self.batch / cores)
+        else:
+            parts = max(1, cores // self.batch)
+            self.row_share = ceil(self.height // _SIDE / parts) * _SIDE
+        self.row_parts = ceil(self.height / self.row_share)
+        self.block_dim = ceil(self.batch / self.batch_share) * self.row_parts
+        self.tile_batches = self.tile_rows = 1
+
+    def plan(self, need: Need) -> None:
+        room = int(self.profile.buffers.ub_bytes * UB_SHARE) - need.place * self.columns
+        fitting = int(room / (need.element * self.columns + need.row))
+        if fitting < 1:
+            raise KernelError("rows", f"a row of {self.columns} in fractals doesn't fit into UB")
+        if fitting >= self.height and self.row_share == self.height:
+            self.tile_rows = self.height
+            self.tile_batches = min(self.batch_share, fitting // self.height)
+        else:
+            whole = fitting // _SIDE * _SIDE
+            self.tile_rows = min(self.row_share, whole or fitting)
+
+    def work(self, block: int) -> Hashable:
+        return self._share(block)[2:]
+
+    def pieces(self, core: Core) -> Iterator[Piece]:
+        batch, row, batches, rows = self._share(core.get_block_idx())
+        for outer, count in core.tiles(batch, batches, self.tile_batches):
+            for first, height in core.tiles(row, rows, self.tile_rows):
+                yield Piece((outer, first), height, count)
+
+    def elements(self, form: Form) -> int:
+        rows = self.tile_batches * self.tile_rows
+        if form is Form.COLUMN:  # a row of them for every batch, each from a block on
+            return self.tile_batches * ceil(self.tile_rows / _SIDE) * _SIDE
+        return self.columns * (rows if form is Form.TILE else 1)
+
+    def shape(self, form: Form, piece: Piece, length: int) -> tuple[int, ...]:
+        del length
+        if form is Form.COLUMN:
+            return (piece.batches, piece.rows)
+        if form is Form.LINE:
+            return (1, self.slices, 1, _SIDE)
+        return (piece.batches, self.slices, piece.rows, _SIDE)
+
+    def place(
+        self, tensor: GlobalTensor, form: Form, piece: Piece, begin: Index, length: int
+    ) -> GmSlice:
+        del begin
+        flat, shape = tensor.view(tensor.numel), self.shape(form, piece, length)
+        if form is Form.LINE:
+            return flat.window(((0, 1),), shape, (self.columns, _SIDE, _SIDE, 1))
+        outer, first = piece.indices
+        if form is Form.COLUMN:
+            return flat.window(((outer, self.height), (first, 1)), shape, (self.height, 1))
+        lane = self.height * _SIDE
+        places = ((outer, self.slices * lane), (first, _SIDE))
+        return flat.window(places, shape, (self.slices * lane, lane, _SIDE, 1))
+
+    def fold(self, core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
+        """Slices onto each other, then 16 lanes into one."""
+        batches, slices, rows, _ = src.shape
+        lanes = batches * rows * _SIDE
+        dtype = src.dtype
+        with core.schedule_only():
+            compared = fold in (LARGEST, SMALLEST) and dtype is FLOAT
+            if compared and not core.folds_within_repeat(fold, src):
+                dtype = FLOAT16  # half the precision is enough to shift by
+                core.cast(as_run(core, src, src.numel, dtype), as_run(core, src, src.numel))
+            while slices > 1:
+                slices = ceil(slices / 2)
+                half = as_run(core, src, slices * lanes, dtype)
+                core.combine(fold, half, half, half)
+            if core.recording:
+                self._fold_lanes(core, fold, as_run(core, src, lanes, dtype), batches * rows)
+        core.wrote(dst)
+        if core.numerics:
+            depth = core.depth
+            values = src.values(depth)
+            axes = (depth + 1, depth + 3)
+            fold.function.reduce(values, axis=axes, out=dst.target(depth), dtype=values.dtype)
+
+    def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:  # noqa: ARG002 - refuses
+        raise KernelError(core.kernel_name, "a column of fractals isn't repeated to a tile")
+
+    def beside(self, core: Core, value: LocalTensor, form: Form) -> LocalTensor:
+        """A column as 16 equal lanes for each row: copies of 16 numbers, turned.
+
+        A line as it is.
+        """
+        if form is not Form.COLUMN:
+            return value
+        batches, rows = value.shape
+        with core.schedule_only():
+            lanes = as_run(core, value, batches * rows * _SIDE)
+            core.move(lanes, lanes)
+            core.transpose_block(lanes, lanes)
+        return value.view(batches, 1, rows, 1)
+
+    def apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
+        forms = [form_of(source) for source in step.sources]
+        mixed = form_of(step.target) is Form.TILE and any(form is not Form.TILE for form in forms)
+        if not mixed and not self.by_lanes:
+            super().apply(core, step, dst, sources)
+            return
+        given = [
+            self.beside(core, source, form) if mixed else source
+            for source, form in zip(sources, forms, strict=True)
+        ]
+        with core.schedule_only():
+            if self.by_lanes and form_of(step.target) is Form.TILE:
+                for form in forms:
+                    if form is not Form.TILE:
+                        core.move(dst, dst)  # what stands beside the tile is repeated to one
+                getattr(core, step.call)(dst, *given, *step.extras)
+            else:
+                runs = [as_run(core, each, dst.numel) for each in (dst, *sources)]
+                getattr(core, step.call)(*runs, *step.extras)
+        with core.numbers_only():
+            getattr(core, step.call)(dst, *given, *step.extras)
+
+    def _fold_lanes(self, core: Core, fold: Fold, lanes: LocalTensor, rows: int) -> None:
+        """Blocks of 16 lanes into one number each, by block where the chip folds those."""
+        group = fold.final.replace("vc", "vcg")
+        block = core.block_bytes // lanes.dtype.itemsize
+        if block == _SIDE and core.profile.supports_vector(group, lanes.dtype.intrinsic):
+            core.fold_by_instruction(group, lanes, rows * _SIDE, 1)
+        else:
+            core.fold_by_instruction(fold.final, lanes, _SIDE, rows)
+
+    def _share(self, block: int) -> tuple[int, int, int, int]:
+        """First batch and row of a block, and how many of them."""
+        batch = block // self.row_parts * self.batch_share
+        row = block % self.row_parts * self.row_share
+        return (
+            batch,
+            row,
+            min(self.batch_share, self.batch - batch),
+            min(self.row_share, self.height - row),
+        )
+
+
+class InnerLayout(RowLayout):
+    """Rows along an axis that isn't the last: [outer, length, inner].
+
+    Tiles are (length, some of the inner places), columns are as long as those are many.
+    """
+
+    spreads = False
+
+    def __init__(self, profile: Profile, shape: tuple[int, ...], axis: int, itemsize: int) -> None:
+        self.outer, self.inner = prod(shape[:axis]), prod(shape[axis + 1 :])
+        super().__init__(profile, self.outer * self.inner, shape[axis])
+        self.block = profile.buffers.block_bytes // itemsize
+        cores = profile.cores.vector_cores
+        self.outer_share, self.inner_share = 1, self.inner
+        if self.outer >= cores:
+            self.outer_share = ceil(self.outer / cores)
+        else:
+            share = ceil(self.inner / max(1, cores // self.outer))
+            self.inner_share = min(self.inner, ceil(share / self.block) * self.block)
+        self.inner_parts = ceil(self.inner / self.inner_share)
+        self.block_dim = ceil(self.outer / self.outer_share) * self.inner_parts
+        self.width = 1
+
+    def plan(self, need: Need) -> None:
+        room = int(self.profile.buffers.ub_bytes * UB_SHARE)
+        fitting = int(room / (need.element * self.columns + need.row))
+        least = min(self.inner_share, self.block)
+        if fitting >= least:
+            self.width = min(self.inner_share, max(least, fitting // self.block * self.block))
+            return
+        self.whole = False
+        self.width = min(self.inner_share, self.profile.vector.repeat_bytes)
+        wide = ceil(self.width / self.block) * self.block
+        most = int((room - need.row * wide) / (need.element * wide))
+        self.chunk = ceil(self.columns / ceil(self.columns / most))
+
+    def work(self, block: int) -> Hashable:
+        return self._share(block)[2:]
+
+    def pieces(self, core: Core) -> Iterator[Piece]:
+        outer, first, outers, width = self._share(core.get_block_idx())
+        for turn in core.loop(outers):
+            for begin, count in core.tiles(first, width, self.width):
+                yield Piece((turn + outer, begin), count)
+
+    def elements(self, form: Form) -> int:
+        wide = ceil(self.width / self.block) * self.block
+        return wide * (self.chunk if form is Form.TILE else 1)
+
+    def shape(self, form: Form, piece: Piece, length: int) -> tuple[int, ...]:
+        return (length, piece.rows) if form is Form.TILE else (piece.rows,)
+
+    def place(
+        self, tensor: GlobalTensor, form: Form, piece: Piece, begin: Index, length: int
+    ) -> GmSlice:
+        flat = tensor.view(tensor.numel)
+        outer, first = piece.indices
+        if form is Form.COLUMN:
+            return flat.window(((outer, self.inner), (first, 1)), (piece.rows,), (1,))
+        places = ((outer, self.columns * self.inner), (begin, self.inner), (first, 1))
+        source = flat.window(places, (length, piece.rows), (self.inner, 1))
+        return source.by_rows() if piece.rows % self.block else source
+
+    def fold(self, core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
+        core.fold_rows(dst, src, fold)
+
+    def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:  # noqa: ARG002 - refuses
+        raise KernelError(core.kernel_name, "instructions take a row as it is")
+
+    def beside(self, core: Core, value: LocalTensor, form: Form) -> LocalTensor:
+        if form is Form.LINE:
+            raise KernelError(core.kernel_name, "a line along an inner axis")
+        return value.view(1, value.numel)
+
+    def padded(self, tile: LocalTensor) -> int:
+        return tile.shape[0] * ceil(tile.shape[1] / self.block) * self.block
+
+    def _share(self, block: int) -> tuple[int, int, int, int]:
+        outer = block // self.inner_parts * self.outer_share
+        first = block % self.inner_parts * self.inner_share
+        return (
+            outer,
+            first,
+            min(self.outer_share, self.outer - outer),
+            min(self.inner_share, self.inner - first),
+        )

@@ -1,0 +1,219 @@
+"""Formulas over rows: elementwise steps, folds of every row into one number, and what follows.
+
+A value has a form: a tile of rows, a column (one number for each row), a line (one number for each
+place in a row) or a single number. Where a row doesn't fit into the buffers its tiles go by several
+times, once for every fold that has to be complete before the next step: :class:`Passes` says what
+is computed when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.conversions import device_dtype
+from npusim.ascendc.folds import LARGEST, SUM, Fold
+from npusim.ascendc.rounding import RoundMode
+from npusim.schedules.buffers import BufferPlan
+from npusim.schedules.formula import Formula, Step, Term
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.values.dtypes import DType
+
+
+class Form(StrEnum):
+    """What a value consists of."""
+
+    TILE = "tile"
+    COLUMN = "column"
+    LINE = "line"
+    NUMBER = "number"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Value(Term):
+    """An operand or the result of a step, with its form."""
+
+    form: Form = Form.TILE
+
+
+FOLD = "fold"  # the steps that aren't instructions of one element at a time
+SPREAD = "spread"
+
+
+@dataclass(slots=True)
+class RowFormula(Formula):
+    """Records steps on values of rows that are ``columns`` elements long.
+
+    ``spreads`` tells that columns are repeated to whole tiles before tiles meet them.
+    """
+
+    columns: int = 1
+    spreads: bool = False
+
+    def operand(self, dtype: DType, form: Form = Form.TILE) -> Value:
+        """A new value that isn't the result of a recorded step."""
+        self._count += 1
+        return Value(self._count, device_dtype(dtype), form)
+
+    def sum(self, x: Term) -> Term:
+        """The sum of every row."""
+        return self._folded(x, SUM)
+
+    def mean(self, x: Term) -> Term:
+        """The mean of every row."""
+        return self.mul(self.sum(x), 1.0 / self.columns)
+
+    def largest(self, x: Term) -> Term:
+        """The largest element of every row."""
+        return self._folded(x, LARGEST)
+
+    def rsqrt(self, x: Term) -> Term:
+        """1 / square root, by a square root and a division, which is more exact than vrsqrt."""
+        root = self.sqrt(x)
+        return self._step("div", (self._like(x, 1.0), root))
+
+    def _folded(self, x: Term, fold: Fold) -> Term:
+        target = self.operand(x.dtype, Form.COLUMN)
+        self.steps.append(Step(FOLD, target, (x,), (fold,)))
+        return target
+
+    def _like(self, x: Term, number: float) -> Term:
+        """A value of one number in the form of another."""
+        target = self.operand(x.dtype, form_of(x))
+        self.steps.append(Step("duplicate", target, (), (number,)))
+        return target
+
+    def result(self, term: Term, dtype: DType, others: Sequence[Term | None]) -> Term:
+        """``term`` in the type of an output, as a value that nobody else stores.
+
+        A column that is needed further on is copied, and so is what isn't computed by a step.
+        """
+        stored = self.cast(term, dtype, RoundMode.CAST_RINT)
+        maker = next((step for step in self.steps if step.target is stored), None)
+        is_column = form_of(stored) is Form.COLUMN
+        used = any(stored in step.sources for step in self.steps)
+        if maker is None or stored in others or maker.call == FOLD or (is_column and used):
+            return self.copied(stored)
+        return stored
+
+    def _step(
+        self,
+        call: str,
+        sources: tuple[Term, ...],
+        extras: tuple[object, ...] = (),
+        dtype: DType | None = None,
+    ) -> Term:
+        forms = {form_of(source) for source in sources}
+        form = next((each for each in Form if each in forms), Form.TILE)
+        if form is Form.TILE and Form.COLUMN in forms and self.spreads:
+            sources = tuple(self._spread(source) for source in sources)
+        if form is Form.COLUMN and Form.LINE in forms:
+            raise KernelError("formula", "a column and a line meet outside a tile")
+        target = self.operand(dtype or sources[0].dtype, form)
+        self.steps.append(Step(call, target, sources, extras))
+        return target
+
+    def _spread(self, source: Term) -> Term:
+        """A column repeated along the rows, by chips that have no operand for it."""
+        if form_of(source) is not Form.COLUMN:
+            return source
+        for step in self.steps:
+            if step.call == SPREAD and step.sources == (source,):
+                return step.target
+        target = self.operand(source.dtype)
+        self.steps.append(Step(SPREAD, target, (source,)))
+        return target
+
+
+def form_of(term: Term) -> Form:
+    """The form of a value."""
+    return term.form if isinstance(term, Value) else Form.TILE
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One time that the tiles of a row go by.
+
+    ``before`` are steps on columns that come first, ``steps`` those on each tile; ``results`` are
+    the tiles to be stored.
+    """
+
+    before: tuple[Step, ...]
+    steps: tuple[Step, ...]
+    results: tuple[Term, ...]
+
+
+def buffer_plan(steps: Sequence[Step], results: Sequence[Term]) -> BufferPlan:
+    """Buffers for the tiles that ``steps`` make, apart from the ``results``."""
+    tiles = [
+        Step(step.call, step.target, tuple(s for s in step.sources if form_of(s) is Form.TILE))
+        for step in steps
+    ]
+    others = [step.target for step in steps if form_of(step.target) is not Form.TILE]
+    return BufferPlan.of(tiles, (*results, *others))
+
+
+@dataclass(slots=True)
+class Passes:
+    """What is computed of a formula each time that the tiles go by; ``after`` comes last."""
+
+    passes: list[Pass] = field(default_factory=list)
+    after: tuple[Step, ...] = ()
+
+    @classmethod
+    def of(cls, steps: Sequence[Step], results: Sequence[Term]) -> Passes:
+        """As few passes as the folds that depend on each other allow."""
+        levels = _levels(steps)
+        last = max(levels.values(), default=0)
+        found = cls()
+        for level in range(last + 1):
+            tiles = [
+                result
+                for result in results
+                if form_of(result) is Form.TILE and levels.get(result, 0) == level
+            ]
+            folds = [
+                step
+                for step in steps
+                if step.call == FOLD and levels.get(step.sources[0], 0) == level
+            ]
+            before = tuple(
+                step for step in steps if _is_column(step) and levels[step.target] == level
+            )
+            if not tiles and not folds:
+                found.after += before
+                continue
+            roots = {*tiles, *(fold.sources[0] for fold in folds)}
+            needed = _needed(steps, roots)
+            chosen = tuple(step for step in steps if step in needed or step in folds)
+            found.passes.append(Pass(found.after + before, chosen, tuple(tiles)))
+            found.after = ()
+        return found
+
+
+def _is_column(step: Step) -> bool:
+    return form_of(step.target) is Form.COLUMN and step.call != FOLD
+
+
+def _levels(steps: Sequence[Step]) -> dict[Term, int]:
+    """How many folds lie before each value."""
+    levels: dict[Term, int] = {}
+    for step in steps:
+        below = max((levels.get(source, 0) for source in step.sources), default=0)
+        levels[step.target] = below + (step.call == FOLD)
+    return levels
+
+
+def _needed(steps: Sequence[Step], roots: set[Term]) -> list[Step]:
+    """The steps on tiles and lines that ``roots`` depend on."""
+    wanted, needed = set(roots), []
+    for step in reversed(steps):
+        if step.target in wanted and form_of(step.target) is not Form.COLUMN:
+            needed.append(step)
+            wanted.update(step.sources)
+    return needed

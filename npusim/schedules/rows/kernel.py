@@ -1,0 +1,203 @@
+"""Kernels over rows made from a row of a table: an operator's formula and its tensors' forms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, ClassVar
+
+from npusim.ascendc.kernel import Kernel
+from npusim.schedules.records import made
+from npusim.schedules.rows.formats import FractalLayout, InnerLayout, is_fractal
+from npusim.schedules.rows.formula import Form, RowFormula
+from npusim.schedules.rows.layouts import RowLayout, RowsLayout
+from npusim.schedules.rows.play import RowRun
+from npusim.schedules.rows.program import Results, RowProgram
+from npusim.schedules.spreading import compiled_for_shape
+from npusim.values.dtypes import FLOAT
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.gm import GlobalTensor
+    from npusim.hardware.profile import Profile
+    from npusim.schedules.rows.layouts import Need
+
+_AXES = ("axis", "axes", "dim")  # how records call the axis
+
+
+@dataclass(frozen=True)
+class RowOperator:
+    """One row of a family's table.
+
+    ``formula`` takes a :class:`RowFormula`, the operands (None where one is absent; in float32
+    unless ``raw``) and the ``attributes``, which are given with their defaults. ``operands`` and
+    ``results`` are the forms of the tensors; ``wide`` results are float32 where a record leaves
+    them out. ``generated`` kernels come from a compiler, others are written by hand (on chips with
+    cores of their own for vectors) with queues of ``depth`` slots; rows of up to ``most_columns``
+    are worked on together there, and columns repeated along them. A core gets at least
+    ``least_rows``; ``by_lanes`` kernels spend a repeat on every 16 elements of a fractal's row.
+    """
+
+    op_type: str
+    formula: Callable[..., Results]
+    operands: tuple[Form, ...] = (Form.TILE,)
+    results: tuple[Form, ...] = (Form.TILE,)
+    wide: tuple[int, ...] = ()
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    least_rows: int = 1
+    most_columns: int = 0  # 0: any, without columns being repeated
+    depth: int = 2
+    raw: bool = False
+    generated: bool = True
+    by_lanes: bool = False
+
+
+class RowKernel(Kernel):
+    """An operator over rows: ``(profile, *inputs, *outputs, **attributes)``."""
+
+    row: ClassVar[RowOperator]
+
+    def __init__(
+        self, profile: Profile, *tensors: GlobalTensor | None, **attributes: object
+    ) -> None:
+        split = len(self.row.operands)
+        inputs, outputs = tensors[:split], tensors[split:]
+        self.layout = self.make_layout(profile, inputs, outputs, attributes)
+        known = {name: attributes[name] for name in self.row.attributes if name in attributes}
+        known = {**self.row.attributes, **known}
+        columns = self.layout.columns
+        generated = self.row.generated or compiled_for_shape(profile)
+        formula = RowFormula(profile, FLOAT, columns=columns)
+        formula.spreads = self.layout.spreads and (generated or columns <= self.row.most_columns)
+        forms = self.row.operands
+        raw = self.row.raw
+        record = self.row.formula
+        self.program = RowProgram(formula, record, inputs, forms, outputs, known, raw=raw)
+        self.depth = self.buffer_num if generated else self.row.depth
+        self.layout.plan(self.need())
+        self.block_dim = self.layout.block_dim
+        self.reads = tuple(tensor for tensor in inputs if tensor is not None)
+        self.writes = tuple(tensor for tensor in outputs if tensor is not None)
+
+    @classmethod
+    def from_task(
+        cls,
+        profile: Profile,
+        inputs: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> Kernel:
+        count = len(cls.row.operands)
+        given = (*inputs, *(None,) * count)[:count]
+        if given[0] is None:
+            raise KernelError(cls.op_type, "the record has no input")
+        results: tuple[GlobalTensor | None, ...] = outputs[: len(cls.row.results)]
+        if not outputs:
+            results = cls.made_results(given, attributes)
+        results += (None,) * (len(cls.row.results) - len(results))
+        return cls(profile, *given, *results, **attributes)
+
+    def make_layout(
+        self,
+        profile: Profile,
+        inputs: Sequence[GlobalTensor | None],
+        outputs: Sequence[GlobalTensor | None],
+        attributes: Mapping[str, object],
+    ) -> RowLayout:
+        """Rows along the axis that the attributes name, or as long as a line is."""
+        x = inputs[0]
+        assert x is not None
+        itemsize = min(each.dtype.itemsize for each in (*inputs, *outputs) if each is not None)
+        if is_fractal(x) and self.takes_fractals(inputs):
+            return FractalLayout(profile, x.shape, by_lanes=self.row.by_lanes)
+        axis = self.axis(x, attributes)
+        if prod(x.shape[axis + 1 :]) > 1:
+            return InnerLayout(profile, x.shape, axis, itemsize)
+        columns = self.row_length(inputs)
+        if Form.LINE not in self.row.operands and x.shape:
+            columns = x.shape[axis]  # axes of one element may stand behind it
+        if x.numel % columns:
+            raise KernelError(self.op_type, f"{x.shape} has no rows of {columns}")
+        layout = RowsLayout(
+            profile,
+            x.numel // columns,
+            columns,
+            itemsize,
+            self.row.least_rows,
+            generated=self.row.generated,
+        )
+        layout.one_by_one = 0 < self.row.most_columns < columns
+        return layout
+
+    def need(self) -> Need:
+        """Bytes of UB that tiles are chosen by."""
+        return self.program.need(self.depth)
+
+    def work(self, block_idx: int) -> Hashable:
+        return self.layout.work(block_idx)
+
+    def process(self, core: Core) -> None:
+        run = RowRun(core, self.layout, self.program, self.depth)
+        for piece in self.layout.pieces(core):
+            run.piece(piece)
+
+    @classmethod
+    def axis(cls, x: GlobalTensor, attributes: Mapping[str, object]) -> int:
+        """The axis that rows run along: the one that the attributes name, by default the last."""
+        rank = max(1, len(x.shape))
+        if Form.LINE in cls.row.operands:
+            return rank - 1
+        named = next((attributes[name] for name in _AXES if name in attributes), -1)
+        if isinstance(named, list | tuple) and len(named) == 1:
+            named = named[0]
+        if not isinstance(named, int) or not -rank <= named < rank:
+            raise KernelError(cls.op_type, f"can't work along axis {named!r} of {x.shape}")
+        return named % rank
+
+    @classmethod
+    def takes_fractals(cls, inputs: Sequence[GlobalTensor | None]) -> bool:
+        """Whether an operand whose shape ends in 16 x 16 is in fractals.
+
+        So unless a line forbids.
+        """
+        x = inputs[0]
+        assert x is not None
+        for tensor, form in zip(inputs, cls.row.operands, strict=False):
+            if tensor is not None and form is Form.LINE:
+                return tensor.numel == x.shape[-4] * x.shape[-1]
+        return x.dtype.itemsize < FLOAT.itemsize
+
+    @classmethod
+    def row_length(cls, inputs: Sequence[GlobalTensor | None]) -> int:
+        """Elements of a row: those of a line where there is one, else the last axis."""
+        for tensor, form in zip(inputs, cls.row.operands, strict=False):
+            if tensor is not None and form is Form.LINE:
+                return tensor.numel
+        x = inputs[0]
+        return x.shape[-1] if x is not None and x.shape else 1
+
+    @classmethod
+    def made_results(
+        cls, inputs: Sequence[GlobalTensor | None], attributes: Mapping[str, object]
+    ) -> tuple[GlobalTensor | None, ...]:
+        """Results for a task that was recorded without them."""
+        del attributes
+        x = inputs[0]
+        assert x is not None
+        rows = x.numel // max(1, cls.row_length(inputs))
+        return tuple(
+            made(
+                x.shape if form is Form.TILE else (rows,),
+                FLOAT if index in cls.row.wide else x.dtype,
+                f"y{index}",
+            )
+            for index, form in enumerate(cls.row.results)
+        )
+
+
+def kernel_of(row: RowOperator, base: type[RowKernel] = RowKernel) -> type[RowKernel]:
+    """The kernel class of a row."""
+    return type(row.op_type, (base,), {"row": row, "op_type": row.op_type, "__doc__": row.op_type})

@@ -1,0 +1,267 @@
+"""Where rows lie in memory, how they are dealt out to cores, and what working along them costs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.tensors import LocalTensor
+from npusim.schedules.rows.folds import (
+    fold_each_row,
+    fold_packed_rows,
+    spread_packed_rows,
+    spread_strips,
+)
+from npusim.schedules.rows.formula import Form, form_of
+from npusim.schedules.spreading import compiled_for_shape, spread_column
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.folds import Fold
+    from npusim.ascendc.gm import GlobalTensor, GmSlice
+    from npusim.ascendc.loops import Index
+    from npusim.hardware.profile import Profile
+    from npusim.schedules.formula import Step
+    from npusim.values.dtypes import DType
+
+UB_SHARE = 0.9  # of UB; the rest is for what isn't counted per element
+_LANES = 64  # pieces of a row are a multiple of it
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Bytes of UB: for each element of a tile, for each of its rows, for each place in a row."""
+
+    element: float
+    row: float
+    place: float
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rows that are worked on together: indices of the loops around them, and their number."""
+
+    indices: tuple[Index, ...]
+    rows: int
+    batches: int = 1
+
+
+class RowLayout(ABC):
+    """The geometry of a kernel over rows. Shapes of values depend on the form and the layout.
+
+    ``spreads`` tells whether generated code repeats columns to whole tiles.
+    """
+
+    spreads = True
+
+    def __init__(
+        self, profile: Profile, rows: int, columns: int, *, generated: bool = True
+    ) -> None:
+        self.profile, self.rows, self.columns = profile, rows, columns
+        self.generated = generated  # whether a compiler wrote the kernel
+        self.whole = True  # whether whole rows are in UB
+        self.chunk = columns  # elements of a row in UB
+        self.block_dim = 1
+
+    @abstractmethod
+    def plan(self, need: Need) -> None:
+        """Choose tiles that fit, and the cores' shares."""
+
+    @abstractmethod
+    def work(self, block: int) -> Hashable:
+        """What a block has to do, up to addresses."""
+
+    @abstractmethod
+    def pieces(self, core: Core) -> Iterator[Piece]:
+        """The pieces of a core."""
+
+    @abstractmethod
+    def elements(self, form: Form) -> int:
+        """Elements of the largest value of a form in UB, padding included."""
+
+    @abstractmethod
+    def shape(self, form: Form, piece: Piece, length: int) -> tuple[int, ...]:
+        """The shape of a value."""
+
+    @abstractmethod
+    def place(
+        self, tensor: GlobalTensor, form: Form, piece: Piece, begin: Index, length: int
+    ) -> GmSlice:
+        """Where a value lies in a tensor, from place ``begin`` of the rows on."""
+
+    @abstractmethod
+    def fold(self, core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
+        """A column from a tile."""
+
+    @abstractmethod
+    def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:
+        """A tile from a column, on chips whose instructions take no columns."""
+
+    @abstractmethod
+    def beside(self, core: Core, value: LocalTensor, form: Form) -> LocalTensor:
+        """A column or a line as instructions over tiles take it."""
+
+    def chunks(self, core: Core) -> Iterator[tuple[Index, int]]:
+        """The pieces of a row, one after the other."""
+        yield from core.tiles(0, self.columns, self.chunk, sequential=True)
+
+    def padded(self, tile: LocalTensor) -> int:
+        """Elements of a tile with the padding of its rows."""
+        return tile.numel
+
+    def apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
+        """An instruction element by element; operands of another form stand beside the tile."""
+        forms = [form_of(source) for source in step.sources]
+        if form_of(step.target) is Form.TILE and any(form is not Form.TILE for form in forms):
+            given = [
+                source if form is Form.TILE else self.beside(core, source, form)
+                for source, form in zip(sources, forms, strict=True)
+            ]
+            getattr(core, step.call)(dst, *given, *step.extras)
+            return
+        with core.schedule_only():  # rows with their padding are one run
+            run = self.padded(dst) if form_of(step.target) is Form.TILE else dst.numel
+            flat = [as_run(core, each, run) for each in (dst, *sources)]
+            getattr(core, step.call)(*flat, *step.extras)
+        with core.numbers_only():
+            getattr(core, step.call)(dst, *sources, *step.extras)
+
+
+def as_run(
+    core: Core, tensor: LocalTensor, elements: int, dtype: DType | None = None
+) -> LocalTensor:
+    """The memory of a tensor as one run, perhaps of another type; for schedules alone."""
+    return LocalTensor(core, dtype or tensor.dtype, (elements,), tensor.buffer, tensor.slot)
+
+
+class RowsLayout(RowLayout):
+    """Rows that lie one behind the other.
+
+    Tiles are (rows, columns), columns (rows,), lines (1, columns).
+
+    ``least_rows`` is what a core gets at least.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        rows: int,
+        columns: int,
+        itemsize: int,
+        least_rows: int = 1,
+        *,
+        generated: bool = True,
+    ) -> None:
+        super().__init__(profile, rows, columns, generated=generated)
+        self.itemsize, self.least_rows = itemsize, least_rows
+        block_bytes = profile.buffers.block_bytes
+        self._step = block_bytes // itemsize  # elements that rows are padded to
+        # Rows of less than a block stay side by side.
+        self.packed = generated and columns < self._step
+        self.ragged = columns % self._step > 0 and not self.packed
+        self.one_by_one = False  # whether rows are worked on singly though more would fit
+        self.tile_rows = 1
+        self.share = max(min(rows, least_rows), ceil(rows / profile.cores.vector_cores))
+        if self.packed and self.share < rows:
+            self.share = self._whole_blocks()
+        self.block_dim = ceil(rows / self.share)
+
+    def _whole_blocks(self) -> int:
+        """The least share of rows that divides them and ends at a block, else the even one."""
+        for share in range(self.share, self.rows // 2 + 1):
+            if self.rows % share == 0 and share * self.columns % self._step == 0:
+                return share
+        return self.share
+
+    def plan(self, need: Need) -> None:
+        room = int(self.profile.buffers.ub_bytes * UB_SHARE)
+        wide = self._wide(self.columns)
+        left, per_row = room - need.place * wide, need.element * wide + need.row
+        if per_row <= left:
+            fitting = 1 if self.one_by_one else int(left / per_row)
+            self.tile_rows = max(1, min(self.share, fitting))
+            return
+        self.whole = False
+        most = int(room / (need.element + need.place)) // _LANES * _LANES
+        self.chunk = max(_LANES, min(most, self.columns))
+        pieces = ceil(self.columns / self.chunk)
+        self.chunk = ceil(ceil(self.columns / pieces) / _LANES) * _LANES
+
+    def work(self, block: int) -> Hashable:
+        return self._count(block)
+
+    def pieces(self, core: Core) -> Iterator[Piece]:
+        for first, count in core.tiles(*self.stretch(core.get_block_idx()), self.tile_rows):
+            yield Piece((first,), count)
+
+    def stretch(self, block: int) -> tuple[int, int]:
+        """The first row of a block, and how many it has."""
+        return block * self.share, self._count(block)
+
+    def elements(self, form: Form) -> int:
+        rows, row = self.tile_rows, self._wide(self.chunk)
+        return {Form.TILE: rows * row, Form.COLUMN: rows, Form.LINE: row}[form]
+
+    def shape(self, form: Form, piece: Piece, length: int) -> tuple[int, ...]:
+        if form is Form.COLUMN:
+            return (piece.rows,)
+        return (1 if form is Form.LINE else piece.rows, length)
+
+    def place(
+        self, tensor: GlobalTensor, form: Form, piece: Piece, begin: Index, length: int
+    ) -> GmSlice:
+        flat = tensor.view(tensor.numel)
+        (first,) = piece.indices
+        if form is Form.COLUMN:
+            return flat.window(((first, 1),), (piece.rows,), (1,))
+        if form is Form.LINE:
+            return flat.window(((begin, 1),), (1, length), (length, 1))
+        places = ((first, self.columns), (begin, 1))
+        source = flat.window(places, (piece.rows, length), (self.columns, 1))
+        return source.by_rows() if self.ragged and piece.rows > 1 else source
+
+    def fold(self, core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
+        if self.packed:
+            fold_packed_rows(core, fold, dst, src)
+        else:
+            fold_each_row(core, fold, dst, src, generated=self.generated)
+
+    def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:
+        if self.packed:
+            spread_packed_rows(core, dst, column)
+        elif self.generated or compiled_for_shape(core.profile):
+            spread_column(core, dst, column)
+        else:
+            spread_strips(core, dst, column)
+
+    def apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
+        forms = [form_of(term) for term in (*step.sources, step.target)]
+        if not self.one_by_one or Form.COLUMN not in forms:
+            super().apply(core, step, dst, sources)
+            return
+        with core.schedule_only():  # a row's own numbers are the scalar unit's
+            for form, source in zip(forms, sources, strict=False):
+                if form is Form.COLUMN and core.is_unread(source):
+                    core.get_value(source)
+            if forms[-1] is Form.COLUMN:
+                core.scalar_alu(step.call)
+            else:
+                core.muls(dst, dst, 1.0)
+        with core.numbers_only():
+            super().apply(core, step, dst, sources)
+
+    def beside(self, core: Core, value: LocalTensor, form: Form) -> LocalTensor:
+        return core.broadcast_column(value) if form is Form.COLUMN else value
+
+    def padded(self, tile: LocalTensor) -> int:
+        return tile.numel if self.packed else tile.shape[0] * self._wide(tile.shape[1])
+
+    def _wide(self, length: int) -> int:
+        return ceil(length / self._step) * self._step
+
+    def _count(self, block: int) -> int:
+        return min(self.share, self.rows - block * self.share)

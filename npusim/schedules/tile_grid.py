@@ -1,0 +1,269 @@
+"""Grids of tiles dealt out to cores, and boxes: the same elements on two sides of a copy.
+
+A grid cuts a few axes into tiles of a given extent, shorter ones at the end. A box has such axes
+with a stride on either side; neighbouring axes that both sides treat alike are one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from npusim.schedules.broadcasting import broadcast
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.gm import GlobalTensor, GmSlice
+    from npusim.ascendc.loops import Index
+
+Extent = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Alike tiles along one axis: ``count`` of them from element ``start`` on."""
+
+    start: int
+    count: int
+    extent: int
+
+
+class Piece(NamedTuple):
+    """One tile of a grid: its elements along each axis, and the first of them."""
+
+    shape: tuple[int, ...]
+    starts: tuple[Index, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Tiles of ``extent`` elements along each axis, on ``cores`` cores from ``first_core`` on.
+
+    ``axis`` is the one whose tiles are dealt out, a core's share in one piece; None deals out all
+    tiles evenly, whatever axis they follow.
+    """
+
+    sizes: tuple[int, ...]
+    extent: Extent
+    cores: int
+    axis: int | None = None
+    first_core: int = 0
+
+    @property
+    def used_cores(self) -> int:
+        """Cores that get tiles."""
+        if self.axis is None:
+            return min(self.cores, self.tile_count)
+        count = self.counts[self.axis]
+        return ceil(count / ceil(count / self.cores))
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Tiles along each axis."""
+        return tuple(ceil(a / b) for a, b in zip(self.sizes, self.extent, strict=True))
+
+    @property
+    def tile_count(self) -> int:
+        """Tiles in all."""
+        return prod(self.counts)
+
+    def work(self, block: int) -> Hashable:
+        """What kinds of tiles a core has, and how many of each."""
+        return tuple(
+            (tuple(part.extent for part in parts), count) for parts, _, count in self._shares(block)
+        )
+
+    def pieces(self, core: Core) -> Iterator[Piece]:
+        """The tiles of one core, alike ones as one loop."""
+        for parts, first, count in self._shares(core.get_block_idx()):
+            shape = tuple(part.extent for part in parts)
+            for turn in core.loop(count):
+                indices = _taken_apart(turn + first, tuple(part.count for part in parts))
+                starts = tuple(
+                    index * part.extent + part.start
+                    for part, index in zip(parts, indices, strict=True)
+                )
+                yield Piece(shape, starts)
+
+    def _parts(self, axis: int) -> list[_Part]:
+        size, extent = self.sizes[axis], self.extent[axis]
+        full, rest = divmod(size, extent)
+        parts = [_Part(0, full, extent)] if full else []
+        return [*parts, _Part(full * extent, 1, rest)] if rest else parts
+
+    def _share_of_axis(self, axis: int, place: int) -> list[_Part]:
+        """The tiles along the dealt-out axis that one core gets."""
+        count, extent = self.counts[axis], self.extent[axis]
+        each = ceil(count / self.cores)
+        first, last = min(place * each, count), min((place + 1) * each, count)
+        full = self.sizes[axis] // extent
+        parts = []
+        if min(last, full) > first:
+            parts.append(_Part(first * extent, min(last, full) - first, extent))
+        if first <= full < last:
+            parts.append(_Part(full * extent, 1, self.sizes[axis] - full * extent))
+        return parts
+
+    def _shares(self, block: int) -> Iterator[tuple[tuple[_Part, ...], int, int]]:
+        """The kinds of tiles of a core: their parts along the axes, the first one and how many."""
+        place, used = (block - self.first_core) % self.cores, self.used_cores
+        if place >= used:
+            return
+        axes = [self._parts(axis) for axis in range(len(self.extent))]
+        if self.axis is not None:
+            axes[self.axis] = self._share_of_axis(self.axis, place)
+            for parts in product(*axes):
+                yield parts, 0, prod(part.count for part in parts)
+            return
+        turned = 0  # cores that got one more tile of the kinds before
+        for parts in product(*axes):
+            total = prod(part.count for part in parts)
+            each, more = divmod(total, used)
+            mine = (place - turned) % used
+            turned = (turned + more) % used
+            count = each + (mine < more)
+            if count:
+                yield parts, mine * each + min(mine, more), count
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The elements of ``src`` and where they go in ``dst``: views of one shape, fewest axes."""
+
+    src: GlobalTensor
+    dst: GlobalTensor
+
+    @classmethod
+    def of(cls, src: GlobalTensor, dst: GlobalTensor) -> Box:
+        """The box of two tensors of one shape; ``src`` may broadcast to ``dst``."""
+        plane = broadcast(dst.shape, (dst, src))
+        target, source = plane.operands
+        return cls(source, target)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many elements each axis has."""
+        return self.dst.shape
+
+    @property
+    def numel(self) -> int:
+        return self.dst.numel
+
+
+class BoxTile(NamedTuple):
+    """One tile of a box: its elements along each axis, and the slices on both sides."""
+
+    shape: tuple[int, ...]
+    src: GmSlice
+    dst: GmSlice
+
+
+@dataclass(frozen=True, slots=True)
+class BoxTiling:
+    """The tiles of a box."""
+
+    box: Box
+    grid: Grid
+
+    @classmethod
+    def of(
+        cls, box: Box, extent: Extent, cores: int, axis: int | None = None, first_core: int = 0
+    ) -> BoxTiling:
+        """Tiles of ``extent``, dealt out as :class:`Grid` says."""
+        return cls(box, Grid(box.sizes, extent, cores, axis, first_core))
+
+    @property
+    def extent(self) -> Extent:
+        """What the largest tiles cover."""
+        return self.grid.extent
+
+    def tiles(
+        self,
+        core: Core,
+        orders: tuple[tuple[int, ...], tuple[int, ...]] | None = None,
+    ) -> Iterator[BoxTile]:
+        """The tiles of one core, alike ones as one loop.
+
+        ``orders`` names the axes of source and target in the order of their transfers, in which
+        axes that follow each other become one.
+        """
+        natural = tuple(range(len(self.grid.extent)))
+        sides = (self.box.src, self.box.dst)
+        for piece in self.grid.pieces(core):
+            if orders is None:
+                src, dst = (_cut(side, piece, natural) for side in sides)
+            else:
+                cuts = zip(sides, orders, strict=True)
+                src, dst = (_cut(side, piece, order, merges=True) for side, order in cuts)
+            yield BoxTile(piece.shape, src, dst)
+
+
+def whole_axes(
+    sizes: Extent, limit: int, cores: int, *, multiple: int = 1, padded: int = 1
+) -> Extent:
+    """A tile of at most ``limit`` elements: inner axes as a whole, part of one axis, ones outside.
+
+    All ``cores`` get a like number of tiles. The innermost axis is cut at a multiple of
+    ``multiple`` elements, and counts as a multiple of ``padded``.
+    """
+    extent = [1] * len(sizes)
+    inner, axis = 1, len(sizes)
+    while axis:
+        axis -= 1
+        last = axis == len(sizes) - 1
+        width = _round_up(sizes[axis], padded) if last else sizes[axis]
+        share = ceil(prod(sizes[: axis + 1]) / cores)  # of the slices that this axis counts
+        if width * inner <= limit and share >= sizes[axis]:
+            extent[axis], inner = sizes[axis], inner * width
+            continue
+        fitting = max(1, min(limit // inner, share, sizes[axis]))
+        each = ceil(share / ceil(share / fitting))
+        if last:
+            each = min(_round_up(each, multiple), max(multiple, limit // multiple * multiple))
+        extent[axis] = min(each, sizes[axis])
+        break
+    return tuple(extent)
+
+
+def _round_up(value: int, step: int) -> int:
+    return ceil(value / step) * step
+
+
+def _taken_apart(number: Index, counts: tuple[int, ...]) -> list[Index]:
+    """The index of a tile along each axis."""
+    if sum(count > 1 for count in counts) <= 1:
+        return [number if count > 1 else 0 for count in counts]
+    after = prod(counts)
+    indices: list[Index] = []
+    for count in counts:
+        after //= count
+        indices.append(number // after % count if count > 1 else 0)
+    return indices
+
+
+def _cut(
+    tensor: GlobalTensor, piece: Piece, order: tuple[int, ...], *, merges: bool = False
+) -> GmSlice:
+    steps = tensor.steps
+    places = tuple(zip(piece.starts, steps, strict=True))
+    sizes = tuple(piece.shape[axis] if steps[axis] else 1 for axis in order)
+    apart = tuple(steps[axis] for axis in order)
+    return tensor.window(places, *(_merged(sizes, apart) if merges else (sizes, apart)))
+
+
+def _merged(sizes: Extent, steps: Extent) -> tuple[Extent, Extent]:
+    """The same elements with neighbouring axes that follow each other as one."""
+    found: list[tuple[int, int]] = []
+    for size, step in zip(sizes, steps, strict=True):
+        if size == 1:
+            continue
+        if found and found[-1][1] == size * step:
+            found[-1] = (found[-1][0] * size, step)
+        else:
+            found.append((size, step))
+    found = found or [(1, 1)]
+    return tuple(size for size, _ in found), tuple(step for _, step in found)

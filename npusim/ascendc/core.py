@@ -26,7 +26,7 @@ from npusim.engine.program import Barrier, Pipe, Unit
 from npusim.values.dtypes import FLOAT16
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -49,7 +49,8 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
 
     ``numerics`` says whether this run has numbers, ``recording`` whether instructions are being
     written down (not for the second and later batches of iterations of a loop, nor for cores that
-    do what another already did).
+    do what another already did). In a ``reference`` run there are no shortcuts: every iteration is
+    executed by itself, and each instruction both computes and is written down.
     """
 
     def __init__(
@@ -65,12 +66,14 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         storage: dict[object, NDArray[Any]],
         unit: Unit,
         cluster: Cluster,
+        reference: bool = False,
     ) -> None:
         self.kernel_name = kernel.op_type
         self.profile = profile
         self.costs = costs
         self.numerics = numerics
         self.recording = recording
+        self.reference = reference
         self.unit = unit
         self.cluster = cluster
         cluster.cores.append(self)
@@ -115,9 +118,7 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
     def loop(
         self, count: int, *, sequential: bool = False, inner_bytes: int = 0, at_once: int = 0
     ) -> Iterator[LoopIndex]:
-        """Loop over ``count`` alike iterations: ``for i in core.loop(n).
-
-        ...``, recorded once and counted.
+        """Loop over ``count`` alike iterations (``for i in core.loop(n)``), recorded once.
 
         The body is executed for many iterations at once, so it must not carry values from one
         iteration to the next; ``sequential=True`` executes them one by one for bodies that do.
@@ -127,17 +128,20 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         """
         if count <= 0:
             return
-        if self.recording:
+        counted = self.recording and not self.reference
+        if counted:
             self.recorder.enter_loop()
         depth, recording = self.depth, self.recording
-        step = 1 if sequential else at_once or self._batch(count, inner_bytes)
-        for first in range(0, count if self.numerics else 1, step):
-            last = min(first + step, count) if self.numerics else first + 1
+        one_by_one = sequential or self.reference
+        step = 1 if one_by_one else at_once or self._batch(count, inner_bytes)
+        executed = count if self.numerics or self.reference else 1
+        for first in range(0, executed, step):
+            last = min(first + step, executed)
             self._loops.append(LoopIndex(depth, first, last, count))
             self._last_written = None
             yield self._loops[-1]
             self._loops.pop()
-            if first == 0 and recording:
+            if first == 0 and counted:
                 self.recorder.leave_loop(count, depth)
                 self.recording = False
         self.recording = recording
@@ -159,6 +163,22 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         if rest:
             for index in self.loop(1):
                 yield index * rest + (start + full * tile_length), rest
+
+    def separately(self, schedule: Callable[[], None], compute: Callable[[], None]) -> None:
+        """Work whose numbers are found at once, and whose instructions differ from tile to tile.
+
+        ``schedule`` is written down without numbers, and ``compute`` computes without being written
+        down. A reference run executes ``schedule`` alone, which has to compute the same numbers.
+        """
+        if self.reference:
+            schedule()
+            return
+        if self.recording:
+            with self.schedule_only():
+                schedule()
+        if self.numerics:
+            with self.numbers_only():
+                compute()
 
     @contextmanager
     def schedule_only(self) -> Iterator[None]:

@@ -95,20 +95,23 @@ class Kernel(ABC):
         return 0
 
 
-def trace(kernel: Kernel, profile: Profile, *, numerics: bool) -> tuple[CoreGroup, ...]:
+def trace(
+    kernel: Kernel, profile: Profile, *, numerics: bool, reference: bool = False
+) -> tuple[CoreGroup, ...]:
     """Run a kernel's code once.
 
     Returns the instruction streams, and leaves the numbers in its tensors.
 
-    Without ``numerics`` only one block of each kind is run.
+    Without ``numerics`` only one block of each kind is run. A ``reference`` run takes no shortcut:
+    every block is written down by itself, and every iteration of its loops.
     """
     kinds: dict[Hashable, list[int]] = {}
     for block in range(kernel.block_dim):
-        kinds.setdefault(kernel.work(block), []).append(block)
+        kinds.setdefault(block if reference else kernel.work(block), []).append(block)
     first = {blocks[0] for blocks in kinds.values()}
     costs = InstructionCosts(profile)
     wanted = range(kernel.block_dim) if numerics else sorted(first)
-    parts = all_blocks.shares(kernel, wanted, numerics=numerics)
+    parts = all_blocks.shares(kernel, wanted, numerics=numerics and not reference)
     clusters: dict[int, Cluster] = {}
     for own, part in zip(all_blocks.copies(kernel, len(parts)), parts, strict=True):
         storage: dict[Unit, dict[object, NDArray[Any]]]
@@ -127,6 +130,7 @@ def trace(kernel: Kernel, profile: Profile, *, numerics: bool) -> tuple[CoreGrou
                     storage=memory,
                     unit=unit,
                     cluster=clusters[block],
+                    reference=reference,
                 )
     all_blocks.run(kernel, clusters, parts)
     return tuple(

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from npusim import Device
+from npusim import Device, Result
 from npusim.hardware import load_profile
 from support import physics
 from support.chips import CHIPS, ONE_OF_EACH, kinds
@@ -71,10 +71,18 @@ def test_never_below_the_roofline(chip: str, count: int, which: int) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(any_chip, st.integers(1, 40_000), st.sampled_from(["float32", "float16"]))
+@example("Ascend910_9391", 512, "float16")
 def test_twice_the_elements_are_never_faster(chip: str, count: int, kind: str) -> None:
-    growing = [shapes(count * 2**power, kind=kind) for power in range(13)]
-    # The step from one core to several gains a percent where a chip starts them all alike.
-    physics.assert_larger_is_not_faster(chip, CROSS_ENTROPY, growing, slack=0.02)
+    """Except where one core becomes several: that saves at most what its data pipes did."""
+    before: Result | None = None
+    for power in range(13):
+        now = physics.estimate(chip, CROSS_ENTROPY, shapes(count * 2**power, kind=kind))
+        if before is not None:
+            more_cores = now.tasks[0].block_dim > before.tasks[0].block_dim
+            divisible = sum(before.pipes[pipe] for pipe in ("VECTOR", "MTE2", "MTE3"))
+            saved = divisible if more_cores else 1e-3
+            assert now.duration_us >= before.duration_us * (1 - saved)
+        before = now
 
 
 def tiling_of(chip: str, count: int, kind: str) -> tuple[int, bool, int]:

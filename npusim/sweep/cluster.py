@@ -67,5 +67,9 @@ class ClusterCrew:
 
     def close(self, *, at_once: bool) -> None:
         """Leave the cluster; what isn't done is cancelled."""
+        if at_once:
+            # The client may be fetching an answer whose task we cancel: its event loop would log
+            # that failure with a traceback, though nobody wants the answer any more.
+            logging.getLogger("tornado.application").setLevel(logging.CRITICAL)
         self.executor.shutdown(wait=not at_once)
         self._client.close()

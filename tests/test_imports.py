@@ -2,40 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import house
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-ROOT = Path(__file__).parent.parent
-
-# From top to bottom; rooms in one line don't know each other.
-HOUSE = (
-    ("values",),
-    ("hardware",),
-    ("catalogue",),
-    ("engine",),
-    ("ascendc",),
-    ("schedules",),
-    ("library",),
-    ("operators",),
-    ("ops",),
-    ("runtime",),
-    ("validation",),
-    ("model",),
-    ("capacity",),
-    ("report",),
-    ("sweep",),
-    ("capi",),
-    ("cli",),
-)
-LEVEL = {room: level for level, rooms in enumerate(HOUSE) for room in rooms}
 
 # What the engine must not know: it schedules instructions, whatever they compute.
 FORBIDDEN_IN_ENGINE = ("numpy", "ml_dtypes", "npusim.values.dtypes", "npusim.values.promotion")
@@ -55,53 +27,22 @@ HEAVY = (
 )
 
 
-def modules() -> dict[str, Path]:
-    """Every module of the product by its installed name."""
-    found = {}
-    for folder, package in (("npusim", "npusim"), ("ops", "npusim.ops")):
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            parts = file.relative_to(ROOT / folder).with_suffix("").parts
-            names = parts[:-1] if parts[-1] == "__init__" else parts
-            found[".".join((package, *names))] = file
-    return found
-
-
-def room_of(module: str) -> str | None:
-    """The room of `npusim.room.module`; None for the doors (npusim, npusim.__main__)."""
-    parts = module.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] in LEVEL else None
-
-
-def imports(file: Path) -> Iterator[tuple[str, int]]:
-    """Every module that a file imports, at its top, in a function or for types, with the line."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            for name in node.names:
-                yield name.name, node.lineno
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}:{node.lineno}: relative import"
-            assert node.module is not None
-            yield node.module, node.lineno
-            for name in node.names:
-                yield f"{node.module}.{name.name}", node.lineno
-
-
 def upward(module: str, imported: str) -> str | None:
     """Why `module` may not import `imported`; None when it may."""
-    own, other = room_of(module), room_of(imported)
+    own, other = house.room_of(module), house.room_of(imported)
     if own is None or other is None:
         return None
     if own == other:
         foreign = own == "ops" and imported.split(".")[2:3] not in ([], module.split(".")[2:3])
         return "what two operators share belongs above ops" if foreign else None
-    return None if LEVEL[other] < LEVEL[own] else f"{other} isn't above {own}"
+    return None if house.LEVEL[other] < house.LEVEL[own] else f"{other} isn't above {own}"
 
 
-MODULES = modules()
+MODULES = house.modules()
 
 
 def test_the_walk_sees_the_product() -> None:
-    rooms = {room_of(name) for name in MODULES}
+    rooms = {house.room_of(name) for name in MODULES}
     assert {
         "values",
         "hardware",
@@ -118,15 +59,21 @@ def test_the_walk_sees_the_product() -> None:
 
 
 def test_every_room_is_in_the_house() -> None:
-    folders = {path.parent.name for path in (ROOT / "npusim").glob("*/__init__.py")}
-    assert folders <= set(LEVEL)
+    folders = {path.parent.name for path in (house.ROOT / "npusim").glob("*/__init__.py")}
+    assert folders <= set(house.LEVEL)
+
+
+def test_the_picture_shows_every_room(tmp_path: Path) -> None:
+    house.draw(tmp_path / "house.svg")
+    drawn = (tmp_path / "house.svg").read_text(encoding="utf-8")
+    assert all(f">{room}</text>" in drawn for room in house.ROOMS)
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_imports_go_one_way(module: str) -> None:
     wrong = [
-        f"{MODULES[module].relative_to(ROOT)}:{line}: {imported}: {reason}"
-        for imported, line in imports(MODULES[module])
+        f"{MODULES[module].relative_to(house.ROOT)}:{line}: {imported}: {reason}"
+        for imported, line in house.imports(MODULES[module])
         if (reason := upward(module, imported))
     ]
     assert not wrong, "\n".join(wrong)
@@ -136,7 +83,7 @@ def test_no_operator_names_the_folder_of_another() -> None:
     """Neither in an import nor in a string that becomes one: they meet through the registry."""
     folders = {name.split(".")[2] for name in MODULES if name.startswith("npusim.ops.")}
     for name, file in MODULES.items():
-        if room_of(name) == "ops":
+        if house.room_of(name) == "ops":
             text, own = file.read_text(encoding="utf-8"), name.split(".")[2:3]
             others = folders - set(own)
             assert not [each for each in sorted(others) if f"npusim.ops.{each}." in text], name
@@ -159,11 +106,13 @@ def test_the_rule_itself(module: str, imported: str, allowed: bool) -> None:
     assert (upward(module, imported) is None) is allowed
 
 
-@pytest.mark.parametrize("module", sorted(name for name in MODULES if room_of(name) == "engine"))
+@pytest.mark.parametrize(
+    "module", sorted(name for name in MODULES if house.room_of(name) == "engine")
+)
 def test_the_engine_knows_no_numbers(module: str) -> None:
     wrong = [
         f"{imported} in line {line}"
-        for imported, line in imports(MODULES[module])
+        for imported, line in house.imports(MODULES[module])
         if imported.startswith(FORBIDDEN_IN_ENGINE)
     ]
     assert not wrong
@@ -173,7 +122,7 @@ def loaded_by(statement: str) -> set[str]:
     """The packages that are loaded after `statement`, in a fresh interpreter."""
     code = f"import sys\n{statement}\nprint(*{{name.split('.')[0] for name in sys.modules}})"
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=house.ROOT)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 

@@ -68,7 +68,7 @@ class Cubes(Kernel):
         self.body, self.block_dim, self.alike = body, blocks, alike
         self.reads, self.writes = tensors, ()
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         return 0 if self.alike else block_idx
 
     def process(self, core: Core) -> Any:
@@ -136,7 +136,7 @@ class Product(Kernel):
         row, column = piece[0] * self.block[0], piece[1] * self.block[1]
         return min(self.block[0], self.m - row), min(self.block[1], self.n - column)
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         return tuple(self.size(piece) for piece in self.mine(block_idx))
 
     def process(self, core: Core) -> None:

@@ -146,7 +146,7 @@ def test_every_element_belongs_to_one_block(full: list[int], kept: list[bool], c
     if found.plane.is_flat:
         assert sum(found.tiling.length(block) for block in range(found.block_dim)) == total
         return
-    work: list[Any] = [found.planes.work(block) for block in range(found.block_dim)]
+    work: list[Any] = [found.planes.block_kind(block) for block in range(found.block_dim)]
     if isinstance(found.planes, PackedTiling):
         size = prod((found.planes.rows, found.planes.columns))
         assert sum(units * size for units in work) == total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import count
 from math import gcd, prod
@@ -173,13 +174,15 @@ class GmSlice:
         A load brings in what lies behind the end too, and the kernel ignores it. A store overwrites
         it, so rows are stored in order, each over the padding of the one before.
         """
-        self.whole_blocks = True
-        return self
+        rounded = copy(self)
+        rounded.whole_blocks = True
+        return rounded
 
     def by_rows(self) -> GmSlice:
         """The same tile moved row by row, where on-chip rows are padded and these aren't."""
-        self.rows_apart = True
-        return self
+        apart = copy(self)
+        apart.rows_apart = True
+        return apart
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -82,7 +82,7 @@ class Kernel(ABC):
         That is where it has ``yield core.sync_all()`` or ``yield core.cross_core_wait_flag(...)``.
         """
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """What block ``block_idx`` has to do, up to addresses.
 
         Blocks with equal work share one instruction stream.
@@ -107,7 +107,7 @@ def trace(
     """
     kinds: dict[Hashable, list[int]] = {}
     for block in range(kernel.block_dim):
-        kinds.setdefault(block if reference else kernel.work(block), []).append(block)
+        kinds.setdefault(block if reference else kernel.block_kind(block), []).append(block)
     first = {blocks[0] for blocks in kinds.values()}
     costs = InstructionCosts(profile)
     wanted = range(kernel.block_dim) if numerics else sorted(first)

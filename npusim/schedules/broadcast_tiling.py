@@ -100,7 +100,7 @@ class PlaneTiling:
             profile.buffers.block_bytes // itemsize,
         )
 
-    def work(self, block: int) -> Hashable:
+    def block_kind(self, block: int) -> Hashable:
         """Rows and columns of a block."""
         return self._rows(block // self.parts), self._columns(block % self.parts)[1]
 

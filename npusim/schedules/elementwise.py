@@ -155,11 +155,11 @@ class ElementwiseKernel(Kernel):
     def compute(self, core: Core, tile: Tile) -> None:
         """Load the operands of one tile, compute, store."""
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """How much the block has to do."""
         if self.plane.is_flat:
             return self.tiling.length(block_idx)
-        return self.planes.work(block_idx)
+        return self.planes.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         """The work of one block."""

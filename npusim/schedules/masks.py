@@ -54,7 +54,7 @@ class BitMaskKernel(Kernel):
     def prepare(self, core: Core) -> None:
         """What a core does before its first tile."""
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """How much the block has to do."""
         return self.tiling.length(block_idx)
 

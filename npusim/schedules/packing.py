@@ -90,7 +90,7 @@ class PackedTiling:
         """Elements of a tile."""
         return self.tile_units * self.rows * self.columns
 
-    def work(self, block: int) -> Hashable:
+    def block_kind(self, block: int) -> Hashable:
         """Units of a block."""
         return min(self.units_per_core, prod(self.outer) * self.units - block * self.units_per_core)
 

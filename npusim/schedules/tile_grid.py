@@ -71,7 +71,7 @@ class Grid:
         """Tiles in all."""
         return prod(self.counts)
 
-    def work(self, block: int) -> Hashable:
+    def block_kind(self, block: int) -> Hashable:
         """What kinds of tiles a core has, and how many of each."""
         return tuple(
             (tuple(part.extent for part in parts), count) for parts, _, count in self._shares(block)

@@ -50,7 +50,7 @@ class ChannelMap(Kernel):
         """Bytes of UB per element for results."""
         return self.buffer_num * self.y.dtype.itemsize
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         return self.cut.share(block_idx).amounts
 
     def process(self, core: Core) -> None:

@@ -64,7 +64,7 @@ class _ChannelSums(Kernel):
         reserved = statistics_bytes(share, self.planes.lanes, len(self.kept) + 4)
         self.tile_rows = tile_rows(profile, self.planes, width, reserved, share.rows)
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         return self.cut.share(block_idx).amounts
 
     def process(self, core: Core) -> None:

@@ -99,7 +99,7 @@ class BNTrainingUpdate(ChannelMap):
         mask = self.buffer_num / _BITS if self.cuts else 0.0
         return super().result_bytes + mask
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         share = self.cut.share(block_idx)
         return share.amounts, self._stores(share)
 

@@ -150,8 +150,8 @@ class BlockedCopy(Kernel):
     def turn(self, core: Core, out: LocalTensor, x: LocalTensor, shape: tuple[int, ...]) -> None:
         """The instructions that bring a tile of (images, channels, places) into the other order."""
 
-    def work(self, block_idx: int) -> Hashable:
-        return self.grid.work(block_idx)
+    def block_kind(self, block_idx: int) -> Hashable:
+        return self.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         half = self.profile.buffers.ub_bytes // 2 // self.depth

@@ -47,8 +47,8 @@ class BoxesCopy(Kernel):
             first = (first + tiling.grid.tile_count) % self.block_dim
             self.tilings.append(tiling)
 
-    def work(self, block_idx: int) -> Hashable:
-        return tuple(tiling.grid.work(block_idx) for tiling in self.tilings)
+    def block_kind(self, block_idx: int) -> Hashable:
+        return tuple(tiling.grid.block_kind(block_idx) for tiling in self.tilings)
 
     def process(self, core: Core) -> None:
         queue = TQue(TPosition.VECIN, self.buffer_num, "tile", consumer=Pipe.MTE3)

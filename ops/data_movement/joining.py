@@ -58,7 +58,7 @@ class Interleaved(Kernel):
         self.share = RowShare.of(rows, profile.cores.vector_cores, planes * each, each)
         self.block_dim = self.share.cores
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         return self.share.length(block_idx)
 
     def process(self, core: Core) -> None:

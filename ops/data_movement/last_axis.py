@@ -49,7 +49,7 @@ class LastAxisSlice(Kernel):
         tile = max(1, room // (self.width + self.columns) // block * block)
         return RowShare.of(rows, profile.cores.vector_cores, tile, block)
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         return self.share.length(block_idx)
 
     def process(self, core: Core) -> None:

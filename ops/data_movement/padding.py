@@ -52,7 +52,7 @@ class PaddedRows(Kernel):
         self.share = RowShare.of(rows, profile.cores.vector_cores, tile, block)
         self.block_dim = profile.cores.vector_cores
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         return self.share.length(block_idx)
 
     def process(self, core: Core) -> None:
@@ -116,8 +116,8 @@ class Padded(Kernel):
             first_core += tiling.grid.tile_count
             self.frames.append(tiling)
 
-    def work(self, block_idx: int) -> Hashable:
-        return tuple(each.grid.work(block_idx) for each in (self.copied, *self.frames))
+    def block_kind(self, block_idx: int) -> Hashable:
+        return tuple(each.grid.block_kind(block_idx) for each in (self.copied, *self.frames))
 
     def process(self, core: Core) -> None:
         queue = TQue(TPosition.VECIN, self.buffer_num, "tile", consumer=Pipe.MTE3)

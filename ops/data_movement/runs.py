@@ -35,7 +35,7 @@ class BlockwiseCopy(Kernel):
         self.tiling = flat_tiling(profile, dst.numel, itemsize, itemsize / 4, least_bytes=least)
         self.block_dim = self.tiling.block_dim
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         return self.tiling.length(block_idx)
 
     def process(self, core: Core) -> None:
@@ -66,8 +66,8 @@ class RowCopy(Kernel):
         self.tiling = BoxTiling.of(box, extent, _divisor(tiles, cores))
         self.block_dim = self.tiling.grid.used_cores
 
-    def work(self, block_idx: int) -> Hashable:
-        return self.tiling.grid.work(block_idx)
+    def block_kind(self, block_idx: int) -> Hashable:
+        return self.tiling.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         queue = TQue(TPosition.VECIN, 1, "tile", consumer=Pipe.MTE3)

@@ -48,7 +48,7 @@ class ElementSplit(Kernel):
         self.share = RowShare.of(rows, profile.cores.vector_cores, _SEGMENT_ROWS, block)
         self.block_dim = profile.cores.vector_cores
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         return self.share.length(block_idx)
 
     def process(self, core: Core) -> None:

@@ -57,8 +57,8 @@ class SpreadRows(Kernel):
         self.tiling = BoxTiling.of(self.box, extent, min(shared, cores))
         self.block_dim = self.tiling.grid.used_cores
 
-    def work(self, block_idx: int) -> Hashable:
-        return self.tiling.grid.work(block_idx)
+    def block_kind(self, block_idx: int) -> Hashable:
+        return self.tiling.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         nbytes = footprint_bytes(self.kind, self.tiling.extent, core.block_bytes)

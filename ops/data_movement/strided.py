@@ -67,8 +67,8 @@ class StridedCopy(Kernel):
         self.tiling = BoxTiling.of(self.box, extent, self.core_count, self._axis())
         self.block_dim = self.tiling.grid.used_cores
 
-    def work(self, block_idx: int) -> Hashable:
-        return self.tiling.grid.work(block_idx)
+    def block_kind(self, block_idx: int) -> Hashable:
+        return self.tiling.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         nbytes = max(self._tile_bytes(), 1)
@@ -214,7 +214,7 @@ def by_rows(cut: GmSlice, core: Core) -> GmSlice:
     run, runs = cut.bursts()
     steps = [step for size, step in zip(cut.shape, cut.steps, strict=True) if size > 1]
     if runs > 1 and any(step % block for step in steps if step >= run):
-        cut.by_rows()
+        return cut.by_rows()
     return cut
 
 

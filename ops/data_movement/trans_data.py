@@ -112,7 +112,7 @@ class TransData(Kernel):
         fitting = max(1, self.longest // _round_up(self.layout.row, self.align))
         self.together = min(fitting, ceil(total / self.block_dim))
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """Numbers of slices, or the stretches of slices that a core has."""
         if self.parts == 1:
             return tuple(count for _, _, count in self._shares(block_idx))
@@ -172,7 +172,7 @@ class TransData(Kernel):
             (*slices.places(index, 0), (start, 1)), (number, channels, length), (step[0], row, 1)
         )
         if not self.rows_aligned:
-            planes.by_rows()
+            planes = planes.by_rows()
         packed = self.packed.window(
             (*slices.places(index, 1), (start, c0)), (number, length, c0), (step[1], c0, 1)
         )

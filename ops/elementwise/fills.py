@@ -54,7 +54,7 @@ class Fill(Kernel):
         least = profile.launch.elementwise_core_bytes
         return flat_tiling(profile, out.numel, out.dtype.itemsize, 1, least_bytes=least)
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """How much the block has to do."""
         return self.tiling.length(block_idx)
 
@@ -131,7 +131,7 @@ class NPUClearFloatStatus(Kernel):
         self.out, self.reads, self.writes = out, (flags,), (out,)
         self.block_dim = profile.cores.vector_cores
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """How much the block has to do."""
         del block_idx
         return None

@@ -110,7 +110,7 @@ class GroupNorm(Kernel):
         epsilon = number(attributes, "epsilon", number(attributes, "eps", 1e-5))
         return cls(profile, x, gamma, beta, y, mean, rstd, groups=groups, epsilon=epsilon)
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """Groups of a core."""
         return self.share.length(block_idx)
 

@@ -99,8 +99,8 @@ class GroupNormGrad(Kernel):
     def workspace_bytes(self) -> int:
         return SYSTEM_WORKSPACE_BYTES + self.tiling.user_workspace_bytes
 
-    def work(self, block_idx: int) -> Hashable:
-        return (self._task_count(block_idx), self.sums.work(block_idx))
+    def block_kind(self, block_idx: int) -> Hashable:
+        return (self._task_count(block_idx), self.sums.block_kind(block_idx))
 
     def process(self, core: Core) -> Iterator[Barrier]:
         if self.sums.needs_zero:

@@ -54,7 +54,7 @@ class ParameterSums:
         self._adds = tiling.dtype is FLOAT or not self._direct
         self.needs_zero = bool(wanted) and self._adds
 
-    def work(self, block: int) -> Hashable:
+    def block_kind(self, block: int) -> Hashable:
         """What a block does apart from its tasks."""
         clears = self.needs_zero and block == 0
         if self.stage2 is None or block >= self.stage2.cores:

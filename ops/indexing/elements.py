@@ -62,9 +62,9 @@ class GatherElements(Kernel):
         self.grid = Grid((rows, self.count), (1, tile), min(profile.cores.vector_cores, rows))
         self.block_dim = self.grid.used_cores
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """Stretches of rows of a core."""
-        return self.grid.work(block_idx)
+        return self.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         """A row of x, then stretches of its indices."""
@@ -147,9 +147,9 @@ class ScatterElements(Kernel):
         self.grid = Grid((rows,), (1,), min(profile.cores.vector_cores, rows))
         self.block_dim = self.grid.used_cores
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """Rows of a core."""
-        return self.grid.work(block_idx)
+        return self.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         """A row of the variable to UB, its updates put in one by one, and back."""

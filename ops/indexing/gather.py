@@ -64,7 +64,7 @@ class GatherRows(Kernel):
         self.in_l1 = self.compiled and short and self._fits(profile.buffers.l1_bytes)
         self.block_dim = max(1, min(profile.cores.vector_cores, indices.numel))
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """Indices of a core."""
         return self.share.length(block_idx)
 

@@ -80,7 +80,7 @@ class OneHot(Kernel):
             raise KernelError(cls.op_type, "the depth isn't known")
         return cls(profile, indices, on, off, made((*indices.shape, depth), on.dtype))
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """Rows of a core."""
         return self.share.length(block_idx)
 

@@ -85,7 +85,7 @@ class ScatterRows(Kernel):
             problem = f"additions to memory take {known}; {target.dtype} runs on the AI CPU"
             raise KernelError(self.op_type, problem)
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """Rows of a core."""
         return self.share.length(block_idx)
 

@@ -86,7 +86,7 @@ class LayerNormBetaGammaBackpropV2(Kernel):
         del attributes
         return cls(profile, *present(cls.op_type, inputs, 2), *present(cls.op_type, outputs, 2))
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         return len(self._units_of(block_idx))
 
     def process(self, core: Core) -> None:

@@ -70,7 +70,7 @@ class MatMul(Kernel):
         self.writes = (problem.c.tensor,) if self.epilogue is None else self.epilogue.writes
         self._wide: dict[int, GlobalTensor] = {}
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """Matrices, rows and columns of a core."""
         shares = self.deal.shares(block_idx)
         return tuple((share.count, share.rows, share.columns) for share in shares)

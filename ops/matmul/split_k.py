@@ -101,7 +101,7 @@ class SplitMatMul(Kernel):
         """Bytes of the partial sums."""
         return self.partial.nbytes
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """What the cube core multiplies, and how much each vector core adds up."""
         part, place = divmod(block_idx, self.grid)
         shares = self.split.deal.shares(place)

@@ -89,7 +89,7 @@ class MultiScaleDeformableAttentionGrad(Kernel):
         """The load of every core."""
         return deal(self.tiling, self.survey.mixes)
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """What a core clears, and its load."""
         cleared = self.to_clear(block_idx)
         return cleared.buffer.number if cleared else None, self.loads[block_idx]

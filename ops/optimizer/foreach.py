@@ -57,10 +57,11 @@ class ForeachKernel(Kernel):
             profile, *given, *shaped, scalar=scalar if isinstance(scalar, int | float) else 1.0
         )
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """How much the block has to do."""
         return tuple(
-            part.work(block_idx) if block_idx < part.block_dim else None for part in self.parts
+            part.block_kind(block_idx) if block_idx < part.block_dim else None
+            for part in self.parts
         )
 
     def process(self, core: Core) -> None:

@@ -49,7 +49,7 @@ class ColumnsPlan:
             self.tile_rows = 1
         self.elements = self.slabs * slab if self.slabs else self.tile_rows * padded
 
-    def work(self, block: int) -> Hashable:
+    def block_kind(self, block: int) -> Hashable:
         """Outer iterations and columns of a block."""
         return self._outers(block)[1], self._columns(block)[1]
 

@@ -73,8 +73,8 @@ class Reduction(Kernel):
         axes = cls._axes(x.shape, outputs[0].shape, attributes)
         return cls(profile, x, outputs[0], kept, axes=axes)
 
-    def work(self, block_idx: int) -> Hashable:
-        return self.plan.work(block_idx)
+    def block_kind(self, block_idx: int) -> Hashable:
+        return self.plan.block_kind(block_idx)
 
     def process(self, core: Core) -> Phases:
         return self.plan.process(core)

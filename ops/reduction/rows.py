@@ -47,7 +47,7 @@ class RowsPlan:
         fitting = limit // self.padded if self.padded <= limit else 1
         self.tile_rows = max(1, min(self.row_share, fitting))
 
-    def work(self, block: int) -> Hashable:
+    def block_kind(self, block: int) -> Hashable:
         """Results and shares of the outer folded loop of a block."""
         if self.per_unit:
             return tuple(self._unit(unit)[1] for unit in self._units_of(block))

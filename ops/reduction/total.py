@@ -50,7 +50,7 @@ class TotalPlan:
             buffer = GmBuffer("partial", size * job.dtype.itemsize)
             self.scratch = (GlobalTensor(buffer, job.dtype, (self.block_dim, self.lanes)),)
 
-    def work(self, block: int) -> Hashable:
+    def block_kind(self, block: int) -> Hashable:
         """Elements of each turn of a block."""
         first = bool(self.scratch) and block == 0
         return first, tuple(self._length(unit) for unit in self._turns(block))

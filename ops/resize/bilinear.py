@@ -76,9 +76,9 @@ class ResizeBilinearV2(Kernel):
         out = outputs[0] if outputs else made(shape, x.dtype)
         return cls(profile, x, out, Corners.of(attributes))
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """How many stretches of rows."""
-        return self.grid.work(block_idx)
+        return self.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         """One stretch of a row of the result after the other."""

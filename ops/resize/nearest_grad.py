@@ -64,7 +64,7 @@ class ResizeNearestNeighborGrad(Kernel):
         out = outputs[0] if outputs else made(shape, grad.dtype)
         return cls(profile, grad, out, Corners.of(attributes))
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """Rows of a core."""
         first = block_idx * self.rows_per_core
         return min(self.rows_per_core, self.inside.height - first)

@@ -88,7 +88,7 @@ class ROIAlignGrad(Kernel):
             return schedules.assumed(self.tiling, self.samples, self.pixels)
         return schedules.measured(self.tiling, self._samples_of(known))
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """Groups of boxes, as scheduled."""
         return self.schedule.groups(block_idx)
 

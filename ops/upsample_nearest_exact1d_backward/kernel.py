@@ -95,7 +95,7 @@ class UpsampleNearestExact2dGrad(Kernel):
         """What the host asks for, system workspace included."""
         return self.tiling.workspace_bytes
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         """Rows to copy, or the part of a remaining slide; whole slides are alike everywhere."""
         if self.tiling.copies:
             return self._copied_rows(block_idx)

@@ -41,7 +41,7 @@ class Probe(Kernel):
     def process(self, core: Core) -> Any:
         return self.body(core)
 
-    def work(self, block_idx: int) -> Hashable:
+    def block_kind(self, block_idx: int) -> Hashable:
         return 0 if self.alike else block_idx
 
 

@@ -80,9 +80,9 @@ class Copies:
         if self.profile.has("data_move_pad"):
             self._copy(dst, src)
         else:
-            gm = dst if isinstance(dst, GmSlice) else src
-            if isinstance(gm, GmSlice):
-                gm.rounded_up()
+            dst, src = (
+                each.rounded_up() if isinstance(each, GmSlice) else each for each in (dst, src)
+            )
             self.data_copy(dst, src)
 
     def set_atomic_add(self, sharers: float = 1) -> None:

@@ -71,7 +71,7 @@ class FractalLayout(RowLayout):
             whole = fitting // _SIDE * _SIDE
             self.tile_rows = min(self.row_share, whole or fitting)
 
-    def work(self, block: int) -> Hashable:
+    def block_kind(self, block: int) -> Hashable:
         return self._share(block)[2:]
 
     def pieces(self, core: Core) -> Iterator[Piece]:
@@ -227,7 +227,7 @@ class InnerLayout(RowLayout):
         most = int((room - need.row * wide) / (need.element * wide))
         self.chunk = ceil(self.columns / ceil(self.columns / most))
 
-    def work(self, block: int) -> Hashable:
+    def block_kind(self, block: int) -> Hashable:
         return self._share(block)[2:]
 
     def pieces(self, core: Core) -> Iterator[Piece]:

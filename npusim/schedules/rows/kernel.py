@@ -136,8 +136,8 @@ class RowKernel(Kernel):
         """Bytes of UB that tiles are chosen by."""
         return self.program.need(self.depth)
 
-    def work(self, block_idx: int) -> Hashable:
-        return self.layout.work(block_idx)
+    def block_kind(self, block_idx: int) -> Hashable:
+        return self.layout.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         run = RowRun(core, self.layout, self.program, self.depth)

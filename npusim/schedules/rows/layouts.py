@@ -72,7 +72,7 @@ class RowLayout(ABC):
         """Choose tiles that fit, and the cores' shares."""
 
     @abstractmethod
-    def work(self, block: int) -> Hashable:
+    def block_kind(self, block: int) -> Hashable:
         """What a block has to do, up to addresses."""
 
     @abstractmethod
@@ -191,7 +191,7 @@ class RowsLayout(RowLayout):
         pieces = ceil(self.columns / self.chunk)
         self.chunk = ceil(ceil(self.columns / pieces) / _LANES) * _LANES
 
-    def work(self, block: int) -> Hashable:
+    def block_kind(self, block: int) -> Hashable:
         return self._count(block)
 
     def pieces(self, core: Core) -> Iterator[Piece]:

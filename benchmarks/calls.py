@@ -6,9 +6,8 @@ from typing import Any
 
 import npusim
 from npusim import TensorSpec
-from npusim.engine import L2State
 from npusim.operators.tasks import TaskSpec, kernels_of
-from npusim.runtime.call import run_task
+from npusim.runtime.task import run_tasks
 
 CHIP = "Ascend910B3"
 MAPS = ((100, 136), (50, 68), (25, 34), (13, 17))  # an image of 800 x 1088 in four levels
@@ -112,8 +111,4 @@ def estimate(call: Call | TaskSpec) -> float:
         op, arguments = call
         return npusim.Device(CHIP).estimate(op, **arguments).duration_us
     profile = npusim.load_profile(CHIP)
-    cache = L2State(profile.memory.l2_bytes)
-    tasks = (
-        run_task(kernel, profile, cache, numerics=False)[1] for kernel in kernels_of(profile, call)
-    )
-    return sum(task.duration_us for task in tasks)
+    return run_tasks(kernels_of(profile, call), profile).duration_us

@@ -76,9 +76,8 @@ PRODUCT = """
 import json, resource, sys
 import numpy as np
 from npusim import TensorSpec, load_profile
-from npusim.runtime.call import run_task
+from npusim.runtime.task import run_tasks
 from npusim.operators.tasks import TaskSpec, kernels_of
-from npusim.engine import L2State
 profile, numbers, n = load_profile("Ascend910B3"), {numbers}, 4096
 x = TensorSpec((n, n), "float16")
 (kernel,) = kernels_of(profile, TaskSpec("MatMulV2", (x, x), (x,)))
@@ -87,7 +86,7 @@ if numbers:
     for tensor in kernel.reads:
         tensor.buffer.data = random.random(n * n, dtype=np.float32).astype(np.float16)
     kernel.writes[0].buffer.data = np.empty(n * n, np.float16)
-run_task(kernel, profile, L2State(profile.memory.l2_bytes), numerics=numbers)
+run_tasks([kernel], profile, numerics=numbers)
 print(json.dumps([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
 """
 

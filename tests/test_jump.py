@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from npusim import Device, TensorSpec, load_profile
-from npusim.engine import L2State
 from npusim.operators.tasks import TaskSpec, kernels_of
-from npusim.runtime.call import run_task
+from npusim.runtime.task import run_tasks
 
 if TYPE_CHECKING:
     from npusim.runtime.results import TaskResult
@@ -161,11 +160,7 @@ def tasks(chip: str, call: Any, *, exact: bool) -> tuple[TaskResult, ...]:
         op, arguments = call
         return Device(chip, exact=exact).estimate(op, **arguments).tasks
     profile = load_profile(chip)
-    cache = L2State(profile.memory.l2_bytes)
-    return tuple(
-        run_task(kernel, profile, cache, numerics=False, exact=exact)[1]
-        for kernel in kernels_of(profile, call)
-    )
+    return run_tasks(kernels_of(profile, call), profile, exact=exact).tasks
 
 
 @cache

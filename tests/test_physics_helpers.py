@@ -15,7 +15,7 @@ from npusim.ascendc import Core, Kernel
 from npusim.engine import memo as recall
 from npusim.engine.steady import SteadyState
 from npusim.ops.binary_cross_entropy_backward.kernel import BinaryCrossEntropyGrad
-from npusim.runtime import call as calls
+from npusim.runtime import task as loop
 from support import digests, physics
 from support.closeness import assert_close, assert_outputs_close
 from support.cross_entropy import CROSS_ENTROPY, cross_entropy
@@ -75,13 +75,13 @@ def test_outputs_must_be_all_there_and_no_more() -> None:
 
 def test_a_memory_that_is_too_fast_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     physics.assert_above_roofline(CHIP, CROSS_ENTROPY, LARGE, {"vdiv": HUGE.numel})
-    machine_of = calls.machine_of
+    machine_of = loop.machine_of
 
     def magic(*arguments: Any, **options: Any) -> Any:
         machine = machine_of(*arguments, **options)
         return replace(machine, rates=replace(machine.rates, hbm=1e9, l2_read=1e9, l2_write=1e9))
 
-    monkeypatch.setattr(calls, "machine_of", magic)
+    monkeypatch.setattr(loop, "machine_of", magic)
     with pytest.raises(AssertionError, match="faster than the chip can"):
         physics.assert_above_roofline(CHIP, CROSS_ENTROPY, LARGE)
 

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.ascendc import GlobalTensor, GmBuffer, trace
-from npusim.engine import L2State
 from npusim.ops.data_movement.trans_data import TransData
-from npusim.runtime.call import run_task
+from npusim.runtime.task import run_tasks
 from npusim.values.dtypes import dtype
 from npusim.values.errors import KernelError
 from support import physics
@@ -66,7 +65,7 @@ def turn(chip: Any, source: Array, shape: Shape) -> tuple[Array, TaskResult]:
     target = np.full(shape, 77, source.dtype)
     profile = physics.profile_of(chip)
     kernel = TransData(profile, gm(source, "src"), gm(target, "dst"))
-    _, task = run_task(kernel, profile, L2State(profile.memory.l2_bytes), numerics=True)
+    (task,) = run_tasks([kernel], profile, numerics=True).tasks
     return content(kernel.writes[0]), task
 
 
@@ -78,7 +77,7 @@ def timed(chip: Any, source: Shape, target: Shape, kind: str = "float32") -> Tas
         for name, shape in (("src", source), ("dst", target))
     ]
     kernel = TransData(profile, *tensors)
-    return run_task(kernel, profile, L2State(profile.memory.l2_bytes), numerics=False)[1]
+    return run_tasks([kernel], profile).tasks[0]
 
 
 def numbers(shape: Shape, kind: str = "float32", seed: int = 1) -> Array:

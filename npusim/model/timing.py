@@ -16,18 +16,17 @@ from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime import call as calls
 from npusim.runtime.bands import grounds
 from npusim.runtime.cache_start import prime
-from npusim.runtime.call import run_task
+from npusim.runtime.task import run_tasks
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
     from npusim.ascendc import GmBuffer, Kernel
     from npusim.hardware import Profile
     from npusim.model.cache_state import Residency
     from npusim.model.results import DtypeVerdict
     from npusim.model.step import AclnnWork, Item, Work
-    from npusim.runtime.results import TaskResult
 
 _EVIDENCE = {
     "chip": Evidence.CHIP,
@@ -99,49 +98,40 @@ class Timer:
             if isinstance(work, TaskSpec)
             else _call_plan(self.profile, work)
         )
-        memory = self.profile.memory
-        cache = L2State(memory.l2_bytes)
+        cache = L2State(self.profile.memory.l2_bytes)
+        done = run_tasks(self._kernels(plan, cache, residency), self.profile, cache)
+        evidence = Evidence.CHIP
+        if done.longest is not None:
+            evidence = _EVIDENCE[grounds(done.longest.name, self.profile)]
+        return Timing(
+            done.duration_us,
+            done.band_us,
+            done.bound,
+            How.SIMULATED,
+            evidence,
+            done.tasks,
+            plan.workspace_bytes,
+            note,
+            plan.assumptions,
+        )
+
+    def _kernels(self, plan: _Plan, cache: L2State, residency: Residency) -> Iterator[Kernel]:
+        """The kernels of an item, with what L2 holds when they start."""
         if self._l2 in IN_A_STEP:
+            memory = self.profile.memory
             cache.write_back_share = memory.l2_write_back_share
             cache.reuse_fraction = memory.l2_reuse_fraction
             held = dict(zip(plan.inputs, residency, strict=bool(residency)))
             for buffer in plan.given:
                 if share := held.get(buffer.name):
                     cache.touch(buffer.number, share * buffer.nbytes)
-        results: list[TaskResult] = []
+            yield from plan.kernels
+            return
+        given = {buffer.number for buffer in plan.given}
         for kernel in plan.kernels:
-            if self._l2 not in IN_A_STEP:
-                given = {buffer.number for buffer in plan.given}
-                reads = [each for each in kernel.reads if each.buffer.number in given]
-                prime(cache, reads, self._l2, self.profile, kernel.stale)
-            start_us = results[-1].start_us + results[-1].duration_us if results else 0.0
-            _, task = run_task(kernel, self.profile, cache, numerics=False, start_us=start_us)
-            results.append(task)
-        return self._summed(results, plan.workspace_bytes, note, plan.assumptions)
-
-    def _summed(
-        self,
-        tasks: Sequence[TaskResult],
-        workspace: int,
-        note: str,
-        assumptions: tuple[str, ...],
-    ) -> Timing:
-        longest = max(tasks, key=lambda task: task.duration_us, default=None)
-        bound, evidence = "nothing to do", Evidence.CHIP
-        if longest is not None:
-            bound = longest.bound
-            evidence = _EVIDENCE[grounds(longest.name, self.profile)]
-        return Timing(
-            sum(task.duration_us for task in tasks),
-            (sum(task.band_us[0] for task in tasks), sum(task.band_us[1] for task in tasks)),
-            bound,
-            How.SIMULATED,
-            evidence,
-            tuple(tasks),
-            workspace,
-            note,
-            assumptions,
-        )
+            reads = [each for each in kernel.reads if each.buffer.number in given]
+            prime(cache, reads, self._l2, self.profile, kernel.stale)
+            yield kernel
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,14 @@ from npusim.hardware.profile import Profile
 from npusim.operators.standard import resolve
 from npusim.runtime import call as calls
 from npusim.runtime.cache_start import MODES
-from npusim.runtime.call import Executor, Stream
+from npusim.runtime.stream import Stream
 from npusim.values.errors import AclnnError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
 
+    from npusim.runtime.call import Executor
     from npusim.runtime.results import Result
     from npusim.values.status import Status
 

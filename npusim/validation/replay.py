@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from npusim.engine import L2State
 from npusim.hardware import Profile, load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime.cache_start import prime
-from npusim.runtime.call import run_task
+from npusim.runtime.task import TaskRuns, run_tasks
 from npusim.validation.roofline import roofline_us
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from npusim.runtime.results import TaskResult
+    from npusim.ascendc import Kernel
     from npusim.validation.table import MeasuredRow
 
 
@@ -80,29 +80,19 @@ def predict(row: MeasuredRow, l2: str) -> Prediction:
         found = simulate_task(profile, row.task, l2)
     except NpusimError as error:
         return Prediction(row, None, None, roofline, "", " ".join(str(error).split()))
-    return Prediction(row, found.duration_us, found.band_us, roofline, found.bound, "", found.pipes)
+    pipes = found.longest.pipes if found.longest else {}
+    return Prediction(row, found.duration_us, found.band_us, roofline, found.bound, "", pipes)
 
 
-class Simulated(NamedTuple):
-    """A recorded task on a chip; ``bound`` and ``pipes`` are those of its longest kernel."""
-
-    duration_us: float
-    band_us: tuple[float, float]
-    bound: str
-    pipes: Mapping[str, float]
-
-
-def simulate_task(profile: Profile, task: TaskSpec, l2: str) -> Simulated:
-    """Time in microseconds, its band and what limits the longest kernel of a recorded task."""
+def simulate_task(profile: Profile, task: TaskSpec, l2: str) -> TaskRuns:
+    """The kernels of a recorded task, each with its inputs in L2 as ``l2`` says."""
     cache = L2State(profile.memory.l2_bytes)
-    tasks: list[TaskResult] = []
-    for kernel in kernels_of(profile, task):
+    return run_tasks(_primed(kernels_of(profile, task), profile, cache, l2), profile, cache)
+
+
+def _primed(
+    kernels: Iterable[Kernel], profile: Profile, cache: L2State, l2: str
+) -> Iterator[Kernel]:
+    for kernel in kernels:
         prime(cache, kernel.reads, l2, profile, kernel.stale)
-        tasks.append(run_task(kernel, profile, cache, numerics=False)[1])
-    longest = max(tasks, key=lambda each: each.duration_us)
-    return Simulated(
-        sum(each.duration_us for each in tasks),
-        (sum(each.band_us[0] for each in tasks), sum(each.band_us[1] for each in tasks)),
-        longest.bound,
-        longest.pipes,
-    )
+        yield kernel

@@ -9,9 +9,10 @@ import ml_dtypes
 import numpy as np
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, trace
-from npusim.engine import L2State, machine_of, simulate
+from npusim.engine import L2State
 from npusim.hardware import Profile, load_profile
 from npusim.operators.registry import kernel_class
+from npusim.runtime.task import play
 from npusim.values.dtypes import dtype
 from support import physics
 
@@ -85,13 +86,9 @@ def cycles(
 ) -> float:
     """Cycles of a task without its launches; L2 is cold."""
     profile = load_profile(chip) if isinstance(chip, str) else chip
-    total = 0.0
     tasks, _ = kernels(profile, op_type, inputs, outputs, attributes)
-    for kernel in tasks:
-        groups = trace(kernel, profile, numerics=numerics)
-        machine = machine_of(profile, kernel.block_dim)
-        total += simulate(groups, machine, L2State(profile.memory.l2_bytes)).core_cycles
-    return total
+    cache = L2State(profile.memory.l2_bytes)
+    return sum(play(kernel, profile, cache, numerics=numerics).core_cycles for kernel in tasks)
 
 
 def assert_time_needs_no_numbers(

@@ -1,0 +1,123 @@
+"""The second phase of a call: planned tasks run on a stream, in their order.
+
+Results are there after :meth:`Stream.synchronize`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from npusim.engine import L2State
+from npusim.runtime import argument_memory
+from npusim.runtime.cache_start import prime
+from npusim.runtime.results import Result, Timeline
+from npusim.runtime.task import TaskRuns, run_tasks
+from npusim.values.status import Status, StatusCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from npusim.ascendc import Kernel
+    from npusim.hardware.profile import Profile
+    from npusim.operators.task_chain import Chain
+    from npusim.runtime.call import Executor
+
+
+@dataclass(eq=False)
+class Stream:
+    """Tasks run in order; a fault of one is reported at :meth:`synchronize`, as on the device.
+
+    ``exact`` plays every repetition instead of jumping over the steady state.
+    """
+
+    profile: Profile
+    exact: bool = False
+    l2: str = "cold"
+    _pending: list[Executor] = field(default_factory=list)
+
+    def execute(self, workspace: object, workspace_size: int, executor: Executor | None) -> Status:
+        """Phase two: queue the executor's tasks.
+
+        Returns 161001 for a null executor or a missing workspace.
+        """
+        if executor is None:
+            return _null("executor is a null pointer")
+        if workspace_size > 0 and workspace is None:
+            return _null(f"workspace is a null pointer, {workspace_size} bytes are needed")
+        if executor.used:
+            return Status(
+                StatusCode.ACLNN_ERR_PARAM_INVALID,
+                "the executor has been executed before",
+                "An executor works once; call the first phase again.",
+            )
+        executor.used = True
+        self._pending.append(executor)
+        return Status(StatusCode.ACLNN_SUCCESS, "", "")
+
+    def synchronize(self) -> list[Result]:
+        """Run everything queued; one result per call. Raises DeviceFault where a kernel faulted."""
+        results = []
+        while self._pending:
+            results.append(self._run(self._pending.pop(0)))
+        return results
+
+    def _run(self, executor: Executor) -> Result:
+        chain, profile = executor.chain, self.profile
+        outputs = argument_memory.bind(executor) if executor.numerics else None
+        l2 = L2State(profile.memory.l2_bytes)
+        prime(l2, tuple(chain.inputs()), self.l2, profile)
+        kernels = _kernels(chain, numerics=executor.numerics)
+        done = run_tasks(kernels, profile, l2, numerics=executor.numerics, exact=self.exact)
+        for buffer in chain.arguments.values():  # the caller's, who wants it back when he is done
+            buffer.data = None
+        return _result(executor, profile, done, outputs)
+
+
+def _kernels(chain: Chain, *, numerics: bool) -> Iterator[Kernel]:
+    """The kernels of a chain; an intermediate has memory from its first task to its last."""
+    last_use = {id(buffer): last for buffer, _, last in chain.lifetimes()}
+    for index, kernel in enumerate(chain.tasks):
+        if numerics:
+            argument_memory.allocate_results(kernel)
+        yield kernel
+        for tensor in (*kernel.reads, *kernel.writes):
+            if last_use.get(id(tensor.buffer)) == index:
+                tensor.buffer.data = None
+
+
+def _null(sentence: str) -> Status:
+    return Status(StatusCode.ACLNN_ERR_PARAM_NULLPTR, sentence, "")
+
+
+def _result(
+    executor: Executor,
+    profile: Profile,
+    done: TaskRuns,
+    outputs: dict[str, NDArray[Any]] | None,
+) -> Result:
+    tasks, longest, duration_us = done.tasks, done.longest, done.duration_us
+    names = dict.fromkeys(name for task in tasks for name in task.pipes)
+    pipes = {
+        name: sum(task.pipes.get(name, 0.0) * task.duration_us for task in tasks) / duration_us
+        for name in names
+    }
+    return Result(
+        op=executor.call.contract.name,
+        soc=profile.name,
+        outputs=outputs,
+        cycles=sum(task.cycles for task in tasks),
+        duration_us=duration_us,
+        band_us=done.band_us,
+        band_basis=longest.band_basis if longest else "nothing to do",
+        bound=done.bound,
+        pipes=pipes,
+        workspace_size=executor.workspace_size,
+        tasks=tasks,
+        timeline=Timeline(tasks, done.runs, profile),
+        assumptions=tuple(executor.chain.assumptions),
+        jumped_ratio=sum(task.jumped_ratio * task.cycles for task in tasks)
+        / max(1, sum(t.cycles for t in tasks)),
+    )

@@ -1,0 +1,112 @@
+"""Tasks on the device, one after the other: numbers, time, and what limits each.
+
+This is the only loop in which kernels run one after the other; a call, a step of a model and a
+replayed measurement all use it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from npusim.ascendc import trace
+from npusim.engine import KernelRun, L2State, machine_of, simulate, verdict
+from npusim.runtime.bands import band_of
+from npusim.runtime.results import TaskResult, pipe_ratios
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from npusim.ascendc import Kernel
+    from npusim.hardware.profile import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRuns:
+    """Tasks that ran one after the other, and what the engine played for each."""
+
+    tasks: tuple[TaskResult, ...]
+    runs: tuple[KernelRun, ...]
+
+    @property
+    def duration_us(self) -> float:
+        """From the first launch to the end of the last task."""
+        return sum(task.duration_us for task in self.tasks)
+
+    @property
+    def band_us(self) -> tuple[float, float]:
+        """The 80 % band of the duration."""
+        low, high = (sum(task.band_us[end] for task in self.tasks) for end in (0, 1))
+        return low, high
+
+    @property
+    def longest(self) -> TaskResult | None:
+        """The task that took longest; None where there was nothing to do."""
+        return max(self.tasks, key=lambda task: task.duration_us, default=None)
+
+    @property
+    def bound(self) -> str:
+        """What limits the longest task."""
+        return self.longest.bound if self.longest else "nothing to do"
+
+
+def run_tasks(
+    kernels: Iterable[Kernel],
+    profile: Profile,
+    l2: L2State | None = None,
+    *,
+    numerics: bool = False,
+    exact: bool = False,
+) -> TaskRuns:
+    """Run kernels in their order; each finds ``l2`` (default: cold) as the one before it left it.
+
+    A kernel is taken from ``kernels`` when the one before it has ended, so that a generator can
+    prepare memory and L2 for it.
+    """
+    tasks: list[TaskResult] = []
+    runs: list[KernelRun] = []
+    start_us = 0.0
+    cache = L2State(profile.memory.l2_bytes) if l2 is None else l2
+    for kernel in kernels:
+        run = play(kernel, profile, cache, numerics=numerics, exact=exact)
+        task = describe(kernel, profile, run, start_us)
+        start_us = task.start_us + task.duration_us
+        runs.append(run)
+        tasks.append(task)
+    return TaskRuns(tuple(tasks), tuple(runs))
+
+
+def play(
+    kernel: Kernel, profile: Profile, l2: L2State, *, numerics: bool = False, exact: bool = False
+) -> KernelRun:
+    """One kernel's numbers, its instruction streams and their time."""
+    machine = machine_of(profile, kernel.block_dim, mix=kernel.is_mix, generated=kernel.generated)
+    tensors = (*kernel.reads, *kernel.writes, *kernel.scratch)
+    sizes = {tensor.buffer.number: tensor.buffer.nbytes for tensor in tensors}
+    groups = trace(kernel, profile, numerics=numerics)
+    return simulate(groups, machine, l2, sizes, exact=exact)
+
+
+def describe(kernel: Kernel, profile: Profile, run: KernelRun, start_us: float = 0.0) -> TaskResult:
+    """What a run of a kernel says in microseconds; ``start_us`` is when the task starts."""
+    clock = profile.clock_mhz
+    moved = run.traffic.read_bytes + run.traffic.written_bytes
+    core_us = run.core_cycles / clock
+    band = band_of(kernel, profile, run)
+    return TaskResult(
+        name=kernel.op_type,
+        block_dim=kernel.block_dim,
+        cycles=round(run.cycles),
+        start_us=start_us,
+        duration_us=run.cycles / clock,
+        launch_us=run.launch_cycles / clock,
+        bound=verdict(run, machine_of(profile, 1).rates),
+        pipes=pipe_ratios(run),
+        bytes_read=run.traffic.read_bytes,
+        bytes_written=run.traffic.written_bytes,
+        hbm_bytes=round(run.traffic.hbm_bytes),
+        bandwidth_gbps=moved / core_us / 1e3 if core_us > 0 else 0.0,
+        band_us=(run.cycles / clock * band.low, run.cycles / clock * band.high),
+        band_basis=band.basis,
+        jumped_ratio=run.jumped_cycles / run.cycles if run.cycles else 0.0,
+    )

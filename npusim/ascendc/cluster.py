@@ -9,18 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from npusim.engine.program import VECTOR, Barrier, Pipe, Program, Unit
+from npusim.ascendc.issuer import Issuer
+from npusim.engine.program import Pipe, Program, Unit
 from npusim.values.errors import KernelError, UnsupportedIntrinsicError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from npusim.ascendc.core import Core
-    from npusim.ascendc.kernel import Kernel
-    from npusim.ascendc.recorder import Recorder
-    from npusim.hardware.profile import Profile
 
 # A flag between cores: its number in the kernel, who sets it and who waits for it.
 Signal = tuple[int, Unit, Unit]
@@ -35,21 +27,25 @@ class CoreWait:
 
 
 class Cluster:
-    """The cores of one block: a shared table of flags, and the order in which their code runs."""
+    """The cores of one block: which kernel and block they run, and their shared table of flags."""
 
-    def __init__(self, kernel: Kernel, block: int) -> None:
-        self.cores: list[Core] = []
-        self._kernel = kernel
-        self._block = block
+    def __init__(
+        self, kernel_name: str, block_idx: int, block_num: int, *, widened: bool, reference: bool
+    ) -> None:
+        self.kernel_name = kernel_name
+        self.block_idx = block_idx
+        self.block_num = block_num
+        self.widened = widened
+        self.reference = reference
+        self.units: list[Unit] = []
         self._flags: list[int] = []
         self._delays: dict[int, float] = {}
         self._numbers: dict[Signal, int] = {}  # signal -> flag of the programs
         self._raised: Counter[Signal] = Counter()  # signals sent and not yet taken
-        self._phases: list[Iterator[Barrier | CoreWait]] = []
-        self._waits: dict[int, CoreWait | None] = {}
 
-    def new_program(self) -> Program:
-        """An empty program that shares its flags with those of the other cores."""
+    def new_program(self, unit: Unit) -> Program:
+        """An empty program of another core, which shares its flags with those of the others."""
+        self.units.append(unit)
         return Program([], self._flags, self._delays)
 
     def flag(self, signal: Signal, delay_cycles: float) -> int:
@@ -65,63 +61,19 @@ class Cluster:
         """The numbers that ``signal`` speaks of are there."""
         self._raised[signal] += times
 
-    def advance(self) -> bool:
-        """Run every core to its next barrier, vector cores first; False when all have ended.
-
-        A core that waits for another is left where it is until the other has come far enough.
-        """
-        if not self._phases:
-            self._phases = [self._kernel.process(core) or iter(()) for core in self.cores]
-        running = list(range(len(self.cores)))
-        arrived = 0
-        while running:
-            ready = [place for place in running if self._may_go_on(place)]
-            if not ready:
-                waiting = ", ".join(str(self.cores[place].unit) for place in running)
-                raise KernelError(
-                    self._kernel.op_type, f"block {self._block}: {waiting} wait for each other"
-                )
-            for place in ready:
-                step = next(self._phases[place], None)
-                if isinstance(step, CoreWait):
-                    self._waits[place] = step
-                else:
-                    running.remove(place)
-                    arrived += step is not None
-        if 0 < arrived < len(self.cores):
-            raise KernelError(
-                self._kernel.op_type,
-                f"block {self._block}: some of its cores end while the others wait in sync_all",
-            )
-        return arrived > 0
-
-    def _may_go_on(self, place: int) -> bool:
-        wait = self._waits.get(place)
-        if wait is None:
-            return True
+    def take(self, wait: CoreWait) -> bool:
+        """Take what a core waits for; False, and nothing is taken, while some of it is missing."""
         if any(self._raised[signal] < wait.times for signal in wait.signals):
             return False
         for signal in wait.signals:
             self._raised[signal] -= wait.times
-        self._waits[place] = None
         return True
 
 
-class Crossing:
+class Crossing(Issuer):
     """The part of :class:`npusim.ascendc.core.Core` that speaks to its cluster."""
 
-    if TYPE_CHECKING:
-        kernel_name: str
-        profile: Profile
-        recorder: Recorder
-        numerics: bool
-        recording: bool
-        unit: Unit
-        cluster: Cluster
-
-        @property
-        def depth(self) -> int: ...
-        def stack_size(self, first: int, last: int) -> int: ...
+    cluster: Cluster
 
     def get_sub_block_idx(self) -> int:
         """Which of the vector cores of its block this is; 0 for a cube core and on its own."""
@@ -160,10 +112,10 @@ class Crossing:
 
     def _partners(self, sub_block: int | None) -> list[Unit]:
         partners = [
-            core.unit
-            for core in self.cluster.cores
-            if core.unit.kind != self.unit.kind
-            and (sub_block is None or core.unit.sub_block in (None, sub_block))
+            unit
+            for unit in self.cluster.units
+            if unit.kind != self.unit.kind
+            and (sub_block is None or unit.sub_block in (None, sub_block))
         ]
         if not partners:
             raise KernelError(self.kernel_name, f"the {self.unit} has no other core in its cluster")
@@ -176,15 +128,3 @@ class Crossing:
                 self.kernel_name, "cross_core_flag", "any dtype", self.profile.name, ()
             )
         return delay_us * self.profile.clock_mhz
-
-
-def units_of(kernel: Kernel, profile: Profile) -> tuple[Unit, ...]:
-    """The cores that run one block of ``kernel``; vector cores come first, with what they leave."""
-    if not kernel.is_mix:
-        return (VECTOR if kernel.cores == "vector" else Unit("cube"),)
-    if profile.cores.style != "split":
-        raise KernelError(
-            kernel.op_type, f"needs cube and vector cores of their own; {profile.name} has none"
-        )
-    vectors = profile.cores.vector_cores // profile.cores.cube_cores
-    return (*(Unit("vector", sub_block) for sub_block in range(vectors)), Unit("cube"))

@@ -6,13 +6,9 @@ Block index, memories, loops, and the intrinsics of the other modules.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from math import prod
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from npusim.ascendc.cluster import Cluster, Crossing
-from npusim.ascendc.intrinsics.copy import Copies
+from npusim.ascendc.cluster import Crossing
 from npusim.ascendc.intrinsics.cube import Cube
 from npusim.ascendc.intrinsics.fill import Fills
 from npusim.ascendc.intrinsics.gather import Addressing
@@ -21,83 +17,58 @@ from npusim.ascendc.intrinsics.reduce import Reductions
 from npusim.ascendc.intrinsics.scalar import Scalars
 from npusim.ascendc.loops import LoopIndex
 from npusim.ascendc.queues import TPipe
-from npusim.ascendc.recorder import Recorder
-from npusim.engine.program import Barrier, Pipe, Unit
-from npusim.values.dtypes import FLOAT16
+from npusim.engine.program import Barrier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
+    from npusim.ascendc.cluster import Cluster
     from npusim.ascendc.costs import InstructionCosts
-    from npusim.ascendc.gm import GmSlice
-    from npusim.ascendc.kernel import Kernel
-    from npusim.ascendc.tensors import LocalTensor
-    from npusim.hardware.profile import Profile
+    from npusim.engine.program import Unit
 
 _STACK_BYTES = 1 << 24  # numbers worked on at once per core: few calls of NumPy, in L3
 
-_VECTOR_PIPES = (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3)
-_CUBE_PIPES = (Pipe.SCALAR, Pipe.MTE2, Pipe.MTE1, Pipe.CUBE)
 
+class Core(Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearranging):
+    """One block of a kernel on one core: its index, its memories, its loops, and all intrinsics.
 
-class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearranging):
-    """One block of a kernel.
-
-    Every intrinsic computes on its tile and appends one instruction to its pipe.
-
-    ``numerics`` says whether this run has numbers, ``recording`` whether instructions are being
-    written down (not for the second and later batches of iterations of a loop, nor for cores that
-    do what another already did). In a ``reference`` run there are no shortcuts: every iteration is
-    executed by itself, and each instruction both computes and is written down.
+    In a ``reference`` run there are no shortcuts: every iteration is executed by itself, and each
+    instruction both computes and is written down.
     """
 
     def __init__(
         self,
-        kernel: Kernel,
-        profile: Profile,
+        cluster: Cluster,
         costs: InstructionCosts,
-        block_idx: int,
-        block_num: int,
+        unit: Unit,
+        storage: dict[object, NDArray[Any]],
         *,
         numerics: bool,
         recording: bool,
-        storage: dict[object, NDArray[Any]],
-        unit: Unit,
-        cluster: Cluster,
-        reference: bool = False,
     ) -> None:
-        self.kernel_name = kernel.op_type
-        self.profile = profile
-        self.costs = costs
-        self.numerics = numerics
-        self.recording = recording
-        self.reference = reference
-        self.unit = unit
+        super().__init__(
+            cluster.kernel_name,
+            costs,
+            unit,
+            cluster.new_program(unit),
+            storage,
+            numerics=numerics,
+            recording=recording,
+            widened=cluster.widened,
+        )
         self.cluster = cluster
-        cluster.cores.append(self)
-        self.recorder = Recorder(_pipes(profile, unit), cluster.new_program())
-        self.block_bytes = profile.buffers.block_bytes
+        self.reference = cluster.reference
         self.pipe = TPipe(self)
-        self.phase = 0  # barriers passed so far
-        self._block_idx = block_idx
-        self._block_num = block_num
-        self._loops: list[LoopIndex] = []
-        self._storage = storage
-        self.widened = any(tensor.buffer.wide for tensor in (*kernel.reads, *kernel.writes))
-        self._last_written: object = None
-        self._unread: set[object] = set()
-        self._atomic_sharers = 0.0
-        self._put_off: list[tuple[GmSlice, NDArray[Any], int]] | None = None
 
     def get_block_idx(self) -> int:
         """Index of this block, 0 <= index < :meth:`get_block_num`."""
-        return self._block_idx
+        return self.cluster.block_idx
 
     def get_block_num(self) -> int:
         """Number of blocks of the launch (block_dim)."""
-        return self._block_num
+        return self.cluster.block_num
 
     def sync_all(self) -> Barrier:
         """Wait for all cores. Kernels write ``yield core.sync_all()``.
@@ -109,11 +80,6 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         self.phase += 1
         self._last_written = None
         return Barrier()
-
-    @property
-    def depth(self) -> int:
-        """Number of loops around the code that runs now."""
-        return len(self._loops)
 
     def loop(
         self, count: int, *, sequential: bool = False, inner_bytes: int = 0, at_once: int = 0
@@ -203,60 +169,6 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         finally:
             self.recording = recording
 
-    def capacity_bytes(self, memory: str) -> int:
-        """Size of an on-chip memory of this core: UB, L1, L0A, L0B or L0C.
-
-        0 where only its neighbours have it.
-        """
-        if self.profile.cores.style == "split" and (memory == "UB") != (self.unit.kind == "vector"):
-            return 0
-        found: int | None = getattr(self.profile.buffers, f"{memory.lower()}_bytes")
-        return found or 0
-
-    def stack_size(self, first: int, last: int) -> int:
-        """Iterations executed at once by the loops at depths ``first <= d < last``."""
-        return prod(index.last - index.first for index in self._loops[first:last])
-
-    def storage(self, tensor: LocalTensor) -> NDArray[Any]:
-        """Host memory for a local tensor.
-
-        One array per slot, as large as the largest use of it, reused by all cores.
-        """
-        stack = tuple(index.last - index.first for index in self._loops[: tensor.depth])
-        shape = stack + tensor.shape
-        key = (tensor.slot, tensor.dtype)
-        size = prod(shape)
-        array = self._storage.get(key)
-        if array is None or array.size < size:
-            held = (
-                np.dtype(np.float32)
-                if self.widened and tensor.dtype is FLOAT16
-                else tensor.dtype.numpy
-            )
-            array = self._storage[key] = np.zeros(size, held)
-        return array[:size].reshape(shape)
-
-    def wrote(self, tensor: LocalTensor) -> None:
-        """Remember the last vector result: who reads it next pays the pipeline's depth."""
-        self._last_written = tensor.slot
-        self._unread.add(tensor.slot)
-
-    def set_register(self) -> None:
-        """The vector unit's last instruction left nothing in UB for the next one to wait for."""
-        self._last_written = None
-
-    def reads_last(self, *tensors: LocalTensor) -> bool:
-        """True when one of ``tensors`` is the result of the vector instruction just before."""
-        return any(tensor.slot == self._last_written for tensor in tensors)
-
-    def is_unread(self, tensor: LocalTensor) -> bool:
-        """True when the vector unit wrote ``tensor`` after the scalar unit last waited for it."""
-        return tensor.slot in self._unread
-
-    def vector_is_read(self) -> None:
-        """The scalar unit has waited for the vector unit."""
-        self._unread.clear()
-
     def _batch(self, count: int, inner_bytes: int) -> int:
         """How many iterations to execute at once.
 
@@ -266,11 +178,3 @@ class Core(Reductions, Copies, Cube, Scalars, Fills, Addressing, Crossing, Rearr
             return count
         per_iteration = max(1, inner_bytes, sum(self.pipe.used_bytes.values()))
         return max(1, min(count, _STACK_BYTES // per_iteration))
-
-
-def _pipes(profile: Profile, unit: Unit) -> tuple[Pipe, ...]:
-    """The pipes of a core; without a fixpipe, the vector unit takes results of the cube out."""
-    if unit.kind == "vector":
-        return _VECTOR_PIPES
-    leaving = (Pipe.FIXP,) if profile.paths.l0c_to_gm else (Pipe.VECTOR, Pipe.MTE3)
-    return (*_CUBE_PIPES, *leaving)

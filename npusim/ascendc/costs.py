@@ -21,7 +21,7 @@ class InstructionCosts:
     """Cycles of vector, cube and copy instructions of one profile."""
 
     def __init__(self, profile: Profile) -> None:
-        self._profile = profile
+        self.profile = profile
         self._rates: dict[tuple[str, str, int], Rate] = {}
         self._repeat_bytes = profile.vector.repeat_bytes
 
@@ -42,14 +42,14 @@ class InstructionCosts:
         """
         rate = self._rate(intrinsic, dtype, itemsize)
         repeats = rows * ceil(elements * itemsize / self._repeat_bytes)
-        scales = self._profile.vector
+        scales = self.profile.vector
         special = intrinsic in _SPECIAL
         busy = repeats * rate.cycles_per_repeat
         busy *= scales.special_scale if special else scales.simple_scale
         return (
             busy + rate.start_cycles * scales.start_scale
             if chained
-            else max(busy, self._profile.scalar.issue_cycles)
+            else max(busy, self.profile.scalar.issue_cycles)
         )
 
     def repeat_elements(self, itemsize: int) -> int:
@@ -61,15 +61,15 @@ class InstructionCosts:
 
         A row of a fractal of operands is a block long, one of results ``fractal_n`` elements.
         """
-        cube = self._profile.cube
-        width = cube.fractal_n if result else self._profile.buffers.block_bytes // itemsize
+        cube = self.profile.cube
+        width = cube.fractal_n if result else self.profile.buffers.block_bytes // itemsize
         *outer, rows, columns = (1, *shape)
         whole_rows = ceil(rows / cube.fractal_m) * cube.fractal_m
         return prod(outer) * whole_rows * ceil(columns / width) * width * itemsize
 
     def mmad(self, dtype: str, m: int, n: int, k: int) -> float:
         """Cycles of multiplying ``m x k`` by ``k x n`` elements of ``dtype`` in the cube."""
-        cube = self._profile.cube
+        cube = self.profile.cube
         rate = cube.dtypes[dtype]
         fractals = (
             ceil(m / cube.fractal_m) * ceil(n / cube.fractal_n) * ceil(k / rate.k_per_fractal)
@@ -78,7 +78,7 @@ class InstructionCosts:
 
     def path(self, name: str) -> Path | None:
         """The profile's copy path of that name, None where the chip has none."""
-        found: Path | None = getattr(self._profile.paths, name)
+        found: Path | None = getattr(self.profile.paths, name)
         return found
 
     def copy(self, path: Path, burst_bytes: int, bursts: int, *, gap: bool) -> tuple[float, float]:
@@ -105,7 +105,7 @@ class InstructionCosts:
         dav-c220 (asc-devkit, matmul sample), those of 512 bytes that don't start at a line nearly
         twice as long as others (data_copy sample).
         """
-        line = self._profile.memory.l2_line_bytes
+        line = self.profile.memory.l2_line_bytes
         traffic = runs * ceil(run_bytes / path.granule_bytes) * path.granule_bytes
         cut = (ceil(run_bytes / grain_bytes) * grain_bytes + line - grain_bytes) / line
         rate = path.bytes_per_cycle * min(1.0, traffic / (runs * cut * line))
@@ -115,7 +115,7 @@ class InstructionCosts:
         key = (intrinsic, dtype, itemsize)
         rate = self._rates.get(key)
         if rate is None:
-            vector = self._profile.vector
+            vector = self.profile.vector
             rows = vector.instructions.get(intrinsic, {})
             rate = rows.get(dtype) or rows.get(_FALLBACK.get(itemsize, "float32")) or vector.default
             self._rates[key] = rate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from npusim.ascendc.core import Core
+    from npusim.ascendc.issuer import Issuer
     from npusim.engine.program import Pipe
 
 
@@ -16,7 +16,9 @@ class Event:
     waiting one when what the setting pipe was given before is done.
     """
 
-    def __init__(self, core: Core, setter: Pipe, waiter: Pipe, *, set_before: bool = False) -> None:
+    def __init__(
+        self, core: Issuer, setter: Pipe, waiter: Pipe, *, set_before: bool = False
+    ) -> None:
         self._core = core
         self._setter, self._waiter = setter, waiter
         self._flag = core.recorder.new_flag(int(set_before)) if core.recording else -1

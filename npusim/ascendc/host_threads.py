@@ -21,7 +21,7 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from npusim.ascendc.cluster import Cluster
+    from npusim.ascendc.block import Block
     from npusim.ascendc.kernel import Kernel
 
 _MOST_THREADS = 4  # what Python does between two calls of NumPy is done by one of them at a time
@@ -49,33 +49,33 @@ def copies(kernel: Kernel, count: int) -> list[Kernel]:
     return [kernel, *(copy(kernel) for _ in range(count - 1))]
 
 
-def run(kernel: Kernel, clusters: Mapping[int, Cluster], parts: Sequence[Sequence[int]]) -> None:
+def run(kernel: Kernel, running: Mapping[int, Block], parts: Sequence[Sequence[int]]) -> None:
     """Run all blocks from one barrier to the next, in the order of their index."""
     if len(parts) == 1:
-        _run_phases(kernel, clusters, parts, None)
+        _run_phases(kernel, running, parts, None)
         return
-    for cluster in clusters.values():
-        for core in cluster.cores:
+    for block in running.values():
+        for core in block.cores:
             core.put_off_adding()
     with ThreadPoolExecutor(len(parts)) as pool:
-        _run_phases(kernel, clusters, parts, pool)
+        _run_phases(kernel, running, parts, pool)
 
 
 def _run_phases(
     kernel: Kernel,
-    clusters: Mapping[int, Cluster],
+    running: Mapping[int, Block],
     parts: Sequence[Sequence[int]],
     pool: ThreadPoolExecutor | None,
 ) -> None:
     def advance(blocks: Sequence[int]) -> list[int]:
         with np.errstate(all="ignore"):  # the device has no floating-point traps
-            return [block for block in blocks if clusters[block].advance()]
+            return [block for block in blocks if running[block].advance()]
 
     while any(parts):
         arrived = list(pool.map(advance, parts)) if pool else [advance(part) for part in parts]
         for part in parts:
             for block in part:
-                for core in clusters[block].cores:
+                for core in running[block].cores:
                     core.add_now()
         missing = sorted({*_all(parts)} - {*_all(arrived)})
         if missing and any(arrived):

@@ -1,23 +1,18 @@
-"""Kernels, and the one pass over their code that yields numbers and instruction streams."""
+"""Kernels: one operator on the device each."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from npusim.ascendc import host_threads as all_blocks
-from npusim.ascendc.cluster import Cluster, CoreWait, units_of
-from npusim.ascendc.core import Core
-from npusim.ascendc.costs import InstructionCosts
-from npusim.engine.program import Barrier, CoreGroup, Instruction, Pipe, Program, Unit
-from npusim.engine.schedule import pipes_of
+from npusim.ascendc.cluster import CoreWait
+from npusim.engine.program import Barrier
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
     from npusim.hardware.profile import Profile
 
@@ -93,68 +88,3 @@ class Kernel(ABC):
     def workspace_bytes(self) -> int:
         """Bytes of workspace the kernel asks for, system workspace included."""
         return 0
-
-
-def trace(
-    kernel: Kernel, profile: Profile, *, numerics: bool, reference: bool = False
-) -> tuple[CoreGroup, ...]:
-    """Run a kernel's code once.
-
-    Returns the instruction streams, and leaves the numbers in its tensors.
-
-    Without ``numerics`` only one block of each kind is run. A ``reference`` run takes no shortcut:
-    every block is written down by itself, and every iteration of its loops.
-    """
-    kinds: dict[Hashable, list[int]] = {}
-    for block in range(kernel.block_dim):
-        kinds.setdefault(block if reference else kernel.block_kind(block), []).append(block)
-    first = {blocks[0] for blocks in kinds.values()}
-    costs = InstructionCosts(profile)
-    wanted = range(kernel.block_dim) if numerics else sorted(first)
-    parts = all_blocks.shares(kernel, wanted, numerics=numerics and not reference)
-    clusters: dict[int, Cluster] = {}
-    for own, part in zip(all_blocks.copies(kernel, len(parts)), parts, strict=True):
-        storage: dict[Unit, dict[object, NDArray[Any]]]
-        storage = {unit: {} for unit in units_of(kernel, profile)}
-        for block in part:
-            clusters[block] = Cluster(own, block)
-            for unit, memory in storage.items():
-                Core(
-                    own,
-                    profile,
-                    costs,
-                    block,
-                    kernel.block_dim,
-                    numerics=numerics,
-                    recording=block in first,
-                    storage=memory,
-                    unit=unit,
-                    cluster=clusters[block],
-                    reference=reference,
-                )
-    all_blocks.run(kernel, clusters, parts)
-    return tuple(
-        CoreGroup(
-            tuple(blocks),
-            _with_head(core.recorder.program, profile),
-            core.unit,
-            blocks[0] if kernel.is_mix else None,
-        )
-        for blocks in kinds.values()
-        for core in clusters[blocks[0]].cores
-    )
-
-
-def _with_head(program: Program, profile: Profile) -> Program:
-    """Put the entry code of every kernel (argument loading, pipe set-up) in front."""
-    others = [pipe for pipe in pipes_of(program) if pipe is not Pipe.SCALAR]
-    flags = list(range(len(program.flags), len(program.flags) + len(others)))
-    program.flags.extend(0 for _ in others)
-    head = Instruction(
-        Pipe.SCALAR, "kernel_head", profile.launch.kernel_head_cycles, sets=tuple(flags)
-    )
-    gates = [
-        Instruction(pipe, "", 0.0, waits=(flag,)) for pipe, flag in zip(others, flags, strict=True)
-    ]
-    program.body = [head, *gates, *program.body]
-    return program

@@ -11,8 +11,8 @@ from npusim.engine.program import Pipe
 from npusim.values.errors import BufferOverflowError
 
 if TYPE_CHECKING:
-    from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.intrinsics.copy import Copies
     from npusim.values.dtypes import DType
 
 
@@ -49,7 +49,7 @@ _PLACES: dict[TPosition, tuple[str, Pipe, Pipe]] = {
 class TPipe:
     """Hands out the on-chip memories of one core and refuses what doesn't fit."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Copies) -> None:
         self._core = core
         self.used_bytes: dict[str, int] = {}
 
@@ -84,17 +84,17 @@ class _Buffer:
     def __init__(self, position: TPosition, name: str) -> None:
         self.position = position
         self.name = name
-        self._core: Core | None = None
+        self._core: Copies | None = None
         self._slot_bytes = 0
         self._num = 0
         self._next = 0
 
-    def attach(self, core: Core, num: int, slot_bytes: int) -> None:
+    def attach(self, core: Copies, num: int, slot_bytes: int) -> None:
         """Called by :meth:`TPipe.init_buffer`."""
         self._core, self._num, self._slot_bytes = core, num, slot_bytes
 
     @property
-    def core(self) -> Core:
+    def core(self) -> Copies:
         if self._core is None:
             raise BufferOverflowError("?", f"{self.name} used before init_buffer", 0, 0)
         return self._core
@@ -139,7 +139,7 @@ class TQue(_Buffer):
         self._consumer = consumer or empties
         self._free = self._filled = -1
 
-    def attach(self, core: Core, num: int, slot_bytes: int) -> None:
+    def attach(self, core: Copies, num: int, slot_bytes: int) -> None:
         super().attach(core, num, slot_bytes)
         self._free, self._filled = core.recorder.new_flag(self.depth), core.recorder.new_flag()
         if self.position is TPosition.CO1 and core.profile.paths.l0c_to_gm is None:
@@ -193,7 +193,7 @@ class TQueBind(TQue):
         super().__init__(TPosition.VECIN, depth, name)
         self._done = -1
 
-    def attach(self, core: Core, num: int, slot_bytes: int) -> None:
+    def attach(self, core: Copies, num: int, slot_bytes: int) -> None:
         super().attach(core, num, slot_bytes)
         self._done = core.recorder.new_flag()
 

@@ -13,7 +13,7 @@ from npusim.ascendc.loops import LoopIndex, deepen
 from npusim.values.errors import AlignmentError, KernelError
 
 if TYPE_CHECKING:
-    from npusim.ascendc.core import Core
+    from npusim.ascendc.issuer import Issuer
     from npusim.values.dtypes import DType
 
 
@@ -45,7 +45,7 @@ class LocalTensor:
 
     def __init__(
         self,
-        core: Core,
+        core: Issuer,
         dtype: DType,
         shape: tuple[int, ...],
         buffer: str,
@@ -238,7 +238,7 @@ class Scalar:
 
     __slots__ = ("core", "depth", "value")
 
-    def __init__(self, core: Core, value: NDArray[Any] | None, depth: int) -> None:
+    def __init__(self, core: Issuer, value: NDArray[Any] | None, depth: int) -> None:
         self.core = core
         self.value = value
         self.depth = depth

@@ -18,6 +18,7 @@ import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, GmSlice, Kernel, LocalTensor
 from npusim.ascendc import host_threads as blocks
+from npusim.ascendc.block import Block
 from npusim.ascendc.intrinsics.copy import Copies
 from npusim.ascendc.intrinsics.cube import Cube
 
@@ -102,12 +103,12 @@ def watching() -> Iterator[list[TaskWatch]]:
     watches: list[TaskWatch] = []
     with (
         patch.object(blocks, "host_cores", lambda: 1),  # one task and one core after the other
-        patch.object(Core, "__init__", _started(watches)),
+        patch.object(Block, "__init__", _started(watches)),
         patch.object(GmSlice, "write", _stored(watches, GmSlice.write, plain=True)),
         patch.object(GmSlice, "accumulate", _stored(watches, GmSlice.accumulate, plain=False)),
         patch.object(Copies, "_load", _moved(watches, Copies._load, loads=True)),
         patch.object(Copies, "_store", _moved(watches, Copies._store, loads=False)),
-        patch.object(Cube, "_load_l1", _moved(watches, Cube._load_l1, loads=True)),
+        patch.object(Copies, "_load_l1", _moved(watches, Copies._load_l1, loads=True)),
         patch.object(Cube, "_fix", _moved(watches, Cube._fix, loads=False)),
         patch.object(Cube, "mmad", _multiplied(watches, Cube.mmad)),
     ):
@@ -125,10 +126,10 @@ def watching() -> Iterator[list[TaskWatch]]:
 
 
 def _started(watches: list[TaskWatch]) -> Any:
-    original = Core.__init__
+    original = Block.__init__
 
     @wraps(original)
-    def start(self: Core, kernel: Kernel, *args: Any, **kwargs: Any) -> None:
+    def start(self: Block, kernel: Kernel, *args: Any, **kwargs: Any) -> None:
         if not watches or watches[-1].kernel is not kernel:
             watches.append(TaskWatch(kernel))
         original(self, kernel, *args, **kwargs)

@@ -24,15 +24,12 @@ _FUNCTIONS = {"vadd": np.add, "vsub": np.subtract, "vmul": np.multiply, "vmax": 
 class Lanes(Vector):
     """The part of :class:`npusim.ascendc.core.Core` that works on flat tiles of short rows."""
 
-    if TYPE_CHECKING:
-        block_bytes: int
-
     def by_lanes(
         self, intrinsic: str, dst: LocalTensor, src: LocalTensor, lanes: LocalTensor
     ) -> LocalTensor:
         """dst = src <intrinsic> lanes: a flat tile of whole rows with a row that repeats."""
         self._check_lanes(intrinsic, src, lanes)
-        self._require(intrinsic, dst)
+        self.require(intrinsic, dst)
         if self.recording:
             chained = self.reads_last(src, lanes)
             self._record(intrinsic, src, src.numel, 1, chained=chained)
@@ -68,7 +65,7 @@ class Lanes(Vector):
         """
         for dst, src in pairs:
             self._check_lanes(fold.pairwise, src, dst)
-            self._require(fold.pairwise, src)
+            self.require(fold.pairwise, src)
         if self.recording:
             self._record_folds(fold, pairs)
         for dst, src in pairs:

@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npusim.ascendc import rounding
 from npusim.ascendc.gm import GmSlice
+from npusim.ascendc.issuer import Issuer
+from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor
 from npusim.engine.program import Pipe, Transfer
-from npusim.values.dtypes import FLOAT16
+from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import AlignmentError, KernelError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc.costs import InstructionCosts
-    from npusim.ascendc.recorder import Recorder
-    from npusim.hardware.profile import Path, Profile
+    from npusim.hardware.profile import Path
+    from npusim.values.dtypes import DType
+
+BLOCKS_ROWS_LANES = 3  # axes of a matrix in fractals
 
 
-class Copies:
+class Copies(Issuer):
     """The copying part of :class:`npusim.ascendc.core.Core`."""
 
-    if TYPE_CHECKING:
-        kernel_name: str
-        profile: Profile
-        costs: InstructionCosts
-        recorder: Recorder
-        numerics: bool
-        recording: bool
-        block_bytes: int
-        widened: bool
-        _atomic_sharers: float
-        _put_off: list[tuple[GmSlice, NDArray[Any], int]] | None
-
-        @property
-        def depth(self) -> int: ...
-        def load_l1(self, dst: LocalTensor, src: GmSlice) -> None: ...
+    _atomic_sharers = 0.0
+    _put_off: list[tuple[GmSlice, NDArray[Any], int]] | None = None
 
     def data_copy(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
         """Copy whole 32-byte blocks: GM -> UB or L1 on MTE2, UB -> GM on MTE3.
@@ -84,6 +75,44 @@ class Copies:
                 each.rounded_up() if isinstance(each, GmSlice) else each for each in (dst, src)
             )
             self.data_copy(dst, src)
+
+    def load_l1(self, dst: LocalTensor, src: GmSlice) -> None:
+        """GM -> L1 as it lies there (MTE2): what :meth:`data_copy` does with a tile in L1."""
+        self._load_l1(dst, src, "copy_gm_to_cbuf")
+
+    def data_copy_nd2nz(self, dst: LocalTensor, src: GmSlice) -> None:
+        """GM -> L1, rows of any length turned into fractals (DataCopy with Nd2NzParams, MTE2).
+
+        Every row is a burst. The turning delays the data but not the copies behind it. Not on every
+        chip; where it is missing, matrices have to lie in fractals already (:meth:`data_copy_nz`).
+        """
+        nd2nz = self.profile.cube.nd2nz_setup_cycles
+        if nd2nz is None:
+            raise UnsupportedIntrinsicError(
+                self.kernel_name,
+                "data_move_out2l1_nd2nz",
+                src.tensor.dtype.intrinsic,
+                self.profile.name,
+                (),
+                remedy="Bring the matrix into fractals first (TransData).",
+            )
+        self._load_l1(dst, src, "copy_gm_to_cbuf_multi_nd2nz", latency_cycles=nd2nz)
+
+    def data_copy_nz(self, dst: LocalTensor, src: GmSlice) -> None:
+        """GM -> L1 of a matrix that lies in fractals in device memory (FRACTAL_NZ), MTE2.
+
+        ``src`` addresses it as (blocks of columns, rows, lanes), one burst per block. Or as plain
+        rows and columns, the way our memory keeps it; the cost is that of fractals even so: one
+        burst per 32 bytes of a row, as long as the fractals are high.
+        """
+        if len(src.shape) == BLOCKS_ROWS_LANES:
+            self._load_l1(dst, src, "copy_gm_to_cbuf")
+            return
+        rows, columns = src.shape[-2:]
+        width = self.block_bytes // src.tensor.dtype.itemsize
+        high = ceil(rows / self.profile.cube.fractal_m) * self.profile.cube.fractal_m
+        runs = (high * width, ceil(columns / width) * (src.numel // (rows * columns)))
+        self._load_l1(dst, src, "copy_gm_to_cbuf", runs=runs)
 
     def set_atomic_add(self, sharers: float = 1) -> None:
         """Stores to global memory add from here on.
@@ -213,6 +242,36 @@ class Copies:
         else:
             self.recorder.load(instruction, gm.key, gm.moves)
 
+    def _load_l1(
+        self,
+        dst: LocalTensor,
+        src: GmSlice,
+        name: str,
+        *,
+        runs: tuple[int, int] | None = None,
+        latency_cycles: float = 0.0,
+    ) -> None:
+        self._expect(name, dst, "L1")
+        if dst.numel != src.numel or dst.dtype is not src.tensor.dtype:
+            self._refuse(name, dst)
+        if self.recording:
+            self._emit_copy(
+                Pipe.MTE2,
+                name,
+                "gm_to_l1",
+                src,
+                write=False,
+                matrix=True,
+                runs=runs,
+                latency_cycles=latency_cycles,
+            )
+        if self.numerics:
+            values = src.read(dst.depth)
+            if len(src.shape) == BLOCKS_ROWS_LANES:
+                values = values.swapaxes(-3, -2)
+            values = _operand(values, dst.dtype)
+            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
+
     def _path(self, name: str) -> Path:
         path = self.costs.path(name)
         if path is None:
@@ -228,3 +287,26 @@ class Copies:
                 f"copy between {local.buffer} {local.dtype}{list(local.shape)} and "
                 f"{gm.tensor.buffer.name} {gm.tensor.dtype}{list(gm.shape)}",
             )
+
+    def _expect(self, what: str, tensor: LocalTensor, memory: str) -> None:
+        if tensor.memory != memory:
+            raise KernelError(
+                self.kernel_name, f"{what}: {tensor.buffer} is in {tensor.memory}, not {memory}"
+            )
+
+    def _refuse(self, what: str, *tensors: LocalTensor) -> None:
+        shapes = ", ".join(
+            f"{tensor.buffer} {tensor.dtype}{list(tensor.shape)}" for tensor in tensors
+        )
+        raise KernelError(self.kernel_name, f"{what} on {shapes}")
+
+
+def _operand(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """Numbers as the host multiplies them; float64 adds whole numbers exactly."""
+    if dtype.category != "float":
+        return values.astype(np.float64)
+    if values.dtype == np.float32:
+        return values
+    wide = np.empty(values.shape, np.float32)
+    rounding.convert(np.ascontiguousarray(values), wide, FLOAT, RoundMode.CAST_NONE)
+    return wide

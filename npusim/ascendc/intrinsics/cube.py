@@ -7,26 +7,24 @@ types are multiplied into float32, on the host too.
 
 from __future__ import annotations
 
-from math import ceil, inf
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npusim.ascendc import rounding
+from npusim.ascendc.intrinsics.copy import BLOCKS_ROWS_LANES, Copies
 from npusim.ascendc.rounding import RoundMode
 from npusim.engine.program import Pipe
-from npusim.values.dtypes import FLOAT, DType
 from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc.costs import InstructionCosts
     from npusim.ascendc.gm import GmSlice
     from npusim.ascendc.queues import TQue
-    from npusim.ascendc.recorder import Recorder
     from npusim.ascendc.tensors import LocalTensor
-    from npusim.hardware.profile import Path, Profile
+    from npusim.values.dtypes import DType
 
 # Multiply-adds up to which OpenBLAS uses one thread. Products as small as ours gain nothing from
 # more, and lose a lot where the host is busy: the threads wait for each other.
@@ -37,78 +35,11 @@ _LEAST_ROWS = 16
 _MANY_THREADS = 1 << 24
 
 _HF32 = "hfloat32"
-_BLOCKS_ROWS_LANES = 3  # axes of a matrix in fractals
-
 _INTO_L0 = {"L0A": ("load_cbuf_to_ca", "l1_to_l0a"), "L0B": ("load_cbuf_to_cb", "l1_to_l0b")}
 
 
-class Cube:
+class Cube(Copies):
     """The part of :class:`npusim.ascendc.core.Core` that feeds the matrix unit."""
-
-    if TYPE_CHECKING:
-        kernel_name: str
-        profile: Profile
-        costs: InstructionCosts
-        recorder: Recorder
-        numerics: bool
-        recording: bool
-        block_bytes: int
-
-        @property
-        def depth(self) -> int: ...
-        def _path(self, name: str) -> Path: ...
-        def _emit_copy(
-            self,
-            pipe: Pipe,
-            name: str,
-            path_name: str,
-            gm: GmSlice,
-            *,
-            write: bool,
-            matrix: bool = False,
-            runs: tuple[int, int] | None = None,
-            latency_cycles: float = 0.0,
-            most: float = inf,
-        ) -> None: ...
-        def _put(self, dst: GmSlice, values: NDArray[Any]) -> None: ...
-
-    def load_l1(self, dst: LocalTensor, src: GmSlice) -> None:
-        """GM -> L1 as it lies there (MTE2): what :meth:`data_copy` does with a tile in L1."""
-        self._load_l1(dst, src, "copy_gm_to_cbuf")
-
-    def data_copy_nd2nz(self, dst: LocalTensor, src: GmSlice) -> None:
-        """GM -> L1, rows of any length turned into fractals (DataCopy with Nd2NzParams, MTE2).
-
-        Every row is a burst. The turning delays the data but not the copies behind it. Not on every
-        chip; where it is missing, matrices have to lie in fractals already (:meth:`data_copy_nz`).
-        """
-        nd2nz = self.profile.cube.nd2nz_setup_cycles
-        if nd2nz is None:
-            raise UnsupportedIntrinsicError(
-                self.kernel_name,
-                "data_move_out2l1_nd2nz",
-                src.tensor.dtype.intrinsic,
-                self.profile.name,
-                (),
-                remedy="Bring the matrix into fractals first (TransData).",
-            )
-        self._load_l1(dst, src, "copy_gm_to_cbuf_multi_nd2nz", latency_cycles=nd2nz)
-
-    def data_copy_nz(self, dst: LocalTensor, src: GmSlice) -> None:
-        """GM -> L1 of a matrix that lies in fractals in device memory (FRACTAL_NZ), MTE2.
-
-        ``src`` addresses it as (blocks of columns, rows, lanes), one burst per block. Or as plain
-        rows and columns, the way our memory keeps it; the cost is that of fractals even so: one
-        burst per 32 bytes of a row, as long as the fractals are high.
-        """
-        if len(src.shape) == _BLOCKS_ROWS_LANES:
-            self._load_l1(dst, src, "copy_gm_to_cbuf")
-            return
-        rows, columns = src.shape[-2:]
-        width = self.block_bytes // src.tensor.dtype.itemsize
-        high = ceil(rows / self.profile.cube.fractal_m) * self.profile.cube.fractal_m
-        runs = (high * width, ceil(columns / width) * (src.numel // (rows * columns)))
-        self._load_l1(dst, src, "copy_gm_to_cbuf", runs=runs)
 
     def load_bias(self, dst: LocalTensor, src: LocalTensor) -> None:
         """L1 -> bias table, into the dtype of sums (DataCopy to C2, MTE1)."""
@@ -222,7 +153,7 @@ class Cube:
             raise KernelError(
                 self.kernel_name, f"{self.profile.name} has no fixpipe: results need a queue in UB"
             )
-        in_fractals = len(dst.shape) == _BLOCKS_ROWS_LANES
+        in_fractals = len(dst.shape) == BLOCKS_ROWS_LANES
         tile = through.alloc_tensor(dst.tensor.dtype, *(dst.shape if in_fractals else src.shape))
         self.take_out(tile, src, dst.shape[-1] if in_fractals else 0)
         through.copy_out(dst, tile)
@@ -248,36 +179,6 @@ class Cube:
             values = _converted(values, tile.dtype)
             tile.alias(values.reshape(values.shape[: tile.depth] + tile.shape))
 
-    def _load_l1(
-        self,
-        dst: LocalTensor,
-        src: GmSlice,
-        name: str,
-        *,
-        runs: tuple[int, int] | None = None,
-        latency_cycles: float = 0.0,
-    ) -> None:
-        self._expect(name, dst, "L1")
-        if dst.numel != src.numel or dst.dtype is not src.tensor.dtype:
-            self._refuse(name, dst)
-        if self.recording:
-            self._emit_copy(
-                Pipe.MTE2,
-                name,
-                "gm_to_l1",
-                src,
-                write=False,
-                matrix=True,
-                runs=runs,
-                latency_cycles=latency_cycles,
-            )
-        if self.numerics:
-            values = src.read(dst.depth)
-            if len(src.shape) == _BLOCKS_ROWS_LANES:
-                values = values.swapaxes(-3, -2)
-            values = _operand(values, dst.dtype)
-            dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
-
     def _check_conversion(self, source: DType, target: DType) -> None:
         if not self.profile.supports_fixpipe(source.intrinsic, target.intrinsic):
             raise UnsupportedIntrinsicError(
@@ -288,32 +189,9 @@ class Cube:
                 (),
             )
 
-    def _expect(self, what: str, tensor: LocalTensor, memory: str) -> None:
-        if tensor.memory != memory:
-            raise KernelError(
-                self.kernel_name, f"{what}: {tensor.buffer} is in {tensor.memory}, not {memory}"
-            )
-
-    def _refuse(self, what: str, *tensors: LocalTensor) -> None:
-        shapes = ", ".join(
-            f"{tensor.buffer} {tensor.dtype}{list(tensor.shape)}" for tensor in tensors
-        )
-        raise KernelError(self.kernel_name, f"{what} on {shapes}")
-
 
 def _shape(tensor: LocalTensor) -> str:
     return f"{tensor.dtype.intrinsic} {'x'.join(map(str, tensor.shape))}"
-
-
-def _operand(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
-    """Numbers as the host multiplies them; float64 adds whole numbers exactly."""
-    if dtype.category != "float":
-        return values.astype(np.float64)
-    if values.dtype == np.float32:
-        return values
-    wide = np.empty(values.shape, np.float32)
-    rounding.convert(np.ascontiguousarray(values), wide, FLOAT, RoundMode.CAST_NONE)
-    return wide
 
 
 def _multiply(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
@@ -348,7 +226,7 @@ def _converted(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
 
 def _laid_out(values: NDArray[Any], dst: GmSlice) -> NDArray[Any]:
     """Rows and columns as ``dst`` has them: in blocks of columns where it lies in fractals."""
-    return _in_blocks(values, dst.shape[-1]) if len(dst.shape) == _BLOCKS_ROWS_LANES else values
+    return _in_blocks(values, dst.shape[-1]) if len(dst.shape) == BLOCKS_ROWS_LANES else values
 
 
 def _in_blocks(values: NDArray[Any], lanes: int) -> NDArray[Any]:

@@ -6,34 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npusim.ascendc.issuer import Issuer
 from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc.costs import InstructionCosts
-    from npusim.ascendc.recorder import Recorder
     from npusim.ascendc.tensors import LocalTensor
-    from npusim.hardware.profile import Profile
 
 _ADDRESS_OPERATIONS = 2  # of the scalar ALU per store: a row times its length, plus the column
 
 
-class Fills:
+class Fills(Issuer):
     """The part of :class:`npusim.ascendc.core.Core` that makes up tiles."""
-
-    if TYPE_CHECKING:
-        profile: Profile
-        costs: InstructionCosts
-        recorder: Recorder
-        numerics: bool
-        recording: bool
-        block_bytes: int
-
-        @property
-        def depth(self) -> int: ...
-        def wrote(self, tensor: LocalTensor) -> None: ...
-        def wait_vector(self) -> None: ...
 
     def arith_progression(self, dst: LocalTensor, first: float, step: float = 1.0) -> LocalTensor:
         """dst[i] = first + i * step in dst's dtype (ArithProgression).

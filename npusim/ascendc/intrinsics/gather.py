@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.loops import Index, LoopIndex
 from npusim.ascendc.tensors import LocalTensor, Scalar
 from npusim.engine.program import Pipe
@@ -17,37 +18,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from npusim.ascendc.costs import InstructionCosts
-    from npusim.ascendc.recorder import Recorder
-    from npusim.hardware.profile import Profile
 
 _BLOCK_ROWS = 16  # rows that vnchwconv turns at a time
 
 
-class Addressing:
+class Addressing(Issuer):
     """The address-computing part of :class:`npusim.ascendc.core.Core`."""
-
-    if TYPE_CHECKING:
-        kernel_name: str
-        profile: Profile
-        costs: InstructionCosts
-        recorder: Recorder
-        numerics: bool
-        recording: bool
-
-        @property
-        def depth(self) -> int: ...
-        def wrote(self, tensor: LocalTensor) -> None: ...
-        def reads_last(self, *tensors: LocalTensor) -> bool: ...
-        def _require(self, intrinsic: str, tensor: LocalTensor) -> None: ...
 
     def counter(self, index: Index) -> Scalar:
         """A loop's index as a number that the scalar unit can reckon with."""
         if isinstance(index, int):
-            return Scalar(self, np.full((1,) * self.depth, index), self.depth)  # type: ignore[arg-type]
+            return Scalar(self, np.full((1,) * self.depth, index), self.depth)
         values = index.values() if isinstance(index, LoopIndex) else index.values
         values = values.reshape((1,) * index.depth + (-1,))
-        return Scalar(self, values, index.depth + 1)  # type: ignore[arg-type]
+        return Scalar(self, values, index.depth + 1)
 
     def scalar_min(self, a: Scalar, b: Scalar | float) -> Scalar:
         """The smaller of two numbers (one operation of the scalar ALU)."""
@@ -132,7 +116,7 @@ class Addressing:
         """
         if src.shape != (*dst.shape[:-2], dst.shape[-1]):
             raise KernelError(self.kernel_name, f"vadd of {src.shape} to a part of {dst.shape}")
-        self._require("vadd", dst)
+        self.require("vadd", dst)
         if self.recording:
             dtype = src.dtype
             cycles = self.costs.vector(

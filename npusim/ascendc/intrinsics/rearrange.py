@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npusim.ascendc.issuer import Issuer
 from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
@@ -18,31 +19,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from npusim.ascendc.costs import InstructionCosts
-    from npusim.ascendc.recorder import Recorder
     from npusim.ascendc.tensors import LocalTensor
-    from npusim.hardware.profile import Profile
 
 _LINES = 16  # lines that vnchwconv turns at a time, and the half-type elements of each
 _HALF_BYTES = 2
 
 
-class Rearranging:
+class Rearranging(Issuer):
     """The rearranging part of :class:`npusim.ascendc.core.Core`."""
-
-    if TYPE_CHECKING:
-        profile: Profile
-        costs: InstructionCosts
-        recorder: Recorder
-        numerics: bool
-        recording: bool
-        block_bytes: int
-
-        @property
-        def depth(self) -> int: ...
-        def wrote(self, tensor: LocalTensor) -> None: ...
-        def reads_last(self, *tensors: LocalTensor) -> bool: ...
-        def wait_vector(self) -> None: ...
 
     def turn_lines(self, dst: LocalTensor, src: LocalTensor, repeats: int) -> None:
         """One vnchwconv on 16-bit elements: ``repeats`` times 16 lines of 32 bytes, turned."""

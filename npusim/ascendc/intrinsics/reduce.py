@@ -35,7 +35,7 @@ class Reductions(Lanes):
     def reduce(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
         """dst[...] = src folded along its last axis: by halves, and at last within a repeat."""
         self._check_reduced(fold, dst, src)
-        self._require(fold.pairwise, src)
+        self.require(fold.pairwise, src)
         if self.recording:
             self._record_tree(fold, src)
         return self._fold_last(fold, dst, src)
@@ -72,7 +72,7 @@ class Reductions(Lanes):
         The scalar unit reads what is left of every row, and stores the result.
         """
         self._check_reduced(fold, dst, src)
-        self._require(fold.pairwise, src)
+        self.require(fold.pairwise, src)
         if self.recording:
             block = self.block_bytes // src.dtype.itemsize
             length, chained = src.row_elements, drained or self.reads_last(src)
@@ -111,7 +111,7 @@ class Reductions(Lanes):
     def fold_rows(self, dst: LocalTensor, src: LocalTensor, fold: Fold = SUM) -> LocalTensor:
         """dst = the rows of src folded: the lower half onto the upper one until one row is left."""
         self._check_rows(dst, src)
-        self._require(fold.pairwise, src)
+        self.require(fold.pairwise, src)
         if self.recording:
             rows, chained = src.shape[0], self.reads_last(src)
             while rows > 1:
@@ -126,7 +126,7 @@ class Reductions(Lanes):
         The destination of all its repeats is the same row.
         """
         self._check_rows(dst, src)
-        self._require(fold.pairwise, src)
+        self.require(fold.pairwise, src)
         if self.recording:
             chained = self.reads_last(src)
             self._record(fold.pairwise, src, src.row_elements, src.shape[0], chained=chained)

@@ -6,38 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.loops import IndexArray
 from npusim.ascendc.tensors import LocalTensor, Scalar
 from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
     from npusim.ascendc.gm import GmSlice
-    from npusim.ascendc.recorder import Recorder
-    from npusim.hardware.profile import Profile
 
 
-class Scalars:
+class Scalars(Issuer):
     """The scalar part of :class:`npusim.ascendc.core.Core`."""
-
-    if TYPE_CHECKING:
-        profile: Profile
-        recorder: Recorder
-        numerics: bool
-        recording: bool
-
-        @property
-        def depth(self) -> int: ...
-        def is_unread(self, tensor: LocalTensor) -> bool: ...
-        def vector_is_read(self) -> None: ...
-
-    def wait_vector(self) -> None:
-        """Let the scalar unit wait until the vector unit has done what it was given (V to S flag).
-
-        Reading a vector result does so by itself; before a loop it saves a wait per iteration.
-        """
-        if self.recording:
-            self.recorder.after_vector()
-        self.vector_is_read()
 
     def get_value(self, tensor: LocalTensor, index: int | IndexArray = 0) -> Scalar:
         """One element of a tile (GetValue); waits for the vector unit if that has written the tile.
@@ -53,15 +32,15 @@ class Scalars:
             )
         if not self.numerics:
             depth = index.depth + 1 if isinstance(index, IndexArray) else tensor.depth
-            return Scalar(self, None, depth)  # type: ignore[arg-type]
+            return Scalar(self, None, depth)
         values = tensor.values(tensor.depth)
         if isinstance(index, IndexArray):
             picked = values[..., index.values]
             missing = (1,) * (index.depth - tensor.depth)
             picked = picked.reshape(picked.shape[:-1] + missing + picked.shape[-1:])
-            return Scalar(self, picked, index.depth + 1)  # type: ignore[arg-type]
+            return Scalar(self, picked, index.depth + 1)
         picked = values[..., index] if tensor.shape else values
-        return Scalar(self, np.array(picked), tensor.depth)  # type: ignore[arg-type]
+        return Scalar(self, np.array(picked), tensor.depth)
 
     def set_value(self, tensor: LocalTensor, index: int, value: Scalar | float) -> None:
         """Store one element of a tile (SetValue)."""
@@ -80,17 +59,17 @@ class Scalars:
         if self.recording:
             self.recorder.emit(Pipe.SCALAR, "ld_gm", self.profile.scalar.gm_load_cycles)
         if not self.numerics:
-            return Scalar(self, None, self.depth)  # type: ignore[arg-type]
+            return Scalar(self, None, self.depth)
         depth = self.depth
         values = source.read(depth)
         number = np.asarray(values.reshape(values.shape[:depth]), np.float32)
-        return Scalar(self, number, depth)  # type: ignore[arg-type]
+        return Scalar(self, number, depth)
 
     def scalar_sqrt(self, value: Scalar) -> Scalar:
         """The square root, by the scalar unit."""
         self.scalar_alu("sqrt")
         root = None if value.value is None else np.sqrt(value.value)
-        return Scalar(self, root, value.depth)  # type: ignore[arg-type]
+        return Scalar(self, root, value.depth)
 
     def scalar_select(self, test: Scalar, value: Scalar, otherwise: float) -> Scalar:
         """``value`` where ``test`` is positive, else ``otherwise``."""
@@ -98,12 +77,7 @@ class Scalars:
         if test.value is None or value.value is None:
             return value
         chosen = np.where(test.value > 0, value.value, np.float32(otherwise))
-        return Scalar(self, chosen, value.depth)  # type: ignore[arg-type]
-
-    def scalar_alu(self, name: str, count: int = 1) -> None:
-        """``count`` operations of the scalar ALU, e.g. loop control that a kernel does by hand."""
-        if self.recording:
-            self.recorder.emit(Pipe.SCALAR, name, count * self.profile.scalar.alu_cycles)
+        return Scalar(self, chosen, value.depth)
 
     def scalar_loop(self, count: int = 1) -> None:
         """What ``count`` turns of a loop cost beside the body: counting, comparing, jumping."""
@@ -115,4 +89,4 @@ class Scalars:
         self.scalar_alu("conv")
         if whole.value is None:
             return whole
-        return Scalar(self, whole.value.astype(np.float32), whole.depth)  # type: ignore[arg-type]
+        return Scalar(self, whole.value.astype(np.float32), whole.depth)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc import rounding
+from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor, Scalar
 from npusim.engine.program import Pipe
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from npusim.ascendc.costs import InstructionCosts
-    from npusim.hardware.profile import Profile
 
 Number = float | Scalar
 
@@ -45,24 +44,8 @@ _COMPARE: dict[CmpMode, np.ufunc] = {
 }
 
 
-class Vector:
+class Vector(Issuer):
     """The elementwise part of :class:`npusim.ascendc.core.Core`."""
-
-    if TYPE_CHECKING:
-        from npusim.ascendc.recorder import Recorder
-
-        kernel_name: str
-        profile: Profile
-        costs: InstructionCosts
-        recorder: Recorder
-        numerics: bool
-        recording: bool
-
-        @property
-        def depth(self) -> int: ...
-        def wrote(self, tensor: LocalTensor) -> None: ...
-        def set_register(self) -> None: ...
-        def reads_last(self, *tensors: LocalTensor) -> bool: ...
 
     def add(self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor) -> LocalTensor:
         """dst = src0 + src1 (vadd)."""
@@ -197,7 +180,7 @@ class Vector:
         self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor, mode: CmpMode
     ) -> LocalTensor:
         """dst = src0 <mode> src1 as a mask of UINT8 zeros and ones (vcmpv)."""
-        self._require(f"vcmpv_{mode}", src0)
+        self.require(f"vcmpv_{mode}", src0)
         self._issue(f"vcmpv_{mode}", src0, (src0, src1), writes=dst)
         if self.numerics:
             depth = self.depth
@@ -221,7 +204,7 @@ class Vector:
         self, dst: LocalTensor, mask: LocalTensor, src0: LocalTensor, src1: LocalTensor
     ) -> LocalTensor:
         """dst = src0 where the mask is set, else src1 (vsel)."""
-        self._require("vsel", dst)
+        self.require("vsel", dst)
         self._issue("vsel", dst, (mask, src0, src1))
         if self.numerics:
             depth = self.depth
@@ -263,7 +246,7 @@ class Vector:
     def _unary(
         self, intrinsic: str, function: Callable[..., Any], dst: LocalTensor, src: LocalTensor
     ) -> LocalTensor:
-        self._require(intrinsic, dst)
+        self.require(intrinsic, dst)
         self._issue(intrinsic, dst, (src,))
         if self.numerics:
             depth = self.depth
@@ -278,7 +261,7 @@ class Vector:
         src0: LocalTensor,
         src1: LocalTensor,
     ) -> LocalTensor:
-        self._require(intrinsic, dst)
+        self.require(intrinsic, dst)
         if not all(_fits(src.shape, dst.shape) for src in (src0, src1)):
             raise KernelError(
                 self.kernel_name, f"{intrinsic} on shapes {dst.shape}, {src0.shape}, {src1.shape}"
@@ -292,7 +275,7 @@ class Vector:
     def _with_scalar(
         self, intrinsic: str, function: np.ufunc, dst: LocalTensor, src: LocalTensor, scalar: Number
     ) -> LocalTensor:
-        self._require(intrinsic, dst)
+        self.require(intrinsic, dst)
         self._issue(intrinsic, dst, (src,))
         if self.numerics:
             depth = self.depth
@@ -309,7 +292,7 @@ class Vector:
         if self.profile.supports_vector(intrinsic, dst.dtype.intrinsic):
             return self._with_scalar(intrinsic, function, dst, src, scalar)
         plain = intrinsic.removesuffix("s")
-        self._require(plain, dst)
+        self.require(plain, dst)
         self._issue("vector_dup", dst, ())
         self._issue(plain, dst, (src,))
         if self.numerics:
@@ -320,17 +303,6 @@ class Vector:
                 out=dst.target(depth),
             )
         return dst
-
-    def _require(self, intrinsic: str, tensor: LocalTensor) -> None:
-        """Refuse a dtype that the chip's intrinsic doesn't have."""
-        if not self.profile.supports_vector(intrinsic, tensor.dtype.intrinsic):
-            raise UnsupportedIntrinsicError(
-                self.kernel_name,
-                intrinsic,
-                tensor.dtype.intrinsic,
-                self.profile.name,
-                self.profile.vector_dtypes(intrinsic),
-            )
 
     def _issue(
         self,

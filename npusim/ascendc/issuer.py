@@ -1,0 +1,167 @@
+"""What tensors, queues, events and intrinsics need of the core that they are on.
+
+An intrinsic computes on host memory that the core hands out, and appends one instruction to one of
+the core's pipes. :class:`Issuer` is just that, without any intrinsic; the intrinsics are classes
+that inherit it, and :class:`npusim.ascendc.core.Core` is all of them together.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from npusim.ascendc.recorder import Recorder
+from npusim.engine.program import Pipe
+from npusim.values.dtypes import FLOAT16
+from npusim.values.errors import UnsupportedIntrinsicError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from npusim.ascendc.costs import InstructionCosts
+    from npusim.ascendc.loops import LoopIndex
+    from npusim.engine.program import Program, Unit
+    from npusim.hardware.profile import Profile
+    from npusim.values.dtypes import DType
+
+_VECTOR_PIPES = (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3)
+_CUBE_PIPES = (Pipe.SCALAR, Pipe.MTE2, Pipe.MTE1, Pipe.CUBE)
+
+
+class Tile(Protocol):
+    """What an issuer knows of a local tensor."""
+
+    @property
+    def dtype(self) -> DType: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def slot(self) -> object: ...
+    @property
+    def depth(self) -> int: ...
+
+
+class Issuer:
+    """One core of one block, as far as intrinsics see it.
+
+    ``numerics`` says whether this run has numbers, ``recording`` whether instructions are being
+    written down (not for the second and later batches of iterations of a loop, nor for cores that
+    do what another already did). ``phase`` counts the barriers passed so far.
+    """
+
+    def __init__(
+        self,
+        kernel_name: str,
+        costs: InstructionCosts,
+        unit: Unit,
+        program: Program,
+        storage: dict[object, NDArray[Any]],
+        *,
+        numerics: bool,
+        recording: bool,
+        widened: bool,
+    ) -> None:
+        self.kernel_name = kernel_name
+        self.profile: Profile = costs.profile
+        self.costs = costs
+        self.unit = unit
+        self.recorder = Recorder(_pipes(costs.profile, unit), program)
+        self.numerics = numerics
+        self.recording = recording
+        self.widened = widened
+        self.block_bytes = costs.profile.buffers.block_bytes
+        self.phase = 0
+        self._storage = storage
+        self._loops: list[LoopIndex] = []
+        self._last_written: object = None
+        self._unread: set[object] = set()
+
+    @property
+    def depth(self) -> int:
+        """Number of loops around the code that runs now."""
+        return len(self._loops)
+
+    def stack_size(self, first: int, last: int) -> int:
+        """Iterations executed at once by the loops at depths ``first <= d < last``."""
+        return prod(index.last - index.first for index in self._loops[first:last])
+
+    def storage(self, tensor: Tile) -> NDArray[Any]:
+        """Host memory for a local tensor.
+
+        One array per slot, as large as the largest use of it, reused by all cores.
+        """
+        stack = tuple(index.last - index.first for index in self._loops[: tensor.depth])
+        shape = stack + tensor.shape
+        key = (tensor.slot, tensor.dtype)
+        size = prod(shape)
+        array = self._storage.get(key)
+        if array is None or array.size < size:
+            held = (
+                np.dtype(np.float32)
+                if self.widened and tensor.dtype is FLOAT16
+                else tensor.dtype.numpy
+            )
+            array = self._storage[key] = np.zeros(size, held)
+        return array[:size].reshape(shape)
+
+    def capacity_bytes(self, memory: str) -> int:
+        """Size of an on-chip memory of this core: UB, L1, L0A, L0B or L0C.
+
+        0 where only its neighbours have it.
+        """
+        if self.profile.cores.style == "split" and (memory == "UB") != (self.unit.kind == "vector"):
+            return 0
+        found: int | None = getattr(self.profile.buffers, f"{memory.lower()}_bytes")
+        return found or 0
+
+    def require(self, intrinsic: str, tensor: Tile) -> None:
+        """Refuse a dtype that the chip's intrinsic doesn't have."""
+        if not self.profile.supports_vector(intrinsic, tensor.dtype.intrinsic):
+            raise UnsupportedIntrinsicError(
+                self.kernel_name,
+                intrinsic,
+                tensor.dtype.intrinsic,
+                self.profile.name,
+                self.profile.vector_dtypes(intrinsic),
+            )
+
+    def wrote(self, tensor: Tile) -> None:
+        """Remember the last vector result: who reads it next pays the pipeline's depth."""
+        self._last_written = tensor.slot
+        self._unread.add(tensor.slot)
+
+    def set_register(self) -> None:
+        """The vector unit's last instruction left nothing in UB for the next one to wait for."""
+        self._last_written = None
+
+    def reads_last(self, *tensors: Tile) -> bool:
+        """True when one of ``tensors`` is the result of the vector instruction just before."""
+        return any(tensor.slot == self._last_written for tensor in tensors)
+
+    def is_unread(self, tensor: Tile) -> bool:
+        """True when the vector unit wrote ``tensor`` after the scalar unit last waited for it."""
+        return tensor.slot in self._unread
+
+    def wait_vector(self) -> None:
+        """Let the scalar unit wait until the vector unit has done what it was given (V to S flag).
+
+        Reading a vector result does so by itself; before a loop it saves a wait per iteration.
+        """
+        if self.recording:
+            self.recorder.after_vector()
+        self._unread.clear()
+
+    def scalar_alu(self, name: str, count: int = 1) -> None:
+        """``count`` operations of the scalar ALU, e.g. loop control that a kernel does by hand."""
+        if self.recording:
+            self.recorder.emit(Pipe.SCALAR, name, count * self.profile.scalar.alu_cycles)
+
+
+def _pipes(profile: Profile, unit: Unit) -> tuple[Pipe, ...]:
+    """The pipes of a core; without a fixpipe, the vector unit takes results of the cube out."""
+    if unit.kind == "vector":
+        return _VECTOR_PIPES
+    leaving = (Pipe.FIXP,) if profile.paths.l0c_to_gm else (Pipe.VECTOR, Pipe.MTE3)
+    return (*_CUBE_PIPES, *leaving)

@@ -80,9 +80,8 @@ class StridedCopy(Kernel):
             core.pipe.init_buffer(out_que, self.depth, nbytes * (LINES if self.spaced else 1))
         self._read_parameters(core)
         orders = self._orders() if self.turned else None
-        for tile in self.tiling.tiles(core, orders):
-            by_rows(tile.src, core)
-            by_rows(tile.dst, core)
+        for cut in self.tiling.tiles(core, orders):
+            tile = cut._replace(src=by_rows(cut.src, core), dst=by_rows(cut.dst, core))
             if not self.through_vector:
                 x = in_que.copy_in(tile.src)
                 core.copy_runs(tile.dst, x)

@@ -415,7 +415,7 @@ class Source:
         )
 
 
-def test_references_are_timed_by_the_source_on_every_product() -> None:
+def test_references_are_timed_by_the_source_on_product_names() -> None:
     source = Source()
     models = [{"name": "fp16", "reference": "a.yaml"}, {"name": "bf16", "reference": "b.yaml"}]
     result = answer(

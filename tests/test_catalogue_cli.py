@@ -55,6 +55,16 @@ def test_check_compares_products_and_exits_0_if_one_of_them_runs_it(npusim: Npus
     assert npusim("check FlashAttentionScore -s 310P -s 910A query=bf16").code == 1
 
 
+def test_check_takes_lists_of_chips_with_and_without_arguments(npusim: Npusim) -> None:
+    for line in ("check MatMulV3 x1=fp16", "check aclnnGroupNormBackward", "check Add self=fp16"):
+        said = npusim(f"{line} --json -s 910A,310P3 -s 910b3")
+        assert said.code == 0, said.err
+        socs = [answer["soc"] for answer in said.json["answers"]]
+        assert socs == ["Ascend910A", "Ascend310P3", "Ascend910B3"]
+    listed = npusim("check --model", KERNELS, "-s", "910A,310P3", "--json")
+    assert [each["soc"] for each in listed.json["products"]] == ["Ascend910A", "Ascend310P3"]
+
+
 def test_check_as_json_is_one_document_with_every_column(npusim: Npusim) -> None:
     said = npusim("check RoiAlignV2Backward -s 310P3 -s A2 --json")
     assert said.code == 0

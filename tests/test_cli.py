@@ -456,7 +456,7 @@ def test_a_profile_with_a_negative_clock_is_refused(npusim: Npusim, tmp_path: Pa
 def test_an_unwritable_output_is_refused_before_the_work(
     npusim: Npusim, tmp_path: Path, target: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("npusim.cli.questions.ask", lambda *_: pytest.fail("worked in vain"))
+    monkeypatch.setattr("npusim.cli.calls.ask", lambda *_: pytest.fail("worked in vain"))
     outcome = npusim(f"run {BCE} -s 910b3 {bce()} -o", tmp_path / target)
     assert outcome.code == 2
     assert message in outcome.err
@@ -541,7 +541,7 @@ def test_what_we_did_not_expect_is_short_too(
     def fail(*_: object) -> None:
         raise RuntimeError("the roof is on fire")
 
-    monkeypatch.setattr("npusim.cli.questions.ask", fail)
+    monkeypatch.setattr("npusim.cli.calls.ask", fail)
     outcome = npusim(f"estimate {BCE} -s 910b3 {bce()}")
     assert outcome.code == 1
     assert "internal error" in outcome.err

@@ -413,7 +413,7 @@ def test_a_contract_explains_itself(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_dtypes_are_stated_for_every_product_that_offers_the_operator(name: str) -> None:
+def test_dtypes_are_stated_for_product_names_that_offers_the_operator(name: str) -> None:
     contract: Contract = registry.operator(name)
     for parameter in contract.parameters:
         if parameter.kind == "tensor":

@@ -18,7 +18,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import npusim
-from npusim.cli import questions as asking
+from npusim.cli.calls import ask_all
+from npusim.cli.chips import chips
 from npusim.report.html import operator_page, plan_page
 from npusim.report.html.drawing import SERIES, axes_of, draw
 from npusim.report.html.operator import source_line
@@ -82,8 +83,8 @@ def answers() -> list[Answer]:
         "group": 4,
         "outputMask": [True, True, True],
     }
-    asked = asking.chips(["910b3", "910a", "310p3"])
-    return asking.ask_all(asked, lambda device: device.estimate("aclnnGroupNormBackward", **call))
+    asked = chips(["910b3", "910a", "310p3"])
+    return ask_all(asked, lambda device: device.estimate("aclnnGroupNormBackward", **call))
 
 
 @lru_cache

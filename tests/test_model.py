@@ -573,6 +573,18 @@ def test_the_command_tells_the_step(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "can't run on Ascend310P3" in alone.out
 
 
+def test_several_chips_get_what_one_chip_gets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path, CALLS)
+    both = npusim(capsys, "model", file, "-s", "910b3,310p3", "--top", "1")
+    for chip in ("910b3", "310p3"):
+        alone = npusim(capsys, "model", file, "-s", chip, "--top", "1")
+        assert "top operators (1 of 2)" in alone.out
+        for line in alone.out.splitlines():
+            assert line.rstrip() in [each.rstrip() for each in both.out.splitlines()]
+
+
 def test_the_command_writes_json_and_csv(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

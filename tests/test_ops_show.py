@@ -146,7 +146,7 @@ def test_an_unknown_chip_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> N
     assert "910b9" in said.err
 
 
-def test_every_product_that_offers_the_operator_is_shown_once(
+def test_product_names_that_offers_the_operator_is_shown_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for op in (ROI, UPSAMPLE):

@@ -21,6 +21,7 @@ from npusim.capacity import (
     plan_of,
     read_plan,
 )
+from npusim.hardware.products import product_names
 from npusim.report.plans import plan_markdown
 from npusim.values.errors import ArgumentError, RejectedError
 from support.commands import npusim
@@ -360,6 +361,12 @@ def test_a_recommendation_is_a_plan_in_one_line(
     assert [each["product"] for each in answer["products"]] == ["Ascend310P3", "Ascend910B3"]
     assert answer["plan"]["objective"]["limit_ms"] == 10
     assert all(each["meets"] for each in answer["products"])
+
+
+def test_all_products_can_be_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = npusim(capsys, "recommend --rate 20 --slo 50 -s all --json", folder / "tower.yaml")
+    assert said.code == 0, said.err
+    assert [each["product"] for each in said.json["products"]] == list(product_names())
 
 
 @pytest.mark.parametrize(

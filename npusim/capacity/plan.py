@@ -43,9 +43,11 @@ from npusim.capacity.dispatch import Dispatch  # noqa: TC001 - pydantic reads it
 from npusim.capacity.plan_wording import sentences
 from npusim.capacity.service import ServiceCurve, ServicePoint
 from npusim.capacity.units import US_PER_MS
+from npusim.hardware.products import product_names
 from npusim.hardware.profile import Count, Group, NonNegative, Positive
 from npusim.hardware.reading import parse, read_text
 from npusim.values.errors import ArgumentError, FileError, UsageError
+from npusim.values.spelling import names_in
 from npusim.values.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -73,6 +75,16 @@ class PlanPart(Group):
 
 def _sequence(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
+
+
+def _products(value: object) -> object:
+    """A list of products, in which one word may name several with commas, or `all`."""
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple):
+        return value
+    words = ([each] if not isinstance(each, str) else names_in([each], product_names)
+             for each in listed)  # fmt: skip
+    return tuple(name for each in words for name in each)
 
 
 def _named(key: str) -> BeforeValidator:
@@ -324,7 +336,7 @@ class FleetPlan(PlanPart):
 
     products: Annotated[
         tuple[Annotated[ProductPlan, _named("product")], ...],
-        BeforeValidator(_sequence),
+        BeforeValidator(_products),
         Field(min_length=1),
     ]
     dispatch: Dispatch = "least_loaded"

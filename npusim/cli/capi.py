@@ -86,7 +86,7 @@ def execute(
 ) -> None:
     """Run a compiled aclnn program on a simulated chip, and show the time of every operator."""
     from npusim.capi.running import run_program
-    from npusim.cli import questions as asking
+    from npusim.cli.chips import one_chip
     from npusim.report.files import atomic_write, claim
 
     if not soc:
@@ -94,7 +94,7 @@ def execute(
             "which chip? no -s/--soc-version is given",
             "Add e.g. -s Ascend910B3, or set NPUSIM_SOC; `npusim profiles` lists them.",
         )
-    chip = asking.one_chip([soc], "a program runs on one chip")
+    chip = one_chip([soc], "a program runs on one chip")
     for path in (json_file, trace_file):
         if path is not None:
             claim(path, force=force)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from npusim.cli import output
-from npusim.cli import questions as asking
+from npusim.cli import calls, output
 from npusim.cli.casefile import Case, read_cases
+from npusim.cli.chips import Chip, chips, progress_over
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -44,22 +44,22 @@ def run_cases(
 
     A chip that rejects a case is a failure if it is the only one, and an answer in a comparison.
     """
+    from npusim.operators.standard import resolve
+
     listed = read_cases(file)
-    contracts = {case.op: asking.contract_of(case.op) for case in listed}
-    if op is not None and (wanted := asking.contract_of(op).name) not in {
-        contract.name for contract in contracts.values()
-    }:
+    names = [resolve(case.op, case.arguments).name for case in listed]
+    if op is not None and (wanted := resolve(op, {}).name) not in names:
         raise ArgumentError(f"{file} has no case of {wanted}", "Leave the operator out.")
-    asked = asking.chips(soc)
+    asked = chips(soc)
     if path is not None and (len(asked) > 1 or len(listed) > 1):
         raise ArgumentError(
             "the outputs of one case on one chip only can be written", "Leave out -o."
         )
     outcomes = []
-    with asking.progress_over(asked) as say:
+    with progress_over(asked) as say:
         for chip in asked:
             say(chip)
-            outcomes += [judge(case, chip, contracts[case.op].name) for case in listed]
+            outcomes += [judge(case, chip, name) for case, name in zip(listed, names, strict=True)]
     if path is not None and (res := outcomes[0].answer.result) is not None:
         from npusim.cli.run import write_outputs
 
@@ -71,11 +71,11 @@ def run_cases(
         raise typer.Exit(1)
 
 
-def judge(case: Case, chip: asking.Chip, op: str) -> Outcome:
+def judge(case: Case, chip: Chip, op: str) -> Outcome:
     """Run one case on one chip and compare the status and the outputs with what it expects."""
     from npusim.report.compare import compare
 
-    answer = asking.ask(chip, lambda device: device.run(op, **case.arguments))
+    answer = calls.ask(chip, lambda device: device.run(op, **case.arguments))
     code = 0 if answer.status is None else answer.status.code
     if case.status != 0:
         as_expected = code == case.status

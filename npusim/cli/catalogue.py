@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npusim.cli import output
+from npusim.cli.chips import places
 from npusim.cli.options import AsJson, Force, Output
-from npusim.cli.questions import ALL
-from npusim.values.errors import ArgumentError, FileError, NpusimError, UsageError
+from npusim.values.errors import ArgumentError, FileError, NpusimError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from npusim.catalogue.families import Place
-
-_NO_CHIP = (
-    "which chip? no -s/--soc-version is given",
-    "Add e.g. -s Ascend310P3, a product family such as A2, or -s all.",
-)
 _SHAPED = re.compile(r"[\w.:]+\s*\[.*\].*")
 
 Product = Annotated[
@@ -30,30 +24,6 @@ Product = Annotated[
         "-s", "--soc-version", "--soc_version", metavar="SOC", help="A chip or product family."
     ),
 ]
-
-
-def places(wanted: Sequence[str] | None) -> list[Place]:
-    """What -s names, each once: chips, products, families, profiles; `all` is every family."""
-    from npusim.catalogue.families import Place, place_of
-    from npusim.hardware.families import FAMILIES
-
-    if not wanted:
-        raise UsageError(*_NO_CHIP)
-    found: dict[Place, None] = {}
-    for text in wanted:
-        if text.lower() == ALL:
-            found.update(dict.fromkeys(Place(family) for family in FAMILIES))
-        elif Path(text).suffix.lower() in (".yaml", ".yml"):
-            from npusim.hardware.loading import load_profile
-
-            profile = load_profile(text)
-            found[Place(profile.family, profile.name)] = None
-        else:
-            place = place_of(text)
-            if place.note:
-                output.note(place.note)
-            found[place] = None
-    return list(found)
 
 
 def check_operator(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.cli import catalogue, output
-from npusim.cli import questions as asking
+from npusim.cli import calls, catalogue, output
+from npusim.cli.chips import chips
 from npusim.cli.options import AsJson, Assignments, Model, OptionalOperator, Socs
 from npusim.values.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from npusim.operators.contract import Contract
 
 
 def check(
@@ -35,31 +33,36 @@ def check(
         return
     if op is None:
         raise UsageError("which operator? none is given", "Name one, or a model with --model FILE.")
-    try:
-        contract = asking.contract_of(op)
-    except UnknownNameError:
-        contract = None
-    if contract is None or not assignments:
-        catalogue.check_operator(op, assignments or [], soc, as_json=as_json)
+    if assignments and _has_contract(op):
+        _check_call(op, assignments, soc, as_json=as_json)
     else:
-        _check_call(contract, assignments, soc, as_json=as_json)
+        catalogue.check_operator(op, assignments or [], soc, as_json=as_json)
+
+
+def _has_contract(op: str) -> bool:
+    from npusim.operators.registry import operator
+
+    try:
+        operator(op)
+    except UnknownNameError:
+        return False
+    return True
 
 
 def _check_call(
-    contract: Contract, assignments: Sequence[str], soc: Sequence[str] | None, *, as_json: bool
+    op: str, assignments: Sequence[str], soc: Sequence[str] | None, *, as_json: bool
 ) -> None:
-    from npusim.cli.arguments import read_assignments
     from npusim.report.answers import Answer
 
-    arguments = read_assignments(contract, assignments)
+    contract, arguments = calls.read_call(op, assignments)
     answers = []
-    for chip in asking.chips(soc):
+    for chip in chips(soc):
         status = chip.device().check(contract.name, **arguments)
         answers.append(Answer(chip.name, chip.profile.product_line, status=status))
     if as_json:
-        output.emit_json(asking.document(contract, arguments, answers))
+        output.emit_json(calls.document(contract, arguments, answers))
     else:
         from npusim.report import tables
 
         output.emit(tables.check_table(contract.name, answers))
-    asking.finish(answers)
+    calls.finish(answers)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.cli import output
-from npusim.cli import questions as asking
+from npusim.cli import calls, output
+from npusim.cli.chips import every_chip
 from npusim.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -44,16 +44,14 @@ def demo(path: TraceFile = DEFAULT_TRACE, as_json: AsJson = False) -> None:
 
     claim(path, force=True)
     arguments = example()
-    contract = asking.contract_of(OPERATOR)
-    answers = asking.ask_all(
-        asking.every_chip(), lambda device: device.run(contract.name, **arguments)
-    )
+    contract, _ = calls.read_call(OPERATOR, [])
+    answers = calls.ask_all(every_chip(), lambda device: device.run(contract.name, **arguments))
     comparisons = {answer.soc: check_numbers(answer, arguments) for answer in answers if answer.ok}
     traced = next((answer for answer in answers if answer.soc == TRACED), None)
     if traced is not None and traced.result is not None:
         write_trace(traced.result, path, force=True)
     if as_json:
-        described = asking.document(contract, arguments, answers)
+        described = calls.document(contract, arguments, answers)
         for entry in described["answers"]:
             entry["comparisons"] = [vars(item) for item in comparisons.get(entry["soc"], ())]
         output.emit_json({**described, "trace": str(path)})

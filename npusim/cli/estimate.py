@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from npusim.cli import output, profiling
-from npusim.cli import questions as asking
+from npusim.cli import calls, output, profiling
+from npusim.cli.chips import chips
 from npusim.cli.options import L2, AsJson, Assignments, Assume, Exact, Force, Operator, Socs
 from npusim.values.errors import ArgumentError
 
@@ -22,33 +22,30 @@ def estimate(
     as_json: AsJson = False,
 ) -> None:
     """How long does it take? Latency, band, cycles, bound."""
-    from npusim.cli.arguments import read_assignments
-
     if (form is None) != (path is None) or form is profiling.Format.NPZ:
         raise ArgumentError(
             "an estimate is written as --format msprof -o DIR", "For outputs use `npusim run`."
         )
-    contract = asking.call_of(op, assignments or [])
-    arguments = read_assignments(contract, assignments or [])
+    contract, arguments = calls.read_call(op, assignments)
     assumed = dict(_number(text) for text in assume or [])
-    asked = asking.chips(soc, exact=exact, l2=l2)
+    asked = chips(soc, exact=exact, l2=l2)
     if path is not None:
         profiling.prepare(path, timestamp, asked)
-    answers = asking.ask_all(
+    answers = calls.ask_all(
         asked,
         lambda device: device.estimate(contract.name, assume=assumed, **arguments),
     )
     if path is not None and answers[0].result is not None:
         profiling.write(answers[0].result, path, timestamp, force=force)
     if as_json:
-        output.emit_json(asking.document(contract, arguments, answers))
-        return asking.finish(answers)
+        output.emit_json(calls.document(contract, arguments, answers))
+        return calls.finish(answers)
     from npusim.report import tables
 
     if len(answers) > 1:
         output.emit(tables.comparison_table(contract.name, answers))
-        return asking.finish(answers)
-    asking.refuse_if_rejected(answers[0])
+        return calls.finish(answers)
+    calls.refuse_if_rejected(answers[0])
     if answers[0].result is not None:
         output.emit(tables.result_page(answers[0].result))
     return None

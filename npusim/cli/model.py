@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from npusim.cli import output, profiling
-from npusim.cli import questions as asking
+from npusim.cli.chips import Chip, chips
 from npusim.cli.options import AsJson, Force, Socs
 
 if TYPE_CHECKING:
@@ -89,12 +89,12 @@ def model(
         claim(csv_file, force=force)
     if dispatch_us is not None and not 0 <= dispatch_us < float("inf"):
         raise ArgumentError(f"--dispatch-us is {dispatch_us:g}; it must be 0 or more")
-    chips = asking.chips(soc)
-    profiling.prepare_summary(form, path, timestamp, chips, force=force)
-    origin = asking.chips([measured_on])[0].profile if measured_on else None
+    asked = chips(soc)
+    profiling.prepare_summary(form, path, timestamp, asked, force=force)
+    origin = chips([measured_on])[0].profile if measured_on else None
     unfolded = read_model(file, step=step).at(batch)
 
-    def timed(chip: asking.Chip) -> StepResult:
+    def timed(chip: Chip) -> StepResult:
         return retime(
             unfolded,
             chip.profile,
@@ -106,7 +106,7 @@ def model(
             ),
         )
 
-    results = [timed(chip) for chip in chips]
+    results = [timed(chip) for chip in asked]
     output.progress("")
     if csv_file is not None:
         from npusim.report.steps import steps_csv
@@ -114,7 +114,7 @@ def model(
         with atomic_write(csv_file, force=force) as stream:
             stream.write(steps_csv(results).encode())
     if path is not None:
-        profiling.write_summary(results[0], chips[0], path, timestamp, force=force)
+        profiling.write_summary(results[0], asked[0], path, timestamp, force=force)
     _show(results, top, as_json=as_json)
     if not any(result.runs for result in results):
         raise typer.Exit(1)
@@ -128,4 +128,4 @@ def _show(results: list[StepResult], top: int, *, as_json: bool) -> None:
     elif len(results) == 1:
         output.emit(steps.step_page(results[0], top))
     else:
-        output.emit(steps.steps_page(results))
+        output.emit(steps.steps_page(results, top))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.cli import catalogue, output
-from npusim.cli import questions as asking
+from npusim.cli import calls, catalogue, output
+from npusim.cli.chips import Chip, chip_per_family, chips, progress_over
 from npusim.cli.options import AsJson, Operator, Socs
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def list_operators(as_json: AsJson = False) -> None:
 @app.command("show")
 def show(op: Operator, soc: Socs = None, as_json: AsJson = False) -> None:
     """The contract of an operator as a page, and the tasks of a typical call on every product."""
-    contract = asking.call_of(op, [])
+    contract, _ = calls.read_call(op, [])
     samples = list(_samples(contract, soc))
     if as_json:
         output.emit_json(_contract(contract, samples))
@@ -100,16 +100,16 @@ def _samples(contract: Contract, soc: list[str] | None) -> Iterator[Sample]:
 
     if contract.typical is None:
         return
-    asked = asking.chips(soc) if soc else asking.chip_per_family(contract.products)
-    with asking.progress_over(asked) as say:
+    asked = chips(soc) if soc else chip_per_family(contract.products)
+    with progress_over(asked) as say:
         for chip in asked:
             say(chip)
             for dtype in contract.typical_dtypes(chip.profile.family):
                 yield Sample(dtype, _ask(chip, contract.name, contract.typical.in_dtype(dtype)))
 
 
-def _ask(chip: asking.Chip, op: str, arguments: Mapping[str, Any]) -> Answer:
-    return asking.ask(chip, lambda device: device.estimate(op, **arguments))
+def _ask(chip: Chip, op: str, arguments: Mapping[str, Any]) -> Answer:
+    return calls.ask(chip, lambda device: device.estimate(op, **arguments))
 
 
 def _summary(contract: Contract) -> dict[str, Any]:

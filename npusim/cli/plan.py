@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npusim.cli import output
+from npusim.cli.chips import names
 from npusim.cli.options import AsJson, Force
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ Products = Annotated[
         "--soc-version",
         "--soc_version",
         metavar="PRODUCT",
-        help="A product or chip to compare; several with commas, or given several times.",
+        help="A product or chip to compare, or 'all' products; several with commas, or given "
+        "several times.",
         show_default=False,
     ),
 ]
@@ -94,7 +96,9 @@ def recommend(
     Everything else is as in a plan that says nothing about it: Poisson arrivals, 70 % target
     utilisation. Exit code 1 when no product meets the limit.
     """
-    named = _named(products)
+    from npusim.hardware.products import product_names
+
+    named = names(products, product_names, "products")
     batching: dict[str, Any] = {"max_wait_ms": max_wait_ms}
     if max_batch is not None:
         batching["max_batch"] = max_batch
@@ -104,7 +108,7 @@ def recommend(
     objective = {"quantile": quantile, "limit_ms": limit_ms, "availability": availability}
     wanted = _plan_of_model(model, served, rate, batching, objective, named)
     words = ["recommend", str(model), "--rate", _number(rate), "--slo", _number(limit_ms)]
-    words += [word for name in named for word in ("-s", name)]
+    words += [word for name in products or () for word in ("-s", name)]
     words += _given(
         {
             "--quantile": quantile,
@@ -117,18 +121,6 @@ def recommend(
         }
     )
     _answer(_seeded(wanted, seed), Path(), words, as_json, markdown, html, force=force)
-
-
-def _named(products: list[str] | None) -> list[str]:
-    """The products that ``-s`` lists, which may be separated by commas."""
-    from npusim.values.errors import UsageError
-
-    if not products:
-        raise UsageError(
-            "which products? no -s/--soc-version is given",
-            "Add e.g. -s 'Atlas 300I Duo,Atlas 800I A2'; `npusim profiles` lists them.",
-        )
-    return [part.strip() for word in products for part in word.split(",")]
 
 
 def _plan_of_model(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from npusim.cli import output
-from npusim.cli import questions as asking
+from npusim.cli.chips import every_chip, one_chip
 from npusim.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def list_profiles(as_json: AsJson = False) -> None:
     """The built-in chips, and the Atlas products that they are in."""
     from npusim.hardware.products import products
 
-    chips = [chip.profile for chip in asking.every_chip()]
+    chips = [chip.profile for chip in every_chip()]
     if as_json:
         output.emit_json(
             {
@@ -51,7 +51,7 @@ def show(soc: Soc, as_json: AsJson = False) -> None:
     """Every number of a chip with its source and how sure we are of it."""
     from npusim.report import pages
 
-    chip = asking.one_chip([soc], "show describes one chip")
+    chip = one_chip([soc], "show describes one chip")
     if as_json:
         rows = {row.pop("key"): row for row in pages.profile_rows(chip.profile)}
         output.emit_json({**_chip(chip.profile), "values": rows})

@@ -14,7 +14,7 @@ from npusim.values.errors import ArgumentError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from npusim.cli.questions import Chip
+    from npusim.cli.chips import Chip
     from npusim.model.results import StepResult
     from npusim.runtime.results import Result
 

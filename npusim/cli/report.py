@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.cli import output
-from npusim.cli import questions as asking
+from npusim.cli import calls, output
+from npusim.cli.chips import chips
 from npusim.cli.options import L2, Assignments, Exact, Force, Operator, Socs
 from npusim.values.errors import ArgumentError
 
@@ -36,7 +36,6 @@ def report(
     force: Force = False,
 ) -> None:
     """Write a page about a call: products, timeline, roofline, where the cycles go."""
-    from npusim.cli.arguments import read_assignments
     from npusim.report.files import atomic_write, claim
     from npusim.report.html import operator_page
 
@@ -46,10 +45,9 @@ def report(
             f"{path}: a report is HTML or Markdown", "Name a file that ends in .html or .md."
         )
     claim(path, force=force)
-    contract = asking.call_of(op, assignments or [])
-    arguments = read_assignments(contract, assignments or [])
-    asked = asking.chips(soc, exact=exact, l2=l2)
-    answers = asking.ask_all(asked, lambda device: device.estimate(contract.name, **arguments))
+    contract, arguments = calls.read_call(op, assignments)
+    asked = chips(soc, exact=exact, l2=l2)
+    answers = calls.ask_all(asked, lambda device: device.estimate(contract.name, **arguments))
     text = operator_page(
         contract.name,
         contract.summary,
@@ -61,11 +59,11 @@ def report(
     with atomic_write(path, force=force) as stream:
         stream.write(text.encode())
     output.note(f"written: {path}")
-    asking.finish(answers)
+    calls.finish(answers)
 
 
 def _in_words(value: Any) -> str:
-    described = asking.describe(value)
+    described = calls.describe(value)
     if isinstance(described, dict):
         shape = ", ".join(map(str, described["shape"]))
         return f"{described['dtype']} [{shape}] {described['format'] or ''}".strip()

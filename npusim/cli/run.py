@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.cli import output, profiling
-from npusim.cli import questions as asking
+from npusim.cli import calls, output, profiling
+from npusim.cli.chips import chips
 from npusim.cli.options import AsJson, Assignments, Force, Output, Socs
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from npusim.operators.contract import Contract
     from npusim.report.answers import Answer
     from npusim.runtime.results import Result
@@ -79,14 +77,14 @@ def run(
         return cases.run_cases(case, op, soc, path, force=force, as_json=as_json)
     if op is None:
         raise ArgumentError("which operator?", "Name it, or pass a case file with --case.")
-    contract = asking.call_of(op, words)
-    arguments = _arguments(contract, words, inputs, seed)
-    asked = asking.chips(soc)
+    contract, arguments = calls.read_call(op, words)
+    _add_inputs(contract, arguments, inputs, seed)
+    asked = chips(soc)
     if as_profile:
         profiling.prepare(path, timestamp, asked)
     elif path is not None and len(asked) != 1:
         raise ArgumentError("outputs of one chip only can be written", "Name exactly one with -s.")
-    answers = asking.ask_all(asked, lambda device: device.run(contract.name, **arguments))
+    answers = calls.ask_all(asked, lambda device: device.run(contract.name, **arguments))
     if path is not None and answers[0].result is not None:
         if as_profile:
             profiling.write(answers[0].result, path, timestamp, force=force)
@@ -103,14 +101,13 @@ def write_outputs(res: Result, path: Path, *, force: bool) -> None:
     output.note(f"outputs written to {path}")
 
 
-def _arguments(
-    contract: Contract, words: Sequence[str], inputs: Path | None, seed: int
-) -> dict[str, Any]:
-    """The parameters from --inputs and from the words, with numbers for what has only a shape."""
-    from npusim.cli.arguments import from_archive, random_tensor, read_assignments
+def _add_inputs(
+    contract: Contract, arguments: dict[str, Any], inputs: Path | None, seed: int
+) -> None:
+    """Add the parameters from --inputs, and numbers for what has only a shape."""
+    from npusim.cli.arguments import from_archive, random_tensor
     from npusim.values.tensors import TensorSpec
 
-    arguments = read_assignments(contract, words)
     if inputs is not None:
         from npusim.report.arrays import read_npz
 
@@ -126,7 +123,6 @@ def _arguments(
             drawn.append(parameter.name)
     if drawn:
         output.note(f"{', '.join(drawn)}: standard normal numbers (integers 0 to 9), seed {seed}")
-    return arguments
 
 
 def _show(
@@ -135,19 +131,19 @@ def _show(
     if as_json:
         from npusim.report import jsonout
 
-        described = asking.document(contract, arguments, answers)
+        described = calls.document(contract, arguments, answers)
         for entry, answer in zip(described["answers"], answers, strict=True):
             if answer.result is not None and answer.result.outputs is not None:
                 tensors = answer.result.outputs.items()
                 entry["outputs"] = {name: jsonout.array(data) for name, data in tensors}
         output.emit_json(described)
-        return asking.finish(answers)
+        return calls.finish(answers)
     from npusim.report import tables
 
     if len(answers) > 1:
         output.emit(tables.comparison_table(contract.name, answers))
-        return asking.finish(answers)
-    asking.refuse_if_rejected(answers[0])
+        return calls.finish(answers)
+    calls.refuse_if_rejected(answers[0])
     if answers[0].result is not None:
         output.emit(tables.result_page(answers[0].result))
         output.emit(tables.outputs_table(answers[0].result.outputs or {}))

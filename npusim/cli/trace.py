@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from npusim.cli import output
-from npusim.cli import questions as asking
+from npusim.cli import calls, output
+from npusim.cli.chips import one_chip
 from npusim.cli.options import AsJson, Assignments, Force, Operator, Socs
 from npusim.values.errors import ArgumentError
+from npusim.values.spelling import ALL
 
 TraceFile = Annotated[
     Path, typer.Option("-o", "--output", metavar="FILE", help="The JSON file to write.")
@@ -32,14 +33,12 @@ def trace(
     as_json: AsJson = False,
 ) -> None:
     """Write the timeline of a call for a trace viewer."""
-    from npusim.cli.arguments import read_assignments
     from npusim.report.files import claim
     from npusim.report.trace import write_trace
 
     cores = read_cores(core_id)
-    contract = asking.call_of(op, assignments or [])
-    arguments = read_assignments(contract, assignments or [])
-    chip = asking.one_chip(soc, "a trace shows one chip")
+    contract, arguments = calls.read_call(op, assignments)
+    chip = one_chip(soc, "a trace shows one chip")
     claim(path, force=force)
     res = chip.device().estimate(contract.name, **arguments)
     written = write_trace(res, path, cores=cores, force=force)
@@ -59,7 +58,7 @@ def trace(
 
 def read_cores(text: str) -> tuple[int, ...] | None:
     """The core numbers that `all`, `5`, `0-2` or `0-2,12-14` stand for; None means all."""
-    if text.strip().lower() == asking.ALL:
+    if text.strip().lower() == ALL:
         return None
     numbers: list[int] = []
     for part in text.split(","):

@@ -57,7 +57,8 @@ def _chips() -> dict[str, str]:
 def _sold() -> dict[str, Resolution]:
     found: dict[str, Resolution] = {}
     for item in _named():
-        for name in item.names:
+        families = (item.family,) if isinstance(item, ProductLine) else ()
+        for name in (*item.names, *families):
             found.setdefault(_key(name), Resolution(item.soc, _note(item)))
     return found
 

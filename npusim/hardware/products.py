@@ -70,6 +70,11 @@ def products() -> tuple[Product, ...]:
     return _read("products", Product)
 
 
+def product_names() -> tuple[str, ...]:
+    """The English names of the products that we know."""
+    return tuple(product.name_en for product in products())
+
+
 @cache
 def product_lines() -> tuple[ProductLine, ...]:
     """The product lines of the operator pages, in the order of ``hw_profiles/products.yaml``."""

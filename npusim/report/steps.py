@@ -76,10 +76,9 @@ def step_page(result: StepResult, top: int) -> RenderableType:
     return Group(*parts)
 
 
-def steps_page(results: Sequence[StepResult]) -> RenderableType:
-    """The same step on several chips side by side, and the classes of operators on each."""
+def steps_page(results: Sequence[StepResult], top: int) -> RenderableType:
+    """The same step on several chips side by side, and then all that is known of each."""
     from rich.console import Group
-    from rich.text import Text
 
     from npusim.report.tables import Grid
 
@@ -104,8 +103,8 @@ def steps_page(results: Sequence[StepResult]) -> RenderableType:
         number = next(each.count for each in found if each is not None)
         cells = ["" if each is None else milliseconds(each.duration_us) for each in found]
         by_class.row(kind, count(number), *cells)
-    remarks = dict.fromkeys(f"{each.soc}: {line}" for each in results for line in dtype_lines(each))
-    return Group(table, "", by_class, *(Text(line) for line in remarks))
+    pages = [part for each in results for part in ("", step_page(each, top))]
+    return Group(table, "", by_class, *pages)
 
 
 def headline(result: StepResult) -> str:

@@ -24,6 +24,7 @@ from npusim.runtime.device import Device
 from npusim.sweep.templates import fill, variables_of
 from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError, UsageError
 from npusim.values.formats import Format
+from npusim.values.spelling import names_in
 from npusim.values.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from npusim.sweep.spec import CallSpec, SweepSpec
     from npusim.values.tensors import TensorSpec
 
-ALL: Final = "all"
 MAX_POINTS: Final = 1_000_000
 
 
@@ -206,11 +206,10 @@ class _Builder:
             )
         key = f"{place}.products" if call.products else "products"
         found: dict[str, Profile] = {}
-        for text in names:
-            for name in profile_names() if text.lower() == ALL else [text]:
-                device = Device(name) if self.products else self._explained(key, Device, name)
-                self.notes += [device.note] if device.note else []
-                found[content_hash(device.profile)] = device.profile
+        for name in names_in(names, profile_names):
+            device = Device(name) if self.products else self._explained(key, Device, name)
+            self.notes += [device.note] if device.note else []
+            found[content_hash(device.profile)] = device.profile
         self.chips |= found
         return found
 

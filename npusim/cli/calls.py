@@ -1,0 +1,94 @@
+"""Putting one call to one or more chips, and presenting what they answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from npusim.cli.chips import progress_over
+from npusim.values.errors import AclnnError, RejectedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from npusim.cli.chips import Chip
+    from npusim.operators.contract import Contract
+    from npusim.report.answers import Answer
+    from npusim.runtime.device import Device
+    from npusim.runtime.results import Result
+
+
+def read_call(op: str, words: Sequence[str] | None) -> tuple[Contract, dict[str, Any]]:
+    """What the operator's name and the NAME=VALUE words ask: contract and arguments.
+
+    Raises UsageError where name, parameter or value can't be read.
+    """
+    from npusim.cli.arguments import read_assignments
+    from npusim.operators.standard import resolve
+
+    given = (word.partition("=") for word in words or [])
+    contract = resolve(op, {each.strip(): text.strip() for each, _, text in given})
+    return contract, read_assignments(contract, words or [])
+
+
+def ask(chip: Chip, question: Callable[[Device], Result]) -> Answer:
+    """The answer of one chip; a rejection is an answer, wrong usage is not."""
+    from npusim.report.answers import Answer
+    from npusim.values.status import SUCCESS
+
+    line = chip.profile.product_line
+    try:
+        res = question(chip.device())
+    except AclnnError as rejection:
+        return Answer(chip.name, line, status=rejection.status)
+    except RejectedError as problem:
+        return Answer(chip.name, line, error=problem)
+    return Answer(chip.name, line, status=SUCCESS, result=res)
+
+
+def ask_all(asked: Sequence[Chip], question: Callable[[Device], Result]) -> list[Answer]:
+    """The answers of all chips, in order."""
+    answers = []
+    with progress_over(asked) as say:
+        for chip in asked:
+            say(chip)
+            answers.append(ask(chip, question))
+    return answers
+
+
+def document(
+    contract: Contract, arguments: dict[str, Any], answers: Sequence[Answer]
+) -> dict[str, Any]:
+    """The question and its answers as one JSON object, the same for one chip and for many."""
+    return {
+        "op": contract.name,
+        "arguments": {name: describe(value) for name, value in arguments.items()},
+        "answers": [answer.as_json() for answer in answers],
+    }
+
+
+def describe(value: Any) -> Any:
+    """An argument without its data: tensors as dtype, shape and format."""
+    from npusim.report import jsonout
+    from npusim.values.tensors import TensorSpec
+
+    if isinstance(value, TensorSpec):
+        return jsonout.spec(value)
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return jsonout.spec(TensorSpec.of(value))
+    return value
+
+
+def refuse_if_rejected(answer: Answer) -> None:
+    """Raise what a single chip has refused, so that it becomes an error message."""
+    if answer.error is not None:
+        raise answer.error
+    if answer.status is not None and not answer.status.ok:
+        raise AclnnError(answer.status)
+
+
+def finish(answers: Sequence[Answer]) -> None:
+    """Exit 1 unless at least one of the chips says yes."""
+    if not any(answer.ok for answer in answers):
+        raise typer.Exit(1)

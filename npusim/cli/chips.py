@@ -1,0 +1,141 @@
+"""The chips that -s names: with profiles to simulate on, or as columns of the catalogue."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from npusim.cli import output
+from npusim.values.errors import ArgumentError, UsageError
+from npusim.values.spelling import is_profile_path, names_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from npusim.catalogue.families import Place
+    from npusim.hardware.profile import Profile
+    from npusim.runtime.device import Device
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A chip that was asked for: its profile, and the name or path that it was loaded by."""
+
+    profile: Profile
+    address: str
+    exact: bool = False
+    l2: str = "cold"
+
+    @property
+    def name(self) -> str:
+        """The SoC name, e.g. Ascend910B3."""
+        return self.profile.name
+
+    def device(self) -> Device:
+        """The simulated device of this chip."""
+        from npusim.runtime.device import Device
+
+        return Device(self.profile, exact=self.exact, l2=self.l2)
+
+
+def chips(wanted: Sequence[str] | None, *, exact: bool = False, l2: str = "cold") -> list[Chip]:
+    """The chips that the -s options name, each once; notes about a name go to standard error.
+
+    `exact` and `l2` are how their devices will play.
+
+    Raises UsageError when none is named, UnknownNameError for a name nobody knows.
+    """
+    found: dict[str, Chip] = {}
+    for name in names(wanted, _every_name):
+        chip = _chip(name)
+        found.setdefault(chip.address, replace(chip, exact=exact, l2=l2))
+    return list(found.values())
+
+
+def one_chip(wanted: Sequence[str] | None, why: str) -> Chip:
+    """The chip that the -s options name; ArgumentError, which says `why`, if they name several."""
+    found = chips(wanted)
+    if len(found) != 1:
+        raise ArgumentError(why, "Name exactly one chip.")
+    return found[0]
+
+
+def places(wanted: Sequence[str] | None) -> list[Place]:
+    """The columns of the catalogue that -s names, each once; `all` is every product family."""
+    from npusim.catalogue.families import Place, place_of
+    from npusim.hardware.families import FAMILIES
+    from npusim.hardware.loading import load_profile
+
+    found: dict[Place, None] = {}
+    for name in names(wanted, lambda: FAMILIES):
+        if is_profile_path(name):
+            profile = load_profile(name)
+            found[Place(profile.family, profile.name)] = None
+            continue
+        place = place_of(name)
+        if place.note:
+            output.note(place.note)
+        found[place] = None
+    return list(found)
+
+
+def names(
+    wanted: Sequence[str] | None, every: Callable[[], Iterable[str]], what: str = "chip"
+) -> list[str]:
+    """The names of the -s options, what `every` gives for `all`; UsageError when there are none."""
+    if not wanted:
+        raise UsageError(
+            f"which {what}? no -s/--soc-version is given",
+            "Add e.g. -s Ascend910B3, or -s all to compare; `npusim profiles` lists them.",
+        )
+    return names_in(wanted, every)
+
+
+def every_chip() -> list[Chip]:
+    """All built-in chips, by generation and then by name."""
+    from npusim.hardware.families import FAMILIES
+    from npusim.hardware.loading import load_profile, profile_names
+
+    every = [Chip(load_profile(name), name) for name in profile_names()]
+    return sorted(every, key=lambda chip: (FAMILIES.index(chip.profile.family), chip.name))
+
+
+def _every_name() -> list[str]:
+    return [chip.address for chip in every_chip()]
+
+
+def chip_per_family(families: Iterable[str]) -> list[Chip]:
+    """For each of the families that we have a chip of, the one that its products are taken for."""
+    from npusim.hardware.products import product_lines
+
+    known: dict[str, str] = {}
+    for line in product_lines():
+        known.setdefault(line.family, line.soc)
+    return [_chip(known[family]) for family in families if family in known]
+
+
+@contextmanager
+def progress_over(asked: Sequence[Chip]) -> Iterator[Callable[[Chip], None]]:
+    """A function that says which chip is being simulated; silent for a single one."""
+
+    def say(chip: Chip) -> None:
+        if len(asked) > 1:
+            output.progress(f"{chip.name} ({asked.index(chip) + 1}/{len(asked)})")
+
+    try:
+        yield say
+    finally:
+        output.progress("")
+
+
+def _chip(text: str) -> Chip:
+    from npusim.hardware.loading import load_profile
+    from npusim.hardware.naming import resolve_soc
+
+    if is_profile_path(text):
+        return Chip(load_profile(text), text)
+    resolution = resolve_soc(text)
+    if resolution.note:
+        output.note(resolution.note)
+    return Chip(load_profile(resolution.name), resolution.name)

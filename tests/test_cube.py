@@ -34,7 +34,8 @@ from npusim.engine import (
     simulate,
 )
 from npusim.hardware import Profile, load_profile
-from npusim.library.matmul import GmMatrix, Matmul, MatmulTiling
+from npusim.library.matmul import GmMatrix, Matmul
+from npusim.library.matmul_tiling import MatmulTiling
 from npusim.runtime.results import core_name
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32, DType, dtype
 from npusim.values.errors import (

@@ -13,43 +13,11 @@ from typing import TYPE_CHECKING
 from npusim.values.dtypes import FLOAT, DType
 
 if TYPE_CHECKING:
-    from npusim.ascendc.gm import GlobalTensor, GmSlice, Place
     from npusim.hardware.profile import Profile
 
 _BASE_M = 128  # rows of a block of C: with twice as many columns, L0C is full on every chip
 _BASE_N = 256
 _PANEL_SHARE = 4  # an operand stays in L1 as a whole when it takes at most this part of it
-
-
-@dataclass(frozen=True, slots=True)
-class GmMatrix:
-    """A matrix in global memory: where it starts, and elements from one row to the next.
-
-    ``start`` is a sum of ``index * stride``. A ``transposed`` matrix lies there column by column,
-    ``step`` elements from one column to the next. One in fractals (FRACTAL_NZ) lies in blocks of
-    ``lanes`` columns, each of them row by row, ``step`` elements from one block to the next.
-    """
-
-    tensor: GlobalTensor
-    start: tuple[tuple[Place, int], ...]
-    step: int
-    transposed: bool = False
-    lanes: int = 0
-
-    def block(self, row: Place, rows: int, column: Place, columns: int) -> GmSlice:
-        """Part of the matrix as it lies in memory: (columns, rows) of a transposed one.
-
-        In fractals (blocks of columns, rows, lanes); whole blocks have to be asked for.
-        """
-        if self.transposed:
-            row, rows, column, columns = column, columns, row, rows
-        lanes = self.lanes
-        if lanes:
-            places = (*self.start, (row, lanes), (column, self.step // lanes))
-            shape, steps = (ceil(columns / lanes), rows, lanes), (self.step, lanes, 1)
-            return self.tensor.window(places, shape, steps)
-        places = (*self.start, (row, self.step), (column, 1))
-        return self.tensor.window(places, (rows, columns), (self.step, 1))
 
 
 @dataclass(frozen=True, slots=True)

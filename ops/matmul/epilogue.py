@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm import GmSlice
     from npusim.ascendc.tensors import Scalar
     from npusim.hardware.profile import Profile
-    from npusim.library.matmul import Finish, Product, Span
+    from npusim.library.matmul import Block, Finish, Product, Span
     from npusim.library.matmul_tiling import MatmulTiling
     from npusim.ops.matmul.operands import Operand
 
@@ -109,13 +109,14 @@ class _WayOut:
     def of(self, product: Product) -> Finish:
         """What takes a block of this product out."""
 
-        def finish(block: LocalTensor, rows: Span, columns: Span) -> None:
+        def finish(block: Block) -> None:
+            sums, rows, columns = block
             bias = self._load_bias(product, columns)
             step = self._rows if self._core.recording else rows[1]
             for first in range(0, rows[1], step):
                 part = min(step, rows[1] - first)
                 here = (rows[0] + first, part)
-                self._part(product, block[first : first + part], here, columns, bias)
+                self._part(product, sums[first : first + part], here, columns, bias)
             if bias is not None:
                 self._bias.free_tensor(bias)
 

@@ -7,7 +7,7 @@ from itertools import product
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.library.matmul_tiling import GmMatrix
+from npusim.library.operands import GmMatrix
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format
 

@@ -26,7 +26,8 @@ from npusim.ascendc import (
 )
 from npusim.ascendc.cluster import CoreWait
 from npusim.engine.program import Barrier, Pipe
-from npusim.library.matmul import GmMatrix, Matmul, MatmulTiling
+from npusim.library.matmul import GmMatrix, Matmul
+from npusim.library.matmul_tiling import MatmulTiling
 from npusim.ops.upsample_nearest_exact1d_backward.tiling import Share, Slide, Tiling, tile
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError

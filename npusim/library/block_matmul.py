@@ -1,0 +1,393 @@
+"""Matrix products of one cube core, block by block: operands through L1 and L0 into blocks of C.
+
+The interface is that of Ascend C's Matmul: set the operands, iterate over blocks of C, take each
+one out of L0C. Where tiles of the operands come from is up to their sources
+(:mod:`npusim.library.operands`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from npusim.ascendc.loops import values_of
+from npusim.ascendc.queues import TBuf, TPosition, TQue
+from npusim.library.matmul_tiling import up
+from npusim.values.dtypes import FLOAT, INT32, DType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.loops import Index
+    from npusim.ascendc.tensors import LocalTensor
+    from npusim.library.matmul_tiling import MatmulTiling
+    from npusim.library.operands import GmMatrix, OperandSource, Span
+
+_IN_FLIGHT = 2  # blocks of results: one being summed up, one leaving
+_HOST_BYTES = 1 << 26  # of results that are computed at once
+
+
+class Block(NamedTuple):
+    """Sums in L0C, and the rows and columns of C that they are."""
+
+    tensor: LocalTensor
+    rows: Span
+    columns: Span
+
+
+class _Tile(NamedTuple):
+    """A tile in L1, and the row and column of its operand that it starts at."""
+
+    source: OperandSource
+    tensor: LocalTensor
+    row: int = 0
+    column: int = 0
+
+    def load(self, core: Core, piece: LocalTensor, rows: Span, columns: Span) -> None:
+        """Move some rows and columns of the operand into L0."""
+        self.source.load_l0(
+            core, piece, self.tensor, _within(rows, self.row), _within(columns, self.column)
+        )
+
+
+class _Stage:
+    """Tiles that pass through one level of memory together: one pair of flags for all of them."""
+
+    def __init__(self, core: Core, slots: dict[TPosition, int], depth: int) -> None:
+        """``slots`` are the bytes of a tile in each place; there is room for ``depth`` of each."""
+        first, *others = slots
+        self._que = TQue(first, depth)
+        self._bufs = [TBuf(str(place).lower(), place) for place in others]
+        self._depth, self._turn = depth, 0
+        buffers: tuple[TQue | TBuf, ...] = (self._que, *self._bufs)
+        for buffer, nbytes in zip(buffers, slots.values(), strict=True):
+            core.pipe.init_buffer(buffer, depth, nbytes)
+
+    def fill(self, dtype: DType, *shapes: tuple[int, ...]) -> list[LocalTensor]:
+        """Free slots, once there are some."""
+        self._turn = (self._turn + 1) % self._depth
+        tiles = [self._que.alloc_tensor(dtype, *shapes[0])]
+        for buffer, shape in zip(self._bufs, shapes[1:], strict=True):
+            tiles.append(buffer.get(dtype, *shape, part=self._turn))
+        return tiles
+
+    def hand_over(self, tiles: list[LocalTensor]) -> None:
+        """They are filled: whoever needs them may go on."""
+        self._que.enque(tiles[0])
+        self._que.deque(tiles[0])
+
+    def free(self, tiles: list[LocalTensor]) -> None:
+        """They aren't needed any more."""
+        self._que.free_tensor(tiles[0])
+
+
+class BlockMatmul:
+    """Matrix products on one cube core, as often as wanted, with one set of buffers.
+
+    ``k`` is the longest sum, for which ``tiling`` was made. ``resident`` tells of A and of B
+    whether L1 holds them before the product starts, in memory that isn't reserved here. With an
+    ``out_dtype``, :meth:`get_tensor_c` takes blocks to global memory.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        tiling: MatmulTiling,
+        dtype: DType,
+        k: int,
+        *,
+        out_dtype: DType | None = None,
+        bias: DType | None = None,
+        hf32: bool = False,
+        resident: tuple[bool, bool] = (False, False),
+    ) -> None:
+        self._core, self._tiling, self._hf32 = core, tiling, hf32
+        self._sum_dtype = FLOAT if dtype.category == "float" else INT32
+        self._a: OperandSource | None = None
+        self._b: OperandSource | None = None
+        self._row: GmMatrix | None = None
+        self._shape = (0, 0, 0)
+        t = tiling
+        # An operand is kept in L1 for all of its blocks, streamed through it, or there already.
+        self._kept = tuple(
+            keep and not there for keep, there in zip((t.keep_a, t.keep_b), resident, strict=True)
+        )
+        self._streamed = tuple(
+            not (keep or there) for keep, there in zip((t.keep_a, t.keep_b), resident, strict=True)
+        )
+        wide = (t.base_m * dtype.itemsize, t.base_n * dtype.itemsize)
+        places = (TPosition.A1, TPosition.B1)
+        streams = {
+            place: nbytes * t.step_k
+            for place, nbytes, streamed in zip(places, wide, self._streamed, strict=True)
+            if streamed
+        }
+        self._l1 = _Stage(core, streams, t.depth_1) if streams else None
+        self._panel: TQue | None = None
+        if any(self._kept):
+            side = self._kept.index(True)
+            self._panel = TQue(places[side], t.depth_1, "panel")
+            core.pipe.init_buffer(self._panel, t.depth_1, wide[side] * up(k, t.base_k))
+        into_l0 = {TPosition.A2: wide[0] * t.base_k, TPosition.B2: wide[1] * t.base_k}
+        self._l0 = _Stage(core, into_l0, t.depth_0)
+        # With one block in L0C, results leave it piece by piece while the next ones arrive.
+        unit_flag = core.profile.paths.l0c_to_gm is not None
+        self._c = TQue(TPosition.CO1, _IN_FLIGHT if unit_flag else t.depth_c, "c")
+        block = t.base_m * t.base_n
+        core.pipe.init_buffer(self._c, t.depth_c, block * self._sum_dtype.itemsize)
+        self._staging: TQue | None = None
+        if core.profile.paths.l0c_to_gm is None and out_dtype is not None:
+            self._staging = TQue(TPosition.VECOUT, 1, "c_out")
+            core.pipe.init_buffer(self._staging, 1, block * out_dtype.itemsize)
+        self._bias = None if bias is None else _Bias(core, bias, t.base_n)
+
+    def set_tensor_a(self, source: OperandSource) -> None:
+        """The left operand, (m, k)."""
+        self._a = source
+
+    def set_tensor_b(self, source: OperandSource) -> None:
+        """The right operand, (k, n)."""
+        self._b = source
+
+    def set_bias(self, row: GmMatrix | None) -> None:
+        """What is added to every row, n elements; None for nothing."""
+        self._row = row
+
+    def set_single_shape(self, m: int, n: int, k: int) -> None:
+        """The sizes of the next product."""
+        self._shape = (m, n, k)
+
+    def iterate(self) -> Iterator[Block]:
+        """The blocks of C, each in L0C until the next one is asked for.
+
+        Columns of blocks outside, rows of blocks inside. All of them have to be taken: they come
+        out of loops of the core.
+        """
+        t, (m, n, _) = self._tiling, self._shape
+        # The host cuts a tile that L1 holds for one block at a time.
+        resident = any(source.resident is not None for source in self._operands)
+        for first_column, columns, number in _parts(n, t.base_n):
+            for first_row, rows, turns in _parts(m, t.base_m):
+                if any(self._kept):
+                    yield from self._with_panel(
+                        (first_row, rows, turns), (first_column, columns, number)
+                    )
+                    continue
+                for turn in self._core.loop(turns * number, sequential=resident):
+                    row = (turn % turns if turns > 1 and number > 1 else turn) if turns > 1 else 0
+                    column = (turn // turns if turns > 1 else turn) if number > 1 else 0
+                    yield from self._block(
+                        (_moved(row, rows, first_row), rows),
+                        (_moved(column, columns, first_column), columns),
+                        {},
+                    )
+
+    def get_tensor_c(self, block: Block, c: GmMatrix) -> None:
+        """Take a block to where it belongs in global memory."""
+        self._core.fixpipe(c.block(*block.rows, *block.columns), block.tensor, self._staging)
+
+    def whole_rows(self) -> Iterator[Block]:
+        """The numbers of C, whole rows at a time, as many as the host has room for.
+
+        For runs that write nothing down: what :meth:`iterate` yields block by block.
+        """
+        m, n, k = self._shape
+        core = self._core
+        stack = core.stack_size(0, core.depth)
+        most = max(1, _HOST_BYTES // (n * self._sum_dtype.itemsize * stack))
+        b = self._at_once(self._b, (0, k), (0, n), (TPosition.B1, TPosition.B2))
+        for first in range(0, m, most):
+            block = Block(
+                self._c.alloc_tensor(self._sum_dtype, min(most, m - first), n),
+                (first, min(most, m - first)),
+                (0, n),
+            )
+            self._multiply_at_once(block, b)
+            yield block
+
+    # -- blocks ----------------------------------------------------------------------------------
+
+    def _with_panel(self, m: tuple[int, int, int], n: tuple[int, int, int]) -> Iterator[Block]:
+        """Blocks that share a panel in L1: those of one column, or of one row."""
+        core, panel, k = self._core, self._panel, self._shape[2]
+        assert panel is not None
+        keep_a = self._kept[0]
+        source = self._operands[0 if keep_a else 1]
+        outer, inner = (m, n) if keep_a else (n, m)
+        for first in core.loop(outer[2]):
+            fixed = (_moved(first, outer[1], outer[0]), outer[1])
+            rows, columns = (fixed, (0, k)) if keep_a else ((0, k), fixed)
+            tile = panel.alloc_tensor(source.dtype, *source.tile_shape(rows[1], columns[1]))
+            source.load_l1(core, tile, rows, columns)
+            panel.enque(tile)
+            kept = _Tile(source, panel.deque(tile), _now(rows[0]), _now(columns[0]))
+            for turn in core.loop(inner[2]):
+                moving = (_moved(turn, inner[1], inner[0]), inner[1])
+                rows, columns = (fixed, moving) if keep_a else (moving, fixed)
+                yield from self._block(rows, columns, {0 if keep_a else 1: kept})
+            panel.free_tensor(tile)
+
+    def _block(self, rows: Span, columns: Span, there: dict[int, _Tile]) -> Iterator[Block]:
+        """One block of C; of some operands L1 has all that it needs already."""
+        block = Block(self._c.alloc_tensor(self._sum_dtype, rows[1], columns[1]), rows, columns)
+        k = self._shape[2]
+        for side, source in enumerate(self._operands):
+            if source.resident is not None:
+                there = {**there, side: _Tile(source, source.resident)}
+        self._core.separately(
+            lambda: self._multiply(block, there),
+            lambda: self._multiply_at_once(
+                block, self._at_once(self._b, (0, k), columns, (TPosition.B1, TPosition.B2))
+            ),
+        )
+        self._c.enque(block.tensor)
+        self._c.deque(block.tensor)
+        yield block
+        self._c.free_tensor(block.tensor)
+
+    def _multiply(self, block: Block, there: dict[int, _Tile]) -> None:
+        """Add up all of k in a block, one chunk after the other."""
+        core, t = self._core, self._tiling
+        bias = self._load_bias(block.columns)
+        for first, length in core.tiles(0, self._shape[2], t.step_k):
+            streamed = self._stream(block, (first, length))
+            tiles = [there.get(side) or streamed[side] for side in (0, 1)]
+            for start in range(0, length, t.base_k):
+                k = (_now(first) + start, min(t.base_k, length - start))
+                pieces = self._pieces(block, tiles, k)
+                core.mmad(
+                    block.tensor,
+                    *pieces,
+                    accumulate=k[0] > 0,
+                    bias=None if k[0] else bias,
+                    hf32=self._hf32,
+                )
+                self._l0.free(pieces)
+            if self._l1 is not None:
+                self._l1.free([tile.tensor for tile in streamed.values()])
+        if bias is not None and self._bias is not None:
+            self._bias.free(bias)
+
+    def _stream(self, block: Block, k: Span) -> dict[int, _Tile]:
+        """A chunk of the operands that pass through L1."""
+        if self._l1 is None:
+            return {}
+        spans = ((block.rows, k), (k, block.columns))
+        sides = [side for side in (0, 1) if self._streamed[side]]
+        sources = [self._operands[side] for side in sides]
+        shapes = [
+            source.tile_shape(spans[side][0][1], spans[side][1][1])
+            for side, source in zip(sides, sources, strict=True)
+        ]
+        tensors = self._l1.fill(sources[0].dtype, *shapes)
+        for side, source, tensor in zip(sides, sources, tensors, strict=True):
+            source.load_l1(self._core, tensor, *spans[side])
+        self._l1.hand_over(tensors)
+        return {
+            side: _Tile(source, tensor, *(_now(first) for first, _ in spans[side]))
+            for side, source, tensor in zip(sides, sources, tensors, strict=True)
+        }
+
+    def _pieces(self, block: Block, tiles: list[_Tile], k: Span) -> list[LocalTensor]:
+        """What of a chunk the cube multiplies at a time, into L0."""
+        spans = ((block.rows, k), (k, block.columns))
+        shapes = [(rows[1], columns[1]) for rows, columns in spans]
+        pieces = self._l0.fill(tiles[0].source.dtype, *shapes)
+        for piece, tile, span in zip(pieces, tiles, spans, strict=True):
+            tile.load(self._core, piece, *span)
+        self._l0.hand_over(pieces)
+        return pieces
+
+    # -- numbers at once -------------------------------------------------------------------------
+
+    def _multiply_at_once(self, block: Block, b: LocalTensor) -> None:
+        """The numbers of a block of any size by one product."""
+        k = (0, self._shape[2])
+        a = self._at_once(self._a, block.rows, k, (TPosition.A1, TPosition.A2))
+        bias = self._load_bias(block.columns)
+        self._core.mmad(block.tensor, a, b, bias=bias, hf32=self._hf32)
+
+    def _at_once(
+        self,
+        source: OperandSource | None,
+        rows: Span,
+        columns: Span,
+        positions: tuple[TPosition, TPosition],
+    ) -> LocalTensor:
+        """Part of an operand on its way through L1 into L0, whatever its size."""
+        assert source is not None
+        core = self._core
+        l1, l0 = (TBuf(f"{place}", place) for place in positions)
+        for buffer in (l1, l0):
+            buffer.attach(core, 1, 0)
+        piece = l0.get(source.dtype, rows[1], columns[1])
+        if source.resident is not None:
+            _Tile(source, source.resident).load(core, piece, rows, columns)
+            return piece
+        tile = l1.get(source.dtype, *source.tile_shape(rows[1], columns[1]))
+        source.load_l1(core, tile, rows, columns)
+        _Tile(source, tile, _now(rows[0]), _now(columns[0])).load(core, piece, rows, columns)
+        return piece
+
+    @property
+    def _operands(self) -> tuple[OperandSource, OperandSource]:
+        assert self._a is not None
+        assert self._b is not None
+        return self._a, self._b
+
+    def _load_bias(self, columns: Span) -> LocalTensor | None:
+        if self._bias is None or self._row is None:
+            return None
+        return self._bias.load(self._row, columns)
+
+
+class _Bias:
+    """A row that is added to all rows of a product, on its way into the bias table."""
+
+    def __init__(self, core: Core, dtype: DType, columns: int) -> None:
+        self._core, self._dtype = core, dtype
+        self._l1 = TQue(TPosition.C1, 1, "bias")
+        self._table = TQue(TPosition.C2, 1, "bias_table")
+        core.pipe.init_buffer(self._l1, 1, columns * dtype.itemsize)
+        core.pipe.init_buffer(self._table, 1, columns * FLOAT.itemsize)
+
+    def load(self, bias: GmMatrix, columns: Span) -> LocalTensor:
+        """The bias of some columns."""
+        source = bias.tensor.window((*bias.start, (columns[0], 1)), (columns[1],), (1,))
+        tile = self._l1.alloc_tensor(self._dtype, columns[1])
+        self._core.load_l1(tile, source.rounded_up())
+        self._l1.enque(tile)
+        row = self._table.alloc_tensor(FLOAT, columns[1])
+        self._core.load_bias(row, self._l1.deque(tile))
+        self._l1.free_tensor(tile)
+        self._table.enque(row)
+        return self._table.deque(row)
+
+    def free(self, row: LocalTensor) -> None:
+        """The cube has used it."""
+        self._table.free_tensor(row)
+
+
+def _parts(total: int, step: int) -> list[tuple[int, int, int]]:
+    """(first element, elements of a block, number of blocks): whole blocks and what remains."""
+    whole, rest = divmod(total, step)
+    parts = [(0, step, whole)] if whole else []
+    if rest:
+        parts.append((whole * step, rest, 1))
+    return parts
+
+
+def _moved(index: Index, step: int, start: int) -> Index:
+    """start + index * step."""
+    return index * step + start
+
+
+def _now(place: Index) -> int:
+    """The place in the iteration worked on now, or in the first of several."""
+    return int(values_of(place)[0])
+
+
+def _within(span: Span, start: int) -> slice:
+    """The span counted from ``start``."""
+    first = _now(span[0]) - start
+    return slice(first, first + span[1])

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.library.block_matmul import Block, BlockMatmul
-from npusim.library.matmul_tiling import MatmulTiling
-from npusim.library.operands import GmMatrix, Span
+from npusim.library.operands import GmMatrix
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
+    from npusim.library.matmul_tiling import MatmulTiling
     from npusim.values.dtypes import DType
 
 __all__ = ["Block", "Finish", "GmMatrix", "Matmul", "Product"]

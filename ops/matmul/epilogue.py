@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm import GmSlice
     from npusim.ascendc.tensors import Scalar
     from npusim.hardware.profile import Profile
-    from npusim.library.matmul import Block, Finish, Product, Span
+    from npusim.library.matmul import Block, Finish, Product
     from npusim.library.matmul_tiling import MatmulTiling
+    from npusim.library.operands import Span
     from npusim.ops.matmul.operands import Operand
 
 _DEPTH = 2  # slots of the queues

@@ -15,7 +15,7 @@ import numpy as np
 from npusim.hardware import load_profile
 from npusim.model.operator_class import kind_of
 from npusim.model.step import Item
-from npusim.operators.registry import folder_of
+from npusim.operators.registry import band_class
 from npusim.validation.roofline import roofline_us
 from npusim.validation.spreads import LEAST_ROWS
 from npusim.validation.table import read_rows
@@ -32,7 +32,7 @@ def main() -> None:
     kinds: dict[str, list[float]] = {}
     for row in read_rows(TABLE):
         profiled = row.trust in ("A", "A-") and row.impl.startswith("builtin")
-        if not profiled or row.task is None or not row.soc or folder_of(row.op):
+        if not profiled or row.task is None or not row.soc or band_class(row.op):
             continue
         ratio = row.duration_us / roofline_us(load_profile(row.soc), row.task)
         kinds.setdefault(kind_of(Item(row.op, row.task)), []).append(ratio)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, trace
 from npusim.engine import L2State, machine_of, simulate
 from npusim.hardware import load_profile
+from npusim.operators.tasks import kernels_on
 from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem
-from npusim.ops.matmul.records import MatMulV2  # type: ignore[attr-defined]
 from npusim.values.dtypes import dtype
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format
@@ -226,7 +226,7 @@ def test_matrices_that_dont_fit(a: Any, b: Any, c: Any) -> None:
 
 def test_a_product_needs_two_operands() -> None:
     with pytest.raises(KernelError, match="two operands"):
-        MatMulV2(load_profile("Ascend910B3"), (None,), (), {})
+        kernels_on(load_profile("Ascend910B3"), "MatMulV2", (None,), (), {})
 
 
 # -- physics ---------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def test_the_registry_lists_what_the_folders_provide() -> None:
 def test_everything_that_is_provided_is_there() -> None:
     for name in registry.op_types():
         assert callable(registry.kernel_class(name)), name
-        assert registry.folder_of(name), name
+        assert registry.band_class(name), name
 
 
 def test_an_unknown_operator_comes_with_near_misses() -> None:
@@ -66,21 +66,26 @@ def extra_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     registry.refresh()
 
 
-def add_folder(place: Path, name: str, init: str, contract: str = "") -> None:
+IMPORTS = "from npusim.operators.definition import Operator, Page, family\n"
+
+
+def add_folder(place: Path, name: str, definitions: str, contract: str = "") -> None:
     (place / name).mkdir()
-    (place / name / "__init__.py").write_text(init, encoding="utf-8")
+    (place / name / "__init__.py").touch()
+    (place / name / "definitions.py").write_text(IMPORTS + definitions, encoding="utf-8")
     (place / name / "contract.py").write_text(contract, encoding="utf-8")
 
 
 def test_a_broken_folder_hides_no_other_and_is_named(extra_folders: Path) -> None:
     add_folder(extra_folders, "torn", "raise RuntimeError('half written')")
     add_folder(extra_folders, "nothing", "")
-    add_folder(extra_folders, "twin", "PROVIDES = {'aclnnGroupNormBackward': 'contract:X'}")
+    add_folder(extra_folders, "twin", "OPERATORS = [Page('aclnnGroupNormBackward', 'contract:X')]")
     assert registry.operator("GroupNormBackward")
     assert registry.broken_folders() == {
-        "nothing": "AttributeError: module 'npusim.ops.nothing' has no attribute 'PROVIDES'",
-        "torn": "RuntimeError: half written",
-        "twin": "aclnnGroupNormBackward is already provided by ops/group_norm_backward",
+        "ops/nothing": "AttributeError: module 'npusim.ops.nothing.definitions' has no attribute "
+        "'OPERATORS'",
+        "ops/torn": "RuntimeError: half written",
+        "ops/twin": "aclnnGroupNormBackward is already provided by ops/group_norm_backward",
     }
     with pytest.raises(UnknownNameError, match="ops/torn: RuntimeError: half written"):
         registry.operator("aclnnTorn")
@@ -96,7 +101,10 @@ def test_a_broken_folder_hides_no_other_and_is_named(extra_folders: Path) -> Non
 )
 def test_a_broken_contract_names_its_folder(extra_folders: Path, contract: str, says: str) -> None:
     add_folder(
-        extra_folders, "odd", "PROVIDES = {'aclnnOdd': 'contract:X', 'Odd': 'contract:X'}", contract
+        extra_folders,
+        "odd",
+        "OPERATORS = family('odd', Page('aclnnOdd', 'contract:X'), Operator('Odd', kernel='x'))",
+        contract,
     )
     assert "aclnnOdd" in registry.operators()
     assert "Odd" in registry.op_types()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping
+from functools import cache
 from inspect import signature
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
 
 from npusim.ascendc.cluster import CoreWait
 from npusim.engine.program import Barrier
@@ -70,6 +71,11 @@ class Kernel(ABC):
             raise KernelError(cls.op_type, f"a record doesn't tell enough: {error}") from None
         return cls(profile, *tensors)  # type: ignore[call-arg]
 
+    @classmethod
+    def called(cls, op_type: str) -> type[Self]:
+        """This kernel under another operator type."""
+        return cast("type[Self]", _called(cls, op_type))
+
     @abstractmethod
     def process(self, core: Core) -> Phases:
         """The work of block ``core.get_block_idx()``; a generator if it waits for other cores.
@@ -88,3 +94,10 @@ class Kernel(ABC):
     def workspace_bytes(self) -> int:
         """Bytes of workspace the kernel asks for, system workspace included."""
         return 0
+
+
+@cache
+def _called(kind: type[Kernel], op_type: str) -> type[Kernel]:
+    if kind.op_type == op_type:
+        return kind
+    return type(kind.__name__, (kind,), {"op_type": op_type, "__doc__": kind.__doc__})

@@ -13,8 +13,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from npusim.operators.registry import operator, operators
-from npusim.operators.signatures import signature_of, standard_names
+from npusim.operators.registry import operator, operators, prototype, standard_names
 from npusim.values.dtypes import BFLOAT16, DTYPES
 from npusim.values.formats import Format
 from npusim.values.status import AclError, StatusCode
@@ -154,11 +153,12 @@ def _prototype(op: str) -> list[tuple[str, str, str]]:
 
 def _is_known_in_c(op: str) -> bool:
     """Whether CANN's header has the parameters that the standard operator is called with."""
-    signature = signature_of(op)
-    if signature is None:
+    known = prototype(op)
+    if known is None:
         return False
-    ours = [each.name for each in (*signature.inputs, *signature.outputs)]
-    ours += [each.name for each in signature.attributes]
+    _, called = known
+    ours = [each.name for each in (*called.inputs, *called.outputs)]
+    ours += [each.name for each in called.attributes]
     theirs = _prototype(op)
     return sorted(name for name, _, _ in theirs) == sorted(ours) and all(
         _spaced(kind).removeprefix("const ").rstrip(" *") in _STANDARD_TYPES

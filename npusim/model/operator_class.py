@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.operators.registry import folder_of
+from npusim.operators.registry import band_class
 
 if TYPE_CHECKING:
     from npusim.model.step import Item
 
 
 def kind_of(item: Item) -> str:
-    """The class of an operator: the folder of its kernel, or what its name says."""
-    folder = folder_of(item.op)
-    if folder:
-        return folder
+    """The class of an operator: its kernel's, or what its name says."""
+    known = band_class(item.op)
+    if known:
+        return known
     if item.engine:
         return item.engine
     for kind, words in _KINDS:

@@ -11,7 +11,7 @@ from npusim.model.cache_state import IN_A_STEP
 from npusim.model.not_simulated import carried_over
 from npusim.model.results import Evidence, How, Timing
 from npusim.model.step import in_fp16
-from npusim.operators.registry import folder_of, operator
+from npusim.operators.registry import band_class, operator
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime import call as calls
 from npusim.runtime.bands import grounds
@@ -77,7 +77,7 @@ class Timer:
         self, op: str, work: Work, residency: Residency, verdict: DtypeVerdict | None
     ) -> Timing | str:
         """The simulated timing, or why there is none."""
-        if isinstance(work, TaskSpec) and not folder_of(op):
+        if isinstance(work, TaskSpec) and not band_class(op):
             return f"{op} isn't simulated"
         outcome = None if verdict is None else verdict.outcome
         note = ""

@@ -15,9 +15,15 @@ from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.hardware.families import FAMILIES
 from npusim.operators.checks import any_empty, not_null
 from npusim.operators.contract import Contract, Kind, Parameter
-from npusim.operators.registry import folder_of, op_types, operator, operators
-from npusim.operators.result_shapes import results_of
-from npusim.operators.signatures import Attribute, Signature, Slot, signature_of, standard_names
+from npusim.operators.definition import Attribute, Operator, Slot
+from npusim.operators.registry import (
+    definition,
+    op_types,
+    operator,
+    operators,
+    prototype,
+    standard_names,
+)
 from npusim.operators.tasks import kernels_on
 from npusim.values.errors import ArgumentError, KernelError, UnknownNameError
 from npusim.values.tensors import TensorSpec
@@ -53,7 +59,7 @@ def resolve(name: str, arguments: Mapping[str, object]) -> Contract:
     try:
         return operator(name)
     except UnknownNameError as unknown:
-        if signature_of(name) is not None:
+        if prototype(name) is not None:
             return _standard(name, arguments)
         candidates = (*operators(), *standard_names())
         raise UnknownNameError("operator", name, candidates, unknown.remedy) from None
@@ -63,27 +69,29 @@ def standard_families() -> dict[str, tuple[str, ...]]:
     """The names of all standard operators by the family whose kernels they run, both sorted."""
     found: dict[str, list[str]] = {}
     for name in standard_names():
-        signature = signature_of(name)
-        if signature is not None:
-            found.setdefault(folder_of(signature.op_type), []).append(name)
+        known = prototype(name)
+        if known is not None:
+            found.setdefault(known[0].band_class, []).append(name)
     return {family: tuple(names) for family, names in sorted(found.items())}
 
 
 def _standard(name: str, arguments: Mapping[str, object]) -> Contract:
-    signature = signature_of(name) or Signature(name, name, named=False)
-    return _Call(signature if signature.named else _guessed(signature, arguments), arguments).made()
+    known, spelled = prototype(name) or (definition(name),) * 2
+    if not spelled.is_known:
+        return _guessed(known, arguments).made()
+    parameters = (spelled.inputs, spelled.outputs, spelled.attributes)
+    return _Call(known, spelled.name, *parameters, arguments).made()
 
 
-def _guessed(signature: Signature, arguments: Mapping[str, object]) -> Signature:
+def _guessed(known: Operator, arguments: Mapping[str, object]) -> _Call:
     """The parameters of an operator without a prototype: tensors in the order of the call."""
     tensors = [name for name, value in arguments.items() if _is_tensor(value)]
     outputs = tuple(Slot(name) for name in tensors if _RESULT.fullmatch(name))
     inputs = tuple(Slot(name) for name in tensors if not _RESULT.fullmatch(name))
     attributes = tuple(
-        Attribute(name, "text", True, name) for name in arguments if name not in tensors
+        Attribute(name, "text", target=name) for name in arguments if name not in tensors
     )
-    spare = () if outputs else (Slot("y"),)
-    return Signature(signature.name, signature.op_type, inputs, outputs + spare, attributes)
+    return _Call(known, known.name, inputs, outputs or (Slot("y"),), attributes, arguments)
 
 
 def _is_tensor(value: object) -> bool:
@@ -94,19 +102,22 @@ def _is_tensor(value: object) -> bool:
 
 @dataclass(frozen=True)
 class _Call:
-    """A signature with its lists as long as a call has them."""
+    """The parameters of an operator, its lists as long as a call has them."""
 
-    signature: Signature
+    operator: Operator
+    name: str
+    input_slots: tuple[Slot, ...]
+    output_slots: tuple[Slot, ...]
+    attributes: tuple[Attribute, ...]
     arguments: Mapping[str, object]
 
     def made(self) -> Contract:
         """The contract."""
-        signature = self.signature
-        family = folder_of(signature.op_type).replace("_", " ")
+        family = self.operator.band_class.replace("_", " ")
         required = [name for name, slot in self.inputs() if not slot.optional]
         return Contract(
-            name=signature.name,
-            summary=f"Standard operator, kernel {signature.op_type} ({family}).",
+            name=self.name,
+            summary=f"Standard operator, kernel {self.operator.name} ({family}).",
             parameters=tuple(self._parameters()),
             products=FAMILIES,
             checks=(not_null(*required),) if required else (),
@@ -119,13 +130,13 @@ class _Call:
 
     def inputs(self) -> Iterator[tuple[str, Slot]]:
         """Input tensors by the parameter's name."""
-        for slot in self.signature.inputs:
+        for slot in self.input_slots:
             for name in self._names(slot):
                 yield name, slot
 
     def outputs(self) -> tuple[str, ...]:
         """Output tensors by the parameter's name, those changed in place among them."""
-        return tuple(name for slot in self.signature.outputs for name in self._names(slot))
+        return tuple(name for slot in self.output_slots for name in self._names(slot))
 
     def infer_outputs(self, call: Call) -> dict[str, TensorSpec]:
         """What the kernels make, for outputs that the call leaves out."""
@@ -134,7 +145,10 @@ class _Call:
             return {}
         fresh = [name for name in self.outputs() if name not in own]
         specs = [call.spec(name) for name in own if call.is_given(name)]
-        found = results_of(self.signature.op_type, specs, dict(self._attributes(call)))
+        attributes, rule = dict(self._attributes(call)), self.operator.infer
+        if not specs and any(not slot.optional for slot in self.input_slots):
+            rule = None
+        found = rule(specs, attributes) if rule else []
         return dict(zip(fresh, found or self._made(call), strict=False))
 
     def _made(self, call: Call) -> list[TensorSpec]:
@@ -180,16 +194,16 @@ class _Call:
     ) -> list[Any]:
         profile = cast("Profile", call.profile)
         attributes = dict(self._attributes(call))
-        return kernels_on(profile, self.signature.op_type, inputs, outputs, attributes)
+        return kernels_on(profile, self.operator.name, inputs, outputs, attributes)
 
     def _attributes(self, call: Call) -> Iterator[tuple[str, object]]:
-        for attribute in self.signature.attributes:
+        for attribute in self.attributes:
             value = call.arguments.get(attribute.name)
             if value is None:
                 continue
-            if attribute.only and float(cast("float", value)) != float(attribute.only):
-                name = self.signature.name
-                problem = f"{attribute.name} = {value} isn't modelled, only {attribute.only}"
+            if attribute.only is not None and float(cast("float", value)) != attribute.only:
+                name = self.name
+                problem = f"{attribute.name} = {value} isn't modelled, only {attribute.only:g}"
                 raise KernelError(name, problem)
             if attribute.target:
                 found = _guess(value) if isinstance(value, str) else value
@@ -202,14 +216,12 @@ class _Call:
         made = {name: make(name) for name, _ in self.inputs() if call.is_given(name)}
         return tuple(
             made.get(name)
-            for slot in self.signature.inputs
+            for slot in self.input_slots
             for name in (self._names(slot) or (slot.name,))
         )
 
     def _places(self) -> dict[str, int]:
-        names = [
-            name for slot in self.signature.inputs for name in (self._names(slot) or (slot.name,))
-        ]
+        names = [name for slot in self.input_slots for name in (self._names(slot) or (slot.name,))]
         return {name: place for place, name in enumerate(names)}
 
     def _parameters(self) -> Iterator[Parameter]:
@@ -220,7 +232,7 @@ class _Call:
         for name in self.outputs():
             if name not in own:
                 yield Parameter(name, "tensor", io="out")
-        for attribute in self.signature.attributes:
+        for attribute in self.attributes:
             kind = _KINDS[attribute.kind]
             yield Parameter(attribute.name, kind, optional=attribute.optional)
 
@@ -232,15 +244,17 @@ class _Call:
             return (slot.name,)
         pattern = re.compile(rf"{re.escape(slot.name)}(\d+)")
         given = [int(found[1]) for each in self.arguments if (found := pattern.fullmatch(each))]
-        count = max(given, default=-1) + 1 or self._length(slot.length)
+        count = max(given, default=-1) + 1
+        if not count and slot in self.output_slots:
+            count = self._length()
         return tuple(f"{slot.name}{place}" for place in range(max(1, count)))
 
-    def _length(self, name: str) -> int:
-        """How many tensors an output list has: as an attribute or another list says."""
-        others = [slot for slot in self.signature.inputs if slot.name == name]
-        if others:
+    def _length(self) -> int:
+        """How many tensors an output list has: as an attribute or the first list of inputs says."""
+        others = [slot for slot in self.input_slots if slot.many]
+        if others and not self.operator.parts:
             return len(self._names(others[0]))
-        found = _guess(self.arguments.get(name, 1))
+        found = _guess(self.arguments.get(self.operator.parts, 1))
         return len(found) if isinstance(found, list | tuple) else int(cast("int", found))
 
 

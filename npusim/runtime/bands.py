@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from npusim.engine import KernelRun, Pipe
 from npusim.hardware import relative_uncertainty
 from npusim.hardware.residuals import calibration
-from npusim.operators.registry import folder_of
+from npusim.operators.registry import band_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +48,7 @@ class Band:
 
 def band_of(kernel: Kernel, profile: Profile, run: KernelRun) -> Band:
     """The band of one task."""
-    kind = folder_of(kernel.op_type)
+    kind = band_class(kernel.op_type)
     known = calibration()
     chip = known.chips.get(profile.name)
     family = known.architectures.get(profile.architecture)
@@ -72,7 +72,7 @@ def grounds(op_type: str, profile: Profile) -> str:
     ``chip``: its class was measured on the chip; ``sister``: on another chip of the
     microarchitecture; ``others``: only other classes were; ``profile``: nothing was.
     """
-    kind = folder_of(op_type)
+    kind = band_class(op_type)
     known = calibration()
     chip = known.chips.get(profile.name)
     family = known.architectures.get(profile.architecture)

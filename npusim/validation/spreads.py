@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.operators.registry import folder_of
+from npusim.operators.registry import band_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ def spreads(predictions: Iterable[Prediction]) -> tuple[dict[str, float | int], 
     ratios: dict[str, list[float]] = {}
     for each in predictions:
         if each.simulated_us:
-            kind = folder_of(each.row.op)
+            kind = band_class(each.row.op)
             ratios.setdefault(kind, []).append(each.row.duration_us / each.simulated_us)
     everything = _spread([ratio for values in ratios.values() for ratio in values])
     classes = {

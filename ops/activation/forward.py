@@ -10,7 +10,7 @@ from math import pi, sqrt
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import CmpMode
-from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernels_of_table
+from npusim.schedules.formula_kernel import Operator, kernels_of_table
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Term
@@ -140,10 +140,3 @@ _ROWS = (
 )
 
 KERNELS = kernels_of_table(_ROWS)
-
-
-def __getattr__(name: str) -> type[FormulaKernel]:
-    try:
-        return KERNELS[name]
-    except KeyError:
-        raise AttributeError(name) from None

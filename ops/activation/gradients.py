@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ops.activation.forward import sigmoid, tanh
 from npusim.schedules.comparisons import half_step, step
-from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernels_of_table
+from npusim.schedules.formula_kernel import Operator, kernels_of_table
 from npusim.values.dtypes import FLOAT16
 
 if TYPE_CHECKING:
@@ -82,10 +82,3 @@ _ROWS = (
 )
 
 KERNELS = kernels_of_table(_ROWS)
-
-
-def __getattr__(name: str) -> type[FormulaKernel]:
-    try:
-        return KERNELS[name]
-    except KeyError:
-        raise AttributeError(name) from None

@@ -1,4 +1,1 @@
 """Conversion between dtypes."""
-
-PROVIDES = {"Cast": "kernel:Cast"}
-ALIASES: dict[str, str] = {}

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import GlobalTensor, Kernel, TPosition, TQue
 from npusim.ops.data_movement.boxed import BoxesCopy
-from npusim.schedules.naming import named
 from npusim.schedules.records import made
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.spreading import compiled_for_shape
@@ -125,7 +124,7 @@ class Concat(BoxesCopy):
         cls, profile: Profile, parts: list[GlobalTensor], out: GlobalTensor, axis: int
     ) -> Kernel:
         if compiled_for_shape(profile) and can_interleave(parts, out, axis):
-            return named(Interleaved, cls.op_type)(profile, parts, out)
+            return Interleaved.called(cls.op_type)(profile, parts, out)
         start, boxes = 0, []
         for part in parts:
             boxes.append((part, along(out, axis, start, part.shape[axis])))

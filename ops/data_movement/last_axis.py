@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import Kernel, TPosition, TQue
 from npusim.engine.program import Pipe
-from npusim.schedules.naming import named
 from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
@@ -167,4 +166,4 @@ def last_axis_slice(
         kind = RunSlice
     elif turning and itemsize % _HALF_BYTES == 0 and fits and rows > 2:
         kind = TurnedSlice if width // columns <= _SCALAR_RATIO else LastAxisSlice
-    return named(kind, op_type)(profile, src, dst, start)
+    return kind.called(op_type)(profile, src, dst, start)

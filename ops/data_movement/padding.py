@@ -17,7 +17,6 @@ from npusim.engine.program import Pipe
 from npusim.ops.data_movement.joining import Interleaved, along
 from npusim.ops.data_movement.slicing import matched
 from npusim.ops.data_movement.strided import by_rows
-from npusim.schedules.naming import named
 from npusim.schedules.records import present
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.spreading import compiled_for_shape
@@ -184,11 +183,11 @@ class Pad(Padded):
                 flat, whole = src.view(rows, columns), out.view(rows, width)
                 parts = _lined(flat, whole, start[axis] * inner)
                 if parts:
-                    return named(PaddedLines, cls.op_type)(profile, parts, whole)
+                    return PaddedLines.called(cls.op_type)(profile, parts, whole)
                 room = profile.buffers.ub_bytes // out.dtype.itemsize
                 if (width + columns + 4) * block <= room:
                     first = start[axis] * inner
-                    return named(PaddedRows, cls.op_type)(profile, flat, whole, first)
+                    return PaddedRows.called(cls.op_type)(profile, flat, whole, first)
         return cls(profile, src, out, start)
 
 

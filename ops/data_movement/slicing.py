@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from npusim.ops.data_movement.last_axis import last_axis_slice
 from npusim.ops.data_movement.runs import BlockwiseCopy, RowCopy
 from npusim.ops.data_movement.strided import StridedCopy
-from npusim.schedules.naming import named
 from npusim.schedules.records import present
 from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
@@ -63,7 +62,7 @@ class Slice(StridedCopy):
         """The kernel for a shape: by what is cut off."""
         cut = [a != b for a, b in zip(x.shape, dst.shape, strict=True)]
         if not any(cut):
-            return named(BlockwiseCopy, cls.op_type)(profile, x, dst)
+            return BlockwiseCopy.called(cls.op_type)(profile, x, dst)
         first = max(axis for axis, each in enumerate(cut) if each)
         inner = prod(dst.shape[first + 1 :])
         if sum(cut) == 1 and first > 0 and inner * prod(dst.shape[:first]) > 0:
@@ -79,7 +78,7 @@ class Slice(StridedCopy):
                     cls.op_type,
                     turning=cls.turns_short_rows,
                 )
-        return named(RowCopy, cls.op_type)(profile, view, dst)
+        return RowCopy.called(cls.op_type)(profile, view, dst)
 
 
 class SliceD(Slice):

@@ -14,7 +14,6 @@ from npusim.ascendc import Kernel, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.joining import along, joined_axis, stacked_axis
-from npusim.schedules.naming import named
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
@@ -102,7 +101,7 @@ class Split(BoxesCopy):
         widths = [out.shape[axis] * inner for out in outputs]
         if compiled_for_shape(profile) and rows > 1 and max(widths) < block:
             flat = tuple(out.view(rows, width) for out, width in zip(outputs, widths, strict=True))
-            return named(ElementSplit, cls.op_type)(profile, x.view(rows, sum(widths)), flat)
+            return ElementSplit.called(cls.op_type)(profile, x.view(rows, sum(widths)), flat)
         start, pairs = 0, []
         for out in outputs:
             pairs.append((along(x, axis, start, out.shape[axis]), out))

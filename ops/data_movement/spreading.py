@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import GlobalTensor, Kernel, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
 from npusim.ops.data_movement.strided import StridedCopy, by_rows
-from npusim.schedules.naming import named
 from npusim.schedules.records import present
 from npusim.schedules.spreading import compiled_for_shape, spread_column
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
@@ -136,7 +135,7 @@ class BroadcastTo(StridedCopy):
             return cls(profile, src, dst)
         if x.numel == 1:
             return _filled(cls.op_type, profile, src, dst)
-        return named(SpreadRows, cls.op_type)(profile, src, dst, leading)
+        return SpreadRows.called(cls.op_type)(profile, src, dst, leading)
 
 
 class BroadcastToD(BroadcastTo):
@@ -174,7 +173,7 @@ def _filled(op_type: str, profile: Profile, src: GlobalTensor, dst: GlobalTensor
     flat = dst.view(dst.numel)
     one = replace(src, shape=(dst.numel,), strides=(0,))
     cores = 2 if dst.nbytes <= profile.buffers.ub_bytes else profile.cores.vector_cores
-    return named(SpreadRows, op_type)(profile, one, flat, cores)
+    return SpreadRows.called(op_type)(profile, one, flat, cores)
 
 
 def repeated(op_type: str, x: GlobalTensor, out: GlobalTensor) -> tuple[GlobalTensor, GlobalTensor]:

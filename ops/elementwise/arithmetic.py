@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import RoundMode
 from npusim.schedules.comparisons import step
-from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernels_of_table
+from npusim.schedules.formula_kernel import Operator, kernels_of_table
 from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:
@@ -124,10 +124,3 @@ _ROWS = (
 )
 
 KERNELS = kernels_of_table(_ROWS)
-
-
-def __getattr__(name: str) -> type[FormulaKernel]:
-    try:
-        return KERNELS[name]
-    except KeyError:
-        raise AttributeError(name) from None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import CmpMode
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula import Formula, Operand, Term
-from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernels_of_table
+from npusim.schedules.formula_kernel import Operator, kernels_of_table
 from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, UINT8, DType
 
 if TYPE_CHECKING:
@@ -100,10 +100,3 @@ _ROWS = (
 )
 
 KERNELS = kernels_of_table(_ROWS)
-
-
-def __getattr__(name: str) -> type[FormulaKernel]:
-    try:
-        return KERNELS[name]
-    except KeyError:
-        raise AttributeError(name) from None

@@ -6,10 +6,10 @@ of the one before as its first operand, and what else it needs from the kernel's
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
-from npusim.ops.elementwise.arithmetic import KERNELS
+from npusim.operators.registry import definition
+from npusim.ops.elementwise import arithmetic
 from npusim.schedules.formula import Formula, Operand, Term
 from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernel_of
 
@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _PREFIX = "FusionOp_"
-
-# How many operands a part takes.
-_OPERANDS = {
-    "Add": 2, "AddN": 2, "Sub": 2, "Mul": 2, "RealDiv": 2, "Maximum": 2, "Minimum": 2, "BiasAdd": 2,
-    "Neg": 1, "Abs": 1, "Sqrt": 1, "Square": 1, "Reciprocal": 1, "Log": 1,
-}  # fmt: skip
 
 
 def fused(parts: Sequence[str]) -> Callable[..., Term]:
@@ -32,21 +26,22 @@ def fused(parts: Sequence[str]) -> Callable[..., Term]:
         rest = list(operands)
         value: Operand = rest.pop(0)
         for part in parts:
-            others = [rest.pop(0) for _ in range(_OPERANDS[part] - 1) if rest]
-            found = KERNELS[part].row.formula(f, value, *others)
+            others = [rest.pop(0) for _ in range(_operands(part) - 1) if rest]
+            found = arithmetic.KERNELS[part].row.formula(f, value, *others)
             value = found if isinstance(found, Term) else found[0]
         return f.tile(value)
 
     return formula
 
 
-@cache
+def _operands(op_type: str) -> int:
+    """How many operands a part takes: of a list, two."""
+    inputs = definition(op_type).inputs
+    return sum(2 if slot.many else 1 for slot in inputs)
+
+
 def _kernel(name: str) -> type[FormulaKernel]:
     return kernel_of(Operator(name, fused(name.removeprefix(_PREFIX).split("_"))))
 
 
-def __getattr__(name: str) -> type[FormulaKernel]:
-    parts = name.removeprefix(_PREFIX).split("_")
-    if not name.startswith(_PREFIX) or any(part not in _OPERANDS for part in parts):
-        raise AttributeError(name)
-    return _kernel(name)
+KERNELS = {name: _kernel(name) for name in ("FusionOp_Mul_Neg", "FusionOp_RealDiv_Neg")}

@@ -1,7 +1,1 @@
 """Group normalisation."""
-
-PROVIDES = {
-    "GroupNorm": "kernel:GroupNorm",
-    "GroupNormSilu": "kernel:GroupNormSilu",
-}
-ALIASES: dict[str, str] = {}

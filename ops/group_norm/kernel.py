@@ -12,7 +12,6 @@ from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc import Kernel, RoundMode, TBuf, TPosition, TQue
-from npusim.schedules.naming import named
 from npusim.schedules.records import made, number, present, whole_number
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.dtypes import FLOAT
@@ -264,5 +263,5 @@ class GroupNormSilu(GroupNorm):
     ) -> Kernel:
         """Without the gate where the record says so."""
         if attributes.get("activate_silu") is False:
-            return named(GroupNorm, cls.op_type).from_task(profile, inputs, outputs, attributes)
+            return GroupNorm.called(cls.op_type).from_task(profile, inputs, outputs, attributes)
         return super().from_task(profile, inputs, outputs, attributes)

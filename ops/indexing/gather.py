@@ -14,7 +14,6 @@ from npusim.ascendc import Kernel, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.elements import gather_elements
-from npusim.schedules.naming import named
 from npusim.schedules.records import made, present
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.spreading import compiled_for_shape
@@ -223,7 +222,7 @@ def gather(
     table, indices = present("Gather", inputs, 2)
     if "dim" in attributes and len(table.shape) == len(indices.shape):
         return gather_elements(profile, inputs, outputs, attributes)
-    return [named(GatherV2, "Gather").from_task(profile, inputs, outputs, attributes)]
+    return [GatherV2.called("Gather").from_task(profile, inputs, outputs, attributes)]
 
 
 def gathered_axis(

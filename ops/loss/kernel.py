@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.schedules.comparisons import step
-from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernels_of_table
+from npusim.schedules.formula_kernel import Operator, kernels_of_table
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Operand, Term
@@ -89,10 +89,3 @@ _ROWS = (
 )
 
 KERNELS = kernels_of_table(_ROWS)
-
-
-def __getattr__(name: str) -> type[FormulaKernel]:
-    try:
-        return KERNELS[name]
-    except KeyError:
-        raise AttributeError(name) from None

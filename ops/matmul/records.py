@@ -31,15 +31,6 @@ _TURNED = (
 )
 
 
-def __getattr__(name: str) -> Builder:
-    """The builder of an operator type."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    if name in FUSIONS:
-        return partial(_fused, name, FUSIONS[name])
-    return partial(_plain, name)
-
-
 def _plain(
     op_type: str,
     profile: Profile,
@@ -117,3 +108,12 @@ def _is_row(tensor: GlobalTensor, problem: Problem) -> bool:
         return 0 < columns <= problem.n
     is_row = columns == problem.n and outer[-1] == 1
     return is_row and problem.batch % (tensor.numel // columns) == 0
+
+
+_PLAIN = (
+    "MatMul", "MatMulV2", "MatMulV3", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Gemm",
+)  # fmt: skip
+KERNELS: dict[str, Builder] = {
+    **{name: partial(_plain, name) for name in _PLAIN},
+    **{name: partial(_fused, name, fusion) for name, fusion in FUSIONS.items()},
+}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.schedules.formula import Formula, Number, Operand, Quantity, Term
-from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernel_of, kernels_of_table
+from npusim.schedules.formula_kernel import Operator, kernel_of, kernels_of_table
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -271,10 +271,3 @@ def apply_adam_w(
 def _factor(attributes: Mapping[str, object], name: str) -> float:
     value = attributes.get(name, _DEFAULTS[name])
     return float(value) if isinstance(value, int | float) else _DEFAULTS[name]
-
-
-def __getattr__(name: str) -> type[FormulaKernel]:
-    try:
-        return KERNELS[name]
-    except KeyError:
-        raise AttributeError(name) from None

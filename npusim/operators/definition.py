@@ -1,0 +1,200 @@
+"""What an operator is: its names, its parameters, and where its kernel and its rules are found.
+
+Every folder of ``ops`` has a ``definitions.py`` with a tuple ``OPERATORS`` of such definitions.
+They name kernels and contracts as ``module:attribute`` within the folder, so that looking a name up
+imports neither. Sources of the parameters: operator prototypes of CANN 8.1.RC1 and operator
+definitions of hicann/ops-math and hicann/ops-nn; headers of the aclnn interfaces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from npusim.values.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from npusim.operators.contract import Contract
+    from npusim.values.tensors import TensorSpec
+
+    # From the inputs that are there and the attributes by the kernel's names to all results; none
+    # where they don't tell.
+    Rule = Callable[[Sequence[TensorSpec], Mapping[str, Any]], list[TensorSpec]]
+
+AttributeKind = Literal["int", "float", "bool", "ints", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A tensor parameter, or a list of them (``many``), which callers spell ``x0``, ``x1`` ..."""
+
+    name: str
+    optional: bool = False
+    many: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A parameter that is no tensor.
+
+    ``target`` is what the kernel knows it by, empty where it decides nothing; ``only`` is the one
+    value that is modelled, where there is but one.
+    """
+
+    name: str
+    kind: AttributeKind
+    optional: bool = True
+    target: str = ""
+    only: float | None = None
+
+
+def _attribute(
+    kind: AttributeKind, name: str, target: str | None, only: float | None = None
+) -> Attribute:
+    plain = name.rstrip("?")
+    own = "" if target is None or only is not None else target or plain
+    return Attribute(plain, kind, name.endswith("?"), own, only)
+
+
+def whole(name: str, target: str | None = "", *, only: int | None = None) -> Attribute:
+    """A whole number; ``?`` behind a name marks what can be left out.
+
+    ``target`` is the kernel's name for it where that is another, None where it decides nothing;
+    ``only`` is the one value that is modelled.
+    """
+    return _attribute("int", name, target, only)
+
+
+def real(name: str, target: str | None = "", *, only: float | None = None) -> Attribute:
+    """A floating number; ``only`` is the one value that is modelled."""
+    return _attribute("float", name, target, only)
+
+
+def flag(name: str, target: str | None = "") -> Attribute:
+    """A truth value."""
+    return _attribute("bool", name, target)
+
+
+def ints(name: str, target: str | None = "") -> Attribute:
+    """A list of whole numbers."""
+    return _attribute("ints", name, target)
+
+
+def text(name: str, target: str | None = "") -> Attribute:
+    """A word."""
+    return _attribute("text", name, target)
+
+
+class Prototype:
+    """A name with its parameters: tensors in the kernel's order, ``inputs -> outputs``.
+
+    ``?`` behind a tensor marks one that can be left out, ``*`` a list, ``-`` alone an input of the
+    kernel that callers don't give. An output called as an input is that tensor changed in place.
+    """
+
+    name: str
+    tensors: str
+    attributes: tuple[Attribute, ...]
+
+    @property
+    def is_known(self) -> bool:
+        """False where no prototype is known: tensors are then taken in the order of the call."""
+        return bool(self.tensors)
+
+    @cached_property
+    def inputs(self) -> tuple[Slot, ...]:
+        """The inputs in the kernel's order."""
+        return tuple(map(_slot, self.tensors.partition("->")[0].split()))
+
+    @cached_property
+    def outputs(self) -> tuple[Slot, ...]:
+        """The outputs in the kernel's order."""
+        return tuple(map(_slot, self.tensors.partition("->")[2].split()))
+
+
+def _slot(word: str) -> Slot:
+    name = word.rstrip("?*")
+    return Slot(name, optional=word.endswith("?") or name == "-", many=word.endswith("*"))
+
+
+@dataclass(frozen=True)
+class Aclnn(Prototype):
+    """An aclnn interface that amounts to one operator type."""
+
+    name: str
+    tensors: str = "self -> out"
+    attributes: tuple[Attribute, ...] = ()
+
+
+@dataclass(frozen=True)
+class Operator(Prototype):
+    """An operator type as profilers name it.
+
+    ``kernel`` is what makes its kernels: ``module:attribute`` in the folder (``module`` alone for
+    what is called as the operator, in the module or in its table ``KERNELS``), a kernel class, or a
+    function from a task to kernels. ``also`` are operator types that differ by name only.
+    ``infer`` describes results that a call leaves out, where the kernel itself can't. ``parts``
+    names the attribute that tells how many tensors an output list has; without it, as many as the
+    first list of inputs. Errors of operators of one ``band_class`` are estimated together.
+    ``fusable`` operators may be parts of one ``FusionOp_A_B`` kernel: each takes the result of the
+    one before as its first operand. ``package`` is where ``module:attribute`` is looked for.
+    """
+
+    name: str
+    tensors: str = ""
+    kernel: str | Callable[..., Any] = ""
+    attributes: tuple[Attribute, ...] = ()
+    aclnn: Aclnn | tuple[Aclnn, ...] = ()
+    also: tuple[str, ...] = ()
+    infer: Rule | None = None
+    parts: str = ""
+    band_class: str = ""
+    fusable: bool = False
+    package: str = ""
+
+    @property
+    def interfaces(self) -> tuple[Aclnn, ...]:
+        """The aclnn interfaces that amount to this operator."""
+        return (self.aclnn,) if isinstance(self.aclnn, Aclnn) else self.aclnn
+
+    def spelled(self) -> Iterator[Operator]:
+        """The operator under each of its operator types."""
+        yield self
+        for name in self.also:
+            kernel = self.kernel
+            if isinstance(kernel, str) and ":" not in kernel:
+                kernel = f"{kernel}:{self.name}"
+            yield replace(self, name=name, kernel=kernel, aclnn=(), also=())
+
+
+@dataclass(frozen=True)
+class Page:
+    """An aclnn operator with a contract of its own, as its page describes it.
+
+    ``contract`` is the contract, or ``module:attribute`` in the folder; ``aliases`` are other names
+    of the operator.
+    """
+
+    name: str
+    contract: str | Contract
+    aliases: tuple[str, ...] = ()
+    package: str = ""
+
+
+Definition = Operator | Page
+
+
+def family(band_class: str, *definitions: Definition) -> tuple[Definition, ...]:
+    """The definitions of a folder, their errors estimated together as ``band_class``."""
+    for each in definitions:
+        if not isinstance(each, Operator | Page):
+            raise UsageError(f"{each!r} defines no operator", "Give Operator(...) or Page(...).")
+    return tuple(
+        replace(each, band_class=each.band_class or band_class)
+        if isinstance(each, Operator)
+        else each
+        for each in definitions
+    )

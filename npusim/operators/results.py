@@ -1,0 +1,49 @@
+"""What comes out where attributes, not the kernel, tell the shape: rules that families share.
+
+A rule takes the inputs that are there and the attributes by the kernel's names, and describes all
+results; none where it can't tell.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npusim.values.dtypes import FLOAT, DType, dtype
+from npusim.values.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def described(shape: Sequence[int], kind: DType) -> TensorSpec:
+    """A contiguous tensor."""
+    return TensorSpec(tuple(int(size) for size in shape), kind)
+
+
+def numbers(found: object) -> list[int] | None:
+    """A list of whole numbers, or one of them; None for anything else."""
+    if isinstance(found, int) and not isinstance(found, bool):
+        return [found]
+    return [int(each) for each in found] if isinstance(found, list | tuple) else None
+
+
+def like(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """As the first input."""
+    return [described(given[0].shape, given[0].dtype)]
+
+
+def converted(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """As the first input, in the dtype that is asked for."""
+    wanted = attributes.get("dst_type")
+    return [] if wanted is None else [described(given[0].shape, dtype(str(wanted)))]
+
+
+def filled(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """In the dtype of the value, the shape an attribute."""
+    shape = numbers(attributes.get("dims"))
+    return [] if shape is None else [described(shape, given[0].dtype if given else FLOAT)]
+
+
+def sums_of_rows(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """Two rows in float32."""
+    return [described(given[0].shape[-1:], FLOAT)] * 2

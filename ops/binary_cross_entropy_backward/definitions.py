@@ -1,0 +1,11 @@
+"""aclnnBinaryCrossEntropyBackward: the gradient of the binary cross entropy."""
+
+from npusim.operators.definition import Operator, Page, family
+
+OPERATORS = family(
+    "binary_cross_entropy_backward",
+    Page(
+        "aclnnBinaryCrossEntropyBackward", "contract:CONTRACT", ("binary_cross_entropy_backward",)
+    ),
+    Operator("BinaryCrossEntropyGrad", "x y grad_output weight? -> output", "kernel"),
+)

@@ -1,0 +1,82 @@
+"""Shapes of tensors that are joined, cut, repeated and padded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npusim.operators.results import described, numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from npusim.operators.definition import Rule
+    from npusim.values.tensors import TensorSpec
+
+
+def joined(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """As long along an axis as all inputs together."""
+    axis = int(attributes.get("concat_dim", 0)) % max(1, given[0].rank)
+    shape = list(given[0].shape)
+    shape[axis] = sum(spec.shape[axis] for spec in given)
+    return [described(shape, given[0].dtype)]
+
+
+def parts(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """Parts along an axis, of sizes that are given or all alike."""
+    x = given[0]
+    axis = int(attributes.get("split_dim", 0)) % max(1, x.rank)
+    count = int(attributes.get("num_split", 1))
+    sizes = numbers(attributes.get("size_splits")) or [x.shape[axis] // max(1, count)] * count
+    return [described((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) for size in sizes]
+
+
+def unpacked(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """One tensor for every element of an axis."""
+    x = given[0]
+    axis = int(attributes.get("axis", 0)) % max(1, x.rank)
+    return [described((*x.shape[:axis], *x.shape[axis + 1 :]), x.dtype)] * x.shape[axis]
+
+
+def shaped_by(name: str) -> Rule:
+    """An attribute is the shape; -1 keeps an axis."""
+
+    def rule(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+        shape = numbers(attributes.get(name))
+        if shape is None:
+            return []
+        before = (1,) * (len(shape) - given[0].rank) + given[0].shape
+        kept = [old if new == -1 else new for new, old in zip(shape, before, strict=False)]
+        return [described(kept, given[0].dtype)]
+
+    return rule
+
+
+def tiled(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """Every axis as many times as long as is said."""
+    times = numbers(attributes.get("multiples"))
+    if times is None:
+        return []
+    before = (1,) * (len(times) - given[0].rank) + given[0].shape
+    return [described([a * b for a, b in zip(before, times, strict=False)], given[0].dtype)]
+
+
+def cut(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """From ``begin`` to ``end`` in steps; later axes are whole."""
+    begin, end = (numbers(attributes.get(name)) for name in ("begin", "end"))
+    if begin is None or end is None:
+        return []
+    steps = numbers(attributes.get("strides")) or [1] * len(end)
+    shape = [
+        len(range(size)[first:last:step])
+        for size, first, last, step in zip(given[0].shape, begin, end, steps, strict=False)
+    ]
+    return [described((*shape, *given[0].shape[len(shape) :]), given[0].dtype)]
+
+
+def padded(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """With what stands before and behind every axis."""
+    around = numbers(attributes.get("paddings"))
+    if around is None or len(around) != 2 * given[0].rank:
+        return []
+    pairs = zip(given[0].shape, around[::2], around[1::2], strict=True)
+    return [described([before + size + after for size, before, after in pairs], given[0].dtype)]

@@ -1,0 +1,9 @@
+"""aclnnGroupNormBackward: the gradients of group normalisation."""
+
+from npusim.operators.definition import Operator, Page, family
+
+OPERATORS = family(
+    "group_norm_backward",
+    Page("aclnnGroupNormBackward", "contract:CONTRACT", ("native_group_norm_backward",)),
+    Operator("GroupNormGrad", kernel="kernel"),
+)

@@ -1,0 +1,31 @@
+"""Sums, means, products, largest and smallest elements along axes."""
+
+from npusim.operators.definition import Aclnn, Operator, family, flag, ints, text
+from npusim.ops.reduction import results
+
+_AXES = (ints("axes?"), flag("keep_dims?"))
+_AXIS = (ints("axis?"), flag("keep_dims?"))
+_DIM = (ints("dim", "axes"), flag("keepDim?", "keep_dims"))
+_DIMS = (ints("dims", "axes"), flag("keepDims?", "keep_dims"))
+_DTYPE = text("dtype?", None)
+
+
+def _reduction(op_type: str, *aclnn: Aclnn) -> Operator:
+    """Along axes that an operand tells, or that were known when the kernel was compiled."""
+    also = (f"{op_type}D",)
+    return Operator(op_type, "x -> y", "kernel", _AXES, aclnn, also, infer=results.reduced)
+
+
+OPERATORS = family(
+    "reduction",
+    _reduction("ReduceSum", Aclnn("aclnnReduceSum", attributes=(*_DIMS, _DTYPE))),
+    _reduction("ReduceMean", Aclnn("aclnnMean", attributes=(*_DIM, _DTYPE))),
+    _reduction("ReduceMax", Aclnn("aclnnAmax", attributes=_DIM)),
+    _reduction("ReduceMin", Aclnn("aclnnAmin", attributes=_DIM)),
+    _reduction("ReduceProd"),
+    Operator("BiasAddGrad", "x -> y", "kernel", infer=results.sums_of_columns),
+    Operator("SquareSumV1", "x -> y", "kernel", _AXIS, infer=results.reduced),
+    Operator("SquareSumV2", "x -> y1 y2", "kernel", _AXIS, infer=results.reduced_and_kept),
+    Operator("L2Loss", "x -> y", "kernel", infer=results.one_number),
+    Operator("FusionOp_ReduceSum_Square", kernel="kernel:ReduceSumSquare"),
+)

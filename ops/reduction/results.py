@@ -1,0 +1,41 @@
+"""What a reduction leaves of a shape."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npusim.operators.results import described, numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from npusim.values.tensors import TensorSpec
+
+
+def reduced(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """Without the axes, or with them as one element; all axes where none are named."""
+    x = given[0]
+    named = numbers(attributes.get("axes", attributes.get("axis")))
+    axes = {axis % max(1, x.rank) for axis in named} if named else set(range(x.rank))
+    keep = bool(attributes.get("keep_dims"))
+    shape = [
+        1 if axis in axes else size for axis, size in enumerate(x.shape) if keep or axis not in axes
+    ]
+    return [described(shape, x.dtype)]
+
+
+def reduced_and_kept(
+    given: Sequence[TensorSpec], attributes: Mapping[str, Any]
+) -> list[TensorSpec]:
+    """The reduction, and the tensor itself."""
+    return [*reduced(given, attributes), described(given[0].shape, given[0].dtype)]
+
+
+def one_number(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """A single element."""
+    return [described((), given[0].dtype)]
+
+
+def sums_of_columns(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """A row."""
+    return [described(given[0].shape[-1:], given[0].dtype)]

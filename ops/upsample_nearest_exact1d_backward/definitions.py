@@ -1,0 +1,13 @@
+"""aclnnUpsampleNearestExact1dBackward: the gradient of 1-D nearest-exact upsampling."""
+
+from npusim.operators.definition import Operator, Page, family
+
+OPERATORS = family(
+    "upsample_nearest_exact1d_backward",
+    Page(
+        "aclnnUpsampleNearestExact1dBackward",
+        "contract:CONTRACT",
+        ("_upsample_nearest_exact1d_backward",),
+    ),
+    Operator("UpsampleNearestExact2dGrad", kernel="kernel"),
+)

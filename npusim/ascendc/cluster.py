@@ -104,7 +104,7 @@ class Crossing(Issuer):
             for signal in signals:
                 number = self.cluster.flag(signal, self._delay_cycles())
                 self.recorder.wait_flag(Pipe.SCALAR, number)
-            cycles = self.profile.scalar.issue_cycles
+            cycles = self.costs.core_flag_wait()
             self.recorder.emit(Pipe.SCALAR, "wait_flag_dev", cycles, detail=f"flag {flag}")
             self.recorder.hold_back()
         times = self.stack_size(0, self.depth) if self.numerics else 0
@@ -122,9 +122,9 @@ class Crossing(Issuer):
         return partners
 
     def _delay_cycles(self) -> float:
-        delay_us = self.profile.launch.sync_flag_us
-        if delay_us is None:
+        delay = self.costs.core_flag_delay()
+        if delay is None:
             raise UnsupportedIntrinsicError(
                 self.kernel_name, "cross_core_flag", "any dtype", self.profile.name, ()
             )
-        return delay_us * self.profile.clock_mhz
+        return delay

@@ -15,6 +15,7 @@ from npusim.ascendc.intrinsics.gather import Addressing
 from npusim.ascendc.intrinsics.rearrange import Rearranging
 from npusim.ascendc.intrinsics.reduce import Reductions
 from npusim.ascendc.intrinsics.scalar import Scalars
+from npusim.ascendc.intrinsics.vector import Vector
 from npusim.ascendc.loops import LoopIndex
 from npusim.ascendc.queues import TPipe
 from npusim.engine.program import Barrier
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _STACK_BYTES = 1 << 24  # numbers worked on at once per core: few calls of NumPy, in L3
 
 
-class Core(Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearranging):
+class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearranging):
     """One block of a kernel on one core: its index, its memories, its loops, and all intrinsics.
 
     In a ``reference`` run there are no shortcuts: every iteration is executed by itself, and each

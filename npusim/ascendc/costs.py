@@ -7,7 +7,8 @@ the vendor's own fit falls back), and one without any row the profile's default.
 
 from __future__ import annotations
 
-from math import ceil, prod
+from dataclasses import dataclass, replace
+from math import ceil, inf, prod
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
 
 _SPECIAL = frozenset({"vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vdiv"})  # iterative units
 _FALLBACK = {1: "float16", 2: "float16", 4: "float32", 8: "float32"}
+
+
+@dataclass(frozen=True, slots=True)
+class GmCopy:
+    """What a copy from or to global memory takes.
+
+    Fixed cycles, bytes on the bus, and the greatest rate.
+    """
+
+    cycles: float
+    traffic_bytes: float
+    bytes_per_cycle: float
 
 
 class InstructionCosts:
@@ -52,6 +65,37 @@ class InstructionCosts:
             else max(busy, self.profile.scalar.issue_cycles)
         )
 
+    def row_fill(self, dtype: str, itemsize: int, elements: int, *, chained: bool) -> float:
+        """Cycles of filling one row of a tile with a number, as a loop over its rows does it."""
+        vector = self.profile.vector
+        cycles = self.vector("vector_dup", dtype, itemsize, elements, chained=chained)
+        if elements * itemsize % vector.repeat_bytes:
+            cycles = max(cycles, vector.unaligned_floor_cycles)
+        return cycles
+
+    def scalar(
+        self, *, loads: float = 0, stores: float = 0, operations: float = 0, turns: float = 0
+    ) -> float:
+        """Cycles of the scalar unit for elements of UB that it reads and writes one by one.
+
+        ``operations`` are those of its ALU, ``turns`` those of a loop beside the body.
+        """
+        scalar = self.profile.scalar
+        cycles = loads * scalar.ub_load_cycles + operations * scalar.alu_cycles
+        return cycles + stores * scalar.ub_store_cycles + turns * scalar.loop_cycles
+
+    def gm_element(self) -> float:
+        """Cycles of reading one element of global memory through the scalar unit's cache."""
+        return self.profile.scalar.gm_load_cycles
+
+    def core_flag_wait(self) -> float:
+        """Cycles that the scalar unit spends on taking a flag of another core."""
+        return self.profile.scalar.issue_cycles
+
+    def kernel_head(self) -> float:
+        """Cycles of the entry code of every kernel: argument loading, pipe set-up."""
+        return self.profile.launch.kernel_head_cycles
+
     def repeat_elements(self, itemsize: int) -> int:
         """Elements that one repeat of a vector instruction covers."""
         return self._repeat_bytes // itemsize
@@ -81,23 +125,37 @@ class InstructionCosts:
         found: Path | None = getattr(self.profile.paths, name)
         return found
 
-    def copy(self, path: Path, burst_bytes: int, bursts: int, *, gap: bool) -> tuple[float, float]:
-        """Fixed cycles and bytes on the bus of a copy of ``bursts`` runs of ``burst_bytes`` bytes.
+    def on_chip(self, path: Path, nbytes: float) -> float:
+        """Cycles of a copy of one run between memories of the core."""
+        return path.setup_cycles + nbytes / path.bytes_per_cycle
 
-        ``gap`` says whether the runs are apart in global memory; adjacent ones make one long burst.
+    def ub_bursts(self, bursts: int, blocks: int, stride: int) -> float:
+        """Cycles of ``bursts`` runs of ``blocks`` blocks inside UB, stored ``stride`` blocks apart.
+
+        Where that always meets the same bank groups the blocks are stored one by one.
         """
-        if not gap:
-            burst_bytes, bursts = burst_bytes * bursts, 1
-        granule = path.granule_bytes
-        traffic = float(bursts * ceil(burst_bytes / granule) * granule)
-        if bursts > 1 and burst_bytes % granule and path.ragged_burst_cycles:
-            return path.setup_cycles + bursts * path.ragged_burst_cycles, traffic
-        return path.setup_cycles + (bursts - 1) * path.burst_cycles, traffic
+        path, buffers = self.profile.paths.ub_to_ub, self.profile.buffers
+        each = max(blocks * buffers.block_bytes / path.bytes_per_cycle, path.burst_cycles)
+        if stride and stride % buffers.ub_bank_groups == 0:
+            each = blocks + path.burst_cycles
+        return path.setup_cycles + bursts * each
+
+    def gm_copy(
+        self, path: Path, run_bytes: int, runs: int, *, rows_apart: bool, atomic_sharers: float
+    ) -> GmCopy:
+        """A copy between global memory and UB of ``runs`` runs of ``run_bytes`` bytes.
+
+        Strides in whole blocks can't step from row to row: ``rows_apart`` is then a copy per row.
+        """
+        cycles, traffic = self._runs(path, run_bytes, runs)
+        if rows_apart and not self.profile.has("data_move_pad"):
+            cycles += (runs - 1) * max(0.0, path.setup_cycles - path.burst_cycles)
+        return self._adding(GmCopy(cycles, traffic, path.bytes_per_cycle), atomic_sharers)
 
     def matrix_copy(
-        self, path: Path, run_bytes: int, runs: int, grain_bytes: int
-    ) -> tuple[float, float, float]:
-        """Fixed cycles, bytes on the bus and greatest rate of moving ``runs`` runs of a matrix.
+        self, path: Path, run_bytes: int, runs: int, grain_bytes: int, *, atomic_sharers: float
+    ) -> GmCopy:
+        """A copy of ``runs`` runs of a matrix between global memory and the cube's memories.
 
         They go as packets that don't cross a line of L2, and each takes the time of a whole line.
         Runs start at multiples of ``grain_bytes``: on average that decides how many lines they cut.
@@ -109,7 +167,46 @@ class InstructionCosts:
         traffic = runs * ceil(run_bytes / path.granule_bytes) * path.granule_bytes
         cut = (ceil(run_bytes / grain_bytes) * grain_bytes + line - grain_bytes) / line
         rate = path.bytes_per_cycle * min(1.0, traffic / (runs * cut * line))
-        return path.setup_cycles, float(traffic), rate
+        return self._adding(GmCopy(path.setup_cycles, float(traffic), rate), atomic_sharers)
+
+    def l0c_read_rate(self, shrink: float) -> float:
+        """Bytes per cycle that leave L0C, where each is worth ``shrink`` of those that are read."""
+        return (self.profile.cube.l0c_read_bytes_per_cycle or inf) * shrink
+
+    def adding_at_once(self, cores: int) -> float:
+        """How many of ``cores`` that add once, at the end of alike work, do so at a time.
+
+        Blocks are started one after the other, so they end one after the other too; they meet as
+        far as an addition takes longer than starting a block.
+        """
+        profile = self.profile
+        apart = profile.launch.per_block_us * profile.clock_mhz
+        waiting = max(0.0, 1 - apart / max(1.0, profile.memory.atomic_conflict_cycles))
+        return 1 + (cores - 1) * waiting
+
+    def core_flag_delay(self) -> float | None:
+        """Cycles that a flag takes from core to core; None on chips without such flags."""
+        delay_us = self.profile.launch.sync_flag_us
+        return None if delay_us is None else delay_us * self.profile.clock_mhz
+
+    def _runs(self, path: Path, run_bytes: int, runs: int) -> tuple[float, float]:
+        """Fixed cycles of several runs, and their bytes on the bus."""
+        granule = path.granule_bytes
+        traffic = float(runs * ceil(run_bytes / granule) * granule)
+        if runs > 1 and run_bytes % granule and path.ragged_burst_cycles:
+            return path.setup_cycles + runs * path.ragged_burst_cycles, traffic
+        return path.setup_cycles + (runs - 1) * path.burst_cycles, traffic
+
+    def _adding(self, copy: GmCopy, sharers: float) -> GmCopy:
+        """A copy that adds to global memory, into lines that ``sharers`` cores add to at a time."""
+        if not sharers:
+            return copy
+        memory = self.profile.memory
+        return replace(
+            copy,
+            cycles=copy.cycles + (sharers - 1) * memory.atomic_conflict_cycles,
+            traffic_bytes=copy.traffic_bytes / memory.atomic_rate_fraction,
+        )
 
     def _rate(self, intrinsic: str, dtype: str, itemsize: int) -> Rate:
         key = (intrinsic, dtype, itemsize)

@@ -41,6 +41,10 @@ class Tile(Protocol):
     def slot(self) -> object: ...
     @property
     def depth(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def row_elements(self) -> int: ...
 
 
 class Issuer:
@@ -153,10 +157,66 @@ class Issuer:
             self.recorder.after_vector()
         self._unread.clear()
 
+    def issue(
+        self,
+        intrinsic: str,
+        shape_of: Tile,
+        reads: tuple[Tile, ...],
+        writes: Tile | None = None,
+    ) -> None:
+        """Append one vector instruction over the rows of ``shape_of``, into it or ``writes``."""
+        target = shape_of if writes is None else writes
+        if self.recording:
+            detail = f"{shape_of.dtype.intrinsic} {'x'.join(map(str, shape_of.shape)) or '1'}"
+            self.emit_vector(
+                intrinsic,
+                shape_of.dtype,
+                shape_of.row_elements,
+                rows=shape_of.rows,
+                chained=self.reads_last(target, *reads),
+                detail=detail,
+            )
+        self.wrote(target)
+
+    def emit_vector(
+        self,
+        intrinsic: str,
+        dtype: DType,
+        elements: int,
+        *,
+        rows: int = 1,
+        chained: bool,
+        detail: str = "",
+    ) -> None:
+        """Append a vector instruction over ``rows`` rows of ``elements`` elements."""
+        if self.recording:
+            name = dtype.intrinsic
+            cycles = self.costs.vector(
+                intrinsic, name, dtype.itemsize, elements, rows=rows, chained=chained
+            )
+            detail = detail or f"{name} {rows}x{elements}"
+            self.recorder.emit(Pipe.VECTOR, intrinsic, cycles, detail=detail)
+
+    def emit_scalar(
+        self,
+        name: str,
+        *,
+        loads: float = 0,
+        stores: float = 0,
+        operations: float = 0,
+        turns: float = 0,
+        detail: str = "",
+    ) -> None:
+        """Append work of the scalar unit on so many elements of UB, one by one."""
+        if self.recording:
+            cycles = self.costs.scalar(
+                loads=loads, stores=stores, operations=operations, turns=turns
+            )
+            self.recorder.emit(Pipe.SCALAR, name, cycles, detail=detail)
+
     def scalar_alu(self, name: str, count: int = 1) -> None:
         """``count`` operations of the scalar ALU, e.g. loop control that a kernel does by hand."""
-        if self.recording:
-            self.recorder.emit(Pipe.SCALAR, name, count * self.profile.scalar.alu_cycles)
+        self.emit_scalar(name, operations=count)
 
 
 def _pipes(profile: Profile, unit: Unit) -> tuple[Pipe, ...]:

@@ -51,7 +51,7 @@ def trace(
     return tuple(
         CoreGroup(
             tuple(blocks),
-            _with_head(core.recorder.program, profile),
+            _with_head(core.recorder.program, costs),
             core.unit,
             blocks[0] if kernel.is_mix else None,
         )
@@ -60,14 +60,12 @@ def trace(
     )
 
 
-def _with_head(program: Program, profile: Profile) -> Program:
+def _with_head(program: Program, costs: InstructionCosts) -> Program:
     """Put the entry code of every kernel (argument loading, pipe set-up) in front."""
     others = [pipe for pipe in pipes_of(program) if pipe is not Pipe.SCALAR]
     flags = list(range(len(program.flags), len(program.flags) + len(others)))
     program.flags.extend(0 for _ in others)
-    head = Instruction(
-        Pipe.SCALAR, "kernel_head", profile.launch.kernel_head_cycles, sets=tuple(flags)
-    )
+    head = Instruction(Pipe.SCALAR, "kernel_head", costs.kernel_head(), sets=tuple(flags))
     gates = [
         Instruction(pipe, "", 0.0, waits=(flag,)) for pipe, flag in zip(others, flags, strict=True)
     ]

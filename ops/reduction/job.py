@@ -153,7 +153,7 @@ class Results:
         else:
             core.cast(out, values, RoundMode.CAST_RINT)
         if sharers:
-            core.set_atomic_add(core.adding_at_once(sharers))
+            core.set_atomic_add(core.costs.adding_at_once(sharers))
         target = job.out.view(job.out.numel).window(places, (flat,), (1,))
         self.queue.copy_out(target, out)
         core.set_atomic_none()

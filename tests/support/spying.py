@@ -21,30 +21,15 @@ from npusim.ascendc import host_threads as blocks
 from npusim.ascendc.block import Block
 from npusim.ascendc.intrinsics.copy import Copies
 from npusim.ascendc.intrinsics.cube import Cube
+from npusim.ascendc.intrinsics.elementwise import Intrinsic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Array = np.ndarray[Any, Any]
 
-INTRINSICS = [
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "max",
-    "min",
-    "adds",
-    "muls",
-    "maxs",
-    "mins",
-    "abs",
-    "exp",
-    "ln",
-    "sqrt",
-    "rsqrt",
-    "reciprocal",
-    "relu",
+# The elementwise ones have a table; these are methods.
+METHODS = [
     "copy",
     "duplicate",
     "cast",
@@ -111,10 +96,11 @@ def watching() -> Iterator[list[TaskWatch]]:
         patch.object(Copies, "_load_l1", _moved(watches, Copies._load_l1, loads=True)),
         patch.object(Cube, "_fix", _moved(watches, Cube._fix, loads=False)),
         patch.object(Cube, "mmad", _multiplied(watches, Cube.mmad)),
+        patch.object(Intrinsic, "__call__", _called(watches, Intrinsic.__call__)),
     ):
         patches = [
             patch.object(Core, name, _computed(watches, name, getattr(Core, name)))
-            for name in INTRINSICS
+            for name in METHODS
         ]
         for each in patches:
             each.start()
@@ -190,6 +176,17 @@ def _multiplied(watches: list[TaskWatch], original: Any) -> Any:
         return result
 
     return mmad
+
+
+def _called(watches: list[TaskWatch], original: Any) -> Any:
+    @wraps(original)
+    def call(self: Any, core: Core, dst: LocalTensor, *operands: Any) -> Any:
+        result = original(self, core, dst, *operands)
+        if core.numerics:
+            watches[-1].elements[self.__name__] += core.stack_size(0, core.depth) * dst.numel
+        return result
+
+    return call
 
 
 def _computed(watches: list[TaskWatch], name: str, original: Any) -> Any:

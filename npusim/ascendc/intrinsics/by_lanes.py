@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.ascendc.intrinsics.vector import Vector
+from npusim.ascendc.intrinsics.elementwise import BY_HARDWARE_NAME, Elementwise
 from npusim.engine.program import Pipe
 from npusim.values.errors import KernelError
 
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from npusim.ascendc.folds import Fold
     from npusim.ascendc.tensors import LocalTensor
 
-_FUNCTIONS = {"vadd": np.add, "vsub": np.subtract, "vmul": np.multiply, "vmax": np.maximum}
 
-
-class Lanes(Vector):
+class Lanes(Elementwise):
     """The part of :class:`npusim.ascendc.core.Core` that works on flat tiles of short rows."""
 
     def by_lanes(
@@ -30,30 +28,27 @@ class Lanes(Vector):
         """dst = src <intrinsic> lanes: a flat tile of whole rows with a row that repeats."""
         self._check_lanes(intrinsic, src, lanes)
         self.require(intrinsic, dst)
-        if self.recording:
-            chained = self.reads_last(src, lanes)
-            self._record(intrinsic, src, src.numel, 1, chained=chained)
+        self.emit_vector(intrinsic, src.dtype, src.numel, chained=self.reads_last(src, lanes))
         self.wrote(dst)
         if self.numerics:
             depth, width = self.depth, lanes.numel
-            values = src.values(depth)
-            rows = values.reshape(*values.shape[:depth], -1, width)
-            result = _FUNCTIONS[intrinsic](rows, lanes.values(depth)[..., None, :])
-            dst.target(depth)[...] = result.reshape(*result.shape[:depth], dst.numel)
+            rows, out = (
+                array.reshape(*array.shape[:depth], -1, width)
+                for array in (src.values(depth), dst.target(depth))
+            )
+            row = lanes.values(depth)[..., None, :]
+            BY_HARDWARE_NAME[intrinsic].computation(rows, row, out=out)
         return dst
 
     def spread_lanes(self, dst: LocalTensor, lanes: LocalTensor) -> LocalTensor:
         """dst = ``lanes`` in every row of a flat tile, copied row by row (vadds with zero)."""
         self._check_lanes("vadds", dst, lanes)
-        if self.recording:
-            rows = dst.numel // lanes.numel
-            self._record("vadds", dst, lanes.numel, rows, chained=self.reads_last(lanes))
+        rows, chained = dst.numel // lanes.numel, self.reads_last(lanes)
+        self.emit_vector("vadds", dst.dtype, lanes.numel, rows=rows, chained=chained)
         self.wrote(dst)
         if self.numerics:
             depth = self.depth
-            target = dst.target(depth)
-            rows = dst.numel // lanes.numel
-            target[...] = np.tile(lanes.values(depth), rows)
+            dst.target(depth)[...] = np.tile(lanes.values(depth), rows)
         return dst
 
     def fold_lanes(self, fold: Fold, *pairs: tuple[LocalTensor, LocalTensor]) -> None:
@@ -111,21 +106,3 @@ class Lanes(Vector):
             raise KernelError(
                 self.kernel_name, f"{name} of a tile {tile.shape} by lanes {lanes.shape}"
             )
-
-    def _record(
-        self,
-        intrinsic: str,
-        tensor: LocalTensor,
-        elements: int,
-        rows: int,
-        *,
-        chained: bool,
-        note: str = "",
-    ) -> None:
-        """Append an instruction over ``rows`` rows of ``elements`` elements of a tensor's dtype."""
-        dtype = tensor.dtype
-        cycles = self.costs.vector(
-            intrinsic, dtype.intrinsic, dtype.itemsize, elements, rows=rows, chained=chained
-        )
-        detail = f"{dtype.intrinsic} {rows}x{elements}{note}"
-        self.recorder.emit(Pipe.VECTOR, intrinsic, cycles, detail=detail)

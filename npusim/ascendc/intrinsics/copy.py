@@ -121,17 +121,6 @@ class Copies(Issuer):
         """
         self._atomic_sharers = max(1.0, sharers)
 
-    def adding_at_once(self, cores: int) -> float:
-        """How many of ``cores`` that add once, at the end of alike work, do so at a time.
-
-        Blocks are started one after the other, so they end one after the other too; they meet as
-        far as an addition takes longer than starting a block.
-        """
-        profile = self.profile
-        apart = profile.launch.per_block_us * profile.clock_mhz
-        waiting = max(0.0, 1 - apart / max(1.0, profile.memory.atomic_conflict_cycles))
-        return 1 + (cores - 1) * waiting
-
     def set_atomic_none(self) -> None:
         """Stores to global memory overwrite again."""
         self._atomic_sharers = 0.0
@@ -208,34 +197,29 @@ class Copies(Issuer):
         path = self._path(path_name)
         elements, bursts = runs or gm.bursts()
         run_bytes = elements * gm.tensor.dtype.itemsize
+        sharers = self._atomic_sharers if write else 0.0
         if matrix:
             line = self.profile.memory.l2_line_bytes
             grain = line if runs else gm.grain_bytes(line)
-            cycles, traffic, rate = self.costs.matrix_copy(path, run_bytes, bursts, grain)
+            cost = self.costs.matrix_copy(path, run_bytes, bursts, grain, atomic_sharers=sharers)
         else:
-            cycles, traffic = self.costs.copy(path, run_bytes, bursts, gap=bursts > 1)
-            rate = path.bytes_per_cycle
-        if gm.rows_apart and not self.profile.has("data_move_pad"):
-            # Strides in whole blocks can't step from row to row: every row is a copy of its own.
-            cycles += (bursts - 1) * max(0.0, path.setup_cycles - path.burst_cycles)
-        atomic = write and self._atomic_sharers > 0
-        if atomic:
-            memory = self.profile.memory
-            traffic /= memory.atomic_rate_fraction
-            cycles += (self._atomic_sharers - 1) * memory.atomic_conflict_cycles
+            cost = self.costs.gm_copy(
+                path, run_bytes, bursts, rows_apart=gm.rows_apart, atomic_sharers=sharers
+            )
+        atomic = sharers > 0
         transfer = Transfer(
             gm.tensor.buffer.number,
             write,
             run_bytes * bursts,
-            traffic,
-            min(rate, most),
+            cost.traffic_bytes,
+            min(cost.bytes_per_cycle, most),
             atomic=atomic,
             path=path_name,
             shared_cost=1.0 / path.shared_fraction - 1.0,
         )
         detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B{' atomic add' if atomic else ''}"
         instruction = self.recorder.emit(
-            pipe, name, cycles, transfer, detail, path.latency_cycles + latency_cycles
+            pipe, name, cost.cycles, transfer, detail, path.latency_cycles + latency_cycles
         )
         if write:
             self.recorder.store(transfer, gm.moves)

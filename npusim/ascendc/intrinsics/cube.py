@@ -7,7 +7,6 @@ types are multiplied into float32, on the host too.
 
 from __future__ import annotations
 
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +48,7 @@ class Cube(Copies):
             self._refuse("load_bias", dst, src)
         if self.recording:
             path = self._path("l1_to_bias_table")
-            cycles = path.setup_cycles + src.numel * src.dtype.itemsize / path.bytes_per_cycle
+            cycles = self.costs.on_chip(path, src.numel * src.dtype.itemsize)
             self.recorder.emit(Pipe.MTE1, "copy_cbuf_to_bt", cycles, detail=_shape(dst))
         if self.numerics:
             dst.alias(src.values(dst.depth))
@@ -64,7 +63,7 @@ class Cube(Copies):
         if self.recording:
             path = self._path(path_name)
             nbytes = self.costs.fractal_bytes(dst.dtype.itemsize, dst.shape)
-            cycles = path.setup_cycles + nbytes / path.bytes_per_cycle
+            cycles = self.costs.on_chip(path, nbytes)
             self.recorder.emit(Pipe.MTE1, name, cycles, detail=_shape(dst))
         if self.numerics:
             values = src.values(dst.depth)
@@ -135,7 +134,7 @@ class Cube(Copies):
         if self.recording:
             # Results are read from L0C in its own dtype, and leave it in theirs.
             shrink = dst.tensor.dtype.itemsize / src.dtype.itemsize
-            most = (self.profile.cube.l0c_read_bytes_per_cycle or inf) * shrink
+            most = self.costs.l0c_read_rate(shrink)
             self._emit_copy(
                 Pipe.FIXP,
                 "copy_matrix_cc_to_gm",
@@ -170,7 +169,7 @@ class Cube(Copies):
         if self.recording:
             path = self._path("l0c_to_ub")
             nbytes = self.costs.fractal_bytes(src.dtype.itemsize, src.shape, result=True)
-            cycles = path.setup_cycles + nbytes / path.bytes_per_cycle
+            cycles = self.costs.on_chip(path, nbytes)
             self.recorder.emit(Pipe.VECTOR, "copy_matrix_cc_to_ubuf", cycles, detail=_shape(src))
         if self.numerics:
             values = src.values(tile.depth)

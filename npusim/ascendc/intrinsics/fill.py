@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc.issuer import Issuer
-from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,13 +26,12 @@ class Fills(Issuer):
         block before (vadds).
         """
         elements = self.block_bytes // dst.dtype.itemsize
-        if self.recording:
-            scalar, dtype = self.profile.scalar, dst.dtype.intrinsic
-            stored = min(elements, dst.numel) * (scalar.alu_cycles + scalar.ub_store_cycles)
-            self.recorder.emit(Pipe.SCALAR, "st_ub", stored, detail=f"{dst.buffer} progression")
-            for _ in range(elements, dst.numel, elements):
-                cycles = self.costs.vector("vadds", dtype, dst.dtype.itemsize, elements)
-                self.recorder.emit(Pipe.VECTOR, "vadds", cycles, detail=f"{dtype} {elements}")
+        stored = min(elements, dst.numel)
+        self.emit_scalar(
+            "st_ub", operations=stored, stores=stored, detail=f"{dst.buffer} progression"
+        )
+        for _ in range(elements, dst.numel, elements):
+            self.emit_vector("vadds", dst.dtype, elements, chained=True)
         self.wrote(dst)
         if self.numerics:
             target = dst.target(self.depth)
@@ -49,14 +47,9 @@ class Fills(Issuer):
 
         ``places`` has the stack axes of the loops in front; None in a run without numbers.
         """
-        if self.recording:
-            scalar = self.profile.scalar
-            each = scalar.ub_store_cycles + scalar.loop_cycles
-            each += _ADDRESS_OPERATIONS * scalar.alu_cycles
-            self.wait_vector()
-            self.recorder.emit(
-                Pipe.SCALAR, "st_ub", count * each, detail=f"{dst.buffer} {count} stores"
-            )
+        self.wait_vector()
+        operations, detail = count * _ADDRESS_OPERATIONS, f"{dst.buffer} {count} stores"
+        self.emit_scalar("st_ub", stores=count, turns=count, operations=operations, detail=detail)
         if self.numerics and places is not None:
             target: NDArray[Any] = dst.target(self.depth, whole=False)
             np.put_along_axis(target, places, value, axis=-1)

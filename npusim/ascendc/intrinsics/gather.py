@@ -10,7 +10,6 @@ import numpy as np
 from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.loops import Index, LoopIndex
 from npusim.ascendc.tensors import LocalTensor, Scalar
-from npusim.engine.program import Pipe
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -46,10 +45,8 @@ class Addressing(Issuer):
 
         Rows of ``dst`` may be longer than ``src`` is; what lies behind stays as it is.
         """
-        if self.recording:
-            scalar = self.profile.scalar
-            cycles = src.numel * (scalar.ub_load_cycles + scalar.ub_store_cycles)
-            self.recorder.emit(Pipe.SCALAR, "ld_st_ub", cycles, detail=f"{src.buffer} turned")
+        count, detail = src.numel, f"{src.buffer} turned"
+        self.emit_scalar("ld_st_ub", loads=count, stores=count, detail=detail)
         if self.numerics:
             depth = self.depth
             turned = src.values(depth).swapaxes(-1, -2)
@@ -58,10 +55,8 @@ class Addressing(Issuer):
 
     def count_up(self, dst: LocalTensor) -> LocalTensor:
         """dst[i] = i, stored one by one by the scalar unit in a loop."""
-        if self.recording:
-            scalar = self.profile.scalar
-            cycles = dst.numel * (scalar.ub_store_cycles + scalar.loop_cycles)
-            self.recorder.emit(Pipe.SCALAR, "st_ub", cycles, detail=f"{dst.buffer} counts up")
+        count, detail = dst.numel, f"{dst.buffer} counts up"
+        self.emit_scalar("st_ub", stores=count, turns=count, detail=detail)
         if self.numerics:
             dst.target(self.depth)[...] = np.arange(dst.numel).reshape(dst.shape)
         return dst
@@ -80,11 +75,13 @@ class Addressing(Issuer):
             for turn in range(passes):
                 chained = turn > 0 or self.reads_last(src)
                 elements, planes = _turned_size(src, dst)
-                cycles = self.costs.vector(
-                    "vnchwconv", dtype, itemsize, elements, rows=planes, chained=chained
-                )
-                self.recorder.emit(
-                    Pipe.VECTOR, "vnchwconv", cycles, detail=f"{dtype} {planes}x{elements} turned"
+                self.emit_vector(
+                    "vnchwconv",
+                    src.dtype,
+                    elements,
+                    rows=planes,
+                    chained=chained,
+                    detail=f"{dtype} {planes}x{elements} turned",
                 )
         self.wrote(dst)
         if self.numerics:
@@ -117,19 +114,7 @@ class Addressing(Issuer):
         if src.shape != (*dst.shape[:-2], dst.shape[-1]):
             raise KernelError(self.kernel_name, f"vadd of {src.shape} to a part of {dst.shape}")
         self.require("vadd", dst)
-        if self.recording:
-            dtype = src.dtype
-            cycles = self.costs.vector(
-                "vadd",
-                dtype.intrinsic,
-                dtype.itemsize,
-                src.row_elements,
-                rows=src.rows,
-                chained=self.reads_last(dst, src),
-            )
-            shape = "x".join(map(str, src.shape))
-            self.recorder.emit(Pipe.VECTOR, "vadd", cycles, detail=f"{dtype.intrinsic} {shape}")
-        self.wrote(dst)
+        self.issue("vadd", src, (src,), writes=dst)
         if self.numerics:
             depth = max(src.depth, place.depth)
             places = place.values(depth).astype(np.intp)

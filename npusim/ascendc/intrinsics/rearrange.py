@@ -13,6 +13,7 @@ import numpy as np
 
 from npusim.ascendc.issuer import Issuer
 from npusim.engine.program import Pipe
+from npusim.values.dtypes import FLOAT16, INT16
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.tensors import LocalTensor
 
 _LINES = 16  # lines that vnchwconv turns at a time, and the half-type elements of each
-_HALF_BYTES = 2
 
 
 class Rearranging(Issuer):
@@ -30,13 +30,10 @@ class Rearranging(Issuer):
 
     def turn_lines(self, dst: LocalTensor, src: LocalTensor, repeats: int) -> None:
         """One vnchwconv on 16-bit elements: ``repeats`` times 16 lines of 32 bytes, turned."""
-        if self.recording and repeats:
-            elements = repeats * _LINES * _LINES
-            cycles = self.costs.vector(
-                "vnchwconv", "float16", _HALF_BYTES, elements, chained=self.reads_last(src)
-            )
+        if repeats:
+            elements, chained = repeats * _LINES * _LINES, self.reads_last(src)
             note = f"{repeats} x 16 lines"
-            self.recorder.emit(Pipe.VECTOR, "vnchwconv", cycles, detail=note)
+            self.emit_vector("vnchwconv", FLOAT16, elements, chained=chained, detail=note)
         self.wrote(dst)
 
     def move_bursts(
@@ -50,26 +47,19 @@ class Rearranging(Issuer):
     ) -> None:
         """One copy_ubuf_to_ubuf of ``bursts`` runs of ``blocks`` blocks.
 
-        ``stride`` is how many blocks apart they are stored, if they are. Where that always meets
-        the same bank groups the blocks are stored one by one.
+        ``stride`` is how many blocks apart they are stored, if they are.
         """
         if self.recording and bursts:
-            path = self.profile.paths.ub_to_ub
-            each = max(blocks * self.block_bytes / path.bytes_per_cycle, path.burst_cycles)
-            if stride and stride % self.profile.buffers.ub_bank_groups == 0:
-                each = blocks + path.burst_cycles
             note = f"{bursts}x{blocks * self.block_bytes}B"
-            cycles = path.setup_cycles + bursts * each
+            cycles = self.costs.ub_bursts(bursts, blocks, stride)
             self.recorder.emit(Pipe.VECTOR, "copy_ubuf_to_ubuf", cycles, detail=note)
         self.wrote(dst)
 
     def move_blocks(self, dst: LocalTensor, src: LocalTensor, nbytes: int) -> None:
         """``nbytes`` brought elsewhere in UB by the vector unit, a repeat at a time."""
-        if self.recording and nbytes:
-            elements = ceil(nbytes / _HALF_BYTES)
-            chained = self.reads_last(src)
-            cycles = self.costs.vector("ub2ub", "int16", _HALF_BYTES, elements, chained=chained)
-            self.recorder.emit(Pipe.VECTOR, "ub2ub", cycles, detail=f"{nbytes} bytes")
+        if nbytes:
+            elements, chained = ceil(nbytes / INT16.itemsize), self.reads_last(src)
+            self.emit_vector("ub2ub", INT16, elements, chained=chained, detail=f"{nbytes} bytes")
         self.wrote(dst)
 
     def record_vector(
@@ -79,18 +69,7 @@ class Rearranging(Issuer):
 
         For instructions that together do what the kernel computes at once.
         """
-        if self.recording:
-            kind = dst.dtype
-            cycles = self.costs.vector(
-                intrinsic,
-                kind.intrinsic,
-                kind.itemsize,
-                elements,
-                rows=rows,
-                chained=self.reads_last(dst),
-            )
-            note = f"{kind.intrinsic} {rows}x{elements}"
-            self.recorder.emit(Pipe.VECTOR, intrinsic, cycles, detail=note)
+        self.emit_vector(intrinsic, dst.dtype, elements, rows=rows, chained=self.reads_last(dst))
         self.wrote(dst)
 
     def move_elements(self, dst: LocalTensor, src: LocalTensor, count: int) -> None:
@@ -98,17 +77,15 @@ class Rearranging(Issuer):
 
         The scalar unit waits for whoever filled ``src``; use a queue that it empties.
         """
-        if self.recording and count:
-            scalar = self.profile.scalar
-            cycles = count * (scalar.ub_load_cycles + scalar.ub_store_cycles)
+        if count:
             note = f"{src.buffer} to {dst.buffer}, {count} elements"
-            self.recorder.emit(Pipe.SCALAR, "ld_st_ub", cycles, detail=note)
+            self.emit_scalar("ld_st_ub", loads=count, stores=count, detail=note)
 
     def fetch_element(self, dst: LocalTensor) -> None:
         """One block from L1 to UB, which the scalar unit waits for (copy_cbuf_to_ubuf)."""
         path = self.profile.paths.l1_to_ub
         if self.recording and path is not None:
-            cycles = path.setup_cycles + self.block_bytes / path.bytes_per_cycle
+            cycles = self.costs.on_chip(path, self.block_bytes)
             self.recorder.emit(Pipe.SCALAR, "copy_cbuf_to_ubuf", cycles, detail=dst.buffer)
 
     def permute(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.folds import LARGEST, SMALLEST, SUM, Fold
 from npusim.ascendc.intrinsics.by_lanes import Lanes
-from npusim.engine.program import Pipe
+from npusim.ascendc.intrinsics.elementwise import BY_HARDWARE_NAME
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Reductions(Lanes):
             lanes = self.costs.repeat_elements(src.dtype.itemsize)
             length, chained = src.row_elements, drained or self.reads_last(src)
             while True:
-                self._record(fold.final, src, length, src.rows, chained=chained)
+                self.emit_vector(fold.final, src.dtype, length, rows=src.rows, chained=chained)
                 length, chained = ceil(length / lanes), True
                 if length == 1:
                     break
@@ -78,27 +78,21 @@ class Reductions(Lanes):
             length, chained = src.row_elements, drained or self.reads_last(src)
             while length > block:
                 length = ceil(ceil(length / 2) / block) * block
-                self._record(fold.pairwise, src, length, src.rows, chained=chained)
+                self.emit_vector(fold.pairwise, src.dtype, length, rows=src.rows, chained=chained)
                 chained = True
-            scalar = self.profile.scalar
-            each = scalar.ub_load_cycles + scalar.alu_cycles + scalar.loop_cycles
+            each, detail = src.rows * length, f"{src.buffer} {src.rows}x{length} {fold.name}"
             self.recorder.after_vector()
-            self.recorder.emit(
-                Pipe.SCALAR,
-                "ld_ub",
-                src.rows * (length * each + scalar.ub_store_cycles),
-                detail=f"{src.buffer} {src.rows}x{length} {fold.name}",
+            self.emit_scalar(
+                "ld_ub", loads=each, operations=each, turns=each, stores=src.rows, detail=detail
             )
         return self._fold_last(fold, dst, src)
 
     def move_by_scalar(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
         """dst = src, element by element by way of a register of the scalar unit."""
         if self.recording:
-            scalar = self.profile.scalar
-            each = scalar.ub_load_cycles + scalar.ub_store_cycles
             self.recorder.after_vector()
-            detail = f"{src.buffer} {src.numel} moved"
-            self.recorder.emit(Pipe.SCALAR, "mov_ub", src.numel * each, detail=detail)
+            count, detail = src.numel, f"{src.buffer} {src.numel} moved"
+            self.emit_scalar("mov_ub", loads=count, stores=count, detail=detail)
         if self.numerics:
             depth = self.depth
             dst.target(depth)[...] = src.values(depth)
@@ -116,7 +110,9 @@ class Reductions(Lanes):
             rows, chained = src.shape[0], self.reads_last(src)
             while rows > 1:
                 rows = ceil(rows / 2)
-                self._record(fold.pairwise, src, src.row_elements, rows, chained=chained)
+                self.emit_vector(
+                    fold.pairwise, src.dtype, src.row_elements, rows=rows, chained=chained
+                )
                 chained = True
         return self._fold_first(fold, dst, src)
 
@@ -127,23 +123,22 @@ class Reductions(Lanes):
         """
         self._check_rows(dst, src)
         self.require(fold.pairwise, src)
-        if self.recording:
-            chained = self.reads_last(src)
-            self._record(fold.pairwise, src, src.row_elements, src.shape[0], chained=chained)
+        rows, chained = src.shape[0], self.reads_last(src)
+        self.emit_vector(fold.pairwise, src.dtype, src.row_elements, rows=rows, chained=chained)
         return self._fold_first(fold, dst, src)
 
     def fold_by_instruction(
         self, intrinsic: str, src: LocalTensor, elements: int, rows: int
     ) -> None:
         """Write down an instruction that folds within a repeat; numbers come from elsewhere."""
-        if self.recording:
-            self._record(intrinsic, src, elements, rows, chained=self.reads_last(src))
+        chained = self.reads_last(src)
+        self.emit_vector(intrinsic, src.dtype, elements, rows=rows, chained=chained)
 
     def combine(
         self, fold: Fold, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor
     ) -> LocalTensor:
         """dst = src0 and src1 folded, element by element."""
-        return self._binary(fold.pairwise, fold.function, dst, src0, src1)
+        return BY_HARDWARE_NAME[fold.pairwise](self, dst, src0, src1)
 
     def _check_reduced(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:
         if dst.shape not in (src.shape[:-1], (*src.shape[:-1], 1)):
@@ -183,7 +178,14 @@ class Reductions(Lanes):
             stop = self.costs.repeat_elements(src.dtype.itemsize)
         while length > stop:
             length = ceil(length / 2)
-            self._record(fold.pairwise, src, length, src.rows, chained=chained, note=" halves")
+            self.emit_vector(
+                fold.pairwise,
+                src.dtype,
+                length,
+                rows=src.rows,
+                chained=chained,
+                detail=f"{src.dtype.intrinsic} {src.rows}x{length} halves",
+            )
             chained = True
         if stop > 1:
-            self._record(fold.final, src, length, src.rows, chained=chained)
+            self.emit_vector(fold.final, src.dtype, length, rows=src.rows, chained=chained)

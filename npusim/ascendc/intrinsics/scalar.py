@@ -24,12 +24,9 @@ class Scalars(Issuer):
         A tile of shape () has just one element. An index that varies from iteration to iteration
         picks from a tile that is older than their loop.
         """
-        if self.recording:
-            if self.is_unread(tensor):
-                self.wait_vector()
-            self.recorder.emit(
-                Pipe.SCALAR, "ld_ub", self.profile.scalar.ub_load_cycles, detail=tensor.buffer
-            )
+        if self.recording and self.is_unread(tensor):
+            self.wait_vector()
+        self.emit_scalar("ld_ub", loads=1, detail=tensor.buffer)
         if not self.numerics:
             depth = index.depth + 1 if isinstance(index, IndexArray) else tensor.depth
             return Scalar(self, None, depth)
@@ -46,9 +43,7 @@ class Scalars(Issuer):
         """Store one element of a tile (SetValue)."""
         if self.recording:
             self.recorder.after_vector()
-            self.recorder.emit(
-                Pipe.SCALAR, "st_ub", self.profile.scalar.ub_store_cycles, detail=tensor.buffer
-            )
+        self.emit_scalar("st_ub", stores=1, detail=tensor.buffer)
         if self.numerics:
             depth = self.depth
             number = value.values(depth) if isinstance(value, Scalar) else value
@@ -57,7 +52,7 @@ class Scalars(Issuer):
     def load_scalar(self, source: GmSlice) -> Scalar:
         """One element of global memory, read by the scalar unit through its cache."""
         if self.recording:
-            self.recorder.emit(Pipe.SCALAR, "ld_gm", self.profile.scalar.gm_load_cycles)
+            self.recorder.emit(Pipe.SCALAR, "ld_gm", self.costs.gm_element())
         if not self.numerics:
             return Scalar(self, None, self.depth)
         depth = self.depth
@@ -81,8 +76,7 @@ class Scalars(Issuer):
 
     def scalar_loop(self, count: int = 1) -> None:
         """What ``count`` turns of a loop cost beside the body: counting, comparing, jumping."""
-        if self.recording:
-            self.recorder.emit(Pipe.SCALAR, "loop", count * self.profile.scalar.loop_cycles)
+        self.emit_scalar("loop", turns=count)
 
     def to_float(self, whole: Scalar) -> Scalar:
         """A whole number as float32."""

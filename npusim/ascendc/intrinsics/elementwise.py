@@ -1,0 +1,160 @@
+"""The table of elementwise intrinsics: what the chip calls each one, and what it computes.
+
+A row is all that an intrinsic needs: a core has it as a method (``core.add(dst, a, b)``), formulas
+of schedules take it by its name (``Core.add``), and its price is the profile's row of the same
+hardware name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, overload
+
+import numpy as np
+
+from npusim.ascendc.issuer import Issuer
+from npusim.ascendc.tensors import LocalTensor, Scalar
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Number = float | Scalar
+Operands = ParamSpec("Operands")
+
+
+class Intrinsic(Generic[Operands]):
+    """One row: ``computation`` takes the numbers of ``tiles`` operands, and ``out``.
+
+    ``number`` says that one more operand is a number. A chip without the instruction for a dtype
+    refuses it, or fills a tile with the number for the instruction called ``instead``. ``updates``
+    marks results that go on from what the target holds.
+    """
+
+    def __init__(
+        self,
+        hardware_name: str,
+        computation: Callable[..., object],
+        meaning: str,
+        *,
+        tiles: int,
+        number: bool = False,
+        instead: str = "",
+        updates: bool = False,
+    ) -> None:
+        self.hardware_name = hardware_name
+        self.computation = computation
+        self.tiles = tiles
+        self.number = number
+        self.instead = instead
+        self.updates = updates
+        self.__doc__ = f"{meaning} ({hardware_name})."
+
+    def __set_name__(self, owner: type[Issuer], name: str) -> None:
+        self.__name__ = name
+
+    @overload
+    def __get__(self, core: None, owner: type[Issuer]) -> Self: ...
+    @overload
+    def __get__(self, core: Issuer, owner: type[Issuer]) -> Callable[Operands, LocalTensor]: ...
+    def __get__(
+        self, core: Issuer | None, owner: type[Issuer]
+    ) -> Self | Callable[Operands, LocalTensor]:
+        return self if core is None else MethodType(self, core)
+
+    def __call__(self, core: Issuer, dst: LocalTensor, *operands: Any) -> LocalTensor:
+        """Compute on ``core``, and append the instruction."""
+        sources: tuple[LocalTensor, ...] = operands[: self.tiles]
+        name = self.hardware_name
+        if self.instead and not core.profile.supports_vector(name, dst.dtype.intrinsic):
+            name = self.instead
+            core.require(name, dst)
+            core.issue("vector_dup", dst, ())
+        core.require(name, dst)
+        if not all(_fits(source.shape, dst.shape) for source in sources):
+            shapes = ", ".join(str(tensor.shape) for tensor in (dst, *sources))
+            raise KernelError(core.kernel_name, f"{name} on shapes {shapes}")
+        core.issue(name, dst, sources)
+        if core.numerics:
+            depth = core.depth
+            values: list[object] = [source.values(depth) for source in sources]
+            if self.number:
+                values.append(number_of(operands[-1], depth, sources[-1]))
+            self.computation(*values, out=dst.target(depth, whole=not self.updates))
+        return dst
+
+
+def number_of(number: Number, depth: int, like: LocalTensor) -> NDArray[Any] | np.generic:
+    """A number in the dtype of a tile, behind the stack axes of ``depth`` loops."""
+    assert like.dtype.numpy is not None
+    if isinstance(number, Scalar):
+        values = number.values(depth, len(like.shape))
+        return values if like.dtype.is_float else np.asarray(values, like.dtype.numpy)
+    single: np.generic = like.dtype.numpy.type(number)
+    return single
+
+
+def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """True for equal shapes, and for rows or columns of one, repeated with stride zero."""
+    if shape == target:
+        return True
+    return len(shape) == len(target) and all(
+        a in (1, b) for a, b in zip(shape, target, strict=True)
+    )
+
+
+def _rsqrt(src: NDArray[Any], out: NDArray[Any]) -> None:
+    np.sqrt(src, out=out)
+    np.divide(out.dtype.type(1), out, out=out)
+
+
+def _reciprocal(src: NDArray[Any], out: NDArray[Any]) -> None:
+    np.divide(out.dtype.type(1), src, out=out)
+
+
+def _relu(src: NDArray[Any], out: NDArray[Any]) -> None:
+    np.maximum(src, out.dtype.type(0), out=out)
+
+
+def _axpy(src: NDArray[Any], number: NDArray[Any], out: NDArray[Any]) -> None:
+    np.add(out, src * number, out=out)
+
+
+_OfTile = Intrinsic[[LocalTensor, LocalTensor]]
+_OfTwo = Intrinsic[[LocalTensor, LocalTensor, LocalTensor]]
+_OfTileAndNumber = Intrinsic[[LocalTensor, LocalTensor, Number]]
+
+
+class Elementwise(Issuer):
+    """The table, as the part of :class:`npusim.ascendc.core.Core` that has its rows as methods."""
+
+    add = _OfTwo("vadd", np.add, "dst = src0 + src1", tiles=2)
+    sub = _OfTwo("vsub", np.subtract, "dst = src0 - src1", tiles=2)
+    mul = _OfTwo("vmul", np.multiply, "dst = src0 * src1", tiles=2)
+    div = _OfTwo("vdiv", np.divide, "dst = src0 / src1", tiles=2)
+    max = _OfTwo("vmax", np.maximum, "dst = the larger of src0 and src1", tiles=2)
+    min = _OfTwo("vmin", np.minimum, "dst = the smaller of src0 and src1", tiles=2)
+    adds = _OfTileAndNumber("vadds", np.add, "dst = src + number", tiles=1, number=True)
+    muls = _OfTileAndNumber("vmuls", np.multiply, "dst = src * number", tiles=1, number=True)
+    maxs = _OfTileAndNumber(
+        "vmaxs", np.maximum, "dst = max(src, number)", tiles=1, number=True, instead="vmax"
+    )
+    mins = _OfTileAndNumber(
+        "vmins", np.minimum, "dst = min(src, number)", tiles=1, number=True, instead="vmin"
+    )
+    axpy = _OfTileAndNumber(
+        "vaxpy", _axpy, "dst += src * number, rounded twice", tiles=1, number=True, updates=True
+    )
+    abs = _OfTile("vabs", np.absolute, "dst = |src|", tiles=1)
+    exp = _OfTile("vexp", np.exp, "dst = e**src", tiles=1)
+    ln = _OfTile("vln", np.log, "dst = natural logarithm of src", tiles=1)
+    sqrt = _OfTile("vsqrt", np.sqrt, "dst = square root of src", tiles=1)
+    rsqrt = _OfTile("vrsqrt", _rsqrt, "dst = 1 / square root of src", tiles=1)
+    reciprocal = _OfTile("vrec", _reciprocal, "dst = 1 / src", tiles=1)
+    relu = _OfTile("vrelu", _relu, "dst = max(src, 0)", tiles=1)
+
+
+BY_HARDWARE_NAME = {
+    row.hardware_name: row for row in vars(Elementwise).values() if isinstance(row, Intrinsic)
+}

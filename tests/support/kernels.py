@@ -1,4 +1,4 @@
-"""Small kernels for tests of the dialect: a body, and the tensors it works on."""
+"""Small kernels for tests of the kernel language: a body, and the tensors it works on."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Watching a run from inside: which elements it writes, what it reads, what it computes on.
 
-The watchers wrap the dialect's own functions, so they see what really happened to the numbers,
+The watchers wrap the functions of the kernel language, so they see what happened to the numbers,
 independently of the instruction streams that the time comes from.
 """
 

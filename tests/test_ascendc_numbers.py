@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from npusim.ascendc import CmpMode, Core, LocalTensor, TBuf, TPosition, TQue
+from npusim.ascendc.intrinsics.elementwise import BY_HARDWARE_NAME
 from npusim.hardware import load_profile
-from npusim.values.dtypes import FLOAT, FLOAT16, UINT8, dtype
-from npusim.values.errors import KernelError
+from npusim.values.dtypes import FLOAT, FLOAT16, INT32, UINT8, dtype
+from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 from support.kernels import content, gm, instructions, names, run
 
 Array = np.ndarray[Any, Any]
@@ -77,6 +78,33 @@ def test_two_tiles(name: str, chip: str) -> None:
 def test_a_tile_and_a_number(name: str) -> None:
     got = apply(lambda core, dst, a, _: getattr(core, name)(dst, a, 0.7))
     np.testing.assert_array_equal(got, WITH_NUMBER[name](A, np.float32(0.7)))
+
+
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend910B3", "Ascend310P3"])
+def test_axpy_adds_a_multiple_to_what_the_target_holds(chip: str) -> None:
+    def step(core: Core, dst: LocalTensor, a: LocalTensor, b: LocalTensor) -> None:
+        core.adds(dst, b, 0.0)
+        core.axpy(dst, a, 0.7)
+
+    np.testing.assert_array_equal(apply(step, chip=chip), B + A * np.float32(0.7))
+
+
+def test_axpy_has_its_own_price_and_refuses_what_the_chip_lacks() -> None:
+    def body(core: Core) -> None:
+        tile = TBuf("tile")
+        core.pipe.init_buffer(tile, 1, 8192)
+        for kind in (FLOAT, FLOAT16, INT32):
+            core.axpy(tile.get(kind, 256, part=kind), tile.get(kind, 256, part=kind), 2.0)
+
+    with pytest.raises(UnsupportedIntrinsicError, match=r"vaxpy .*int32"):
+        run(body)
+
+
+def test_every_row_of_the_table_is_compared_with_an_oracle_here() -> None:
+    tested = {*BINARY, *WITH_NUMBER, *UNARY, "axpy"} - {"copy"}
+    assert {row.__name__ for row in BY_HARDWARE_NAME.values()} == tested
+    for row in BY_HARDWARE_NAME.values():
+        assert row.hardware_name in str(row.__doc__)
 
 
 @pytest.mark.parametrize("name", UNARY)

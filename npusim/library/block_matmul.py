@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from npusim.ascendc.core import Core
-    from npusim.ascendc.loops import Index
+    from npusim.ascendc.loops import Index, LoopIndex
     from npusim.ascendc.tensors import LocalTensor
     from npusim.library.matmul_tiling import MatmulTiling
     from npusim.library.operands import GmMatrix, OperandSource, Span
@@ -164,8 +164,6 @@ class BlockMatmul:
         out of loops of the core.
         """
         t, (m, n, _) = self._tiling, self._shape
-        # The host cuts a tile that L1 holds for one block at a time.
-        resident = any(source.resident is not None for source in self._operands)
         for first_column, columns, number in _parts(n, t.base_n):
             for first_row, rows, turns in _parts(m, t.base_m):
                 if any(self._kept):
@@ -173,7 +171,7 @@ class BlockMatmul:
                         (first_row, rows, turns), (first_column, columns, number)
                     )
                     continue
-                for turn in self._core.loop(turns * number, sequential=resident):
+                for turn in self._loop(turns * number):
                     row = (turn % turns if turns > 1 and number > 1 else turn) if turns > 1 else 0
                     column = (turn // turns if turns > 1 else turn) if number > 1 else 0
                     yield from self._block(
@@ -205,6 +203,11 @@ class BlockMatmul:
             self._multiply_at_once(block, b)
             yield block
 
+    def _loop(self, count: int) -> Iterator[LoopIndex]:
+        """A loop over blocks; the host cuts what L1 holds for one of them at a time."""
+        resident = any(source.resident is not None for source in self._operands)
+        return self._core.loop(count, sequential=resident)
+
     # -- blocks ----------------------------------------------------------------------------------
 
     def _with_panel(self, m: tuple[int, int, int], n: tuple[int, int, int]) -> Iterator[Block]:
@@ -214,14 +217,14 @@ class BlockMatmul:
         keep_a = self._kept[0]
         source = self._operands[0 if keep_a else 1]
         outer, inner = (m, n) if keep_a else (n, m)
-        for first in core.loop(outer[2]):
+        for first in self._loop(outer[2]):
             fixed = (_moved(first, outer[1], outer[0]), outer[1])
             rows, columns = (fixed, (0, k)) if keep_a else ((0, k), fixed)
             tile = panel.alloc_tensor(source.dtype, *source.tile_shape(rows[1], columns[1]))
             source.load_l1(core, tile, rows, columns)
             panel.enque(tile)
             kept = _Tile(source, panel.deque(tile), _now(rows[0]), _now(columns[0]))
-            for turn in core.loop(inner[2]):
+            for turn in self._loop(inner[2]):
                 moving = (_moved(turn, inner[1], inner[0]), inner[1])
                 rows, columns = (fixed, moving) if keep_a else (moving, fixed)
                 yield from self._block(rows, columns, {0 if keep_a else 1: kept})

@@ -13,7 +13,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.library.matmul_tiling import MatmulTiling
+from npusim.library.matmul_tiling import MatmulTiling, up
 from npusim.ops.matmul.shapes import Deal, Shape
 from npusim.values.dtypes import FLOAT
 
@@ -41,14 +41,14 @@ def static_deal(profile: Profile, shape: Shape) -> Deal:
     """The rectangles, and the cheapest blocks that divide them."""
     lanes = profile.buffers.block_bytes // shape.dtype.itemsize
     high, wide = profile.cube.fractal_m, profile.cube.fractal_n
-    whole = _size(profile, shape)
+    whole, unit = _size(profile, shape), _unit(profile, shape)
     cores = profile.cores.cube_cores
     groups = min(shape.batch, cores)
     found = min(
         (_cost(profile, shape, part, block) * ceil(rows * columns / cores), (rows, columns), block)
-        for rows, columns in _splits(shape, whole, cores)
+        for rows, columns in _splits(shape, whole, unit, cores)
         for part in (_Size(whole.m // rows, whole.n // columns, whole.k),)
-        for block in _blocks(profile, part)
+        for block in _blocks(profile, part, unit)
     )
     _, (rows, columns), block = found
     part = _Size(whole.m // rows, whole.n // columns, whole.k)
@@ -78,50 +78,61 @@ def applies_to(profile: Profile, shape: Shape) -> bool:
     """
     whole = _size(profile, shape)
     many = shape.steps_out >= _MANY_STEPS and whole.m * whole.n >= _LARGE
-    return not many or _most(whole, profile.cores.cube_cores) >= _ENOUGH
+    most = _most(whole, _unit(profile, shape), profile.cores.cube_cores)
+    return not many or most >= _ENOUGH
 
 
-def _splits(shape: Shape, whole: _Size, cores: int) -> list[tuple[int, int]]:
+def _splits(shape: Shape, whole: _Size, unit: _Size, cores: int) -> list[tuple[int, int]]:
     """Rectangles along rows and columns: as many as possible, of those with equal parts."""
     if shape.batch > 1:
         return [(1, 1)]
-    within, more = _most(whole, cores), _most(whole, _CORES_KNOWN)
+    within, more = _most(whole, unit, cores), _most(whole, unit, _CORES_KNOWN)
     wanted = within
     large = whole.m * whole.n >= _SMALL
     if more > within and within < _ENOUGH and (within <= _HALF or large):
         wanted = more
-    return [pair for pair in _pairs(whole) if pair[0] * pair[1] == wanted]
+    return [pair for pair in _pairs(whole, unit) if pair[0] * pair[1] == wanted]
 
 
-def _most(whole: _Size, limit: int) -> int:
+def _most(whole: _Size, unit: _Size, limit: int) -> int:
     """The greatest number of equal rectangles up to ``limit``."""
-    return max(rows * columns for rows, columns in _pairs(whole) if rows * columns <= limit)
+    return max(rows * columns for rows, columns in _pairs(whole, unit) if rows * columns <= limit)
 
 
-def _pairs(whole: _Size) -> list[tuple[int, int]]:
+def _pairs(whole: _Size, unit: _Size) -> list[tuple[int, int]]:
     """Numbers of rectangles along rows and columns that divide them."""
     return [
         (rows, columns)
-        for rows in _divisors(whole.m, _CORES_KNOWN)
-        for columns in _divisors(whole.n, _CORES_KNOWN)
+        for rows in _divisors(whole.m // unit.m, _CORES_KNOWN)
+        for columns in _divisors(whole.n // unit.n, _CORES_KNOWN)
     ]
 
 
 def _size(profile: Profile, shape: Shape) -> _Size:
     """The product in fractals."""
     cube, lanes = profile.cube, profile.buffers.block_bytes // shape.dtype.itemsize
+    unit = _unit(profile, shape)
     return _Size(
-        ceil(shape.m / cube.fractal_m), ceil(shape.n / cube.fractal_n), ceil(shape.k / lanes)
+        up(ceil(shape.m / cube.fractal_m), unit.m),
+        up(ceil(shape.n / cube.fractal_n), unit.n),
+        ceil(shape.k / lanes),
     )
 
 
-def _blocks(profile: Profile, part: _Size) -> list[_Size]:
+def _unit(profile: Profile, shape: Shape) -> _Size:
+    """Fractals that aren't parted: 32 bytes of m or n where a row of a tile runs along it."""
+    cube, lanes = profile.cube, profile.buffers.block_bytes // shape.dtype.itemsize
+    along_m = max(1, lanes // cube.fractal_m) if shape.turned_a else 1
+    return _Size(along_m, max(1, lanes // cube.fractal_n), 1)
+
+
+def _blocks(profile: Profile, part: _Size, unit: _Size) -> list[_Size]:
     """Blocks that divide a core's part and fit into L0, with as much of k as fits."""
     buffers, fractal = profile.buffers, _fractal(profile)
     result = profile.cube.fractal_m * profile.cube.fractal_n * FLOAT.itemsize
     found = []
-    for m in _divisors(part.m, _LONGEST):
-        for n in _divisors(part.n, _LONGEST):
+    for m in (unit.m * each for each in _divisors(part.m // unit.m, _LONGEST // unit.m)):
+        for n in (unit.n * each for each in _divisors(part.n // unit.n, _LONGEST // unit.n)):
             room = min(buffers.l0a_bytes // (m * fractal), buffers.l0b_bytes // (n * fractal))
             if room and m * n * result <= buffers.l0c_bytes:
                 found.append(_Size(m, n, max(_divisors(part.k, room))))

@@ -11,7 +11,7 @@ import pytest
 from npusim import Device, TensorSpec
 from npusim.operators.registry import op_types, operators, prototype, standard_names
 from npusim.operators.standard import resolve
-from npusim.values.errors import AclnnError, ArgumentError, KernelError, UnknownNameError
+from npusim.values.errors import AclnnError, ArgumentError, UnknownNameError
 from support.commands import npusim
 
 Array = np.ndarray[Any, Any]
@@ -309,20 +309,20 @@ def test_wrong_calls_say_what_is_wrong() -> None:
         device.estimate("Add", x1=A)
     with pytest.raises(AclnnError, match="161001"):
         device.estimate("Add", x1=A, x2=None)
-    with pytest.raises(KernelError, match=r"alpha = 2\.0 isn't modelled, only 1"):
+    with pytest.raises(AclnnError, match=r"alpha = 2\.0 isn't modelled, only 1"):
         device.estimate("aclnnAdd", self=A, other=B, alpha=2)
     with pytest.raises(ArgumentError, match=r"dst=DTYPE\[SIZES\]"):
         device.estimate("TransData", src=IMAGE)
-    with pytest.raises(KernelError, match="times"):
+    with pytest.raises(AclnnError, match=r"561003.*times"):
         device.estimate("MatMulV3", x1=A, x2=B, y=A)
     with pytest.raises(ArgumentError, match="no data"):
         device.run("Add", x1=TensorSpec((4,), "float32"), x2=ROW)
 
 
 def test_shapes_that_dont_broadcast_are_refused() -> None:
-    with pytest.raises(ArgumentError, match="don't broadcast"):
+    with pytest.raises(AclnnError, match=r"561003.*don't broadcast"):
         Device(CHIP).estimate("Add", x1=A, x2=numbers(7))
-    with pytest.raises(KernelError, match="broadcast"):
+    with pytest.raises(AclnnError, match=r"561003.*broadcast"):
         Device(CHIP).estimate("Add", x1=A, x2=numbers(7), y=A)
 
 

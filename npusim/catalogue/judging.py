@@ -45,8 +45,8 @@ def answer(catalogue: Catalogue, subject: Subject, question: Question) -> Verdic
     verdict = replace(verdict, supported_by=families)
     if verdict.answer is Answer.SUPPORTED:
         return verdict
-    helps = fp16_helps(catalogue, subject, question)
-    return replace(verdict, remedy=wording.remedy(families, fp16_helps=helps))
+    ways = ("cast to FLOAT16", "BF16") if fp16_helps(catalogue, subject, question) else ()
+    return replace(verdict, remedy=wording.remedy(families, *ways))
 
 
 def judge(catalogue: Catalogue, subject: Subject, question: Question) -> Verdict:

@@ -40,7 +40,7 @@ def judge(catalogue: Catalogue, subject: Subject, question: Question) -> Verdict
     elif Answer.SUPPORTED in (by_kernel, by_api):
         decided = kernel if by_kernel is Answer.SUPPORTED else api
     else:
-        decided = kernel if by_kernel is Answer.REJECTED else api
+        decided = kernel if by_kernel is Answer.REJECTED or _is_there(kernel, api) else api
     other = api if decided is kernel else kernel
     if decided is api and api.answer is Answer.SUPPORTED and by_kernel is Answer.REJECTED:
         decided = replace(api, notes=(*api.notes, f"{api.subject} runs another kernel here"))
@@ -51,6 +51,12 @@ def _page_decides(kernel: Verdict, api: Verdict) -> bool:
     """A kernel without a static list says less about dtypes than a page that lists the product."""
     vague = any(note == _NO_LIST for note in kernel.notes)
     return vague and api.by_page is Answer.SUPPORTED and api.answer is not Answer.UNKNOWN
+
+
+def _is_there(kernel: Verdict, api: Verdict) -> bool:
+    """A kernel that is there stays unknown for its dtypes, whatever the API's page doesn't list."""
+    not_offered = api.code is StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
+    return not_offered and kernel.by_operator is Answer.SUPPORTED
 
 
 _NO_LIST = "its kernel chooses dtypes when it is compiled, so there is no list to check against"

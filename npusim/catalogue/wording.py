@@ -96,11 +96,9 @@ def rank_allows(rank: str, dimensions: int) -> bool:
     return False
 
 
-def remedy(supported_by: Sequence[str], *, fp16_helps: bool) -> str:
-    """Who does support it, and what to do on this product."""
-    ways = ["cast to FLOAT16"] if fp16_helps else []
+def remedy(supported_by: Sequence[str], change: str = "", what: str = "This") -> str:
+    """Who does support it, and what to `change` on this product ("cast to FLOAT16")."""
     if not supported_by:
-        return "Cast to FLOAT16." if fp16_helps else ""
-    ways.append("choose another --soc-version")
-    what = "BF16" if fp16_helps else "This"
-    return f"{what} needs {one_of(supported_by)}; {', or '.join(ways)}."
+        return f"{change[:1].upper()}{change[1:]}." if change else ""
+    ways = f"{change}, or " if change else ""
+    return f"{what} needs {one_of(supported_by)}; {ways}choose another --soc-version."

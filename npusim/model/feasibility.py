@@ -14,9 +14,8 @@ from npusim.catalogue.models import judge_all
 from npusim.catalogue.verdicts import Outcome
 from npusim.model.results import DtypeVerdict
 from npusim.model.step import AclnnWork
-from npusim.operators.registry import operator
+from npusim.operators.oracle import check
 from npusim.operators.tasks import TaskSpec
-from npusim.runtime import call as calls
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -79,13 +78,12 @@ def _verdict(item: Item, profile: Profile) -> DtypeVerdict:
 
 def _by_contract(item: Item, work: AclnnWork, profile: Profile) -> DtypeVerdict:
     dtypes = tuple(dict.fromkeys(_dtypes((*item.inputs, *item.outputs))))
-    contract = operator(work.op)
-    status = calls.check(contract, profile, work.arguments)
+    status = check(work.op, profile, work.arguments)
     if status.ok:
         return DtypeVerdict(item.op, dtypes, Outcome.RUNS, "", 0)
     why = f"{status.name} ({status.code}): {status.message}"
     if item.uses_bf16:
-        after = calls.check(contract, profile, work.in_fp16().arguments)
+        after = check(work.op, profile, work.in_fp16().arguments)
         if after.ok:
             return DtypeVerdict(item.op, dtypes, Outcome.AFTER_FP16, why, 0)
         why = f"in FLOAT16 too: {after.name} ({after.code}): {after.message}"

@@ -8,49 +8,56 @@ prints (hicann/ops-math, operator error check header), so that a search for it f
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.hardware import families
-from npusim.operators.contract import POINTER_TYPES, Check
+from npusim.operators.contract import POINTER_TYPES, Check, TensorArg
 from npusim.values.formats import Format
 from npusim.values.promotion import castable, promote
 from npusim.values.status import SUCCESS, Status, StatusCode
-from npusim.values.tensors import broadcastable
+from npusim.values.tensors import TensorSpec, broadcastable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from npusim.operators.contract import Call, Finding, Parameter
-    from npusim.values.dtypes import DType
-    from npusim.values.tensors import TensorSpec
+    from npusim.operators.contract import Argument, Call, Finding, Parameter
 
-_ONE_DTYPE = "Cast them to one dtype first."
+
+class Objection(NamedTuple):
+    """Why a call is refused.
+
+    `changes` are arguments that its remedy changes, maybe none that are known; None where nothing
+    but the caller knows what to change.
+    """
+
+    status: Status
+    changes: Mapping[str, Argument] | None = None
 
 
 def check_call(call: Call) -> Status:
     """Runs the checks in order: the first objection decides, a missing kernel comes last."""
+    found = objection(call)
+    return SUCCESS if found is None else found.status
+
+
+def objection(call: Call) -> Objection | None:
+    """What the checks of the operator's definition object to, with a remedy that isn't tried."""
     for check in call.contract.checks:
         finding = check.test(call)
-        if finding is not None:
-            sentence, remedy = (finding, "") if isinstance(finding, str) else finding
-            return Status(check.code, sentence, remedy or _where_it_says(call))
-    if call.profile.family not in call.contract.products:
-        return _no_kernel(call)
-    return SUCCESS
+        if finding is None:
+            continue
+        sentence, remedy, *changes = (finding, "") if isinstance(finding, str) else finding
+        status = Status(check.code, sentence, remedy)
+        return Objection(status, changes[0] if changes else None)
+    return None if call.profile.family in call.contract.products else _no_kernel(call)
 
 
-def _where_it_says(call: Call) -> str:
-    return f"`npusim ops show {call.contract.name}` prints what it takes."
-
-
-def _no_kernel(call: Call) -> Status:
-    chip, operator = call.profile, call.contract
-    lacking = families.plural(chip.family)
-    return Status(
-        StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR,
-        f"{operator.name} has no kernel for {chip.name}: {lacking} don't offer it.",
-        f"It needs {families.one_of(operator.products)}; choose another --soc-version.",
+def _no_kernel(call: Call) -> Objection:
+    lacking = families.plural(call.profile.family)
+    sentence = (
+        f"{call.contract.name} has no kernel for {call.profile.name}: {lacking} don't offer it."
     )
+    return Objection(Status(StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR, sentence), {})
 
 
 # Building blocks -------------------------------------------------------------------------------
@@ -137,23 +144,9 @@ def dtype_supported(*names: str) -> Check:
             f"tensor {name} not implemented for {spec.dtype.dt} on {call.profile.name}, "
             f"should be in dtype support list [{listed}]."
         )
-        return sentence, _dtype_remedy(call, name, spec.dtype, allowed)
+        return sentence, "", {}
 
     return each_tensor(f"the product doesn't take the dtype of {_or(names)}", names, objection)
-
-
-def _dtype_remedy(call: Call, name: str, got: DType, allowed: Sequence[DType]) -> str:
-    def distance(each: DType) -> tuple[bool, int]:
-        return each.category != got.category, abs(each.bits - got.bits)
-
-    closest = min(allowed, key=distance)
-    lists = call.contract.parameter(name).dtypes or {}
-    elsewhere = [family for family in call.contract.products if got in lists.get(family, ())]
-    if not elsewhere:
-        return f"Cast {name} to {closest.name}."
-    short = "BF16" if got.name == "BFLOAT16" else got.name
-    needs = f"{short} needs {families.one_of(elsewhere)}"
-    return f"{needs}; cast to {closest.name}, or choose another --soc-version."
 
 
 def same_dtype(reference: str, *names: str) -> Check:
@@ -171,7 +164,7 @@ def different_dtype(call: Call, reference: str, name: str, spec: TensorSpec) -> 
     if spec.dtype is wanted:
         return None
     found = f"{reference} {wanted.dt} and {name} {spec.dtype.dt}"
-    return f"Expected both tensors to have same dtype, but found {found}.", _ONE_DTYPE
+    return f"Expected both tensors to have same dtype, but found {found}.", "", {}
 
 
 def promotable(output: str, *names: str) -> Check:
@@ -182,17 +175,24 @@ def promotable(output: str, *names: str) -> Check:
         common = promote(*(kind for _, kind in found))
         if common is None:
             listed = ", ".join(f"{name} {kind.dt}" for name, kind in found)
-            return f"The dtypes of {listed} have no common type.", _ONE_DTYPE
+            return f"The dtypes of {listed} have no common type.", "", {}
         for name, spec in call.given(output):
             if not castable(common, spec.dtype):
                 pair = f"{common.dt} can't be cast to the desired output type {spec.dtype.dt}"
-                return f"Result type {pair}.", f"Make {name} {common.name}."
+                recast = {name: TensorArg(spec.recast(common))}
+                return f"Result type {pair}.", f"Make {name} {common.name}.", recast
         return None
 
     return invalid(f"{_and(names)} have no common dtype, or {output} can't hold it", test)
 
 
 # Formats ---------------------------------------------------------------------------------------
+
+
+def _in_format(name: str, spec: TensorSpec, wanted: Format) -> tuple[str, dict[str, Argument]]:
+    """The remedy of a tensor in another storage format."""
+    described = TensorSpec(spec.shape, spec.dtype, wanted, spec.strides, spec.offset)
+    return f"Describe {name} with format {wanted}.", {name: TensorArg(described)}
 
 
 def same_format(reference: str, *names: str) -> Check:
@@ -203,7 +203,7 @@ def same_format(reference: str, *names: str) -> Check:
         if wanted is spec.format or Format.UNDEFINED in (wanted, spec.format):
             return None
         sentence = f"The format of {name} {spec.format} must equal {wanted}, that of {reference}."
-        return sentence, f"Describe {name} with format {wanted}."
+        return sentence, *_in_format(name, spec, wanted)
 
     title = f"the storage format of {_or(names)} isn't that of {reference}"
     return each_tensor(title, names, objection)
@@ -216,7 +216,7 @@ def format_is(wanted: Format, *names: str) -> Check:
         if spec.format in (wanted, Format.UNDEFINED):
             return None
         sentence = f"The format of {name} should be {wanted}, but got {spec.format}."
-        return sentence, f"Describe {name} with format {wanted}."
+        return sentence, *_in_format(name, spec, wanted)
 
     return each_tensor(f"the storage format of {_or(names)} isn't {wanted}", names, objection)
 
@@ -227,7 +227,9 @@ def format_is_not(banned: Format, *names: str) -> Check:
     def objection(_: Call, name: str, spec: TensorSpec) -> Finding:
         if spec.format is not banned:
             return None
-        return f"The format {banned} of {name} is not supported.", "Use ND."
+        return f"The format {banned} of {name} is not supported.", *_in_format(
+            name, spec, Format.ND
+        )
 
     return each_tensor(f"the storage format of {_or(names)} is {banned}", names, objection)
 

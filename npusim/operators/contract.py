@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from npusim.hardware.families import FAMILIES
 from npusim.values.dtypes import FLOAT
@@ -154,8 +154,9 @@ class Call:
         return value
 
 
-# What a check finds: nothing, the sentence that says what is wrong, or that and a remedy.
-Finding = str | tuple[str, str] | None
+# What a check finds: nothing, the sentence that says what is wrong, that and a remark, or both and
+# the arguments to change, where the remark is a remedy and has to be tried before it is printed.
+Finding: TypeAlias = "str | tuple[str, str] | tuple[str, str, Mapping[str, Argument]] | None"
 
 
 class Check(NamedTuple):
@@ -192,7 +193,7 @@ class Typical:
 
 def _recast(value: object, wanted: DType) -> object:
     if isinstance(value, TensorSpec) and value.dtype is FLOAT:
-        return TensorSpec(value.shape, wanted, value.format)
+        return value.recast(wanted)
     return value
 
 

@@ -157,7 +157,9 @@ class _Call:
         try:
             kernels = self._kernels(call, tensors, ())
         except KernelError as error:
-            remedy = error.remedy or f"Or say what comes out: {self.outputs()[0]}=DTYPE[SIZES]."
+            if not self._is_cured_by_outputs(call, tensors):
+                raise
+            remedy = f"Say what comes out: {self.outputs()[0]}=DTYPE[SIZES]."
             raise ArgumentError(error.message, remedy) from error
         given = {tensor.buffer.number for tensor in tensors if tensor is not None}
         made: dict[int, GlobalTensor] = {}
@@ -165,6 +167,19 @@ class _Call:
             if tensor.buffer.number not in given:
                 made.setdefault(tensor.buffer.number, tensor)
         return [TensorSpec(tensor.shape, tensor.dtype) for tensor in made.values()]
+
+    def _is_cured_by_outputs(self, call: Call, tensors: tuple[GlobalTensor | None, ...]) -> bool:
+        """Whether the kernels take these inputs with results like one of them."""
+        for like in (tensor for tensor in tensors if tensor is not None):
+            spec = TensorSpec(like.shape, like.dtype)
+            try:
+                self._kernels(
+                    call, tensors, tuple(_described(name, spec) for name in self.outputs())
+                )
+            except KernelError:
+                continue
+            return True
+        return False
 
     def plan(self, call: Call, chain: Chain) -> None:
         """Queue the kernels, and MemSet in front of those that add to what they find."""

@@ -9,18 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.operators import arguments as binding
-from npusim.operators.checks import check_call
-from npusim.operators.contract import Call, Contract
-from npusim.operators.registry import plan_of
-from npusim.operators.task_chain import Chain
-from npusim.values.errors import AclnnError
+from npusim.operators.oracle import planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from npusim.hardware.profile import Profile
-    from npusim.values.status import Status
+    from npusim.operators.contract import Call, Contract
+    from npusim.operators.task_chain import Chain
 
 
 @dataclass(eq=False)
@@ -37,12 +33,6 @@ class Executor:
     used: bool = False
 
 
-def check(contract: Contract, profile: Profile, arguments: Mapping[str, object]) -> Status:
-    """The status that phase one would return; nothing is planned."""
-    bound = binding.bind(contract, arguments, require_data=False)
-    return check_call(Call(contract, profile, bound))
-
-
 def get_workspace_size(
     contract: Contract,
     profile: Profile,
@@ -51,19 +41,10 @@ def get_workspace_size(
     numerics: bool,
     assume: Mapping[str, object] | None = None,
 ) -> tuple[int, Executor]:
-    """Phase one: workspace bytes and executor. Raises AclnnError when a check objects.
+    """Phase one: workspace bytes and executor. Raises AclnnError when the oracle refuses.
 
     ``assume`` sets numbers that the plan assumes where only data could tell them (see
     :meth:`Chain.assumed`).
     """
-    bound = binding.bind(contract, arguments, require_data=numerics)
-    call = Call(contract, profile, bound)
-    status = check_call(call)
-    if not status.ok:
-        raise AclnnError(status)
-    call = binding.complete(call)
-    chain = Chain(call, profile, assume)
-    if not contract.is_empty(call):
-        plan_of(contract)(call, chain)
-    chain.refuse_unknown_assumptions()
+    call, chain = planned(contract, profile, arguments, numerics=numerics, assume=assume)
     return chain.workspace_bytes(), Executor(call, chain, chain.workspace_bytes(), numerics)

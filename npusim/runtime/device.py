@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from npusim.hardware import load_profile, resolve_soc
 from npusim.hardware.profile import Profile
-from npusim.operators.standard import resolve
+from npusim.operators.oracle import check, require_kernel
 from npusim.runtime import call as calls
 from npusim.runtime.cache_start import MODES
 from npusim.runtime.stream import Stream
@@ -80,15 +80,18 @@ class Device:
         return self._call(op, arguments, numerics=False, assume=assume)
 
     def check(self, op: str, /, **arguments: object) -> Status:
-        """Whether the device would accept the call, and if not why."""
-        return calls.check(resolve(op, arguments), self.profile, arguments)
+        """Whether the device would accept the call, and if not why and what to do.
+
+        Also for operators that can only be looked up, not timed; there a dtype does for a tensor.
+        """
+        return check(op, self.profile, arguments)
 
     def get_workspace_size(self, op: str, /, **arguments: object) -> tuple[int, Executor]:
         """Phase one on arrays: workspace bytes and the executor for :meth:`Stream.execute`.
 
         Raises AclnnError.
         """
-        contract = resolve(op, arguments)
+        contract = require_kernel(op, self.profile, arguments)
         return calls.get_workspace_size(contract, self.profile, arguments, numerics=True)
 
     def create_stream(self) -> Stream:
@@ -104,7 +107,11 @@ class Device:
         assume: Mapping[str, float] | None = None,
     ) -> Result:
         size, executor = calls.get_workspace_size(
-            resolve(op, arguments), self.profile, arguments, numerics=numerics, assume=assume
+            require_kernel(op, self.profile, arguments),
+            self.profile,
+            arguments,
+            numerics=numerics,
+            assume=assume,
         )
         stream = self.create_stream()
         status = stream.execute(bytearray(0), size, executor)

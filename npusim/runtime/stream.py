@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from npusim.engine import L2State
+from npusim.operators.oracle import refused_by_kernel
 from npusim.runtime import argument_memory
 from npusim.runtime.cache_start import prime
 from npusim.runtime.results import Result, Timeline
 from npusim.runtime.task import TaskRuns, run_tasks
+from npusim.values.errors import KernelError
 from npusim.values.status import Status, StatusCode
 
 if TYPE_CHECKING:
@@ -70,7 +72,10 @@ class Stream:
         l2 = L2State(profile.memory.l2_bytes)
         prime(l2, tuple(chain.inputs()), self.l2, profile)
         kernels = _kernels(chain, numerics=executor.numerics)
-        done = run_tasks(kernels, profile, l2, numerics=executor.numerics, exact=self.exact)
+        try:
+            done = run_tasks(kernels, profile, l2, numerics=executor.numerics, exact=self.exact)
+        except KernelError as error:
+            raise refused_by_kernel(error, executor.call) from error
         for buffer in chain.arguments.values():  # the caller's, who wants it back when he is done
             buffer.data = None
         return _result(executor, profile, done, outputs)

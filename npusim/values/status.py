@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class StatusCode(IntEnum):
@@ -103,12 +107,30 @@ def code_meaning(code: int) -> str:
 
 
 @dataclass(frozen=True)
+class Action:
+    """A way out of a refusal that has been tried: who follows it is accepted.
+
+    The same call with these `arguments` in the place of its own, on the chip `soc_version` (empty:
+    the one that was asked).
+    """
+
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    soc_version: str = ""
+
+
+@dataclass(frozen=True)
 class Status:
-    """The answer of a call: code, the sentence that says what is wrong, and what to do about it."""
+    """The answer of a call: code, the sentence that says what is wrong, and what to do about it.
+
+    `actions` are the ways out that the remedy speaks of. `is_modelled` is false where npusim, not
+    the device, is what can't: the device may well run the call, but there is no time for it.
+    """
 
     code: int
     message: str = ""
     remedy: str = ""
+    actions: tuple[Action, ...] = field(default=(), compare=False)
+    is_modelled: bool = True
 
     @property
     def name(self) -> str:

@@ -72,6 +72,10 @@ class TensorSpec:
         set_field(self, "strides", steps)
         set_field(self, "offset", first)
 
+    def recast(self, wanted: DType) -> TensorSpec:
+        """The same tensor in another dtype."""
+        return TensorSpec(self.shape, wanted, self.format, self.strides, self.offset)
+
     @classmethod
     def of(
         cls,

@@ -39,6 +39,7 @@ _OPERANDS: Names = ("self", "mat2")
 _ADDED: Names = ("mat1", "mat2")
 _TENSORS = (*_OPERANDS, "out")
 _MATRIX = 2  # axes
+_USUAL = "Use cubeMathType 1.", {"cubeMathType": ALLOW_FP32_DOWN_PRECISION}
 
 
 class Arithmetic(NamedTuple):
@@ -102,7 +103,8 @@ def _mixed_halves(call: Call) -> Finding:
         found = ", ".join(f"{name} {spec.dtype.dt}" for name, spec in call.given(*operands(call)))
         return (
             f"The dtypes of {found} have no common type here.",
-            "Cast both to BFLOAT16 or both to FLOAT.",
+            "",
+            {},
         )
     return None
 
@@ -115,14 +117,15 @@ def _math_type(call: Call) -> Finding:
             return (
                 f"The cube of {chip} doesn't multiply FLOAT, as cubeMathType {chosen} asks for.",
                 "Use cubeMathType 1, which multiplies in FLOAT16.",
+                {"cubeMathType": ALLOW_FP32_DOWN_PRECISION},
             )
         if chosen == USE_HF32:
-            return f"cubeMathType {chosen} is not supported on {chip}.", "Use cubeMathType 0 or 1."
+            return f"cubeMathType {chosen} is not supported on {chip}.", *_USUAL
         return None
     if chosen == USE_FP16 and BFLOAT16 in kinds:
-        return f"cubeMathType {chosen} doesn't take BFLOAT16.", "Use cubeMathType 0 or 1."
+        return f"cubeMathType {chosen} doesn't take BFLOAT16.", *_USUAL
     if chosen == USE_HF32 and kinds != {FLOAT}:
-        return f"cubeMathType {chosen} takes FLOAT only.", "Use cubeMathType 0 or 1."
+        return f"cubeMathType {chosen} takes FLOAT only.", *_USUAL
     return None
 
 

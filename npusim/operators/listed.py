@@ -1,0 +1,164 @@
+"""What the catalogue says of a call: the dtypes of operators whose definitions list none."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from npusim.catalogue import facts, judging, names
+from npusim.catalogue.question import Question, ask
+from npusim.catalogue.verdicts import Answer
+from npusim.hardware.families import FAMILIES
+from npusim.hardware.products import product_lines
+from npusim.operators.contract import TensorArg
+from npusim.values.dtypes import BFLOAT16, FLOAT16, DType, dtype
+from npusim.values.errors import ArgumentError, UnknownNameError
+from npusim.values.status import Action
+from npusim.values.tensors import TensorSpec, parse_tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from npusim.catalogue.families import Place
+    from npusim.catalogue.names import Subject
+    from npusim.catalogue.verdicts import Verdict
+    from npusim.operators.contract import Call, Chip, Parameter
+    from npusim.operators.tasks import TaskSpec
+
+_PREFIX = "aclnn"
+_MEMBER = re.compile(r"(.+?)\d+")  # tensors0, tensors1 ... are one list of tensors
+_SHAPED = re.compile(r"\s*[\w.:]+\s*\[.*\].*")
+
+
+def verdict(call: Call) -> Verdict | None:
+    """The verdict on the dtypes of a call; None where the catalogue doesn't know the operator."""
+    subject = _subject(call.contract.name)
+    if subject is None or call.profile.family not in FAMILIES:
+        return None
+    return judging.judge(facts.catalogue(), subject, _question(subject, call))
+
+
+def task_verdict(task: TaskSpec, chip: Chip) -> Verdict | None:
+    """The same for a recorded task, whose tensors have places but no names."""
+    subject = _subject(task.op_type)
+    if subject is None or chip.family not in FAMILIES:
+        return None
+    inputs, outputs = (
+        tuple(spec.dtype.name if spec else "" for spec in side)
+        for side in (task.inputs, task.outputs)
+    )
+    question = Question(chip.family, chip.name, inputs=inputs, outputs=outputs)
+    return judging.judge(facts.catalogue(), subject, question)
+
+
+def by_name(
+    name: str, place: Place, arguments: Mapping[str, object]
+) -> tuple[Verdict, tuple[Action, ...]]:
+    """The verdict on any name that the catalogue knows, and the ways out that its remedy names.
+
+    Tensors and dtypes, or the text of either, are judged; null pointers and attributes are set
+    aside. Raises UnknownNameError or AmbiguousNameError for a name, ArgumentError for a value.
+    """
+    subject = names.find(facts.catalogue(), name)
+    kinds = _kinds(subject, arguments)
+    question = ask(place, dict(kinds.values()))
+    verdict = judging.answer(facts.catalogue(), subject, question)
+    if verdict.answer is not Answer.REJECTED:
+        return verdict, ()
+    chips = (line.soc for line in product_lines() if line.family in verdict.supported_by)
+    actions = [Action(soc_version=chip) for chip in chips]
+    if judging.fp16_helps(facts.catalogue(), subject, question):
+        half = {each: _half(kind) for each, (_, kind) in kinds.items()}
+        actions.insert(0, Action({each: kind for each, kind in half.items() if kind}))
+    return verdict, tuple(actions)
+
+
+def _half(kind: TensorSpec | DType) -> TensorSpec | DType | None:
+    """The same in FLOAT16, if it is BFLOAT16."""
+    if isinstance(kind, TensorSpec):
+        return kind.recast(FLOAT16) if kind.dtype is BFLOAT16 else None
+    return FLOAT16 if kind is BFLOAT16 else None
+
+
+def _subject(name: str) -> Subject | None:
+    """What a contract's name is in the catalogue: an API, or an operator type."""
+    known = facts.catalogue()
+    if not name.startswith(_PREFIX):
+        return names.operator_named(known, name)
+    api = known.api_named(name.lower())
+    return names.Subject(names.API, api, (api,)) if api in known.paged_apis else None
+
+
+def _question(subject: Subject, call: Call) -> Question:
+    """Tensors by name where the page has these names, else by their places."""
+    inputs, outputs = (
+        [each for each in side if each.kind == "tensor"]
+        for side in (call.contract.inputs, call.contract.outputs)
+    )
+    placed = Question(
+        call.profile.family,
+        call.profile.name,
+        inputs=_dtypes(call, inputs),
+        outputs=_dtypes(call, outputs),
+    )
+    if subject.kind != names.API:
+        return placed
+    found = {_known(subject, name) or "": spec for name, spec in _given(call, *inputs, *outputs)}
+    if "" in found:
+        return placed
+    named = {name: spec.dtype.name for name, spec in found.items()}
+    return replace(placed, named=named, inputs=(), outputs=())
+
+
+def _given(call: Call, *parameters: Parameter) -> list[tuple[str, TensorSpec]]:
+    return list(call.given(*(each.name for each in parameters)))
+
+
+def _dtypes(call: Call, parameters: Sequence[Parameter]) -> tuple[str, ...]:
+    present = {name: spec.dtype.name for name, spec in _given(call, *parameters)}
+    return tuple(present.get(each.name, "") for each in parameters)
+
+
+def _known(subject: Subject, name: str) -> str | None:
+    """The name by which the pages or the header of an API know a tensor, or a list with it."""
+    spellings = facts.catalogue().spellings_of(subject.apis[0])
+    own = {each.lower(): each for each, _, _ in spellings}
+    member = _MEMBER.fullmatch(name)
+    return own.get(name.lower()) or (own.get(member[1].lower()) if member else None)
+
+
+def _kinds(
+    subject: Subject, arguments: Mapping[str, object]
+) -> dict[str, tuple[str, TensorSpec | DType]]:
+    """The tensors and dtypes among the arguments, and the names by which the pages know them."""
+    plain: set[str] = set()
+    if subject.apis:
+        prototype = facts.catalogue().prototype_of(subject.apis[0])
+        plain = {each.lower() for each, _, kind in prototype if "aclTensor" not in kind}
+    found = {}
+    for name, value in arguments.items():
+        if value is None or name.lower() in plain:
+            continue
+        own = _known(subject, name) if subject.kind == names.API else name
+        if own is None:
+            every = [each for each, _, _ in facts.catalogue().spellings_of(subject.apis[0])]
+            raise UnknownNameError(f"parameter of {subject.name}", name, every)
+        found[name] = own, _kind(name, value)
+    return found
+
+
+def _kind(name: str, value: object) -> TensorSpec | DType:
+    if isinstance(value, TensorSpec | DType):
+        return value
+    if isinstance(value, TensorArg):
+        return value.spec
+    if isinstance(value, str):
+        return parse_tensor(value) if _SHAPED.fullmatch(value) else dtype(value)
+    if isinstance(value, list | tuple) and value:
+        return _kind(name, value[0])  # a list of tensors: they are of one dtype
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return TensorSpec.of(cast("NDArray[Any]", value))
+    raise ArgumentError(f"{name} can't be {value!r}", "Give a tensor such as bf16[2,64], or null.")

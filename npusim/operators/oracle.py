@@ -1,0 +1,187 @@
+"""Will it run? The one answer for every name, whoever asks.
+
+`check(name, profile, arguments)` is the status of a call, by any name that `resolve` knows and any
+that only the catalogue knows. `planned` is for those who go on to time the call: the same answer,
+raised as AclnnError, or else the planned tasks. `check_task` answers for a recorded task (an
+OpType with tensors in their order). In this order they ask:
+
+1. the checks of the operator's definition, in the order of its page;
+2. the catalogue, where the definition lists no dtypes of its own;
+3. the kernels: the call is planned and its instructions are formed, from shapes alone. What a
+   kernel doesn't cover is 561003 with `Status.is_modelled` false, for the device may run it.
+
+Every remedy has been tried: `Status.actions` are the changed calls, and each of them is accepted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, cast
+
+from npusim.ascendc import Kernel, trace
+from npusim.catalogue.families import Place
+from npusim.operators import arguments as binding
+from npusim.operators import listed, remedies
+from npusim.operators.checks import Objection, objection
+from npusim.operators.contract import Call, TensorArg
+from npusim.operators.registry import plan_of
+from npusim.operators.standard import resolve
+from npusim.operators.task_chain import Chain
+from npusim.operators.tasks import kernels_of
+from npusim.values.errors import AclnnError, KernelError, UnknownNameError
+from npusim.values.status import SUCCESS, Status, StatusCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from npusim.catalogue.verdicts import Verdict
+    from npusim.hardware.profile import Profile
+    from npusim.operators.contract import Chip, Contract
+    from npusim.operators.tasks import TaskSpec
+
+_NO_KERNEL = StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
+
+
+def check(name: str, profile: Profile, arguments: Mapping[str, object]) -> Status:
+    """The status that phase one of the call would return.
+
+    Raises UsageError for a name or parameter that nobody knows, and for a value of a wrong kind.
+    """
+    try:
+        contract = resolve(name, arguments)
+    except UnknownNameError as unknown:
+        return _catalogued(name, profile, arguments, unknown)
+    bound = binding.bind(contract, arguments, require_data=False)
+    call = _without_data(Call(contract, profile, bound))
+    found = refusal(call)
+    return SUCCESS if found is None else remedies.tried(found, call, refusal, by_facts)
+
+
+def require_kernel(name: str, profile: Profile, arguments: Mapping[str, object]) -> Contract:
+    """The contract to time a call by.
+
+    Raises AclnnError for a name that only the catalogue knows: with its refusal, or because there
+    is no kernel to time.
+    """
+    try:
+        return resolve(name, arguments)
+    except UnknownNameError as unknown:
+        status = _catalogued(name, profile, arguments, unknown)
+        refused = replace(status, code=_NO_KERNEL) if status.ok else status
+        raise AclnnError(refused) from None
+
+
+def planned(
+    contract: Contract,
+    profile: Profile,
+    arguments: Mapping[str, object],
+    *,
+    numerics: bool,
+    assume: Mapping[str, object] | None = None,
+) -> tuple[Call, Chain]:
+    """An accepted call with its outputs described, and its tasks; AclnnError for a refused one."""
+    bound = binding.bind(contract, arguments, require_data=numerics)
+    call = Call(contract, profile, bound)
+    found = _answer(call, assume)
+    if isinstance(found, Objection):
+        raise AclnnError(remedies.tried(found, _without_data(call), refusal, by_facts))
+    return found
+
+
+def check_task(task: TaskSpec, profile: Profile) -> Status:
+    """The status of a recorded task; its remedies aren't looked for."""
+    verdict = listed.task_verdict(task, profile)
+    if verdict is not None and (found := _by_catalogue(verdict)):
+        return found.status
+    try:
+        found = _by_kernels(kernels_of(profile, task), profile)
+    except KernelError as error:
+        found = _not_modelled(error)
+    return SUCCESS if found is None else found.status
+
+
+def refused_by_kernel(error: KernelError, call: Call) -> AclnnError:
+    """What to raise for a kernel that refuses while it runs: as `check` foretells it."""
+    found = _not_modelled(error)
+    return AclnnError(remedies.tried(found, _without_data(call), refusal, by_facts))
+
+
+def refusal(call: Call) -> Objection | None:
+    """Why a call is refused, None when it is accepted; its remedy isn't tried."""
+    found = _answer(call, None)
+    if isinstance(found, Objection):
+        return found
+    return _by_kernels(found[1].tasks, found[1].profile)
+
+
+def _by_kernels(kernels: Iterable[Kernel], profile: Profile) -> Objection | None:
+    """What the instructions of the kernels, which shapes decide, ask of the chip in vain."""
+    try:
+        for kernel in kernels:
+            trace(kernel, profile, numerics=False)
+    except KernelError as error:
+        return _not_modelled(error)
+    return None
+
+
+def by_facts(call: Call) -> Objection | None:
+    """What definition and catalogue object to; no kernel is asked, so a family will do for chip."""
+    found = objection(call)
+    if found or any(parameter.dtypes for parameter in call.contract.parameters):
+        return found
+    verdict = listed.verdict(call)
+    return None if verdict is None else _by_catalogue(verdict)
+
+
+def _answer(call: Call, assume: Mapping[str, object] | None) -> Objection | tuple[Call, Chain]:
+    if found := by_facts(call):
+        return found
+    try:
+        whole = binding.complete(call)
+        if len(whole.arguments) > len(call.arguments) and (found := by_facts(whole)):
+            return found
+        chain = Chain(whole, cast("Profile", call.profile), assume)
+        if not call.contract.is_empty(whole):
+            plan_of(call.contract)(whole, chain)
+    except KernelError as error:
+        return _not_modelled(error)
+    chain.refuse_unknown_assumptions()
+    return whole, chain
+
+
+def _by_catalogue(verdict: Verdict) -> Objection | None:
+    if not verdict.code:
+        return None
+    return Objection(Status(verdict.code, f"{verdict.why}."), {})
+
+
+def _not_modelled(error: KernelError) -> Objection:
+    sentence = f"not modelled (npusim can't time it, a device may run it): {error.message}"
+    return Objection(Status(_NO_KERNEL, sentence, is_modelled=False), {})
+
+
+def _catalogued(
+    name: str, chip: Chip, arguments: Mapping[str, object], unknown: UnknownNameError
+) -> Status:
+    """The status by the catalogue alone, for a name without a kernel here."""
+    try:
+        verdict, actions = listed.by_name(name, Place(chip.family, chip.name), arguments)
+    except UnknownNameError as error:
+        if error.kind != unknown.kind:
+            raise  # a parameter
+        candidates = (*unknown.candidates, *error.candidates)
+        raise UnknownNameError("operator", name, candidates, unknown.remedy) from None
+    if verdict.code:
+        return Status(verdict.code, f"{verdict.why}.", verdict.remedy, actions)
+    sentence = f"{verdict.why}; npusim has no kernel of {verdict.subject}, so it can't be timed."
+    return Status(0, sentence, "`npusim ops list` names what can be.", is_modelled=False)
+
+
+def _without_data(call: Call) -> Call:
+    """The call as phase one sees it, which is before there are data."""
+    arguments = {
+        name: TensorArg(value.spec) if isinstance(value, TensorArg) else value
+        for name, value in call.arguments.items()
+    }
+    return Call(call.contract, call.profile, MappingProxyType(arguments))

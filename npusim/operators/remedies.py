@@ -1,0 +1,171 @@
+"""Ways out of a refusal, each tried before it is printed: other dtypes, formats, products."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from npusim.catalogue import wording
+from npusim.hardware.families import FAMILIES
+from npusim.hardware.loading import load_profile
+from npusim.hardware.products import product_lines
+from npusim.operators.contract import Call, TensorArg
+from npusim.values.dtypes import BFLOAT16, dtype
+from npusim.values.status import Action, Status, StatusCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from npusim.operators.checks import Objection
+    from npusim.operators.contract import Argument, Chip
+
+    Ask = Callable[[Call], Objection | None]
+
+_MOST_QUESTIONS = 60  # some 20 ms; a change that helps is among the first few
+# What a tensor may be cast to, the nearest first.
+_CASTS = {
+    "float": ("FLOAT16", "FLOAT", "BFLOAT16", "DOUBLE"),
+    "int": ("INT32", "INT64", "INT16", "INT8", "UINT8", "FLOAT", "FLOAT16"),
+    "uint": ("UINT8", "INT32", "INT64", "INT8", "FLOAT", "FLOAT16"),
+    "bool": ("UINT8", "INT8", "INT32", "FLOAT", "FLOAT16"),
+    "complex": ("COMPLEX64", "COMPLEX128"),
+}
+
+
+class _Change(NamedTuple):
+    """Arguments to change, and how to say it."""
+
+    words: tuple[str, ...]
+    arguments: Mapping[str, Argument]
+
+
+def tried(found: Objection, call: Call, ask: Ask, by_facts: Ask) -> Status:
+    """The status of a refused call with the ways out that help, or none.
+
+    `ask` judges a call wholly, `by_facts` without kernels, as for families without a profile.
+    """
+    status = found.status
+    if status.code == StatusCode.ACLNN_ERR_PARAM_NULLPTR:
+        return status
+    change = _change(found, call, ask) if found.changes is not None else None
+    families, chips = _products(call, ask, by_facts)
+    if not status.is_modelled:
+        families = [family for family in families if family in chips]
+    if change is None and not families:
+        return replace(status, remedy=_nothing_helps(found, call))
+    words = "; ".join(change.words) if change else ""
+    what = "BF16" if change and _drops_bf16(call, change) else "This"
+    actions = [Action(soc_version=chip) for chip in chips.values()]
+    if change is not None:
+        actions.insert(0, Action(_spelled(change.arguments)))
+    remedy = wording.remedy(families, words, what if status.is_modelled else "A time")
+    return replace(status, remedy=remedy, actions=tuple(actions))
+
+
+def _nothing_helps(found: Objection, call: Call) -> str:
+    """A remark stays; a remedy that was tried in vain doesn't."""
+    show = f"`npusim ops show {call.contract.name}` prints what it takes."
+    if found.changes is None or not found.status.is_modelled:
+        return found.status.remedy or show
+    return f"No product takes this call, nor do other dtypes help; {show}"
+
+
+# Changed arguments -----------------------------------------------------------------------------
+
+
+def _change(found: Objection, call: Call, ask: Ask) -> _Change | None:
+    """The first change with which the call is accepted; one that meets the next refusal goes on."""
+    waiting = [(_Change((), {}), found)]
+    left = _MOST_QUESTIONS
+    while waiting:
+        before, objection = waiting.pop(0)
+        for change in _candidates(objection, _changed(call, before)):
+            if left == 0:
+                return None
+            left -= 1
+            both = _Change((*before.words, *change.words), {**before.arguments, **change.arguments})
+            answer = ask(_changed(call, both))
+            if answer is None:
+                return both
+            if answer.changes is not None and answer.status.message != objection.status.message:
+                waiting.append((both, answer))
+    return None
+
+
+def _candidates(found: Objection, call: Call) -> Iterator[_Change]:
+    """What to try: the remedy of the check; other dtypes for alike, floating, single tensors."""
+    if found.changes:
+        yield _Change((_as_clause(found.status.remedy),), found.changes)
+    tensors = (each.name for each in call.contract.parameters if each.kind == "tensor")
+    given = {name: spec.dtype for name, spec in call.given(*tensors)}
+    kinds = tuple(dict.fromkeys(given.values()))
+    alike = [[name for name in given if given[name] is kind] for kind in kinds]
+    floating = [name for name in given if given[name].is_float]
+    for names in (*alike, floating, *([name] for name in given)):
+        for wanted in _CASTS.get(given[names[0]].category, ()) if names else ():
+            changed = [name for name in names if given[name].name != wanted]
+            if changed:
+                yield _cast(call, changed, wanted, named=changed not in alike)
+
+
+def _cast(call: Call, names: list[str], wanted: str, *, named: bool) -> _Change:
+    which = f"{_and(names)} " if named else ""
+    recast = {name: TensorArg(call.spec(name).recast(dtype(wanted))) for name in names}
+    return _Change((f"cast {which}to {wanted}",), recast)
+
+
+def _changed(call: Call, change: _Change) -> Call:
+    return Call(call.contract, call.profile, {**call.arguments, **change.arguments})
+
+
+def _as_clause(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:].rstrip(".")
+
+
+def _and(names: list[str]) -> str:
+    *head, last = names
+    return f"{', '.join(head)} and {last}" if head else last
+
+
+def _drops_bf16(call: Call, change: _Change) -> bool:
+    arguments = (call.arguments.get(name) for name in change.arguments)
+    return any(isinstance(each, TensorArg) and each.spec.dtype is BFLOAT16 for each in arguments)
+
+
+def _spelled(arguments: Mapping[str, Argument]) -> dict[str, object]:
+    """Arguments as a caller writes them."""
+    return {
+        name: value.spec if isinstance(value, TensorArg) else value
+        for name, value in arguments.items()
+    }
+
+
+# Products --------------------------------------------------------------------------------------
+
+
+class _Family(NamedTuple):
+    """A family without a profile of ours, which checks and catalogue know all the same."""
+
+    name: str
+    family: str
+
+
+def _products(call: Call, ask: Ask, by_facts: Ask) -> tuple[list[str], dict[str, str]]:
+    """The families that accept the call as it is, and the chip by which each was asked."""
+    ours = {line.family: line.soc for line in reversed(product_lines())}
+    families: list[str] = []
+    chips: dict[str, str] = {}
+    for family in FAMILIES:
+        stand_in = _Family(family, family)
+        if family == call.profile.family or by_facts(_on(stand_in, call)) is not None:
+            continue
+        if family in ours:
+            if ask(_on(load_profile(ours[family]), call)) is not None:
+                continue
+            chips[family] = ours[family]
+        families.append(family)
+    return families, chips
+
+
+def _on(chip: Chip, call: Call) -> Call:
+    return Call(call.contract, chip, call.arguments)

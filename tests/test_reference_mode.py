@@ -1,4 +1,4 @@
-"""A reference run: no shortcut, every instruction computes and is written down."""
+"""A reference run takes no shortcut, and every kernel's fast run does the same as it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from npusim.ascendc import Core, trace
 from npusim.hardware import load_profile
+from npusim.operators.registry import folder_of, op_types
 from npusim.values.dtypes import FLOAT
+from npusim.values.errors import KernelError
+from support import physics, tasks
 from support.kernels import Probe, content, doubling, gm, numbers, queues
+from support.reference import assert_like_the_reference
+from support.task_cases import chips_of, task_of
 
 if TYPE_CHECKING:
     from npusim.engine import CoreGroup
@@ -61,3 +68,46 @@ def test_a_separate_schedule_computes_by_itself_in_a_reference_run(reference: bo
     assert _executed(groups)["vmuls"] == 4
     assert ran == ([(3.0, True, True)] if reference else [(3.0, False, True), (2.0, True, False)])
     np.testing.assert_array_equal(content(y), (3 if reference else 2) * numbers(32))
+
+
+# -- every kernel ----------------------------------------------------------------------------------
+
+# Operator types whose every task is refused, and why.
+WITHOUT_TASKS = {"Index": "which axes are indexed isn't recorded"}
+
+# Steps of float32, of an output's largest number, that sums in another order may differ by: of
+# operator types or of all in a folder. Everywhere else the bits are the same.
+ROUNDING = {
+    "roi_align_v2_backward": 8.0,
+    "multi_scale_deformable_attention_grad": 8.0,
+}
+
+CORES = 3  # so that small tensors keep cores busy with several tiles
+UB_PARTS = (1, 8)  # of the chip's UB, so that small tensors are cut into tiles
+EXAMPLES = 4
+
+
+@pytest.mark.parametrize("op_type", [each for each in op_types() if each not in WITHOUT_TASKS])
+def test_a_fast_run_does_what_the_reference_does(op_type: str) -> None:
+    """The same numbers, bytes per buffer, instructions and cycles, whatever the shapes."""
+
+    @settings(max_examples=EXAMPLES, deadline=None)
+    @given(data=st.data(), parts=st.sampled_from(UB_PARTS))
+    def agrees(data: st.DataObject, parts: int) -> None:
+        chip = data.draw(st.sampled_from(chips_of(op_type)))
+        whole = physics.with_cores(chip, CORES)
+        task = task_of(op_type, data, whole)
+        small = physics.with_ub(whole, whole.buffers.ub_bytes // parts)
+        rounding = ROUNDING.get(op_type, ROUNDING.get(folder_of(op_type), 0.0))
+        try:
+            assert_like_the_reference(lambda: task.kernels(small, op_type), small, rounding)
+        except KernelError:  # tiles of this kernel don't fit into a small UB
+            assert_like_the_reference(lambda: task.kernels(whole, op_type), whole, rounding)
+
+    agrees()
+
+
+def test_operator_types_without_tasks_are_refused() -> None:
+    for op_type, reason in WITHOUT_TASKS.items():
+        with pytest.raises(KernelError, match=reason):
+            tasks.kernels("Ascend910B3", op_type, [numbers(4)], [numbers(4)])

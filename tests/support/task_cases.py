@@ -1,0 +1,742 @@
+"""Small tasks of every operator type that has a kernel: ragged, odd, prime, broadcast and tiny."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import Parameter, signature
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from npusim.operators.registry import folder_of, kernel_class
+from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
+from npusim.schedules.formula_kernel import FormulaKernel
+from support.deformable import deformable
+from support.group_norm import group_norm as group_norm_call
+from support.roi import roi_align
+from support.tasks import BFLOAT16, CHIPS, kernels, tensor
+
+if TYPE_CHECKING:
+    from npusim.hardware import Profile
+    from support.reference import Built
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+SIZES = (1, 2, 3, 5, 8, 13, 16, 17, 31, 40, 64, 67, 130)
+MOST_ELEMENTS = 12_000
+
+
+@dataclass
+class Task:
+    """A task's inputs, what its outputs hold before, and its attributes.
+
+    ``direct`` are keywords of the kernel's class, for kernels that no record describes.
+    """
+
+    inputs: Sequence[Array | None]
+    outputs: Sequence[Array]
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    direct: Mapping[str, Any] | None = None
+
+    def kernels(self, profile: Profile, op_type: str) -> Built:
+        """The task's kernels on fresh copies of its tensors, and its outputs."""
+        if self.direct is None:
+            return kernels(profile, op_type, self.inputs, self.outputs, self.attributes)
+        given = [tensor(each, f"x{n}") for n, each in enumerate(self.inputs) if each is not None]
+        made = {f"y{n}": tensor(each, f"y{n}") for n, each in enumerate(self.outputs)}
+        named = {name: made.get(str(value), value) for name, value in self.direct.items()}
+        rest = [each for name, each in made.items() if name not in self.direct.values()]
+        task = kernel_class(op_type)(profile, *given, *rest, **named)
+        for each in task.scratch:
+            each.buffer.data = np.zeros(each.buffer.nbytes // 4, np.float32)
+        return [task], list(made.values())
+
+
+class Pick:
+    """Draws sizes and numbers for one task on a chip."""
+
+    def __init__(self, data: st.DataObject, profile: Profile) -> None:
+        self.profile = profile
+        self._draw = data.draw
+        self._random = np.random.default_rng(self._draw(st.integers(0, 99)))
+
+    def of(self, *choices: Any) -> Any:
+        return self._draw(st.sampled_from(choices))
+
+    def size(self, most: int = 130) -> int:
+        return int(self.of(*(size for size in SIZES if size <= most)))
+
+    def shape(self, least: int = 1, most: int = 3, elements: int = MOST_ELEMENTS) -> Shape:
+        shape: list[int] = []
+        for _ in range(int(self.of(*range(least, most + 1)))):
+            shape.append(self.size(max(1, elements // prod(shape))))
+        return tuple(shape)
+
+    def broadcast(self, shape: Shape) -> Shape:
+        """A shape that broadcasts to ``shape``: some axes of one, leading ones left out."""
+        found = tuple(size if self.of(True, True, False) else 1 for size in shape)
+        wanted: Shape = self.of(shape, shape, found, (), found[-1:])
+        return wanted
+
+    def kind(self, *more: Any) -> Any:
+        kinds = [np.float32, np.float16, *more]
+        if self.profile.supports_convert("bfloat16", "float32"):
+            kinds.append(BFLOAT16)
+        return self.of(*kinds)
+
+    def half(self) -> Any:
+        return self.of(np.float32, np.float16)
+
+    def numbers(self, *shape: int, kind: Any = np.float32) -> Array:
+        """Numbers around zero (from 0.1 on for what divides and takes roots: see positive)."""
+        found = self._random.standard_normal(shape) * 3
+        return found.astype(kind) if kind is not bool else found > 0
+
+    def positive(self, *shape: int, kind: Any = np.float32) -> Array:
+        return np.abs(self._random.standard_normal(shape) + 0.1).astype(kind)
+
+    def places(self, count: Shape, below: int, kind: Any = np.int32) -> Array:
+        return self._random.integers(0, below, count).astype(kind)
+
+    def once(self, count: int, below: int, kind: Any = np.int32) -> Array:
+        return self._random.permutation(below)[:count].astype(kind)
+
+    def bytes(self, count: int) -> Array:
+        return self._random.integers(0, 256, count).astype(np.uint8)
+
+
+def empty(*shape: int, kind: Any = np.float32) -> Array:
+    """An output that holds something no result is."""
+    return np.full(shape, 77, kind)
+
+
+def zeros(*shape: int, kind: Any = np.float32) -> Array:
+    """An output that was cleared before."""
+    return np.zeros(shape, kind)
+
+
+Case = Callable[[Pick, str], Task]
+
+
+def task_of(op_type: str, data: st.DataObject, profile: Profile) -> Task:
+    """A small task of an operator type."""
+    return case_of(op_type)(Pick(data, profile), op_type)
+
+
+def case_of(op_type: str) -> Case:
+    """How tasks of an operator type are drawn; raises KeyError for one that nobody wrote down."""
+    if op_type in CASES:
+        return CASES[op_type]
+    kernel = kernel_class(op_type)
+    if isinstance(kernel, type) and issubclass(kernel, FormulaKernel):
+        return formula
+    return FOLDERS[folder_of(op_type)]
+
+
+# -- element by element ----------------------------------------------------------------------------
+
+
+def formula(pick: Pick, op_type: str) -> Task:
+    """Operands as the formula takes them: some broadcast, some single elements by definition."""
+    row = kernel_class(op_type).row  # type: ignore[attr-defined]
+    parameters = [
+        each
+        for each in list(signature(row.formula).parameters.values())[1:]
+        if each.name not in row.attributes
+    ]
+    count = len(parameters)
+    if parameters[-1].kind is Parameter.VAR_POSITIONAL:
+        count = int(pick.of(2, 3))
+    shape, kind = pick.shape(), formula_kind(pick, op_type)
+    inputs = []
+    for index in range(count):
+        own = () if index in row.numbers else shape
+        if op_type in BROADCASTS and index:
+            own = pick.broadcast(shape)
+        selects = op_type in {"Select", "SelectV2"} and not index
+        inputs.append(
+            pick.positive(*own, kind=kind) if not selects else pick.numbers(*own, kind=bool)
+        )
+        if op_type in SIGNED:
+            inputs[-1] = pick.numbers(*own, kind=kind)
+    result = bool if row.result is not None else kind
+    if op_type == "Cast":
+        result = pick.of(np.float32, np.float16)
+    return Task(inputs, [empty(*shape, kind=result) for _ in range(row.outputs)])
+
+
+def formula_kind(pick: Pick, op_type: str) -> Any:
+    if op_type.startswith("Logical"):
+        return bool
+    if op_type in FLOATS or folder_of(op_type) == "optimizer":
+        return np.float32
+    return pick.half()
+
+
+BROADCASTS = {
+    *("Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "Maximum", "Minimum", "Equal", "Greater"),
+    *("GreaterEqual", "Less", "LessEqual", "NotEqual", "LogicalAnd", "LogicalOr", "FusedMulAdd"),
+    *("SelectV2", "BiasAdd"),
+}
+SIGNED = {"Abs", "Neg", "Relu", "Sign", "Floor", "Ceil", "Round", "Add", "Mul", "Tanh", "Gelu"}
+FLOATS = {"Pow"}
+
+
+def two_gradients(pick: Pick, _: str) -> Task:
+    """The second operand's gradient is a sum where the operand is a single element."""
+    shape = (pick.size() * pick.size(40),)
+    x, grad = pick.numbers(*shape), pick.numbers(*shape)
+    if pick.of(True, False):
+        return Task([x, pick.numbers(), grad], [empty(*shape), zeros()])
+    return Task([x, pick.numbers(*shape), grad], [empty(*shape), empty(*shape)])
+
+
+def lamb_update(pick: Pick, _: str) -> Task:
+    shape = pick.shape()
+    state = [pick.positive(*shape) for _ in range(4)]
+    factors = (0.9, 0.1, 0.999, 0.001, 1e-6, 3.0, 1.0, 0.1)
+    numbers = [np.array([each], np.float32) for each in factors]
+    return Task([*state, *numbers], [empty(*shape)] * 3)
+
+
+def adam_w(pick: Pick, _: str) -> Task:
+    shape, kind = pick.shape(), pick.half()
+    state = [pick.positive(*shape, kind=kind) for _ in range(4)]
+    said = {"lr": 0.01, "weight_decay": 0.1, "maximize": pick.of(False, True)}
+    return Task(state, [empty(*shape, kind=kind)] * 3, said)
+
+
+def lists(pick: Pick, op_type: str) -> Task:
+    shapes = [pick.shape() for _ in range(pick.of(1, 2, 3))]
+    count = {"ForeachMulScalar": 1, "ForeachAddList": 2}.get(op_type, 3)
+    inputs = [pick.positive(*shape) for _ in range(count) for shape in shapes]
+    return Task(inputs, [empty(*shape) for shape in shapes], {"scalar": 0.5})
+
+
+def one_to_one(pick: Pick, _: str) -> Task:
+    shape, kind = pick.shape(), pick.kind(np.int32)
+    return Task([pick.positive(*shape, kind=kind)], [empty(*shape, kind=kind)])
+
+
+def exponent(pick: Pick, _: str) -> Task:
+    shape = pick.shape()
+    said: dict[str, object] = pick.of({}, {"base": 2.0, "scale": 0.5, "shift": 0.25})
+    return Task([pick.numbers(*shape)], [empty(*shape)], said)
+
+
+def assign(pick: Pick, _: str) -> Task:
+    shape, kind = pick.shape(), pick.kind(np.int32)
+    x = pick.numbers(*shape, kind=kind)
+    return Task([empty(*shape, kind=kind), x], [empty(*shape, kind=kind)])
+
+
+def fill(pick: Pick, op_type: str) -> Task:
+    shape, kind = pick.shape(), pick.kind(np.int32)
+    inputs: list[Array] = []
+    if op_type == "Fill":
+        inputs = [np.array(shape, np.int64), np.array(pick.of(0.0, 2.5), np.float32)]
+        kind = np.float32
+    elif op_type.endswith("Like"):
+        inputs = [pick.numbers(*shape, kind=kind)]
+    return Task(inputs, [empty(*shape, kind=kind)])
+
+
+def flags(pick: Pick, op_type: str) -> Task:
+    raised = pick.of(0.0, 1.0)
+    inputs = [] if "Alloc" in op_type else [zeros(8) + np.float32(raised)]
+    return Task(inputs, [empty(8)])
+
+
+def dropout(pick: Pick, op_type: str) -> Task:
+    shape, kind = pick.shape(elements=30_000), pick.half()
+    x, bits = pick.numbers(*shape, kind=kind), pick.bytes(-(-prod(shape) // 128) * 16)
+    inputs = [x, bits] if op_type == "ReluGradV2" else [x, bits, np.array(0.5, kind)]
+    return Task(inputs, [empty(*shape, kind=kind)])
+
+
+def masked_scale(pick: Pick, _: str) -> Task:
+    shape = pick.shape()
+    mask = pick.numbers(*shape, kind=bool).astype(np.uint8)
+    return Task([pick.numbers(*shape), mask], [empty(*shape)], {"value": 1.5, "scale": 1.5})
+
+
+def gated(pick: Pick, _: str) -> Task:
+    rows, half = pick.shape(1, 2, 2000), pick.size()
+    kind = pick.half()
+    x = pick.numbers(*rows, 2 * half, kind=kind)
+    return Task([x], [empty(*rows, half, kind=kind)], {"dim": -1})
+
+
+def cross_entropy_gradient(pick: Pick, _: str) -> Task:
+    shape, kind = pick.shape(), pick.half()
+    given = [pick.positive(*shape, kind=kind) for _ in range(4)]
+    said = {"reduction": pick.of("mean", "none")}
+    return Task(given, [empty(*shape, kind=kind)], said)
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+MOVED = (np.float32, np.float16, np.int8, np.int64)
+
+
+def transpose(pick: Pick, _: str) -> Task:
+    shape, kind = pick.shape(1, 4), pick.of(*MOVED)
+    order = tuple(np.random.default_rng(pick.of(*range(24))).permutation(len(shape)).tolist())
+    x = pick.numbers(*shape, kind=kind)
+    wanted = tuple(shape[axis] for axis in order)
+    return Task([x], [empty(*wanted, kind=kind)], {"perm": list(order)})
+
+
+def heads(pick: Pick, _: str) -> Task:
+    x = pick.numbers(2, 3, pick.of(1, 4), pick.of(1, 5), 16, 16, kind=np.float16)
+    a, b, c, d = x.shape[:4]
+    return Task([x], [empty(b * c, a * d, 16, 16, kind=np.float16)])
+
+
+def view_copy(pick: Pick, _: str) -> Task:
+    shape, kind = pick.shape(1, 4), pick.of(*MOVED)
+    return Task([pick.numbers(*shape, kind=kind)], [empty(*shape, kind=kind)])
+
+
+def part(pick: Pick, op_type: str) -> Task:
+    shape, kind = pick.shape(1, 4), pick.of(*MOVED)
+    steps = [pick.of(1, 1, 2, 3) if "Strided" in op_type else 1 for _ in shape]
+    begin = [pick.of(0, size // 3, size - 1) for size in shape]
+    counts = [
+        pick.of(1, (size - first - 1) // step + 1)
+        for size, first, step in zip(shape, begin, steps, strict=True)
+    ]
+    said = {"begin": begin, "strides": steps} if "Strided" in op_type else {"offsets": begin}
+    return Task([pick.numbers(*shape, kind=kind)], [empty(*counts, kind=kind)], said)
+
+
+def _parts(pick: Pick) -> tuple[list[Array], int]:
+    shape, kind = pick.shape(1, 3, 3000), pick.of(*MOVED)
+    axis = pick.of(*range(len(shape)))
+    widths = [pick.size(40) for _ in range(pick.of(1, 2, 3, 5))]
+    if pick.of(False, False, True):
+        widths = [widths[0]] * len(widths)
+    return [
+        pick.numbers(*shape[:axis], width, *shape[axis + 1 :], kind=kind) for width in widths
+    ], axis
+
+
+def join(pick: Pick, _: str) -> Task:
+    parts, axis = _parts(pick)
+    whole = np.concatenate(parts, axis)
+    return Task(parts, [empty(*whole.shape, kind=whole.dtype)], {"axis": axis})
+
+
+def split(pick: Pick, _: str) -> Task:
+    parts, axis = _parts(pick)
+    outputs = [empty(*each.shape, kind=each.dtype) for each in parts]
+    return Task([np.concatenate(parts, axis)], outputs, {"split_dim": axis})
+
+
+def stack(pick: Pick, op_type: str) -> Task:
+    shape, kind, count = pick.shape(1, 3, 3000), pick.of(*MOVED), pick.of(1, 2, 3)
+    axis = pick.of(*range(len(shape) + 1))
+    parts = [pick.numbers(*shape, kind=kind) for _ in range(count)]
+    whole = np.stack(parts, axis)
+    if op_type == "Pack":
+        return Task(parts, [empty(*whole.shape, kind=kind)], {"axis": axis})
+    return Task([whole], [empty(*shape, kind=kind) for _ in parts], {"axis": axis})
+
+
+def pad(pick: Pick, op_type: str) -> Task:
+    shape, kind = pick.shape(1, 3, 3000), pick.of(np.float32, np.float16)
+    around = [(pick.of(0, 0, 1, 3), pick.of(0, 0, 2, 5)) for _ in shape]
+    wide = tuple(size + sum(each) for size, each in zip(shape, around, strict=True))
+    said: dict[str, object] = {"paddings": [list(each) for each in around]}
+    if op_type == "StridedSliceGrad":
+        said = {"begin": [before for before, _ in around]}
+    return Task([pick.numbers(*shape, kind=kind)], [empty(*wide, kind=kind)], said)
+
+
+def repeat(pick: Pick, op_type: str) -> Task:
+    shape, kind = pick.shape(1, 4), pick.of(*MOVED[:2])
+    kept = tuple(size if pick.of(True, False) else 1 for size in shape)
+    if op_type.startswith("Tile"):
+        times = [pick.of(1, 1, 2, 3) for _ in kept]
+        shape = tuple(size * each for size, each in zip(kept, times, strict=True))
+    return Task([pick.numbers(*kept, kind=kind)], [empty(*shape, kind=kind)])
+
+
+def trans_data(pick: Pick, _: str) -> Task:
+    kind = np.float16 if pick.of(True, False) else np.float32
+    images, channels = pick.of(1, 2, 3), pick.of(3, 16, 17, 40)
+    spatial = (pick.size(17), pick.size(17))
+    planar = (images, channels, *spatial)
+    packed = (images, -(-channels // 16), *spatial, 16)
+    source, target = pick.of((planar, packed), (packed, planar))
+    x = pick.numbers(*source, kind=kind)
+    if source is packed and channels % 16:
+        x[:, -1, ..., channels % 16 :] = 0
+    return Task([x], [empty(*target, kind=kind)])
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def _rows(pick: Pick) -> Shape:
+    columns = pick.of(1, 3, 8, 17, 64, 67, 130, 768, 2051, 5000)
+    return (*pick.shape(1, 2, max(1, 16_000 // columns)), int(columns))
+
+
+def reduction(pick: Pick, op_type: str) -> Task:
+    shape, kind = pick.shape(1, 4, 20_000), pick.kind()
+    if op_type in {"L2Loss", "SquareSumV1", "SquareSumV2"} or "Prod" in op_type:
+        kind = np.float32
+    axes = [axis for axis in range(len(shape)) if pick.of(True, False)] or [len(shape) - 1]
+    if op_type in {"L2Loss", "SquareSumV2"}:
+        axes = list(range(len(shape)))
+    if op_type == "BiasAddGrad":
+        axes = list(range(len(shape) - 1))
+        shape = shape if axes else (*shape, 1)
+        axes = axes or [0]
+    left = tuple(size for axis, size in enumerate(shape) if axis not in axes)
+    x = pick.positive(*shape, kind=kind) if "Prod" in op_type else pick.numbers(*shape, kind=kind)
+    outputs = [zeros(*left, kind=kind)]
+    if op_type == "SquareSumV2":
+        outputs = [zeros(1), empty(*shape)]
+    return Task([x], outputs, {} if op_type == "BiasAddGrad" else {"axes": axes})
+
+
+def softmax(pick: Pick, op_type: str) -> Task:
+    shape, kind = _rows(pick), pick.kind()
+    if pick.of(False, False, True):
+        shape = pick.of((2, 17, 40), (3, 130, 5), (1, 700, 33))
+    axis = pick.of(-1, len(shape) - 2)
+    count = 2 if "Grad" in op_type else 1
+    inputs = [pick.numbers(*shape, kind=kind) for _ in range(count)]
+    return Task(inputs, [empty(*shape, kind=kind)], {"axes": [axis], "axis": axis})
+
+
+def scaled_softmax_gradient(pick: Pick, op_type: str) -> Task:
+    found = softmax(pick, op_type)
+    x = found.inputs[0]
+    assert x is not None
+    return Task([*found.inputs, np.ones((), x.dtype)], found.outputs, found.attributes)
+
+
+def _fractals(pick: Pick) -> Shape:
+    return (pick.of(1, 3), pick.of(1, 2, 5), 16, 16)
+
+
+def layer_norm(pick: Pick, op_type: str) -> Task:
+    kind = pick.kind()
+    shape = _fractals(pick) if kind is np.float16 and pick.of(True, False) else _rows(pick)
+    columns, rows = _lines(shape)
+    x, gamma, beta = (pick.numbers(*each, kind=kind) for each in (shape, columns, columns))
+    column = np.float32 if op_type == "LayerNormV3" else kind
+    return Task([x, gamma, beta], [empty(*shape, kind=kind), *(empty(*rows, kind=column),) * 2])
+
+
+def _lines(shape: Shape) -> tuple[Shape, Shape]:
+    """The shapes of a row and of a column, also for matrices in fractals."""
+    if len(shape) == 4 and shape[-2:] == (16, 16):
+        return (shape[0] * 16,), (shape[1] * 16,)
+    return shape[-1:], shape[:-1]
+
+
+def layer_norm_gradient(pick: Pick, _: str) -> Task:
+    kind = pick.kind()
+    shape = _fractals(pick) if kind is np.float16 and pick.of(True, False) else _rows(pick)
+    columns, rows = _lines(shape)
+    grad, x, gamma = (pick.numbers(*each, kind=kind) for each in (shape, shape, columns))
+    inputs = [grad, x, pick.positive(*rows), pick.numbers(*rows), gamma]
+    return Task(inputs, [empty(*shape, kind=kind), empty(*shape)])
+
+
+def layer_norm_parameters(pick: Pick, _op_type: str) -> Task:
+    kind = pick.half()
+    shape = _fractals(pick) if kind is np.float16 and pick.of(True, False) else _rows(pick)
+    columns, _ = _lines(shape)
+    return Task(
+        [pick.numbers(*shape, kind=kind), pick.numbers(*shape, kind=kind)],
+        [zeros(*columns), zeros(*columns)],
+    )
+
+
+def rms_norm(pick: Pick, op_type: str) -> Task:
+    shape, kind = _rows(pick), pick.kind()
+    x, other = pick.numbers(*shape, kind=kind), pick.numbers(*shape, kind=kind)
+    gamma = pick.numbers(shape[-1], kind=kind)
+    outputs = [empty(*shape, kind=kind), empty(*shape[:-1], 1)]
+    if op_type == "RmsNorm":
+        return Task([x, gamma], outputs)
+    return Task([x, other, gamma], [*outputs, empty(*shape, kind=kind)])
+
+
+def rms_norm_gradient(pick: Pick, _: str) -> Task:
+    shape, kind = _rows(pick), pick.kind()
+    grad, x = pick.numbers(*shape, kind=kind), pick.numbers(*shape, kind=kind)
+    inputs = [grad, x, pick.positive(*shape[:-1]), pick.numbers(shape[-1], kind=kind)]
+    return Task(inputs, [empty(*shape, kind=kind), zeros(shape[-1])])
+
+
+def group_norm(pick: Pick, op_type: str) -> Task:
+    groups, kind = pick.of(1, 2, 4), pick.kind()
+    channels, images = groups * pick.of(1, 2, 5), pick.of(1, 2, 3)
+    shape = (images, channels, pick.of(1, 7, 64, 101, 1000))
+    inputs = [
+        pick.numbers(*shape, kind=kind),
+        pick.numbers(channels, kind=kind),
+        pick.numbers(channels, kind=kind),
+    ]
+    lines = [empty(images * groups, kind=kind) for _ in range(2)]
+    said: dict[str, object] = {"num_groups": groups}
+    if op_type == "GroupNormSilu":
+        said["activate_silu"] = pick.of(True, False)
+    return Task(inputs, [empty(*shape, kind=kind), *lines], said)
+
+
+# -- images ----------------------------------------------------------------------------------------
+
+
+def batch_norm(pick: Pick, op_type: str) -> Task:
+    kind = pick.half()
+    shape = (pick.of(1, 2, 5), pick.of(1, 2, 3), pick.size(17), pick.size(40), 16)
+    slices = shape[1]
+    row = (1, slices, 1, 1, 16)
+    x, other = pick.numbers(*shape, kind=kind), pick.numbers(*shape, kind=kind)
+    y = empty(*shape, kind=kind)
+
+    def rows(count: int) -> list[Array]:
+        return [pick.positive(*row) for _ in range(count)]
+
+    def results(count: int) -> list[Array]:
+        return [empty(*row) for _ in range(count)]
+
+    if op_type in {"BNInfer", "BNInferenceD"}:
+        return Task([x, *rows(4)], [y])
+    if op_type == "BNTrainingReduce":
+        return Task([x], [zeros(*row), zeros(*row)])
+    if op_type == "BNTrainingUpdateGrad":
+        return Task([x, other, *rows(2)], [zeros(*row), zeros(*row)])
+    if op_type == "BNTrainingReduceGrad":
+        return Task([x, other, *rows(5)], [y])
+    if op_type in {"BNTrainingUpdateV2", "BNTrainingUpdateV3"}:
+        return Task([x, *rows(4)], [y, *results(4 if op_type.endswith("3") else 2)])
+    outputs = [y, *results(4)]
+    if op_type.startswith("FusionOp"):
+        outputs.insert(1, np.full((*shape[:-1], 2), 77, np.uint8))
+    return Task([x, *rows(6), other] if "Add" in op_type else [x, *rows(6)], outputs)
+
+
+CORNERS: tuple[dict[str, bool], ...] = ({}, {"align_corners": True}, {"half_pixel_centers": True})
+
+
+def resize(pick: Pick, op_type: str) -> Task:
+    blocked = "Grad" in op_type or op_type in {"ResizeBilinearV2", "SyncResizeBilinearV2"}
+    images, channels = pick.of(1, 2), pick.of(1, 2) if blocked else pick.of(3, 17)
+    inside, outside = ((pick.size(17), pick.size(17)) for _ in range(2))
+    lanes = (16,) if blocked or pick.of(True, False) else ()
+    kind = np.float32 if blocked else pick.half()
+    source, target = ((images, channels, *size, *lanes) for size in (inside, outside))
+    if op_type == "ResizeBilinear":
+        source, target, kind = (images, 20, *inside), (images, 20, *outside), pick.kind()
+    x = pick.numbers(*source, kind=kind)
+    fresh = zeros if "Grad" in op_type else empty
+    return Task([x], [fresh(*target, kind=kind)], pick.of(*CORNERS))
+
+
+def upsample_gradient(pick: Pick, _: str) -> Task:
+    rows, width = pick.of(1, 3, 40), pick.of(1, 7, 33, 200)
+    wide = pick.of(width, 2 * width, width * 3 // 2 + 1)
+    return Task([pick.numbers(1, rows, 1, wide)], [empty(1, rows, 1, width)])
+
+
+# -- places ----------------------------------------------------------------------------------------
+
+
+def gather(pick: Pick, op_type: str) -> Task:
+    kind, index = pick.of(np.float32, np.float16, np.int32), pick.of(np.int32, np.int64)
+    table = pick.numbers(
+        pick.size(), *pick.of((), (1,), (3,), (8,), (16,), (100,), (5, 7)), kind=kind
+    )
+    if op_type == "GatherNd":
+        ids = pick.places((pick.size(), 1), table.shape[0], index)
+        return Task([table, ids], [empty(ids.shape[0], *table.shape[1:], kind=kind)])
+    axis = pick.of(*range(len(table.shape)))
+    ids = pick.places(pick.of((5,), (31,), (3, 17)), table.shape[axis], index)
+    shape = (*table.shape[:axis], *ids.shape, *table.shape[axis + 1 :])
+    return Task([table, ids], [empty(*shape, kind=kind)], {"axis": axis})
+
+
+def elements(pick: Pick, op_type: str) -> Task:
+    shape, kind = pick.shape(1, 3, 3000), pick.of(np.float32, np.float16, np.int32)
+    axis = pick.of(*range(len(shape)))
+    x = pick.numbers(*shape, kind=kind)
+    if op_type in {"GatherElements", "Index"}:
+        ids = pick.places(shape, shape[axis], np.int64)
+        return Task([x, ids], [empty(*shape, kind=kind)], {"dim": axis})
+    ids = np.argsort(pick.numbers(*shape), axis=axis).astype(np.int64)
+    new = pick.numbers(*shape, kind=kind)
+    return Task([x, ids, new], [empty(*shape, kind=kind)], {"axis": axis})
+
+
+def scatter(pick: Pick, op_type: str) -> Task:
+    rows, width, count = pick.size(), pick.of(1, 3, 8, 33, 130), pick.size()
+    var = pick.numbers(rows, width)
+    adds = "Add" in op_type
+    ids = pick.places((count,), rows) if adds else pick.once(count, rows)
+    new = pick.numbers(ids.size, width)
+    return Task([var, ids.reshape(-1, 1) if "Nd" in op_type else ids, new], [])
+
+
+def index_add(pick: Pick, _: str) -> Task:
+    shape = pick.shape(2, 3, 3000)
+    axis = pick.of(*range(len(shape)))
+    ids = pick.places((pick.of(1, 6, 17),), shape[axis], np.int64)
+    new = pick.numbers(*shape[:axis], ids.size, *shape[axis + 1 :])
+    return Task([pick.numbers(*shape), ids, new], [], {"axis": axis})
+
+
+def segments(pick: Pick, _: str) -> Task:
+    rows, width, count = pick.size(), pick.of(1, 3, 8, 40, 130), pick.size()
+    inputs = [pick.numbers(count, width), pick.places((count,), rows)]
+    return Task(inputs, [zeros(rows, width)])
+
+
+def one_hot(pick: Pick, op_type: str) -> Task:
+    rows, depth = pick.size(), pick.of(1, 5, 21, 300)
+    ids = pick.places((rows,), depth)
+    values = [np.array([2.5], np.float32), np.array([-1.0], np.float32)]
+    inputs = [ids, *([np.array([depth], np.int32)] if op_type == "OneHot" else []), *values]
+    return Task(inputs, [empty(rows, depth)])
+
+
+# -- matrices --------------------------------------------------------------------------------------
+
+
+def matrices(pick: Pick, op_type: str) -> Task:
+    m, k, n = (pick.of(2, 7, 16, 33, 100, 300) for _ in range(3))
+    batch: Shape = (pick.of(1, 3),) if "Batch" in op_type else ()
+    a, b = pick.numbers(*batch, m, k, kind=np.float16), pick.numbers(*batch, k, n, kind=np.float16)
+    out = empty(*batch, m, n, kind=np.float16)
+    _, _, fused = op_type.partition("MatMul_")
+    sides = {"Add": 1, "AddN": 1, "Mul": 1, "FusedMulAdd": 0}.get(fused, int("Grad" in fused) * 2)
+    tiles = [pick.numbers(*out.shape, kind=np.float16) for _ in range(sides)]
+    return Task([a, b, *tiles], [out])
+
+
+# -- kernels that only their operator calls --------------------------------------------------------
+
+
+def group_norm_gradient(pick: Pick, _: str) -> Task:
+    group = pick.of(1, 2, 4)
+    sizes = (pick.of(1, 2, 3), group * pick.of(1, 3, 8), pick.of(1, 7, 64, 101, 1000), group)
+    call = group_norm_call(*sizes, kind=pick.of("float32", "float16", "bfloat16"))
+    inputs = [call[name] for name in ("gradOut", "input", "mean", "rstd", "gamma")]
+    batch, channels, size, _ = sizes
+    kind = inputs[0].dtype
+    outputs = [empty(*inputs[0].shape, kind=kind), *(zeros(channels, kind=kind),) * 2]
+    said = {"batch": batch, "channels": channels, "size": size, "group": group}
+    names = {"grad_input": "y0", "grad_gamma": "y1", "grad_beta": "y2"}
+    return Task(inputs, outputs, direct={**said, **names})
+
+
+def box_gradient(pick: Pick, _: str) -> Task:
+    height, width = pick.of(5, 9, 40), pick.of(7, 20)
+    samples, bins, slices = pick.of(1, 2, 3), pick.of((1, 1), (2, 3), (7, 7)), pick.of(1, 2)
+    call = roi_align(pick.of(1, 5, 40), 16 * slices, (2, height, width), bins, scale=1.0)
+    grad = call["gradOutput"].reshape(-1, slices, 16, *bins).transpose(0, 1, 3, 4, 2)
+    inputs = [np.ascontiguousarray(grad), call["boxes"]]
+    return Task(inputs, [zeros(2, slices, height, width, 16)], {"sample_num": samples})
+
+
+def sampling_gradient(pick: Pick, _: str) -> Task:
+    maps = pick.of([(5, 7)], [(8, 8), (3, 2)], [(1, 1), (16, 9)])
+    batch, queries, heads = pick.of(1, 2), pick.of(1, 5, 40), pick.of(1, 2)
+    channels, points = pick.of(8, 16, 32), pick.of(1, 2)
+    call = deformable(
+        maps, batch=batch, queries=queries, heads=heads, channels=channels, points=points
+    )
+    turned = {
+        "location": (0, 2, 3, 4, 5, 1),
+        "attnWeight": (0, 2, 3, 4, 1),
+        "gradOutput": (0, 1, 2),
+    }
+    for name, order in turned.items():
+        call[name] = np.ascontiguousarray(call[name].transpose(order))
+    outputs = [zeros(*call[name].shape) for name in ("value", "location", "attnWeight")]
+    sizes = Sizes(batch, call["value"].shape[1], heads, channels, queries, len(maps), points)
+    return Task(
+        list(call.values()), outputs, direct={"sizes": sizes, "given": None, "shares": None}
+    )
+
+
+FOLDERS: dict[str, Case] = {
+    "reduction": reduction,
+    "softmax": softmax,
+    "resize": resize,
+    "batch_norm_training": batch_norm,
+    "matmul": matrices,
+    "group_norm": group_norm,
+}
+CASES: dict[str, Case] = {
+    **dict.fromkeys(("MaximumGrad", "MinimumGrad"), two_gradients),
+    "LambApplyOptimizerAssign": lamb_update,
+    "ApplyAdamW": adam_w,
+    **dict.fromkeys(
+        ("ForeachAddList", "ForeachAddcdivScalar", "ForeachAddcmulScalar", "ForeachMulScalar"),
+        lists,
+    ),
+    "TensorMove": one_to_one,
+    "Exp": exponent,
+    "Assign": assign,
+    **dict.fromkeys(("Fill", "OnesLike", "ZerosLike", "MemSet", "AtomicAddrClean"), fill),
+    **dict.fromkeys(("NPUAllocFloatStatus", "NPUClearFloatStatus", "NPUGetFloatStatus"), flags),
+    **dict.fromkeys(("DropOutDoMask", "DropoutDoMask", "ReluGradV2"), dropout),
+    "MaskedScale": masked_scale,
+    "SwiGlu": gated,
+    "BinaryCrossEntropyGrad": cross_entropy_gradient,
+    **dict.fromkeys(("Transpose", "TransposeD", "TransposeNOD"), transpose),
+    "ConfusionTransposeD": heads,
+    **dict.fromkeys(("AsStrided", "ViewCopy"), view_copy),
+    **dict.fromkeys(("Slice", "SliceD", "StridedSlice", "StridedSliceD"), part),
+    **dict.fromkeys(("Concat", "ConcatD", "ConcatV2", "ConcatV2D"), join),
+    **dict.fromkeys(("Split", "SplitD", "SplitV", "SplitVD"), split),
+    **dict.fromkeys(("Pack", "Unpack"), stack),
+    **dict.fromkeys(("Pad", "PadD", "PadV3", "StridedSliceGrad"), pad),
+    **dict.fromkeys(("BroadcastTo", "BroadcastToD", "Expand", "ExpandD", "Tile", "TileD"), repeat),
+    "TransData": trans_data,
+    "SoftmaxGradExt": scaled_softmax_gradient,
+    **dict.fromkeys(("LayerNorm", "LayerNormV3"), layer_norm),
+    **dict.fromkeys(("LayerNormXBackpropV2", "LayerNormXBackpropV3"), layer_norm_gradient),
+    "LayerNormBetaGammaBackpropV2": layer_norm_parameters,
+    **dict.fromkeys(("RmsNorm", "AddRmsNorm"), rms_norm),
+    "RmsNormGrad": rms_norm_gradient,
+    "UpsampleNearestExact2dGrad": upsample_gradient,
+    **dict.fromkeys(("Gather", "GatherV2", "GatherV2D", "GatherNd", "Embedding"), gather),
+    **dict.fromkeys(("GatherElements", "Index", "ScatterElements", "Scatter"), elements),
+    **dict.fromkeys(("ScatterUpdate", "ScatterNdUpdate", "ScatterAdd", "ScatterNdAdd"), scatter),
+    **dict.fromkeys(("InplaceIndexAdd", "IndexAdd (torch.index_add)"), index_add),
+    **dict.fromkeys(("UnsortedSegmentSum", "UnsortedSegmentSumD"), segments),
+    **dict.fromkeys(("OneHot", "OneHotD"), one_hot),
+    "GroupNormGrad": group_norm_gradient,
+    "ROIAlignGrad": box_gradient,
+    "MultiScaleDeformableAttentionGrad": sampling_gradient,
+}
+
+_SPLIT = ("Ascend910B3",)
+_FUSING = ("Ascend910A", "Ascend310P3")
+
+
+def chips_of(op_type: str) -> tuple[str, ...]:
+    """The chips that have a kernel of the operator type."""
+    if op_type.startswith(("FusionOp_MatMul", "FusionOp_BatchMatMul")):
+        return _FUSING
+    if op_type in {
+        "UpsampleNearestExact2dGrad",
+        "ResizeBilinear",
+        "GroupNormGrad",
+        "MultiScaleDeformableAttentionGrad",
+    }:
+        return _SPLIT
+    return CHIPS

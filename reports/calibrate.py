@@ -121,7 +121,7 @@ def median_error(rows: list[MeasuredRow], values: Mapping[str, float]) -> float:
     """The median absolute error of rows under changed constants."""
     return statistics.median(
         abs(simulated / row.duration_us - 1)
-        for row, simulated in simulations(rows, values, "chain")
+        for row, simulated in simulations(rows, values, "in_graph")
     )
 
 

@@ -51,7 +51,7 @@ HEAD = f"""# Whole models on {SOC}
 No operator times of {SOC} are public, so its constants come from published rates and from the
 first generation, unfitted. What can be compared is the throughput of whole models: an encoder of
 {LAYERS} layers with {FEATURES} features in float16, kernel by kernel from its shape, each with a
-part of its inputs in L2 (`--l2 chain`), against what ais_bench reports for BERT base and RoBERTa
+part of its inputs in L2 (`--l2 in_graph`), against what ais_bench reports for BERT base and RoBERTa
 base. Embedding and head are left out.
 
 Compiled models fuse element by element work into the matrix products and keep matrices in fractal
@@ -111,7 +111,7 @@ def row(published: Published) -> str:
     profile = load_profile(SOC)
     times_us: Counter[str] = Counter()
     for task in layer(published.batch, published.length):
-        times_us[task.op_type] += simulate_task(profile, task, "chain").duration_us * LAYERS
+        times_us[task.op_type] += simulate_task(profile, task, "in_graph").duration_us * LAYERS
     total_us = sum(times_us.values())
     reached = published.batch / (total_us * 1e-6)
     products_us = sum(time for op, time in times_us.items() if "MatMul" in op)

@@ -200,6 +200,19 @@ def test_views_halves_streams_and_events_equal_the_python_api(
     assert times == {name: np.float32(us / 1e3) for name, us in wanted_us.items()}
 
 
+def test_a_stream_finds_in_l2_what_its_calls_before_left_there(
+    shop: Workshop, tmp_path: Path
+) -> None:
+    """Twenty rounds on one stream, then one with memory and a stream of its own."""
+    path = tmp_path / "run.json"
+    said = shop.npusim("exec", shop.program("cycles"), "-s", "910B3", "--json", path, "--", "1")
+    assert said.code == 0, said.err
+    first, *rounds, alone = (each["duration_us"] for each in json.loads(path.read_text())["calls"])
+    assert (len(rounds), alone) == (19, first)
+    assert set(rounds) == {min(rounds)}
+    assert rounds[0] < first
+
+
 def number(i: Any, salt: int) -> Any:
     """As in streams.cpp."""
     return (1 + (i * 37 + salt) % 100) / 128

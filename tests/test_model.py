@@ -279,7 +279,7 @@ def test_equal_operators_are_simulated_once(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(Timer, "_simulate", counted)
     same = [add(4096, measured_us=3.0 + number) for number in range(20)]
-    result = retime(step_of(*same, add(8192)), "Ascend910A", l2="chain")
+    result = retime(step_of(*same, add(8192)), "Ascend910A", l2="in_graph")
     assert asked == ["Add", "Add"]
     assert [each.count for each in result.operators] == [20, 1]
 

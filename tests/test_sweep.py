@@ -209,7 +209,7 @@ GOOD = '{self: "fp16[{N},8]", mat2: "fp16[8,{N}]", cubeMathType: 0}'
         (f"axes: {{N: {{from: 1, to: 10000000, step: 1}}}}\n{BASE}{GOOD}", "axes.N = .*at most"),
         (f"axes: {{N: [{{a: 1}}]}}\n{BASE}{GOOD}", "axes.N = .*number, a word"),
         (f"axes: {{a-b: [1]}}\n{BASE}{GOOD}", "axes.a-b.* = .*letters"),
-        (f"l2: hot\naxes: {{N: [1]}}\n{BASE}{GOOD}", "l2 = 'hot' .*cold, warm, chain"),
+        (f"l2: hot\naxes: {{N: [1]}}\n{BASE}{GOOD}", "l2 = 'hot' .*cold, warm, in_graph"),
         (f"exact: maybe\naxes: {{N: [1]}}\n{BASE}{GOOD}", "exact = 'maybe'"),
         (f"{BASE}{GOOD}", "variable N has no values"),
         (f"axes: {{N: [1], M: [2]}}\n{BASE}{GOOD}", "M: no argument uses"),

@@ -172,7 +172,7 @@ class ModelPlan(PlanPart):
     batching: BatchingPlan | None = None
     measured_on: str | None = None
     host_dispatch_us: NonNegative | None = None
-    l2: Literal["order", "busy", "chain", "cold", "warm"] = "order"
+    l2: Literal["order", "busy", "in_graph", "cold", "warm"] = "order"
 
     @model_validator(mode="after")
     def _make_sense(self) -> ModelPlan:

@@ -59,7 +59,7 @@ def model(
         typer.Option(
             "--l2",
             help="What operators find in L2: order (what those before them left), busy (nothing; "
-            "for files without order), chain, cold or warm.",
+            "for files without order), in_graph, cold or warm.",
         ),
     ] = "order",
     step: Annotated[

@@ -60,7 +60,7 @@ Exact = Annotated[
 ]
 L2 = Annotated[
     str,
-    typer.Option("--l2", help="What L2 holds at the start: cold, warm or chain (in a graph)."),
+    typer.Option("--l2", help="What L2 holds at the start: cold, warm or in_graph."),
 ]
 Assume = Annotated[
     list[str] | None,

@@ -44,7 +44,7 @@ State = Annotated[
     str | None,
     typer.Option(
         "--l2",
-        help="What L2 holds at the start: cold, warm or chain; else what the file says.",
+        help="What L2 holds at the start: cold, warm or in_graph; else what the file says.",
         show_default=False,
     ),
 ]

@@ -31,7 +31,7 @@ Workers = Annotated[int, typer.Option("--workers", help="Processes; 0: one per c
 
 def validate(
     table: Table,
-    l2: L2 = "chain",
+    l2: L2 = "in_graph",
     chip: Chip = None,
     builtin: Builtin = False,
     csv_file: Csv = None,

@@ -106,7 +106,7 @@ class Memory(Group):
     l2_latency_cycles: NonNegative
     atomic_rate_fraction: Fraction
     atomic_conflict_cycles: NonNegative
-    l2_chain_share: Annotated[float, Field(ge=0, le=1)]
+    l2_in_graph_share: Annotated[float, Field(ge=0, le=1)]
     l2_write_back_share: Annotated[float, Field(ge=0, le=1)]
     l2_reuse_fraction: Fraction
 

@@ -4,8 +4,8 @@
 say which tensor is which, so an input is taken for the last tensor of its shape, dtype and format
 that an operator before it wrote; everything else, weights above all, comes from memory.  ``busy``
 is for steps whose order isn't known: inputs come from memory, and what is written drives out
-something else.  ``chain`` takes the share that a task inside a graph finds on average, ``cold`` an
-empty L2, ``warm`` one that holds everything.
+something else.  ``in_graph`` takes the share that a task inside a graph finds on average, ``cold``
+an empty L2, ``warm`` one that holds everything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ORDER: Final = "order"
 BUSY: Final = "busy"
-MODES: Final = (ORDER, BUSY, "chain", "cold", "warm")
+MODES: Final = (ORDER, BUSY, "in_graph", "cold", "warm")
 IN_A_STEP: Final = (ORDER, BUSY)
 """Modes in which L2 is full of what others have modified."""
 

@@ -169,7 +169,7 @@ def assumption_lines(result: StepResult) -> Iterator[str]:
 _L2_WORDS = {
     "order": "L2: an operator finds what is left of its inputs by those before it, in file order",
     "busy": "L2: inputs come from memory, and what is written drives out something else",
-    "chain": "L2: an operator finds the share of its inputs that is usual inside a graph",
+    "in_graph": "L2: an operator finds the share of its inputs that is usual inside a graph",
     "cold": "L2: empty whenever an operator starts",
     "warm": "L2: an operator's inputs are in it when it starts, as far as they fit",
 }

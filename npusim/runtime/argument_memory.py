@@ -1,8 +1,10 @@
-"""The memory behind the buffers of a call that computes numbers."""
+"""The memory behind the buffers of a call: its numbers, and whether a call before had it in use."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -11,8 +13,61 @@ from npusim.operators.contract import TensorArg
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc import GlobalTensor, Kernel
+    from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
+    from npusim.engine import L2State
     from npusim.runtime.call import Executor
+
+_FEWEST = 64  # places of which a stream keeps track before it looks which it can forget
+
+
+class Places:
+    """Which memory the calls of a stream have used, by the buffer that stood for it.
+
+    Arrays are one place when they begin at the same element of the same allocation and are equally
+    long; without data, passing the same TensorSpec object again means the same tensor.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, ...], tuple[ref[Any], int]] = {}
+        self._room = _FEWEST
+
+    def recognise(self, executor: Executor, l2: L2State) -> None:
+        """Give buffers of memory that ``l2`` may hold the number that it knows them by.
+
+        Call it when the arguments have their memory. Several arguments of one call that share their
+        memory stay apart, as they are for the kernels.
+        """
+        if len(self._known) > self._room:
+            self._forget_evicted(l2)
+        uses: Counter[tuple[int, ...]] = Counter()
+        for name, buffer in executor.chain.arguments.items():
+            owner, place = _place(executor.call.tensor(name), buffer)
+            uses[place] += 1
+            key = (*place, uses[place])
+            known = self._known.get(key)
+            if known is not None and known[0]() is owner:
+                buffer.number = known[1]
+            else:
+                self._known[key] = ref(owner), buffer.number
+
+    def _forget_evicted(self, l2: L2State) -> None:
+        self._known = {
+            key: (owner, number)
+            for key, (owner, number) in self._known.items()
+            if owner() is not None and l2.resident_bytes(number)
+        }
+        self._room = max(_FEWEST, 2 * len(self._known))
+
+
+def _place(argument: TensorArg, buffer: GmBuffer) -> tuple[Any, tuple[int, ...]]:
+    """Who owns the memory of an argument, and what tells it from other memory."""
+    data = buffer.data
+    if data is None:
+        return argument.spec, (id(argument.spec),)
+    owner: Any = data
+    while type(base := getattr(owner, "base", None)).__weakrefoffset__:
+        owner = base
+    return owner, (id(owner), data.ctypes.data, data.nbytes)
 
 
 def bind(executor: Executor) -> dict[str, NDArray[Any]]:

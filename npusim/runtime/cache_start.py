@@ -7,14 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npusim.engine import L2State
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from npusim.ascendc import GlobalTensor
-    from npusim.engine import L2State
     from npusim.hardware import Profile
 
-MODES = ("cold", "warm", "chain")
+MODES = ("cold", "warm", "in_graph")
+
+
+def new_cache(profile: Profile, inputs: Sequence[GlobalTensor] = (), mode: str = "cold") -> L2State:
+    """The L2 of a chip as a call of :data:`MODES` finds it; see :func:`prime`."""
+    cache = L2State(profile.memory.l2_bytes)
+    prime(cache, inputs, mode, profile)
+    return cache
 
 
 def prime(
@@ -26,10 +34,10 @@ def prime(
 ) -> None:
     """Bring ``cache`` into the state of ``mode``.
 
-    cold: empty. warm: the inputs have just been used, as in repeated runs. chain: the task runs in
-    a graph, where some other task has produced the inputs a while ago; the share of L2 that still
-    holds them is a fitted constant. ``stale`` operands were last used in the step before, and so
-    were flat tensors: networks have parameters, their gradients and states as one dimension, and
+    cold: empty. warm: the inputs have just been used, as in repeated runs. in_graph: the task runs
+    in a graph, where some other task has produced the inputs a while ago; the share of L2 that
+    still holds them is a fitted constant. ``stale`` operands were last used in the step before, and
+    so were flat tensors: networks have parameters, their gradients and states as one dimension, and
     what works on them streams through all of them in turn.
 
     In a graph, results push modified bytes out as far as the task streams: not at all where its
@@ -39,9 +47,9 @@ def prime(
     long_ago = {
         tensor.buffer.number
         for tensor in inputs
-        if mode == "chain" and (tensor in stale or len(tensor.shape) == 1)
+        if mode == "in_graph" and (tensor in stale or len(tensor.shape) == 1)
     }
-    share = {"cold": 0.0, "warm": 1.0, "chain": memory.l2_chain_share}[mode]
+    share = {"cold": 0.0, "warm": 1.0, "in_graph": memory.l2_in_graph_share}[mode]
     recent = [tensor for tensor in inputs if tensor.buffer.number not in long_ago]
     found = _bring(cache, recent, share * memory.l2_bytes)
     asked = sum(tensor.nbytes for tensor in inputs)
@@ -49,7 +57,7 @@ def prime(
     cache.reuse_fraction = memory.l2_reuse_fraction
     if 2 * streamed > asked:
         cache.write_back_share = 1.0
-    elif mode == "chain":
+    elif mode == "in_graph":
         streaming = 1.0 - found / asked if asked else 1.0
         cache.write_back_share = streaming * memory.l2_write_back_share
     else:

@@ -10,7 +10,7 @@ from npusim.operators.oracle import check, require_kernel
 from npusim.runtime import call as calls
 from npusim.runtime.cache_start import MODES
 from npusim.runtime.stream import Stream
-from npusim.values.errors import AclnnError, UnknownNameError
+from npusim.values.errors import AclnnError, ArgumentError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,8 @@ class Device:
     ``note`` says how an ambiguous name was understood. ``exact`` plays every repetition of every
     loop instead of jumping over the steady state: slower, and equal to within the clock's rounding.
     ``l2`` says what the cache holds when a call starts: ``cold`` nothing, ``warm`` the inputs,
-    ``chain`` what a task before it in a graph left there.
+    ``in_graph`` what a task before it in a graph left there. None: what the calls before it on its
+    stream left there; on a stream of its own that is nothing.
     Raises UnknownNameError for a name, ProfileError for a file that isn't a profile.
     """
 
@@ -39,10 +40,10 @@ class Device:
         soc_version: str | PathLike[str] | Profile,
         *,
         exact: bool = False,
-        l2: str = "cold",
+        l2: str | None = None,
     ) -> None:
         self.note = ""
-        if l2 not in MODES:
+        if l2 is not None and l2 not in MODES:
             raise UnknownNameError("state of L2", l2, MODES)
         self.l2 = l2
         if isinstance(soc_version, Profile):
@@ -57,27 +58,37 @@ class Device:
     def __repr__(self) -> str:
         return f"Device({self.profile.name!r})"
 
-    def run(self, op: str, /, **arguments: object) -> Result:
+    def run(self, op: str, /, *, stream: Stream | None = None, **arguments: object) -> Result:
         """Run an operator on arrays: numbers and time.
+
+        Without a ``stream`` of :meth:`create_stream` the call has one of its own. With one, what is
+        queued on it runs first, and the call finds in L2 what that and earlier calls left there.
 
         Arguments are spelled as on the aclnn page, or as in the prototype of an operator type such
         as ``MatMulV3``; outputs may be left out (created) or given (written in place). Raises
         AclnnError where the device would return a code, DeviceFault where it would stop.
         """
-        return self._call(op, arguments, numerics=True)
+        return self._call(op, arguments, numerics=True, stream=stream)
 
     def estimate(
-        self, op: str, /, *, assume: Mapping[str, float] | None = None, **arguments: object
+        self,
+        op: str,
+        /,
+        *,
+        stream: Stream | None = None,
+        assume: Mapping[str, float] | None = None,
+        **arguments: object,
     ) -> Result:
         """The time of an operator, from shapes alone.
 
-        Tensors are TensorSpec or arrays, nothing is computed.
+        Tensors are TensorSpec or arrays, nothing is computed. ``stream`` as for :meth:`run`, where
+        passing the same TensorSpec object again means the same tensor.
 
         ``assume`` replaces numbers that are assumed where only data could tell them, e.g.
         ``{"samples_per_bin": 4}``; the result's ``assumptions`` name them. Raises ArgumentError for
         a number that the call doesn't assume.
         """
-        return self._call(op, arguments, numerics=False, assume=assume)
+        return self._call(op, arguments, numerics=False, stream=stream, assume=assume)
 
     def check(self, op: str, /, **arguments: object) -> Status:
         """Whether the device would accept the call, and if not why and what to do.
@@ -104,6 +115,7 @@ class Device:
         arguments: Mapping[str, object],
         *,
         numerics: bool,
+        stream: Stream | None,
         assume: Mapping[str, float] | None = None,
     ) -> Result:
         size, executor = calls.get_workspace_size(
@@ -113,11 +125,16 @@ class Device:
             numerics=numerics,
             assume=assume,
         )
-        stream = self.create_stream()
-        status = stream.execute(bytearray(0), size, executor)
+        on = stream or self.create_stream()
+        if on.profile is not self.profile and on.profile != self.profile:
+            raise ArgumentError(
+                f"the stream belongs to {on.profile.name}, the device is {self.profile.name}",
+                "Use a stream of this device's create_stream().",
+            )
+        status = on.execute(bytearray(0), size, executor)
         if not status.ok:
             raise AclnnError(status)
-        return stream.synchronize()[0]
+        return on.synchronize()[-1]
 
 
 def _is_path(text: str) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from npusim.engine import L2State
 from npusim.operators.oracle import refused_by_kernel
 from npusim.runtime import argument_memory
-from npusim.runtime.cache_start import prime
+from npusim.runtime.argument_memory import Places
+from npusim.runtime.cache_start import new_cache
 from npusim.runtime.results import Result, Timeline
 from npusim.runtime.task import TaskRuns, run_tasks
 from npusim.values.errors import KernelError
@@ -32,13 +32,19 @@ if TYPE_CHECKING:
 class Stream:
     """Tasks run in order; a fault of one is reported at :meth:`synchronize`, as on the device.
 
+    A call finds in L2 what those before it on the stream left there, the first one nothing;
+    ``l2`` says instead what every call finds (see :func:`npusim.runtime.cache_start.prime`).
     ``exact`` plays every repetition instead of jumping over the steady state.
     """
 
     profile: Profile
     exact: bool = False
-    l2: str = "cold"
+    l2: str | None = None
     _pending: list[Executor] = field(default_factory=list)
+    _places: Places = field(default_factory=Places)
+
+    def __post_init__(self) -> None:
+        self._cache = new_cache(self.profile)
 
     def execute(self, workspace: object, workspace_size: int, executor: Executor | None) -> Status:
         """Phase two: queue the executor's tasks.
@@ -69,11 +75,14 @@ class Stream:
     def _run(self, executor: Executor) -> Result:
         chain, profile = executor.chain, self.profile
         outputs = argument_memory.bind(executor) if executor.numerics else None
-        l2 = L2State(profile.memory.l2_bytes)
-        prime(l2, tuple(chain.inputs()), self.l2, profile)
+        self._places.recognise(executor, self._cache)
+        if self.l2 is not None:
+            self._cache = new_cache(profile, tuple(chain.inputs()), self.l2)
         kernels = _kernels(chain, numerics=executor.numerics)
         try:
-            done = run_tasks(kernels, profile, l2, numerics=executor.numerics, exact=self.exact)
+            done = run_tasks(
+                kernels, profile, self._cache, numerics=executor.numerics, exact=self.exact
+            )
         except KernelError as error:
             raise refused_by_kernel(error, executor.call) from error
         for buffer in chain.arguments.values():  # the caller's, who wants it back when he is done

@@ -77,7 +77,7 @@ CONSTANTS: tuple[Constant, ...] = (
         share=True,
     ),
     Constant(
-        "memory.l2_chain_share",
+        "memory.l2_in_graph_share",
         "share of L2 that holds a task's inputs inside a graph",
         2.0,
         share=True,
@@ -180,7 +180,7 @@ def fit(
     constants: Sequence[Constant],
     published: Mapping[str, float] | None = None,
     *,
-    l2: str = "chain",
+    l2: str = "in_graph",
     weight: float = 0.002,
     pool: Executor | None = None,
     progress: Callable[[str], None] | None = None,

@@ -45,13 +45,13 @@ class Prediction:
 def replay(
     rows: Iterable[MeasuredRow],
     *,
-    l2: str = "chain",
+    l2: str = "in_graph",
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Prediction]:
     """Predict every row, in order.
 
-    ``l2`` says what the cache holds when a task starts (cold, warm or chain).
+    ``l2`` says what the cache holds when a task starts (cold, warm or in_graph).
     """
     for done, prediction in enumerate(_predictions(rows, l2, workers), start=1):
         if progress is not None:

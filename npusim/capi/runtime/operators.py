@@ -201,7 +201,8 @@ class _Task:
         try:
             self._require_memory()
             executor = self._executor()
-            queue = self.session.npu.create_stream()
+            queue = self.stream.simulated or self.session.npu.create_stream()
+            self.stream.simulated = queue
             status: Status = queue.execute(bytearray(0), executor.workspace_size, executor)
             if not status.ok:
                 raise AclnnError(status)

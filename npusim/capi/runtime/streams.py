@@ -2,8 +2,9 @@
 
 Tasks wait in their stream until somebody synchronises; then they run in order, and the stream's
 clock advances by their simulated duration. A fault surfaces at the synchronise and not before.
-Streams don't compete for cores: each advances as if it had the device to itself, which is also what
-the Python API says of each call. What a program does on the host takes no simulated time.
+Streams don't compete for cores: each advances as if it had the device to itself, its L2 included,
+which is also what the Python API says of each call. What a program does on the host takes no
+simulated time.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from npusim.values.status import AclError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from npusim.runtime.stream import Stream as Calls
 
 CONTINUE_ON_FAILURE, STOP_ON_FAILURE = 0, 1
 
@@ -61,6 +64,7 @@ class Stream:
     was_created: bool = False  # by the program, which then has to destroy it
     failure_mode: int = CONTINUE_ON_FAILURE
     clock_us: float = 0.0
+    simulated: Calls | None = None  # runs its calls and keeps what they leave in L2
     _tasks: deque[_Task | Mark] = field(default_factory=deque)
     _fault: DeviceFault | None = None
     _is_running: bool = False

@@ -272,6 +272,19 @@ def test_rows_say_what_estimate_says(tmp_path: Path, capsys: Capsys) -> None:
     assert all("BFLOAT16" in row["error"] for row in rejected)
 
 
+def test_a_sweep_takes_every_operator_that_estimate_takes(tmp_path: Path, capsys: Capsys) -> None:
+    out = tmp_path / "out.jsonl"
+    spec = sweeps.write(tmp_path, sweeps.STANDARD)
+    said = npusim(capsys, "sweep --workers 1 --json", spec, "-o", out)
+    assert said.code == 0, said.err
+    assert said.json["ok"] == said.json["points"] == 20
+    for row in sweeps.rows(out):
+        result = Device(row["soc"]).estimate(row["op"], **row["arguments"])
+        assert row["duration_us"] == result.duration_us
+    norms = [row for row in sweeps.rows(out) if row["op"] == "GroupNorm"]
+    assert all(row["arguments"]["num_groups"] == 8 for row in norms)
+
+
 def test_the_command_line_replaces_products_and_the_state_of_l2(
     tmp_path: Path, capsys: Capsys
 ) -> None:

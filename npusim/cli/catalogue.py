@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,6 @@ from npusim.values.errors import ArgumentError, FileError, NpusimError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SHAPED = re.compile(r"[\w.:]+\s*\[.*\].*")
 
 Product = Annotated[
     str | None,
@@ -60,8 +58,8 @@ def read_dtypes(words: Sequence[str], prototype: Sequence[tuple[str, str, str]])
     The catalogue knows dtypes, not the rules of an operator's attributes; `prototype` tells which
     parameters are tensors. Raises DTypeError for a tensor's dtype that nobody knows.
     """
-    from npusim.cli.arguments import NULL_WORDS
     from npusim.values.dtypes import dtype
+    from npusim.values.spelling import is_null, is_tensor
     from npusim.values.tensors import parse_tensor
 
     others = {name.lower() for name, _, kind in prototype if "aclTensor" not in kind}
@@ -72,9 +70,9 @@ def read_dtypes(words: Sequence[str], prototype: Sequence[tuple[str, str, str]])
         if not equals:
             raise ArgumentError(f"{word!r} is not NAME=DTYPE", "Write e.g. self=bf16.")
         try:
-            found[name] = parse_tensor(text) if _SHAPED.fullmatch(text) else dtype(text)
+            found[name] = parse_tensor(text) if is_tensor(text) else dtype(text)
         except NpusimError:
-            if name.lower() not in others and text.lower() not in NULL_WORDS:
+            if name.lower() not in others and not is_null(text):
                 raise
             aside.append(name)
     if aside:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.model.step import AclnnWork, Item
-from npusim.operators.registry import op_types, operator
+from npusim.operators.arguments import bind, parameter_of
+from npusim.operators.standard import resolve
 from npusim.operators.tasks import TaskSpec
-from npusim.values.errors import FileError, NpusimError, UnknownNameError
+from npusim.values.errors import FileError, NpusimError
+from npusim.values.spelling import is_null, value_of
 from npusim.values.suggest import did_you_mean
 from npusim.values.tensors import TensorSpec, parse_tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
-
-    from npusim.operators.contract import Contract, Parameter
 
 _KEYS: Final = (
     "op",
@@ -29,8 +31,6 @@ _KEYS: Final = (
     "weights",
     "measured_us",
 )
-_NULL: Final = ("null", "none", "nullptr", "")
-_TRUTH: Final = {"true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,14 @@ class Place:
         """The error for what is wrong here."""
         text = f"{self.key}: {problem}" if self.key else problem
         return FileError(self.file, text, remedy)
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """What is wrong within is wrong here."""
+        try:
+            yield
+        except NpusimError as error:
+            raise self.wrong(error.message, error.remedy) from error
 
     def know_the_keys(self, raw: Mapping[Any, Any], known: Sequence[str]) -> None:
         """Refuse a key that nobody reads."""
@@ -82,73 +90,26 @@ def item_of(place: Place, raw: object) -> Item:
 
 
 def _call(place: Place, op: str, raw: Mapping[str, Any]) -> AclnnWork:
-    try:
-        contract = operator(op)
-    except UnknownNameError as error:
-        hint = error.remedy
-        if op in op_types():
-            hint = f"{op} is an operator type: give it inputs and outputs."
-        raise (place / "op").wrong(error.message, hint) from error
     given = raw["arguments"]
     if not isinstance(given, Mapping):
         raise (place / "arguments").wrong("must be a mapping of parameters to values")
+    with (place / "op").explained():
+        contract = resolve(op, given)
     arguments: dict[str, object] = {}
     for name, value in given.items():
-        where = place / f"arguments.{name}"
-        parameter = _parameter(where, contract, str(name))
-        arguments[parameter.name] = _value(where, parameter, value)
-    missing = [
-        each.name for each in contract.inputs if not each.optional and each.name not in arguments
-    ]
-    if missing:
-        raise (place / "arguments").wrong(
-            f"{contract.name} needs {', '.join(missing)}",
-            f"`npusim ops show {contract.name}` explains its parameters.",
-        )
+        with (place / f"arguments.{name}").explained():
+            parameter = parameter_of(contract, str(name))
+            arguments[parameter.name] = value_of(parameter.name, parameter.kind, value)
+    with (place / "arguments").explained():
+        bind(contract, arguments, require_data=False)
     return AclnnWork(contract.name, arguments, _assumed(place / "assume", raw.get("assume")))
-
-
-def _parameter(where: Place, contract: Contract, name: str) -> Parameter:
-    for parameter in contract.parameters:
-        if name.lower() in (each.lower() for each in (parameter.name, *parameter.aliases)):
-            return parameter
-    names = [parameter.name for parameter in contract.parameters]
-    hint = did_you_mean(name, names) or f"Its parameters: {', '.join(names)}."
-    raise where.wrong(f"{contract.name} has no parameter {name!r}", hint)
-
-
-def _value(where: Place, parameter: Parameter, value: object) -> object:
-    """A value as YAML has it, or as text in the spelling of the command line."""
-    if value is None or (isinstance(value, str) and value.lower() in _NULL):
-        return None
-    if parameter.kind == "tensor":
-        return _tensor(where, value)
-    if parameter.kind.endswith("_array") and isinstance(value, str):
-        words = value.strip("[]").split(",")
-        return [_scalar(word.strip()) for word in words if word.strip()]
-    if isinstance(value, list):
-        return [_scalar(each) if isinstance(each, str) else each for each in value]
-    return _scalar(value) if isinstance(value, str) else value
-
-
-def _scalar(text: str) -> object:
-    if text.lower() in _TRUTH:
-        return _TRUTH[text.lower()]
-    for read in (int, float):
-        try:
-            return read(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _tensor(where: Place, value: object) -> TensorSpec:
     if not isinstance(value, str):
         raise where.wrong(f"{value!r} is no tensor", "Write DTYPE[SIZES], e.g. fp16[8,64].")
-    try:
+    with where.explained():
         return parse_tensor(value)
-    except NpusimError as error:
-        raise where.wrong(error.message, error.remedy) from error
 
 
 def _task(place: Place, op: str, raw: Mapping[str, Any]) -> TaskSpec:
@@ -158,9 +119,7 @@ def _task(place: Place, op: str, raw: Mapping[str, Any]) -> TaskSpec:
         if not isinstance(listed, list):
             raise (place / side).wrong("must be a list of tensors")
         sides[side] = [
-            None
-            if each is None or (isinstance(each, str) and each.lower() in _NULL)
-            else _tensor((place / side).entry(index), each)
+            None if is_null(each) else _tensor((place / side).entry(index), each)
             for index, each in enumerate(listed)
         ]
     outputs = tuple(spec for spec in sides["outputs"] if spec is not None)
@@ -182,7 +141,8 @@ def _weights(
     for each in listed:
         spec: object = None
         if isinstance(work, AclnnWork):
-            spec = work.arguments.get(_parameter(where, operator(work.op), str(each)).name)
+            with where.explained():
+                spec = work.arguments.get(parameter_of(work.contract, str(each)).name)
         elif type(each) is int and 0 <= each < len(work.inputs):
             spec = work.inputs[each]
         if not isinstance(spec, TensorSpec):

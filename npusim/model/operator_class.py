@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.operators.registry import band_class
+from npusim.operators.registry import prototype
 
 if TYPE_CHECKING:
     from npusim.model.step import Item
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 def kind_of(item: Item) -> str:
     """The class of an operator: its kernel's, or what its name says."""
-    known = band_class(item.op)
+    known = prototype(item.op)
     if known:
-        return known
+        return known[0].band_class
     if item.engine:
         return item.engine
     for kind, words in _KINDS:

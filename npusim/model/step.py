@@ -7,12 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from npusim.operators.standard import resolve
 from npusim.operators.tasks import TaskSpec
 from npusim.values.dtypes import BFLOAT16, FLOAT16
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from npusim.operators.contract import Contract
 
 AI_CPU = "AI CPU"
 COMMUNICATION = "communication"
@@ -25,6 +28,11 @@ class AclnnWork:
     op: str
     arguments: Mapping[str, object]
     assume: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def contract(self) -> Contract:
+        """What the call is judged and planned by."""
+        return resolve(self.op, self.arguments)
 
     def in_fp16(self) -> AclnnWork:
         """The same call with FLOAT16 in the place of BFLOAT16."""
@@ -83,9 +91,7 @@ class Item:
     def _tensors(self) -> Iterator[tuple[str, TensorSpec]]:
         if not isinstance(self.work, AclnnWork):
             return
-        from npusim.operators.registry import operator
-
-        kinds = {each.name: each.io for each in operator(self.work.op).parameters}
+        kinds = {each.name: each.io for each in self.work.contract.parameters}
         for name, value in self.work.arguments.items():
             if isinstance(value, TensorSpec):
                 yield kinds[name], value

@@ -11,7 +11,7 @@ from npusim.model.cache_state import IN_A_STEP
 from npusim.model.not_simulated import carried_over
 from npusim.model.results import Evidence, How, Timing
 from npusim.model.step import in_fp16
-from npusim.operators.registry import band_class, operator
+from npusim.operators.registry import band_class
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime import call as calls
 from npusim.runtime.bands import grounds
@@ -161,7 +161,7 @@ def _task_plan(profile: Profile, work: TaskSpec) -> _Plan:
 
 
 def _call_plan(profile: Profile, work: AclnnWork) -> _Plan:
-    contract = operator(work.op)
+    contract = work.contract
     workspace, executor = calls.get_workspace_size(
         contract, profile, work.arguments, numerics=False, assume=work.assume
     )

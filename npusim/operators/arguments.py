@@ -45,6 +45,16 @@ def bind(
     return bound
 
 
+def parameter_of(contract: Contract, name: str) -> Parameter:
+    """The parameter called `name`, in any case; UnknownNameError with near misses."""
+    for parameter in contract.parameters:
+        if name.lower() in (spelling.lower() for spelling in (parameter.name, *parameter.aliases)):
+            return parameter
+    names = [parameter.name for parameter in contract.parameters]
+    remedy = f"`npusim ops show {contract.name}` explains them."
+    raise UnknownNameError(f"parameter of {contract.name}", name, names, remedy)
+
+
 def complete(call: Call) -> Call:
     """The call with its omitted outputs described; for calls that passed the checks."""
     inferred = call.contract.infer_outputs(call)

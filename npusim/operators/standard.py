@@ -26,6 +26,7 @@ from npusim.operators.registry import (
 )
 from npusim.operators.tasks import kernels_on
 from npusim.values.errors import ArgumentError, KernelError, UnknownNameError
+from npusim.values.spelling import guessed, is_tensor
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ _KINDS: dict[str, Kind] = {
     "ints": "int_array",
     "text": "text",
 }
-_TENSOR_TEXT = re.compile(r"\s*[\w.:]+\s*\[.*\]\s*(:\s*\w+\s*)?|.*\.npy", re.IGNORECASE)
 _RESULT = re.compile(r"(out|y)\d*")  # what outputs are called where no prototype is known
 _PAGES = "Rules of the operator's page aren't checked; the kernel refuses what it doesn't cover."
 
@@ -96,7 +96,7 @@ def _guessed(known: Operator, arguments: Mapping[str, object]) -> _Call:
 
 def _is_tensor(value: object) -> bool:
     if isinstance(value, str):
-        return _TENSOR_TEXT.fullmatch(value) is not None
+        return is_tensor(value) or value.lower().endswith(".npy")
     return value is None or hasattr(value, "shape") or hasattr(value, "spec")
 
 
@@ -221,7 +221,7 @@ class _Call:
                 problem = f"{attribute.name} = {value} isn't modelled, only {attribute.only:g}"
                 raise KernelError(name, problem)
             if attribute.target:
-                found = _guess(value) if isinstance(value, str) else value
+                found = guessed(value) if isinstance(value, str) else value
                 yield attribute.target, list(found) if isinstance(found, tuple) else found
 
     def _tensors(
@@ -269,25 +269,10 @@ class _Call:
         others = [slot for slot in self.input_slots if slot.many]
         if others and not self.operator.parts:
             return len(self._names(others[0]))
-        found = _guess(self.arguments.get(self.operator.parts, 1))
+        found = guessed(self.arguments.get(self.operator.parts, 1))
         return len(found) if isinstance(found, list | tuple) else int(cast("int", found))
 
 
 def _described(name: str, spec: TensorSpec) -> GlobalTensor:
     """A tensor of which only the shape matters."""
     return GlobalTensor(GmBuffer(name, spec.nbytes), spec.dtype, spec.shape, format=spec.format)
-
-
-def _guess(value: object) -> object:
-    """What a word stands for: a number, a truth value, a list of those, or itself."""
-    if not isinstance(value, str):
-        return value
-    words = value.strip("[]()").split(",")
-    if len(words) > 1:
-        return [_guess(word) for word in words]
-    for convert in (int, float):
-        try:
-            return convert(value)
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(value.lower(), value)

@@ -15,25 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import npusim
 from npusim.hardware.loading import profile_names
-from npusim.operators.arguments import bind
+from npusim.operators.arguments import bind, parameter_of
 from npusim.operators.contract import TensorArg
-from npusim.operators.registry import operator
+from npusim.operators.standard import resolve
 from npusim.report import jsonout
 from npusim.runtime.cache_start import MODES
 from npusim.runtime.device import Device
 from npusim.sweep.templates import fill, variables_of
-from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError, UsageError
-from npusim.values.formats import Format
-from npusim.values.spelling import names_in
-from npusim.values.suggest import did_you_mean
+from npusim.values.errors import FileError, NpusimError, UnknownNameError, UsageError
+from npusim.values.spelling import names_in, tensor_text, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from npusim.hardware.profile import Profile
-    from npusim.operators.contract import Contract
     from npusim.sweep.spec import CallSpec, SweepSpec
-    from npusim.values.tensors import TensorSpec
 
 MAX_POINTS: Final = 1_000_000
 
@@ -139,19 +135,16 @@ class _Builder:
         settings = list(self._settings(place, call))
         chips = self._chips_of(place, call)
         for name in call.op:
-            contract = self._explained(f"{place}.op", operator, name)
-            self._know_parameters(f"{place}.arguments", contract, call)
+            self._explained(f"{place}.op", resolve, name, call.arguments)
             problems: list[str] = []
             for variables in settings:
-                arguments, problem = _arguments(contract, call, variables)
+                op, arguments, problem = self._arguments(place, name, call, variables)
                 problems += [problem] if problem else []
                 for chip, profile in chips.items():
-                    yield self._point(
-                        contract.name, profile.name, chip, call, variables, arguments, problem
-                    )
+                    yield self._point(op, profile.name, chip, call, variables, arguments, problem)
             if len(problems) == len(settings):
                 raise FileError(
-                    self.file, f"{place}: no point of {contract.name} can be asked: {problems[0]}"
+                    self.file, f"{place}: no point of {name} can be asked: {problems[0]}"
                 )
 
     def refuse_unused(self) -> None:
@@ -213,19 +206,33 @@ class _Builder:
         self.chips |= found
         return found
 
-    def _know_parameters(self, place: str, contract: Contract, call: CallSpec) -> None:
-        """Refuse a misspelled parameter; what the values are worth is judged point by point."""
-        names = [
-            spelling for each in contract.parameters for spelling in (each.name, *each.aliases)
-        ]
-        for name in call.arguments:
-            if name not in names:
-                known = ", ".join(each.name for each in contract.parameters)
-                raise FileError(
-                    self.file,
-                    f"{place}.{name}: {contract.name} has no such parameter",
-                    f"{did_you_mean(name, names)} It has {known}.".strip(),
-                )
+    def _arguments(
+        self, place: str, name: str, call: CallSpec, variables: Mapping[str, Any]
+    ) -> tuple[str, dict[str, Any], str]:
+        """Operator and arguments in one spelling, and what is wrong if they can't be read.
+
+        Raises FileError for a parameter that the operator doesn't have: a misspelling.
+        """
+        given = dict(call.arguments)
+        try:
+            given |= {key: fill(template, variables) for key, template in call.arguments.items()}
+            contract = resolve(name, given)
+            values: dict[str, Any] = {}
+            for key, value in given.items():
+                at = f"{place}.arguments.{key}"
+                parameter = self._explained(at, parameter_of, contract, key)
+                values[key] = value_of(key, parameter.kind, value)
+            bound = bind(contract, values, require_data=False)
+        except FileError:
+            raise
+        except NpusimError as problem:
+            return name, given, str(problem).replace("\n", " ")
+        spelled = {
+            each: _spelled(value)
+            for each, value in bound.items()
+            if value is not None or contract.parameter(each).is_pointer
+        }
+        return contract.name, spelled, ""
 
     def _explained(self, key: str, read: Any, *values: Any) -> Any:
         """What `read` gives, with file and key in front of the message if it objects."""
@@ -268,46 +275,10 @@ class _Builder:
         )
 
 
-def _arguments(
-    contract: Contract, call: CallSpec, variables: Mapping[str, Any]
-) -> tuple[dict[str, Any], str]:
-    """The arguments in one spelling, and what is wrong with them if they can't be read."""
-    filled: dict[str, Any] = {}
-    try:
-        for name, template in call.arguments.items():
-            filled[name] = fill(template, variables)
-        filled = {name: _number(contract, name, value) for name, value in filled.items()}
-        bound = bind(contract, filled, require_data=False)
-    except NpusimError as problem:
-        return {**call.arguments, **filled}, str(problem).replace("\n", " ")
-    return {name: _spelled(value) for name, value in bound.items()}, ""
-
-
-def _number(contract: Contract, name: str, value: Any) -> Any:
-    """YAML takes 1e-5 for text, which nobody expects."""
-    kinds = {
-        spelling: each.kind
-        for each in contract.parameters
-        for spelling in (each.name, *each.aliases)
-    }
-    if not isinstance(value, str) or kinds[name] not in {"float", "double"}:
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        raise ArgumentError(f"{name}={value} is not a number") from None
-
-
 def _spelled(value: Any) -> Any:
     if isinstance(value, TensorArg):
-        return _tensor_text(value.spec)
+        return tensor_text(value.spec)
     return list(value) if isinstance(value, tuple) else value
-
-
-def _tensor_text(tensor: TensorSpec) -> str:
-    """A contiguous tensor as `parse_tensor` reads it."""
-    text = f"{tensor.dtype.name}[{','.join(map(str, tensor.shape))}]"
-    return text if tensor.format is Format.UNDEFINED else f"{text}:{tensor.format.name}"
 
 
 def _distinct(rows: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:

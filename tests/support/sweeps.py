@@ -52,6 +52,18 @@ calls:
 """
 LOSS_POINTS = 3 * 2 * 2
 
+# Operator types and aclnn names without a page of their own here, as `npusim estimate` takes them.
+STANDARD = """
+products: "Ascend910B3, 310P3"
+axes: {n: [64, 80]}
+calls:
+  - {op: aclnnAdd, arguments: {self: "fp16[{n}]", other: "fp16[{n}]", alpha: 1}}
+  - {op: [Gelu, Relu], arguments: {x: "fp16[{n}]"}}
+  - {op: MatMulV3, arguments: {x1: "fp16[{n},32]", x2: "fp16[32,{n}]", transpose_x1: "false"}}
+  - op: GroupNorm
+    arguments: {x: "fp16[8,64,{n}]", gamma: "fp16[64]", beta: "fp16[64]", num_groups: "8"}
+"""
+
 
 def write(folder: Path, text: str, name: str = "spec.yaml") -> Path:
     """A specification on disk."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.operators.registry import prototype
+from npusim.operators.registry import band_class, prototype
 
 if TYPE_CHECKING:
     from npusim.model.step import Item
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 def kind_of(item: Item) -> str:
     """The class of an operator: its kernel's, or what its name says."""
     known = prototype(item.op)
-    if known:
-        return known[0].band_class
+    kind = known[0].band_class if known else band_class(item.op)
+    if kind:
+        return kind
     if item.engine:
         return item.engine
     for kind, words in _KINDS:

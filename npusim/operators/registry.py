@@ -154,9 +154,14 @@ def kernel_class(op_type: str) -> Callable[..., Kernel]:
     return kernel
 
 
-def band_class(op_type: str) -> str:
-    """Whose errors those of an operator type are estimated with; empty without a kernel."""
-    found = _catalog().op_types.get(op_type)
+def band_class(name: str) -> str:
+    """Whose errors those of an operator are estimated with; empty without a kernel."""
+    known = _catalog()
+    if page := known.pages.get(name):
+        beside = (each for each in known.op_types.values() if each.package == page.package)
+        found = next(beside, None)
+    else:
+        found = known.op_types.get(name)
     return found.band_class if found else ""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.folds import LARGEST, SMALLEST
 from npusim.schedules.rows.formula import Form, form_of
 from npusim.schedules.rows.layouts import UB_SHARE, Need, Piece, RowLayout, as_run
+from npusim.schedules.runner import apply_step
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 
@@ -122,8 +123,7 @@ class FractalLayout(RowLayout):
                 slices = ceil(slices / 2)
                 half = as_run(core, src, slices * lanes, dtype)
                 core.combine(fold, half, half, half)
-            if core.recording:
-                self._fold_lanes(core, fold, as_run(core, src, lanes, dtype), batches * rows)
+            self._fold_lanes(core, fold, as_run(core, src, lanes, dtype), batches * rows)
         core.wrote(dst)
         if core.numerics:
             depth = core.depth
@@ -163,12 +163,12 @@ class FractalLayout(RowLayout):
                 for form in forms:
                     if form is not Form.TILE:
                         core.move(dst, dst)  # what stands beside the tile is repeated to one
-                getattr(core, step.call)(dst, *given, *step.extras)
+                apply_step(core, step, dst, given)
             else:
                 runs = [as_run(core, each, dst.numel) for each in (dst, *sources)]
-                getattr(core, step.call)(*runs, *step.extras)
+                apply_step(core, step, runs[0], runs[1:])
         with core.numbers_only():
-            getattr(core, step.call)(dst, *given, *step.extras)
+            apply_step(core, step, dst, given)
 
     def _fold_lanes(self, core: Core, fold: Fold, lanes: LocalTensor, rows: int) -> None:
         """Blocks of 16 lanes into one number each, by block where the chip folds those."""

@@ -144,8 +144,10 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
             with self.schedule_only():
                 schedule()
         if self.numerics:
+            last_written, unread = self._last_written, set(self._unread)
             with self.numbers_only():
                 compute()
+            self._last_written, self._unread = last_written, unread
 
     @contextmanager
     def schedule_only(self) -> Iterator[None]:

@@ -34,6 +34,7 @@ class LocalTensor:
         "_cut",
         "_phase",
         "_root",
+        "_run",
         "buffer",
         "core",
         "depth",
@@ -67,6 +68,7 @@ class LocalTensor:
         self._array: NDArray[Any] | None = None
         self._aliased = False
         self._phase = core.phase
+        self._run: int | None = None  # elements of the run that it is worked on as
 
     @property
     def numel(self) -> int:
@@ -74,11 +76,14 @@ class LocalTensor:
 
     @property
     def rows(self) -> int:
-        """Rows of the last axis."""
-        return prod(self.shape[:-1])
+        """Rows of the last axis that an instruction goes through."""
+        return prod(self.shape[:-1]) if self._run is None else 1
 
     @property
     def row_elements(self) -> int:
+        """Elements that an instruction goes through in each row."""
+        if self._run is not None:
+            return self._run
         return self.shape[-1] if self.shape else 1
 
     def values(self, depth: int) -> NDArray[Any]:
@@ -157,6 +162,20 @@ class LocalTensor:
             depth=depth,
             part_of=(self, lambda array: array.reshape(array.shape[:depth] + shape)),
         )
+
+    def as_run(self, elements: int) -> LocalTensor:
+        """The same numbers for instructions that take all rows, padding included, as one run."""
+        run = LocalTensor(
+            self.core,
+            self.dtype,
+            self.shape,
+            self.buffer,
+            self.slot,
+            depth=self.depth,
+            part_of=(self, lambda array: array),
+        )
+        run._run = elements
+        return run
 
     def __getitem__(
         self, index: LoopIndex | int | slice | tuple[LoopIndex | int | slice, ...]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import strategies as st
 
-from npusim.operators.registry import folder_of, kernel_class
+from npusim.operators.registry import band_class, kernel_class
 from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
 from npusim.schedules.formula_kernel import FormulaKernel
 from support.deformable import deformable
@@ -134,7 +134,7 @@ def case_of(op_type: str) -> Case:
     kernel = kernel_class(op_type)
     if isinstance(kernel, type) and issubclass(kernel, FormulaKernel):
         return formula
-    return FOLDERS[folder_of(op_type)]
+    return FOLDERS[band_class(op_type)]
 
 
 # -- element by element ----------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def formula(pick: Pick, op_type: str) -> Task:
 def formula_kind(pick: Pick, op_type: str) -> Any:
     if op_type.startswith("Logical"):
         return bool
-    if op_type in FLOATS or folder_of(op_type) == "optimizer":
+    if op_type in FLOATS or band_class(op_type) == "optimizer":
         return np.float32
     return pick.half()
 

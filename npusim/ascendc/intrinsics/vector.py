@@ -61,7 +61,12 @@ class Vector(Elementwise):
         """A tile (rows,) as a column (rows, 1) that instructions repeat along rows (vbrcb)."""
         self.issue("vbrcb", column, ())
         spread = LocalTensor(
-            column.core, column.dtype, (*column.shape, 1), column.buffer, column.slot
+            column.core,
+            column.dtype,
+            (*column.shape, 1),
+            column.buffer,
+            column.slot,
+            depth=column.depth,
         )
         if self.numerics:
             spread.alias(column.values(column.depth)[..., None])

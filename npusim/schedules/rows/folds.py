@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from npusim.ascendc.events import Event
+from npusim.ascendc.tensors import LocalTensor
 from npusim.engine.program import Pipe
 from npusim.schedules.spreading import compiled_for_shape
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.ascendc.core import Core
     from npusim.ascendc.folds import Fold
-    from npusim.ascendc.tensors import LocalTensor
 
 
 def fold_each_row(
@@ -34,18 +39,20 @@ def fold_each_row(
         return fold_strips(core, fold, dst, src)
     if at_once:
         return core.reduce(fold, dst, src)
-    with core.schedule_only():
+
+    def one_by_one() -> None:
         moved = Event(core, Pipe.SCALAR, Pipe.VECTOR, set_before=True)
-        for _ in core.loop(rows):
+        for row in core.loop(rows):
             if not for_one_shape:
-                core.reduce(fold, dst[:1], src[:1])
+                core.reduce(fold, dst[row], src[row])
                 continue
             moved.wait()  # what the row before left is still being read
-            core.whole_reduce(fold, dst[:1], src[:1], drained=True)
-            core.move_by_scalar(dst[:1], dst[:1])
+            core.whole_reduce(fold, dst[row], src[row], drained=True)
+            core.move_by_scalar(dst[row], dst[row])
             moved.set()
-    with core.numbers_only():
-        core.reduce(fold, dst, src)
+        core.wrote(dst)
+
+    core.separately(one_by_one, lambda: core.reduce(fold, dst, src))
     return dst
 
 
@@ -55,14 +62,17 @@ def fold_strips(core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> L
     Source: ops-nn norm/norm_common, sums of many rows.
     """
     rows, columns = src.shape
-    with core.schedule_only():
+
+    def strip_by_strip() -> None:
         width = core.costs.repeat_elements(src.dtype.itemsize)
-        core.record_vector("vector_dup", dst, rows * width)
+        sums = LocalTensor(core, src.dtype, (rows, width), dst.buffer, (dst.slot, "strips"))
+        core.duplicate(sums, fold.neutral)
         for begin in range(0, columns, width):
-            core.record_vector(fold.pairwise, dst, min(width, columns - begin), rows=rows)
-        core.record_vector(fold.final or fold.pairwise, dst, width, rows=rows)
-    with core.numbers_only():
-        core.reduce(fold, dst, src)
+            part = sums[:, : min(width, columns - begin)]
+            core.combine(fold, part, part, src[:, begin : begin + width])
+        core.reduce(fold, dst, sums)
+
+    core.separately(strip_by_strip, lambda: core.reduce(fold, dst, src))
     return dst
 
 
@@ -72,14 +82,17 @@ def spread_strips(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTen
     Source: asc-devkit, broadcast along the last axis.
     """
     rows, columns = dst.shape
-    with core.schedule_only():
-        core.broadcast_column(column)
-        width = core.costs.repeat_elements(dst.dtype.itemsize)
-        for begin in range(0, columns, width):
-            core.record_vector("vcopy", dst, min(width, columns - begin), rows=rows)
-    with core.numbers_only():
-        core.adds(dst, core.broadcast_column(column), 0.0)
+    wide = core.broadcast_column(column)
+    width = core.costs.repeat_elements(dst.dtype.itemsize)
+    for begin in range(0, columns, width):
+        strip = dst[:, begin : begin + width]
+        core.record_vector("vcopy", strip, strip.row_elements, rows=rows)
+        core.arrange(strip, wide, partial(_repeated, times=strip.row_elements))
     return dst
+
+
+def _repeated(column: NDArray[Any], times: int) -> NDArray[Any]:
+    return np.broadcast_to(column, (*column.shape[:-1], times))
 
 
 def fold_packed_rows(core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
@@ -88,20 +101,25 @@ def fold_packed_rows(core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor)
     No instruction starts inside a block, so the scalar unit reads every element.
     """
     rows, columns = src.shape
-    core.wait_vector()
-    count, detail = rows * columns, f"{src.buffer} {rows}x{columns} {fold.name}"
-    core.emit_scalar("ld_ub", loads=count, operations=count, stores=rows, detail=detail)
-    with core.numbers_only():
-        core.reduce(fold, dst, src)
-    return dst
+    if core.recording:
+        scalar = core.profile.scalar
+        each = columns * (scalar.ub_load_cycles + scalar.alu_cycles) + scalar.ub_store_cycles
+        core.wait_vector()
+        detail = f"{src.buffer} {rows}x{columns} {fold.name}"
+        core.recorder.emit(Pipe.SCALAR, "ld_ub", rows * each, detail=detail)
+    core.wrote(dst)
+    return core.arrange(dst, src, partial(fold.function.reduce, axis=-1))
 
 
 def spread_packed_rows(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTensor:
     """dst[i, :] = column[i], stored element by element by the scalar unit."""
     rows, columns = dst.shape
-    core.wait_vector()
-    detail = f"{dst.buffer} {rows}x{columns} numbers"
-    core.emit_scalar("st_ub", loads=rows, stores=rows * columns, detail=detail)
+    if core.recording:
+        scalar = core.profile.scalar
+        each = scalar.ub_load_cycles + columns * scalar.ub_store_cycles
+        core.wait_vector()
+        detail = f"{dst.buffer} {rows}x{columns} numbers"
+        core.recorder.emit(Pipe.SCALAR, "st_ub", rows * each, detail=detail)
     core.wrote(dst)
     if core.numerics:
         depth = core.depth

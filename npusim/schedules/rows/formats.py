@@ -6,9 +6,9 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.folds import LARGEST, SMALLEST
+from npusim.ascendc.tensors import LocalTensor
 from npusim.schedules.rows.formula import Form, form_of
-from npusim.schedules.rows.layouts import UB_SHARE, Need, Piece, RowLayout, as_run
-from npusim.schedules.runner import apply_step
+from npusim.schedules.rows.layouts import UB_SHARE, Need, Piece, RowLayout
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.folds import Fold
     from npusim.ascendc.gm import GlobalTensor, GmSlice
     from npusim.ascendc.loops import Index
-    from npusim.ascendc.tensors import LocalTensor
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Step
 
@@ -113,17 +112,16 @@ class FractalLayout(RowLayout):
         """Slices onto each other, then 16 lanes into one."""
         batches, slices, rows, _ = src.shape
         lanes = batches * rows * _SIDE
-        dtype = src.dtype
-        with core.schedule_only():
-            compared = fold in (LARGEST, SMALLEST) and dtype is FLOAT
-            if compared and not core.folds_within_repeat(fold, src):
-                dtype = FLOAT16  # half the precision is enough to shift by
-                core.cast(as_run(core, src, src.numel, dtype), as_run(core, src, src.numel))
-            while slices > 1:
-                slices = ceil(slices / 2)
-                half = as_run(core, src, slices * lanes, dtype)
-                core.combine(fold, half, half, half)
-            self._fold_lanes(core, fold, as_run(core, src, lanes, dtype), batches * rows)
+        folded = src
+        compared = fold in (LARGEST, SMALLEST) and src.dtype is FLOAT
+        if compared and not core.folds_within_repeat(fold, src):
+            # Half the precision is enough to shift by.
+            folded = LocalTensor(core, FLOAT16, src.shape, src.buffer, (src.slot, "half"))
+            core.cast(folded.as_run(src.numel), src.as_run(src.numel))
+        while slices > 1:
+            slices = ceil(slices / 2)
+            core.record_vector(fold.pairwise, folded, slices * lanes)
+        self._fold_lanes(core, fold, folded, batches * rows)
         core.wrote(dst)
         if core.numerics:
             depth = core.depth
@@ -142,10 +140,8 @@ class FractalLayout(RowLayout):
         if form is not Form.COLUMN:
             return value
         batches, rows = value.shape
-        with core.schedule_only():
-            lanes = as_run(core, value, batches * rows * _SIDE)
-            core.move(lanes, lanes)
-            core.transpose_block(lanes, lanes)
+        for intrinsic in ("ub2ub", "vnchwconv"):
+            core.record_vector(intrinsic, value, batches * rows * _SIDE)
         return value.view(batches, 1, rows, 1)
 
     def apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
@@ -158,17 +154,14 @@ class FractalLayout(RowLayout):
             self.beside(core, source, form) if mixed else source
             for source, form in zip(sources, forms, strict=True)
         ]
-        with core.schedule_only():
-            if self.by_lanes and form_of(step.target) is Form.TILE:
-                for form in forms:
-                    if form is not Form.TILE:
-                        core.move(dst, dst)  # what stands beside the tile is repeated to one
-                apply_step(core, step, dst, given)
-            else:
-                runs = [as_run(core, each, dst.numel) for each in (dst, *sources)]
-                apply_step(core, step, runs[0], runs[1:])
-        with core.numbers_only():
-            apply_step(core, step, dst, given)
+        if self.by_lanes and form_of(step.target) is Form.TILE:
+            for form in forms:
+                if form is not Form.TILE:  # what stands beside the tile is repeated to one
+                    core.record_vector("ub2ub", dst, dst.row_elements, rows=dst.rows)
+            getattr(core, step.call)(dst, *given, *step.extras)
+            return
+        runs = (each.as_run(dst.numel) for each in (dst, *given))
+        getattr(core, step.call)(*runs, *step.extras)
 
     def _fold_lanes(self, core: Core, fold: Fold, lanes: LocalTensor, rows: int) -> None:
         """Blocks of 16 lanes into one number each, by block where the chip folds those."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.ascendc.tensors import LocalTensor
 from npusim.schedules.rows.folds import (
     fold_each_row,
     fold_packed_rows,
@@ -15,7 +14,6 @@ from npusim.schedules.rows.folds import (
     spread_strips,
 )
 from npusim.schedules.rows.formula import Form, form_of
-from npusim.schedules.runner import apply_step
 from npusim.schedules.spreading import compiled_for_shape, spread_column
 
 if TYPE_CHECKING:
@@ -25,9 +23,9 @@ if TYPE_CHECKING:
     from npusim.ascendc.folds import Fold
     from npusim.ascendc.gm import GlobalTensor, GmSlice
     from npusim.ascendc.loops import Index
+    from npusim.ascendc.tensors import LocalTensor
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Step
-    from npusim.values.dtypes import DType
 
 UB_SHARE = 0.9  # of UB; the rest is for what isn't counted per element
 _LANES = 64  # pieces of a row are a multiple of it
@@ -122,21 +120,11 @@ class RowLayout(ABC):
                 source if form is Form.TILE else self.beside(core, source, form)
                 for source, form in zip(sources, forms, strict=True)
             ]
-            apply_step(core, step, dst, given)
+            getattr(core, step.call)(dst, *given, *step.extras)
             return
-        with core.schedule_only():  # rows with their padding are one run
-            run = self.padded(dst) if form_of(step.target) is Form.TILE else dst.numel
-            flat = [as_run(core, each, run) for each in (dst, *sources)]
-            apply_step(core, step, flat[0], flat[1:])
-        with core.numbers_only():
-            apply_step(core, step, dst, sources)
-
-
-def as_run(
-    core: Core, tensor: LocalTensor, elements: int, dtype: DType | None = None
-) -> LocalTensor:
-    """The memory of a tensor as one run, perhaps of another type; for schedules alone."""
-    return LocalTensor(core, dtype or tensor.dtype, (elements,), tensor.buffer, tensor.slot)
+        # Rows with their padding are one run.
+        run = self.padded(dst) if form_of(step.target) is Form.TILE else dst.numel
+        getattr(core, step.call)(*(each.as_run(run) for each in (dst, *sources)), *step.extras)
 
 
 class RowsLayout(RowLayout):
@@ -249,7 +237,7 @@ class RowsLayout(RowLayout):
                 if form is Form.COLUMN and core.is_unread(source):
                     core.get_value(source)
             if forms[-1] is Form.COLUMN:
-                core.scalar_alu(step.name)
+                core.scalar_alu(step.call)
             else:
                 core.muls(dst, dst, 1.0)
         with core.numbers_only():

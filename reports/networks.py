@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from npusim.model import StepResult, read_model, retime
+from npusim.report.model import milliseconds
 from npusim.report.spelling import percent
-from npusim.report.steps import milliseconds
 from npusim.validation.steps import kernel_details, training_steps
 
 TABLE = Path(__file__).parent / "data" / "measured_ops.csv.gz"

@@ -20,9 +20,10 @@ import pytest
 import npusim
 from npusim.cli.calls import ask_all
 from npusim.cli.chips import chips
-from npusim.report.html import operator_page, plan_page
-from npusim.report.html.drawing import SERIES, axes_of, draw
-from npusim.report.html.operator import source_line
+from npusim.report.call.page import operator_page, source_line
+from npusim.report.drawing import SERIES, axes_of, draw
+from npusim.report.plan.page import plan_page
+from npusim.report.renderers.html import to_html, to_markdown
 from support import commands
 from support.browser import Browser, browser_path
 from support.plans import small_plan
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from npusim.report.answers import Answer
+    from npusim.report.call.answers import Answer
 
 ROOT = Path(__file__).parent.parent
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -68,6 +69,9 @@ STEP = Step((Part("matmul", 2500.0), Part("softmax", 1000.0), Part("data movemen
 MODELS = {("head", "Ascend910B3"): {1: STEP, 4: STEP}, ("head", "Ascend910A"): {4: STEP}}
 
 
+FORMS = {"html": to_html, "md": to_markdown}
+
+
 @lru_cache(maxsize=1)
 def answers() -> list[Answer]:
     spec = npusim.TensorSpec
@@ -91,13 +95,15 @@ def answers() -> list[Answer]:
 def operator_text(form: Any = "html") -> str:
     words = {"gradOut": "FLOAT16 [2, 8, 64]", "group": "4"}
     summary = "Gradients of group normalisation."
-    return operator_page("aclnnGroupNormBackward", summary, words, answers(), COMMAND, form)
+    page = operator_page("aclnnGroupNormBackward", summary, words, answers(), COMMAND)
+    return FORMS[form](page)
 
 
 @lru_cache
 def plan_text(form: Any = "html", **changes: Any) -> str:
     result = replace(small_plan(), **changes) if changes else small_plan()
-    return plan_page(result, MODELS, command="npusim plan plan.yaml --html plan.html", form=form)
+    page = plan_page(result, MODELS, "npusim plan plan.yaml --html plan.html")  # type: ignore[arg-type]
+    return FORMS[form](page)
 
 
 PAGES = {"operator": operator_text, "plan": plan_text}
@@ -234,7 +240,8 @@ def test_a_users_matplotlibrc_changes_nothing() -> None:
 def test_what_the_user_wrote_is_text_and_not_markup() -> None:
     title = "<script>alert(1)</script> & co"
     result = small_plan()
-    text = plan_page(replace(result, plan=result.plan.model_copy(update={"title": title})))
+    titled = replace(result, plan=result.plan.model_copy(update={"title": title}))
+    text = to_html(plan_page(titled))
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; co" in text
     Outline(text)

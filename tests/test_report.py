@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.report import jsonout
 from npusim.report.arrays import DTYPES_ENTRY, read_npy, read_npz, write_npz
 from npusim.report.compare import compare
 from npusim.report.files import atomic_write, claim
+from npusim.report.renderers import jsonout
 from npusim.report.spelling import count, error_size, latency, percent, significant, size
 from npusim.values.errors import FileError, OutputExistsError
 

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from npusim.capi.running import Run
-    from npusim.report.tables import Grid
+    from npusim.report.document import Table
 
 
-def run_table(run: Run) -> Grid:
+def run_table(run: Run) -> Table:
     """One row for each call; calls that don't differ share one, with their number."""
+    from npusim.report.call.tables import BAND_COLUMN
+    from npusim.report.document import Table
     from npusim.report.spelling import count, latency
-    from npusim.report.tables import BAND_COLUMN, Grid
 
     columns = ("operator", "calls", "shapes", "dtypes", BAND_COLUMN, "cycles", "bound by")
-    table = Grid(f"on {run.soc}", columns, ("calls", BAND_COLUMN, "cycles"), wide="shapes")
+    numbers = ("calls", BAND_COLUMN, "cycles")
+    rows = []
     groups: dict[tuple[str, str, str, int], list[dict[str, Any]]] = {}
     for call in run.calls:
         key = (call["op"], _shapes(call["tensors"]), _dtypes(call["tensors"]), call["cycles"])
@@ -24,9 +26,9 @@ def run_table(run: Run) -> Grid:
     for (op, shapes, dtypes, cycles), calls in groups.items():
         low_us, high_us = calls[0]["band_us"]
         time = latency(calls[0]["duration_us"], (low_us, high_us))
-        row = (op, str(len(calls)), shapes, dtypes, time, count(cycles), calls[0]["bound"])
-        table.row(*row)
-    return table
+        bound = str(calls[0]["bound"])
+        rows.append((op, str(len(calls)), shapes, dtypes, time, count(cycles), bound))
+    return Table(columns, rows, numbers, f"on {run.soc}", ("shapes",))
 
 
 def _shapes(tensors: dict[str, dict[str, Any]]) -> str:

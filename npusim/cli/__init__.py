@@ -44,7 +44,7 @@ def _explain(problem: Exception, *, as_json: bool) -> int:
 
     if isinstance(problem, NpusimError):
         if as_json:
-            from npusim.report import jsonout
+            from npusim.report.renderers import jsonout
 
             output.emit_json({"error": jsonout.error(problem)})
         output.complain(problem.message, problem.remedy)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from npusim.cli.chips import Chip
     from npusim.operators.contract import Contract
-    from npusim.report.answers import Answer
+    from npusim.report.call.answers import Answer
     from npusim.runtime.device import Device
     from npusim.runtime.results import Result
 
@@ -34,7 +34,7 @@ def read_call(op: str, words: Sequence[str] | None) -> tuple[Contract, dict[str,
 
 def ask(chip: Chip, question: Callable[[Device], Result]) -> Answer:
     """The answer of one chip; a rejection is an answer, wrong usage is not."""
-    from npusim.report.answers import Answer
+    from npusim.report.call.answers import Answer
     from npusim.values.status import SUCCESS
 
     line = chip.profile.product_line
@@ -70,7 +70,7 @@ def document(
 
 def describe(value: Any) -> Any:
     """An argument without its data: tensors as dtype, shape and format."""
-    from npusim.report import jsonout
+    from npusim.report.renderers import jsonout
     from npusim.values.tensors import TensorSpec
 
     if isinstance(value, TensorSpec):

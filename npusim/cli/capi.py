@@ -104,7 +104,7 @@ def execute(
     run = run_program(program, rest, address, with_timelines=wanted, with_leaks=leaks)
     _show(run)
     if json_file is not None:
-        from npusim.report import jsonout
+        from npusim.report.renderers import jsonout
 
         with atomic_write(json_file, force=force) as stream:
             stream.write((jsonout.dumps(run.as_json()) + "\n").encode())

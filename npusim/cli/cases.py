@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from npusim.report.answers import Answer
+    from npusim.report.call.answers import Answer
     from npusim.report.compare import Comparison
 
 
@@ -99,7 +99,7 @@ def _show(file: Path, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
     if as_json:
         output.emit_json({"file": str(file), "cases": [_as_json(outcome) for outcome in outcomes]})
         return
-    from npusim.report import tables
+    from npusim.report.call import tables
 
     rows = [row for outcome in outcomes for row in _rows(outcome)]
     output.emit(tables.cases_table(str(file), rows))
@@ -107,8 +107,8 @@ def _show(file: Path, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
 
 def _rows(outcome: Outcome) -> list[dict[str, str]]:
     """A row for each compared output, or one that says why there is none."""
+    from npusim.report.call.tables import BAND_COLUMN
     from npusim.report.spelling import error_size, latency, percent
-    from npusim.report.tables import BAND_COLUMN
 
     time = ""
     if (res := outcome.answer.result) is not None:

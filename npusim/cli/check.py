@@ -52,7 +52,7 @@ def _has_contract(op: str) -> bool:
 def _check_call(
     op: str, assignments: Sequence[str], soc: Sequence[str] | None, *, as_json: bool
 ) -> None:
-    from npusim.report.answers import Answer
+    from npusim.report.call.answers import Answer
 
     contract, arguments = calls.read_call(op, assignments)
     answers = []
@@ -62,7 +62,7 @@ def _check_call(
     if as_json:
         output.emit_json(calls.document(contract, arguments, answers))
     else:
-        from npusim.report import tables
+        from npusim.report.call import tables
 
         output.emit(tables.check_table(contract.name, answers))
     calls.finish(answers)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from npusim.report.answers import Answer
+    from npusim.report.call.answers import Answer
     from npusim.report.compare import Comparison
 
     Array = np.ndarray[Any, Any]
@@ -123,11 +123,11 @@ def check_numbers(answer: Answer, arguments: dict[str, Any]) -> tuple[Comparison
 def _show(
     answers: Sequence[Answer], comparisons: dict[str, tuple[Comparison, ...]], path: Path
 ) -> None:
-    from npusim.report import tables
+    from npusim.report.call import tables
 
     title = f"{OPERATOR} FLOAT N={BATCH} C={CHANNELS} HxW={PIXELS} group={GROUPS}"
     output.emit(
-        tables.comparison_table(title, answers),
+        tables.comparison(title, answers),
         tables.accuracy_table("largest error against the closed form in float64", comparisons),
         f"trace of {TRACED}: {path}",
     )

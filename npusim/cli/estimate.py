@@ -40,10 +40,10 @@ def estimate(
     if as_json:
         output.emit_json(calls.document(contract, arguments, answers))
         return calls.finish(answers)
-    from npusim.report import tables
+    from npusim.report.call import tables
 
     if len(answers) > 1:
-        output.emit(tables.comparison_table(contract.name, answers))
+        output.emit(tables.comparison(contract.name, answers))
         return calls.finish(answers)
     calls.refuse_if_rejected(answers[0])
     if answers[0].result is not None:

@@ -109,7 +109,7 @@ def model(
     results = [timed(chip) for chip in asked]
     output.progress("")
     if csv_file is not None:
-        from npusim.report.steps import steps_csv
+        from npusim.report.model import steps_csv
 
         with atomic_write(csv_file, force=force) as stream:
             stream.write(steps_csv(results).encode())
@@ -121,11 +121,11 @@ def model(
 
 
 def _show(results: list[StepResult], top: int, *, as_json: bool) -> None:
-    from npusim.report import steps
+    from npusim.report import model as steps
 
     if as_json:
         output.emit_json({"answers": [steps.step_json(result) for result in results]})
     elif len(results) == 1:
         output.emit(steps.step_page(results[0], top))
     else:
-        output.emit(steps.steps_page(results, top))
+        output.emit(*steps.steps_pages(results, top))

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from npusim.operators.contract import Contract, Parameter
-    from npusim.report.answers import Answer
-    from npusim.report.typical import Sample
+    from npusim.report.call.answers import Answer
+    from npusim.report.call.typical import Sample
 
 app = typer.Typer(
     help="The operators: list, show the contract of one, or search the whole aclnn catalogue.",
@@ -68,7 +68,7 @@ def list_operators(as_json: AsJson = False) -> None:
         described = [*(_summary(contract) for contract in contracts), *standard]
         output.emit_json(sorted(described, key=lambda entry: str(entry["name"])))
         return
-    from npusim.report import pages
+    from npusim.report import operators as pages
 
     output.emit(pages.operators_table(contracts))
     output.emit(pages.standard_table(families))
@@ -82,11 +82,11 @@ def show(op: Operator, soc: Socs = None, as_json: AsJson = False) -> None:
     if as_json:
         output.emit_json(_contract(contract, samples))
         return
-    from npusim.report import pages
+    from npusim.report import operators as pages
 
     output.emit(pages.operator_page(contract))
     if contract.typical is not None:
-        from npusim.report import typical
+        from npusim.report.call import typical
 
         output.emit("", typical.typical_page(contract.typical, samples))
 
@@ -96,7 +96,7 @@ def _samples(contract: Contract, soc: list[str] | None) -> Iterator[Sample]:
 
     Without -s the chip of each product family that offers the operator.
     """
-    from npusim.report.typical import Sample
+    from npusim.report.call.typical import Sample
 
     if contract.typical is None:
         return
@@ -117,7 +117,7 @@ def _summary(contract: Contract) -> dict[str, Any]:
 
 
 def _contract(contract: Contract, samples: Sequence[Sample]) -> dict[str, Any]:
-    from npusim.report.typical import typical_json
+    from npusim.report.call.typical import typical_json
 
     codes = [
         {"code": int(row.code), "name": row.name, "when": list(row.reasons)}

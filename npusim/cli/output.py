@@ -6,19 +6,21 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from npusim.report.document import Block, Page
 
 # Without a terminal there is no width to respect, but endless lines help nobody either.
 PIPED_WIDTH = 140
 _ENDLESS = 10_000
 
 
-def emit(*parts: RenderableType) -> None:
-    """Print tables and lines to standard output; colours only on a terminal."""
+def emit(*parts: Page | Block | str) -> None:
+    """Print pages, blocks and lines to standard output; colours only on a terminal."""
     from rich.console import Console
 
+    from npusim.report.renderers.terminal import renderable
+
     width = Console().width if sys.stdout.isatty() else PIPED_WIDTH
-    for number, part in enumerate(parts):
+    for number, part in enumerate(map(renderable, parts)):
         console = Console(width=width, highlight=False, markup=False, emoji=False)
         unlimited = console.options.update(width=_ENDLESS)
         console.width = max(width, console.measure(part, options=unlimited).minimum)
@@ -34,7 +36,7 @@ def emit_text(text: str) -> None:
 
 def emit_json(value: object) -> None:
     """Print one JSON document to standard output."""
-    from npusim.report import jsonout
+    from npusim.report.renderers import jsonout
 
     sys.stdout.write(jsonout.dumps(value) + "\n")
 

@@ -15,8 +15,7 @@ from npusim.cli.options import AsJson, Force
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from npusim.capacity import Plan, PlanResult
-    from npusim.report.plans import ModelResults
+    from npusim.capacity import Plan
 
 Markdown = Annotated[
     Path | None,
@@ -181,8 +180,10 @@ def _answer(
     force: bool,
 ) -> None:
     from npusim.capacity import SimulatedLatencies, evaluate
-    from npusim.report import plans
     from npusim.report.files import claim
+    from npusim.report.plan.data import plan_json
+    from npusim.report.plan.page import plan_page
+    from npusim.report.renderers.html import to_html, to_markdown
     from npusim.values.errors import ArgumentError
 
     if markdown is not None and html is not None and markdown.resolve() == html.resolve():
@@ -195,23 +196,17 @@ def _answer(
         result = evaluate(wanted, source, folder=folder, progress=output.progress)
     finally:
         output.progress("")
-    command = _command(words, markdown, html)
-    if markdown is not None:
-        _write(markdown, plans.plan_markdown(result, source.results, command), force=force)
-    if html is not None:
-        _write(html, _html(result, source.results, command), force=force)
+    page = plan_page(result, source.results, _command(words, markdown, html))
+    for path, render in ((markdown, to_markdown), (html, to_html)):
+        if path is not None:
+            _write(path, render(page), force=force)
     if as_json:
-        output.emit_json(plans.plan_json(result, source.results))
+        said = [page.subtitle, *(verdict.text for verdict in page.verdicts)]
+        output.emit_json(plan_json(result, source.results, said))
     else:
-        output.emit(plans.plan_page(result))
+        output.emit(page)
     if not result.meeting:
         raise typer.Exit(1)
-
-
-def _html(result: PlanResult, steps: ModelResults, command: str) -> str:
-    from npusim.report.html import plan_page
-
-    return plan_page(result, steps, command=command)
 
 
 def _write(path: Path, text: str, *, force: bool) -> None:

@@ -41,7 +41,7 @@ def list_profiles(as_json: AsJson = False) -> None:
             }
         )
         return
-    from npusim.report import pages
+    from npusim.report import profiles as pages
 
     output.emit(pages.profiles_table(chips), pages.products_table(products()))
 
@@ -49,7 +49,7 @@ def list_profiles(as_json: AsJson = False) -> None:
 @app.command("show")
 def show(soc: Soc, as_json: AsJson = False) -> None:
     """Every number of a chip with its source and how sure we are of it."""
-    from npusim.report import pages
+    from npusim.report import profiles as pages
 
     chip = one_chip([soc], "show describes one chip")
     if as_json:

@@ -36,8 +36,9 @@ def report(
     force: Force = False,
 ) -> None:
     """Write a page about a call: products, timeline, roofline, where the cycles go."""
+    from npusim.report.call.page import operator_page
     from npusim.report.files import atomic_write, claim
-    from npusim.report.html import operator_page
+    from npusim.report.renderers.html import to_html, to_markdown
 
     form = FORMS.get(path.suffix.lower())
     if form is None:
@@ -48,14 +49,14 @@ def report(
     contract, arguments = calls.read_call(op, assignments)
     asked = chips(soc, exact=exact, l2=l2)
     answers = calls.ask_all(asked, lambda device: device.estimate(contract.name, **arguments))
-    text = operator_page(
+    page = operator_page(
         contract.name,
         contract.summary,
         {name: _in_words(value) for name, value in arguments.items()},
         answers,
         _command(op, assignments or [], soc or [], l2, path, exact=exact),
-        "html" if form == "html" else "md",
     )
+    text = to_html(page) if form == "html" else to_markdown(page)
     with atomic_write(path, force=force) as stream:
         stream.write(text.encode())
     output.note(f"written: {path}")

@@ -14,7 +14,7 @@ from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Contract
-    from npusim.report.answers import Answer
+    from npusim.report.call.answers import Answer
     from npusim.runtime.results import Result
 
 OptionalOperator = Annotated[
@@ -129,7 +129,7 @@ def _show(
     contract: Contract, arguments: dict[str, Any], answers: list[Answer], *, as_json: bool
 ) -> None:
     if as_json:
-        from npusim.report import jsonout
+        from npusim.report.renderers import jsonout
 
         described = calls.document(contract, arguments, answers)
         for entry, answer in zip(described["answers"], answers, strict=True):
@@ -138,10 +138,10 @@ def _show(
                 entry["outputs"] = {name: jsonout.array(data) for name, data in tensors}
         output.emit_json(described)
         return calls.finish(answers)
-    from npusim.report import tables
+    from npusim.report.call import tables
 
     if len(answers) > 1:
-        output.emit(tables.comparison_table(contract.name, answers))
+        output.emit(tables.comparison(contract.name, answers))
         return calls.finish(answers)
     calls.refuse_if_rejected(answers[0])
     if answers[0].result is not None:

@@ -230,7 +230,7 @@ def _write(
     plot: Path | None,
     over: tuple[str, str],
 ) -> None:
-    from npusim.report import sweeps
+    from npusim.report import sweep as sweeps
     from npusim.report.files import atomic_write
 
     if csv_file is not None:
@@ -256,7 +256,7 @@ class _Told:
 
 def _tell(told: _Told, *, as_json: bool) -> None:
     """The summary; exit 1 unless at least one point has a time."""
-    from npusim.report import sweeps
+    from npusim.report import sweep as sweeps
     from npusim.report.spelling import significant
 
     counts = sweeps.statuses(told.rows)

@@ -6,28 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.catalogue.verdicts import Answer, Outcome
 from npusim.hardware.families import plural
-from npusim.report import jsonout
+from npusim.report.document import Page, Section, Table, Text, Toned, bullets
+from npusim.report.document import Verdict as VerdictLine
+from npusim.report.renderers import jsonout
 from npusim.report.spelling import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rich.console import RenderableType
-    from rich.table import Table
-    from rich.text import Text
-
     from npusim.catalogue.models import ModelCheck, Row
     from npusim.catalogue.queries import Difference, Entry, MatrixRow
     from npusim.catalogue.verdicts import ParameterVerdict, Verdict
+    from npusim.report.document import Tone
 
-_STYLES: dict[Answer | Outcome, str] = {
-    Answer.SUPPORTED: "green",
-    Answer.REJECTED: "red",
-    Answer.UNKNOWN: "yellow",
-    Outcome.RUNS: "green",
-    Outcome.AFTER_FP16: "magenta",
-    Outcome.REJECTED: "red",
-    Outcome.UNKNOWN: "yellow",
+_TONES: dict[Answer | Outcome, Tone] = {
+    Answer.SUPPORTED: "good",
+    Answer.REJECTED: "bad",
+    Answer.UNKNOWN: "open",
+    Outcome.RUNS: "good",
+    Outcome.AFTER_FP16: "changed",
+    Outcome.REJECTED: "bad",
+    Outcome.UNKNOWN: "open",
 }
 _SHORT = {
     Outcome.RUNS: "runs",
@@ -46,88 +45,65 @@ _TOO_MANY = 12  # a list of names longer than this is counted, not printed
 
 def verdicts_table(verdicts: Sequence[Verdict]) -> Table:
     """One operator on several products: what each source says, and our verdict."""
-    from npusim.report.tables import Grid
-
-    columns = ("product", "page", "operator information", "verdict", "why")
-    table = Grid(verdicts[0].subject, columns, wide="why")
-    for verdict in verdicts:
-        table.row(
+    rows = [
+        (
             _place(verdict),
-            _coloured(verdict.by_page),
-            _coloured(verdict.by_operator),
-            _coloured(verdict.answer),
+            _toned(verdict.by_page),
+            _toned(verdict.by_operator),
+            _toned(verdict.answer),
             _reason(verdict),
         )
-    return table
+        for verdict in verdicts
+    ]
+    columns = ("product", "page", "operator information", "verdict", "why")
+    return Table(columns, rows, caption=verdicts[0].subject, wide=("why",))
 
 
-def verdict_page(verdict: Verdict) -> RenderableType:
+def verdict_page(verdict: Verdict) -> Page:
     """One operator on one product: the verdict, and everything that it rests on."""
-    from rich.console import Group
-    from rich.padding import Padding
-    from rich.text import Text
-
-    from npusim.report.tables import Grid, facts
-
-    head = Text(f"{verdict.subject} on {_place(verdict)}: ", style="bold")
-    head.append(_coloured(verdict.answer))
     supported = ", ".join(plural(family) for family in verdict.supported_by)
-    lines = [("why", _reason(verdict))]
-    lines += [("note", note) for note in verdict.notes]
-    lines.append(("supported by", supported or "no product that we know of"))
-    evidence = Grid("", ("by", "says", "what", "source"), wide="source")
-    for each in verdict.evidence:
-        evidence.row(each.column, _coloured(each.answer), each.text, each.source)
-    parts: list[RenderableType] = [head, Padding(facts(lines), (0, 2))]
-    if verdict.evidence:
-        parts += ["", evidence]
+    facts = [("why", _reason(verdict)), *(("note", note) for note in verdict.notes)]
+    facts.append(("supported by", supported or "no product that we know of"))
+    rows = [(each.column, _toned(each.answer), each.text, each.source) for each in verdict.evidence]
+    tables = [Table(("by", "says", "what", "source"), rows, wide=("source",))] if rows else []
     if verdict.parameters:
-        parts += ["", parameters_table(verdict.parameters)]
-    return Group(*parts)
+        tables.append(parameters_table(verdict.parameters))
+    title = f"{verdict.subject} on {_place(verdict)}: {verdict.answer}"
+    return Page(title, facts=facts, sections=[Section("", tables)])
 
 
 def parameters_table(parameters: Iterable[ParameterVerdict]) -> Table:
     """The dtypes of every tensor by source; a doubted BFLOAT16 is in the first column only."""
-    from npusim.report.tables import Grid
-
-    columns = ("parameter", "", "asked", "by page", "after checking", "by operator information")
-    table = Grid("", columns)
-    for column in table.columns[3:]:
-        column.no_wrap = False
-        column.min_width = 14
+    rows = []
     for each in parameters:
         asked = f"{each.given}: {each.answer}" if each.given else ""
         lists = (each.page, each.checked, each.operator)
         cells = (" ".join(names) if names else "-" for names in lists)
-        table.row(each.name, each.io, asked, *cells)
-    return table
+        rows.append((each.name, each.io, asked, *cells))
+    sources = ("by page", "after checking", "by operator information")
+    return Table(("parameter", "", "asked", *sources), rows, wide=sources)
 
 
-def model_page(check: ModelCheck) -> RenderableType:
+def model_page(check: ModelCheck) -> Page:
     """A model: a line of counts per product, the table of operators, and why some don't run."""
-    from rich.console import Group
-    from rich.text import Text
-
-    from npusim.report.tables import Grid
-
     names = [place.soc or plural(place.family) for place in check.places]
-    parts: list[RenderableType] = []
+    lines = []
     for place, name in zip(check.places, names, strict=True):
         counts = check.counts(place)
         told = [f"{counts[each]} {_COUNTED[each]}" for each in Outcome if counts[each]]
-        parts.append(Text(f"{name}: {', '.join(told)}"))
+        lines.append(f"{name}: {', '.join(told)}")
     total_us = sum(row.time_us for row in check.rows)
-    numbers = ("n", "time")
-    table = Grid("", ("operator", "stands for", *numbers, *names, "dtypes"), numbers, wide="dtypes")
+    rows = []
     for row in check.rows:
         time = percent(row.time_us / total_us) if total_us else ""
-        cells = [_coloured(cell.outcome, _SHORT[cell.outcome]) for cell in row.cells]
-        table.row(row.op, row.means, str(row.count), time, *cells, spelled_dtypes(row))
-    parts += ["", table]
+        cells = [_toned(cell.outcome, _SHORT[cell.outcome]) for cell in row.cells]
+        rows.append((row.op, row.means, str(row.count), time, *cells, spelled_dtypes(row)))
+    columns = ("operator", "stands for", "n", "time", *names, "dtypes")
+    table = Table(columns, rows, ("n", "time"), wide=("dtypes",))
     reasons = list(_reasons(check, names))
-    if reasons:
-        parts += ["", Text("why", style="bold"), *reasons]
-    return Group(*parts)
+    verdicts = [VerdictLine(line) for line in lines]
+    sections = [Section("", [table]), *bullets("why", reasons)]
+    return Page(f"{len(check.rows)} operators", verdicts=verdicts, sections=sections)
 
 
 def spelled_dtypes(row: Row) -> str:
@@ -138,21 +114,27 @@ def spelled_dtypes(row: Row) -> str:
 
 def search_table(title: str, rows: Sequence[MatrixRow]) -> Table:
     """The APIs that a search has found: the verdict per product, or the dtypes on a single one."""
-    from npusim.report.tables import Grid
-
     if rows and len(rows[0].entries) == 1:
-        columns = ("operator", "page", "operator information", "verdict", "dtypes")
-        table = Grid(title, columns, wide="dtypes")
+        told = []
         for row in rows:
             (entry,) = row.entries
             said = (entry.by_page, entry.by_operator, entry.answer)
-            table.row(row.api, *(_coloured(each) for each in said), " ".join(entry.dtypes))
-        return table
+            told.append((row.api, *map(_toned, said), " ".join(entry.dtypes)))
+        columns = ("operator", "page", "operator information", "verdict", "dtypes")
+        return Table(columns, told, caption=title, wide=("dtypes",))
+    return matrix_table(rows, title)
+
+
+def matrix_table(rows: Sequence[MatrixRow], title: str = "") -> Table:
+    """A line for each API and a column for each product family."""
     families = [entry.family for entry in rows[0].entries] if rows else []
-    table = Grid(title, ("operator", *families))
-    for row in rows:
-        table.row(row.api, *(_coloured(entry.answer, cell(entry)) for entry in row.entries))
-    return table
+    told = [(row.api, *map(_entry, row.entries)) for row in rows]
+    return Table(("operator", *families), told, caption=title)
+
+
+def _entry(entry: Entry) -> str:
+    doubted = f" (doubted: {' '.join(entry.doubted)})" if entry.doubted else ""
+    return Toned(cell(entry), _TONES[entry.answer], f"{' '.join(entry.dtypes)}{doubted}")
 
 
 def cell(entry: Entry) -> str:
@@ -162,34 +144,29 @@ def cell(entry: Entry) -> str:
     return "no" if entry.answer is Answer.REJECTED else "unknown"
 
 
-def difference_page(difference: Difference) -> RenderableType:
+def difference_page(difference: Difference) -> Page:
     """What one product has and the other lacks, then the dtypes that differ."""
-    from rich.console import Group
-    from rich.text import Text
-
-    from npusim.report.tables import Grid
-
     first, second = difference.first, difference.second
-    parts: list[RenderableType] = [
-        Text(
-            f"{difference.common} operators run on both {plural(first)} and {plural(second)}; "
-            f"{len(difference.changes)} of them with other dtypes."
-        )
+    sections = [
+        Section(f"only on {plural(family)} ({len(names)})", [Text(", ".join(names) or "none")])
+        for family, names in ((first, difference.only_first), (second, difference.only_second))
     ]
-    for family, names in ((first, difference.only_first), (second, difference.only_second)):
-        parts += ["", Text(f"only on {plural(family)} ({len(names)})", style="bold")]
-        parts.append(Text(", ".join(names) or "none"))
     # Hundreds of operators differ in the same few ways, BFLOAT16 before all.
     ways: dict[tuple[str, str], list[str]] = {}
     for change in difference.changes:
         way = (" ".join(change.only_first), " ".join(change.only_second))
         ways.setdefault(way, []).append(change.api)
-    table = Grid("", (f"only on {first}", f"only on {second}", "n", "operators"), ("n",))
-    for column in table.columns:
-        column.no_wrap = False
-    for way, apis in sorted(ways.items(), key=lambda item: -len(item[1])):
-        table.row(*(text or "-" for text in way), str(len(apis)), ", ".join(apis))
-    return Group(*parts, "", Text("other dtypes", style="bold"), table)
+    rows = [
+        (*(text or "-" for text in way), str(len(apis)), ", ".join(apis))
+        for way, apis in sorted(ways.items(), key=lambda item: -len(item[1]))
+    ]
+    columns = (f"only on {first}", f"only on {second}", "n", "operators")
+    sections.append(Section("other dtypes", [Table(columns, rows, ("n",), wide=columns)]))
+    return Page(
+        f"{difference.common} operators run on both {plural(first)} and {plural(second)}; "
+        f"{len(difference.changes)} of them with other dtypes.",
+        sections=sections,
+    )
 
 
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
@@ -317,10 +294,8 @@ def _reason(verdict: Verdict) -> str:
     return f"{code}{verdict.why}. {verdict.remedy}".rstrip(" ") if verdict.why else verdict.remedy
 
 
-def _reasons(check: ModelCheck, names: Sequence[str]) -> Iterable[Text]:
+def _reasons(check: ModelCheck, names: Sequence[str]) -> Iterable[str]:
     """Each reason once: for whom, what, and at the end of a product what can be done."""
-    from rich.text import Text
-
     for at, name in enumerate(names):
         told: dict[str, list[str]] = {}
         for row in check.rows:
@@ -332,13 +307,11 @@ def _reasons(check: ModelCheck, names: Sequence[str]) -> Iterable[Text]:
             unique = list(dict.fromkeys(ops))
             shown = ", ".join(unique[:_TOO_MANY])
             more = f" and {len(unique) - _TOO_MANY} more" if len(unique) > _TOO_MANY else ""
-            yield Text(f"- {name}, {shown}{more}: {reason}")
+            yield f"{name}, {shown}{more}: {reason}"
 
 
-def _coloured(answer: Answer | Outcome, text: str = "") -> Text:
-    from rich.text import Text
-
-    return Text(text or str(answer), style=_STYLES[answer])
+def _toned(answer: Answer | Outcome, text: str = "") -> str:
+    return Toned(text or str(answer), _TONES[answer])
 
 
 def _runs(names: Sequence[str]) -> str:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 from typing import TYPE_CHECKING
 
-from npusim.catalogue.verdicts import Answer
 from npusim.hardware.families import plural
-from npusim.report import jsonout
-from npusim.report.catalogue import cell, entry_json
+from npusim.report.catalogue import entry_json, matrix_table
+from npusim.report.document import Bullets, Page, Section, Table, Text
+from npusim.report.renderers import jsonout
+from npusim.report.renderers.html import to_html, to_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from npusim.catalogue.facts import Source
-    from npusim.catalogue.queries import Disagreement, Entry, FamilySummary, MatrixRow
+    from npusim.catalogue.queries import Disagreement, FamilySummary, MatrixRow
 
 SUMMARY_COMMAND = "npusim ops summary -o reports/catalogue.md"
-_COLOURS = {Answer.SUPPORTED: "#d8f0d8", Answer.REJECTED: "#f6dcdc", Answer.UNKNOWN: "#f7f0cf"}
 
 
 def as_csv(rows: Sequence[MatrixRow]) -> str:
@@ -43,17 +42,19 @@ def as_json(rows: Sequence[MatrixRow]) -> str:
 
 def as_markdown(rows: Sequence[MatrixRow]) -> str:
     """A table with a line per API and a column per family."""
-    families = _families(rows)
-    lines = [_line(("operator", *families)), _line(["---"] * (len(families) + 1))]
-    lines += [_line((row.api, *(cell(each) for each in row.entries))) for row in rows]
-    return "\n".join(lines) + "\n"
+    return to_markdown(_page(rows))
 
 
 def as_html(rows: Sequence[MatrixRow]) -> str:
-    """A page of its own; the dtypes are in the tooltips, and a box narrows the list down."""
-    heads = "".join(f"<th>{html.escape(plural(name))}</th>" for name in _families(rows))
-    body = "\n".join(_html_row(row) for row in rows)
-    return _PAGE.format(count=len(rows), heads=heads, body=body)
+    """The same as a page of its own, with the dtypes in the tooltips."""
+    return to_html(_page(rows))
+
+
+def _page(rows: Sequence[MatrixRow]) -> Page:
+    families = [entry.family for entry in rows[0].entries] if rows else []
+    legend = Text("; ".join(f"{name}: {plural(name)}" for name in families))
+    sections = [Section(f"{len(rows)} operators", [legend, matrix_table(rows)])]
+    return Page("aclnn operators by product", sections=sections)
 
 
 FORMATS: dict[str, Callable[[Sequence[MatrixRow]], str]] = {
@@ -70,14 +71,7 @@ def summary_page(
     disagreements: Sequence[Disagreement],
 ) -> str:
     """Operators and BF16 by product on one page of Markdown."""
-    lines = [
-        "# What runs where",
-        "",
-        f"Made by `{SUMMARY_COMMAND}`; `--check` compares this file with the catalogue.",
-        "",
-        _line(_COUNTED),
-        _line(["---", *["---:"] * (len(_COUNTED) - 1)]),
-    ]
+    counts = []
     for row in rows:
         numbers = (
             row.apis_by_page,
@@ -88,17 +82,20 @@ def summary_page(
             row.operators_bf16,
         )
         told = ("-" if number is None else str(number) for number in numbers)
-        lines.append(_line((f"{plural(row.family)} ({row.family})", *told)))
-    lines += ["", *_EXPLANATION, "", "## Where the simulated operators differ", ""]
-    columns = ("operator", "product", "about", "contract", "catalogue", "why")
-    lines += [_line(columns), _line(["---"] * len(columns))]
+        counts.append((f"{plural(row.family)} ({row.family})", *told))
+    differing = []
     for each in disagreements:
         family = "all of its page" if each.family == "*" else each.family
         said = (each.about, each.contract, each.catalogue, each.reason)
-        lines.append(_line((each.operator, family, *said)))
-    lines += ["", "## Sources", ""]
-    lines += [f"- {_source(source)}" for source in sources]
-    return "\n".join(lines) + "\n"
+        differing.append((each.operator, family, *said))
+    columns = ("operator", "product", "about", "contract", "catalogue", "why")
+    made = Text(f"Made by `{SUMMARY_COMMAND}`; `--check` compares this file with the catalogue.")
+    sections = [
+        Section("", [made, Table(_COUNTED, counts, _COUNTED[1:]), Bullets(_EXPLANATION)]),
+        Section("Where the simulated operators differ", [Table(columns, differing)]),
+        Section("Sources", [Bullets([_source(source) for source in sources])]),
+    ]
+    return to_markdown(Page("What runs where", sections=sections))
 
 
 _COUNTED = (
@@ -111,14 +108,21 @@ _COUNTED = (
     "of these with BF16",
 )
 _EXPLANATION = (
-    "- *by page*: the current operator pages (August 2026) list the product, and BFLOAT16 for it.",
-    "- *after checking*: BFLOAT16 is dropped where host code keeps it off the product, or where",
-    "  no kernel of CANN 8.1 takes it and host code doesn't accept it everywhere. This column",
-    "  predicts what happens; a bare BFLOAT16 on a page of an older product often doesn't.",
-    "- *beyond its pages*: the page leaves the product out, but the API and its kernels are in",
-    "  CANN 8.1, or the reference page of CANN 8.0 has it. Undocumented, and likely to run.",
-    "- *AI Core operators*: the operator information of CANN 8.1.RC1; it has none for Ascend 950.",
-    "  Operators that choose their dtypes when they are compiled are counted without BFLOAT16.",
+    "*by page*: the current operator pages (August 2026) list the product, and BFLOAT16 for it.",
+    (
+        "*after checking*: BFLOAT16 is dropped where host code keeps it off the product, or where "
+        "no kernel of CANN 8.1 takes it and host code doesn't accept it everywhere. This column "
+        "predicts what happens; a bare BFLOAT16 on a page of an older product often doesn't."
+    ),
+    (
+        "*beyond its pages*: the page leaves the product out, but the API and its kernels are in "
+        "CANN 8.1, or the reference page of CANN 8.0 has it. Undocumented, and likely to run."
+    ),
+    (
+        "*AI Core operators*: the operator information of CANN 8.1.RC1; it has none for Ascend "
+        "950. Operators that choose their dtypes when they are compiled are counted without "
+        "BFLOAT16."
+    ),
 )
 
 
@@ -126,41 +130,3 @@ def _source(source: Source) -> str:
     commit = f" at {source.commit[:8]}" if source.commit else ""
     date = f" ({source.date})" if source.date else ""
     return f"{source.repository}, {source.ref}{commit}{date}: {source.what}"
-
-
-def _families(rows: Sequence[MatrixRow]) -> list[str]:
-    return [each.family for each in rows[0].entries] if rows else []
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _html_row(row: MatrixRow) -> str:
-    cells = "".join(_html_cell(each) for each in row.entries)
-    return f"<tr><th>{html.escape(row.api)}</th>{cells}</tr>"
-
-
-def _html_cell(each: Entry) -> str:
-    doubted = f" (doubted: {' '.join(each.doubted)})" if each.doubted else ""
-    hint = html.escape(f"{' '.join(each.dtypes)}{doubted}", quote=True)
-    return f'<td style="background:{_COLOURS[each.answer]}" title="{hint}">{cell(each)}</td>'
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>aclnn operators by product</title>
-<style>
-body {{ font: 14px/1.4 system-ui, sans-serif; margin: 2em; }}
-table {{ border-collapse: collapse; }}
-th, td {{ padding: 2px 8px; border: 1px solid #ddd; text-align: left; }}
-thead th {{ position: sticky; top: 0; background: #fff; }}
-</style></head><body>
-<h1>aclnn operators by product</h1>
-<p>{count} operators. Hover over a cell for its dtypes.
-<input placeholder="part of a name"
-oninput="for (const row of document.querySelectorAll('tbody tr'))
-row.hidden = !row.innerText.toLowerCase().includes(this.value.toLowerCase())"></p>
-<table><thead><tr><th>operator</th>{heads}</tr></thead><tbody>
-{body}
-</tbody></table></body></html>
-"""

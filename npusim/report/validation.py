@@ -6,12 +6,13 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
+from npusim.report.document import Table
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from rich.table import Table
 
     from npusim.validation.replay import Prediction
     from npusim.validation.statistics import Accuracy
@@ -34,14 +35,9 @@ ROW_COLUMNS = (
 
 def accuracy_table(title: str, groups: Mapping[str, Accuracy]) -> Table:
     """One line per group: rows, errors, rank, share inside the band, the roofline's error."""
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=None, header_style="bold")
-    table.add_column("")
-    for name in ("rows", "modelled", "median", "p90", "bias", "rank", "in band", "roofline"):
-        table.add_column(name, justify="right")
-    for name, each in groups.items():
-        table.add_row(
+    numbers = ("rows", "modelled", "median", "p90", "bias", "rank", "in band", "roofline")
+    rows = [
+        (
             name,
             str(each.rows),
             str(each.modelled),
@@ -52,7 +48,9 @@ def accuracy_table(title: str, groups: Mapping[str, Accuracy]) -> Table:
             _percent(each.in_band),
             _percent(each.roofline_median_abs_error),
         )
-    return table
+        for name, each in groups.items()
+    ]
+    return Table(("", *numbers), rows, numbers, title)
 
 
 def rows_csv(predictions: Sequence[Prediction]) -> str:

@@ -18,7 +18,7 @@ from npusim.hardware.loading import profile_names
 from npusim.operators.arguments import bind, parameter_of
 from npusim.operators.contract import TensorArg
 from npusim.operators.standard import resolve
-from npusim.report import jsonout
+from npusim.report.renderers import jsonout
 from npusim.runtime.cache_start import MODES
 from npusim.runtime.device import Device
 from npusim.sweep.templates import fill, variables_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import npusim
 from npusim.hardware.loading import load_profile
 from npusim.hardware.profile import Profile
-from npusim.report import jsonout
+from npusim.report.renderers import jsonout
 from npusim.runtime.device import Device
 from npusim.sweep.points import Point, content_hash
 from npusim.values.errors import AclnnError, NpusimError, RejectedError

@@ -47,7 +47,7 @@ class Journal:
         if self._folder is None:
             return
         from npusim.operators.contract import TensorArg
-        from npusim.report import jsonout
+        from npusim.report.renderers import jsonout
 
         call = executor.call
         tensors = {
@@ -79,7 +79,7 @@ class Journal:
     def _write(self, entry: dict[str, Any]) -> None:
         if self._folder is None:
             return
-        from npusim.report import jsonout
+        from npusim.report.renderers import jsonout
 
         line = json.dumps(jsonout.plain(entry), allow_nan=False)
         with (self._folder / FILE).open("a", encoding="utf-8") as stream:

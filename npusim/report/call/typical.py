@@ -6,18 +6,15 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.text import Text
-
+from npusim.report.call.tables import BAND_COLUMN, refusals
+from npusim.report.document import Page, Section, Table, bullets
 from npusim.report.spelling import latency, percent, significant, size
-from npusim.report.tables import BAND_COLUMN, Grid, refusals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from npusim.operators.contract import Typical
-    from npusim.report.answers import Answer
+    from npusim.report.call.answers import Answer
     from npusim.runtime.results import Result, TaskResult
     from npusim.values.dtypes import DType
 
@@ -48,63 +45,51 @@ def typical_json(typical: Typical, samples: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-def typical_page(typical: Typical, samples: Sequence[Sample]) -> RenderableType:
+def typical_page(typical: Typical, samples: Sequence[Sample]) -> Page:
     """The typical call, its tasks on every chip, and what dominates there."""
     said = " ".join(f"{name}={text}" for name, text in spelled(typical.arguments).items())
-    parts: list[RenderableType] = [
-        Text("a typical call", style="bold"),
-        Padding(Text(typical.words), (0, 2)),
-        Padding(Text(said, style="dim"), (0, 2, 1, 2)),
-        chain_table(samples),
-        "",
-        dominance_table(samples),
-        *refusals([answer for _, answer in _alike(samples)]),
-    ]
+    refused = refusals([answer for _, answer in _alike(samples)])
     results = (sample.answer.result for sample in samples)
     assumed = dict.fromkeys(line for res in results if res is not None for line in res.assumptions)
-    if assumed:
-        parts += ["", Text("assumed", style="bold")]
-        parts += [Padding(Text(f"- {line}"), (0, 0, 0, 2)) for line in assumed]
-    return Group(*parts)
+    tables = [chain_table(samples), dominance_table(samples), *refused]
+    facts = (("what", typical.words), ("arguments", said))
+    return Page(
+        "a typical call", "", (), facts, [Section("", tables), *bullets("assumed", list(assumed))]
+    )
 
 
-def chain_table(samples: Sequence[Sample]) -> Grid:
+def chain_table(samples: Sequence[Sample]) -> Table:
     """The tasks in order; neighbours of one type in one row, with the bound of the longest."""
-    columns = ("SoC", "dtype", "task", "cores", "us", "share", "bound by")
-    table = Grid("task chain", columns, ("cores", "us", "share"), wide="bound by")
+    rows = []
     for dtypes, answer in _alike(samples):
         if (res := answer.result) is None:
             continue
         place = (answer.soc, dtypes)
         for tasks in _runs(res.tasks):
             longest = max(tasks, key=lambda task: task.duration_us)
-            table.row(
-                *place,
-                _times(longest.name, tasks),
-                str(longest.block_dim),
-                significant(sum(task.duration_us for task in tasks)),
-                percent(_share(tasks, res)),
-                longest.bound,
-            )
+            time = significant(sum(task.duration_us for task in tasks))
+            share = percent(_share(tasks, res))
+            told = (_times(longest.name, tasks), str(longest.block_dim), time, share, longest.bound)
+            rows.append((*place, *told))
             place = ("", "")
-    return table
+    columns = ("SoC", "dtype", "task", "cores", "us", "share", "bound by")
+    return Table(columns, rows, ("cores", "us", "share"), "task chain", ("bound by",))
 
 
-def dominance_table(samples: Sequence[Sample]) -> Grid:
+def dominance_table(samples: Sequence[Sample]) -> Table:
     """The time and the workspace per chip and dtype, and the task type that takes most."""
-    numbers = (BAND_COLUMN, "workspace", "share")
-    columns = ("SoC", "dtype", BAND_COLUMN, "workspace", "task", "share", "bound by")
-    table = Grid("what dominates", columns, numbers, wide="bound by")
+    rows = []
     for dtypes, answer in _alike(samples):
         if (res := answer.result) is None:
             continue
         totals = latency(res.duration_us, res.band_us), size(res.workspace_size)
         most = ("", "", "")
         if tasks := _dominant(res):
-            share = percent(_share(tasks, res))
-            most = _times(tasks[0].name, tasks), share, tasks[0].bound
-        table.row(answer.soc, dtypes, *totals, *most)
-    return table
+            most = _times(tasks[0].name, tasks), percent(_share(tasks, res)), tasks[0].bound
+        rows.append((answer.soc, dtypes, *totals, *most))
+    numbers = (BAND_COLUMN, "workspace", "share")
+    columns = ("SoC", "dtype", BAND_COLUMN, "workspace", "task", "share", "bound by")
+    return Table(columns, rows, numbers, "what dominates", ("bound by",))
 
 
 def _alike(samples: Sequence[Sample]) -> Iterator[tuple[str, Answer]]:

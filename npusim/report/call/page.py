@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import linecache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import npusim
-from npusim.report.html.operator_figures import (
+from npusim.report.call.figures import (
     longest_work,
     pipe_order,
     pipes_figure,
@@ -16,20 +16,17 @@ from npusim.report.html.operator_figures import (
     roofline_figure,
     timeline_figure,
 )
-from npusim.report.html.page import Bullets, Code, Page, Section, Table, Text, Verdict
-from npusim.report.html.render import to_html, to_markdown
+from npusim.report.document import Bullets, Code, Page, Section, Table, Text, Verdict
 from npusim.report.spelling import count, latency, percent, significant, size
 from npusim.runtime.bands import values_behind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from npusim.report.answers import Answer
-    from npusim.report.html.page import Block
+    from npusim.report.call.answers import Answer
+    from npusim.report.document import Block
     from npusim.runtime.results import Result, TaskResult
     from npusim.runtime.work import TaskWork
-
-Form = Literal["html", "md"]
 
 _LINES_SHOWN = 15
 
@@ -40,25 +37,12 @@ def operator_page(
     arguments: Mapping[str, str],
     answers: Sequence[Answer],
     command: str,
-    form: Form = "html",
-) -> str:
-    """The report of one call on one or more products, as the text of an HTML or Markdown file.
+) -> Page:
+    """The report of one call on one or more products.
 
     `arguments` are the parameters in words, `answers` the products' in the order of the question;
-    the fastest of them is looked at in detail.  `command` is what makes the report again.
+    the fastest of them is looked at in detail. `command` is what makes the report again.
     """
-    page = operator_report(operator, summary, arguments, answers, command)
-    return to_html(page) if form == "html" else to_markdown(page)
-
-
-def operator_report(
-    operator: str,
-    summary: str,
-    arguments: Mapping[str, str],
-    answers: Sequence[Answer],
-    command: str,
-) -> Page:
-    """The same as data."""
     results = [answer.result for answer in answers if answer.result is not None]
     focus = min(results, key=lambda res: res.duration_us, default=None)
     call = Table(("parameter", "value"), list(arguments.items()))

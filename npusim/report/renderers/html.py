@@ -1,4 +1,4 @@
-"""A page as one HTML file that needs nothing else, or as Markdown."""
+"""A page as one HTML file that needs nothing else, or as Markdown: two templates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import jinja2
 
-    from npusim.report.html.page import Page
+    from npusim.report.document import Page
 
 
 def to_html(page: Page) -> str:

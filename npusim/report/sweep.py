@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from npusim.report.document import Table
 from npusim.report.spelling import latency
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from rich.table import Table
 
     Row = Mapping[str, Any]
 
@@ -85,22 +85,17 @@ def rows_csv(rows: Iterable[Row], axes: Sequence[str]) -> str:
 
 def summary_table(rows: Iterable[Row]) -> Table:
     """One line for each operator and chip: how many points, how they went, the range of times."""
-    from rich.table import Table
-
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["op"], row["soc"]), []).append(row)
-    table = Table(box=None, header_style="bold")
-    for name in ("operator", "SoC"):
-        table.add_column(name, no_wrap=True)
-    for name in ("points", "ok", "rejected", "error", "fastest", "median", "slowest"):
-        table.add_column(name, justify="right")
+    told = []
     for (op, soc), members in groups.items():
         times = [row["duration_us"] for row in members if row["status"] == "ok"]
         spread = [latency(pick(times)) for pick in (min, median, max)] if times else [""] * 3
         counts = [str(count) for count in statuses(members).values()]
-        table.add_row(op, soc, str(len(members)), *counts, *spread)
-    return table
+        told.append((op, soc, str(len(members)), *counts, *spread))
+    numbers = ("points", "ok", "rejected", "error", "fastest", "median", "slowest")
+    return Table(("operator", "SoC", *numbers), told, numbers)
 
 
 def statuses(rows: Iterable[Row]) -> dict[str, int]:

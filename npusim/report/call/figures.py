@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.engine.verdict import BOUND_RATIO
-from npusim.report.html.drawing import GRID, INK, MARK, SERIES, SOFT, axes_of, draw
-from npusim.report.html.page import Figure
+from npusim.report.document import Figure
+from npusim.report.drawing import GRID, INK, MARK, SERIES, SOFT, axes_of, draw
 from npusim.report.spelling import significant
 from npusim.report.trace import LANE_ORDER, OTHER_LANE
 

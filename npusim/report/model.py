@@ -6,12 +6,11 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
+from npusim.report.document import Page, Section, Table, bullets
 from npusim.report.spelling import count, percent, significant, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from rich.console import RenderableType
 
     from npusim.model.results import (
         ClassTime,
@@ -53,40 +52,23 @@ def milliseconds(time_us: float, band_us: tuple[float, float] | None = None) -> 
     return f"{text} ({significant(band_us[0] / scale)}..{significant(band_us[1] / scale)})"
 
 
-def step_page(result: StepResult, top: int) -> RenderableType:
+def step_page(result: StepResult, top: int) -> Page:
     """One step on one chip: verdict, classes, operators, what limits them, what isn't known."""
-    from rich.console import Group
-    from rich.padding import Padding
-    from rich.text import Text
-
-    from npusim.report.tables import facts
-
-    parts: list[RenderableType] = [Text(headline(result), style="bold")]
-    parts.append(Padding(facts(_facts(result)), (0, 2)))
-    parts += ["", _class_table("time by operator class", result.classes)]
-    parts += ["", _operator_table(result.operators[:top], len(result.operators))]
-    for title, lines in (
-        ("dtypes", list(dtype_lines(result))),
-        ("not simulated", list(beyond_lines(result))),
-        ("assumed", list(assumption_lines(result))),
-    ):
-        if lines:
-            parts += ["", Text(title, style="bold")]
-            parts += [Padding(Text(f"- {line}"), (0, 0, 0, 2)) for line in lines]
-    return Group(*parts)
+    operators = _operator_table(result.operators[:top], len(result.operators))
+    sections = [
+        Section("", [_class_table("time by operator class", result.classes), operators]),
+        *bullets("dtypes", list(dtype_lines(result))),
+        *bullets("not simulated", list(not_simulated_lines(result))),
+        *bullets("assumed", list(assumption_lines(result))),
+    ]
+    return Page(headline(result), facts=list(_facts(result)), sections=sections)
 
 
-def steps_page(results: Sequence[StepResult], top: int) -> RenderableType:
+def steps_pages(results: Sequence[StepResult], top: int) -> list[Page]:
     """The same step on several chips side by side, and then all that is known of each."""
-    from rich.console import Group
-
-    from npusim.report.tables import Grid
-
-    first = results[0]
-    columns = ("SoC", "runs", _BAND, "calibrated", "simulated", "limited by", "memory")
-    table = Grid(_title(first), columns, (_BAND, "calibrated", "simulated", "memory"))
-    for each in results:
-        table.row(
+    numbers = (_BAND, "calibrated", "simulated", "memory")
+    rows = [
+        (
             each.soc,
             runs_word(each),
             milliseconds(each.duration_us, each.band_us),
@@ -95,16 +77,22 @@ def steps_page(results: Sequence[StepResult], top: int) -> RenderableType:
             each.bounds[0][0] if each.bounds else "",
             _memory_word(each.memory),
         )
-    kinds = list(dict.fromkeys(item.kind for each in results for item in each.classes))
+        for each in results
+    ]
+    columns = ("SoC", "runs", _BAND, "calibrated", "simulated", "limited by", "memory")
     socs = [each.soc for each in results]
-    by_class = Grid("time by operator class", ("class", "count", *socs), ("count", *socs))
-    for kind in kinds:
+    by_class = []
+    for kind in dict.fromkeys(item.kind for each in results for item in each.classes):
         found = [_class(each, kind) for each in results]
         number = next(each.count for each in found if each is not None)
         cells = ["" if each is None else milliseconds(each.duration_us) for each in found]
-        by_class.row(kind, count(number), *cells)
-    pages = [part for each in results for part in ("", step_page(each, top))]
-    return Group(table, "", by_class, *pages)
+        by_class.append((kind, count(number), *cells))
+    blocks = [
+        Table(columns, rows, numbers),
+        Table(("class", "count", *socs), by_class, ("count", *socs), "time by operator class"),
+    ]
+    first = Page(_title(results[0]), sections=[Section("", blocks)])
+    return [first, *(step_page(each, top) for each in results)]
 
 
 def headline(result: StepResult) -> str:
@@ -136,7 +124,7 @@ def dtype_lines(result: StepResult) -> Iterator[str]:
         yield f"the catalogue can't say: {', '.join(dict.fromkeys(unknown))}"
 
 
-def beyond_lines(result: StepResult) -> Iterator[str]:
+def not_simulated_lines(result: StepResult) -> Iterator[str]:
     """The operators that aren't simulated, by where their time comes from, with their share."""
     found: dict[tuple[str, str], list[OperatorTime]] = {}
     for each in result.operators:
@@ -278,26 +266,24 @@ def _memory_word(memory: Memory) -> str:
     return f"{size(memory.total_bytes)} of {size(memory.capacity_bytes)}{fits}"
 
 
-def _class_table(title: str, classes: Sequence[ClassTime]) -> RenderableType:
-    from npusim.report.tables import Grid
-
+def _class_table(title: str, classes: Sequence[ClassTime]) -> Table:
     measured = any(each.measured_us is not None for each in classes)
     columns = ["class", "count", "share", _BAND, "calibrated"]
     if measured:
         columns += ["measured", "ratio"]
-    table = Grid(title, [*columns, "how"], [*columns[1:]])
-    for each in classes:
-        cells = [
+    rows = [
+        (
             each.kind,
             count(each.count),
             percent(each.share),
             milliseconds(each.duration_us, each.band_us),
             percent(each.calibrated_share),
-        ]
-        if measured:
-            cells += _measured_cells(each)
-        table.row(*cells, ", ".join(how.value for how in each.how))
-    return table
+            *(_measured_cells(each) if measured else ()),
+            ", ".join(how.value for how in each.how),
+        )
+        for each in classes
+    ]
+    return Table([*columns, "how"], rows, columns[1:], title)
 
 
 def _measured_cells(each: ClassTime) -> list[str]:
@@ -306,23 +292,21 @@ def _measured_cells(each: ClassTime) -> list[str]:
     return [milliseconds(each.measured_us), significant(each.duration_us / each.measured_us)]
 
 
-def _operator_table(operators: Sequence[OperatorTime], total: int) -> RenderableType:
-    from npusim.report.tables import Grid
-
-    title = f"top operators ({len(operators)} of {total})"
-    columns = ("operator", "count", "time", "each (80 % band)", "bound by", "tensors")
-    table = Grid(title, columns, ("count", "time", "each (80 % band)"), wide="tensors")
-    for each in operators:
-        timing = each.timing
-        table.row(
+def _operator_table(operators: Sequence[OperatorTime], total: int) -> Table:
+    numbers = ("count", "time", "each (80 % band)")
+    rows = [
+        (
             each.op,
             count(each.count),
             milliseconds(each.total_us),
-            milliseconds(timing.duration_us, timing.band_us),
-            timing.bound if timing.how.name == "SIMULATED" else timing.how.value,
+            milliseconds(each.timing.duration_us, each.timing.band_us),
+            each.timing.bound if each.timing.how.name == "SIMULATED" else each.timing.how.value,
             each.tensors,
         )
-    return table
+        for each in operators
+    ]
+    title = f"top operators ({len(operators)} of {total})"
+    return Table(("operator", *numbers, "bound by", "tensors"), rows, numbers, title, ("tensors",))
 
 
 def _class(result: StepResult, kind: str) -> ClassTime | None:

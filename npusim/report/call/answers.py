@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from npusim.report import jsonout
+from npusim.report.renderers import jsonout
 
 if TYPE_CHECKING:
     from npusim.runtime.results import Result

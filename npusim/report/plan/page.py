@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING
 
 import npusim
 from npusim.capacity.units import US_PER_MS
 from npusim.hardware.reading import built_in_sources
-from npusim.report.html.page import Bullets, Code, Page, Section, Table, Verdict
-from npusim.report.html.plan_figures import (
+from npusim.report.document import Bullets, Code, Page, Section, Table, Verdict
+from npusim.report.model import milliseconds
+from npusim.report.plan.figures import (
     cards_figure,
     classes_figure,
     curves_figure,
     latency_figure,
     utilisation_figure,
 )
-from npusim.report.html.render import to_html, to_markdown
-from npusim.report.plans import slow_end
 from npusim.report.spelling import count, percent, significant, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from npusim.capacity import (
         Estimate,
@@ -29,103 +27,31 @@ if TYPE_CHECKING:
         PlanResult,
         ProductResult,
     )
-    from npusim.report.html.page import Block
+    from npusim.report.document import Block
+    from npusim.report.plan.data import ModelResults
 
 
-class ClassShare(Protocol):
-    """The operators of one class in a step."""
-
-    @property
-    def kind(self) -> str:
-        """What they are called together."""
-        ...
-
-    @property
-    def duration_us(self) -> float:
-        """Their time."""
-        ...
-
-
-class TimedStep(Protocol):
-    """A model's step on one chip, as far as a report looks at it.
-
-    The shares are of the device's time, from operators of measured classes and from simulated ones.
-    """
-
-    @property
-    def duration_us(self) -> float:
-        """Latency of the step."""
-        ...
-
-    @property
-    def band_us(self) -> tuple[float, float]:
-        """Its 80 % band."""
-        ...
-
-    @property
-    def band_basis(self) -> str:
-        """Where the band comes from."""
-        ...
-
-    @property
-    def classes(self) -> Sequence[ClassShare]:
-        """Time by class of operator."""
-        ...
-
-    @property
-    def calibrated_share(self) -> float:
-        """Share of the time from classes that were measured."""
-        ...
-
-    @property
-    def simulated_share(self) -> float:
-        """Share of the time that was simulated."""
-        ...
-
-    @property
-    def assumptions(self) -> Sequence[str]:
-        """What the step's time rests on."""
-        ...
-
-
-Models = Mapping[tuple[str, str], Mapping[int, TimedStep]]
-"""Timed steps by (model name, SoC) and then by batch."""
-
-
-def plan_page(
-    result: PlanResult,
-    models: Models | None = None,
-    *,
-    command: str = "",
-    form: Literal["html", "md"] = "html",
-) -> str:
-    """The report of an evaluated plan, as the text of an HTML or Markdown file.
+def plan_page(result: PlanResult, models: ModelResults | None = None, command: str = "") -> Page:
+    """The report of an evaluated plan.
 
     `models` are the timed steps behind the latencies, where they were simulated; `command` is what
     makes the report again.
     """
-    page = plan_report(result, models or {}, command)
-    return to_html(page) if form == "html" else to_markdown(page)
-
-
-def plan_report(result: PlanResult, models: Models, command: str) -> Page:
-    """The same as data."""
-    sections = [
-        Section("The plan", list(_plan(result))),
-        Section("How the fleet does", list(_operation(result))),
-    ]
+    models = models or {}
+    sections = [Section("The plan", list(_plan(result)))]
+    sections.append(Section("How the fleet does", list(_operation(result)), detail=True))
     if any(each.models for each in result.products):
         sections.append(Section("The models", list(_models(result, models))))
     if result.meeting:
         sections.append(Section("What if", [_scenarios(result)]))
     sections.append(Section("Assumptions", [Bullets(_assumptions(result, models))]))
-    sections.append(Section("Evidence", list(_evidence(result, models))))
+    sections.append(Section("Evidence", list(_evidence(result, models)), detail=True))
     if command:
-        sections.append(Section("Do it again", [Code(command)]))
+        sections.append(Section("Do it again", [Code(command)], detail=True))
     return Page(
         title=result.plan.title,
         subtitle=_question(result),
-        verdicts=list(_verdicts(result)),
+        verdicts=list(verdicts(result)),
         facts=list(_facts(result)),
         sections=sections,
         footer=(
@@ -136,14 +62,18 @@ def plan_report(result: PlanResult, models: Models, command: str) -> Page:
 
 
 def _question(result: PlanResult) -> str:
-    objective = result.plan.objective
+    wanted = result.plan.objective
     return (
-        f"How many cards serve {_rate(result.peak_per_s)} requests/s so that "
-        f"{_quantile(objective.quantile)} stays within {objective.limit_ms:g} ms?"
+        f"{_rate(result.peak_per_s)} requests/s at the peak, {_quantile(wanted.quantile)} "
+        f"within {wanted.limit_ms:g} ms, {wanted.availability}"
     )
 
 
-def _verdicts(result: PlanResult) -> Iterator[Verdict]:
+def verdicts(result: PlanResult) -> Iterator[Verdict]:
+    """The products that meet the objective with their cards, then why the others don't.
+
+    A plan doesn't compare prices that nobody gave, so it doesn't say which product is best.
+    """
     if not result.meeting:
         yield Verdict("No product of the plan meets the objective.", "bad")
     for each in result.meeting:
@@ -154,14 +84,27 @@ def _verdicts(result: PlanResult) -> Iterator[Verdict]:
         noun = "card" if cards.installed == 1 else "cards"
         yield Verdict(
             f"{each.board.name}: {count(cards.installed)} {noun}{spare}; "
-            f"{_quantile(result.plan.objective.quantile)} {_ms(each.at_peak.latency_us.mean)} "
-            f"at the peak, limited by {cards.limited_by}{slow_end(each)}.",
+            f"{_quantile(result.plan.objective.quantile)} at the peak "
+            f"{_interval(each.at_peak.latency_us)}, limited by {cards.limited_by}"
+            f"{_slow_end(each)}.",
             "good",
         )
     for each in result.products:
         if not each.meets:
             reason = f"{each.reason.rstrip('.')}. {each.remedy}".strip()
-            yield Verdict(f"{each.board.name} {each.verdict.value}: {reason}", "bad")
+            yield Verdict(f"{each.board.name}: {each.verdict.value}. {reason}", "bad")
+
+
+def _slow_end(each: ProductResult) -> str:
+    """What a verdict adds where the slow end of the latencies asks for more; empty where not."""
+    slow = next((one for one in each.scenarios if "slow" in one.name), None)
+    if slow is None or each.count is None:
+        return ""
+    if slow.cards is None:
+        return f"; at the slow end of the estimate it fails: {slow.reason}"
+    if slow.cards > each.count.installed:
+        return f"; {slow.cards} if latencies are at the slow end of their band"
+    return ""
 
 
 def _facts(result: PlanResult) -> Iterator[tuple[str, str]]:
@@ -190,7 +133,7 @@ def _plan(result: PlanResult) -> Iterator[Block]:
             )
             cells["servers"] = "" if cards.servers is None else count(cards.servers)
             cells["by throughput"] = count(cards.closed_form)
-            cells[quantile] = _interval_ms(each.at_peak.latency_us)
+            cells[quantile] = _interval(each.at_peak.latency_us)
             cells["utilisation"] = percent(each.at_peak.utilisation.mean)
             cells["headroom"] = percent(each.headroom or 0.0)
             cells["limited by"] = cards.limited_by
@@ -272,7 +215,7 @@ def _operation_row(operation: Operation) -> tuple[str, ...]:
     )
 
 
-def _models(result: PlanResult, models: Models) -> Iterator[Block]:
+def _models(result: PlanResult, models: ModelResults) -> Iterator[Block]:
     rows = []
     for each in result.products:
         for model in each.models:
@@ -299,7 +242,7 @@ def _models(result: PlanResult, models: Models) -> Iterator[Block]:
         yield classes
 
 
-def _steps(result: PlanResult, models: Models) -> dict[str, dict[str, float]]:
+def _steps(result: PlanResult, models: ModelResults) -> dict[str, dict[str, float]]:
     """Time by class of the largest timed batch of every model on every chip of the plan."""
     return {
         f"{name} x{max(batches)}, {soc}": {
@@ -321,7 +264,7 @@ def _scenarios(result: PlanResult) -> Table:
                     each.board.name,
                     count(each.count.installed) if each.count else "",
                     scenario.reason if scenario.cards is None else count(scenario.cards),
-                    _interval_ms(planned.latency_us) if planned else "can't keep up",
+                    _interval(planned.latency_us) if planned else "can't keep up",
                     "yes" if planned and planned.meets else "no",
                 )
             )
@@ -329,7 +272,7 @@ def _scenarios(result: PlanResult) -> Table:
     return Table(columns, rows, ("planned cards", "cards it would take", quantile))
 
 
-def _assumptions(result: PlanResult, models: Models) -> list[str]:
+def _assumptions(result: PlanResult, models: ModelResults) -> list[str]:
     said = list(result.assumptions)
     for (name, soc), batches in _planned(result, models).items():
         for step in batches.values():
@@ -341,13 +284,13 @@ def _assumptions(result: PlanResult, models: Models) -> list[str]:
     return list(dict.fromkeys(said))
 
 
-def _planned(result: PlanResult, models: Models) -> Models:
+def _planned(result: PlanResult, models: ModelResults) -> ModelResults:
     """Without the steps that a product was found not to run."""
     planned = {(model.name, each.board.soc) for each in result.products for model in each.models}
     return {key: batches for key, batches in models.items() if key in planned and batches}
 
 
-def _evidence(result: PlanResult, models: Models) -> Iterator[Block]:
+def _evidence(result: PlanResult, models: ModelResults) -> Iterator[Block]:
     rows = []
     for (name, soc), batches in _planned(result, models).items():
         step = batches[max(batches)]
@@ -390,11 +333,8 @@ def _rate(per_s: float) -> str:
     return f"{per_s:,.6g}"
 
 
-def _ms(time_us: float) -> str:
-    return f"{significant(time_us / US_PER_MS)} ms"
-
-
-def _interval_ms(estimate: Estimate) -> str:
-    """A latency and its confidence interval over the seeds."""
-    ends = "..".join(significant(end / US_PER_MS) for end in (estimate.lo, estimate.hi))
-    return f"{_ms(estimate.mean)} ({ends})"
+def _interval(value: Estimate) -> str:
+    """A latency with its confidence interval, where several seeds gave one."""
+    if value.lo == value.hi:
+        return milliseconds(value.mean)
+    return milliseconds(value.mean, (value.lo, value.hi))

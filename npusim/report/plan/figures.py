@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.capacity.units import US_PER_MS
-from npusim.report.html.drawing import MARK, PAGE, SERIES, axes_of, draw
-from npusim.report.html.page import Figure
+from npusim.report.document import Figure, Table
+from npusim.report.drawing import MARK, PAGE, SERIES, axes_of, draw
 from npusim.report.spelling import percent, significant
 
 if TYPE_CHECKING:
@@ -84,7 +84,24 @@ def cards_figure(result: PlanResult) -> Figure | None:
         _legend(axes, len(known))
 
     caption = "Cards to install at other loads, spare ones included; the dashed line is the peak."
-    return Figure(draw("cards", paint, height_inches=3.2), "Cards against load", caption)
+    drawn = draw("cards", paint, height_inches=3.2)
+    return Figure(drawn, "Cards against load", caption, table=_cards_table(known))
+
+
+def _cards_table(known: Sequence[ProductResult]) -> Table:
+    """The cards to install, a line for each load."""
+    names = [each.board.name for each in known]
+    rows = [
+        (
+            significant(rate),
+            *(
+                "-" if (cards := each.cards_by_load[index][1]) is None else str(cards)
+                for each in known
+            ),
+        )
+        for index, (rate, _) in enumerate(known[0].cards_by_load)
+    ]
+    return Table(("requests/s", *names), rows, ("requests/s", *names), "Cards over load")
 
 
 def utilisation_figure(result: PlanResult) -> Figure | None:
@@ -175,7 +192,13 @@ def classes_figure(steps: Mapping[str, Mapping[str, float]]) -> Figure | None:
     total = significant(sum(steps[longest].values()) / US_PER_MS)
     caption = f"The largest batch on every chip; the longest is {total} ms ({longest})."
     drawn = draw("classes", paint, height_inches=1.9 + 0.4 * len(steps), width_inches=9.0)
-    return Figure(drawn, "Time by class of operator", caption, wide=True)
+    shares = [
+        (step, name, percent(time_us / sum(classes.values())))
+        for step, classes in steps.items()
+        for name, time_us in classes.items()
+    ]
+    table = Table(("step", "operator class", "share"), shares, ("share",), "Where the time goes")
+    return Figure(drawn, "Time by class of operator", caption, wide=True, table=table)
 
 
 def _legend(axes: Axes, entries: int) -> None:

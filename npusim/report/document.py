@@ -1,0 +1,134 @@
+"""A report as data: what it says first, and its sections, whatever medium shows it.
+
+The terminal, HTML and Markdown are renderings of one :class:`Page`, so that they can't say
+different things; `renderers` has one module for each medium.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Self
+
+Tone = Literal["good", "bad", "open", "changed", "soft"]
+
+
+class Toned(str):
+    """A cell or a line with a tone, shown as a colour, and what a page says on pointing at it."""
+
+    __slots__ = ("hint", "tone")
+
+    tone: Tone
+    hint: str
+
+    def __new__(cls, text: str, tone: Tone, hint: str = "") -> Self:
+        """`text`, and how good or bad it is."""
+        made = super().__new__(cls, text)
+        made.tone, made.hint = tone, hint
+        return made
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+    kind: Literal["text"] = "text"
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list of sentences."""
+
+    items: Sequence[str]
+    kind: Literal["bullets"] = "bullets"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and values below each other."""
+
+    pairs: Sequence[tuple[str, str]]
+    kind: Literal["facts"] = "facts"
+
+
+@dataclass(frozen=True)
+class Code:
+    """Something to copy."""
+
+    text: str
+    kind: Literal["code"] = "code"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows below column heads; `numbers` names the columns of numbers, which stand to the right.
+
+    `wide` names the columns of words, which a narrow medium may wrap; `chosen` is the row to look
+    at first, if there is one.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: Sequence[str] = ()
+    caption: str = ""
+    wide: Sequence[str] = ()
+    chosen: int | None = None
+    kind: Literal["table"] = "table"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """An SVG, the words for those who can't see it, and what to see in it.
+
+    `table` has the same in numbers, for media without figures.
+    """
+
+    svg: str
+    label: str
+    caption: str
+    wide: bool = False
+    table: Table | None = None
+    kind: Literal["figure"] = "figure"
+
+
+Block = Text | Bullets | Facts | Code | Table | Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading (or none) and what stands below it; a terminal leaves out a `detail`."""
+
+    title: str
+    blocks: Sequence[Block]
+    detail: bool = False
+
+    @property
+    def anchor(self) -> str:
+        """The section's id in a page."""
+        return "-".join(self.title.lower().replace(",", "").split())
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer in one line, and whether it is a good one."""
+
+    text: str
+    tone: Tone = "open"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole report: title, verdicts, a few facts in words and numbers, sections, where from."""
+
+    title: str
+    subtitle: str = ""
+    verdicts: Sequence[Verdict] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    sections: Sequence[Section] = ()
+    footer: str = ""
+
+
+def bullets(title: str, lines: Sequence[str]) -> list[Section]:
+    """A section of sentences, if there are any."""
+    return [Section(title, [Bullets(lines)])] if lines else []

@@ -1,0 +1,1 @@
+"""Reports of capacity plans: one page for every medium, its figures, and JSON."""

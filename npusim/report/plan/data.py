@@ -1,0 +1,123 @@
+"""Everything that an evaluated plan found out, as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from npusim.capacity import ModelOnProduct, Operation, PlanResult, ProductResult
+    from npusim.model.results import StepResult
+
+ModelResults = dict[tuple[str, str], dict[int, "StepResult"]]
+"""Timed steps by (model name, SoC), then by batch."""
+
+
+def plan_json(result: PlanResult, steps: ModelResults, verdicts: Sequence[str]) -> dict[str, Any]:
+    """Everything that was found out, without the single requests of the simulations."""
+    return {
+        "title": result.plan.title,
+        "verdict": list(verdicts),
+        "mean_requests_per_s": result.mean_per_s,
+        "peak_requests_per_s": result.peak_per_s,
+        "arrivals": result.arrivals,
+        "plan": result.plan.model_dump(mode="json"),
+        "products": [_product_json(each, steps) for each in result.products],
+        "assumptions": list(result.assumptions),
+    }
+
+
+def _product_json(each: ProductResult, steps: ModelResults) -> dict[str, Any]:
+    count = each.count
+    return {
+        "product": each.board.name,
+        "soc": each.board.soc,
+        "devices_per_card": each.board.devices_per_card,
+        "meets": each.meets,
+        "verdict": each.verdict.value,
+        "reason": each.reason,
+        "remedy": each.remedy,
+        "cards": None
+        if count is None
+        else {
+            "installed": count.installed,
+            "working": count.working,
+            "spare": count.spare,
+            "by_throughput_alone": count.closed_form,
+            "servers": count.servers,
+            "limited_by": count.limited_by,
+            "carried_requests_per_s": count.carried_per_s,
+        },
+        "card_requests_per_s": each.card_rate_per_s,
+        "headroom": each.headroom,
+        "at_peak": _operation_json(each.at_peak),
+        "at_mean": _operation_json(each.at_mean),
+        "spare_cards_down": _operation_json(each.degraded),
+        "a_card_fails": _operation_json(each.failing),
+        "share_of_time_short_of_cards": each.short_share,
+        "memory": None
+        if each.memory is None
+        else {
+            "needed_bytes": each.memory.needed_bytes,
+            "capacity_bytes": each.memory.capacity_bytes,
+        },
+        "power_w": each.power_w,
+        "cost": None if each.cost is None else vars(each.cost),
+        "what_if": [
+            {
+                "name": one.name,
+                "requests_per_s": one.rate_per_s,
+                "cards": one.cards,
+                "planned": _operation_json(one.planned),
+                "reason": one.reason,
+            }
+            for one in each.scenarios
+        ],
+        "cards_by_load": [
+            {"requests_per_s": rate, "cards": cards} for rate, cards in each.cards_by_load
+        ],
+        "models": [_model_json(model, steps, each.board.soc) for model in each.models],
+    }
+
+
+def _operation_json(operation: Operation | None) -> dict[str, Any] | None:
+    if operation is None:
+        return None
+    return {
+        "cards": operation.cards,
+        "requests_per_s": operation.rate_per_s,
+        "meets": operation.meets,
+        "latency_us": list(operation.latency_us),
+        "quantiles_us": [
+            {"quantile": quantile, "latency_us": list(value)}
+            for quantile, value in operation.quantiles_us
+        ],
+        "by_model_us": {name: list(value) for name, value in operation.by_model_us},
+        "utilisation": list(operation.utilisation),
+        "mean_batch": operation.mean_batch,
+        "longest_queue": operation.longest_queue,
+    }
+
+
+def _model_json(model: ModelOnProduct, steps: ModelResults, soc: str) -> dict[str, Any]:
+    timed: Mapping[int, StepResult] = steps.get((model.name, soc), {})
+    return {
+        "name": model.name,
+        "share": model.share,
+        "items_per_request": model.items_per_request,
+        "max_batch": model.max_batch,
+        "max_batch_stated": model.stated,
+        "max_wait_us": model.max_wait_us,
+        "basis": model.curve.basis,
+        "curve": [point._asdict() for point in model.curve.points],
+        "evidence": [
+            {
+                "batch": batch,
+                "calibrated_share": result.calibrated_share,
+                "simulated_share": result.simulated_share,
+                "classes": {each.kind: each.duration_us for each in result.classes},
+            }
+            for batch, result in timed.items()
+        ],
+    }

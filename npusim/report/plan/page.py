@@ -92,7 +92,7 @@ def verdicts(result: PlanResult) -> Iterator[Verdict]:
     for each in result.products:
         if not each.meets:
             reason = f"{each.reason.rstrip('.')}. {each.remedy}".strip()
-            yield Verdict(f"{each.board.name}: {each.verdict.value}. {reason}", "bad")
+            yield Verdict(f"{each.board.name} {each.verdict.value}: {reason}", "bad")
 
 
 def _slow_end(each: ProductResult) -> str:

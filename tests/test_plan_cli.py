@@ -268,7 +268,7 @@ def test_arrivals_come_from_a_trace_beside_the_plan(
         ("workload.models.0.reference", "missing.yaml", "there is no such file"),
         ("workload.models.0.reference", "plan.yaml", "unknown key"),
         ("workload.models.0.reference", "kernel_details.csv", "has no batch axis"),
-        ("workload.models.0.l2", "hot", "it must be 'order', 'busy', 'chain', 'cold' or 'warm'"),
+        ("workload.models.0.l2", "hot", "it must be 'order', 'busy', 'in_graph', 'cold' or 'warm'"),
         ("workload.models.0.measured_on", "Ascend999", "unknown"),
         ("workload.models.0.reference", ..., "needs one of reference, curve and curves"),
         ("objective", ..., "objective is missing"),

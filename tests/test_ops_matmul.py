@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, trace
+from npusim.ascendc.task import Task
 from npusim.engine import L2State, machine_of, simulate
 from npusim.hardware import load_profile
 from npusim.operators.tasks import kernels_on
@@ -225,8 +226,8 @@ def test_matrices_that_dont_fit(a: Any, b: Any, c: Any) -> None:
 
 
 def test_a_product_needs_two_operands() -> None:
-    with pytest.raises(KernelError, match="two operands"):
-        kernels_on(load_profile("Ascend910B3"), "MatMulV2", (None,), (), {})
+    with pytest.raises(KernelError, match="0 tensors where 2"):
+        kernels_on(Task(load_profile("Ascend910B3"), "MatMulV2", (None,)))
 
 
 # -- physics ---------------------------------------------------------------------------------------

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 from functools import cache
-from inspect import signature
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
 
 from npusim.ascendc.cluster import CoreWait
 from npusim.engine.program import Barrier
-from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
-    from npusim.hardware.profile import Profile
+    from npusim.ascendc.task import Task
 
 Phases = Iterator[Barrier | CoreWait] | None
 
@@ -50,26 +49,24 @@ class Kernel(ABC):
     adds_into: tuple[GlobalTensor, ...] = ()
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],  # noqa: ARG003 - for kernels that have some
-    ) -> Kernel:
-        """The kernel for a task as a profiler records it.
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        """The kernels of a task, one after the other; here one.
 
-        Tensors in the operator's order, attributes by name.
-
-        Kernels that have attributes of their own read them here, and make do without where a record
-        has none. Raises KernelError for a combination that the kernel doesn't cover.
+        Its constructor takes the tensors that are there, and attributes that it has keywords for.
+        Others override this. Raises KernelError for a combination that the kernel doesn't cover.
         """
-        tensors = [tensor for tensor in (*inputs, *outputs) if tensor is not None]
+        tensors = [tensor for tensor in (*task.inputs, *task.outputs) if tensor is not None]
+        takes = signature(cls)
+        attributes = {
+            name: task.attributes[name]
+            for name, parameter in takes.parameters.items()
+            if parameter.kind is Parameter.KEYWORD_ONLY and name in task.attributes
+        }
         try:
-            signature(cls).bind(profile, *tensors)
+            takes.bind(task.profile, *tensors, **attributes)
         except TypeError as error:
-            raise KernelError(cls.op_type, f"a record doesn't tell enough: {error}") from None
-        return cls(profile, *tensors)  # type: ignore[call-arg]
+            raise task.refused(f"a record doesn't tell enough: {error}") from None
+        return (cls(task.profile, *tensors, **attributes),)  # type: ignore[call-arg]
 
     @classmethod
     def called(cls, op_type: str) -> type[Self]:

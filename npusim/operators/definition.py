@@ -181,6 +181,7 @@ class Page:
     name: str
     contract: str | Contract
     aliases: tuple[str, ...] = ()
+    band_class: str = ""
     package: str = ""
 
 
@@ -192,9 +193,4 @@ def family(band_class: str, *definitions: Definition) -> tuple[Definition, ...]:
     for each in definitions:
         if not isinstance(each, Operator | Page):
             raise UsageError(f"{each!r} defines no operator", "Give Operator(...) or Page(...).")
-    return tuple(
-        replace(each, band_class=each.band_class or band_class)
-        if isinstance(each, Operator)
-        else each
-        for each in definitions
-    )
+    return tuple(replace(each, band_class=each.band_class or band_class) for each in definitions)

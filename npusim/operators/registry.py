@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from npusim.ascendc import Kernel
+    from npusim.ascendc.task import Task
     from npusim.operators.contract import Plan
+
+    Builder = Callable[[Task], tuple[Kernel, ...]]
 
 _PACKAGE = "npusim.ops"
 _GROUP = "npusim.operators"
@@ -154,14 +157,17 @@ def kernel_class(op_type: str) -> Callable[..., Kernel]:
     return kernel
 
 
+def builder(op_type: str) -> Builder:
+    """What makes the kernels of an operator type from a task."""
+    definition(op_type)
+    found = _load(op_type)
+    make: Builder = getattr(found, "from_task", found)
+    return make
+
+
 def band_class(name: str) -> str:
     """Whose errors those of an operator are estimated with; empty without a kernel."""
-    known = _catalog()
-    if page := known.pages.get(name):
-        beside = (each for each in known.op_types.values() if each.package == page.package)
-        found = next(beside, None)
-    else:
-        found = known.op_types.get(name)
+    found = _catalog().pages.get(name) or _catalog().op_types.get(name)
     return found.band_class if found else ""
 
 

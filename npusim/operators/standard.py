@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from npusim.ascendc import GlobalTensor, GmBuffer
+from npusim.ascendc.task import Task
 from npusim.hardware.families import FAMILIES
 from npusim.operators.checks import any_empty, not_null
 from npusim.operators.contract import Contract, Kind, Parameter
@@ -32,6 +33,7 @@ from npusim.values.tensors import TensorSpec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from npusim.ascendc import Kernel
     from npusim.hardware.profile import Profile
     from npusim.operators.contract import Call
     from npusim.operators.task_chain import Chain
@@ -163,10 +165,10 @@ class _Call:
             raise ArgumentError(error.message, remedy) from error
         given = {tensor.buffer.number for tensor in tensors if tensor is not None}
         made: dict[int, GlobalTensor] = {}
-        for tensor in kernels[-1].writes:
-            if tensor.buffer.number not in given:
-                made.setdefault(tensor.buffer.number, tensor)
-        return [TensorSpec(tensor.shape, tensor.dtype) for tensor in made.values()]
+        for each in kernels[-1].writes:
+            if each.buffer.number not in given:
+                made.setdefault(each.buffer.number, each)
+        return [TensorSpec(each.shape, each.dtype) for each in made.values()]
 
     def _is_cured_by_outputs(self, call: Call, tensors: tuple[GlobalTensor | None, ...]) -> bool:
         """Whether the kernels take these inputs with results like one of them."""
@@ -194,8 +196,8 @@ class _Call:
         known = tuple(each for each in results.values() if each is not None)
         for kernel in self._kernels(call, tensors, known):
             chain.adopt(kernel)
-            for tensor in kernel.adds_into:
-                chain.launch("MemSet", tensor)
+            for cleared in kernel.adds_into:
+                chain.launch("MemSet", cleared)
             chain.queue(kernel)
         for name, tensor in results.items():
             if tensor is not None:
@@ -206,10 +208,10 @@ class _Call:
         call: Call,
         inputs: tuple[GlobalTensor | None, ...],
         outputs: tuple[GlobalTensor, ...],
-    ) -> list[Any]:
+    ) -> tuple[Kernel, ...]:
         profile = cast("Profile", call.profile)
         attributes = dict(self._attributes(call))
-        return kernels_on(profile, self.operator.name, inputs, outputs, attributes)
+        return kernels_on(Task(profile, self.operator.name, inputs, outputs, attributes))
 
     def _attributes(self, call: Call) -> Iterator[tuple[str, object]]:
         for attribute in self.attributes:

@@ -5,15 +5,18 @@ An OpType with shapes and dtypes, no aclnn call around it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
-from npusim.operators.registry import kernel_class
+from npusim.ascendc import GlobalTensor, GmBuffer
+from npusim.ascendc.task import Task
+from npusim.operators.registry import builder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from npusim.ascendc import Kernel
     from npusim.hardware.profile import Profile
     from npusim.values.tensors import TensorSpec
 
@@ -31,13 +34,7 @@ class TaskSpec:
     attributes: Mapping[str, object] = field(default_factory=dict)
 
 
-Builder = Callable[
-    ["Profile", tuple[GlobalTensor | None, ...], tuple[GlobalTensor, ...], Mapping[str, object]],
-    list[Kernel],
-]
-
-
-def kernels_of(profile: Profile, task: TaskSpec) -> list[Kernel]:
+def kernels_of(profile: Profile, task: TaskSpec) -> tuple[Kernel, ...]:
     """The kernels that carry out a recorded task.
 
     One, or several where the operator is composed of others.
@@ -50,23 +47,12 @@ def kernels_of(profile: Profile, task: TaskSpec) -> list[Kernel]:
         for index, spec in enumerate(task.inputs)
     )
     outputs = tuple(_tensor(f"y{index}", spec) for index, spec in enumerate(task.outputs))
-    return kernels_on(profile, task.op_type, inputs, outputs, task.attributes)
+    return kernels_on(Task(profile, task.op_type, inputs, outputs, task.attributes))
 
 
-def kernels_on(
-    profile: Profile,
-    op_type: str,
-    inputs: tuple[GlobalTensor | None, ...],
-    outputs: tuple[GlobalTensor, ...],
-    attributes: Mapping[str, object],
-) -> list[Kernel]:
+def kernels_on(task: Task) -> tuple[Kernel, ...]:
     """The same on tensors that are there already; outputs may be left out where they follow."""
-    found = kernel_class(op_type)
-    if isinstance(found, type) and issubclass(found, Kernel):
-        kernel = found.from_task(profile, inputs, outputs, attributes)
-        return kernel if isinstance(kernel, list) else [kernel]
-    build = cast("Builder", found)
-    return build(profile, inputs, outputs, attributes)
+    return builder(task.op_type)(task)
 
 
 def _tensor(name: str, spec: TensorSpec) -> GlobalTensor:

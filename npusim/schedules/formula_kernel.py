@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from npusim.ascendc.core import Core
+    from npusim.ascendc.kernel import Kernel
+    from npusim.ascendc.task import Task
     from npusim.ascendc.tensors import LocalTensor, Scalar
     from npusim.hardware.profile import Profile
     from npusim.values.dtypes import DType
@@ -108,18 +110,12 @@ class FormulaKernel(ElementwiseKernel):
         )
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> FormulaKernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """The kernel for a recorded task."""
         row = cls.row
-        known = {name: attributes[name] for name in row.attributes if name in attributes}
-        made = outputs or _made_outputs(row, inputs)
-        return cls(profile, *inputs, *made[: row.outputs], **known)
+        known = {name: task.attributes[name] for name in row.attributes if name in task.attributes}
+        made = task.outputs or _made_outputs(row, task.inputs)
+        return (cls(task.profile, *task.inputs, *made[: row.outputs], **known),)
 
     def init_buffers(self, core: Core) -> None:
         """Reserve queues and scratch."""

@@ -6,13 +6,13 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
+from npusim.ascendc.task import made
+from npusim.operators.registry import kernel_class
 from npusim.schedules.formula_kernel import Operator, kernel_of
-from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from npusim.ascendc import GlobalTensor, Kernel
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Formula, Term
 
@@ -26,26 +26,20 @@ def _gate(f: Formula, a: Term, b: Term) -> Term:
 _Gated = kernel_of(Operator("SwiGlu", _gate, half_in_float=True, generated=False))
 
 
-def swi_glu(
-    profile: Profile,
-    inputs: tuple[GlobalTensor | None, ...],
-    outputs: tuple[GlobalTensor, ...],
-    attributes: Mapping[str, object],
-) -> list[Kernel]:
+def swi_glu(task: Task) -> tuple[Kernel, ...]:
     """out = swish(x's first half) * x's second half, along ``dim``, by default the last axis.
 
     An odd last axis loses its last column first, as the framework does it.
     """
-    x = inputs[0] if inputs else None
-    if x is None or not x.shape:
-        raise KernelError("SwiGlu", "needs an operand of rank 1 or more")
+    (x,) = task.present(1)
+    if not x.shape:
+        raise task.refused("needs an operand of rank 1 or more")
     tasks: list[Kernel] = []
     if x.shape[-1] % 2:
-        x = _even(profile, x, tasks)
-    dim = attributes.get("dim", -1)
-    axis = (dim if isinstance(dim, int) else -1) % len(x.shape)
+        x = _even(task.profile, x, tasks)
+    axis = task.whole_number("dim", -1) % len(x.shape)
     if x.shape[axis] % 2:
-        raise KernelError("SwiGlu", f"axis {axis} of {x.shape} has no halves")
+        raise task.refused(f"axis {axis} of {x.shape} has no halves")
     outer = prod(x.shape[:axis])
     inner = prod(x.shape[axis:]) // 2
     first, second = (
@@ -53,22 +47,18 @@ def swi_glu(
         for half in (0, 1)
     )
     halved = (*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :])
-    out = outputs[0] if outputs else _empty(halved, x)
-    return [*tasks, _Gated(profile, first, second, out.view(outer, inner))]
+    out = task.outputs[0] if task.outputs else made(halved, x.dtype)
+    return (
+        *tasks,
+        _Gated(task.profile, first, second, out.view(outer, inner)),
+    )
 
 
 def _even(profile: Profile, x: GlobalTensor, tasks: list[Kernel]) -> GlobalTensor:
     """The tensor without its last column, made contiguous by a Slice."""
-    from npusim.operators.registry import kernel_class
-
     rows, columns = prod(x.shape[:-1]), x.shape[-1]
     shorter = (*x.shape[:-1], columns - 1)
-    dense = _empty(shorter, x)
+    dense = made(shorter, x.dtype)
     view = replace(x, shape=(rows, columns - 1), strides=(columns, 1))
     tasks.append(kernel_class("Slice")(profile, view, dense.view(rows, columns - 1)))
     return dense
-
-
-def _empty(shape: tuple[int, ...], like: GlobalTensor) -> GlobalTensor:
-    buffer = GmBuffer("between", prod(shape) * like.dtype.itemsize)
-    return GlobalTensor(buffer, like.dtype, shape)

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import Kernel, RoundMode
+from npusim.ascendc import RoundMode
 from npusim.ops.batch_norm_training.cut import Planes
 from npusim.ops.batch_norm_training.maps import ChannelMap, batch_first
-from npusim.schedules.records import number, present
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
@@ -44,7 +41,7 @@ class BNTrainingReduceGrad(ChannelMap):
         variance: GlobalTensor,
         y: GlobalTensor,
         *,
-        epsilon: float,
+        epsilon: float = 1e-4,
         count: int = 0,
     ) -> None:
         planes = Planes.of(self.op_type, x)
@@ -52,22 +49,6 @@ class BNTrainingReduceGrad(ChannelMap):
         self.per_channel = (diff_scale, diff_offset, scale, mean, variance)
         self.epsilon, self.count = epsilon, count or planes.batch * planes.rows
         self.reads, self.writes = (grads, x, *self.per_channel), (y,)
-
-    @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        tensors = present(cls.op_type, inputs, 7)
-        grads, x, diff_scale, diff_offset, scale, mean, variance = tensors
-        epsilon = number(attributes, "epsilon", 1e-4)
-        y = outputs[0]
-        return cls(
-            profile, grads, x, diff_scale, diff_offset, scale, mean, variance, y, epsilon=epsilon
-        )
 
     def prepare(self, core: Core, share: Share) -> None:
         """x * slope + offset is what to add to grads, factor what to multiply the sum by."""

@@ -27,11 +27,10 @@ from npusim.ops.batch_norm_training.loading import (
     statistics_bytes,
     tile_rows,
 )
-from npusim.schedules.records import number, present
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.ascendc.loops import Index
@@ -196,22 +195,11 @@ class BNTrainingUpdateGrad(_ChannelSums):
         diff_scale: GlobalTensor,
         diff_offset: GlobalTensor,
         *,
-        epsilon: float,
+        epsilon: float = 1e-4,
     ) -> None:
         super().__init__(profile, (grads, x), (diff_offset, diff_scale))
         self.mean, self.variance, self.epsilon = mean, variance, epsilon
         self.reads, self.writes = (grads, x, mean, variance), (diff_scale, diff_offset)
-
-    @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        tensors = present(cls.op_type, inputs, 4)
-        return cls(profile, *tensors, *outputs[:2], epsilon=number(attributes, "epsilon", 1e-4))
 
     def prepare(self, core: Core) -> None:
         del core

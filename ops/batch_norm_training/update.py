@@ -15,15 +15,14 @@ from npusim.ascendc.events import Event
 from npusim.engine.program import Pipe
 from npusim.ops.batch_norm_training.cut import Planes, cut_batch, cut_rows, cut_slices
 from npusim.ops.batch_norm_training.maps import ChannelMap, batch_or_slices
-from npusim.schedules.records import number, present
 from npusim.values.dtypes import FLOAT, UINT8
-from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
     from npusim.ascendc.loops import Index
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
     from npusim.ops.batch_norm_training.cut import Share
 
@@ -66,33 +65,28 @@ class BNTrainingUpdate(ChannelMap):
         self.writes = (y, *statistics) if mask is None else (y, mask, *statistics)
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """Outputs are told apart by their sizes and types: fused records have y behind."""
         count = 7 if cls.running else 5
-        tensors = present(cls.op_type, inputs, count + cls.adds)
+        tensors = task.present(count + cls.adds)
         x = tensors[0]
-        wholes = [tensor for tensor in outputs if tensor.numel == x.numel]
-        masks = [t for t in outputs if t.dtype is UINT8 and t.numel * _BITS == x.numel]
-        rest = tuple(t for t in outputs if t not in wholes and t not in masks)
+        wholes = [tensor for tensor in task.outputs if tensor.numel == x.numel]
+        masks = [t for t in task.outputs if t.dtype is UINT8 and t.numel * _BITS == x.numel]
+        rest = tuple(t for t in task.outputs if t not in wholes and t not in masks)
         if not wholes or (cls.cuts and not masks):
-            raise KernelError(cls.op_type, "no output has the shape of x, or the mask is missing")
-        return cls(
-            profile,
+            raise task.refused("no output has the shape of x, or the mask is missing")
+        kernel = cls(
+            task.profile,
             x,
             tensors[1:count],
             tensors[count] if cls.adds else None,
             wholes[0],
             masks[0] if cls.cuts else None,
             rest,
-            epsilon=number(attributes, "epsilon", 1e-4),
-            factor=number(attributes, "factor", 0.1),
+            epsilon=task.number("epsilon", 1e-4),
+            factor=task.number("factor", 0.1),
         )
+        return (kernel,)
 
     @property
     def result_bytes(self) -> float:
@@ -297,18 +291,13 @@ class BNInfer(ChannelMap):
         self.writes = (y,)
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        (x,) = present(cls.op_type, inputs, 1)
-        rows = tuple(inputs[place] if place < len(inputs) else None for place in cls.order)
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        (x,) = task.present(1)
+        given = (*task.inputs, *(None,) * len(cls.order))
+        rows = tuple(given[place] for place in cls.order)
         if rows[2] is None or rows[3] is None:
-            raise KernelError(cls.op_type, "mean or variance is missing")
-        return cls(profile, x, rows, outputs[0], epsilon=number(attributes, "epsilon", 1e-4))
+            raise task.refused("mean or variance is missing")
+        return (cls(task.profile, x, rows, task.outputs[0], epsilon=task.number("epsilon", 1e-4)),)
 
     def prepare(self, core: Core, share: Share) -> None:
         del share

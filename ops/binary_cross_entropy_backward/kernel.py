@@ -20,11 +20,10 @@ from npusim.ascendc import (
 )
 from npusim.schedules.elementwise import ElementwiseKernel, Tile
 from npusim.values.dtypes import FLOAT
-from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from npusim.ascendc.kernel import Kernel
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 EPSILON = 1e-12  # what x * (1 - x) is clamped to; the device holds it as float32
@@ -59,21 +58,15 @@ class BinaryCrossEntropyGrad(ElementwiseKernel):
         super().__init__(profile, (x, y, grad_output, weight), out)
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> BinaryCrossEntropyGrad:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """The kernel of a recorded task: a mean, the operator's default, unless it says other."""
-        tensors = [tensor for tensor in inputs if tensor is not None]
+        tensors = [tensor for tensor in task.inputs if tensor is not None]
         if len(tensors) != 4:
-            raise KernelError(cls.op_type, "x, y, grad_output and weight are needed")
-        is_mean = attributes.get("reduction", "mean") == "mean"
-        scale = 1.0 / max(1, outputs[0].numel) if is_mean else 1.0
+            raise task.refused("x, y, grad_output and weight are needed")
+        is_mean = task.attributes.get("reduction", "mean") == "mean"
+        scale = 1.0 / max(1, task.outputs[0].numel) if is_mean else 1.0
         x, y, grad_output, weight = tensors
-        return cls(profile, x, y, grad_output, weight, outputs[0], scale=scale)
+        return (cls(task.profile, x, y, grad_output, weight, task.outputs[0], scale=scale),)
 
     def init_buffers(self, core: Core) -> None:
         wide = self.tile_elements * FLOAT.itemsize

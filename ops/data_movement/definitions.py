@@ -16,7 +16,7 @@ OPERATORS = family(
     Operator(
         "ConcatD",
         "x* -> y",
-        "joining",
+        "joining:Concat",
         _JOINED,
         Aclnn("aclnnCat", "tensors* -> out", (whole("dim", "concat_dim"),)),
         also=("Concat", "ConcatV2", "ConcatV2D"),
@@ -31,7 +31,7 @@ OPERATORS = family(
     ),
     Operator("TransData", "src -> dst", "layouts"),
     Operator("Pad", "x -> y", "padding", _FRAME, also=("PadD",), infer=results.padded),
-    Operator("PadV3", "x constant_values? -> y", "padding", _FRAME, infer=results.padded),
+    Operator("PadV3", "x constant_values? -> y", "padding:Pad", _FRAME, infer=results.padded),
     Operator(
         "StridedSliceGrad",
         "dy -> output",

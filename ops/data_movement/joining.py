@@ -11,17 +11,18 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import GlobalTensor, Kernel, TPosition, TQue
+from npusim.ascendc.task import made
 from npusim.ops.data_movement.boxed import BoxesCopy
-from npusim.schedules.records import made
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
     from npusim.ascendc import Core, LocalTensor
     from npusim.ascendc.loops import Index
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 _LINES = 16
@@ -103,21 +104,15 @@ class Concat(BoxesCopy):
     op_type = "Concat"
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        if not outputs:
-            raise KernelError(cls.op_type, "the shape of the result isn't known")
-        out = outputs[0]
-        parts = [x for x in inputs if x is not None and len(x.shape) == len(out.shape)]
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        if not task.outputs:
+            raise task.refused("the shape of the result isn't known")
+        out = task.outputs[0]
+        parts = [x for x in task.inputs if x is not None and len(x.shape) == len(out.shape)]
         parts = [x for x in parts if x.dtype is out.dtype]
-        found = next((attributes[name] for name in _AXIS_NAMES if name in attributes), None)
-        axis = joined_axis(cls.op_type, [x.shape for x in parts], out.shape, found)
-        return cls._of(profile, parts, out, axis)
+        found = task.first(*_AXIS_NAMES)
+        axis = joined_axis(task.op_type, [x.shape for x in parts], out.shape, found)
+        return (cls._of(task.profile, parts, out, axis),)
 
     @classmethod
     def _of(
@@ -132,47 +127,23 @@ class Concat(BoxesCopy):
         return cls(profile, tuple(boxes), tuple(parts), (out,))
 
 
-class ConcatD(Concat):
-    """Tensors one after the other along an axis known when the kernel was compiled."""
-
-    op_type = "ConcatD"
-
-
-class ConcatV2(Concat):
-    """Tensors one after the other along an axis given last."""
-
-    op_type = "ConcatV2"
-
-
-class ConcatV2D(Concat):
-    """Tensors one after the other along an axis known when the kernel was compiled."""
-
-    op_type = "ConcatV2D"
-
-
 class Pack(Concat):
     """Tensors of one shape along a new axis."""
 
     op_type = "Pack"
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        parts = [x for x in inputs if x is not None]
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        parts = [x for x in task.inputs if x is not None]
         if not parts:
-            raise KernelError(cls.op_type, "nothing to stack")
-        given, shape = attributes.get("axis"), parts[0].shape
-        known = outputs[0].shape if outputs else ()
-        axis = stacked_axis(cls.op_type, shape, len(parts), known, given)
+            raise task.refused("nothing to stack")
+        given, shape = task.attributes.get("axis"), parts[0].shape
+        known = task.outputs[0].shape if task.outputs else ()
+        axis = stacked_axis(task.op_type, shape, len(parts), known, given)
         whole = (*shape[:axis], len(parts), *shape[axis:])
-        out = outputs[0].view(*whole) if outputs else made(whole, parts[0].dtype)
+        out = task.outputs[0].view(*whole) if task.outputs else made(whole, parts[0].dtype)
         thin = [x.view(*shape[:axis], 1, *shape[axis:]) for x in parts]
-        return cls._of(profile, thin, out, axis)
+        return (cls._of(task.profile, thin, out, axis),)
 
 
 _AXIS_NAMES = ("concat_dim", "axis", "dim", "N_dim")

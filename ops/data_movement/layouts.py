@@ -8,36 +8,26 @@ from npusim.ops.data_movement import trans_data
 from npusim.ops.data_movement.blocked import layout_of
 from npusim.ops.data_movement.fractal import PlaneBlocks, RowBlocks
 from npusim.ops.data_movement.permuting import Transpose
-from npusim.schedules.records import present
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from npusim.ascendc import GlobalTensor, Kernel
-    from npusim.hardware.profile import Profile
+    from npusim.ascendc.task import Task
 
 
 class TransData(trans_data.TransData):
     """dst = src in the other layout."""
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """Between NCHW, NHWC, HWCN, ND and NC1HWC0, FRACTAL_Z, FRACTAL_NZ, as the shapes say."""
-        del attributes
-        src, dst = present(cls.op_type, (*inputs[:1], *outputs[:1]), 2)
+        src, dst = task.present(1, 1)
         if len(src.shape) == len(dst.shape) and sorted(src.shape) == sorted(dst.shape):
-            return Transpose.from_task(profile, (src,), (dst,), {})
+            return Transpose.from_task(task)
         plain, blocked = _sides(src, dst)
-        layout = layout_of(cls.op_type, plain.shape, blocked.shape)
+        layout = layout_of(task.op_type, plain.shape, blocked.shape)
         kind = RowBlocks if layout.plain[1] == 1 else PlaneBlocks
-        return kind(profile, src, dst)
+        return (kind(task.profile, src, dst),)
 
 
 def _sides(src: GlobalTensor, dst: GlobalTensor) -> tuple[GlobalTensor, GlobalTensor]:

@@ -17,7 +17,6 @@ from npusim.engine.program import Pipe
 from npusim.ops.data_movement.joining import Interleaved, along
 from npusim.ops.data_movement.slicing import matched
 from npusim.ops.data_movement.strided import by_rows
-from npusim.schedules.records import present
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.spreading import compiled_for_shape
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from npusim.ascendc import Core
     from npusim.ascendc.loops import Index
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 _LINES = 16
@@ -157,17 +157,11 @@ class Pad(Padded):
     op_type = "Pad"
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        x, out = present(cls.op_type, (*inputs[:1], *outputs[:1]), 2)
-        src = x.view(*matched(cls.op_type, out.shape, x.shape))
-        start = _starts(cls.op_type, attributes, src.shape, out.shape)
-        return cls._of(profile, src, out, start)
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        x, out = task.present(1, 1)
+        src = x.view(*matched(task.op_type, out.shape, x.shape))
+        start = _starts(task.op_type, task.attributes, src.shape, out.shape)
+        return (cls._of(task.profile, src, out, start),)
 
     @classmethod
     def _of(
@@ -189,24 +183,6 @@ class Pad(Padded):
                     first = start[axis] * inner
                     return PaddedRows.called(cls.op_type)(profile, flat, whole, first)
         return cls(profile, src, out, start)
-
-
-class PadD(Pad):
-    """A tensor with zeros around it, known when the kernel was compiled."""
-
-    op_type = "PadD"
-
-
-class PadV3(Pad):
-    """A tensor with a constant around it (zeros here)."""
-
-    op_type = "PadV3"
-
-
-class StridedSliceGrad(Pad):
-    """The gradient of a slice: zeros but for the part that was cut out."""
-
-    op_type = "StridedSliceGrad"
 
 
 def _lined(src: GlobalTensor, dst: GlobalTensor, start: int) -> list[GlobalTensor | None] | None:

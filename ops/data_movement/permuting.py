@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.task import made
 from npusim.ops.data_movement.strided import StridedCopy
-from npusim.schedules.records import made, present
 from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from npusim.ascendc import GlobalTensor, Kernel
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 Order = tuple[int, ...]
@@ -38,30 +39,18 @@ class Transpose(StridedCopy):
         super().__init__(profile, src, dst)
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        (x,) = present(cls.op_type, inputs, 1)
-        order = _given(cls.op_type, attributes.get("perm"), len(x.shape))
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        (x,) = task.present(1)
+        order = _given(task.op_type, task.attributes.get("perm"), len(x.shape))
         if order is None:
-            if not outputs:
-                raise KernelError(cls.op_type, "neither the permutation nor the result is known")
-            order = inferred_order(cls.op_type, x.shape, outputs[0].shape)
+            if not task.outputs:
+                raise task.refused("neither the permutation nor the result is known")
+            order = inferred_order(task.op_type, x.shape, task.outputs[0].shape)
         wanted = tuple(x.shape[axis] for axis in order)
-        out = outputs[0] if outputs else made(wanted, x.dtype)
+        out = task.outputs[0] if task.outputs else made(wanted, x.dtype)
         if out.numel != x.numel or out.dtype is not x.dtype:
-            raise KernelError(cls.op_type, f"{x.shape} doesn't become {out.shape}")
-        return cls(profile, x.permuted(order), out.view(*wanted))
-
-
-class TransposeD(Transpose):
-    """Axes in another order, known when the kernel was compiled."""
-
-    op_type = "TransposeD"
+            raise task.refused(f"{x.shape} doesn't become {out.shape}")
+        return (cls(task.profile, x.permuted(order), out.view(*wanted)),)
 
 
 class TransposeNOD(Transpose):
@@ -77,17 +66,11 @@ class ConfusionTransposeD(StridedCopy):
     op_type = "ConfusionTransposeD"
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        x, out = present(cls.op_type, (*inputs[:1], *outputs[:1]), 2)
-        split, order = _confused(cls.op_type, x.shape, out.shape, attributes)
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        x, out = task.present(1, 1)
+        split, order = _confused(task.op_type, x.shape, out.shape, task.attributes)
         turned = tuple(split[axis] for axis in order)
-        return cls(profile, x.view(*split).permuted(order), out.view(*turned))
+        return (cls(task.profile, x.view(*split).permuted(order), out.view(*turned)),)
 
 
 def inferred_order(op_type: str, before: Sequence[int], after: Sequence[int]) -> Order:

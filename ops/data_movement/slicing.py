@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from npusim.ops.data_movement.last_axis import last_axis_slice
 from npusim.ops.data_movement.runs import BlockwiseCopy, RowCopy
 from npusim.ops.data_movement.strided import StridedCopy
-from npusim.schedules.records import present
 from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from npusim.ascendc import GlobalTensor, Kernel
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 
@@ -27,18 +27,12 @@ class Slice(StridedCopy):
     turns_short_rows = False  # the vendor's schedule moves short rows by the scalar unit
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        x, out = present(cls.op_type, (*inputs[:1], *outputs[:1]), 2)
-        shape = matched(cls.op_type, x.shape, out.shape)
-        begin = _numbers(attributes.get("begin", attributes.get("offsets")), len(shape), 0)
-        steps = _numbers(attributes.get("strides"), len(shape), 1)
-        _check(cls.op_type, x.shape, shape, begin, steps)
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        x, out = task.present(1, 1)
+        shape = matched(task.op_type, x.shape, out.shape)
+        begin = _numbers(task.first("begin", "offsets"), len(shape), 0)
+        steps = _numbers(task.attributes.get("strides"), len(shape), 1)
+        _check(task.op_type, x.shape, shape, begin, steps)
         view = replace(
             x,
             shape=shape,
@@ -46,9 +40,9 @@ class Slice(StridedCopy):
             strides=tuple(a * b for a, b in zip(steps, x.steps, strict=True)),
         )
         dst = out.view(*shape)
-        if not compiled_for_shape(profile) or any(step != 1 for step in steps):
-            return cls(profile, view, dst)
-        return cls._compiled(profile, x, view, dst, begin)
+        if not compiled_for_shape(task.profile) or any(step != 1 for step in steps):
+            return (cls(task.profile, view, dst),)
+        return (cls._compiled(task.profile, x, view, dst, begin),)
 
     @classmethod
     def _compiled(
@@ -81,23 +75,11 @@ class Slice(StridedCopy):
         return RowCopy.called(cls.op_type)(profile, view, dst)
 
 
-class SliceD(Slice):
-    """A part of a tensor, known when the kernel was compiled."""
-
-    op_type = "SliceD"
-
-
 class StridedSlice(Slice):
     """Every n-th element of a part of a tensor made contiguous."""
 
     op_type = "StridedSlice"
     turns_short_rows = True
-
-
-class StridedSliceD(StridedSlice):
-    """Every n-th element of a part, known when the kernel was compiled."""
-
-    op_type = "StridedSliceD"
 
 
 def matched(op_type: str, whole: Sequence[int], part: Sequence[int]) -> tuple[int, ...]:

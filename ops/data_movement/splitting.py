@@ -19,12 +19,13 @@ from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from numpy.typing import NDArray
 
     from npusim.ascendc import Core, GlobalTensor
     from npusim.ascendc.loops import Index
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 _SEGMENT_ROWS = 128  # rows that the vendor's schedule takes at a time
@@ -78,19 +79,13 @@ class Split(BoxesCopy):
     op_type = "Split"
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        x = _largest(cls.op_type, inputs)
-        if not outputs:
-            raise KernelError(cls.op_type, "the parts aren't recorded")
-        found = next((attributes[name] for name in _AXIS_NAMES if name in attributes), None)
-        axis = joined_axis(cls.op_type, [out.shape for out in outputs], x.shape, found)
-        return cls._of(profile, x, outputs, axis)
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        x = _largest(task.op_type, task.inputs)
+        if not task.outputs:
+            raise task.refused("the parts aren't recorded")
+        found = task.first(*_AXIS_NAMES)
+        axis = joined_axis(task.op_type, [out.shape for out in task.outputs], x.shape, found)
+        return (cls._of(task.profile, x, task.outputs, axis),)
 
     @classmethod
     def _of(
@@ -109,44 +104,21 @@ class Split(BoxesCopy):
         return cls(profile, tuple(pairs), (x,), outputs)
 
 
-class SplitD(Split):
-    """A tensor cut into equal parts along an axis known when the kernel was compiled."""
-
-    op_type = "SplitD"
-
-
-class SplitV(Split):
-    """A tensor cut into given parts."""
-
-    op_type = "SplitV"
-
-
-class SplitVD(Split):
-    """A tensor cut into given parts, known when the kernel was compiled."""
-
-    op_type = "SplitVD"
-
-
 class Unpack(Split):
     """A tensor taken apart along an axis that the parts don't have."""
 
     op_type = "Unpack"
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        x = _largest(cls.op_type, inputs)
-        if not outputs:
-            raise KernelError(cls.op_type, "the parts aren't recorded")
-        shape = outputs[0].shape
-        axis = stacked_axis(cls.op_type, shape, len(outputs), x.shape, attributes.get("axis"))
-        thin = tuple(out.view(*shape[:axis], 1, *shape[axis:]) for out in outputs)
-        return cls._of(profile, x, thin, axis)
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        x = _largest(task.op_type, task.inputs)
+        if not task.outputs:
+            raise task.refused("the parts aren't recorded")
+        shape = task.outputs[0].shape
+        given = task.attributes.get("axis")
+        axis = stacked_axis(task.op_type, shape, len(task.outputs), x.shape, given)
+        thin = tuple(out.view(*shape[:axis], 1, *shape[axis:]) for out in task.outputs)
+        return (cls._of(task.profile, x, thin, axis),)
 
 
 def _columns(rows: int, cut: slice, values: NDArray[Any]) -> NDArray[Any]:

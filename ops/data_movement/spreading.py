@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import GlobalTensor, Kernel, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
 from npusim.ops.data_movement.strided import StridedCopy, by_rows
-from npusim.schedules.records import present
 from npusim.schedules.spreading import compiled_for_shape, spread_column
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
     from npusim.ascendc import Core, LocalTensor
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
     from npusim.schedules.tile_grid import BoxTile
 
@@ -113,16 +113,9 @@ class BroadcastTo(StridedCopy):
     generated = True
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        x, out = present(cls.op_type, (*inputs[:1], *outputs[:1]), 2)
-        del attributes
-        return cls._of(profile, x, out, out.shape)
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        x, out = task.present(1, 1)
+        return (cls._of(task.profile, x, out, out.shape),)
 
     @classmethod
     def _of(
@@ -136,36 +129,6 @@ class BroadcastTo(StridedCopy):
         if x.numel == 1:
             return _filled(cls.op_type, profile, src, dst)
         return SpreadRows.called(cls.op_type)(profile, src, dst, leading)
-
-
-class BroadcastToD(BroadcastTo):
-    """A tensor repeated along axes of one element, known when the kernel was compiled."""
-
-    op_type = "BroadcastToD"
-
-
-class ExpandD(BroadcastTo):
-    """A tensor repeated along axes of one element."""
-
-    op_type = "ExpandD"
-
-
-class Expand(BroadcastTo):
-    """A tensor repeated along axes of one element."""
-
-    op_type = "Expand"
-
-
-class Tile(BroadcastTo):
-    """A tensor repeated a number of times along each axis."""
-
-    op_type = "Tile"
-
-
-class TileD(Tile):
-    """A tensor repeated a number of times along each axis, known when the kernel was compiled."""
-
-    op_type = "TileD"
 
 
 def _filled(op_type: str, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> Kernel:

@@ -86,14 +86,14 @@ OPERATORS = family(
     ),
     Operator("AtomicAddrClean", kernel="fills"),
     Operator("Fill", "- value? -> y", "fills", (ints("dims?"),), infer=filled),
-    Operator("MemSet", kernel="fills"),
-    Operator("NPUAllocFloatStatus", "-> data", "fills"),
-    Operator("NPUClearFloatStatus", "addr -> data", "fills", infer=like),
-    Operator("NPUGetFloatStatus", "addr -> data", "fills", infer=like),
+    Operator("MemSet", kernel="fills:ZerosLike"),
+    Operator("NPUAllocFloatStatus", "-> data", "fills:ZerosLike"),
+    Operator(
+        "NPUClearFloatStatus", "addr -> data", "fills", also=("NPUGetFloatStatus",), infer=like
+    ),
     Operator("OnesLike", "x -> y", "fills", infer=like),
     Operator("ZerosLike", "x -> y", "fills", infer=like),
-    Operator("FusionOp_Mul_Neg", kernel="fusion"),
-    Operator("FusionOp_RealDiv_Neg", kernel="fusion"),
+    Operator("FusionOp_Mul_Neg", kernel="fusion:fused_kernel", also=("FusionOp_RealDiv_Neg",)),
     Operator(
         "DropOutDoMask", "x mask keep_prob -> y", "masks", also=("DropoutDoMask",), infer=like
     ),

@@ -11,8 +11,9 @@ from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 _C0 = 16  # channels in the innermost axis of NC1HWC0
@@ -34,20 +35,13 @@ class Fill(Kernel):
         self.block_dim = self.tiling.block_dim
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """The kernel for a recorded task."""
-        if not outputs:
-            raise KernelError(cls.op_type, "the shape of the result isn't known")
-        given = inputs[1] if len(inputs) > 1 else None  # behind the shape
-        number = attributes.get("value", 0.0)
-        value = number if isinstance(number, int | float) else 0.0
-        return Fill(profile, outputs[0], value=value if given is None else given)
+        if not task.outputs:
+            raise task.refused("the shape of the result isn't known")
+        given = task.inputs[1] if len(task.inputs) > 1 else None  # behind the shape
+        value = task.number("value", 0.0) if given is None else given
+        return (cls(task.profile, task.outputs[0], value=value),)
 
     def tile(self, profile: Profile, out: GlobalTensor) -> FlatTiling:
         """How the tensor is dealt out to cores."""
@@ -76,47 +70,27 @@ class Fill(Kernel):
             core.copy_runs(self.output.span(first, length), filled[:length])
 
 
-class _Constant(Fill):
+class ZerosLike(Fill):
     """A fill with a number of its own, shaped like an input that isn't read."""
 
+    op_type = "ZerosLike"
     number = 0.0
 
     def __init__(self, profile: Profile, *tensors: GlobalTensor) -> None:
+        if not tensors:
+            raise KernelError(self.op_type, "no tensor to fill")
         super().__init__(profile, tensors[-1], value=self.number)
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        """The kernel for a recorded task."""
-        del attributes
-        given = [tensor for tensor in (*inputs, *outputs) if tensor is not None]
-        if not given:
-            raise KernelError(cls.op_type, "no tensor to fill")
-        return cls(profile, *given[-1:])
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        return super(Fill, cls).from_task(task)
 
 
-class OnesLike(_Constant):
+class OnesLike(ZerosLike):
     """out = 1 everywhere."""
 
     op_type = "OnesLike"
     number = 1.0
-
-
-class ZerosLike(_Constant):
-    """out = 0 everywhere."""
-
-    op_type = "ZerosLike"
-
-
-class NPUAllocFloatStatus(_Constant):
-    """The eight flags of the overflow detection, cleared."""
-
-    op_type = "NPUAllocFloatStatus"
 
 
 class NPUClearFloatStatus(Kernel):
@@ -150,19 +124,7 @@ class NPUClearFloatStatus(Kernel):
             core.copy_runs(target, flags)
 
 
-class NPUGetFloatStatus(NPUClearFloatStatus):
-    """The flags of all cores, brought together in the result."""
-
-    op_type = "NPUGetFloatStatus"
-
-
-class MemSet(_Constant):
-    """out = 0 everywhere, as a task of its own before a kernel that adds to its output."""
-
-    op_type = "MemSet"
-
-
-class AtomicAddrClean(MemSet):
+class AtomicAddrClean(ZerosLike):
     """Zeros in the tensor that the next kernel adds to, which the task's record names.
 
     Cores get whole tiles: as many passes as needed, then as few cores as that leaves work for.
@@ -171,19 +133,12 @@ class AtomicAddrClean(MemSet):
     op_type = "AtomicAddrClean"
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """The kernel for a recorded task."""
-        del attributes
-        given = [tensor for tensor in (*inputs, *outputs) if tensor is not None]
+        given = [tensor for tensor in (*task.inputs, *task.outputs) if tensor is not None]
         if not given:
-            raise KernelError(cls.op_type, "no tensor to clear")
-        return cls(profile, _cleared(given[0]))
+            raise task.refused("no tensor to clear")
+        return (cls(task.profile, _cleared(given[0])),)
 
     def tile(self, profile: Profile, out: GlobalTensor) -> FlatTiling:
         """How the tensor is dealt out to cores."""

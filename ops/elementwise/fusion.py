@@ -6,6 +6,7 @@ of the one before as its first operand, and what else it needs from the kernel's
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from npusim.operators.registry import definition
@@ -15,6 +16,9 @@ from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from npusim.ascendc import Kernel
+    from npusim.ascendc.task import Task
 
 _PREFIX = "FusionOp_"
 
@@ -40,8 +44,11 @@ def _operands(op_type: str) -> int:
     return sum(2 if slot.many else 1 for slot in inputs)
 
 
+def fused_kernel(task: Task) -> tuple[Kernel, ...]:
+    """The kernel named after its parts."""
+    return _kernel(task.op_type).from_task(task)
+
+
+@cache
 def _kernel(name: str) -> type[FormulaKernel]:
     return kernel_of(Operator(name, fused(name.removeprefix(_PREFIX).split("_"))))
-
-
-KERNELS = {name: _kernel(name) for name in ("FusionOp_Mul_Neg", "FusionOp_RealDiv_Neg")}

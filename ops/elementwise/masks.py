@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.schedules.masks import BitMaskKernel
-from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.hardware.profile import Profile
 
@@ -31,22 +28,6 @@ class DropOutDoMask(BitMaskKernel):
         self.keep_prob = keep_prob
         self.reads = (x, mask, keep_prob)
 
-    @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> DropOutDoMask:
-        """The kernel for a recorded task."""
-        del attributes
-        given = [tensor for tensor in inputs[:3] if tensor is not None]
-        if len(given) < 3 or not outputs:
-            raise KernelError(cls.op_type, "needs x, mask and keep_prob")
-        x, mask, keep_prob = given
-        return cls(profile, x, mask, keep_prob, outputs[0])
-
     def prepare(self, core: Core) -> None:
         """Read what all tiles need."""
         self.scale = 1.0 / core.load_scalar(self.keep_prob.view(1).span(0, 1))
@@ -54,9 +35,3 @@ class DropOutDoMask(BitMaskKernel):
     def transform(self, core: Core, dst: LocalTensor, x: LocalTensor) -> LocalTensor:
         """What becomes of the elements that are kept."""
         return core.muls(dst, x, self.scale)
-
-
-class DropoutDoMask(DropOutDoMask):
-    """The same operator under its older name."""
-
-    op_type = "DropoutDoMask"

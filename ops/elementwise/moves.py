@@ -10,8 +10,8 @@ from npusim.schedules.elementwise import ElementwiseKernel, Tile
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from npusim.ascendc.kernel import Kernel
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 
@@ -57,17 +57,10 @@ class Assign(Move):
     op_type = "Assign"
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Assign:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """The kernel for a recorded task."""
-        del attributes
-        ref, value = inputs[:2]
-        target = outputs[0] if outputs else ref
+        ref, value = task.inputs[:2]
+        target = task.outputs[0] if task.outputs else ref
         if value is None or target is None:
-            raise KernelError(cls.op_type, "needs a variable and a value")
-        return cls(profile, value, target)
+            raise task.refused("needs a variable and a value")
+        return (cls(task.profile, value, target),)

@@ -12,16 +12,17 @@ from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc import Kernel, RoundMode, TBuf, TPosition, TQue
-from npusim.schedules.records import made, number, present, whole_number
+from npusim.ascendc.task import made
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from npusim.ascendc import Core, GlobalTensor, LocalTensor, Scalar
     from npusim.ascendc.loops import Index
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 _MOST = 8192  # elements of a tile
@@ -86,28 +87,22 @@ class GroupNorm(Kernel):
             )
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """x, gamma and beta; results may be left out."""
-        x, gamma, beta = present(cls.op_type, inputs, 3)
+        x, gamma, beta = task.present(3)
         if len(x.shape) < 2:
-            raise KernelError(cls.op_type, f"{x.shape} has no channels")
-        groups = whole_number(attributes, "num_groups", 1)
+            raise task.refused(f"{x.shape} has no channels")
+        groups = task.whole_number("num_groups", 1)
         y, mean, rstd = (
-            *outputs[:3],
+            *task.outputs[:3],
             *(
                 made(x.shape, x.dtype, "y"),
                 made((x.shape[0] * groups,), x.dtype, "mean"),
                 made((x.shape[0] * groups,), x.dtype, "rstd"),
-            )[len(outputs[:3]) :],
+            )[len(task.outputs[:3]) :],
         )
-        epsilon = number(attributes, "epsilon", number(attributes, "eps", 1e-5))
-        return cls(profile, x, gamma, beta, y, mean, rstd, groups=groups, epsilon=epsilon)
+        epsilon = task.number("epsilon", task.number("eps", 1e-5))
+        return (cls(task.profile, x, gamma, beta, y, mean, rstd, groups=groups, epsilon=epsilon),)
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Groups of a core."""
@@ -254,14 +249,8 @@ class GroupNormSilu(GroupNorm):
     gates = True
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """Without the gate where the record says so."""
-        if attributes.get("activate_silu") is False:
-            return GroupNorm.called(cls.op_type).from_task(profile, inputs, outputs, attributes)
-        return super().from_task(profile, inputs, outputs, attributes)
+        if task.attributes.get("activate_silu") is False:
+            return GroupNorm.called(task.op_type).from_task(task)
+        return super().from_task(task)

@@ -14,10 +14,10 @@ import numpy as np
 
 from npusim.ascendc import Kernel, TBuf, TPosition, TQue
 from npusim.ascendc.loops import looked_up
+from npusim.ascendc.task import made
 from npusim.engine.program import Pipe
 from npusim.operators.registry import kernel_class
 from npusim.ops.indexing.bounds import fault_outside
-from npusim.schedules.records import made, present
 from npusim.schedules.tile_grid import Grid
 from npusim.values.dtypes import INT32, INT64
 from npusim.values.errors import KernelError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 _MOST_AXES = 3
@@ -185,68 +186,55 @@ class ScatterElements(Kernel):
             np.put_along_axis(target, places, new.values(depth), axis=-1)
 
 
-def gather_elements(
-    profile: Profile,
-    inputs: tuple[GlobalTensor | None, ...],
-    outputs: tuple[GlobalTensor, ...],
-    attributes: Mapping[str, object],
-) -> list[Kernel]:
+def gather_elements(task: Task) -> tuple[Kernel, ...]:
     """torch.gather: another axis than the last is turned to the back and back again.
 
     Then indices of 64 bits become such of 32 where the chip can, except for data of 64 bits.
     """
-    x, indices = present("GatherElements", inputs, 2)
-    axis = _axis("GatherElements", x, indices, attributes)
-    out = outputs[0] if outputs else made(indices.shape, x.dtype)
+    x, indices = task.present(2)
+    axis = _axis("GatherElements", x, indices, task.attributes)
+    out = task.outputs[0] if task.outputs else made(indices.shape, x.dtype)
     if axis == len(x.shape) - 1:
-        return [GatherElements(profile, x, indices, out)]
+        return (GatherElements(task.profile, x, indices, out),)
     order = _last(len(x.shape), axis)
     tasks: list[Kernel] = []
-    table, places = (_turned(profile, each, order, tasks) for each in (x, indices))
-    shortens = profile.supports_convert(INT64.intrinsic, INT32.intrinsic)
+    table, places = (_turned(task.profile, each, order, tasks) for each in (x, indices))
+    shortens = task.profile.supports_convert(INT64.intrinsic, INT32.intrinsic)
     if places.dtype is INT64 and x.dtype.itemsize < INT64.itemsize and shortens:
         short = made(places.shape, INT32)
-        tasks.append(kernel_class("Cast")(profile, places, short))
+        tasks.append(kernel_class("Cast")(task.profile, places, short))
         places = short
     result = made(places.shape, x.dtype)
-    tasks.append(GatherElements(profile, table, places, result))
-    tasks.append(kernel_class("Transpose")(profile, result.permuted(order), out))
-    return tasks
+    tasks.append(GatherElements(task.profile, table, places, result))
+    tasks.append(kernel_class("Transpose")(task.profile, result.permuted(order), out))
+    return tuple(tasks)
 
 
-def scatter_elements(
-    profile: Profile,
-    inputs: tuple[GlobalTensor | None, ...],
-    outputs: tuple[GlobalTensor, ...],
-    attributes: Mapping[str, object],
-) -> list[Kernel]:
+def scatter_elements(task: Task) -> tuple[Kernel, ...]:
     """torch.scatter: a copy of the tensor, and updates put into it."""
-    x, indices, updates = present("ScatterElements", inputs, 3)
-    reduce = attributes.get("reduce")
+    x, indices, updates = task.present(3)
+    reduce = task.attributes.get("reduce")
     if reduce not in (None, "none", ""):
         raise KernelError("ScatterElements", f"reduce={reduce} runs on the AI CPU")
-    axis = _axis("ScatterElements", x, indices, attributes)
-    out = outputs[0] if outputs else made(x.shape, x.dtype)
-    tasks: list[Kernel] = [kernel_class("TensorMove")(profile, x, out)]
+    axis = _axis("ScatterElements", x, indices, task.attributes)
+    out = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
+    tasks: list[Kernel] = [kernel_class("TensorMove")(task.profile, x, out)]
     if axis == len(x.shape) - 1:
-        return [*tasks, ScatterElements(profile, out, indices, updates)]
+        return (
+            *tasks,
+            ScatterElements(task.profile, out, indices, updates),
+        )
     order = _last(len(x.shape), axis)
     given = (out, indices, updates)
-    var, places, new = (_turned(profile, each, order, tasks) for each in given)
-    tasks.append(ScatterElements(profile, var, places, new))
-    tasks.append(kernel_class("Transpose")(profile, var.permuted(order), out))
-    return tasks
+    var, places, new = (_turned(task.profile, each, order, tasks) for each in given)
+    tasks.append(ScatterElements(task.profile, var, places, new))
+    tasks.append(kernel_class("Transpose")(task.profile, var.permuted(order), out))
+    return tuple(tasks)
 
 
-def index_elements(
-    profile: Profile,
-    inputs: tuple[GlobalTensor | None, ...],
-    outputs: tuple[GlobalTensor, ...],
-    attributes: Mapping[str, object],
-) -> list[Kernel]:
+def index_elements(task: Task) -> tuple[Kernel, ...]:
     """Advanced indexing isn't modelled: which axes are indexed isn't recorded."""
-    del profile, inputs, outputs, attributes
-    raise KernelError("Index", "which axes are indexed isn't recorded")
+    raise task.refused("which axes are indexed isn't recorded")
 
 
 def _element_loop(core: Core, dst: LocalTensor, src: LocalTensor, ids: LocalTensor) -> None:

@@ -11,20 +11,21 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc.task import made
 from npusim.engine.program import Pipe
 from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.elements import gather_elements
-from npusim.schedules.records import made, present
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.dtypes import INT32, INT64, UINT32
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
     from npusim.ascendc import Core, GlobalTensor, LocalTensor, Scalar
     from npusim.ascendc.loops import Index, LoopIndex
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 INDEX_TYPES = (INT32, INT64, UINT32)
@@ -159,35 +160,17 @@ class GatherV2(GatherRows):
     op_type = "GatherV2"
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """The axis as recorded, or the one that explains the result's shape."""
-        table, indices = present(cls.op_type, inputs, 2)
-        out = outputs[0] if outputs else None
-        found = attributes.get("axis", attributes.get("dim"))
-        axis = gathered_axis(cls.op_type, table.shape, indices.shape, out, found)
+        table, indices = task.present(2)
+        out = task.outputs[0] if task.outputs else None
+        found = task.attributes.get("axis", task.attributes.get("dim"))
+        axis = gathered_axis(task.op_type, table.shape, indices.shape, out, found)
         if out is None:
             shape = (*table.shape[:axis], *indices.shape, *table.shape[axis + 1 :])
             out = made(shape, table.dtype)
         sizes = (prod(table.shape[:axis]), table.shape[axis], prod(table.shape[axis + 1 :]))
-        return cls(profile, table, indices, out, sizes)
-
-
-class GatherV2D(GatherV2):
-    """Rows of a table along an axis known when the kernel was compiled."""
-
-    op_type = "GatherV2D"
-
-
-class Embedding(GatherV2):
-    """Rows of a table of embeddings."""
-
-    op_type = "Embedding"
+        return (cls(task.profile, table, indices, out, sizes),)
 
 
 class GatherNd(GatherRows):
@@ -196,33 +179,21 @@ class GatherNd(GatherRows):
     op_type = "GatherNd"
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """Index tuples of one number; longer ones take more arithmetic, which isn't modelled."""
-        del attributes
-        table, indices = present(cls.op_type, inputs, 2)
-        if not outputs or not indices.shape or indices.shape[-1] != 1:
-            raise KernelError(cls.op_type, f"index tuples {indices.shape}")
+        table, indices = task.present(2)
+        if not task.outputs or not indices.shape or indices.shape[-1] != 1:
+            raise task.refused(f"index tuples {indices.shape}")
         sizes = (1, table.shape[0], prod(table.shape[1:]))
-        return cls(profile, table, indices, outputs[0], sizes)
+        return (cls(task.profile, table, indices, task.outputs[0], sizes),)
 
 
-def gather(
-    profile: Profile,
-    inputs: tuple[GlobalTensor | None, ...],
-    outputs: tuple[GlobalTensor, ...],
-    attributes: Mapping[str, object],
-) -> list[Kernel]:
+def gather(task: Task) -> tuple[Kernel, ...]:
     """Rows of a table; or elements, as torch's gather has it, which names its axis ``dim``."""
-    table, indices = present("Gather", inputs, 2)
-    if "dim" in attributes and len(table.shape) == len(indices.shape):
-        return gather_elements(profile, inputs, outputs, attributes)
-    return [GatherV2.called("Gather").from_task(profile, inputs, outputs, attributes)]
+    table, indices = task.present(2)
+    if "dim" in task.attributes and len(table.shape) == len(indices.shape):
+        return gather_elements(task)
+    return GatherV2.called("Gather").from_task(task)
 
 
 def gathered_axis(

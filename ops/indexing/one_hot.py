@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc.task import made
 from npusim.engine.program import Pipe
-from npusim.schedules.records import made, present, whole_number
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.dtypes import INT32, INT64, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 _INDEX_TYPES = (INT32, INT64, UINT8)
@@ -61,24 +62,18 @@ class OneHot(Kernel):
         self.block_dim = cores
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """Indices, in older records the depth, and both values; the new axis is the last one."""
-        given = tuple(x for x in inputs if x is not None)
-        indices, on, off = present(cls.op_type, (*given[:1], *given[-2:]), 3)
-        if len(given) > 4 or len(given) < 3 or on.numel != 1 or off.numel != 1:
-            raise KernelError(cls.op_type, "needs indices and two values")
-        if outputs:
-            return cls(profile, indices, on, off, outputs[0])
-        depth = whole_number(attributes, "depth", 0)
+        given = tuple(x for x in task.inputs if x is not None)
+        if not 3 <= len(given) <= 4 or given[-2].numel != 1 or given[-1].numel != 1:
+            raise task.refused("needs indices and two values")
+        indices, on, off = given[0], given[-2], given[-1]
+        if task.outputs:
+            return (cls(task.profile, indices, on, off, task.outputs[0]),)
+        depth = task.whole_number("depth", 0)
         if depth < 1:
-            raise KernelError(cls.op_type, "the depth isn't known")
-        return cls(profile, indices, on, off, made((*indices.shape, depth), on.dtype))
+            raise task.refused("the depth isn't known")
+        return (cls(task.profile, indices, on, off, made((*indices.shape, depth), on.dtype)),)
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Rows of a core."""
@@ -137,12 +132,6 @@ class OneHot(Kernel):
             on, off = (each.values(depth)[..., None] for each in values)
             found = np.where(places == np.arange(self.depth), on, off)
             rows.target(depth)[...] = found.reshape(*found.shape[:-2], -1)
-
-
-class OneHotD(OneHot):
-    """Rows with one value set, their length known when the kernel was compiled."""
-
-    op_type = "OneHotD"
 
 
 def _dividing(rows: int, most: int) -> int:

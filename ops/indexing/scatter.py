@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc import Kernel, TPosition, TQue
 from npusim.ascendc.events import Event
+from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.operators.tasks import kernels_on
 from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.gather import INDEX_TYPES
-from npusim.schedules.records import made, present
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
     from npusim.ascendc import Core, GlobalTensor
     from npusim.ascendc.gm import Place
@@ -149,28 +149,15 @@ class ScatterUpdate(ScatterRows):
     op_type = "ScatterUpdate"
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """Variable, indices (tuples of one number where they are tuples) and updates."""
-        del outputs, attributes
-        var, indices, updates = present(cls.op_type, inputs, 3)
+        var, indices, updates = task.present(3)
         if indices.numel == 0 or updates.numel % indices.numel:
-            raise KernelError(cls.op_type, f"{updates.shape} at {indices.shape}")
+            raise task.refused(f"{updates.shape} at {indices.shape}")
         width = updates.numel // indices.numel
         if width != prod(var.shape[1:]):
-            raise KernelError(cls.op_type, f"rows of {width} elements in {var.shape}")
-        return cls(profile, updates, indices, var, (1, var.shape[0], width))
-
-
-class ScatterNdUpdate(ScatterUpdate):
-    """var[indices[k, 0]] = updates[k]."""
-
-    op_type = "ScatterNdUpdate"
+            raise task.refused(f"rows of {width} elements in {var.shape}")
+        return (cls(task.profile, updates, indices, var, (1, var.shape[0], width)),)
 
 
 class ScatterAdd(ScatterUpdate):
@@ -178,12 +165,6 @@ class ScatterAdd(ScatterUpdate):
 
     op_type = "ScatterAdd"
     adds = True
-
-
-class ScatterNdAdd(ScatterAdd):
-    """var[indices[k, 0]] += updates[k]."""
-
-    op_type = "ScatterNdAdd"
 
 
 class InplaceIndexAdd(ScatterRows):
@@ -194,23 +175,16 @@ class InplaceIndexAdd(ScatterRows):
     one_by_one = True
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """Along the recorded axis, or the first one."""
-        del outputs
-        var, indices, updates = present(cls.op_type, inputs, 3)
-        found = attributes.get("dim", attributes.get("axis", 0))
+        var, indices, updates = task.present(3)
+        found = task.attributes.get("dim", task.attributes.get("axis", 0))
         axis = int(found) % len(var.shape) if isinstance(found, int) else 0
         wanted = (*var.shape[:axis], indices.numel, *var.shape[axis + 1 :])
         if updates.shape != wanted:
-            raise KernelError(cls.op_type, f"{updates.shape} added to {var.shape}, not {wanted}")
+            raise task.refused(f"{updates.shape} added to {var.shape}, not {wanted}")
         sizes = (prod(var.shape[:axis]), var.shape[axis], prod(var.shape[axis + 1 :]))
-        return cls(profile, updates, indices, var, sizes)
+        return (cls(task.profile, updates, indices, var, sizes),)
 
 
 class UnsortedSegmentSum(ScatterRows):
@@ -220,67 +194,55 @@ class UnsortedSegmentSum(ScatterRows):
     adds = True
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> UnsortedSegmentSum:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        return (cls.of(task),)
+
+    @classmethod
+    def of(cls, task: Task) -> UnsortedSegmentSum:
         """With the result's shape, or the number of segments."""
-        x, ids = present(cls.op_type, inputs, 2)
+        x, ids = task.present(2)
         if x.shape[: len(ids.shape)] != ids.shape:
-            raise KernelError(cls.op_type, f"{ids.shape} numbers for {x.shape}")
+            raise task.refused(f"{ids.shape} numbers for {x.shape}")
         inner = x.shape[len(ids.shape) :]
-        out = outputs[0] if outputs else _segments(cls.op_type, x, inner, attributes)
-        kernel = cls(profile, x, ids, out, (1, out.shape[0], prod(inner)))
+        out = task.outputs[0] if task.outputs else _segments(task, x, inner)
+        kernel = cls(task.profile, x, ids, out, (1, out.shape[0], prod(inner)))
         kernel.adds_into = (out,)
         return kernel
 
 
-class UnsortedSegmentSumD(UnsortedSegmentSum):
-    """Sums of segments, their number known when the kernel was compiled."""
-
-    op_type = "UnsortedSegmentSumD"
-
-
-def unsorted_segment_sum(
-    profile: Profile,
-    inputs: tuple[GlobalTensor | None, ...],
-    outputs: tuple[GlobalTensor, ...],
-    attributes: Mapping[str, object],
-) -> list[Kernel]:
+def unsorted_segment_sum(task: Task) -> tuple[Kernel, ...]:
     """One kernel; without a result in the record, as a framework puts it together on A2.
 
     That is zeros, indices of 64 bits, and rows added: side by side, halves one after the other.
     Source: the kernels that a profiler lists for torch's reference of this operator on 910B2.
     """
-    kernel = UnsortedSegmentSum.from_task(profile, inputs, outputs, attributes)
-    if outputs or compiled_for_shape(profile):
-        return [kernel]
+    kernel = UnsortedSegmentSum.of(task)
+    if task.outputs or compiled_for_shape(task.profile):
+        return (kernel,)
     (x, ids), (out,) = kernel.reads, kernel.writes
     if x.dtype is BFLOAT16:
         problem = "torch sorts the indices of bfloat16 rows, which isn't modelled"
         raise KernelError(UnsortedSegmentSum.op_type, problem)
-    tasks = kernels_on(profile, "ZerosLike", (out,), (out,), {})
+    tasks = kernels_on(Task(task.profile, "ZerosLike", (out,), (out,)))
     if ids.dtype is not INT64:
         long = made(ids.shape, INT64)
-        tasks += kernels_on(profile, "Cast", (ids,), (long,), {})
+        tasks += kernels_on(Task(task.profile, "Cast", (ids,), (long,)))
         ids = long
     adding = ScatterAdd if x.dtype is FLOAT else InplaceIndexAdd
     shape = (kernel.outer, kernel.places, kernel.width)
-    return [*tasks, adding(profile, x, ids, out, shape)]
+    return (
+        *tasks,
+        adding(task.profile, x, ids, out, shape),
+    )
 
 
 _ADDED = (FLOAT, FLOAT16, BFLOAT16, INT32, INT16)
 
 
-def _segments(
-    op_type: str, x: GlobalTensor, inner: Sequence[int], attributes: Mapping[str, object]
-) -> GlobalTensor:
-    count = attributes.get("num_segments")
-    if not isinstance(count, int):
-        raise KernelError(op_type, "the number of segments isn't known")
+def _segments(task: Task, x: GlobalTensor, inner: Sequence[int]) -> GlobalTensor:
+    count = task.whole_number("num_segments", -1)
+    if count < 0:
+        raise task.refused("the number of segments isn't known")
     return made((count, *inner), x.dtype)
 
 

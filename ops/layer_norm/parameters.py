@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import Kernel, RoundMode, TBuf, TPosition, TQue
 from npusim.ascendc.folds import SUM
-from npusim.schedules.records import present
 from npusim.schedules.rows.formats import is_fractal
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
     from npusim.ascendc.loops import Index
@@ -74,17 +73,6 @@ class LayerNormBetaGammaBackpropV2(Kernel):
         """The largest number of cores that share the rows evenly."""
         cores = range(min(self.limit_cores, self.rows), 0, -1)
         return next(parts for parts in cores if self.rows % parts == 0)
-
-    @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        del attributes
-        return cls(profile, *present(cls.op_type, inputs, 2), *present(cls.op_type, outputs, 2))
 
     def block_kind(self, block_idx: int) -> Hashable:
         return len(self._units_of(block_idx))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.task import Task
 from npusim.operators.tasks import kernels_on
 from npusim.ops.matmul.contract import arithmetic, operands, result_shape
 from npusim.ops.matmul.kernel import product_kernels
@@ -155,5 +156,5 @@ def _fractals(chain: Chain, tensor: GlobalTensor) -> tuple[int, ...]:
 
 
 def _turn(chain: Chain, source: GlobalTensor, target: GlobalTensor) -> None:
-    for kernel in kernels_on(chain.profile, "TransData", (source,), (target,), {}):
+    for kernel in kernels_on(Task(chain.profile, "TransData", (source,), (target,))):
         chain.queue(kernel)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel
+from npusim.ascendc import Core, GlobalTensor, Kernel
+from npusim.ascendc.task import made
 from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernel_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable
 
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Formula, Term
 
@@ -35,27 +37,16 @@ class ForeachKernel(Kernel):
         self.writes = tensors[-count:]
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> ForeachKernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """The kernel for a recorded task."""
-        given = [tensor for tensor in inputs if tensor is not None]
+        given = [tensor for tensor in task.inputs if tensor is not None]
         count = len(given) // cls.lists
         given = given[: count * cls.lists]  # a scalar operand stands behind the lists
-        made = tuple(
-            GlobalTensor(GmBuffer(f"y{index}", each.nbytes), each.dtype, each.shape)
-            for index, each in enumerate(given[:count])
-        )
-        results = outputs if len(outputs) == count else made
+        fresh = tuple(made(each.shape, each.dtype) for each in given[:count])
+        results = task.outputs if len(task.outputs) == count else fresh
         shaped = [out.view(*like.shape) for out, like in zip(results, given, strict=False)]
-        scalar = attributes.get("scalar", 1.0)
-        return cls(
-            profile, *given, *shaped, scalar=scalar if isinstance(scalar, int | float) else 1.0
-        )
+        scalar = task.number("scalar", 1.0)
+        return (cls(task.profile, *given, *shaped, scalar=scalar),)
 
     def block_kind(self, block_idx: int) -> Hashable:
         """How much the block has to do."""

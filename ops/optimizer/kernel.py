@@ -7,17 +7,15 @@ filled with them, as the vendor's schedules do it. Source of the formulas: publi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.schedules.formula import Formula, Number, Operand, Quantity, Term
 from npusim.schedules.formula_kernel import Operator, kernel_of, kernels_of_table
-from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from npusim.ascendc import GlobalTensor, Kernel
-    from npusim.hardware.profile import Profile
+    from npusim.ascendc import Kernel
+    from npusim.ascendc.task import Task
 
 Three = tuple[Term, Term, Term]
 
@@ -232,20 +230,15 @@ _AdamW = kernel_of(_ADAM_W)
 _DEFAULTS = {"lr": 1e-3, "weight_decay": 0.0, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
 
 
-def apply_adam_w(
-    profile: Profile,
-    inputs: tuple[GlobalTensor | None, ...],
-    outputs: tuple[GlobalTensor, ...],
-    attributes: Mapping[str, object],
-) -> list[Kernel]:
+def apply_adam_w(task: Task) -> tuple[Kernel, ...]:
     """AdamW with its factors as operands, or the first step on (var, grad, m, v)."""
-    maximize = bool(attributes.get("maximize", False))
-    if len(inputs) > 4:
-        return [_AdamW.from_task(profile, inputs, outputs, {"maximize": maximize})]
-    if len(inputs) < 4 or any(tensor is None for tensor in inputs):
-        raise KernelError("ApplyAdamW", "needs var, grad, m and v")
-    var, grad, m, v = inputs
-    factors = {name: _factor(attributes, name) for name in _DEFAULTS}
+    maximize = bool(task.attributes.get("maximize", False))
+    if len(task.inputs) > 4:
+        return _AdamW.from_task(task)
+    if len(task.inputs) < 4 or any(tensor is None for tensor in task.inputs):
+        raise task.refused("needs var, grad, m and v")
+    var, grad, m, v = task.inputs
+    factors = {name: task.number(name, usual) for name, usual in _DEFAULTS.items()}
 
     def formula(f: Formula, var: Term, m: Term, v: Term, grad: Term) -> Three:
         return _adam_w(
@@ -265,9 +258,4 @@ def apply_adam_w(
         ),
         _adam_w.__doc__ or "",
     )
-    return [kernel.from_task(profile, (var, m, v, grad), outputs, {})]
-
-
-def _factor(attributes: Mapping[str, object], name: str) -> float:
-    value = attributes.get(name, _DEFAULTS[name])
-    return float(value) if isinstance(value, int | float) else _DEFAULTS[name]
+    return kernel.from_task(replace(task, inputs=(var, m, v, grad), attributes={}))

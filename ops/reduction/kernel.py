@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from npusim.ascendc import Core, GlobalTensor
     from npusim.ascendc.kernel import Phases
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 _ONES = "all axes have size one"
@@ -58,20 +59,14 @@ class Reduction(Kernel):
         self.adds_into = (out,) if getattr(self.plan, "atomic", False) else ()
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """The axes follow from the attributes or, where those are missing, from the shapes."""
-        x = inputs[0] if inputs else None
-        if x is None or not outputs:
-            raise KernelError(cls.op_type, "the record has no input or no output")
-        kept = outputs[1] if cls.kind.keeps and len(outputs) > 1 else None
-        axes = cls._axes(x.shape, outputs[0].shape, attributes)
-        return cls(profile, x, outputs[0], kept, axes=axes)
+        x = task.inputs[0] if task.inputs else None
+        if x is None or not task.outputs:
+            raise task.refused("the record has no input or no output")
+        kept = task.outputs[1] if cls.kind.keeps and len(task.outputs) > 1 else None
+        axes = cls._axes(x.shape, task.outputs[0].shape, task.attributes)
+        return (cls(task.profile, x, task.outputs[0], kept, axes=axes),)
 
     def block_kind(self, block_idx: int) -> Hashable:
         return self.plan.block_kind(block_idx)

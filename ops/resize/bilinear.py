@@ -16,16 +16,16 @@ import numpy as np
 from npusim.ascendc import Kernel, TBuf, TPosition, TQue
 from npusim.ascendc.conversions import conversion_path
 from npusim.ascendc.loops import looked_up, values_of
+from npusim.ascendc.task import Task, made
 from npusim.operators.registry import kernel_class
 from npusim.operators.tasks import kernels_on
-from npusim.ops.resize.scales import FLOORED, Corners, Images, resized_shape
-from npusim.schedules.records import made, present
+from npusim.ops.resize.scales import FLOORED, Corners, Images, resized
 from npusim.schedules.tile_grid import Grid
 from npusim.values.dtypes import BFLOAT16, FLOAT, INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from numpy.typing import NDArray
 
@@ -63,18 +63,8 @@ class ResizeBilinearV2(Kernel):
         self.block_dim = self.grid.used_cores
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        """With the result's shape, or with a size or a factor."""
-        (x,) = present(cls.op_type, inputs, 1)
-        shape = resized_shape(cls.op_type, x.shape, attributes) if not outputs else ()
-        out = outputs[0] if outputs else made(shape, x.dtype)
-        return cls(profile, x, out, Corners.of(attributes))
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        return (cls(task.profile, *resized(task)),)
 
     def block_kind(self, block_idx: int) -> Hashable:
         """How many stretches of rows."""
@@ -173,12 +163,6 @@ class ResizeBilinearV2(Kernel):
         return self.x.window(places, (taken * inside.lanes,), (1,))
 
 
-class SyncResizeBilinearV2(ResizeBilinearV2):
-    """Between four pixels, for images cut over several devices."""
-
-    op_type = "SyncResizeBilinearV2"
-
-
 @dataclass(frozen=True)
 class Between:
     """The two source pixels of every pixel along one axis, and the weight of the second."""
@@ -216,42 +200,34 @@ class Between:
         return np.minimum(self.low, self.inside - self.span(count))
 
 
-def resize_bilinear(
-    profile: Profile,
-    inputs: tuple[GlobalTensor | None, ...],
-    outputs: tuple[GlobalTensor, ...],
-    attributes: Mapping[str, object],
-) -> list[Kernel]:
+def resize_bilinear(task: Task) -> tuple[Kernel, ...]:
     """Between four pixels of NCHW images, by way of NC1HWC0; bfloat16 by way of float32.
 
     aclnnUpsampleBilinear2d casts the size, an int64 tensor, and brings the result into NC1HWC0 too,
     before anything is in it. Half centres unless the record says otherwise, as torch has them.
     Source: op_api/aclnn_upsample_bilinear_2d.cpp of the public operator library.
     """
-    (x,) = present("ResizeBilinear", inputs, 1)
-    shape = resized_shape("ResizeBilinear", x.shape, attributes) if not outputs else ()
-    out = outputs[0] if outputs else made(shape, x.dtype)
-    corners = Corners.of(attributes)
-    if "half_pixel_centers" not in attributes:
+    x, out, corners = resized(task)
+    if "half_pixel_centers" not in task.attributes:
         corners = replace(corners, half_pixel_centers=not corners.align_corners)
     if len(x.shape) != 4:
-        return [ResizeBilinearV2(profile, x, out, corners)]
+        return (ResizeBilinearV2(task.profile, x, out, corners),)
     size = made((2,), INT64, "size")
     size.buffer.data = np.array(out.shape[2:], np.int64)
-    tasks = [kernel_class("Cast")(profile, size, made((2,), INT32))]
+    tasks = [kernel_class("Cast")(task.profile, size, made((2,), INT32))]
     source, plain = x, out
     if x.dtype is BFLOAT16:
         source, plain = made(x.shape, FLOAT), made(out.shape, FLOAT)
-        tasks.append(kernel_class("Cast")(profile, x, source))
-        tasks.append(kernel_class("Cast")(profile, out, plain))
+        tasks.append(kernel_class("Cast")(task.profile, x, source))
+        tasks.append(kernel_class("Cast")(task.profile, out, plain))
     images, channels = x.shape[:2]
     slices = ceil(channels / _C0)
     blocked = made((images, slices, *x.shape[2:], _C0), source.dtype)
-    resized = made((images, slices, *out.shape[2:], _C0), plain.dtype)
-    tasks += kernels_on(profile, "TransData", (source,), (blocked,), {})
-    tasks += kernels_on(profile, "TransData", (plain,), (resized,), {})
-    tasks.append(ResizeBilinearV2(profile, blocked, resized, corners))
-    tasks += kernels_on(profile, "TransData", (resized,), (plain,), {})
+    rows = made((images, slices, *out.shape[2:], _C0), plain.dtype)
+    tasks += kernels_on(Task(task.profile, "TransData", (source,), (blocked,)))
+    tasks += kernels_on(Task(task.profile, "TransData", (plain,), (rows,)))
+    tasks.append(ResizeBilinearV2(task.profile, blocked, rows, corners))
+    tasks += kernels_on(Task(task.profile, "TransData", (rows,), (plain,)))
     if plain is not out:
-        tasks.append(kernel_class("Cast")(profile, plain, out))
-    return tasks
+        tasks.append(kernel_class("Cast")(task.profile, plain, out))
+    return tuple(tasks)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc import Kernel, TPosition, TQue
 from npusim.ascendc.loops import looked_up
-from npusim.ops.resize.scales import FLOORED, Corners, Images, resized_shape
-from npusim.schedules.records import made, present
+from npusim.ops.resize.scales import FLOORED, Corners, Images, resized
 from npusim.schedules.tile_grid import Grid
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.ascendc.loops import Index
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 
@@ -56,18 +56,8 @@ class ResizeNearestNeighbor(Kernel):
         self.row = each
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        """With the result's shape, or with a size or a factor."""
-        (x,) = present(cls.op_type, inputs, 1)
-        shape = resized_shape(cls.op_type, x.shape, attributes) if not outputs else ()
-        out = outputs[0] if outputs else made(shape, x.dtype)
-        return cls(profile, x, out, Corners.of(attributes))
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        return (cls(task.profile, *resized(task)),)
 
     def block_kind(self, block_idx: int) -> Hashable:
         """How many rows."""
@@ -146,21 +136,3 @@ class ResizeNearestNeighbor(Kernel):
         table = self.corners.nearest(inside.height, outside.height)
         found = looked_up(row % outside.height, table)
         return ((row // outside.height, inside.height * row_size), (found, row_size))
-
-
-class ResizeNearestNeighborV2(ResizeNearestNeighbor):
-    """Nearest pixels, the size given as a tensor."""
-
-    op_type = "ResizeNearestNeighborV2"
-
-
-class ResizeNearestNeighborV2D(ResizeNearestNeighbor):
-    """Nearest pixels, the size known when the kernel was compiled."""
-
-    op_type = "ResizeNearestNeighborV2D"
-
-
-class UpsampleNearest2d(ResizeNearestNeighbor):
-    """Nearest pixels of NCHW images."""
-
-    op_type = "UpsampleNearest2d"

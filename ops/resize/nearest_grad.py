@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.ascendc import Kernel, TPosition, TQue
-from npusim.ops.resize.scales import FLOORED, Corners, Images, resized_shape
-from npusim.schedules.records import made, present
+from npusim.ops.resize.scales import FLOORED, Corners, Images, resized
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable
 
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.ascendc.loops import Index
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 
@@ -51,18 +51,8 @@ class ResizeNearestNeighborGrad(Kernel):
         self.sharers = max(1, ceil(shared / self.rows_per_core))
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
-        """With the result's shape, or with its size."""
-        (grad,) = present(cls.op_type, inputs, 1)
-        shape = resized_shape(cls.op_type, grad.shape, attributes) if not outputs else ()
-        out = outputs[0] if outputs else made(shape, grad.dtype)
-        return cls(profile, grad, out, Corners.of(attributes))
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        return (cls(task.profile, *resized(task)),)
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Rows of a core."""
@@ -117,15 +107,3 @@ class ResizeNearestNeighborGrad(Kernel):
             total = np.zeros((*values.shape[:depth], self.outside.width, lanes), np.float32)
             np.add.at(np.moveaxis(total, -2, 0), columns, np.moveaxis(values, -2, 0))
             target[...] = total.reshape(target.shape)
-
-
-class ResizeNearestNeighborV2Grad(ResizeNearestNeighborGrad):
-    """The gradient of nearest pixels, the size given as a tensor."""
-
-    op_type = "ResizeNearestNeighborV2Grad"
-
-
-class ResizeNearestNeighborV2GradD(ResizeNearestNeighborGrad):
-    """The gradient of nearest pixels, the size known when the kernel was compiled."""
-
-    op_type = "ResizeNearestNeighborV2GradD"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npusim.ascendc.task import made
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.ascendc import GlobalTensor
+    from npusim.ascendc.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +89,26 @@ class Images:
         raise KernelError(op_type, f"{shape} is no batch of images")
 
 
-def resized_shape(
-    op_type: str, shape: tuple[int, ...], attributes: Mapping[str, object]
-) -> tuple[int, ...]:
-    """The result's shape where only the size, or a factor, is recorded."""
-    spatial = slice(2, 4) if len(shape) == 5 else slice(2, len(shape))
-    size = _numbers(attributes.get("output_size", attributes.get("size")))
-    inside = shape[spatial]
+def resized(task: Task) -> tuple[GlobalTensor, GlobalTensor, Corners]:
+    """The images, the result, and how it is made.
+
+    Where only the size, or a factor, is recorded, the result's shape follows from it.
+    """
+    (x,) = task.present(1)
+    if task.outputs:
+        return x, task.outputs[0], Corners.of(task.attributes)
+    spatial = slice(2, 4) if len(x.shape) == 5 else slice(2, len(x.shape))
+    size, inside = _numbers(task.first("output_size", "size")), x.shape[spatial]
     if size is None:
-        factors = _numbers(attributes.get("scale_factor", attributes.get("scales")))
+        factors = _numbers(task.first("scale_factor", "scales"))
         if factors is None:
-            raise KernelError(op_type, "the size of the result isn't known")
+            raise task.refused("the size of the result isn't known")
         size = [floor(a * b) for a, b in zip(inside, factors, strict=False)]
     if len(size) != len(inside):
-        raise KernelError(op_type, f"{inside} can't be resized to {tuple(size)}")
-    found = list(shape)
-    found[spatial] = [int(each) for each in size]
-    return tuple(found)
+        raise task.refused(f"{inside} can't be resized to {tuple(size)}")
+    shape = list(x.shape)
+    shape[spatial] = [int(each) for each in size]
+    return x, made(tuple(shape), x.dtype), Corners.of(task.attributes)
 
 
 def _numbers(found: object) -> Sequence[float] | None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.events import Event
 from npusim.ascendc.queues import TBuf
+from npusim.ascendc.task import made
 from npusim.engine.program import Pipe
-from npusim.schedules.records import made, present
 from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.kernel import RowKernel, RowOperator
 from npusim.schedules.rows.layouts import Piece, RowsLayout
@@ -21,9 +21,8 @@ from npusim.schedules.rows.play import RowRun
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Term
     from npusim.schedules.rows.layouts import Need
@@ -76,18 +75,14 @@ class RmsNormGrad(RowKernel):
         self.writes, self.adds_into = (dx, dgamma), (dgamma,)
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """dy, x, rstd and gamma; results may be left out."""
-        del attributes
-        grad, x, rstd, gamma = present(cls.op_type, inputs, 4)
-        results = outputs or (made(x.shape, x.dtype, "dx"), made(gamma.shape, FLOAT, "dgamma"))
-        return cls(profile, grad, x, rstd, gamma, *present(cls.op_type, results, 2))
+        grad, x, rstd, gamma = task.present(4)
+        dx, dgamma = task.outputs or (
+            made(x.shape, x.dtype, "dx"),
+            made(gamma.shape, FLOAT, "dgamma"),
+        )
+        return (cls(task.profile, grad, x, rstd, gamma, dx, dgamma),)
 
     def need(self) -> Need:
         """Two rows of sums besides what the formula needs."""

@@ -18,14 +18,14 @@ from npusim.ops.roi_align_v2_backward.accumulation import Accumulation
 from npusim.ops.roi_align_v2_backward.geometry import Boxes, Geometry
 from npusim.ops.roi_align_v2_backward.schedule import Attributes, Group, Samples, Schedule
 from npusim.ops.roi_align_v2_backward.tiling import BATCH, Tiling
-from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
+    from collections.abc import Hashable, Iterator
 
     from numpy.typing import NDArray
 
     from npusim.ascendc.loops import Index
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 _USUAL_SAMPLES = 2  # per bin and axis: the default of the vendor's operator
@@ -62,23 +62,24 @@ class ROIAlignGrad(Kernel):
         self.block_dim = self.tiling.block_dim
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> ROIAlignGrad:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """The kernel of a recorded task: unknown boxes, samples per bin as recorded or else 2."""
-        grad, boxes = inputs[:2]
-        if grad is None or boxes is None or len(grad.shape) != 5 or len(outputs[0].shape) != 5:
-            raise KernelError(cls.op_type, "gradients and map are NC1HWC0, and boxes are needed")
-        recorded = attributes.get("sample_num")
+        grad, boxes = task.inputs[:2]
+        if grad is None or boxes is None or len(grad.shape) != 5 or len(task.outputs[0].shape) != 5:
+            raise task.refused("gradients and map are NC1HWC0, and boxes are needed")
+        recorded = task.attributes.get("sample_num")
         samples = recorded if isinstance(recorded, int) and recorded > 0 else _USUAL_SAMPLES
         found = Attributes(1.0, samples, aligned=False)
-        return cls(
-            profile, grad, boxes, outputs[0], attributes=found, samples=samples, pixels=samples
+        kernel = cls(
+            task.profile,
+            grad,
+            boxes,
+            task.outputs[0],
+            attributes=found,
+            samples=samples,
+            pixels=samples,
         )
+        return (kernel,)
 
     @cached_property
     def schedule(self) -> Schedule:

@@ -7,7 +7,7 @@ Source: ops-cv image/upsample_nearest_exact2d_grad, kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +30,12 @@ from npusim.library.matmul import GmMatrix, Matmul
 from npusim.library.matmul_tiling import MatmulTiling
 from npusim.ops.upsample_nearest_exact1d_backward.tiling import Share, Slide, Tiling, tile
 from npusim.values.dtypes import FLOAT
-from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.ascendc.gm import Place
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 # Flags between vector core 0 and the cube core: a matrix is there, a product is wanted, it is done.
@@ -70,26 +70,21 @@ class UpsampleNearestExact2dGrad(Kernel):
         self._whole = _alike(self.tiling, block)
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """A record of the 2-D operator; images of one row of pixels are covered."""
-        grad, out = inputs[0], outputs[0]
+        grad, out = task.inputs[0], task.outputs[0]
         shapes = [] if grad is None else [grad.shape, out.shape]
         if grad is None or out.dtype is not FLOAT or any(shape[2:3] != (1,) for shape in shapes):
-            raise KernelError(cls.op_type, f"shapes {shapes}: only rows of float32 are covered")
+            raise task.refused(f"shapes {shapes}: only rows of float32 are covered")
         rows = prod(grad.shape[:3])
-        scale = attributes.get("scales_w", 0.0)
-        return cls(
-            profile,
+        scale = task.attributes.get("scales_w", 0.0)
+        kernel = cls(
+            task.profile,
             grad.view(rows, grad.shape[3]),
             out.view(rows, out.shape[3]),
             scale=scale if isinstance(scale, float) else 0.0,
         )
+        return (kernel,)
 
     @property
     def workspace_bytes(self) -> int:

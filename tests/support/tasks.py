@@ -9,9 +9,10 @@ import ml_dtypes
 import numpy as np
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, trace
+from npusim.ascendc.task import Task
 from npusim.engine import L2State
 from npusim.hardware import Profile, load_profile
-from npusim.operators.registry import kernel_class
+from npusim.operators.tasks import kernels_on
 from npusim.runtime.task import play
 from npusim.values.dtypes import dtype
 from support import physics
@@ -39,20 +40,16 @@ def kernels(
     attributes: Mapping[str, object] | None = None,
 ) -> tuple[list[Kernel], list[GlobalTensor]]:
     """The kernels of a task on arrays, and its output tensors."""
-    found: Any = kernel_class(op_type)
     profile = load_profile(chip) if isinstance(chip, str) else chip
     given = tuple(None if each is None else tensor(each, f"x{n}") for n, each in enumerate(inputs))
     made = tuple(tensor(each, f"y{n}") for n, each in enumerate(outputs))
-    if isinstance(found, type):
-        tasks: list[Kernel] = [found.from_task(profile, given, made, attributes or {})]  # type: ignore[attr-defined]
-    else:
-        tasks = found(profile, given, made, attributes or {})
+    tasks = kernels_on(Task(profile, op_type, given, made, attributes or {}))
     for kernel in tasks:
         for each in (*kernel.writes, *kernel.scratch):
             if each.buffer.data is None:
                 count = each.buffer.nbytes // each.dtype.itemsize
                 each.buffer.data = np.zeros(count, each.dtype.numpy)
-    return tasks, list(made)
+    return list(tasks), list(made)
 
 
 def run(

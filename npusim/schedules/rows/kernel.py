@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc.kernel import Kernel
-from npusim.schedules.records import made
+from npusim.ascendc.task import made
 from npusim.schedules.rows.formats import FractalLayout, InnerLayout, is_fractal
 from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.layouts import RowLayout, RowsLayout
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
     from npusim.schedules.rows.layouts import Need
 
@@ -83,22 +84,16 @@ class RowKernel(Kernel):
         self.writes = tuple(tensor for tensor in outputs if tensor is not None)
 
     @classmethod
-    def from_task(
-        cls,
-        profile: Profile,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-        attributes: Mapping[str, object],
-    ) -> Kernel:
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         count = len(cls.row.operands)
-        given = (*inputs, *(None,) * count)[:count]
+        given = (*task.inputs, *(None,) * count)[:count]
         if given[0] is None:
-            raise KernelError(cls.op_type, "the record has no input")
-        results: tuple[GlobalTensor | None, ...] = outputs[: len(cls.row.results)]
-        if not outputs:
-            results = cls.made_results(given, attributes)
+            raise task.refused("the record has no input")
+        results: tuple[GlobalTensor | None, ...] = task.outputs[: len(cls.row.results)]
+        if not task.outputs:
+            results = cls.made_results(given, task.attributes)
         results += (None,) * (len(cls.row.results) - len(results))
-        return cls(profile, *given, *results, **attributes)
+        return (cls(task.profile, *given, *results, **task.attributes),)
 
     def make_layout(
         self,

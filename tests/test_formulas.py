@@ -72,7 +72,7 @@ def test_scalar_forms_are_used_where_the_chip_has_them() -> None:
     def calls(profile: Any, kind: Any) -> list[str]:
         formula = Formula(profile, kind)
         formula.add(formula.operand(kind), 2.0)
-        return [step.call for step in formula.steps]
+        return [step.name for step in formula.steps]
 
     assert calls(A2, FLOAT) == ["adds"]
     assert calls(FIRST, INT32) == ["duplicate", "add"]  # vadds takes no integers there

@@ -131,7 +131,7 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
             for index in self.loop(1):
                 yield index * rest + (start + full * tile_length), rest
 
-    def separately(self, schedule: Callable[[], None], compute: Callable[[], None]) -> None:
+    def separately(self, schedule: Callable[[], object], compute: Callable[[], object]) -> None:
         """Work whose numbers are found at once, and whose instructions differ from tile to tile.
 
         ``schedule`` is written down without numbers, and ``compute`` computes without being written

@@ -31,10 +31,7 @@ class BufferPlan:
         cls, steps: Sequence[Step], results: Sequence[Term], kept: Sequence[Term] = ()
     ) -> BufferPlan:
         """Buffers for the values of ``steps`` but ``results``; ``kept`` are needed to the end."""
-        plan = cls()
-        for index, step in enumerate(steps):
-            plan.last_use[step.target] = index
-            plan.last_use.update(dict.fromkeys(step.sources, index))
+        plan = cls(last_use=last_use(steps))
         plan.last_use.update(dict.fromkeys(kept, len(steps)))
         held = set(results)
         free: list[int] = []
@@ -71,3 +68,12 @@ class BufferPlan:
             place = len(self.widths)
             self.widths.append(width)
         self.places[term] = place
+
+
+def last_use(steps: Sequence[Step]) -> dict[Term, int]:
+    """The step after which nobody takes a value any more; at the earliest the one that makes it."""
+    last: dict[Term, int] = {}
+    for index, step in enumerate(steps):
+        last[step.target] = index
+        last.update(dict.fromkeys(step.sources, index))
+    return last

@@ -8,23 +8,24 @@ scalar unit reads them once per core.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.conversions import conversion_path, device_dtype
+from npusim.ascendc.core import Core
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import Scalar
-from npusim.engine.program import Pipe
 from npusim.values.dtypes import FLOAT, UINT8, DType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from npusim.ascendc.core import Core
+    from npusim.ascendc.intrinsics.elementwise import Intrinsic
     from npusim.ascendc.intrinsics.vector import CmpMode
+    from npusim.ascendc.tensors import LocalTensor
     from npusim.hardware.profile import Profile
 
 Value = Scalar | float
+Call = Callable[..., "LocalTensor"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -100,9 +101,7 @@ class Quantity:
 
 def _spend(core: Core, intrinsic: str) -> None:
     """Schedules compute with single elements in the vector unit too, step by step."""
-    if core.recording:
-        cycles = core.costs.vector(intrinsic, FLOAT.intrinsic, FLOAT.itemsize, 1, chained=True)
-        core.recorder.emit(Pipe.VECTOR, intrinsic, cycles, detail="float32 1")
+    core.emit_vector(intrinsic, FLOAT, 1, chained=True, detail="float32 1")
 
 
 Number = float | Quantity
@@ -113,10 +112,50 @@ Operand = Term | Quantity
 class Step:
     """One instruction: a method of the core, its tiles, and what else it takes."""
 
-    call: str
+    call: Call
     target: Term
     sources: tuple[Term, ...]
     extras: tuple[object, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What the core calls the instruction."""
+        return self.call.__name__
+
+
+def _of_one(call: Call, meaning: str) -> Callable[[Formula, Term], Term]:
+    """The method of a formula for an instruction that takes a tile."""
+
+    def record(self: Formula, x: Term) -> Term:
+        return self.step(call, (x,))
+
+    record.__doc__ = meaning
+    return record
+
+
+def _commutative(
+    tiles: Call, with_number: Intrinsic[...], meaning: str
+) -> Callable[[Formula, Term | Number, Term | Number], Term]:
+    """The method for two tiles, or for a tile and a number in any order.
+
+    Where the chip's instruction doesn't take the number with this type, a tile is filled with it.
+    """
+
+    def record(self: Formula, a: Term | Number, b: Term | Number) -> Term:
+        if isinstance(a, Term) and isinstance(b, Term):
+            return self.step(tiles, (a, b))
+        x, number = (a, b) if isinstance(a, Term) else (b, a)
+        if not isinstance(x, Term):
+            x = self.fill(x)
+        if isinstance(number, Term):
+            return self.step(tiles, (x, number))
+        name, dtype = with_number.hardware_name, x.dtype
+        if with_number.instead or self.profile.supports_vector(name, dtype.intrinsic):
+            return self.step(with_number, (x,), (number,))
+        return self.step(tiles, (x, self.fill(number, dtype)))
+
+    record.__doc__ = meaning
+    return record
 
 
 @dataclass(slots=True)
@@ -144,85 +183,48 @@ class Formula:
 
     # -- two operands ----------------------------------------------------------------------------
 
-    def add(self, a: Term | Number, b: Term | Number) -> Term:
-        """a + b."""
-        if isinstance(a, Term) and isinstance(b, Term):
-            return self._step("add", (a, b))
-        tile, number = (a, b) if isinstance(a, Term) else (b, a)
-        return self._with_number("adds", "add", tile, number)
+    add = _commutative(Core.add, Core.adds, "a + b.")
+    mul = _commutative(Core.mul, Core.muls, "a * b.")
+    max = _commutative(Core.max, Core.maxs, "The larger of a and b.")
+    min = _commutative(Core.min, Core.mins, "The smaller of a and b.")
 
     def sub(self, a: Term | Number, b: Term | Number) -> Term:
         """a - b."""
         if isinstance(a, Term) and not isinstance(b, Term):
-            return self._with_number("adds", "add", a, -b)
-        return self._step("sub", self._tiles(a, b))
-
-    def mul(self, a: Term | Number, b: Term | Number) -> Term:
-        """a * b."""
-        if isinstance(a, Term) and isinstance(b, Term):
-            return self._step("mul", (a, b))
-        tile, number = (a, b) if isinstance(a, Term) else (b, a)
-        return self._with_number("muls", "mul", tile, number)
+            return self.add(a, -b)
+        return self.step(Core.sub, self._tiles(a, b))
 
     def div(self, a: Term | Number, b: Term | Number) -> Term:
         """a / b."""
-        return self._step("div", self._tiles(a, b))
-
-    def max(self, a: Term | Number, b: Term | Number) -> Term:
-        """The larger of a and b."""
-        if isinstance(a, Term) and isinstance(b, Term):
-            return self._step("max", (a, b))
-        tile, number = (a, b) if isinstance(a, Term) else (b, a)
-        return self._with_number("maxs", "max", tile, number)
-
-    def min(self, a: Term | Number, b: Term | Number) -> Term:
-        """The smaller of a and b."""
-        if isinstance(a, Term) and isinstance(b, Term):
-            return self._step("min", (a, b))
-        tile, number = (a, b) if isinstance(a, Term) else (b, a)
-        return self._with_number("mins", "min", tile, number)
+        return self.step(Core.div, self._tiles(a, b))
 
     def compare(self, a: Term | Number, b: Term | Number, mode: CmpMode) -> Term:
         """A mask of zeros and ones: a <mode> b."""
-        return self._step("compare", self._tiles(a, b), (mode,), UINT8)
+        return self.step(Core.compare, self._tiles(a, b), (mode,), UINT8)
 
     # -- one operand -----------------------------------------------------------------------------
+
+    abs = _of_one(Core.abs, "|x|.")
+    exp = _of_one(Core.exp, "e to the power of x.")
+    ln = _of_one(Core.ln, "The natural logarithm.")
+    sqrt = _of_one(Core.sqrt, "The square root.")
+    reciprocal = _of_one(Core.reciprocal, "1 / x.")
 
     def neg(self, x: Term) -> Term:
         """-x."""
         return self.mul(x, -1.0)
 
-    def abs(self, x: Term) -> Term:
-        """|x|."""
-        return self._step("abs", (x,))
-
-    def exp(self, x: Term) -> Term:
-        """e to the power of x."""
-        return self._step("exp", (x,))
-
-    def ln(self, x: Term) -> Term:
-        """The natural logarithm."""
-        return self._step("ln", (x,))
-
-    def sqrt(self, x: Term) -> Term:
-        """The square root."""
-        return self._step("sqrt", (x,))
-
-    def reciprocal(self, x: Term) -> Term:
-        """1 / x."""
-        return self._step("reciprocal", (x,))
-
     def relu(self, x: Term) -> Term:
         """The larger of x and 0, by the chip's own instruction where it has one for the type."""
         if self.profile.supports_vector("vrelu", x.dtype.intrinsic):
-            return self._step("relu", (x,))
+            return self.step(Core.relu, (x,))
         return self.max(x, 0.0)
 
     # -- the rest --------------------------------------------------------------------------------
 
     def fill(self, number: Number, dtype: DType | None = None) -> Term:
         """A tile of one number."""
-        return self._step("duplicate", (), (number,), dtype or self.dtype)
+        return self.step(Core.duplicate, (), (number,), dtype or self.dtype)
 
     def tile(self, x: Operand) -> Term:
         """``x`` as a tile: a single element is repeated."""
@@ -231,11 +233,11 @@ class Formula:
     def select(self, mask: Term, a: Term | Number, b: Term | Number) -> Term:
         """a where the mask is set, else b."""
         x, y = self._tiles(a, b)
-        return self._step("select", (mask, x, y), (), x.dtype)
+        return self.step(Core.select, (mask, x, y), (), x.dtype)
 
     def copied(self, x: Term) -> Term:
         """``x`` in a buffer of its own."""
-        return self._step("move", (x,))
+        return self.step(Core.move, (x,))
 
     def cast(self, x: Term, dtype: DType, mode: RoundMode = RoundMode.CAST_RINT) -> Term:
         """``x`` in ``dtype``; of several conversions the last one rounds as ``mode`` says."""
@@ -244,7 +246,7 @@ class Formula:
         for index, each in enumerate(path):
             last = index == len(path) - 1
             rounding = mode if last or each.category != "float" else RoundMode.CAST_RINT
-            x = self._step("cast", (x,), (rounding,), each)
+            x = self.step(Core.cast, (x,), (rounding,), each)
         return x
 
     def widened(self, x: Operand) -> Operand:
@@ -257,24 +259,14 @@ class Formula:
         second = b if isinstance(b, Term) else self.fill(b, known)
         return first, second
 
-    def _with_number(self, call: str, plain: str, x: Term | Number, number: Term | Number) -> Term:
-        """The instruction that takes a number, or a filled tile where it doesn't take the type."""
-        if not isinstance(x, Term):
-            x = self.fill(x)
-        if isinstance(number, Term):
-            return self._step(plain, (x, number))
-        emulated = call in ("maxs", "mins")  # the core fills a tile itself
-        if emulated or self.profile.supports_vector(f"v{call}", x.dtype.intrinsic):
-            return self._step(call, (x,), (number,))
-        return self._step(plain, (x, self.fill(number, x.dtype)))
-
-    def _step(
+    def step(
         self,
-        call: str,
+        call: Call,
         sources: tuple[Term, ...],
         extras: tuple[object, ...] = (),
         dtype: DType | None = None,
     ) -> Term:
+        """Record an instruction: any row of the core's table, or another of its methods."""
         target = self.operand(dtype or sources[0].dtype)
         self.steps.append(Step(call, target, sources, extras))
         return target

@@ -19,6 +19,7 @@ from npusim.schedules.buffers import BufferPlan
 from npusim.schedules.elementwise import ElementwiseKernel
 from npusim.schedules.formula import Formula, Operand, Quantity, Term, compute_dtype
 from npusim.schedules.packing import PackedTiling
+from npusim.schedules.runner import Runner
 from npusim.schedules.spreading import spread_box, spread_column
 from npusim.values.errors import KernelError
 from npusim.values.tensors import broadcastable
@@ -156,16 +157,16 @@ class FormulaKernel(ElementwiseKernel):
         loaded: dict[Term, tuple[TQue, LocalTensor]] = {}
         for index, term in self.operands.items():
             values[term], loaded[term] = self._operand(core, tile, index)
-        for number, step in enumerate(self.formula.steps):
-            sources = [values[source] for source in step.sources]
-            target = self._target(step.target, sources, tile)
-            extras = [self.numbers.get(extra, extra) for extra in step.extras]
-            getattr(core, step.call)(target, *sources, *extras)
-            values[step.target] = target
-            for source in dict.fromkeys(step.sources):
-                if source in loaded and self.plan.last_use[source] == number:
-                    queue, tensor = loaded[source]
-                    queue.free_tensor(tensor)
+
+        def target(term: Term, sources: list[LocalTensor]) -> LocalTensor:
+            return self._target(term, sources, tile)
+
+        def used(term: Term) -> None:
+            if term in loaded and term not in self.sums:
+                queue, tensor = loaded[term]
+                queue.free_tensor(tensor)
+
+        self.runner.run(self.formula.steps, values, target, used)
         self._store(core, tile, values)
 
     def plan_planes(self, profile: Profile, widest: int) -> PlaneTiling | PackedTiling:
@@ -242,11 +243,7 @@ class FormulaKernel(ElementwiseKernel):
             if number.value is not None and tensor.dtype.is_float:
                 number.value = np.asarray(number.value, np.float32)
             self.scalars[index] = number
-        self.numbers: dict[object, object] = {}
-        for step in self.formula.steps:
-            for extra in step.extras:
-                if isinstance(extra, Quantity) and extra not in self.numbers:
-                    self.numbers[extra] = extra.evaluate(core)
+        self.runner = Runner(core, self.formula.steps)
 
     def _operand(
         self, core: Core, tile: Tile, index: int

@@ -54,16 +54,11 @@ def _emit_rows(core: Core, dst: LocalTensor) -> None:
     """
     if not core.recording:
         return
-    rows, scalar = dst.shape[0], core.profile.scalar
+    rows, kind = dst.shape[0], dst.dtype
     looped = not compiled_for_shape(core.profile)
-    each = scalar.ub_load_cycles + (scalar.loop_cycles if looped else 0.0)
-    kind = dst.dtype
-    fill = core.costs.vector(
-        "vector_dup", kind.intrinsic, kind.itemsize, dst.row_elements, chained=looped
-    )
-    if dst.row_elements * kind.itemsize % core.profile.vector.repeat_bytes:
-        fill = max(fill, core.profile.vector.unaligned_floor_cycles)
-    core.recorder.emit(Pipe.SCALAR, "ld_ub", rows * each, detail=f"{dst.buffer} {rows} numbers")
+    fill = core.costs.row_fill(kind.intrinsic, kind.itemsize, dst.row_elements, chained=looped)
+    detail = f"{dst.buffer} {rows} numbers"
+    core.emit_scalar("ld_ub", loads=rows, turns=rows * looped, detail=detail)
     core.recorder.emit(
         Pipe.VECTOR, "vector_dup", rows * fill, detail=f"{dst.buffer} {rows} rows, one by one"
     )

@@ -16,7 +16,7 @@ from npusim.ascendc import Kernel, TPosition, TQue
 from npusim.ascendc.task import made
 from npusim.engine.program import Pipe
 from npusim.schedules.rows.shares import RowShare
-from npusim.values.dtypes import INT32, INT64, UINT8
+from npusim.values.dtypes import INT16, INT32, INT64, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -107,9 +107,9 @@ class OneHot(Kernel):
     def _fill(self, core: Core, rows: int) -> None:
         if core.recording:
             elements, kind = rows * self.depth, self.kind
-            halves = ceil(elements * kind.itemsize / 2)
-            cycles = core.costs.vector("vector_dup", "int16", 2, halves)
-            core.recorder.emit(Pipe.VECTOR, "vector_dup", cycles, detail=f"{elements} elements")
+            halves = ceil(elements * kind.itemsize / INT16.itemsize)
+            detail = f"{elements} elements"
+            core.emit_vector("vector_dup", INT16, halves, chained=True, detail=detail)
             core.recorder.after_vector()
 
     def _set(self, core: Core, rows: LocalTensor, ids: LocalTensor, count: int) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.schedules.buffers import BufferPlan
-from npusim.schedules.formula import Formula, Quantity, Term
+from npusim.schedules.formula import Formula, Term
+from npusim.schedules.runner import Runner
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
@@ -106,6 +107,7 @@ class _WayOut:
             core.pipe.init_buffer(buffer, 1, self._tile * width)
         for index, tensor in enumerate(epilogue.numbers):
             epilogue.scalars[index] = core.load_scalar(tensor.span(0, 1))
+        self._runner = Runner(core, epilogue.formula.steps)
 
     def of(self, product: Product) -> Finish:
         """What takes a block of this product out."""
@@ -141,7 +143,14 @@ class _WayOut:
         values = {epilogue.product: tile}
         for queue, side in zip(self._sides, epilogue.sides, strict=True):
             values[side.term] = queue.copy_in(_part_of(side, product, rows, columns), shape)
-        self._compute(values, shape)
+
+        def target(term: Term, sources: list[LocalTensor]) -> LocalTensor:  # noqa: ARG001 - alike
+            out = self._outs.get(term)
+            if out is not None:
+                return out.alloc_tensor(term.dtype, *shape)
+            return self._temps[self._plan.places[term]].get(term.dtype, *shape)
+
+        self._runner.run(epilogue.formula.steps, values, target)
         for queue, side in zip(self._sides, epilogue.sides, strict=True):
             queue.free_tensor(values[side.term])
         if bias is not None and epilogue.bias_last:
@@ -151,22 +160,6 @@ class _WayOut:
             queue.copy_out(_part_of(side, product, rows, columns), values[side.term])
         if not any(side.term is epilogue.product for side in epilogue.results):
             self._drop_product(tile)
-
-    def _compute(self, values: dict[Term, LocalTensor], shape: tuple[int, ...]) -> None:
-        """The instructions of the formula."""
-        for step in self._epilogue.formula.steps:
-            out = self._outs.get(step.target)
-            if out is not None:
-                target = out.alloc_tensor(step.target.dtype, *shape)
-            else:
-                target = self._temps[self._plan.places[step.target]].get(step.target.dtype, *shape)
-            extras = [
-                each.evaluate(self._core) if isinstance(each, Quantity) else each
-                for each in step.extras
-            ]
-            sources = [values[source] for source in step.sources]
-            getattr(self._core, step.call)(target, *sources, *extras)
-            values[step.target] = target
 
     def _queue(self, term: Term, position: TPosition) -> TQue:
         queue = TQue(position, _DEPTH, f"{str(position).lower()}{term.number}")

@@ -101,12 +101,9 @@ def fold_packed_rows(core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor)
     No instruction starts inside a block, so the scalar unit reads every element.
     """
     rows, columns = src.shape
-    if core.recording:
-        scalar = core.profile.scalar
-        each = columns * (scalar.ub_load_cycles + scalar.alu_cycles) + scalar.ub_store_cycles
-        core.wait_vector()
-        detail = f"{src.buffer} {rows}x{columns} {fold.name}"
-        core.recorder.emit(Pipe.SCALAR, "ld_ub", rows * each, detail=detail)
+    core.wait_vector()
+    count, detail = rows * columns, f"{src.buffer} {rows}x{columns} {fold.name}"
+    core.emit_scalar("ld_ub", loads=count, operations=count, stores=rows, detail=detail)
     core.wrote(dst)
     return core.arrange(dst, src, partial(fold.function.reduce, axis=-1))
 
@@ -114,12 +111,9 @@ def fold_packed_rows(core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor)
 def spread_packed_rows(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTensor:
     """dst[i, :] = column[i], stored element by element by the scalar unit."""
     rows, columns = dst.shape
-    if core.recording:
-        scalar = core.profile.scalar
-        each = scalar.ub_load_cycles + columns * scalar.ub_store_cycles
-        core.wait_vector()
-        detail = f"{dst.buffer} {rows}x{columns} numbers"
-        core.recorder.emit(Pipe.SCALAR, "st_ub", rows * each, detail=detail)
+    core.wait_vector()
+    detail = f"{dst.buffer} {rows}x{columns} numbers"
+    core.emit_scalar("st_ub", loads=rows, stores=rows * columns, detail=detail)
     core.wrote(dst)
     if core.numerics:
         depth = core.depth

@@ -9,6 +9,7 @@ from npusim.ascendc.folds import LARGEST, SMALLEST
 from npusim.ascendc.tensors import LocalTensor
 from npusim.schedules.rows.formula import Form, form_of
 from npusim.schedules.rows.layouts import UB_SHARE, Need, Piece, RowLayout
+from npusim.schedules.runner import apply_step
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 
@@ -158,10 +159,10 @@ class FractalLayout(RowLayout):
             for form in forms:
                 if form is not Form.TILE:  # what stands beside the tile is repeated to one
                     core.record_vector("ub2ub", dst, dst.row_elements, rows=dst.rows)
-            getattr(core, step.call)(dst, *given, *step.extras)
+            apply_step(core, step, dst, given)
             return
-        runs = (each.as_run(dst.numel) for each in (dst, *given))
-        getattr(core, step.call)(*runs, *step.extras)
+        run = [each.as_run(dst.numel) for each in given]
+        apply_step(core, step, dst.as_run(dst.numel), run)
 
     def _fold_lanes(self, core: Core, fold: Fold, lanes: LocalTensor, rows: int) -> None:
         """Blocks of 16 lanes into one number each, by block where the chip folds those."""

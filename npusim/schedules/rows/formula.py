@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.conversions import device_dtype
+from npusim.ascendc.core import Core
 from npusim.ascendc.folds import LARGEST, SUM, Fold
 from npusim.ascendc.rounding import RoundMode
 from npusim.schedules.buffers import BufferPlan
@@ -22,6 +23,7 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from npusim.schedules.formula import Call
     from npusim.values.dtypes import DType
 
 
@@ -41,8 +43,9 @@ class Value(Term):
     form: Form = Form.TILE
 
 
-FOLD = "fold"  # the steps that aren't instructions of one element at a time
-SPREAD = "spread"
+# The steps that aren't element by element; each layout of rows has its own way of doing them.
+FOLD = Core.reduce
+SPREAD = Core.broadcast_column
 
 
 @dataclass(slots=True)
@@ -75,7 +78,7 @@ class RowFormula(Formula):
     def rsqrt(self, x: Term) -> Term:
         """1 / square root, by a square root and a division, which is more exact than vrsqrt."""
         root = self.sqrt(x)
-        return self._step("div", (self._like(x, 1.0), root))
+        return self.step(Core.div, (self._like(x, 1.0), root))
 
     def _folded(self, x: Term, fold: Fold) -> Term:
         target = self.operand(x.dtype, Form.COLUMN)
@@ -85,7 +88,7 @@ class RowFormula(Formula):
     def _like(self, x: Term, number: float) -> Term:
         """A value of one number in the form of another."""
         target = self.operand(x.dtype, form_of(x))
-        self.steps.append(Step("duplicate", target, (), (number,)))
+        self.steps.append(Step(Core.duplicate, target, (), (number,)))
         return target
 
     def result(self, term: Term, dtype: DType, others: Sequence[Term | None]) -> Term:
@@ -97,13 +100,13 @@ class RowFormula(Formula):
         maker = next((step for step in self.steps if step.target is stored), None)
         is_column = form_of(stored) is Form.COLUMN
         used = any(stored in step.sources for step in self.steps)
-        if maker is None or stored in others or maker.call == FOLD or (is_column and used):
+        if maker is None or stored in others or maker.call is FOLD or (is_column and used):
             return self.copied(stored)
         return stored
 
-    def _step(
+    def step(
         self,
-        call: str,
+        call: Call,
         sources: tuple[Term, ...],
         extras: tuple[object, ...] = (),
         dtype: DType | None = None,
@@ -123,7 +126,7 @@ class RowFormula(Formula):
         if form_of(source) is not Form.COLUMN:
             return source
         for step in self.steps:
-            if step.call == SPREAD and step.sources == (source,):
+            if step.call is SPREAD and step.sources == (source,):
                 return step.target
         target = self.operand(source.dtype)
         self.steps.append(Step(SPREAD, target, (source,)))
@@ -180,7 +183,7 @@ class Passes:
             folds = [
                 step
                 for step in steps
-                if step.call == FOLD and levels.get(step.sources[0], 0) == level
+                if step.call is FOLD and levels.get(step.sources[0], 0) == level
             ]
             before = tuple(
                 step for step in steps if _is_column(step) and levels[step.target] == level
@@ -197,7 +200,7 @@ class Passes:
 
 
 def _is_column(step: Step) -> bool:
-    return form_of(step.target) is Form.COLUMN and step.call != FOLD
+    return form_of(step.target) is Form.COLUMN and step.call is not FOLD
 
 
 def _levels(steps: Sequence[Step]) -> dict[Term, int]:
@@ -205,7 +208,7 @@ def _levels(steps: Sequence[Step]) -> dict[Term, int]:
     levels: dict[Term, int] = {}
     for step in steps:
         below = max((levels.get(source, 0) for source in step.sources), default=0)
-        levels[step.target] = below + (step.call == FOLD)
+        levels[step.target] = below + (step.call is FOLD)
     return levels
 
 

@@ -14,6 +14,7 @@ from npusim.schedules.rows.folds import (
     spread_strips,
 )
 from npusim.schedules.rows.formula import Form, form_of
+from npusim.schedules.runner import apply_step
 from npusim.schedules.spreading import compiled_for_shape, spread_column
 
 if TYPE_CHECKING:
@@ -120,11 +121,11 @@ class RowLayout(ABC):
                 source if form is Form.TILE else self.beside(core, source, form)
                 for source, form in zip(sources, forms, strict=True)
             ]
-            getattr(core, step.call)(dst, *given, *step.extras)
+            apply_step(core, step, dst, given)
             return
         # Rows with their padding are one run.
         run = self.padded(dst) if form_of(step.target) is Form.TILE else dst.numel
-        getattr(core, step.call)(*(each.as_run(run) for each in (dst, *sources)), *step.extras)
+        apply_step(core, step, dst.as_run(run), [each.as_run(run) for each in sources])
 
 
 class RowsLayout(RowLayout):
@@ -237,7 +238,7 @@ class RowsLayout(RowLayout):
                 if form is Form.COLUMN and core.is_unread(source):
                     core.get_value(source)
             if forms[-1] is Form.COLUMN:
-                core.scalar_alu(step.call)
+                core.scalar_alu(step.name)
             else:
                 core.muls(dst, dst, 1.0)
         with core.numbers_only():

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.folds import Fold
 from npusim.ascendc.queues import TBuf, TPosition, TQue
-from npusim.schedules.formula import Quantity
 from npusim.schedules.rows.formula import FOLD, SPREAD, Form, Pass, form_of
 from npusim.schedules.rows.layouts import Piece
 from npusim.schedules.rows.program import COLUMN_SLOTS
+from npusim.schedules.runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from npusim.ascendc.core import Core
     from npusim.ascendc.loops import Index
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from npusim.schedules.formula import Step, Term
     from npusim.schedules.rows.layouts import RowLayout
     from npusim.schedules.rows.program import Bound, RowProgram
+    from npusim.schedules.runner import Target, Values
 
-Values = dict["Term", "LocalTensor"]
 Place = tuple[Piece, "Index", int]  # rows, and which part of them
 
 
@@ -35,11 +34,9 @@ class RowRun:
         self.depth = depth
         self._reserve_queues()
         self._reserve_buffers()
-        quantities = (e for step in program.steps for e in step.extras if isinstance(e, Quantity))
-        self.numbers: dict[object, object] = {
-            quantity: quantity.evaluate(core) for quantity in dict.fromkeys(quantities)
-        }
+        self.runner = Runner(core, program.steps, self._apply)
         self.lines: Values = {}
+        self.totals: Values = {}  # what the pieces of rows so far are folded into
         if layout.whole:
             self._prepare_lines()
 
@@ -91,7 +88,7 @@ class RowRun:
             self.lines[bound.term] = self._load(bound, place)
         for step in self.program.steps:
             if form_of(step.target) is Form.LINE:
-                self._step(step, self.lines, self._target(place))
+                self.runner.step(step, self.lines, self._target(place))
 
     # -- rows that fit -----------------------------------------------------------------------------
 
@@ -101,7 +98,7 @@ class RowRun:
         waiting = self._load_all(self._operands(Form.TILE, Form.COLUMN), place, values)
         steps = [step for step in self.program.steps if form_of(step.target) is not Form.LINE]
         results = self.program.results_terms
-        self._play(
+        self._run(
             steps, values, place, self._target(place, self.program.whole, results), waiting, results
         )
 
@@ -115,11 +112,13 @@ class RowRun:
         for each, plan in zip(self.program.passes.passes, self.program.pieces, strict=True):
             self._columns(each.before, columns, everything)
             for step in each.steps:
-                if step.call == FOLD:
-                    sums = columns[step.target] = self._small(step.target, everything, 0)
-                    self.core.duplicate(sums, _fold_of(step).neutral)
+                if step.call is FOLD:
+                    total = self.totals[step.target] = self._small(step.target, everything, 0)
+                    self.core.duplicate(total, _fold_of(step).neutral)
             for begin, length in self.layout.chunks(self.core):
                 self._chunk((piece, begin, length), each, plan, columns)
+            columns.update(self.totals)
+            self.totals.clear()
         self._columns(self.program.passes.after, columns, everything)
         for term, tensor in waiting.items():
             self.queues[term].free_tensor(tensor)
@@ -130,72 +129,63 @@ class RowRun:
         bounds = [b for b in self._operands(Form.TILE, Form.LINE) if b.term in needed]
         waiting = self._load_all(bounds, place, values)
         target = self._target(place, plan, each.results)
-        self._play(each.steps, values, place, target, waiting, each.results, partial=columns)
+        self._run(each.steps, values, place, target, waiting, each.results)
 
     def _columns(self, steps: Sequence[Step], columns: Values, place: Place) -> None:
         """Steps on columns alone, and their results."""
         results = self.program.results_terms
         for step in steps:
-            self._step(step, columns, self._target(place, None, results))
+            self.runner.step(step, columns, self._target(place, None, results))
             if step.target in results:
                 self._store(step.target, columns[step.target], place)
 
     # -- steps -------------------------------------------------------------------------------------
 
-    def _play(
+    def _run(
         self,
         steps: Sequence[Step],
         values: Values,
         place: Place,
-        target: Callable[[Term], LocalTensor],
+        target: Target,
         waiting: Values,
         results: Collection[Term],
-        partial: Values | None = None,
     ) -> None:
-        """Steps in their order; tiles are given back, and results stored, after their last use.
+        """Steps in their order; tiles are given back, and results stored, after their last use."""
 
-        ``partial`` holds the sums of the pieces so far, for pieces of rows.
-        """
-        last = _last_use(steps)
-        for number, step in enumerate(steps):
-            if step.call == FOLD and partial is not None:
-                part = self._small(step.target, place, 1)
-                self.layout.fold(self.core, _fold_of(step), part, values[step.sources[0]])
-                total = partial[step.target]
-                self.core.combine(_fold_of(step), total, total, part)
-            else:
-                self._step(step, values, target)
-            for term in [term for term in waiting if last.get(term, 0) == number]:
+        def used(term: Term) -> None:
+            if term in waiting:
                 self.queues[term].free_tensor(waiting.pop(term))
-            for term in [term for term in results if last.get(term) == number]:
+            if term in results:
                 self._store(term, values[term], place)
 
-    def _step(self, step: Step, values: Values, target: Callable[[Term], LocalTensor]) -> None:
-        sources = [values[source] for source in step.sources]
-        result = values[step.target] = target(step.target)
-        if step.call == FOLD:
-            self.layout.fold(self.core, _fold_of(step), result, sources[0])
-        elif step.call == SPREAD:
-            self.layout.spread(self.core, result, sources[0])
+        self.runner.run(steps, values, target, used)
+
+    def _apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
+        if step.call is FOLD:
+            self.layout.fold(core, _fold_of(step), dst, sources[0])
+            total = self.totals.get(step.target)
+            if total is not None:
+                core.combine(_fold_of(step), total, total, dst)
+        elif step.call is SPREAD:
+            self.layout.spread(core, dst, sources[0])
         else:
-            extras = tuple(self.numbers.get(extra, extra) for extra in step.extras)
-            self.layout.apply(self.core, replace(step, extras=extras), result, sources)
+            self.layout.apply(core, step, dst, sources)
 
     def _target(
         self, place: Place, plan: BufferPlan | None = None, queued: Collection[Term] = ()
-    ) -> Callable[[Term], LocalTensor]:
+    ) -> Target:
         """Where results of steps go.
 
         Into queues, the plan's buffers, or small ones of their own.
         """
 
-        def find(term: Term) -> LocalTensor:
+        def find(term: Term, sources: list[LocalTensor]) -> LocalTensor:  # noqa: ARG001 - forms tell
             shape = self._shape(term, place)
             if term in queued:
                 return self.queues[term].alloc_tensor(term.dtype, *shape)
             if plan is not None and form_of(term) is Form.TILE:
                 return self.temps[plan.places[term]].get(term.dtype, *shape)
-            return self.small[term].get(term.dtype, *shape)
+            return self._small(term, place, int(term in self.totals))
 
         return find
 
@@ -227,12 +217,3 @@ def _fold_of(step: Step) -> Fold:
     fold = step.extras[0]
     assert isinstance(fold, Fold)
     return fold
-
-
-def _last_use(steps: Sequence[Step]) -> dict[Term, int]:
-    """The step after which nobody takes a value any more; at the earliest the one that makes it."""
-    last: dict[Term, int] = {}
-    for number, step in enumerate(steps):
-        last[step.target] = number
-        last.update(dict.fromkeys(step.sources, number))
-    return last

@@ -1,0 +1,61 @@
+"""Runs the steps of a formula on a core: what all schedules that have a formula share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from npusim.schedules.buffers import last_use
+from npusim.schedules.formula import Quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.tensors import LocalTensor
+    from npusim.schedules.formula import Step, Term
+
+    Values = dict[Term, LocalTensor]
+    Target = Callable[[Term, list[LocalTensor]], LocalTensor]
+    Apply = Callable[[Core, Step, LocalTensor, list[LocalTensor]], None]
+
+
+def apply_step(core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
+    """The instruction of a step, on tiles that have the shapes it takes."""
+    step.call(core, dst, *sources, *step.extras)
+
+
+class Runner:
+    """A formula on one core: its single elements are read, and computed with, once.
+
+    ``apply`` issues a step's instruction, where that takes more than its operands' tiles.
+    """
+
+    def __init__(self, core: Core, steps: Sequence[Step], apply: Apply = apply_step) -> None:
+        self.core, self._apply = core, apply
+        self._numbers: dict[object, object] = {}
+        for extra in (extra for step in steps for extra in step.extras):
+            if isinstance(extra, Quantity) and extra not in self._numbers:
+                self._numbers[extra] = extra.evaluate(core)
+
+    def step(self, step: Step, values: Values, target: Target) -> None:
+        """One step; ``target`` finds room for its result, which joins the ``values``."""
+        sources = [values[source] for source in step.sources]
+        result = values[step.target] = target(step.target, sources)
+        extras = tuple(self._numbers.get(extra, extra) for extra in step.extras)
+        self._apply(self.core, replace(step, extras=extras), result, sources)
+
+    def run(
+        self,
+        steps: Sequence[Step],
+        values: Values,
+        target: Target,
+        used: Callable[[Term], None] = lambda _: None,
+    ) -> None:
+        """Steps in their order; ``used`` is told of each value after its last use among them."""
+        last = last_use(steps)
+        for number, step in enumerate(steps):
+            self.step(step, values, target)
+            for term in dict.fromkeys((*step.sources, step.target)):
+                if last[term] == number:
+                    used(term)

@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.engine import L2State, Pipe, Program, machine_of
-from npusim.engine.sharing import Flow, MemoryRates, MemorySystem, share
+from npusim.engine.machine import MemoryRates
+from npusim.engine.sharing import Claim, Flow, SharedBandwidth, share
 from npusim.hardware import load_profile, profile_names
 from support.programs import Writer, machine, pipeline, play, spans, transfer
 
-EVENT = simpy.Event(simpy.Environment())
+Demand = dict[str, float]
 
 
-def flow(cores: int, ceiling: float, miss: float, write: bool = False) -> Flow:
-    return Flow(1000.0, cores, ceiling, miss, EVENT, write=write)
+@dataclass
+class Wanted:
+    """A transfer of some cores that is to get its share."""
+
+    cores: int
+    ceiling: float
+    demand: Demand  # of each resource for every byte
 
 
-def rates_of(flows: list[Flow], hbm: float, l2: float) -> list[float]:
-    share(flows, MemoryRates(hbm, l2_read=l2, l2_write=0.5 * l2))
+def flow(cores: int, ceiling: float, miss: float, write: bool = False) -> Wanted:
+    """A transfer through L2 of which ``miss`` goes on to HBM."""
+    return Wanted(cores, ceiling, {"hbm": miss, "l2_write" if write else "l2_read": 1.0})
+
+
+def shares(wanted: list[Wanted], bandwidths: Demand) -> list[float]:
+    claims = [Claim.of(each.cores, each.ceiling, each.demand) for each in wanted]
+    flows = [Flow(1000.0, claim, None) for claim in claims]
+    share(flows, bandwidths)
     return [each.rate for each in flows]
+
+
+def rates_of(flows: list[Wanted], hbm: float, l2: float) -> list[float]:
+    return shares(flows, MemoryRates(hbm, l2_read=l2, l2_write=0.5 * l2).bandwidths)
 
 
 @pytest.mark.parametrize(
@@ -43,52 +62,66 @@ def rates_of(flows: list[Flow], hbm: float, l2: float) -> list[float]:
         ([], []),
     ],
 )
-def test_shares_by_hand(flows: list[Flow], wanted: list[float]) -> None:
+def test_shares_by_hand(flows: list[Wanted], wanted: list[float]) -> None:
     assert rates_of(flows, 100.0, 300.0) == pytest.approx(wanted)
 
 
+RESOURCES = ("hbm", "l2_read", "l2_write", "link 0", "link 1")
+amounts = st.one_of(st.just(0.0), st.just(1.0), st.floats(0.01, 3))
 any_flow = st.builds(
-    flow,
+    Wanted,
     st.integers(1, 40),
     st.floats(1, 200),
-    st.one_of(st.just(0.0), st.just(1.0), st.floats(0.01, 1)),
-    st.booleans(),
+    st.fixed_dictionaries(dict.fromkeys(RESOURCES, amounts)),
 )
+any_bandwidths = st.fixed_dictionaries(dict.fromkeys(RESOURCES, st.floats(10, 4000)))
+TOLERANCE = 1e-6
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.lists(any_flow, min_size=1, max_size=6), st.floats(10, 2000), st.floats(10, 4000))
-def test_shares_are_max_min_fair(flows: list[Flow], hbm: float, l2: float) -> None:
+@settings(max_examples=300, deadline=None)
+@given(st.lists(any_flow, min_size=1, max_size=6), any_bandwidths)
+def test_shares_of_any_resources_are_max_min_fair(flows: list[Wanted], bandwidths: Demand) -> None:
     """Nobody could get more without taking it from someone who has less."""
-    rates = rates_of(flows, hbm, l2)
-    used_l2 = {way: sum(f.rate * f.cores for f in flows if f.write is way) for way in (True, False)}
-    most_l2 = {True: 0.5 * l2, False: l2}
-    used_hbm = sum(f.rate * f.cores * f.miss for f in flows)
-    assert all(used_l2[way] <= most_l2[way] * (1 + 1e-6) for way in most_l2)
-    assert used_hbm <= hbm * (1 + 1e-6)
-    for each, rate in zip(flows, rates, strict=True):
-        assert 0 < rate <= each.ceiling * (1 + 1e-6)
-        at_ceiling = rate >= each.ceiling * (1 - 1e-6)
-        alike = [other.rate for other in flows if other.write is each.write]
-        l2_full = used_l2[each.write] >= most_l2[each.write] * (1 - 1e-6)
-        most_of_l2 = l2_full and rate >= max(alike) * (1 - 1e-6)
-        missing = [other.rate for other in flows if other.miss > 0]
-        most_of_hbm = (
-            each.miss > 0 and used_hbm >= hbm * (1 - 1e-6) and rate >= max(missing) * (1 - 1e-6)
+    rates = shares(flows, bandwidths)
+    pairs = list(zip(flows, rates, strict=True))
+    fastest_in_full: dict[str, float] = {}
+    for name, most in bandwidths.items():
+        taken = sum(rate * each.cores * each.demand[name] for each, rate in pairs)
+        assert taken <= most * (1 + TOLERANCE)
+        if taken >= most * (1 - TOLERANCE):
+            fastest_in_full[name] = max(rate for each, rate in pairs if each.demand[name])
+    for each, rate in pairs:
+        assert 0 < rate <= each.ceiling * (1 + TOLERANCE)
+        assert rate >= each.ceiling * (1 - TOLERANCE) or any(
+            each.demand[name] and rate >= fastest * (1 - TOLERANCE)
+            for name, fastest in fastest_in_full.items()
         )
-        assert at_ceiling or most_of_l2 or most_of_hbm
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(any_flow, min_size=1, max_size=6), any_bandwidths)
+def test_a_resource_that_nobody_uses_changes_no_share(
+    flows: list[Wanted], bandwidths: Demand
+) -> None:
+    assert shares(flows, bandwidths | {"link 2": 1.0}) == shares(flows, bandwidths)
 
 
 def finish_times(starts: list[tuple[float, float, float]], hbm: float) -> list[float]:
     """When transfers of (start, bytes, ceiling) end that share ``hbm`` bytes per cycle."""
     env = simpy.Environment()
-    memory = MemorySystem(env, MemoryRates(hbm, 1e9, 1e9))
     ends = [0.0] * len(starts)
+
+    def ended(owners: list[int]) -> None:
+        for index in owners:
+            ends[index] = env.now
+        memory.settle()
+
+    memory = SharedBandwidth(env, {"hbm": hbm}, ended)
 
     def move(index: int, begin: float, nbytes: float, ceiling: float):  # type: ignore[no-untyped-def]
         yield env.timeout(begin)
-        yield memory.start(nbytes, 1, ceiling, 1.0)
-        ends[index] = env.now
+        memory.add(nbytes, Claim.of(1, ceiling, {"hbm": 1.0}), index)
+        memory.settle()
 
     for index, each in enumerate(starts):
         env.process(move(index, *each))

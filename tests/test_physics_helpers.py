@@ -12,7 +12,6 @@ import pytest
 
 from npusim import Device, TensorSpec
 from npusim.ascendc import Core, Kernel
-from npusim.engine import memo as recall
 from npusim.engine.steady import SteadyState
 from npusim.ops.binary_cross_entropy_backward.kernel import BinaryCrossEntropyGrad
 from npusim.runtime import task as loop
@@ -157,13 +156,12 @@ def test_other_chips_differ_in_what_was_asked() -> None:
 def test_a_jump_that_misses_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def sloppy(self: SteadyState, *arguments: Any) -> bool:
         jumped = jump(self, *arguments)
-        self._player.shift += 100 * jumped
+        self._state.shift += 100 * jumped
         return jumped
 
     jump = SteadyState._jump
     physics.assert_jumping_is_exact(CHIP, CROSS_ENTROPY, LARGE)
     monkeypatch.setattr(SteadyState, "_jump", sloppy)
-    monkeypatch.setattr(recall, "_store", recall.Store())  # nothing has been played before
     with pytest.raises(AssertionError, match="cycles jumping"):
         physics.assert_jumping_is_exact(CHIP, CROSS_ENTROPY, LARGE)
 

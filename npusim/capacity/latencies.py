@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from npusim.capacity.service import ServiceCurve, ServicePoint
+from npusim.engine import Memo
 from npusim.hardware.naming import resolve_soc
 from npusim.model.reading import read_model
 from npusim.model.retiming import retime
@@ -44,6 +45,7 @@ class SimulatedLatencies:
         self._plan = plan
         self._folder = folder or Path()
         self._say = progress
+        self._memo = Memo()
         self._files: dict[tuple[str, str], Model] = {}
         self._curves: dict[tuple[str, str], ServiceCurve | RejectedError] = {}
         self.results: dict[tuple[str, str], dict[int, StepResult]] = {}
@@ -75,6 +77,7 @@ class SimulatedLatencies:
                 measured_on=origin,
                 host_dispatch_us=model.host_dispatch_us,
                 progress=partial(self._tell, f"{product.name}: {model.name}, batch {batch}"),
+                memo=self._memo,
             )
             timed[batch] = result
             _refuse_if_refused(model, result)

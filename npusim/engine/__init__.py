@@ -4,9 +4,10 @@ In go the programs of all cores, out comes a timeline.
 """
 
 from npusim.engine.l2 import L2State
-from npusim.engine.machine import machine_of
+from npusim.engine.machine import Machine, machine_of
+from npusim.engine.memo import Memo
 from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Program, Transfer, Unit
-from npusim.engine.simulate import KernelRun, Machine, simulate
+from npusim.engine.simulate import KernelRun, simulate
 from npusim.engine.verdict import l2_cycles, verdict
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "L2State",
     "Loop",
     "Machine",
+    "Memo",
     "Pipe",
     "Program",
     "Transfer",

@@ -2,13 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.engine.sharing import MemoryRates
-from npusim.engine.simulate import Machine
-
 if TYPE_CHECKING:
+    from npusim.engine.program import Transfer
     from npusim.hardware.profile import Profile
+
+HBM, L2_READ, L2_WRITE = "hbm", "l2_read", "l2_write"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRates:
+    """Bandwidth of the chip in bytes per core cycle, all cores together.
+
+    L2 is read and written at the same time, each with a bandwidth of its own.
+    """
+
+    hbm: float
+    l2_read: float
+    l2_write: float
+
+    @property
+    def bandwidths(self) -> dict[str, float]:
+        """Every resource's bandwidth by its name."""
+        return {HBM: self.hbm, L2_READ: self.l2_read, L2_WRITE: self.l2_write}
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """How memory treats a transfer: the share of its bytes that HBM serves, and L2's work for each.
+
+    ``l2_cost`` is the bandwidth of L2 that a byte takes, more than 1 where cores get into each
+    other's way.
+    """
+
+    miss: float
+    l2_cost: float
+
+    def demand(self, transfer: Transfer) -> dict[str, float]:
+        """What a byte takes of each resource: one that misses uses HBM as well as L2."""
+        return {HBM: self.miss, L2_WRITE if transfer.write else L2_READ: self.l2_cost}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the engine needs to know of a chip, all in cycles of the core clock."""
+
+    rates: MemoryRates
+    l2_bytes: float
+    sync_cycles: float
+    launch_cycles: float
 
 
 def machine_of(

@@ -1,4 +1,4 @@
-"""What has been played before in this process need not be played again.
+"""What has been played before need not be played again.
 
 A kernel is known again by everything that decides what happens when: the instructions of all its
 cores, how memory treats their transfers, and the chip's rates. Which buffers they move doesn't.
@@ -10,31 +10,34 @@ from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from npusim.engine.player import Player
 from npusim.engine.program import Barrier, Loop
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
-    from npusim.engine.player import Treatment
-    from npusim.engine.program import CoreGroup, Node
-    from npusim.engine.simulate import Machine
-    from npusim.engine.timeline import CoreRecord
+    from npusim.engine.machine import Machine, Treatment
+    from npusim.engine.player import Played
+    from npusim.engine.program import CoreGroup, Node, Transfer
 
-# The last cycle, what every group of cores did, and the cycles that were jumped over.
-Played = tuple[float, "tuple[CoreRecord, ...]", float]
-
-_MOST_ENTRIES = 300_000  # of all records that are kept: some 80 MB
-_LONGEST = 100_000  # entries of a kernel that is worth keeping
+DEFAULT_BYTES = 80_000_000
+_BYTES_PER_ENTRY = 270  # of a record, its share of the key included: measured
+_LARGEST_SHARE = 1 / 3  # of the limit, for one kernel: more isn't worth keeping
 
 
-class Store:
-    """The runs that are kept, those used last at the end; for any number of threads."""
+class Memo:
+    """The runs that are kept, those used last at the end; for any number of threads.
 
-    def __init__(self) -> None:
+    All together take about ``limit_bytes``; with 0 nothing is kept.
+    """
+
+    def __init__(self, limit_bytes: int = DEFAULT_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
         self._lock = Lock()
         self._kept: OrderedDict[Hashable, Played] = OrderedDict()
-        self._entries = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
     def get(self, key: Hashable) -> Played | None:
         """What is kept under ``key``."""
@@ -46,50 +49,38 @@ class Store:
 
     def keep(self, key: Hashable, found: Played) -> None:
         """Keep a run, if it is worth its room; those used longest ago have to go."""
-        size = _size(found)
+        nbytes = _bytes(found)
         with self._lock:
-            if size > _LONGEST or key in self._kept:
+            if nbytes > _LARGEST_SHARE * self.limit_bytes or key in self._kept:
                 return
             self._kept[key] = found
-            self._entries += size
-            while self._entries > _MOST_ENTRIES:
+            self.held_bytes += nbytes
+            while self.held_bytes > self.limit_bytes:
                 _, oldest = self._kept.popitem(last=False)
-                self._entries -= _size(oldest)
+                self.held_bytes -= _bytes(oldest)
 
 
-_store = Store()
-
-
-def played(
+def key_of(
     groups: tuple[CoreGroup, ...],
     machine: Machine,
-    treated: Mapping[int, Treatment],
+    treated: Mapping[Transfer, Treatment],
     *,
     exact: bool,
-) -> Played:
-    """Play the programs of all cores, or remember how the same ones went.
-
-    The records are shared with others who ask the same: they are only to be read.
-    """
-    key = (machine.rates, machine.sync_cycles, exact, tuple(_groups(groups, treated)))
-    found = _store.get(key)
-    if found is None:
-        player = Player(groups, machine.rates, machine.sync_cycles, treated, exact)
-        player.play()
-        end = max((group.record.end for group in player.groups), default=0.0)
-        found = end, tuple(group.record for group in player.groups), player.shift
-        _store.keep(key, found)
-    return found
+) -> Hashable:
+    """Equal for kernels that go alike."""
+    return machine.rates, machine.sync_cycles, exact, tuple(_groups(groups, treated))
 
 
-def _groups(groups: tuple[CoreGroup, ...], treated: Mapping[int, Treatment]) -> Iterator[Hashable]:
+def _groups(
+    groups: tuple[CoreGroup, ...], treated: Mapping[Transfer, Treatment]
+) -> Iterator[Hashable]:
     for group in groups:
         program = group.program
         about = (group.blocks, group.unit, group.cluster, tuple(program.flags))
         yield (*about, tuple(program.delays.items()), tuple(_nodes(program.body, treated)))
 
 
-def _nodes(nodes: Sequence[Node], treated: Mapping[int, Treatment]) -> list[Hashable]:
+def _nodes(nodes: Sequence[Node], treated: Mapping[Transfer, Treatment]) -> list[Hashable]:
     found: list[Hashable] = []
     for node in nodes:
         if isinstance(node, Loop):
@@ -102,10 +93,10 @@ def _nodes(nodes: Sequence[Node], treated: Mapping[int, Treatment]) -> list[Hash
             if moved is None:
                 found.append((*about, node.waits, node.sets))
             else:
-                bus = (moved.traffic_bytes, moved.ceiling, moved.payload_bytes, moved.write)
-                found.append((*about, node.waits, node.sets, *bus, treated[id(moved)]))
+                bus = (moved.bus_bytes, moved.ceiling, moved.payload_bytes, moved.write)
+                found.append((*about, node.waits, node.sets, *bus, treated[moved]))
     return found
 
 
-def _size(found: Played) -> int:
-    return sum(len(record.entries) for record in found[1])
+def _bytes(found: Played) -> int:
+    return _BYTES_PER_ENTRY * sum(1 + len(record.entries) for record in found.records)

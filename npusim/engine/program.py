@@ -49,7 +49,8 @@ class Transfer:
     core. ``reuse_bytes`` tells how much other data this core moved since it last touched the same
     bytes (None: the kernel touches them for the first time); ``reuses`` tells the same for parts of
     the executions, buffer by buffer. ``shared_cost`` is the L2 time, as a part of its own, that
-    each byte costs on top where all cores read the same lines.
+    each byte costs on top where all cores read the same lines. ``rate_fraction`` of the usual rate
+    is what all of the way serves its bytes at: less than 1 for atomic additions.
     """
 
     buffer: int
@@ -62,6 +63,12 @@ class Transfer:
     path: str = ""
     reuses: tuple[Reuse, ...] = ()
     shared_cost: float = 0.0
+    rate_fraction: float = 1.0
+
+    @property
+    def bus_bytes(self) -> float:
+        """The plain traffic that takes as long: bytes that move at a fraction of the usual rate."""
+        return self.traffic_bytes / self.rate_fraction
 
     @property
     def fresh_share(self) -> float:

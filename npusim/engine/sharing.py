@@ -1,132 +1,105 @@
-"""Global memory as the cores share it.
+"""Bandwidth that cores share: every transfer is a flow with a fair share of what it uses.
 
-L2 and HBM as two levels, every transfer a flow with a fair share.
-
-A transfer's bytes that hit L2 use L2 bandwidth alone, the others use HBM bandwidth as well. L2 is
-read and written at the same time, each with a bandwidth of its own. A flow never exceeds the
-ceiling of its own path. Shares are max-min fair, recomputed whenever a transfer starts or ends.
+Resources (HBM, L2 one way, a link) have names and bandwidths; a byte of a flow takes so much of
+each. A flow never exceeds the ceiling of its own path. Shares are max-min fair, recomputed whenever
+a transfer starts or ends.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from npusim.engine.clock import after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     import simpy
+
+Owner = TypeVar("Owner")
 
 _EPSILON = 1e-9
 _DONE_CYCLES = 1e-6  # a transfer this close to its end has ended: finer than a float clock
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryRates:
-    """Bandwidth of the chip in bytes per core cycle, all cores together."""
+class Claim:
+    """What transfers of one kind on some cores at once take, at a ``ceiling`` for each core.
 
-    hbm: float
-    l2_read: float
-    l2_write: float
+    ``loads`` are the bytes per cycle of each resource for one byte per cycle of every core,
+    ``most`` those at the ceiling; ``uses`` names the resources.
+    """
+
+    ceiling: float
+    loads: tuple[tuple[str, float], ...]
+    most: tuple[tuple[str, float], ...]
+    uses: frozenset[str]
+
+    @classmethod
+    def of(cls, cores: int, ceiling: float, demand: Mapping[str, float]) -> Claim:
+        """The claim of ``cores`` cores; ``demand`` is what each byte takes of each resource."""
+        used = {name: amount for name, amount in demand.items() if amount}
+        return cls(
+            ceiling,
+            tuple((name, cores * amount) for name, amount in used.items()),
+            tuple((name, cores * ceiling * amount) for name, amount in used.items()),
+            frozenset(used),
+        )
 
 
-class Done(Protocol):
-    """Who is told that a transfer has ended: an event, or whoever waits for it."""
+@dataclass(slots=True, eq=False)
+class Flow(Generic[Owner]):
+    """One transfer in progress: bytes left and bytes per cycle of one core.
 
-    def succeed(self) -> object:
-        """The last byte has been moved."""
-
-
-@dataclass(slots=True)
-class Flow:
-    """One transfer in progress on ``cores`` cores at once; amounts are bytes of one core.
-
-    ``l2_cost`` is the L2 bandwidth that a byte takes, more than 1 where cores get into each other's
-    way.
+    ``owner`` is who is to be told of its end.
     """
 
     remaining: float
-    cores: int
-    ceiling: float
-    miss: float
-    done: Done
+    claim: Claim
+    owner: Owner
     rate: float = 0.0
-    l2_cost: float = 1.0
-    write: bool = False
 
 
-class MemorySystem:
-    """Shares L2 and HBM bandwidth among the transfers in progress.
+class SharedBandwidth(Generic[Owner]):
+    """Shares the bandwidth of resources among the transfers in progress.
 
-    ``after_wake`` is called when transfers have ended and everybody concerned has been told; it
-    has to end with :meth:`settle`.
+    ``ended`` is called with the owners of transfers that have ended; it has to end with
+    :meth:`settle`.
     """
 
     def __init__(
         self,
         env: simpy.Environment,
-        rates: MemoryRates,
-        after_wake: Callable[[], None] | None = None,
+        bandwidths: Mapping[str, float],
+        ended: Callable[[list[Owner]], None],
     ) -> None:
         self._env = env
-        self._rates = rates
-        self._after_wake = after_wake or self.settle
-        self._flows: list[Flow] = []
+        self._bandwidths = bandwidths
+        self._ended = ended
+        self._flows: list[Flow[Owner]] = []
         self._updated = 0.0
         self._version = 0
         self._changed = False
 
     @property
-    def flows(self) -> list[Flow]:
+    def flows(self) -> list[Flow[Owner]]:
         """Transfers in progress, with their remaining bytes brought up to now."""
         self._advance()
         return self._flows
 
-    def start(
-        self,
-        traffic_bytes: float,
-        cores: int,
-        ceiling: float,
-        miss: float,
-        l2_cost: float = 1.0,
-        *,
-        write: bool = False,
-    ) -> simpy.Event:
-        """Begin to move ``traffic_bytes`` on each of ``cores`` cores.
-
-        The event fires with the last byte.
-        """
-        done = self._env.event()
-        self.add(traffic_bytes, cores, ceiling, miss, l2_cost, done, write=write)
-        self.settle()
-        return done
-
-    def add(
-        self,
-        traffic_bytes: float,
-        cores: int,
-        ceiling: float,
-        miss: float,
-        l2_cost: float,
-        done: Done,
-        *,
-        write: bool,
-    ) -> Flow:
-        """As :meth:`start`; bandwidth is shared out at the next :meth:`settle`."""
+    def add(self, nbytes: float, claim: Claim, owner: Owner) -> None:
+        """Begin to move ``nbytes`` on each core; bandwidth is shared out at the next settle."""
         self._advance()
-        flow = Flow(traffic_bytes, cores, ceiling, miss, done, l2_cost=l2_cost, write=write)
-        self._flows.append(flow)
+        self._flows.append(Flow(nbytes, claim, owner))
         self._changed = True
-        return flow
 
     def settle(self) -> None:
         """Share out the bandwidth among the transfers that there are now."""
         if not self._changed:
             return
         self._changed = False
-        share(self._flows, self._rates)
+        share(self._flows, self._bandwidths)
         self._version += 1
         if not self._flows:
             return
@@ -145,65 +118,52 @@ class MemorySystem:
         if version != self._version:
             return  # a transfer started meanwhile: a later wake-up carries on
         self._advance()
-        ended = [flow for flow in self._flows if flow.remaining <= _DONE_CYCLES * flow.rate]
+        ended = [flow.owner for flow in self._flows if flow.remaining <= _DONE_CYCLES * flow.rate]
         self._flows = [flow for flow in self._flows if flow.remaining > _DONE_CYCLES * flow.rate]
         self._changed = True
-        for flow in ended:
-            flow.done.succeed()
-        self._after_wake()
+        self._ended(ended)
 
 
-def share(flows: list[Flow], rates: MemoryRates) -> None:
+def share(flows: Sequence[Flow[Any]], bandwidths: Mapping[str, float]) -> None:
     """Set every flow's rate (bytes per cycle of one core) to its max-min fair share.
 
-    All rates grow together until a flow reaches its ceiling or a level is used up; what is then
+    All rates grow together until a flow reaches its ceiling or a resource is used up; what is then
     limited stays put and the others go on.
     """
-    hbm = read = written = 0.0
+    wanted = dict.fromkeys(bandwidths, 0.0)
     for flow in flows:
-        wanted = flow.cores * flow.ceiling
-        hbm += wanted * flow.miss
-        if flow.write:
-            written += wanted * flow.l2_cost
-        else:
-            read += wanted * flow.l2_cost
-        flow.rate = flow.ceiling
-    if hbm > rates.hbm or read > rates.l2_read or written > rates.l2_write:
-        _share_out(flows, rates)
+        claim = flow.claim
+        flow.rate = claim.ceiling
+        for name, amount in claim.most:
+            wanted[name] += amount
+    for name, amount in wanted.items():
+        if amount > bandwidths[name]:
+            _share_out(flows, bandwidths)
+            return
 
 
-def _share_out(flows: list[Flow], rates: MemoryRates) -> None:
-    growing = list(flows)
-    hbm, read, written = rates.hbm, rates.l2_read, rates.l2_write
-    level = 0.0
-    for flow in flows:
-        flow.rate = 0.0
+def _share_out(flows: Sequence[Flow[Any]], bandwidths: Mapping[str, float]) -> None:
+    growing, left, level = flows, dict(bandwidths), 0.0
     while growing:
-        read_load = sum([flow.cores * flow.l2_cost for flow in growing if not flow.write])
-        write_load = sum([flow.cores * flow.l2_cost for flow in growing if flow.write])
-        hbm_load = sum([flow.cores * flow.miss for flow in growing])
-        step = min([flow.ceiling for flow in growing]) - level
-        if read_load > 0:
-            step = min(step, read / read_load)
-        if write_load > 0:
-            step = min(step, written / write_load)
-        if hbm_load > 0:
-            step = min(step, hbm / hbm_load)
+        loads = dict.fromkeys(bandwidths, 0.0)
+        for flow in growing:
+            for name, amount in flow.claim.loads:
+                loads[name] += amount
+        step = min([flow.claim.ceiling for flow in growing]) - level
+        for name, load in loads.items():
+            if load > 0:
+                step = min(step, left[name] / load)
         step = max(step, 0.0)
         level += step
-        hbm -= step * hbm_load
-        read -= step * read_load
-        written -= step * write_load
-        hbm_full = hbm <= _EPSILON * rates.hbm
-        read_full = read <= _EPSILON * rates.l2_read
-        write_full = written <= _EPSILON * rates.l2_write
+        full = set()
+        for name, load in loads.items():
+            left[name] -= step * load
+            if left[name] <= _EPSILON * bandwidths[name]:
+                full.add(name)
         still = []
         for flow in growing:
             flow.rate = level
-            if not (
-                flow.ceiling - level <= _EPSILON * flow.ceiling
-                or (write_full if flow.write else read_full)
-                or (hbm_full and flow.miss > 0)
-            ):
+            claim = flow.claim
+            if claim.ceiling - level > _EPSILON * claim.ceiling and full.isdisjoint(claim.uses):
                 still.append(flow)
         growing = still

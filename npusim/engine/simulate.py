@@ -6,26 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npusim.engine.l2 import crowding
-from npusim.engine.memo import played
+from npusim.engine.machine import Treatment
+from npusim.engine.memo import key_of
+from npusim.engine.player import play
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from npusim.engine.l2 import L2State
-    from npusim.engine.player import Treatment
+    from npusim.engine.machine import Machine
+    from npusim.engine.memo import Memo
+    from npusim.engine.player import Played
     from npusim.engine.program import CoreGroup, Pipe, Transfer
-    from npusim.engine.sharing import MemoryRates
     from npusim.engine.timeline import CoreRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What the engine needs to know of a chip, all in cycles of the core clock."""
-
-    rates: MemoryRates
-    l2_bytes: float
-    sync_cycles: float
-    launch_cycles: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +71,12 @@ def simulate(
     buffers: Mapping[int, int] | None = None,
     *,
     exact: bool = False,
+    memo: Memo | None = None,
 ) -> KernelRun:
     """Play the programs of all cores; ``l2`` is read and left as the kernel leaves it.
 
     ``buffers`` are the sizes of the buffers in bytes. ``exact`` plays every repetition instead of
-    jumping over the steady state.
+    jumping over the steady state. A kernel that ``memo`` knows isn't played again.
     """
     listed = _Listed(groups)
     touched = listed.footprint()
@@ -93,13 +87,31 @@ def simulate(
     miss = l2.misses(touched, sizes, listed.users(), listed.produced())
     l2_cost = crowding(touched, sizes, miss, machine.rates.l2_read / machine.rates.hbm)
     treated = {
-        id(transfer): (miss(transfer), l2_cost(transfer)) for transfer, _ in listed.transfers
+        transfer: Treatment(miss(transfer), l2_cost(transfer)) for transfer, _ in listed.transfers
     }
-    end, records, jumped = played(groups, machine, treated, exact=exact)
+    played = _played(groups, machine, treated, exact, memo)
     for buffer, nbytes in sizes.items():
         l2.touch(buffer, nbytes)
     traffic = listed.traffic(treated)
-    return KernelRun(end + machine.launch_cycles, machine.launch_cycles, records, traffic, jumped)
+    launch = machine.launch_cycles
+    return KernelRun(played.end + launch, launch, played.records, traffic, played.jumped_cycles)
+
+
+def _played(
+    groups: tuple[CoreGroup, ...],
+    machine: Machine,
+    treated: Mapping[Transfer, Treatment],
+    exact: bool,
+    memo: Memo | None,
+) -> Played:
+    if memo is None or not memo.limit_bytes:
+        return play(groups, machine, treated, exact=exact)
+    key = key_of(groups, machine, treated, exact=exact)
+    found = memo.get(key)
+    if found is None:
+        found = play(groups, machine, treated, exact=exact)
+        memo.keep(key, found)
+    return found
 
 
 class _Listed:
@@ -144,8 +156,8 @@ class _Listed:
                         produced[transfer.buffer] = None
         return tuple(produced)
 
-    def traffic(self, treated: Mapping[int, Treatment]) -> Traffic:
-        """What has been moved; ``treated`` holds the share of misses of each transfer."""
+    def traffic(self, treated: Mapping[Transfer, Treatment]) -> Traffic:
+        """What has been moved; ``treated`` says how memory treats each transfer."""
         read = written = 0
         hbm = l2_read = l2_written = 0.0
         for transfer, times in self.transfers:
@@ -156,5 +168,5 @@ class _Listed:
             else:
                 read += transfer.payload_bytes * times
                 l2_read += traffic
-            hbm += traffic * treated[id(transfer)][0]
+            hbm += traffic * treated[transfer].miss
         return Traffic(read, written, hbm, l2_read, l2_written)

@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING
 from npusim.engine.timeline import Fold
 
 if TYPE_CHECKING:
-    from npusim.engine.player import LoopRun, PipeState, Player
+    import simpy
+
+    from npusim.engine.sharing import SharedBandwidth
+    from npusim.engine.state import LoopRun, PipeState, State
 
 _HISTORY = 6  # longest period looked for, in iterations
 _PATIENCE = 24  # iterations played before near-repetition is accepted as repetition
@@ -53,22 +56,29 @@ class _Checkpoint:
 
 
 class SteadyState:
-    """Watches one player's loops and jumps when they repeat."""
+    """Watches the loops of all cores and jumps when they repeat."""
 
-    def __init__(self, player: Player) -> None:
-        self._player = player
+    def __init__(
+        self, env: simpy.Environment, state: State, memory: SharedBandwidth[PipeState]
+    ) -> None:
+        self._env = env
+        self._state = state
+        self._memory = memory
         self._seen: dict[int, deque[_Checkpoint]] = {}
         self._played: dict[int, int] = {}
 
-    def iteration_ended(self, state: PipeState, run: LoopRun) -> None:
-        """Called by every pipe after every iteration; acts for the pipe that is furthest behind."""
+    def iteration_ended(self, state: PipeState, run: LoopRun) -> list[PipeState]:
+        """Called by every pipe after every iteration; acts for the pipe that is furthest behind.
+
+        Returns the pipes whose alarm a jump has brought nearer.
+        """
         level = run.level
         turns = [member.turns[level] for member in run.members]
         if run.loop.count - max(turns) < _SHORTEST or state.turns[level] != min(turns):
-            return
+            return []
         played = self._played[run.serial] = self._played.get(run.serial, 0) + 1
         if played > _HOPELESS:
-            return
+            return []
         checkpoint = self._checkpoint(state)
         history = self._seen.setdefault(run.serial, deque(maxlen=_HISTORY))
         tolerance = _TOLERANCE if played < _PATIENCE else _LOOSE_TOLERANCE
@@ -83,8 +93,9 @@ class SteadyState:
                 for moved, _ in progress:
                     if moved is not None:
                         self.forget(moved)
-                return
+                return sleepers.woken_earlier(self._state)
         history.append(checkpoint)
+        return []
 
     def forget(self, run: LoopRun) -> None:
         """Called when the last pipe has left ``run``."""
@@ -92,9 +103,8 @@ class SteadyState:
         self._played.pop(run.serial, None)
 
     def _checkpoint(self, mover: PipeState) -> _Checkpoint:
-        player = self._player
-        pipes = player.pipes
-        flows = player.memory.flows  # brought up to now
+        pipes = self._state.pipes
+        flows = self._memory.flows  # brought up to now
         shape = (
             id(mover),
             len(flows),
@@ -107,12 +117,12 @@ class SteadyState:
             shape,
             [state.due for state in pipes],
             [flow.remaining for flow in flows],
-            [{flag: times[:] for flag, times in flags.held.items()} for flags in player.flags],
+            [{flag: times[:] for flag, times in flags.held.items()} for flags in self._state.flags],
             [tuple(state.runs) for state in pipes],
             [tuple(state.turns) for state in pipes],
-            player.env.now,
-            player.now,
-            [len(group.record.entries) for group in player.groups],
+            self._env.now,
+            self._env.now + self._state.shift,
+            [len(group.record.entries) for group in self._state.groups],
             [state.busy for state in pipes],
         )
 
@@ -126,7 +136,7 @@ class SteadyState:
             return None
         result: list[_Step] = []
         first = 0
-        for group in self._player.groups:
+        for group in self._state.groups:
             last = first + len(group.pipes)
             moved = {step for step in steps[first:last] if step is not None and step[1]}
             if len(moved) > 1:
@@ -156,13 +166,12 @@ class SteadyState:
         periods = int(min(*rooms, sleepers.room / period)) if rooms and period > 0 else 0
         if periods < 1:
             return False
-        player = self._player
-        player.shift += periods * period
-        sleepers.put_forward(player, periods * period)
-        for state, before, after in zip(player.pipes, earlier.busy, now.busy, strict=True):
+        self._state.shift += periods * period
+        sleepers.put_forward(self._state, periods * period)
+        for state, before, after in zip(self._state.pipes, earlier.busy, now.busy, strict=True):
             state.busy += periods * (after - before)
         for group, (run, step), before, after in zip(
-            player.groups, progress, earlier.entries, now.entries, strict=True
+            self._state.groups, progress, earlier.entries, now.entries, strict=True
         ):
             if run is not None:
                 _advance(run, periods * step)
@@ -186,12 +195,20 @@ class _Sleepers:
         self._slack = tolerance * self._period
         self.alike = self._compare(earlier, now)
 
-    def put_forward(self, player: Player, cycles: float) -> None:
-        """Bring what sleepers have to come nearer by ``cycles``."""
+    def put_forward(self, state: State, cycles: float) -> None:
+        """Bring what sleepers have to come nearer by ``cycles``: everybody else has jumped."""
         for index in self.pipes:
-            player.pipes[index].put_forward(cycles)
+            pipe = state.pipes[index]
+            pipe.clock -= cycles
+            pipe.started -= cycles
+            if pipe.alarm is not None:
+                pipe.alarm -= cycles
         for cluster, flag, place in self.flags:
-            player.flags[cluster].held[flag][place] -= cycles
+            state.flags[cluster].held[flag][place] -= cycles
+
+    def woken_earlier(self, state: State) -> list[PipeState]:
+        """The sleepers that SimPy's clock wakes."""
+        return [state.pipes[index] for index in self.pipes if state.pipes[index].alarm is not None]
 
     def _compare(self, earlier: _Checkpoint, now: _Checkpoint) -> bool:
         for a, b in zip(earlier.remaining, now.remaining, strict=True):

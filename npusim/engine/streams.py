@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from npusim.engine.program import Loop
 from npusim.engine.schedule import Burst, PipeLoop
+from npusim.engine.sharing import Claim
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from npusim.engine.machine import Treatment
     from npusim.engine.program import Transfer
     from npusim.engine.schedule import Part, PipeNode
 
@@ -33,46 +35,63 @@ class Kind(IntEnum):
 class Step:
     """One step of a pipe.
 
-    WORK waits for flags, is busy for ``cycles`` and then moves the bytes of ``transfer``; ``sets``
-    are the flags it sets, each with the cycles until it arrives. ENTER begins a loop, TURN ends one
-    of its iterations and goes back to the step after ``target``. MEET is a barrier.
+    WORK waits for flags, is busy for ``cycles`` and then moves ``bus_bytes`` on each core, taking
+    of shared bandwidth what ``claim`` says (None: it moves nothing); ``sets`` are the flags it
+    sets, each with the cycles until it arrives. ENTER begins a loop, TURN ends one of its
+    iterations and goes back to the step after ``target``. MEET is a barrier.
     """
 
     kind: Kind
     waits: tuple[int, ...] = ()
     cycles: float = 0.0
-    transfer: Transfer | None = None
+    bus_bytes: float = 0.0
+    claim: Claim | None = None
     sets: tuple[tuple[int, float], ...] = ()
     parts: tuple[Part, ...] = ()
     loop: Loop = field(default_factory=lambda: _NO_LOOP)
     target: int = -1
 
 
-def flatten(nodes: Sequence[PipeNode], delays: Mapping[int, float]) -> list[Step]:
-    """The steps of a pipe, the last one a STOP; ``delays`` are those of flags between cores."""
+def flatten(
+    nodes: Sequence[PipeNode],
+    delays: Mapping[int, float],
+    cores: int,
+    treated: Mapping[Transfer, Treatment],
+) -> list[Step]:
+    """The steps of a pipe of ``cores`` cores, the last one a STOP.
+
+    ``delays`` are those of flags between cores, ``treated`` says how memory treats each transfer.
+    """
     steps: list[Step] = []
-    _append(steps, nodes, delays)
+    _append(steps, nodes, lambda burst: _work(burst, delays, cores, treated))
     steps.append(Step(Kind.STOP))
     return steps
 
 
-def _append(steps: list[Step], nodes: Sequence[PipeNode], delays: Mapping[int, float]) -> None:
+def _append(steps: list[Step], nodes: Sequence[PipeNode], work: Callable[[Burst], Step]) -> None:
     for node in nodes:
         if isinstance(node, Burst):
-            steps.append(_work(node, delays))
+            steps.append(work(node))
         elif isinstance(node, PipeLoop):
             first = len(steps)
             steps.append(Step(Kind.ENTER, loop=node.loop))
-            _append(steps, node.body, delays)
+            _append(steps, node.body, work)
             steps.append(Step(Kind.TURN, loop=node.loop, target=first + 1))
         else:
             steps.append(Step(Kind.MEET))
 
 
-def _work(burst: Burst, delays: Mapping[int, float]) -> Step:
+def _work(
+    burst: Burst,
+    delays: Mapping[int, float],
+    cores: int,
+    treated: Mapping[Transfer, Treatment],
+) -> Step:
     latency = burst.transfer.latency if burst.transfer is not None else 0.0
     sets = tuple((flag, latency + delays.get(flag, 0.0)) for flag in burst.sets)
+    step = Step(Kind.WORK, burst.waits, burst.cycles, sets=sets, parts=burst.parts)
     transfer = burst.transfer.transfer if burst.transfer is not None else None
-    if transfer is not None and transfer.traffic_bytes <= 0:
-        transfer = None
-    return Step(Kind.WORK, burst.waits, burst.cycles, transfer, sets, burst.parts)
+    if transfer is not None and transfer.traffic_bytes > 0:
+        step.bus_bytes = transfer.bus_bytes
+        step.claim = Claim.of(cores, transfer.ceiling, treated[transfer].demand(transfer))
+    return step

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
-    from npusim.engine.sharing import MemoryRates
+    from npusim.engine.machine import MemoryRates
     from npusim.engine.simulate import KernelRun, Traffic
 
 BOUND_RATIO = 0.8  # the profiler's threshold

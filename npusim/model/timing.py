@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npusim.catalogue.verdicts import Outcome
-from npusim.engine import L2State
+from npusim.engine import L2State, Memo
 from npusim.model.cache_state import IN_A_STEP
 from npusim.model.not_simulated import carried_over
 from npusim.model.results import Evidence, How, Timing
@@ -51,10 +51,13 @@ _WHY_BY_INDEX = "its time follows from how often indices repeat, which the file 
 class Timer:
     """Times items on one chip and remembers; `measured_on` is where the file's times come from."""
 
-    def __init__(self, profile: Profile, l2: str, measured_on: Profile | None) -> None:
+    def __init__(
+        self, profile: Profile, l2: str, measured_on: Profile | None, memo: Memo | None = None
+    ) -> None:
         self.profile = profile
         self._l2 = l2
         self._measured_on = measured_on
+        self._memo = Memo() if memo is None else memo
         self._known: dict[tuple[str, Residency], Timing | str] = {}
 
     def time(self, item: Item, residency: Residency, verdict: DtypeVerdict | None) -> Timing:
@@ -99,7 +102,9 @@ class Timer:
             else _call_plan(self.profile, work)
         )
         cache = L2State(self.profile.memory.l2_bytes)
-        done = run_tasks(self._kernels(plan, cache, residency), self.profile, cache)
+        done = run_tasks(
+            self._kernels(plan, cache, residency), self.profile, cache, memo=self._memo
+        )
         evidence = Evidence.CHIP
         if done.longest is not None:
             evidence = _EVIDENCE[grounds(done.longest.name, self.profile)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npusim.engine import Memo
 from npusim.hardware import load_profile, resolve_soc
 from npusim.hardware.profile import Profile
 from npusim.operators.oracle import check, require_kernel
@@ -31,7 +32,8 @@ class Device:
     loop instead of jumping over the steady state: slower, and equal to within the clock's rounding.
     ``l2`` says what the cache holds when a call starts: ``cold`` nothing, ``warm`` the inputs,
     ``in_graph`` what a task before it in a graph left there. None: what the calls before it on its
-    stream left there; on a stream of its own that is nothing.
+    stream left there; on a stream of its own that is nothing. ``memo`` keeps what the device has
+    played, 80 MB of it unless given: several devices may share one, and ``Memo(0)`` keeps nothing.
     Raises UnknownNameError for a name, ProfileError for a file that isn't a profile.
     """
 
@@ -41,8 +43,10 @@ class Device:
         *,
         exact: bool = False,
         l2: str | None = None,
+        memo: Memo | None = None,
     ) -> None:
         self.note = ""
+        self.memo = Memo() if memo is None else memo
         if l2 is not None and l2 not in MODES:
             raise UnknownNameError("state of L2", l2, MODES)
         self.l2 = l2
@@ -107,7 +111,7 @@ class Device:
 
     def create_stream(self) -> Stream:
         """A stream to execute on."""
-        return Stream(self.profile, self.exact, self.l2)
+        return Stream(self.profile, self.exact, self.l2, self.memo)
 
     def _call(
         self,

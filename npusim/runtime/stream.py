@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.ascendc import Kernel
+    from npusim.engine import Memo
     from npusim.hardware.profile import Profile
     from npusim.operators.task_chain import Chain
     from npusim.runtime.call import Executor
@@ -34,12 +35,14 @@ class Stream:
 
     A call finds in L2 what those before it on the stream left there, the first one nothing;
     ``l2`` says instead what every call finds (see :func:`npusim.runtime.cache_start.prime`).
-    ``exact`` plays every repetition instead of jumping over the steady state.
+    ``exact`` plays every repetition instead of jumping over the steady state; ``memo`` keeps what
+    has been played.
     """
 
     profile: Profile
     exact: bool = False
     l2: str | None = None
+    memo: Memo | None = None
     _pending: list[Executor] = field(default_factory=list)
     _places: Places = field(default_factory=Places)
 
@@ -81,7 +84,12 @@ class Stream:
         kernels = _kernels(chain, numerics=executor.numerics)
         try:
             done = run_tasks(
-                kernels, profile, self._cache, numerics=executor.numerics, exact=self.exact
+                kernels,
+                profile,
+                self._cache,
+                numerics=executor.numerics,
+                exact=self.exact,
+                memo=self.memo,
             )
         except KernelError as error:
             raise refused_by_kernel(error, executor.call) from error

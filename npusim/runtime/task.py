@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from npusim.ascendc import Kernel
+    from npusim.engine import Memo
     from npusim.hardware.profile import Profile
 
 
@@ -57,18 +58,19 @@ def run_tasks(
     *,
     numerics: bool = False,
     exact: bool = False,
+    memo: Memo | None = None,
 ) -> TaskRuns:
     """Run kernels in their order; each finds ``l2`` (default: cold) as the one before it left it.
 
-    A kernel is taken from ``kernels`` when the one before it has ended, so that a generator can
-    prepare memory and L2 for it.
+    Kernels that ``memo`` knows aren't played again. A kernel is taken from ``kernels`` when the one
+    before it has ended, so that a generator can prepare memory and L2 for it.
     """
     tasks: list[TaskResult] = []
     runs: list[KernelRun] = []
     start_us = 0.0
     cache = L2State(profile.memory.l2_bytes) if l2 is None else l2
     for kernel in kernels:
-        run = play(kernel, profile, cache, numerics=numerics, exact=exact)
+        run = play(kernel, profile, cache, numerics=numerics, exact=exact, memo=memo)
         task = describe(kernel, profile, run, start_us)
         start_us = task.start_us + task.duration_us
         runs.append(run)
@@ -77,14 +79,20 @@ def run_tasks(
 
 
 def play(
-    kernel: Kernel, profile: Profile, l2: L2State, *, numerics: bool = False, exact: bool = False
+    kernel: Kernel,
+    profile: Profile,
+    l2: L2State,
+    *,
+    numerics: bool = False,
+    exact: bool = False,
+    memo: Memo | None = None,
 ) -> KernelRun:
     """One kernel's numbers, its instruction streams and their time."""
     machine = machine_of(profile, kernel.block_dim, mix=kernel.is_mix, generated=kernel.generated)
     tensors = (*kernel.reads, *kernel.writes, *kernel.scratch)
     sizes = {tensor.buffer.number: tensor.buffer.nbytes for tensor in tensors}
     groups = trace(kernel, profile, numerics=numerics)
-    return simulate(groups, machine, l2, sizes, exact=exact)
+    return simulate(groups, machine, l2, sizes, exact=exact, memo=memo)
 
 
 def describe(kernel: Kernel, profile: Profile, run: KernelRun, start_us: float = 0.0) -> TaskResult:

@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import npusim
+from npusim.engine import Memo
 from npusim.hardware.loading import load_profile
 from npusim.hardware.profile import Profile
 from npusim.report.renderers import jsonout
@@ -67,15 +68,16 @@ def work(chunk: Chunk) -> Report:
     with _one_at_a_time:
         start = time.perf_counter()
         _refuse_other_version(chunk.version)
-        answers = tuple(answer(point, _chip(point, chunk)) for point in chunk.points)
+        memo = Memo()
+        answers = tuple(answer(point, _chip(point, chunk), memo) for point in chunk.points)
         return Report(answers, time.perf_counter() - start)
 
 
-def answer(point: Point, chip: Profile) -> Answered:
+def answer(point: Point, chip: Profile, memo: Memo | None = None) -> Answered:
     """Simulate one point; whatever goes wrong becomes its row."""
     if point.problem:
         return failed(point, "ArgumentError", point.problem)
-    device = Device(chip, exact=point.exact, l2=point.l2)
+    device = Device(chip, exact=point.exact, l2=point.l2, memo=memo)
     assume = point.assume or None
     try:
         result = device.estimate(point.op, assume=assume, **point.arguments)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
+from npusim.engine import Memo
 from npusim.hardware import Profile, load_profile
 from npusim.validation.replay import simulate_task
 from npusim.values.errors import NpusimError
@@ -155,12 +156,13 @@ def simulations(
     rows: Iterable[MeasuredRow], values: Mapping[str, float], l2: str
 ) -> Iterator[tuple[MeasuredRow, float]]:
     """Every row that can be modelled with its time in microseconds under changed constants."""
+    memo = Memo()
     for row in rows:
         if row.task is None:
             continue
         profile = with_values(load_profile(row.soc), values)
         try:
-            yield row, simulate_task(profile, row.task, l2).duration_us
+            yield row, simulate_task(profile, row.task, l2, memo).duration_us
         except NpusimError:
             continue
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from npusim.engine import L2State
+from npusim.engine import L2State, Memo
 from npusim.hardware import Profile, load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime.cache_start import prime
@@ -15,10 +16,12 @@ from npusim.validation.roofline import roofline_us
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from npusim.ascendc import Kernel
     from npusim.validation.table import MeasuredRow
+
+_CHUNK = 64  # rows that a worker process predicts one after the other
 
 
 @dataclass(frozen=True)
@@ -61,14 +64,22 @@ def replay(
 
 def _predictions(rows: Iterable[MeasuredRow], l2: str, workers: int) -> Iterator[Prediction]:
     if workers == 1:
-        yield from (predict(row, l2) for row in rows)
+        memo = Memo()
+        yield from (predict(row, l2, memo) for row in rows)
         return
     everything = list(rows)
     with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(predict, everything, [l2] * len(everything), chunksize=32)
+        chunks = [everything[at : at + _CHUNK] for at in range(0, len(everything), _CHUNK)]
+        for answered in pool.map(partial(_predict_all, l2), chunks):
+            yield from answered
 
 
-def predict(row: MeasuredRow, l2: str) -> Prediction:
+def _predict_all(l2: str, rows: Sequence[MeasuredRow]) -> list[Prediction]:
+    memo = Memo()
+    return [predict(row, l2, memo) for row in rows]
+
+
+def predict(row: MeasuredRow, l2: str, memo: Memo | None = None) -> Prediction:
     """One row: a prediction, or the reason why there is none."""
     if row.task is None:
         return Prediction(row, None, None, None, "", row.problem)
@@ -77,17 +88,18 @@ def predict(row: MeasuredRow, l2: str) -> Prediction:
     profile = load_profile(row.soc)
     roofline = roofline_us(profile, row.task)
     try:
-        found = simulate_task(profile, row.task, l2)
+        found = simulate_task(profile, row.task, l2, memo)
     except NpusimError as error:
         return Prediction(row, None, None, roofline, "", " ".join(str(error).split()))
     pipes = found.longest.pipes if found.longest else {}
     return Prediction(row, found.duration_us, found.band_us, roofline, found.bound, "", pipes)
 
 
-def simulate_task(profile: Profile, task: TaskSpec, l2: str) -> TaskRuns:
+def simulate_task(profile: Profile, task: TaskSpec, l2: str, memo: Memo | None = None) -> TaskRuns:
     """The kernels of a recorded task, each with its inputs in L2 as ``l2`` says."""
     cache = L2State(profile.memory.l2_bytes)
-    return run_tasks(_primed(kernels_of(profile, task), profile, cache, l2), profile, cache)
+    kernels = _primed(kernels_of(profile, task), profile, cache, l2)
+    return run_tasks(kernels, profile, cache, memo=memo)
 
 
 def _primed(

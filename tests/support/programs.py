@@ -22,8 +22,8 @@ from npusim.engine import (
     Transfer,
     simulate,
 )
+from npusim.engine.machine import MemoryRates
 from npusim.engine.program import Barrier, Node
-from npusim.engine.sharing import MemoryRates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

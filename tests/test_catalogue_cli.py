@@ -91,9 +91,9 @@ def test_the_simulated_operators_keep_their_own_contract(npusim: Npusim) -> None
 
 
 def test_values_of_attributes_are_set_aside_with_a_note(npusim: Npusim) -> None:
-    said = npusim("check aclnnAdd -s A2 self=fp16[4] other=null alpha=2")
+    said = npusim("check aclnnAdd -s A2 self=fp16 alpha=2")
     assert said.code == 0
-    assert "knows dtypes only: other, alpha" in said.err
+    assert "knows dtypes only: alpha" in said.err
 
 
 @pytest.mark.parametrize(
@@ -297,3 +297,55 @@ def test_read_as_json_everything_is_plain(npusim: Npusim) -> None:
         npusim("ops -s A2 --json --search norm").json,
     ]
     assert all(documents)
+
+
+# operators without a kernel here -----------------------------------------------------------------
+
+FLASH = "aclnnFlashAttentionScore"
+
+
+def test_what_only_the_catalogue_knows_is_shown(npusim: Npusim) -> None:
+    said = npusim(f"ops show {FLASH}")
+    assert said.code == 0
+    assert "no kernel" in said.err
+    for part in ("Atlas inference products", "rejected", "query", "BFLOAT16"):
+        assert part in said.out
+    assert len(npusim(f"ops show {FLASH} -s 310P3,A2 --json").json["answers"]) == 2
+
+
+@pytest.mark.parametrize("verb", ["estimate", "run", "trace", "report"])
+def test_what_only_the_catalogue_knows_cant_be_timed(
+    npusim: Npusim, tmp_path: Path, verb: str
+) -> None:
+    more = ["-o", tmp_path / "out.html"] if verb == "report" else []
+    said = npusim(f"{verb} {FLASH} -s 910B3 query=fp16[1,64,128] headNum=1", *more)
+    assert said.code == 1
+    if verb != "report":
+        assert "561003" in said.err
+        assert f"no kernel of {FLASH}, so it can't be timed" in said.err
+        refused = npusim(f"{verb} {FLASH} -s 310P3 query=fp16[1,64,128] headNum=1")
+        assert f"{FLASH} is not supported on Ascend310P3" in refused.err
+
+
+def test_sweep_and_model_say_the_same_of_it(npusim: Npusim, tmp_path: Path) -> None:
+    call = f'op: {FLASH}, arguments: {{query: "fp16[{{B}},64,128]", headNum: 1}}'
+    model = tmp_path / "model.yaml"
+    model.write_text(f"calls:\n  - {{{call}}}\n")
+    said = npusim("model --json -s 910B3,310P3", model)
+    assert said.code == 1
+    assert [each["dtypes"][0]["code"] for each in said.json["answers"]] == [561003, 561003]
+    spec, out = tmp_path / "spec.yaml", tmp_path / "out.jsonl"
+    spec.write_text(f"products: 910B3\naxes: {{B: [1]}}\ncalls:\n  - {{{call}}}\n")
+    assert npusim("sweep --workers 1", spec, "-o", out).code == 1
+    row = json.loads(out.read_text())
+    assert (row["status"], row["code"]) == ("rejected", 561003)
+    timed = call.replace("arguments", "measured_us: 909, arguments")
+    model.write_text(f"calls:\n  - {{{timed}}}\n")
+    assert npusim("model -s 910B3", model).code == 0
+
+
+def test_a_misspelled_name_gets_near_misses_of_catalogue_and_kernels(npusim: Npusim) -> None:
+    said = npusim(f"estimate {FLASH}e -s 910B3")
+    assert said.code == 2
+    assert f"Did you mean {FLASH}" in said.err
+    assert said.err.count("Did you mean") == 1

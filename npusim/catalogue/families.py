@@ -40,6 +40,11 @@ class Place:
     soc: str = ""
     note: str = field(default="", compare=False)
 
+    @property
+    def name(self) -> str:
+        """The chip, or else the family."""
+        return self.soc or self.family
+
 
 def family_of(product: str) -> str:
     """The family that `product` names, e.g. ``310P``; see `place_of`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -19,17 +19,41 @@ if TYPE_CHECKING:
     from npusim.runtime.results import Result
 
 
-def read_call(op: str, words: Sequence[str] | None) -> tuple[Contract, dict[str, Any]]:
-    """What the operator's name and the NAME=VALUE words ask: contract and arguments.
+class Question(NamedTuple):
+    """What is asked; `contract` is None for an operator that only the catalogue knows.
+
+    The arguments of such a one are left as text.
+    """
+
+    name: str
+    arguments: dict[str, Any]
+    contract: Contract | None
+
+    def described(self, answers: Sequence[Answer]) -> dict[str, Any]:
+        """The question and its answers as one JSON object, the same for one chip and for many."""
+        return {
+            "op": self.name,
+            "arguments": {name: describe(value) for name, value in self.arguments.items()},
+            "answers": [answer.as_json() for answer in answers],
+        }
+
+
+def read_call(op: str, words: Sequence[str] | None) -> Question:
+    """What the operator's name and the NAME=VALUE words ask.
 
     Raises UsageError where name, parameter or value can't be read.
     """
     from npusim.cli.arguments import read_assignments
-    from npusim.operators.standard import resolve
+    from npusim.operators.oracle import contract_of
+    from npusim.values.spelling import is_null
 
-    given = (word.partition("=") for word in words or [])
-    contract = resolve(op, {each.strip(): text.strip() for each, _, text in given})
-    return contract, read_assignments(contract, words or [])
+    pairs = (word.partition("=") for word in words or [])
+    given = {each.strip(): text.strip() for each, _, text in pairs}
+    contract = contract_of(op, given)
+    if contract is None:
+        texts = {name: None if is_null(text) else text for name, text in given.items()}
+        return Question(op.strip(), texts, None)
+    return Question(contract.name, read_assignments(contract, words or []), contract)
 
 
 def ask(chip: Chip, question: Callable[[Device], Result]) -> Answer:
@@ -55,17 +79,6 @@ def ask_all(asked: Sequence[Chip], question: Callable[[Device], Result]) -> list
             say(chip)
             answers.append(ask(chip, question))
     return answers
-
-
-def document(
-    contract: Contract, arguments: dict[str, Any], answers: Sequence[Answer]
-) -> dict[str, Any]:
-    """The question and its answers as one JSON object, the same for one chip and for many."""
-    return {
-        "op": contract.name,
-        "arguments": {name: describe(value) for name, value in arguments.items()},
-        "answers": [answer.as_json() for answer in answers],
-    }
 
 
 def describe(value: Any) -> Any:

@@ -11,9 +11,13 @@ from npusim.cli import output
 from npusim.cli.chips import places
 from npusim.cli.options import AsJson, Force, Output
 from npusim.values.errors import ArgumentError, FileError, NpusimError
+from npusim.values.spelling import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from npusim.catalogue.families import Place
+    from npusim.catalogue.verdicts import Verdict
 
 
 Product = Annotated[
@@ -28,21 +32,11 @@ def check_operator(
     op: str, words: Sequence[str], socs: Sequence[str] | None, *, as_json: bool
 ) -> None:
     """Will it run, by the catalogue? Exit 1 when every product that was asked rejects it."""
-    from npusim.catalogue.facts import catalogue
-    from npusim.catalogue.judging import answer
-    from npusim.catalogue.names import find
-    from npusim.catalogue.question import ask
     from npusim.catalogue.verdicts import Answer
 
-    asked = places(socs)
-    known = catalogue()
-    subject = find(known, op)
-    dtypes = read_dtypes(words, known.prototype_of(subject.apis[0]) if subject.apis else ())
-    verdicts = [answer(known, subject, ask(place, dtypes)) for place in asked]
+    verdicts = _verdicts(op, words, places(socs))
     if as_json:
-        from npusim.report.catalogue import verdict_json
-
-        output.emit_json({"answers": [verdict_json(verdict) for verdict in verdicts]})
+        _emit_json(verdicts)
     else:
         from npusim.report import catalogue as report
 
@@ -50,6 +44,39 @@ def check_operator(
         output.emit(pages or report.verdicts_table(verdicts))
     if all(verdict.answer is Answer.REJECTED for verdict in verdicts):
         raise typer.Exit(1)
+
+
+def show_operator(op: str, socs: Sequence[str] | None, *, as_json: bool) -> None:
+    """What the catalogue knows of an operator: who takes it, and its tensors where it runs."""
+    from npusim.catalogue.verdicts import Answer
+
+    verdicts = _verdicts(op, [], places(socs or [ALL]))
+    if as_json:
+        _emit_json(verdicts)
+        return
+    from npusim.report import catalogue as report
+
+    output.note(f"npusim has no kernel of {verdicts[0].subject}: this is what the catalogue knows")
+    taken = [verdict for verdict in verdicts if verdict.answer is Answer.SUPPORTED]
+    output.emit(report.verdicts_table(verdicts), report.verdict_page((taken or verdicts)[-1]))
+
+
+def _emit_json(verdicts: Sequence[Verdict]) -> None:
+    from npusim.report.catalogue import verdict_json
+
+    output.emit_json({"answers": [verdict_json(verdict) for verdict in verdicts]})
+
+
+def _verdicts(op: str, words: Sequence[str], asked: Sequence[Place]) -> list[Verdict]:
+    from npusim.catalogue.facts import catalogue
+    from npusim.catalogue.judging import answer
+    from npusim.catalogue.names import find
+    from npusim.catalogue.question import ask
+
+    known = catalogue()
+    subject = find(known, op)
+    dtypes = read_dtypes(words, known.prototype_of(subject.apis[0]) if subject.apis else ())
+    return [answer(known, subject, ask(place, dtypes)) for place in asked]
 
 
 def read_dtypes(words: Sequence[str], prototype: Sequence[tuple[str, str, str]]) -> dict[str, Any]:

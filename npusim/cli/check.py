@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.cli import calls, catalogue, output
-from npusim.cli.chips import chips
+from npusim.cli.chips import Chip, chips_or_places
 from npusim.cli.options import AsJson, Assignments, Model, OptionalOperator, Socs
-from npusim.values.errors import UnknownNameError, UsageError
+from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from npusim.catalogue.families import Place
+    from npusim.operators.contract import Contract
+    from npusim.report.call.answers import Answer
 
 
 def check(
@@ -33,36 +35,37 @@ def check(
         return
     if op is None:
         raise UsageError("which operator? none is given", "Name one, or a model with --model FILE.")
-    if assignments and _has_contract(op):
-        _check_call(op, assignments, soc, as_json=as_json)
-    else:
-        catalogue.check_operator(op, assignments or [], soc, as_json=as_json)
-
-
-def _has_contract(op: str) -> bool:
-    from npusim.operators.registry import operator
-
-    try:
-        operator(op)
-    except UnknownNameError:
-        return False
-    return True
-
-
-def _check_call(
-    op: str, assignments: Sequence[str], soc: Sequence[str] | None, *, as_json: bool
-) -> None:
-    from npusim.report.call.answers import Answer
-
-    contract, arguments = calls.read_call(op, assignments)
-    answers = []
-    for chip in chips(soc):
-        status = chip.device().check(contract.name, **arguments)
-        answers.append(Answer(chip.name, chip.profile.product_line, status=status))
+    words = assignments or []
+    question = calls.read_call(op, words) if any(map(_is_of_a_call, words)) else None
+    if question is None or question.contract is None:
+        catalogue.check_operator(op, words, soc, as_json=as_json)
+        return
+    answers = [_answer(question, question.contract, place) for place in chips_or_places(soc)]
     if as_json:
-        output.emit_json(calls.document(contract, arguments, answers))
+        output.emit_json(question.described(answers))
     else:
         from npusim.report.call import tables
 
-        output.emit(tables.check_table(contract.name, answers))
+        output.emit(tables.check_table(question.name, answers))
     calls.finish(answers)
+
+
+def _is_of_a_call(word: str) -> bool:
+    """Whether a word is of a call: a tensor with its shape or none, and not only a dtype."""
+    from npusim.values.spelling import is_null, is_tensor
+
+    text = word.partition("=")[2].strip()
+    return is_tensor(text) or is_null(text) or text.lower().endswith(".npy")
+
+
+def _answer(question: calls.Question, contract: Contract, place: Chip | Place) -> Answer:
+    from npusim.report.call.answers import Answer
+
+    if isinstance(place, Chip):
+        status = place.device().check(question.name, **question.arguments)
+        return Answer(place.name, place.profile.product_line, status=status)
+    from npusim.hardware.families import plural
+    from npusim.operators.oracle import check_facts
+
+    status = check_facts(contract, place, question.arguments)
+    return Answer(place.name, plural(place.family), status=status)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from npusim.cli import output
-from npusim.values.errors import ArgumentError, UsageError
+from npusim.values.errors import ArgumentError, UnknownNameError, UsageError
 from npusim.values.spelling import is_profile_path, names_in
 
 if TYPE_CHECKING:
@@ -78,6 +78,20 @@ def places(wanted: Sequence[str] | None) -> list[Place]:
             output.note(place.note)
         found[place] = None
     return list(found)
+
+
+def chips_or_places(wanted: Sequence[str] | None) -> list[Chip | Place]:
+    """The chips that -s names; a product that can't be simulated is a column of the catalogue."""
+    from npusim.catalogue.families import place_of
+
+    found: dict[str, Chip | Place] = {}
+    for name in names(wanted, _every_name):
+        try:
+            chip = _chip(name)
+            found.setdefault(chip.address, chip)
+        except UnknownNameError:
+            found.setdefault(name, place_of(name))
+    return list(found.values())
 
 
 def names(

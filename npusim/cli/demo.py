@@ -44,14 +44,14 @@ def demo(path: TraceFile = DEFAULT_TRACE, as_json: AsJson = False) -> None:
 
     claim(path, force=True)
     arguments = example()
-    contract, _ = calls.read_call(OPERATOR, [])
-    answers = calls.ask_all(every_chip(), lambda device: device.run(contract.name, **arguments))
+    question = calls.Question(OPERATOR, arguments, None)
+    answers = calls.ask_all(every_chip(), lambda device: device.run(OPERATOR, **arguments))
     comparisons = {answer.soc: check_numbers(answer, arguments) for answer in answers if answer.ok}
     traced = next((answer for answer in answers if answer.soc == TRACED), None)
     if traced is not None and traced.result is not None:
         write_trace(traced.result, path, force=True)
     if as_json:
-        described = calls.document(contract, arguments, answers)
+        described = question.described(answers)
         for entry in described["answers"]:
             entry["comparisons"] = [vars(item) for item in comparisons.get(entry["soc"], ())]
         output.emit_json({**described, "trace": str(path)})

@@ -26,24 +26,24 @@ def estimate(
         raise ArgumentError(
             "an estimate is written as --format msprof -o DIR", "For outputs use `npusim run`."
         )
-    contract, arguments = calls.read_call(op, assignments)
+    question = calls.read_call(op, assignments)
     assumed = dict(_number(text) for text in assume or [])
     asked = chips(soc, exact=exact, l2=l2)
     if path is not None:
         profiling.prepare(path, timestamp, asked)
     answers = calls.ask_all(
         asked,
-        lambda device: device.estimate(contract.name, assume=assumed, **arguments),
+        lambda device: device.estimate(question.name, assume=assumed, **question.arguments),
     )
     if path is not None and answers[0].result is not None:
         profiling.write(answers[0].result, path, timestamp, force=force)
     if as_json:
-        output.emit_json(calls.document(contract, arguments, answers))
+        output.emit_json(question.described(answers))
         return calls.finish(answers)
     from npusim.report.call import tables
 
     if len(answers) > 1:
-        output.emit(tables.comparison(contract.name, answers))
+        output.emit(tables.comparison(question.name, answers))
         return calls.finish(answers)
     calls.refuse_if_rejected(answers[0])
     if answers[0].result is not None:

@@ -77,7 +77,10 @@ def list_operators(as_json: AsJson = False) -> None:
 @app.command("show")
 def show(op: Operator, soc: Socs = None, as_json: AsJson = False) -> None:
     """The contract of an operator as a page, and the tasks of a typical call on every product."""
-    contract, _ = calls.read_call(op, [])
+    contract = calls.read_call(op, []).contract
+    if contract is None:
+        catalogue.show_operator(op, soc, as_json=as_json)
+        return
     samples = list(_samples(contract, soc))
     if as_json:
         output.emit_json(_contract(contract, samples))

@@ -46,13 +46,15 @@ def report(
             f"{path}: a report is HTML or Markdown", "Name a file that ends in .html or .md."
         )
     claim(path, force=force)
-    contract, arguments = calls.read_call(op, assignments)
+    question = calls.read_call(op, assignments)
     asked = chips(soc, exact=exact, l2=l2)
-    answers = calls.ask_all(asked, lambda device: device.estimate(contract.name, **arguments))
+    answers = calls.ask_all(
+        asked, lambda device: device.estimate(question.name, **question.arguments)
+    )
     page = operator_page(
-        contract.name,
-        contract.summary,
-        {name: _in_words(value) for name, value in arguments.items()},
+        question.name,
+        question.contract.summary if question.contract else "",
+        {name: _in_words(value) for name, value in question.arguments.items()},
         answers,
         _command(op, assignments or [], soc or [], l2, path, exact=exact),
     )

@@ -77,20 +77,21 @@ def run(
         return cases.run_cases(case, op, soc, path, force=force, as_json=as_json)
     if op is None:
         raise ArgumentError("which operator?", "Name it, or pass a case file with --case.")
-    contract, arguments = calls.read_call(op, words)
-    _add_inputs(contract, arguments, inputs, seed)
+    question = calls.read_call(op, words)
+    if question.contract is not None:
+        _add_inputs(question.contract, question.arguments, inputs, seed)
     asked = chips(soc)
     if as_profile:
         profiling.prepare(path, timestamp, asked)
     elif path is not None and len(asked) != 1:
         raise ArgumentError("outputs of one chip only can be written", "Name exactly one with -s.")
-    answers = calls.ask_all(asked, lambda device: device.run(contract.name, **arguments))
+    answers = calls.ask_all(asked, lambda device: device.run(question.name, **question.arguments))
     if path is not None and answers[0].result is not None:
         if as_profile:
             profiling.write(answers[0].result, path, timestamp, force=force)
         else:
             write_outputs(answers[0].result, path, force=force)
-    return _show(contract, arguments, answers, as_json=as_json)
+    return _show(question, answers, as_json=as_json)
 
 
 def write_outputs(res: Result, path: Path, *, force: bool) -> None:
@@ -125,13 +126,11 @@ def _add_inputs(
         output.note(f"{', '.join(drawn)}: standard normal numbers (integers 0 to 9), seed {seed}")
 
 
-def _show(
-    contract: Contract, arguments: dict[str, Any], answers: list[Answer], *, as_json: bool
-) -> None:
+def _show(question: calls.Question, answers: list[Answer], *, as_json: bool) -> None:
     if as_json:
         from npusim.report.renderers import jsonout
 
-        described = calls.document(contract, arguments, answers)
+        described = question.described(answers)
         for entry, answer in zip(described["answers"], answers, strict=True):
             if answer.result is not None and answer.result.outputs is not None:
                 tensors = answer.result.outputs.items()
@@ -141,7 +140,7 @@ def _show(
     from npusim.report.call import tables
 
     if len(answers) > 1:
-        output.emit(tables.comparison(contract.name, answers))
+        output.emit(tables.comparison(question.name, answers))
         return calls.finish(answers)
     calls.refuse_if_rejected(answers[0])
     if answers[0].result is not None:

@@ -37,10 +37,10 @@ def trace(
     from npusim.report.trace import write_trace
 
     cores = read_cores(core_id)
-    contract, arguments = calls.read_call(op, assignments)
+    question = calls.read_call(op, assignments)
     chip = one_chip(soc, "a trace shows one chip")
     claim(path, force=force)
-    res = chip.device().estimate(contract.name, **arguments)
+    res = chip.device().estimate(question.name, **question.arguments)
     written = write_trace(res, path, cores=cores, force=force)
     if as_json:
         output.emit_json(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from npusim.model.step import AclnnWork, Item
 from npusim.operators.arguments import bind, parameter_of
-from npusim.operators.standard import resolve
+from npusim.operators.oracle import contract_of
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import FileError, NpusimError
-from npusim.values.spelling import is_null, value_of
+from npusim.values.spelling import is_null, is_tensor, value_of
 from npusim.values.suggest import did_you_mean
 from npusim.values.tensors import TensorSpec, parse_tensor
 
@@ -94,7 +94,10 @@ def _call(place: Place, op: str, raw: Mapping[str, Any]) -> AclnnWork:
     if not isinstance(given, Mapping):
         raise (place / "arguments").wrong("must be a mapping of parameters to values")
     with (place / "op").explained():
-        contract = resolve(op, given)
+        contract = contract_of(op, given)
+    assume = _assumed(place / "assume", raw.get("assume"))
+    if contract is None:
+        return AclnnWork(op, _catalogued(place / "arguments", given), assume)
     arguments: dict[str, object] = {}
     for name, value in given.items():
         with (place / f"arguments.{name}").explained():
@@ -102,7 +105,18 @@ def _call(place: Place, op: str, raw: Mapping[str, Any]) -> AclnnWork:
             arguments[parameter.name] = value_of(parameter.name, parameter.kind, value)
     with (place / "arguments").explained():
         bind(contract, arguments, require_data=False)
-    return AclnnWork(contract.name, arguments, _assumed(place / "assume", raw.get("assume")))
+    return AclnnWork(contract.name, arguments, assume)
+
+
+def _catalogued(place: Place, given: Mapping[str, Any]) -> dict[str, object]:
+    """The arguments of an operator that only the catalogue knows: tensors, else the words."""
+    found: dict[str, object] = {}
+    for name, value in given.items():
+        if isinstance(value, str) and is_tensor(value):
+            found[str(name)] = _tensor(place / str(name), value)
+        else:
+            found[str(name)] = None if is_null(value) else value
+    return found
 
 
 def _tensor(where: Place, value: object) -> TensorSpec:
@@ -141,8 +155,11 @@ def _weights(
     for each in listed:
         spec: object = None
         if isinstance(work, AclnnWork):
-            with where.explained():
-                spec = work.arguments.get(parameter_of(work.contract, str(each)).name)
+            name = str(each)
+            if work.contract is not None:
+                with where.explained():
+                    name = parameter_of(work.contract, name).name
+            spec = work.arguments.get(name)
         elif type(each) is int and 0 <= each < len(work.inputs):
             spec = work.inputs[each]
         if not isinstance(spec, TensorSpec):

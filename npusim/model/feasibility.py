@@ -1,25 +1,26 @@
-"""Which operators of a step a product can't run as they are, by contract or by catalogue.
+"""Which operators of a step a product can't run as they are.
 
-An aclnn call is judged by the operator's own contract, shapes included; an operator type by the
-catalogue, which knows dtypes.
+A call is judged as `npusim check` does, shapes included; a recorded task by the catalogue, which
+knows dtypes: that a device has run it says more than what npusim has a kernel for.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from npusim.catalogue.families import Place
-from npusim.catalogue.listing import Listed
-from npusim.catalogue.models import judge_all
-from npusim.catalogue.verdicts import Outcome
+from npusim.catalogue.verdicts import Answer, Outcome
 from npusim.model.results import DtypeVerdict
-from npusim.model.step import AclnnWork
+from npusim.model.step import AclnnWork, task_in_fp16
+from npusim.operators.listed import task_verdict
 from npusim.operators.oracle import check
 from npusim.operators.tasks import TaskSpec
+from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
     from npusim.model.step import Item, Step
+    from npusim.values.status import Status
     from npusim.values.tensors import TensorSpec
 
 
@@ -38,10 +39,7 @@ def judge(step: Step, profile: Profile) -> dict[str, DtypeVerdict]:
                 known[key] = _verdict(item, profile)
             found[item.signature] = known[key]
     return {
-        signature: DtypeVerdict(
-            verdict.op, verdict.dtypes, verdict.outcome, verdict.why, counts[signature]
-        )
-        for signature, verdict in found.items()
+        signature: replace(verdict, count=counts[signature]) for signature, verdict in found.items()
     }
 
 
@@ -51,7 +49,7 @@ def together(verdicts: dict[str, DtypeVerdict]) -> tuple[DtypeVerdict, ...]:
     for verdict in verdicts.values():
         key = (verdict.op, verdict.dtypes, verdict.outcome, verdict.why)
         count = merged[key].count if key in merged else 0
-        merged[key] = DtypeVerdict(*key, count + verdict.count)
+        merged[key] = replace(verdict, count=count + verdict.count)
     order = (Outcome.REJECTED, Outcome.AFTER_FP16, Outcome.UNKNOWN, Outcome.RUNS)
     return tuple(sorted(merged.values(), key=lambda each: (order.index(each.outcome), each.op)))
 
@@ -65,29 +63,47 @@ def _question(item: Item) -> tuple[object, ...]:
 
 def _verdict(item: Item, profile: Profile) -> DtypeVerdict:
     if isinstance(item.work, AclnnWork):
-        return _by_contract(item, item.work, profile)
-    if not isinstance(item.work, TaskSpec):
-        return DtypeVerdict(item.op, (), Outcome.UNKNOWN, "the file has no tensors for it", 0)
-    dtypes = _input_dtypes(item.work)
-    listed = Listed(item.op, "kernel", dtypes, _dtypes(item.work.outputs))
-    (row,) = judge_all([listed], [Place(profile.family, profile.name)])
-    cell = row.cells[0]
-    named = _named((*dtypes, *_dtypes(item.work.outputs)))
-    return DtypeVerdict(item.op, named, cell.outcome, cell.why, 0)
+        return _of_call(item, item.work, profile)
+    if isinstance(item.work, TaskSpec):
+        return _of_task(item, item.work, profile)
+    return DtypeVerdict(item.op, (), Outcome.UNKNOWN, "the file has no tensors for it", 0)
 
 
-def _by_contract(item: Item, work: AclnnWork, profile: Profile) -> DtypeVerdict:
-    dtypes = tuple(dict.fromkeys(_dtypes((*item.inputs, *item.outputs))))
+def _of_call(item: Item, work: AclnnWork, profile: Profile) -> DtypeVerdict:
+    dtypes = _named(_dtypes((*item.inputs, *item.outputs)))
     status = check(work.op, profile, work.arguments)
+    if status.ok and work.contract is None and item.measured_us is None:
+        status = replace(status, code=StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR)
     if status.ok:
         return DtypeVerdict(item.op, dtypes, Outcome.RUNS, "", 0)
-    why = f"{status.name} ({status.code}): {status.message}"
+    why = _why(status)
     if item.uses_bf16:
         after = check(work.op, profile, work.in_fp16().arguments)
-        if after.ok:
-            return DtypeVerdict(item.op, dtypes, Outcome.AFTER_FP16, why, 0)
-        why = f"in FLOAT16 too: {after.name} ({after.code}): {after.message}"
-    return DtypeVerdict(item.op, dtypes, Outcome.REJECTED, why, 0)
+        if after.ok and work.contract is not None:
+            return DtypeVerdict(item.op, dtypes, Outcome.AFTER_FP16, why, 0, status.code)
+        why = why if after.ok else f"in FLOAT16 too: {_why(after)}"
+    return DtypeVerdict(item.op, dtypes, Outcome.REJECTED, why, 0, status.code)
+
+
+def _of_task(item: Item, work: TaskSpec, profile: Profile) -> DtypeVerdict:
+    dtypes = _named((*_input_dtypes(work), *_dtypes(work.outputs)))
+    verdict = task_verdict(work, profile)
+    if verdict is None:
+        why = "the catalogue doesn't know this operator"
+        return DtypeVerdict(item.op, dtypes, Outcome.UNKNOWN, why, 0)
+    status = verdict.status
+    if verdict.answer is not Answer.REJECTED or status is None:
+        runs = verdict.answer is Answer.SUPPORTED
+        outcome, why = (Outcome.RUNS, "") if runs else (Outcome.UNKNOWN, verdict.why)
+        return DtypeVerdict(item.op, dtypes, outcome, why, 0)
+    half = task_verdict(task_in_fp16(work), profile) if item.uses_bf16 else None
+    helps = half is not None and half.answer is Answer.SUPPORTED
+    outcome = Outcome.AFTER_FP16 if helps else Outcome.REJECTED
+    return DtypeVerdict(item.op, dtypes, outcome, _why(status), 0, status.code)
+
+
+def _why(status: Status) -> str:
+    return f"{status.name} ({status.code}): {status.message}"
 
 
 def _input_dtypes(work: TaskSpec) -> tuple[str, ...]:

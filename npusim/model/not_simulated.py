@@ -68,6 +68,6 @@ def _timing(time_us: float, times: int, confidence: str, how: How, note: str) ->
 def _spec(item: Item) -> TaskSpec | None:
     if isinstance(item.work, TaskSpec):
         return item.work
-    if item.work is None:
-        return None
+    if item.work is None or item.work.contract is None:
+        return None  # of an operator without a kernel nobody knows which tensors it writes
     return TaskSpec(item.op.removeprefix("aclnn"), item.inputs, item.outputs)

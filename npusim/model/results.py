@@ -101,13 +101,17 @@ class OperatorTime:
 
 @dataclass(frozen=True)
 class DtypeVerdict:
-    """Whether one operator with its dtypes runs on the product; `count` is how often it occurs."""
+    """Whether one operator with its dtypes runs on the product; `count` is how often it occurs.
+
+    `code` is the status that the call would return.
+    """
 
     op: str
     dtypes: tuple[str, ...]
     outcome: Outcome
     why: str
     count: int
+    code: int = 0
 
 
 @dataclass(frozen=True)

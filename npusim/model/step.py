@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from npusim.operators.standard import resolve
+from npusim.operators.oracle import contract_of
 from npusim.operators.tasks import TaskSpec
 from npusim.values.dtypes import BFLOAT16, FLOAT16
 from npusim.values.tensors import TensorSpec
@@ -30,9 +30,9 @@ class AclnnWork:
     assume: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
-    def contract(self) -> Contract:
-        """What the call is judged and planned by."""
-        return resolve(self.op, self.arguments)
+    def contract(self) -> Contract | None:
+        """What the call is planned by; None for an operator that only the catalogue knows."""
+        return contract_of(self.op, self.arguments)
 
     def in_fp16(self) -> AclnnWork:
         """The same call with FLOAT16 in the place of BFLOAT16."""
@@ -91,10 +91,11 @@ class Item:
     def _tensors(self) -> Iterator[tuple[str, TensorSpec]]:
         if not isinstance(self.work, AclnnWork):
             return
-        kinds = {each.name: each.io for each in self.work.contract.parameters}
+        contract = self.work.contract
+        kinds = {each.name: each.io for each in contract.parameters} if contract else {}
         for name, value in self.work.arguments.items():
             if isinstance(value, TensorSpec):
-                yield kinds[name], value
+                yield kinds.get(name, "in"), value
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,11 @@ class Step:
 
 def in_fp16(work: Work) -> Work:
     """The same work with FLOAT16 in the place of BFLOAT16."""
-    if isinstance(work, AclnnWork):
-        return work.in_fp16()
+    return work.in_fp16() if isinstance(work, AclnnWork) else task_in_fp16(work)
+
+
+def task_in_fp16(work: TaskSpec) -> TaskSpec:
+    """The same task with FLOAT16 in the place of BFLOAT16."""
     inputs = tuple(None if spec is None else _half(spec) for spec in work.inputs)
     return replace(work, inputs=inputs, outputs=tuple(map(_half, work.outputs)))
 

@@ -10,7 +10,8 @@ from npusim.engine import L2State, Memo
 from npusim.model.cache_state import IN_A_STEP
 from npusim.model.not_simulated import carried_over
 from npusim.model.results import Evidence, How, Timing
-from npusim.model.step import in_fp16
+from npusim.model.step import AclnnWork, in_fp16
+from npusim.operators.oracle import require_kernel
 from npusim.operators.registry import band_class
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime import call as calls
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from npusim.hardware import Profile
     from npusim.model.cache_state import Residency
     from npusim.model.results import DtypeVerdict
-    from npusim.model.step import AclnnWork, Item, Work
+    from npusim.model.step import Item, Work
 
 _EVIDENCE = {
     "chip": Evidence.CHIP,
@@ -82,6 +83,8 @@ class Timer:
         """The simulated timing, or why there is none."""
         if isinstance(work, TaskSpec) and not band_class(op):
             return f"{op} isn't simulated"
+        if isinstance(work, AclnnWork) and work.contract is None:
+            return "npusim has no kernel of it"
         outcome = None if verdict is None else verdict.outcome
         note = ""
         if outcome is Outcome.AFTER_FP16:
@@ -166,7 +169,7 @@ def _task_plan(profile: Profile, work: TaskSpec) -> _Plan:
 
 
 def _call_plan(profile: Profile, work: AclnnWork) -> _Plan:
-    contract = work.contract
+    contract = require_kernel(work.op, profile, work.arguments)
     workspace, executor = calls.get_workspace_size(
         contract, profile, work.arguments, numerics=False, assume=work.assume
     )

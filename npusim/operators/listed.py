@@ -14,6 +14,7 @@ from npusim.hardware.products import product_lines
 from npusim.operators.contract import TensorArg
 from npusim.values.dtypes import BFLOAT16, FLOAT16, DType, dtype
 from npusim.values.errors import ArgumentError, UnknownNameError
+from npusim.values.spelling import is_tensor
 from npusim.values.status import Action
 from npusim.values.tensors import TensorSpec, parse_tensor
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _PREFIX = "aclnn"
 _MEMBER = re.compile(r"(.+?)\d+")  # tensors0, tensors1 ... are one list of tensors
-_SHAPED = re.compile(r"\s*[\w.:]+\s*\[.*\].*")
 
 
 def verdict(call: Call) -> Verdict | None:
@@ -156,7 +156,7 @@ def _kind(name: str, value: object) -> TensorSpec | DType:
     if isinstance(value, TensorArg):
         return value.spec
     if isinstance(value, str):
-        return parse_tensor(value) if _SHAPED.fullmatch(value) else dtype(value)
+        return parse_tensor(value) if is_tensor(value) else dtype(value)
     if isinstance(value, list | tuple) and value:
         return _kind(name, value[0])  # a list of tensors: they are of one dtype
     if hasattr(value, "shape") and hasattr(value, "dtype"):

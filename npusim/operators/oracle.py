@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, cast
 
 from npusim.ascendc import Kernel, trace
 from npusim.catalogue.families import Place
+from npusim.hardware.families import FAMILIES
 from npusim.operators import arguments as binding
 from npusim.operators import listed, remedies
 from npusim.operators.checks import Objection, objection
@@ -43,6 +44,18 @@ if TYPE_CHECKING:
 _NO_KERNEL = StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
 
 
+def contract_of(name: str, arguments: Mapping[str, object]) -> Contract | None:
+    """The contract of a call, None for a name that only the catalogue knows.
+
+    Raises UnknownNameError, with near misses of both, for a name that nobody knows.
+    """
+    try:
+        return resolve(name, arguments)
+    except UnknownNameError as unknown:
+        _catalogued(name, Place(FAMILIES[0]), {}, unknown)
+        return None
+
+
 def check(name: str, profile: Profile, arguments: Mapping[str, object]) -> Status:
     """The status that phase one of the call would return.
 
@@ -51,11 +64,18 @@ def check(name: str, profile: Profile, arguments: Mapping[str, object]) -> Statu
     try:
         contract = resolve(name, arguments)
     except UnknownNameError as unknown:
-        return _catalogued(name, profile, arguments, unknown)
+        return _catalogued(name, Place(profile.family, profile.name), arguments, unknown)
     bound = binding.bind(contract, arguments, require_data=False)
     call = _without_data(Call(contract, profile, bound))
     found = refusal(call)
     return SUCCESS if found is None else remedies.tried(found, call, refusal, by_facts)
+
+
+def check_facts(contract: Contract, chip: Chip, arguments: Mapping[str, object]) -> Status:
+    """What definition and catalogue say of a call on a product that can't be simulated."""
+    bound = binding.bind(contract, arguments, require_data=False)
+    found = by_facts(Call(contract, chip, bound))
+    return SUCCESS if found is None else found.status
 
 
 def require_kernel(name: str, profile: Profile, arguments: Mapping[str, object]) -> Contract:
@@ -67,7 +87,7 @@ def require_kernel(name: str, profile: Profile, arguments: Mapping[str, object])
     try:
         return resolve(name, arguments)
     except UnknownNameError as unknown:
-        status = _catalogued(name, profile, arguments, unknown)
+        status = _catalogued(name, Place(profile.family, profile.name), arguments, unknown)
         refused = replace(status, code=_NO_KERNEL) if status.ok else status
         raise AclnnError(refused) from None
 
@@ -162,16 +182,17 @@ def _not_modelled(error: KernelError) -> Objection:
 
 
 def _catalogued(
-    name: str, chip: Chip, arguments: Mapping[str, object], unknown: UnknownNameError
+    name: str, place: Place, arguments: Mapping[str, object], unknown: UnknownNameError
 ) -> Status:
     """The status by the catalogue alone, for a name without a kernel here."""
     try:
-        verdict, actions = listed.by_name(name, Place(chip.family, chip.name), arguments)
+        verdict, actions = listed.by_name(name, place, arguments)
     except UnknownNameError as error:
         if error.kind != unknown.kind:
             raise  # a parameter
         candidates = (*unknown.candidates, *error.candidates)
-        raise UnknownNameError("operator", name, candidates, unknown.remedy) from None
+        remedy = "`npusim ops list` names what can be timed; `npusim ops --search WORD` the rest."
+        raise UnknownNameError("operator", name, candidates, remedy) from None
     if verdict.code:
         return Status(verdict.code, f"{verdict.why}.", verdict.remedy, actions)
     sentence = f"{verdict.why}; npusim has no kernel of {verdict.subject}, so it can't be timed."

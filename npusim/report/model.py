@@ -345,6 +345,7 @@ def _verdict_json(each: DtypeVerdict) -> dict[str, Any]:
         "count": each.count,
         "outcome": str(each.outcome),
         "why": each.why,
+        "code": each.code,
     }
 
 

@@ -17,13 +17,13 @@ import npusim
 from npusim.hardware.loading import profile_names
 from npusim.operators.arguments import bind, parameter_of
 from npusim.operators.contract import TensorArg
-from npusim.operators.standard import resolve
+from npusim.operators.oracle import contract_of
 from npusim.report.renderers import jsonout
 from npusim.runtime.cache_start import MODES
 from npusim.runtime.device import Device
 from npusim.sweep.templates import fill, variables_of
 from npusim.values.errors import FileError, NpusimError, UnknownNameError, UsageError
-from npusim.values.spelling import names_in, tensor_text, value_of
+from npusim.values.spelling import is_null, names_in, tensor_text, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -135,7 +135,7 @@ class _Builder:
         settings = list(self._settings(place, call))
         chips = self._chips_of(place, call)
         for name in call.op:
-            self._explained(f"{place}.op", resolve, name, call.arguments)
+            self._explained(f"{place}.op", contract_of, name, call.arguments)
             problems: list[str] = []
             for variables in settings:
                 op, arguments, problem = self._arguments(place, name, call, variables)
@@ -216,7 +216,9 @@ class _Builder:
         given = dict(call.arguments)
         try:
             given |= {key: fill(template, variables) for key, template in call.arguments.items()}
-            contract = resolve(name, given)
+            contract = contract_of(name, given)
+            if contract is None:  # only the catalogue knows it, and judges text
+                return name, {key: _no_null(value) for key, value in given.items()}, ""
             values: dict[str, Any] = {}
             for key, value in given.items():
                 at = f"{place}.arguments.{key}"
@@ -273,6 +275,10 @@ class _Builder:
             exact=self.spec.exact,
             problem=problem,
         )
+
+
+def _no_null(value: Any) -> Any:
+    return None if is_null(value) else value
 
 
 def _spelled(value: Any) -> Any:

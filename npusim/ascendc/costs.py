@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from math import ceil, inf, prod
 from typing import TYPE_CHECKING
 
+from npusim.values.arithmetic import round_up
+
 if TYPE_CHECKING:
     from npusim.hardware.profile import Path, Profile, Rate
 
@@ -108,7 +110,7 @@ class InstructionCosts:
         cube = self.profile.cube
         width = cube.fractal_n if result else self.profile.buffers.block_bytes // itemsize
         *outer, rows, columns = (1, *shape)
-        whole_rows = ceil(rows / cube.fractal_m) * cube.fractal_m
+        whole_rows = round_up(rows, cube.fractal_m)
         return prod(outer) * whole_rows * ceil(columns / width) * width * itemsize
 
     def mmad(self, dtype: str, m: int, n: int, k: int) -> float:
@@ -165,7 +167,7 @@ class InstructionCosts:
         """
         line = self.profile.memory.l2_line_bytes
         traffic = runs * ceil(run_bytes / path.granule_bytes) * path.granule_bytes
-        cut = (ceil(run_bytes / grain_bytes) * grain_bytes + line - grain_bytes) / line
+        cut = (round_up(run_bytes, grain_bytes) + line - grain_bytes) / line
         rate = path.bytes_per_cycle * min(1.0, traffic / (runs * cut * line))
         return self._adding(GmCopy(path.setup_cycles, float(traffic), rate), atomic_sharers)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from math import ceil, prod
+from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.tensors import LocalTensor
 from npusim.engine.program import Pipe
+from npusim.values.arithmetic import round_up
 from npusim.values.errors import BufferOverflowError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class TPipe:
         """
         memory = _PLACES[buffer.position][0]
         block = self._core.block_bytes
-        slot = ceil(nbytes / block) * block
+        slot = round_up(nbytes, block)
         used = self.used_bytes.get(memory, 0) + num * slot
         capacity = self._core.capacity_bytes(memory)
         if used > capacity:
@@ -225,6 +226,6 @@ class TBuf(_Buffer):
 def footprint_bytes(dtype: DType, shape: tuple[int, ...], block_bytes: int) -> int:
     """On-chip bytes of a tensor: rows start at block boundaries when there is more than one."""
     if len(shape) < 2:
-        return ceil(prod(shape) * dtype.itemsize / block_bytes) * block_bytes
-    row = ceil(shape[-1] * dtype.itemsize / block_bytes) * block_bytes
+        return round_up(prod(shape) * dtype.itemsize, block_bytes)
+    row = round_up(shape[-1] * dtype.itemsize, block_bytes)
     return prod(shape[:-1]) * row

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc.loops import values_of
 from npusim.ascendc.queues import TBuf, TPosition, TQue
-from npusim.library.matmul_tiling import up
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT32, DType
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class BlockMatmul:
         if any(self._kept):
             side = self._kept.index(True)
             self._panel = TQue(places[side], t.depth_1, "panel")
-            core.pipe.init_buffer(self._panel, t.depth_1, wide[side] * up(k, t.base_k))
+            core.pipe.init_buffer(self._panel, t.depth_1, wide[side] * round_up(k, t.base_k))
         into_l0 = {TPosition.A2: wide[0] * t.base_k, TPosition.B2: wide[1] * t.base_k}
         self._l0 = _Stage(core, into_l0, t.depth_0)
         # With one block in L0C, results leave it piece by piece while the next ones arrive.

@@ -7,9 +7,9 @@ they may differ from its choice.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING
 
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, DType
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class MatmulTiling:
         """Blocks for products of up to (m, k) by (k, n) elements of ``dtype``."""
         grain = grain_of(profile, dtype)
         results = profile.buffers.l0c_bytes // FLOAT.itemsize
-        base_m = min(_BASE_M, up(m, grain))
-        base_n = min(_BASE_N, up(n, grain), results // base_m // grain * grain)
+        base_m = min(_BASE_M, round_up(m, grain))
+        base_n = min(_BASE_N, round_up(n, grain), results // base_m // grain * grain)
         return cls.of_blocks(profile, dtype, (base_m, base_n), m, k)
 
     @classmethod
@@ -62,8 +62,8 @@ class MatmulTiling:
         (base_m, base_n), buffers, size = base, profile.buffers, dtype.itemsize
         grain = grain_of(profile, dtype)
         in_l0 = min(buffers.l0a_bytes // base_m, buffers.l0b_bytes // base_n) // (2 * size)
-        base_k = min(up(k, grain), max(grain, in_l0 // grain * grain))
-        panel_k = up(k, base_k)
+        base_k = min(round_up(k, grain), max(grain, in_l0 // grain * grain))
+        panel_k = round_up(k, base_k)
         share = buffers.l1_bytes // _PANEL_SHARE
         keep_b = base_n * panel_k * size <= share and m > base_m
         keep_a = not keep_b and m <= base_m and base_m * panel_k * size <= share
@@ -81,8 +81,3 @@ class MatmulTiling:
 def grain_of(profile: Profile, dtype: DType) -> int:
     """The multiple that blocks are rounded up to: whole fractals, whichever way they lie."""
     return max(profile.cube.fractal_m, profile.buffers.block_bytes // dtype.itemsize)
-
-
-def up(value: int, step: int) -> int:
-    """``value`` rounded up to a multiple of ``step``."""
-    return ceil(value / step) * step

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Protocol
 
+from npusim.values.arithmetic import round_up
+
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor, GmSlice, Place
@@ -90,7 +92,7 @@ class GmMatrix:
         """As it lies in memory, in whole blocks of columns where it is in fractals."""
         if self.transposed:
             rows, columns = columns, rows
-        return rows, ceil(columns / self.lanes) * self.lanes if self.lanes else columns
+        return rows, round_up(columns, self.lanes) if self.lanes else columns
 
     def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
         """With Nd2Nz where the chip has that and the matrix doesn't lie in fractals already."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.operators.registry import kernel_class
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT16, DType
 from npusim.values.errors import ArgumentError
 from npusim.values.tensors import contiguous_strides
@@ -222,7 +223,7 @@ class Chain:
         """
         buckets: list[tuple[int, int]] = []  # last task, bytes
         for buffer, first, last in sorted(self.lifetimes(), key=lambda life: (life[1], life[2])):
-            need = -(-buffer.nbytes // _WORKSPACE_ALIGN) * _WORKSPACE_ALIGN
+            need = round_up(buffer.nbytes, _WORKSPACE_ALIGN)
             free = [index for index, (until, _) in enumerate(buckets) if until < first]
             if free:
                 best = min(free, key=lambda index: abs(buckets[index][1] - need))

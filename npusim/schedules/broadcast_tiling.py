@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from npusim.values.arithmetic import round_up
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
@@ -79,10 +81,10 @@ class PlaneTiling:
         if share_rows and total < cores:
             least = profile.launch.elementwise_core_bytes // itemsize
             parts = max(1, min(cores // total, plane.columns // least))
-            width = _round_up(ceil(plane.columns / parts), max(_CORE_ALIGN, block))
+            width = round_up(ceil(plane.columns / parts), max(_CORE_ALIGN, block))
             parts = ceil(plane.columns / width)
         pad = max(2 * block, profile.buffers.block_bytes // narrowest)
-        padded = _round_up(width, pad)
+        padded = round_up(width, pad)
         columns = min(width, plane.columns) if padded <= limit else limit
         per_core = ceil(total / cores)
         if plane.outer:  # a tile stays inside one plane
@@ -94,7 +96,7 @@ class PlaneTiling:
             per_core,
             rows,
             columns,
-            rows * _round_up(columns, pad),
+            rows * round_up(columns, pad),
             parts,
             width,
             profile.buffers.block_bytes // itemsize,
@@ -179,9 +181,5 @@ def outer_places(
 def divisor_at_least(size: int, wanted: int) -> int:
     """The smallest divisor of ``size`` that is at least ``wanted``, or a multiple of ``size``."""
     if wanted >= size:
-        return _round_up(wanted, size)
+        return round_up(wanted, size)
     return next(part for part in range(wanted, size + 1) if size % part == 0)
-
-
-def _round_up(value: int, step: int) -> int:
-    return ceil(value / step) * step

@@ -17,6 +17,7 @@ from npusim.ascendc.kernel import Kernel
 from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
 from npusim.schedules.broadcasting import broadcast
 from npusim.schedules.spreading import compiled_for_shape
+from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -77,7 +78,7 @@ def flat_tiling(
         block_dim = min(leading, cores)
     else:
         per_core = max(ceil(elements / cores), least_bytes // itemsize)
-        per_core = _round_up(
+        per_core = round_up(
             per_core, _core_align(profile, itemsize) if least_bytes else _CORE_ALIGN
         )
         block_dim = ceil(elements / per_core)
@@ -91,7 +92,7 @@ def flat_tiling(
     if per_core <= limit(1):
         return FlatTiling(elements, block_dim, per_core, per_core, double_buffer=False)
     passes = ceil(per_core / limit(2))
-    tile = min(_round_up(ceil(per_core / passes), _CORE_ALIGN), limit(2))
+    tile = min(round_up(ceil(per_core / passes), _CORE_ALIGN), limit(2))
     return FlatTiling(elements, block_dim, per_core, tile, double_buffer=True)
 
 
@@ -215,7 +216,3 @@ class ElementwiseKernel(Kernel):
             )
             targets = tuple(tensor.span(first, length) for tensor in self.outputs)
             yield Tile((length,), sources, targets)
-
-
-def _round_up(value: int, step: int) -> int:
-    return ceil(value / step) * step

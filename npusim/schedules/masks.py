@@ -12,6 +12,7 @@ import numpy as np
 from npusim.ascendc.kernel import Kernel
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.schedules.elementwise import FlatTiling, flat_tiling, leading_axis
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT16, UINT8
 from npusim.values.errors import KernelError
 
@@ -103,7 +104,7 @@ class BitMaskKernel(Kernel):
             least_bytes=profile.launch.elementwise_core_bytes,
             leading=leading,
         )
-        per_core = ceil(plain.per_core / _ALIGN) * _ALIGN
+        per_core = round_up(plain.per_core, _ALIGN)
         tile = min(per_core, max(_ALIGN, plain.tile // _ALIGN * _ALIGN))
         blocks = plain.block_dim if leading else ceil(plain.elements / per_core)
         return FlatTiling(plain.elements, blocks, per_core, tile, tile < per_core)

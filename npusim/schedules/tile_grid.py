@@ -12,6 +12,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.schedules.broadcasting import broadcast
+from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -215,7 +216,7 @@ def whole_axes(
     while axis:
         axis -= 1
         last = axis == len(sizes) - 1
-        width = _round_up(sizes[axis], padded) if last else sizes[axis]
+        width = round_up(sizes[axis], padded) if last else sizes[axis]
         share = ceil(prod(sizes[: axis + 1]) / cores)  # of the slices that this axis counts
         if width * inner <= limit and share >= sizes[axis]:
             extent[axis], inner = sizes[axis], inner * width
@@ -223,14 +224,10 @@ def whole_axes(
         fitting = max(1, min(limit // inner, share, sizes[axis]))
         each = ceil(share / ceil(share / fitting))
         if last:
-            each = min(_round_up(each, multiple), max(multiple, limit // multiple * multiple))
+            each = min(round_up(each, multiple), max(multiple, limit // multiple * multiple))
         extent[axis] = min(each, sizes[axis])
         break
     return tuple(extent)
-
-
-def _round_up(value: int, step: int) -> int:
-    return ceil(value / step) * step
 
 
 def _taken_apart(number: Index, counts: tuple[int, ...]) -> list[Index]:

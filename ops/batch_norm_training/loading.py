@@ -6,6 +6,7 @@ from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from npusim.ascendc import RoundMode, TBuf, TPosition, TQue
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def tile_rows(
     if most >= rows:
         return rows
     even = ceil(rows / ceil(rows / most))
-    aligned = ceil(even / _ALIGN_ROWS) * _ALIGN_ROWS
+    aligned = round_up(even, _ALIGN_ROWS)
     return aligned if aligned <= most else even
 
 

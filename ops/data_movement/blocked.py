@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ class BlockedCopy(Kernel):
         found = []
         for axis in (_N, _S):
             rounds = self.forward and layout.padded[axis] != layout.sizes[axis]
-            found.append(_round_up(shape[axis], FRACTAL) if rounds else shape[axis])
+            found.append(round_up(shape[axis], FRACTAL) if rounds else shape[axis])
         return found[0], shape[_C], found[1]
 
     # -- numbers ----------------------------------------------------------------------------------
@@ -262,7 +263,3 @@ def _fits(plain: tuple[int, ...], blocked: tuple[int, ...]) -> bool:
     except KernelError:
         return False
     return True
-
-
-def _round_up(value: int, step: int) -> int:
-    return ceil(value / step) * step

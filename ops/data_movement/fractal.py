@@ -17,6 +17,7 @@ from npusim.ops.data_movement.blocked import BlockedCopy
 from npusim.ops.data_movement.strided import turns_whole
 from npusim.schedules.spreading import compiled_for_shape
 from npusim.schedules.tile_grid import Grid
+from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, LocalTensor
@@ -35,12 +36,12 @@ class RowBlocks(BlockedCopy):
         layout, cores = self.layout, profile.cores.vector_cores
         images, channels, places = layout.sizes
         room = profile.buffers.ub_bytes // 2 // self.depth // self.itemsize - _LINES * self.block
-        width = min(_round_up(channels, layout.c0), room // _LINES // layout.c0 * layout.c0)
+        width = min(round_up(channels, layout.c0), room // _LINES // layout.c0 * layout.c0)
         step = _LINES if layout.padded[_S] != places or places % _LINES == 0 else 1
-        share = _round_up(ceil(places * images / cores), step)
+        share = round_up(ceil(places * images / cores), step)
         rows = max(step, min(room // width, share) // step * step)
         while images * ceil(places / rows) * ceil(channels / width) < cores and width > layout.c0:
-            width = _round_up(ceil(width / 2), layout.c0)
+            width = round_up(ceil(width / 2), layout.c0)
         extent = (1, min(channels, width), min(places, rows))
         return Grid(layout.sizes, extent, cores)
 
@@ -76,12 +77,12 @@ class PlaneBlocks(BlockedCopy):
             most, unit, together = room // layout.c0 // layout.c0 * layout.c0, layout.c0, 1
         share = min(places, most)
         if share == places and (self.once or not self.forward):
-            slices = min(layout.slices, max(1, most // _round_up(places, unit)))
+            slices = min(layout.slices, max(1, most // round_up(places, unit)))
             if self.once:
                 slices = min(slices, ceil(layout.slices / cores))
         if self.once and layout.padded[_N] != images:  # fractals of weights
             slices, share = 1, min(places, max(1, room // (layout.c0 * _LINES)))
-            together = max(_LINES, room // (layout.c0 * _round_up(share, unit)) // _LINES * _LINES)
+            together = max(_LINES, room // (layout.c0 * round_up(share, unit)) // _LINES * _LINES)
             together = min(images, together)
         extent = (together, min(channels, slices * layout.c0), share)
         if not compiled and layout.padded[_N] == images:
@@ -98,12 +99,12 @@ class PlaneBlocks(BlockedCopy):
         images, channels, places = shape
         slices = ceil(channels / layout.c0)
         if self.once:
-            elements = images * slices * layout.c0 * _round_up(places, _LINES)
+            elements = images * slices * layout.c0 * round_up(places, _LINES)
             core.turn_lines(out, x, ceil(elements * self.itemsize / (_LINES * _LINE_BYTES)))
             return
         # 16 images are 16 lines: turned, one burst for every channel and place, and back again.
         factor = max(1, self.itemsize // _HALF_BYTES)
-        width = slices * layout.c0 * _round_up(places, self.block) * factor
+        width = slices * layout.c0 * round_up(places, self.block) * factor
         core.turn_lines(out, x, ceil(width / _LINES))
         for _ in core.loop(slices * layout.c0):
             stride = layout.c0 * factor if self.forward else 0
@@ -117,9 +118,9 @@ class PlaneBlocks(BlockedCopy):
         together = 1
         while images * ceil(whole / channels) * ceil(places / share) < cores:
             if channels > self.layout.c0:
-                channels = _round_up(ceil(channels / 2), self.layout.c0)
+                channels = round_up(ceil(channels / 2), self.layout.c0)
             elif share > 2 * _LINES:
-                share = _round_up(ceil(share / 2), _LINES)
+                share = round_up(ceil(share / 2), _LINES)
             else:
                 break
         return together, channels, share
@@ -134,7 +135,7 @@ class PlaneBlocks(BlockedCopy):
         if self.forward or self.layout.sizes[_S] % self.layout.c0 == 0:
             return 2 * _LINES
         line = self._room(profile) // self.layout.c0 // self.layout.c0 * self.layout.c0
-        few = line // _round_up(self.layout.sizes[_S], self.layout.c0) <= self.layout.slices
+        few = line // round_up(self.layout.sizes[_S], self.layout.c0) <= self.layout.slices
         return (8 if few else 15) * _LINES
 
 
@@ -146,7 +147,3 @@ def busiest(counts: list[int], cores: int) -> int:
         return (cores if full else 0) + (rest or cores)
 
     return max(range(len(counts)), key=lambda axis: (busy(axis), -axis))
-
-
-def _round_up(value: int, step: int) -> int:
-    return ceil(value / step) * step

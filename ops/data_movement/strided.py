@@ -18,6 +18,7 @@ from npusim.engine.program import Pipe
 from npusim.ops.data_movement.turned import LINES, Room, TurnedTile, turned_tile
 from npusim.schedules.spreading import compiled_for_shape
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
+from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -125,7 +126,7 @@ class StridedCopy(Kernel):
         source, target = self.turned.runs
         step = max(LINES, self.block)
         planes = prod(self.turned.extent) // (source * target)
-        return planes * _round_up(source, step) * _round_up(target, step) * self.itemsize
+        return planes * round_up(source, step) * round_up(target, step) * self.itemsize
 
     # -- what happens to a tile -------------------------------------------------------------------
 
@@ -136,7 +137,7 @@ class StridedCopy(Kernel):
         self._find_rows(core, tile.src)
         x = in_que.copy_in(tile.src, loaded)
         out = out_que.alloc_tensor(self.dst.dtype, *stored)
-        lines = prod(_round_up(run, LINES) for run in (loaded[1], stored[1]))
+        lines = prod(round_up(run, LINES) for run in (loaded[1], stored[1]))
         count = prod(tile.shape)
         planes = ceil(count / (loaded[1] * stored[1]))
         if self.itemsize == 1 and not compiled_for_shape(self.profile):
@@ -241,10 +242,6 @@ def _turned(
 
 def _descending(steps: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(steps)), key=lambda axis: -steps[axis]))
-
-
-def _round_up(value: int, step: int) -> int:
-    return ceil(value / step) * step
 
 
 class AsStrided(StridedCopy):

@@ -13,6 +13,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
+from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -107,9 +108,9 @@ class TransData(Kernel):
         self.longest = share // (self.layout.c0 * itemsize) // self.align * self.align
         total = sum(slices.count for slices in self.slices)
         self.parts = _parts(self.layout.row, total, cores, self.align)
-        self.part = _round_up(ceil(self.layout.row / self.parts), self.align)
+        self.part = round_up(ceil(self.layout.row / self.parts), self.align)
         self.block_dim = min(cores, total * self.parts)
-        fitting = max(1, self.longest // _round_up(self.layout.row, self.align))
+        fitting = max(1, self.longest // round_up(self.layout.row, self.align))
         self.together = min(fitting, ceil(total / self.block_dim))
 
     def block_kind(self, block_idx: int) -> Hashable:
@@ -120,7 +121,7 @@ class TransData(Kernel):
 
     def process(self, core: Core) -> None:
         """Load, turn and store one tile after the other."""
-        row = min(self.longest, self.together * _round_up(self.part, self.align))
+        row = min(self.longest, self.together * round_up(self.part, self.align))
         nbytes = self.layout.c0 * row * self.planar.dtype.itemsize
         self.in_que = TQue(TPosition.VECIN, self.buffer_num, "in")
         self.out_que = TQue(TPosition.VECOUT, self.buffer_num, "turned")
@@ -188,11 +189,7 @@ def _parts(row: int, slices: int, cores: int, align: int) -> int:
     """Into how many parts to cut each slice so that the busiest core has the least to do."""
 
     def busiest(parts: int) -> int:
-        return ceil(slices * parts / cores) * _round_up(ceil(row / parts), align)
+        return ceil(slices * parts / cores) * round_up(ceil(row / parts), align)
 
     most = max(1, min(_MOST_PARTS, row // _SHORTEST_PART))
     return min(range(1, most + 1), key=busiest) if 0 < slices < _MOST_PARTS * cores else 1
-
-
-def _round_up(value: int, step: int) -> int:
-    return ceil(value / step) * step

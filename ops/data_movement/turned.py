@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from math import ceil, isqrt, prod
 from typing import TYPE_CHECKING
 
+from npusim.values.arithmetic import round_up
+
 if TYPE_CHECKING:
     from npusim.schedules.tile_grid import Box, Extent
 
@@ -69,7 +71,7 @@ def turned_tile(box: Box, axes: tuple[int, int], room: Room, *, square: bool) ->
     extent = _spread(box, source, target, runs)
     while _tiles(box, extent) < room.cores and max(runs) > room.step:
         longer = 0 if runs[0] >= runs[1] else 1
-        runs[longer] = _round_up(ceil(runs[longer] / 2), room.step)
+        runs[longer] = round_up(ceil(runs[longer] / 2), room.step)
         extent = _spread(box, source, target, runs)
     return TurnedTile(_filled(box, TurnedTile(tuple(extent), source, target), room), source, target)
 
@@ -100,9 +102,9 @@ def _lengths(
     reach = [_length(box.sizes, axes) for axes in (source, target)]
     step, limit = room.step, room.elements
     first = min(reach[0], side)
-    second = min(reach[1], max(step, limit // _round_up(first, step)))
+    second = min(reach[1], max(step, limit // round_up(first, step)))
     second = _even(reach[1], second, step)
-    spare = limit // _round_up(second, step)
+    spare = limit // round_up(second, step)
     return [_even(reach[0], min(reach[0], spare), step), second]
 
 
@@ -122,7 +124,7 @@ def _spread(
 def _filled(box: Box, tile: TurnedTile, room: Room) -> Extent:
     """As much of the other axes as there is room for while all cores have tiles."""
     extent = list(tile.extent)
-    elements = prod(_round_up(run, room.step) for run in tile.runs)
+    elements = prod(round_up(run, room.step) for run in tile.runs)
     for axis in reversed(range(len(extent))):
         if axis in tile.source or axis in tile.target:
             continue
@@ -146,8 +148,4 @@ def _even(size: int, most: int, step: int) -> int:
     """A length of at most ``most`` that cuts ``size`` into like pieces, whole steps if it can."""
     if size <= most:
         return size
-    return min(max(step, most // step * step), _round_up(ceil(size / ceil(size / most)), step))
-
-
-def _round_up(value: int, step: int) -> int:
-    return ceil(value / step) * step
+    return min(max(step, most // step * step), round_up(ceil(size / ceil(size / most)), step))

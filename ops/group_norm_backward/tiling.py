@@ -10,6 +10,7 @@ from enum import IntEnum
 from math import ceil
 from typing import TYPE_CHECKING
 
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, DType
 
 if TYPE_CHECKING:
@@ -119,10 +120,10 @@ def tile(
     per_element = FLOAT.itemsize if dtype is FLOAT else FLOAT.itemsize + dtype.itemsize
     align = profile.buffers.block_bytes // dtype.itemsize
     tiles = _TILES * per_element
-    reserve = _RESERVED_BYTES + tiles * _round_up(depth, align)
-    unaligned = 2 * FLOAT.itemsize * _round_up(size, align) if size % 8 and depth > 1 else 0
-    groups_per_ub = max(0, ub - reserve - unaligned) // (tiles * _round_up(depth * size, align))
-    channels_per_ub = max(0, ub - reserve) // (tiles * _round_up(size, align))
+    reserve = _RESERVED_BYTES + tiles * round_up(depth, align)
+    unaligned = 2 * FLOAT.itemsize * round_up(size, align) if size % 8 and depth > 1 else 0
+    groups_per_ub = max(0, ub - reserve - unaligned) // (tiles * round_up(depth * size, align))
+    channels_per_ub = max(0, ub - reserve) // (tiles * round_up(size, align))
     tasks = batch * group
     per_core = ceil(tasks / cores)
     block_dim = ceil(tasks / per_core)
@@ -158,9 +159,5 @@ def _stage2(cores: int, batch: int, channels: int, dtype: DType) -> Stage2 | Non
     if batch == 1 or (batch == 2 and dtype is FLOAT):
         return None  # the sums go straight into the outputs
     halves = 2 if dtype is FLOAT and cores > 1 else 1
-    width = _round_up(ceil(channels / (cores // halves)), _SLICE)
+    width = round_up(ceil(channels / (cores // halves)), _SLICE)
     return Stage2(width, ceil(channels / width) * halves, halves)
-
-
-def _round_up(value: int, step: int) -> int:
-    return ceil(value / step) * step

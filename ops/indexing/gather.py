@@ -17,6 +17,7 @@ from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.elements import gather_elements
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.spreading import compiled_for_shape
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import INT32, INT64, UINT32
 from npusim.values.errors import KernelError
 
@@ -55,7 +56,7 @@ class GatherRows(Kernel):
         self.compiled = compiled_for_shape(profile)
         self.depth = 1 if self.compiled else self.buffer_num
         self.block = profile.buffers.block_bytes // self.kind.itemsize
-        self.padded = _round_up(self.width, self.block)
+        self.padded = round_up(self.width, self.block)
         # Short rows are put side by side by the scalar unit, unless transfers can pad them.
         self.packs = self.width < self.block and not profile.has("data_move_pad")
         self.share = self._shared(profile)
@@ -78,7 +79,7 @@ class GatherRows(Kernel):
         ids = share.tile * self.indices.dtype.itemsize
         core.pipe.init_buffer(self.id_que, self.depth, ids)
         line = self.width if self.packs else self.padded
-        rows = _round_up(share.tile * line, self.block)
+        rows = round_up(share.tile * line, self.block)
         core.pipe.init_buffer(self.row_que, self.depth, rows * size)
         if self.in_ub and share.length(block):
             self._load_table(core)
@@ -212,7 +213,3 @@ def gathered_axis(
         if (*table[:axis], *indices, *table[axis + 1 :]) == out.shape:
             return axis
     raise KernelError(op_type, f"{tuple(table)} by {tuple(indices)} doesn't give {out.shape}")
-
-
-def _round_up(value: int, step: int) -> int:
-    return ceil(value / step) * step

@@ -20,6 +20,7 @@ from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.gather import INDEX_TYPES
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.spreading import compiled_for_shape
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64
 from npusim.values.errors import KernelError
 
@@ -55,7 +56,7 @@ class ScatterRows(Kernel):
         cores, count = profile.cores.vector_cores, indices.numel
         buffers = profile.buffers
         self.block = buffers.block_bytes // self.kind.itemsize
-        self.padded = _round_up(self.width, self.block)
+        self.padded = round_up(self.width, self.block)
         each = self.padded * self.kind.itemsize + indices.dtype.itemsize
         room = buffers.ub_bytes // self.buffer_num - 2 * buffers.block_bytes
         self.chunk = self.width
@@ -97,7 +98,7 @@ class ScatterRows(Kernel):
         self.id_que = TQue(TPosition.VECIN, depth, "indices", consumer=Pipe.SCALAR)
         self.row_que = TQue(TPosition.VECIN, depth, "rows", consumer=Pipe.MTE3)
         tile = 1 if self.one_by_one else share.tile
-        size = min(self.padded, _round_up(self.chunk, self.block)) * self.kind.itemsize
+        size = min(self.padded, round_up(self.chunk, self.block)) * self.kind.itemsize
         core.pipe.init_buffer(self.id_que, depth, tile * self.indices.dtype.itemsize)
         core.pipe.init_buffer(self.row_que, depth, tile * size)
         stored = Event(core, Pipe.MTE3, Pipe.SCALAR) if self.serial else None
@@ -244,7 +245,3 @@ def _segments(task: Task, x: GlobalTensor, inner: Sequence[int]) -> GlobalTensor
     if count < 0:
         raise task.refused("the number of segments isn't known")
     return made((count, *inner), x.dtype)
-
-
-def _round_up(value: int, step: int) -> int:
-    return ceil(value / step) * step

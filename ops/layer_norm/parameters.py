@@ -8,12 +8,13 @@ kernels.
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Kernel, RoundMode, TBuf, TPosition, TQue
 from npusim.ascendc.folds import SUM
 from npusim.schedules.rows.formats import is_fractal
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
@@ -62,7 +63,7 @@ class LayerNormBetaGammaBackpropV2(Kernel):
             for each in self.inputs
         )
         block = profile.buffers.block_bytes // min(each.dtype.itemsize for each in self.inputs)
-        self.padded = ceil(self.width / block) * block
+        self.padded = round_up(self.width, block)
         room = profile.buffers.ub_bytes * _UB_SHARE - _SMALL * self.padded * FLOAT.itemsize
         limit = int(room / (width + FLOAT.itemsize))
         if limit < self.padded:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, RoundMode, TBuf, TPosition, TQue
 from npusim.library.matmul import GmMatrix, Matmul, Product
-from npusim.library.matmul_tiling import grain_of, up
+from npusim.library.matmul_tiling import grain_of
 from npusim.ops.matmul.operands import Operand
 from npusim.ops.matmul.tiling import deal, estimated_cycles
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def split_of(profile: Profile, shape: Shape) -> Split | None:
         return None
     best, found = estimated_cycles(profile, whole), None
     for parts in range(2, cores + 1):
-        depth = up(ceil(shape.k / parts), max(grain_of(profile, shape.dtype), 256))
+        depth = round_up(ceil(shape.k / parts), max(grain_of(profile, shape.dtype), 256))
         if ceil(shape.k / depth) != parts:
             continue
         part = deal(profile, shape._replace(k=depth, out_bytes=FLOAT.itemsize), cores // parts)
@@ -92,7 +93,7 @@ class SplitMatMul(Kernel):
         nbytes = split.parts * problem.m * problem.n * FLOAT.itemsize
         self.partial = GlobalTensor(GmBuffer("partial_sums", nbytes), FLOAT, shape)
         vectors = self.block_dim * (profile.cores.vector_cores // profile.cores.cube_cores)
-        self.share = up(ceil(problem.m * problem.n / vectors), _SHARE_BLOCK)
+        self.share = round_up(ceil(problem.m * problem.n / vectors), _SHARE_BLOCK)
         self.reads = (problem.a.tensor, problem.b.tensor, *(() if bias is None else (bias,)))
         self.writes, self.scratch = (problem.c.tensor,), (self.partial,)
 
@@ -163,7 +164,7 @@ class SplitMatMul(Kernel):
         outs = TQue(TPosition.VECOUT, _QUEUE_DEPTH, "result")
         per_element = FLOAT.itemsize * (_QUEUE_DEPTH + 1) + out.dtype.itemsize * _QUEUE_DEPTH
         room = core.capacity_bytes("UB") // per_element // _SHARE_BLOCK * _SHARE_BLOCK
-        tile = min(room, up(length, _SHARE_BLOCK))
+        tile = min(room, round_up(length, _SHARE_BLOCK))
         core.pipe.init_buffer(ins, _QUEUE_DEPTH, tile * FLOAT.itemsize)
         core.pipe.init_buffer(sums, 1, tile * FLOAT.itemsize)
         core.pipe.init_buffer(outs, _QUEUE_DEPTH, tile * out.dtype.itemsize)

@@ -13,8 +13,9 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.library.matmul_tiling import MatmulTiling, up
+from npusim.library.matmul_tiling import MatmulTiling
 from npusim.ops.matmul.shapes import Deal, Shape
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -113,8 +114,8 @@ def _size(profile: Profile, shape: Shape) -> _Size:
     cube, lanes = profile.cube, profile.buffers.block_bytes // shape.dtype.itemsize
     unit = _unit(profile, shape)
     return _Size(
-        up(ceil(shape.m / cube.fractal_m), unit.m),
-        up(ceil(shape.n / cube.fractal_n), unit.n),
+        round_up(ceil(shape.m / cube.fractal_m), unit.m),
+        round_up(ceil(shape.n / cube.fractal_n), unit.n),
         ceil(shape.k / lanes),
     )
 

@@ -11,10 +11,11 @@ from functools import lru_cache
 from math import ceil, gcd
 from typing import TYPE_CHECKING
 
-from npusim.library.matmul_tiling import MatmulTiling, grain_of, up
+from npusim.library.matmul_tiling import MatmulTiling, grain_of
 from npusim.ops.matmul.shapes import Deal, Shape
 from npusim.ops.matmul.static_tiling import applies_to, static_deal
 from npusim.schedules.spreading import compiled_for_shape
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ def _ways(profile: Profile, shape: Shape, cores: int) -> Iterator[Way]:
             high = rest // wide
             for unit_m in units_m:
                 for unit_n in units_n:
-                    rows = min(up(ceil(shape.m / high), unit_m), up(shape.m, grain))
-                    columns = min(up(ceil(shape.n / wide), unit_n), up(shape.n, grain))
+                    rows = min(round_up(ceil(shape.m / high), unit_m), round_up(shape.m, grain))
+                    columns = min(round_up(ceil(shape.n / wide), unit_n), round_up(shape.n, grain))
                     yield groups, rows, columns
 
 
@@ -169,8 +170,8 @@ class _Costs:
 
     def _evenly(self, total: int, most: int) -> int:
         """Blocks of at most ``most``, of one size as far as whole fractals allow."""
-        whole = up(total, self._grain)
-        return up(ceil(whole / ceil(whole / most)), self._grain)
+        whole = round_up(total, self._grain)
+        return round_up(ceil(whole / ceil(whole / most)), self._grain)
 
     def _packets(self, blocks: MatmulTiling) -> tuple[float, float]:
         """How much longer than their bytes the loads of A and B take, by the lines they cut."""
@@ -187,5 +188,5 @@ class _Costs:
     def _cut(self, run: int, pitch: int) -> float:
         line, size = self._profile.memory.l2_line_bytes, self._shape.dtype.itemsize
         grain = gcd(line, pitch * size, run * size)
-        lines = (ceil(run * size / grain) * grain + line - grain) / line
+        lines = (round_up(run * size, grain) + line - grain) / line
         return max(1.0, lines * line / (run * size))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
+from npusim.values.arithmetic import round_up
+
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
@@ -84,4 +86,4 @@ def _queries_that_fit(profile: Profile, sizes: Sizes) -> int:
 
 def whole_blocks(words: int) -> int:
     """``words`` rounded up to blocks of 32 bytes."""
-    return ceil(words / _LANES) * _LANES
+    return round_up(words, _LANES)

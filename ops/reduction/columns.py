@@ -14,6 +14,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ops.reduction.job import Job, Places, Results, Tiles, folded_places, kept_places
+from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -160,7 +161,7 @@ class ColumnsPlan:
         least = min(self.columns, job.block)
         share = max(least, ceil(self.columns / parts))
         if job.out.dtype.itemsize < 4:
-            share = min(self.columns, ceil(share / job.block) * job.block)
+            share = min(self.columns, round_up(share, job.block))
         return 1, share
 
     def _outers(self, block: int) -> tuple[int, int]:

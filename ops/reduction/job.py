@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, prod
+from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import RoundMode, TBuf, TPosition, TQue
+from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +67,7 @@ class Job:
     def padded(self, elements: int) -> int:
         """Elements of a row in UB, where rows begin at block boundaries."""
         block = self.profile.buffers.block_bytes // min(self.x.dtype.itemsize, self.dtype.itemsize)
-        return ceil(elements / block) * block
+        return round_up(elements, block)
 
     def tile_limit(self, depth: int) -> int:
         """Elements of a tile that fit into UB with its slots and copies.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ops.reduction.job import Job, Places, Results, Tiles, folded_places, kept_places
 from npusim.schedules.rows.folds import fold_each_row
+from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -43,7 +44,7 @@ class RowsPlan:
         self.padded = job.padded(length)
         self.chunk = length
         if self.padded > limit:  # pieces of about the same size
-            self.chunk = ceil(length / ceil(length / limit) / _LANES) * _LANES
+            self.chunk = round_up(ceil(length / ceil(length / limit)), _LANES)
         fitting = limit // self.padded if self.padded <= limit else 1
         self.tile_rows = max(1, min(self.row_share, fitting))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import GlobalTensor, GmBuffer, TPosition, TQue
 from npusim.ops.reduction.job import Job, Results, Tiles
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class TotalPlan:
         self.block_dim = min(self.units, job.cores)
         limit = job.tile_limit(2)
         tiles = ceil(self.share / limit)
-        self.tile = min(self.share, ceil(ceil(self.share / tiles) / 64) * 64)
+        self.tile = min(self.share, round_up(ceil(self.share / tiles), 64))
         self.depth = 2 if ceil(self.share / self.tile) > _MANY_TILES else 1
         self.scratch: tuple[GlobalTensor, ...] = ()
         if self.staged and self.block_dim > 1:
@@ -111,7 +112,7 @@ class TotalPlan:
             found = next(divisors)
             return found if found >= job.block else least
         if not job.for_one_shape:
-            return ceil(ceil(elements / job.cores) / job.block) * job.block
+            return round_up(ceil(elements / job.cores), job.block)
         rows = self._leading()
         return rows // job.cores * (elements // rows)
 

@@ -13,6 +13,7 @@ from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor
 from npusim.engine.program import Pipe, Transfer
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import AlignmentError, KernelError, UnsupportedIntrinsicError
 
@@ -110,7 +111,7 @@ class Copies(Issuer):
             return
         rows, columns = src.shape[-2:]
         width = self.block_bytes // src.tensor.dtype.itemsize
-        high = ceil(rows / self.profile.cube.fractal_m) * self.profile.cube.fractal_m
+        high = round_up(rows, self.profile.cube.fractal_m)
         runs = (high * width, ceil(columns / width) * (src.numel // (rows * columns)))
         self._load_l1(dst, src, "copy_gm_to_cbuf", runs=runs)
 

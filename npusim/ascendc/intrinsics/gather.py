@@ -10,6 +10,7 @@ import numpy as np
 from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.loops import Index, LoopIndex
 from npusim.ascendc.tensors import LocalTensor, Scalar
+from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _turned_size(src: LocalTensor, dst: LocalTensor) -> tuple[int, int]:
     sides = (max(src.shape[-2], dst.shape[-1]), max(src.shape[-1], dst.shape[-2]))
     short, long = min(sides), max(sides)
     row = src.core.block_bytes // src.dtype.itemsize
-    elements = ceil(short / row) * row * ceil(long / _BLOCK_ROWS) * _BLOCK_ROWS
+    elements = round_up(short, row) * ceil(long / _BLOCK_ROWS) * _BLOCK_ROWS
     return elements, src.rows // src.shape[-2]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.folds import LARGEST, SMALLEST, SUM, Fold
 from npusim.ascendc.intrinsics.by_lanes import Lanes
 from npusim.ascendc.intrinsics.elementwise import BY_HARDWARE_NAME
+from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Reductions(Lanes):
             block = self.block_bytes // src.dtype.itemsize
             length, chained = src.row_elements, drained or self.reads_last(src)
             while length > block:
-                length = ceil(ceil(length / 2) / block) * block
+                length = round_up(ceil(length / 2), block)
                 self.emit_vector(fold.pairwise, src.dtype, length, rows=src.rows, chained=chained)
                 chained = True
             each, detail = src.rows * length, f"{src.buffer} {src.rows}x{length} {fold.name}"

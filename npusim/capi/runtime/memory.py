@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from npusim.capi.runtime.refusals import Refusal
+from npusim.values.arithmetic import round_up
 from npusim.values.errors import NpusimError
 from npusim.values.status import AclError
 
@@ -54,7 +55,7 @@ class Block:
     @property
     def taken_bytes(self) -> int:
         """What the block takes from the device's memory."""
-        return -(-self.size // _ROUND_BYTES) * _ROUND_BYTES + _EXTRA_BYTES
+        return round_up(self.size, _ROUND_BYTES) + _EXTRA_BYTES
 
 
 class DeviceMemory:
@@ -93,7 +94,7 @@ class DeviceMemory:
                 f"{self._capacity_bytes} bytes are free",
                 "Free memory first, or simulate a chip with more.",
             )
-        step = -(-block.taken_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+        step = round_up(block.taken_bytes, _ALIGNMENT_BYTES)
         self._next += step + _ALIGNMENT_BYTES
         self._taken_bytes[device] = self._taken_bytes.get(device, 0) + block.taken_bytes
         self._starts.append(block.address)

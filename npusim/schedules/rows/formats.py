@@ -10,6 +10,7 @@ from npusim.ascendc.tensors import LocalTensor
 from npusim.schedules.rows.formula import Form, form_of
 from npusim.schedules.rows.layouts import UB_SHARE, Need, Piece, RowLayout
 from npusim.schedules.runner import apply_step
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 
@@ -203,7 +204,7 @@ class InnerLayout(RowLayout):
             self.outer_share = ceil(self.outer / cores)
         else:
             share = ceil(self.inner / max(1, cores // self.outer))
-            self.inner_share = min(self.inner, ceil(share / self.block) * self.block)
+            self.inner_share = min(self.inner, round_up(share, self.block))
         self.inner_parts = ceil(self.inner / self.inner_share)
         self.block_dim = ceil(self.outer / self.outer_share) * self.inner_parts
         self.width = 1
@@ -217,7 +218,7 @@ class InnerLayout(RowLayout):
             return
         self.whole = False
         self.width = min(self.inner_share, self.profile.vector.repeat_bytes)
-        wide = ceil(self.width / self.block) * self.block
+        wide = round_up(self.width, self.block)
         most = int((room - need.row * wide) / (need.element * wide))
         self.chunk = ceil(self.columns / ceil(self.columns / most))
 
@@ -231,7 +232,7 @@ class InnerLayout(RowLayout):
                 yield Piece((turn + outer, begin), count)
 
     def elements(self, form: Form) -> int:
-        wide = ceil(self.width / self.block) * self.block
+        wide = round_up(self.width, self.block)
         return wide * (self.chunk if form is Form.TILE else 1)
 
     def shape(self, form: Form, piece: Piece, length: int) -> tuple[int, ...]:

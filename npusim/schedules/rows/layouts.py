@@ -16,6 +16,7 @@ from npusim.schedules.rows.folds import (
 from npusim.schedules.rows.formula import Form, form_of
 from npusim.schedules.runner import apply_step
 from npusim.schedules.spreading import compiled_for_shape, spread_column
+from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -179,7 +180,7 @@ class RowsLayout(RowLayout):
         most = int(room / (need.element + need.place)) // _LANES * _LANES
         self.chunk = max(_LANES, min(most, self.columns))
         pieces = ceil(self.columns / self.chunk)
-        self.chunk = ceil(ceil(self.columns / pieces) / _LANES) * _LANES
+        self.chunk = round_up(ceil(self.columns / pieces), _LANES)
 
     def block_kind(self, block: int) -> Hashable:
         return self._count(block)
@@ -251,7 +252,7 @@ class RowsLayout(RowLayout):
         return tile.numel if self.packed else tile.shape[0] * self._wide(tile.shape[1])
 
     def _wide(self, length: int) -> int:
-        return ceil(length / self._step) * self._step
+        return round_up(length, self._step)
 
     def _count(self, block: int) -> int:
         return min(self.share, self.rows - block * self.share)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from npusim.values.arithmetic import round_up
+
 
 @dataclass(frozen=True, slots=True)
 class RowShare:
@@ -17,9 +19,9 @@ class RowShare:
     @classmethod
     def of(cls, rows: int, cores: int, tile: int, multiple: int = 1) -> RowShare:
         """Like shares; tiles of at most ``tile`` rows."""
-        per_core = _round_up(ceil(rows / cores), multiple)
+        per_core = round_up(ceil(rows / cores), multiple)
         passes = ceil(per_core / max(1, tile))
-        even = _round_up(ceil(per_core / passes), multiple)
+        even = round_up(ceil(per_core / passes), multiple)
         return cls(rows, per_core, min(even, max(multiple, tile)))
 
     @property
@@ -30,7 +32,3 @@ class RowShare:
     def length(self, block: int) -> int:
         """Rows of a core."""
         return max(0, min(self.per_core, self.rows - block * self.per_core))
-
-
-def _round_up(value: int, step: int) -> int:
-    return ceil(value / step) * step

@@ -6,9 +6,10 @@ import csv
 import gzip
 from typing import TYPE_CHECKING
 
+import build_catalogue as build
 import pytest
 
-from npusim.catalogue import build, facts
+from npusim.catalogue import facts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from build_catalogue import SAMPLE, SEED
 
 from npusim.catalogue import facts, operators, queries, support
-from npusim.catalogue.build import SAMPLE, SEED
 from npusim.catalogue.names import aliases
 from npusim.hardware.families import FAMILIES
 

@@ -99,7 +99,7 @@ def test_other_files_are_refused_with_their_name_and_a_remedy(
         store.read(path)
     assert problem in error.value.message
     assert str(path) in error.value.message
-    assert "npusim.catalogue.build" in error.value.remedy
+    assert "reports/build_catalogue.py" in error.value.remedy
     assert error.value.exit_code == 2
 
 

@@ -1,7 +1,7 @@
 """Will it run? What some 1,100 aclnn APIs and 1,700 operators take on which product, with sources.
 
-The facts are in one file that ships with the package; `npusim.catalogue.build` writes it. Nothing
-in here prints, and nothing is read before the first question.
+The facts are in one file that ships with the package; `reports/build_catalogue.py` writes it.
+Nothing in here prints, and nothing is read before the first question.
 """
 
 from importlib import import_module

@@ -31,7 +31,7 @@ _BETWEEN_TEXTS, _BETWEEN_COLUMNS, _END = "\x1f", "\x1d", b"\0"
 _MOST_DISTINCT = 1 << 16  # what a 16-bit index can tell apart
 _REMEDY = (
     "Install npusim again, or write the file anew with "
-    "`python -m npusim.catalogue.build TABLES_DIR`."
+    "`python reports/build_catalogue.py TABLES_DIR`."
 )
 
 

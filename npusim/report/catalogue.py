@@ -9,6 +9,7 @@ from npusim.hardware.families import plural
 from npusim.report.document import Page, Section, Table, Text, Toned, bullets
 from npusim.report.document import Verdict as VerdictLine
 from npusim.report.renderers import jsonout
+from npusim.report.renderers.jsonout import fields
 from npusim.report.spelling import percent
 
 if TYPE_CHECKING:
@@ -173,22 +174,17 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
     """A verdict with its evidence and parameters as one JSON object."""
     status = verdict.status
     return {
-        "operator": verdict.subject,
-        "kind": verdict.kind,
-        "family": verdict.family,
+        **fields(verdict, "operator=subject kind family"),
         "soc": verdict.soc or None,
-        "verdict": verdict.answer,
-        "by_page": verdict.by_page,
-        "by_operator_information": verdict.by_operator,
-        "disagree": verdict.disagree,
-        "why": verdict.why,
-        "remedy": verdict.remedy,
+        **fields(
+            verdict,
+            "verdict=answer by_page by_operator_information=by_operator disagree why remedy",
+        ),
         "status": jsonout.status(status) if status else None,
         "supported_by": verdict.supported_by,
         "notes": verdict.notes,
         "evidence": [
-            {"by": each.column, "says": each.answer, "what": each.text, "source": each.source}
-            for each in verdict.evidence
+            fields(each, "by=column says=answer what=text source") for each in verdict.evidence
         ],
         "parameters": [_parameter_json(each) for each in verdict.parameters],
     }
@@ -197,9 +193,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
 def model_json(check: ModelCheck) -> dict[str, Any]:
     """A model check as one JSON object."""
     return {
-        "model": check.path,
-        "kind": check.kind,
-        "ok": check.ok,
+        **fields(check, "model=path kind ok"),
         "products": [
             {
                 "family": place.family,
@@ -210,11 +204,7 @@ def model_json(check: ModelCheck) -> dict[str, Any]:
         ],
         "operators": [
             {
-                "operator": row.op,
-                "stands_for": row.means,
-                "inputs": row.dtypes,
-                "outputs": row.outputs,
-                "count": row.count,
+                **fields(row, "operator=op stands_for=means inputs=dtypes outputs count"),
                 "time_us": row.time_us or None,
                 "answers": [
                     {
@@ -235,47 +225,30 @@ def model_json(check: ModelCheck) -> dict[str, Any]:
 
 def entry_json(entry: Entry) -> dict[str, Any]:
     """One API on one family."""
-    return {
-        "operator": entry.api,
-        "family": entry.family,
-        "by_page": entry.by_page,
-        "by_operator_information": entry.by_operator,
-        "verdict": entry.answer,
-        "dtypes": entry.dtypes,
-        "doubted_dtypes": entry.doubted,
-    }
+    return fields(
+        entry,
+        "operator=api family by_page by_operator_information=by_operator "
+        "verdict=answer dtypes doubted_dtypes=doubted",
+    )
 
 
 def difference_json(difference: Difference) -> dict[str, Any]:
     """A comparison of two products."""
     return {
-        "first": difference.first,
-        "second": difference.second,
-        "common": difference.common,
-        "only_first": difference.only_first,
-        "only_second": difference.only_second,
+        **fields(difference, "first second common only_first only_second"),
         "other_dtypes": [
-            {
-                "operator": each.api,
-                "only_first": each.only_first,
-                "only_second": each.only_second,
-            }
-            for each in difference.changes
+            fields(each, "operator=api only_first only_second") for each in difference.changes
         ],
     }
 
 
 def _parameter_json(each: ParameterVerdict) -> dict[str, Any]:
     return {
-        "name": each.name,
-        "io": each.io,
-        "type": each.c_type,
-        "by_page": each.page,
-        "after_checking": each.checked,
-        "by_operator_information": each.operator,
-        "formats": each.formats,
-        "rank": each.rank,
-        "optional": each.optional,
+        **fields(
+            each,
+            "name io type=c_type by_page=page after_checking=checked "
+            "by_operator_information=operator formats rank optional",
+        ),
         "asked": each.given or None,
         "verdict": each.answer if each.given else None,
         "why": each.why,

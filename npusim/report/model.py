@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from npusim.report.document import Page, Section, Table, bullets
+from npusim.report.renderers.jsonout import fields
 from npusim.report.spelling import count, percent, significant, size
 
 if TYPE_CHECKING:
@@ -166,35 +167,20 @@ _L2_WORDS = {
 def step_json(result: StepResult) -> dict[str, Any]:
     """Everything about a step on one chip, operators merged where they are the same."""
     return {
-        "model": result.step.name,
-        "batch": result.step.batch,
-        "soc": result.soc,
-        "product_line": result.product_line,
-        "runs": result.runs,
-        "l2": result.l2,
+        **fields(result, "model=step.name batch=step.batch soc product_line runs l2"),
         "measured_on": result.measured_on or None,
-        "duration_us": result.duration_us,
-        "band_us": list(result.band_us),
-        "band_basis": result.band_basis,
-        "device_us": result.device_us,
-        "host_dispatch_us": result.host_dispatch_us,
+        **fields(result, "duration_us band_us band_basis device_us host_dispatch_us"),
         "eager": {"host_dispatch_us": result.profile_dispatch_us, "duration_us": result.eager_us},
-        "measured_us": result.measured_us,
-        "error": result.error,
-        "simulated_error": result.simulated_error,
-        "calibrated_share": result.calibrated_share,
-        "simulated_share": result.simulated_share,
-        "launches": result.step.launches,
+        **fields(
+            result,
+            "measured_us error simulated_error calibrated_share simulated_share "
+            "launches=step.launches",
+        ),
         "classes": [_class_json(each) for each in result.classes],
         "bounds": [{"bound": bound, "share": share} for bound, share in result.bounds],
         "operators": [
             {
-                "op": each.op,
-                "class": each.kind,
-                "tensors": each.tensors,
-                "count": each.count,
-                "total_us": each.total_us,
-                "measured_us": each.measured_us,
+                **fields(each, "op class=kind tensors count total_us measured_us"),
                 **_timing_json(each.timing),
             }
             for each in result.operators
@@ -315,24 +301,14 @@ def _class(result: StepResult, kind: str) -> ClassTime | None:
 
 def _class_json(each: ClassTime) -> dict[str, Any]:
     return {
-        "class": each.kind,
-        "count": each.count,
-        "duration_us": each.duration_us,
-        "band_us": list(each.band_us),
-        "measured_us": each.measured_us,
-        "share": each.share,
-        "calibrated_share": each.calibrated_share,
+        **fields(each, "class=kind count duration_us band_us measured_us share calibrated_share"),
         "how": [how.value for how in each.how],
     }
 
 
 def _timing_json(timing: Timing) -> dict[str, Any]:
     return {
-        "duration_us": timing.duration_us,
-        "band_us": list(timing.band_us),
-        "bound": timing.bound,
-        "how": timing.how.value,
-        "evidence": timing.evidence.value,
+        **fields(timing, "duration_us band_us bound how=how.value evidence=evidence.value"),
         "tasks": [task.name for task in timing.tasks],
         "note": timing.note,
     }
@@ -340,9 +316,7 @@ def _timing_json(timing: Timing) -> dict[str, Any]:
 
 def _verdict_json(each: DtypeVerdict) -> dict[str, Any]:
     return {
-        "op": each.op,
-        "dtypes": list(each.dtypes),
-        "count": each.count,
+        **fields(each, "op dtypes count"),
         "outcome": str(each.outcome),
         "why": each.why,
         "code": each.code,
@@ -350,11 +324,6 @@ def _verdict_json(each: DtypeVerdict) -> dict[str, Any]:
 
 
 def _memory_json(memory: Memory) -> dict[str, Any]:
-    return {
-        "weights_bytes": memory.weights_bytes,
-        "activation_bytes": memory.activation_bytes,
-        "working_bytes": memory.working_bytes,
-        "total_bytes": memory.total_bytes,
-        "capacity_bytes": memory.capacity_bytes,
-        "basis": memory.basis,
-    }
+    return fields(
+        memory, "weights_bytes activation_bytes working_bytes total_bytes capacity_bytes basis"
+    )

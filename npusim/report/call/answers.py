@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from npusim.report.renderers import jsonout
+from npusim.report.renderers.jsonout import fields
 
 if TYPE_CHECKING:
     from npusim.runtime.results import Result
@@ -46,11 +47,7 @@ class Answer:
 
     def as_json(self) -> dict[str, Any]:
         """The answer as one JSON object."""
-        described: dict[str, Any] = {
-            "soc": self.soc,
-            "product_line": self.product_line,
-            "ok": self.ok,
-        }
+        described: dict[str, Any] = fields(self, "soc product_line ok")
         if self.status is not None:
             described["status"] = jsonout.status(self.status)
         if self.error is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from npusim.report.renderers.jsonout import fields
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -19,9 +21,7 @@ def plan_json(result: PlanResult, steps: ModelResults, verdicts: Sequence[str]) 
     return {
         "title": result.plan.title,
         "verdict": list(verdicts),
-        "mean_requests_per_s": result.mean_per_s,
-        "peak_requests_per_s": result.peak_per_s,
-        "arrivals": result.arrivals,
+        **fields(result, "mean_requests_per_s=mean_per_s peak_requests_per_s=peak_per_s arrivals"),
         "plan": result.plan.model_dump(mode="json"),
         "products": [_product_json(each, steps) for each in result.products],
         "assumptions": list(result.assumptions),
@@ -31,24 +31,18 @@ def plan_json(result: PlanResult, steps: ModelResults, verdicts: Sequence[str]) 
 def _product_json(each: ProductResult, steps: ModelResults) -> dict[str, Any]:
     count = each.count
     return {
-        "product": each.board.name,
-        "soc": each.board.soc,
-        "devices_per_card": each.board.devices_per_card,
-        "meets": each.meets,
-        "verdict": each.verdict.value,
-        "reason": each.reason,
-        "remedy": each.remedy,
+        **fields(
+            each,
+            "product=board.name soc=board.soc devices_per_card=board.devices_per_card "
+            "meets verdict=verdict.value reason remedy",
+        ),
         "cards": None
         if count is None
-        else {
-            "installed": count.installed,
-            "working": count.working,
-            "spare": count.spare,
-            "by_throughput_alone": count.closed_form,
-            "servers": count.servers,
-            "limited_by": count.limited_by,
-            "carried_requests_per_s": count.carried_per_s,
-        },
+        else fields(
+            count,
+            "installed working spare by_throughput_alone=closed_form servers "
+            "limited_by carried_requests_per_s=carried_per_s",
+        ),
         "card_requests_per_s": each.card_rate_per_s,
         "headroom": each.headroom,
         "at_peak": _operation_json(each.at_peak),
@@ -66,9 +60,7 @@ def _product_json(each: ProductResult, steps: ModelResults) -> dict[str, Any]:
         "cost": None if each.cost is None else vars(each.cost),
         "what_if": [
             {
-                "name": one.name,
-                "requests_per_s": one.rate_per_s,
-                "cards": one.cards,
+                **fields(one, "name requests_per_s=rate_per_s cards"),
                 "planned": _operation_json(one.planned),
                 "reason": one.reason,
             }
@@ -85,31 +77,24 @@ def _operation_json(operation: Operation | None) -> dict[str, Any] | None:
     if operation is None:
         return None
     return {
-        "cards": operation.cards,
-        "requests_per_s": operation.rate_per_s,
-        "meets": operation.meets,
-        "latency_us": list(operation.latency_us),
+        **fields(operation, "cards requests_per_s=rate_per_s meets latency_us"),
         "quantiles_us": [
             {"quantile": quantile, "latency_us": list(value)}
             for quantile, value in operation.quantiles_us
         ],
         "by_model_us": {name: list(value) for name, value in operation.by_model_us},
-        "utilisation": list(operation.utilisation),
-        "mean_batch": operation.mean_batch,
-        "longest_queue": operation.longest_queue,
+        **fields(operation, "utilisation mean_batch longest_queue"),
     }
 
 
 def _model_json(model: ModelOnProduct, steps: ModelResults, soc: str) -> dict[str, Any]:
     timed: Mapping[int, StepResult] = steps.get((model.name, soc), {})
     return {
-        "name": model.name,
-        "share": model.share,
-        "items_per_request": model.items_per_request,
-        "max_batch": model.max_batch,
-        "max_batch_stated": model.stated,
-        "max_wait_us": model.max_wait_us,
-        "basis": model.curve.basis,
+        **fields(
+            model,
+            "name share items_per_request max_batch max_batch_stated=stated max_wait_us "
+            "basis=curve.basis",
+        ),
         "curve": [point._asdict() for point in model.curve.points],
         "evidence": [
             {

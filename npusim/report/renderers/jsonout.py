@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Mapping
 from enum import Enum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,14 +49,17 @@ def plain(value: object) -> Any:
     return str(value)
 
 
+def fields(of: object, names: str) -> dict[str, Any]:
+    """Attributes of an object by name; ``key=attribute.path`` where the key is another."""
+    pairs = (word.partition("=") for word in names.split())
+    return {key: attrgetter(path or key)(of) for key, _, path in pairs}
+
+
 def status(answer: Status) -> dict[str, Any]:
     """A status: code, name, whether it is a yes, the reason and the remedy."""
     return {
         "code": int(answer.code),
-        "name": answer.name,
-        "ok": answer.ok,
-        "message": answer.message,
-        "remedy": answer.remedy,
+        **fields(answer, "name ok message remedy"),
     }
 
 
@@ -76,11 +80,7 @@ def result(res: Result) -> dict[str, Any]:
     return {
         "duration_us": res.duration_us,
         "band_us": [low_us, high_us],
-        "band_basis": res.band_basis,
-        "cycles": res.cycles,
-        "bound": res.bound,
-        "pipes": dict(res.pipes),
-        "workspace_size": res.workspace_size,
+        **fields(res, "band_basis cycles bound pipes workspace_size"),
         "tasks": [task(item) for item in res.tasks],
         "assumptions": list(res.assumptions),
     }
@@ -88,17 +88,9 @@ def result(res: Result) -> dict[str, Any]:
 
 def task(item: TaskResult) -> dict[str, Any]:
     """One device task of a call."""
-    return {
-        "name": item.name,
-        "block_dim": item.block_dim,
-        "start_us": item.start_us,
-        "duration_us": item.duration_us,
-        "cycles": item.cycles,
-        "bound": item.bound,
-        "pipes": dict(item.pipes),
-        "bytes_read": item.bytes_read,
-        "bytes_written": item.bytes_written,
-    }
+    return fields(
+        item, "name block_dim start_us duration_us cycles bound pipes bytes_read bytes_written"
+    )
 
 
 def array(data: np.ndarray[Any, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Writes the catalogue file from a folder of tables: `python -m npusim.catalogue.build TABLES_DIR`.
+"""Writes the catalogue file from CSV tables: `python reports/build_catalogue.py TABLES_DIR`.
 
 The tables are CSV files (gzipped where the name ends in ``.gz``), extracted from public
 repositories and not part of this one. What each holds, one row each:
@@ -226,7 +226,7 @@ def _write_sample(path: Path, rows: Sequence[dict[str, str]], columns: str) -> N
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write and verify the file; say what is in it."""
-    parser = argparse.ArgumentParser(prog="python -m npusim.catalogue.build", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python reports/build_catalogue.py", description=__doc__)
     parser.add_argument("tables", type=Path, metavar="TABLES_DIR")
     parser.add_argument("-o", "--output", type=Path, default=facts.DATA_FILE)
     parser.add_argument("--samples", type=Path, metavar="DIR", help="also write the tests' samples")

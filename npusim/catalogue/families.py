@@ -51,7 +51,6 @@ def family_of(product: str) -> str:
     return place_of(product).family
 
 
-@cache
 def place_of(product: str) -> Place:
     """What `product` names: a family (``310P``), a chip (``910b3``) or an Atlas product.
 
@@ -61,21 +60,20 @@ def place_of(product: str) -> Place:
     found = _by_name(product)
     if found and found.soc != _MISTAKABLE:
         return found
+    from npusim.hardware.loading import load_profile
     from npusim.hardware.naming import resolve_soc
 
-    names = list(FAMILIES)
     try:
         chip = resolve_soc(product)
-        found = _by_name(chip.name)
     except UnknownNameError as error:
-        names += error.candidates
-    else:
-        if found:
-            return replace(found, note=chip.note)
-    remedy = "`npusim profiles` lists the chips and products."
-    raise UnknownNameError("chip or product", product, names, remedy)
+        names = [*FAMILIES, *error.candidates]
+        remedy = "`npusim profiles` lists the chips and products."
+        raise UnknownNameError("chip or product", product, names, remedy) from None
+    found = _by_name(chip.name) or Place(load_profile(chip.name).family, chip.name)
+    return replace(found, note=chip.note)
 
 
+@cache
 def _by_name(text: str) -> Place | None:
     wanted = text.strip().lower()
     chip = wanted.removeprefix("ascend").lstrip("-_ ")

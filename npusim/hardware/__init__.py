@@ -1,6 +1,11 @@
 """What a chip is: profiles with a source for every number, and the names people give to chips."""
 
-from npusim.hardware.loading import load_profile, profile_names
+from npusim.hardware.loading import (
+    load_profile,
+    profile_names,
+    register_profile,
+    unregister_profile,
+)
 from npusim.hardware.naming import Resolution, resolve_soc
 from npusim.hardware.profile import Path, Profile
 from npusim.hardware.provenance import Provenance
@@ -13,6 +18,8 @@ __all__ = [
     "Resolution",
     "load_profile",
     "profile_names",
+    "register_profile",
     "relative_uncertainty",
     "resolve_soc",
+    "unregister_profile",
 ]

@@ -1,4 +1,7 @@
-"""Loading profiles: built-in by name or a user's file by path, with inheritance.
+"""Loading profiles: by name or a user's file by path, with inheritance.
+
+Built-in chips have names, and so have the YAML files in packages that are entry points of the group
+``npusim.profiles`` and those handed to `register_profile`; the file's name is the chip's.
 
 A file has the fields of `Profile`, each group with its ``provenance``, and two keys of its own:
 ``inherits`` (a microarchitecture such as ``dav-c220``, or a built-in chip) and ``sources`` (further
@@ -12,8 +15,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -29,13 +33,18 @@ from npusim.hardware.reading import (
     refusal,
     stems,
 )
-from npusim.values.errors import ProfileError
+from npusim.values.errors import FileError, ProfileError, UsageError
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 # As the key is written in a block of YAML; a file that writes it otherwise isn't remembered.
 _INHERITS = re.compile(r"""^["']?inherits["']?\s*:\s*["']?([\w.-]+)""", re.MULTILINE)
 _DEEPEST = 8  # files that inherit from one another
 
 _NOT_CHIPS = {"sources", "confidence", "products"}
+_GROUP = "npusim.profiles"
+_registered: list[Path] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +57,57 @@ class _Layer:
     problems: tuple[Problem, ...] = ()
 
 
-@cache
 def profile_names() -> list[str]:
-    """The names of the built-in chips, sorted."""
-    return [name for name in stems(data_folder()) if name not in _NOT_CHIPS]
+    """The names of the chips that are built in or registered, sorted."""
+    return sorted(_files())
+
+
+@cache
+def _files() -> dict[str, Traversable]:
+    """The files of all chips that have names; entry points are read here and not at start-up."""
+    from importlib.metadata import entry_points
+
+    others = [files(entry.value) for entry in entry_points(group=_GROUP)]
+    folders = [data_folder(), *others, *(path for path in _registered if path.is_dir())]
+    found: dict[str, Traversable] = {}
+    for folder in folders:
+        for name in stems(folder):
+            if folder is not data_folder() or name not in _NOT_CHIPS:
+                found.setdefault(name, folder / f"{name}.yaml")
+    return found | {path.stem: path for path in _registered if not path.is_dir()}
+
+
+def register_profile(path: str | Path) -> None:
+    """Give the chip in a YAML file, or all those in a folder, the names of their files.
+
+    Raises FileError for a name that is taken, and what `load_profile` raises for a wrong file.
+    """
+    added = Path(path).resolve()
+    for file in sorted(added.glob("*.yaml")) if added.is_dir() else [added]:
+        name = load_profile(file).name
+        if name in _files() or name != file.stem:
+            problem = "is there already" if name in _files() else "isn't what the file is called"
+            raise FileError(file, f"its chip {name} {problem}", "Rename the chip and the file.")
+    _registered.append(added)
+    _forget()
+
+
+def unregister_profile(path: str | Path) -> None:
+    """Take a registered file or folder out again; raises UsageError where it isn't registered."""
+    added = Path(path).resolve()
+    if added not in _registered:
+        raise UsageError(f"{path} isn't registered", "Give what `register_profile` was given.")
+    _registered.remove(added)
+    _forget()
+
+
+def _forget() -> None:
+    """Read anew what chips there are."""
+    from npusim.hardware import naming  # naming asks this module what there is
+
+    _files.cache_clear()
+    _built_in.cache_clear()
+    naming.refresh()
 
 
 def load_profile(name_or_path: str | Path) -> Profile:
@@ -71,7 +127,7 @@ def load_profile(name_or_path: str | Path) -> Profile:
 def _built_in(text: str) -> Profile:
     from npusim.hardware.naming import resolve_soc  # naming asks this module what there is
 
-    file = data_folder() / f"{resolve_soc(text).name}.yaml"
+    file = _files()[resolve_soc(text).name]
     return _profile_of(read_text(file), str(file))
 
 
@@ -86,17 +142,13 @@ def _profile_of(text: str, file: str) -> Profile:
 
 def _below(text: str) -> Iterator[str]:
     """The texts of the files that a text inherits from, without parsing anything."""
-    folder = data_folder()
     for _ in range(_DEEPEST):
         found = _INHERITS.search(text)
-        parent = found[1] if found else ""
-        for place in (folder / "microarchitecture", folder):
-            if parent in stems(place):
-                text = read_text(place / f"{parent}.yaml")
-                yield text
-                break
-        else:
+        parent = _parents().get(found[1]) if found else None
+        if parent is None:
             return
+        text = read_text(parent)
+        yield text
 
 
 def _validated(text: str, file: str) -> Profile:
@@ -129,18 +181,18 @@ def _read_layer(text: str, file: str) -> _Layer:
     return _Layer(_merge(base.values, raw), provenance, sources, tuple(problems))
 
 
+def _parents() -> dict[str, Traversable]:
+    """What a file can inherit from: microarchitectures, then chips."""
+    folder = data_folder() / "microarchitecture"
+    return {name: folder / f"{name}.yaml" for name in stems(folder)} | _files()
+
+
 def _inherited(parent: object, file: str) -> _Layer:
     if parent is None:
         return _Layer({}, {}, built_in_sources())
-    folder = data_folder()
-    architectures = stems(folder / "microarchitecture")
-    if parent in architectures:
-        found = folder / "microarchitecture" / f"{parent}.yaml"
-    elif parent in profile_names():
-        found = folder / f"{parent}.yaml"
-    else:
-        allowed = f"one of {', '.join([*architectures, *profile_names()])}"
-        raise ProfileError(file, "inherits", parent, allowed)
+    found = _parents().get(str(parent))
+    if found is None:
+        raise ProfileError(file, "inherits", parent, f"one of {', '.join(_parents())}")
     layer = _read_layer(read_text(found), str(found))
     if layer.problems:
         raise refusal(str(found), layer.problems)

@@ -43,6 +43,12 @@ def resolve_soc(text: str) -> Resolution:
     )
 
 
+def refresh() -> None:
+    """Forgets what chips there are, for those who add some."""
+    _chips.cache_clear()
+    _nicknames.cache_clear()
+
+
 def _key(text: str) -> str:
     """What tells names apart: ``Atlas-300I  Duo`` and ``atlas 300i duo`` are the same."""
     return re.sub(r"[\W_]+", "", text.casefold())

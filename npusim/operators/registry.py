@@ -11,7 +11,6 @@ import pkgutil
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from npusim.operators.contract import Contract
@@ -216,6 +215,8 @@ def _attribute(package: str, target: str, default: str = "") -> Any:
 
 @cache
 def _catalog() -> _Catalog:
+    from importlib.metadata import entry_points  # dear, and not needed at start-up
+
     found = _Catalog()
     package = import_module(_PACKAGE)
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda each: each.name):

@@ -9,19 +9,21 @@ from npusim.catalogue import wording
 from npusim.hardware.families import FAMILIES
 from npusim.hardware.loading import load_profile
 from npusim.hardware.products import product_lines
+from npusim.operators.checks import Objection
 from npusim.operators.contract import Call, TensorArg
 from npusim.values.dtypes import BFLOAT16, dtype
+from npusim.values.errors import UsageError
 from npusim.values.status import Action, Status, StatusCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from npusim.operators.checks import Objection
     from npusim.operators.contract import Argument, Chip
 
     Ask = Callable[[Call], Objection | None]
 
-_MOST_QUESTIONS = 60  # some 20 ms; a change that helps is among the first few
+# Some 50 ms at most; a change that helps is among the first few.
+_MOST_QUESTIONS = 30
 # What a tensor may be cast to, the nearest first.
 _CASTS = {
     "float": ("FLOAT16", "FLOAT", "BFLOAT16", "DOUBLE"),
@@ -76,7 +78,7 @@ def _nothing_helps(found: Objection, call: Call) -> str:
 def _change(found: Objection, call: Call, ask: Ask) -> _Change | None:
     """The first change with which the call is accepted; one that meets the next refusal goes on."""
     waiting = [(_Change((), {}), found)]
-    left = _MOST_QUESTIONS
+    left = _MOST_QUESTIONS if found.status.is_modelled else _MOST_QUESTIONS // 3
     while waiting:
         before, objection = waiting.pop(0)
         for change in _candidates(objection, _changed(call, before)):
@@ -84,7 +86,7 @@ def _change(found: Objection, call: Call, ask: Ask) -> _Change | None:
                 return None
             left -= 1
             both = _Change((*before.words, *change.words), {**before.arguments, **change.arguments})
-            answer = ask(_changed(call, both))
+            answer = _asked(ask, _changed(call, both))
             if answer is None:
                 return both
             if answer.changes is not None and answer.status.message != objection.status.message:
@@ -112,6 +114,13 @@ def _cast(call: Call, names: list[str], wanted: str, *, named: bool) -> _Change:
     which = f"{_and(names)} " if named else ""
     recast = {name: TensorArg(call.spec(name).recast(dtype(wanted))) for name in names}
     return _Change((f"cast {which}to {wanted}",), recast)
+
+
+def _asked(ask: Ask, call: Call) -> Objection | None:
+    try:
+        return ask(call)
+    except UsageError as error:  # it would take more arguments
+        return Objection(Status(StatusCode.ACLNN_ERR_PARAM_INVALID, error.message))
 
 
 def _changed(call: Call, change: _Change) -> Call:
@@ -160,7 +169,7 @@ def _products(call: Call, ask: Ask, by_facts: Ask) -> tuple[list[str], dict[str,
         if family == call.profile.family or by_facts(_on(stand_in, call)) is not None:
             continue
         if family in ours:
-            if ask(_on(load_profile(ours[family]), call)) is not None:
+            if _asked(ask, _on(load_profile(ours[family]), call)) is not None:
                 continue
             chips[family] = ours[family]
         families.append(family)

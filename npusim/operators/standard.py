@@ -25,7 +25,7 @@ from npusim.operators.registry import (
     prototype,
     standard_names,
 )
-from npusim.operators.tasks import kernels_on
+from npusim.operators.tasks import kernels_on, refusing_nonsense
 from npusim.values.errors import ArgumentError, KernelError, UnknownNameError
 from npusim.values.spelling import guessed, is_tensor
 from npusim.values.tensors import TensorSpec
@@ -150,7 +150,8 @@ class _Call:
         attributes, rule = dict(self._attributes(call)), self.operator.infer
         if not specs and any(not slot.optional for slot in self.input_slots):
             rule = None
-        found = rule(specs, attributes) if rule else []
+        with refusing_nonsense(self.operator.name):
+            found = rule(specs, attributes) if rule else []
         return dict(zip(fresh, found or self._made(call), strict=False))
 
     def _made(self, call: Call) -> list[TensorSpec]:

@@ -5,6 +5,7 @@ An OpType with shapes and dtypes, no aclnn call around it.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.ascendc.task import Task
 from npusim.operators.registry import builder
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from npusim.ascendc import Kernel
     from npusim.hardware.profile import Profile
@@ -52,7 +54,21 @@ def kernels_of(profile: Profile, task: TaskSpec) -> tuple[Kernel, ...]:
 
 def kernels_on(task: Task) -> tuple[Kernel, ...]:
     """The same on tensors that are there already; outputs may be left out where they follow."""
-    return builder(task.op_type)(task)
+    with refusing_nonsense(task.op_type):
+        return builder(task.op_type)(task)
+
+
+@contextmanager
+def refusing_nonsense(op_type: str) -> Iterator[None]:
+    """KernelError for tensors and attributes that are no call of the operator.
+
+    Tilings and rules of results rely on its ranks, sizes and numbers of tensors.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise KernelError(op_type, f"no call has such tensors and attributes ({why})") from error
 
 
 def _tensor(name: str, spec: TensorSpec) -> GlobalTensor:

@@ -10,6 +10,7 @@ from npusim.catalogue.names import API, GRAPH, Subject, find
 from npusim.catalogue.question import Question, ask
 from npusim.catalogue.verdicts import Answer, Verdict
 from npusim.hardware.families import FAMILIES
+from npusim.values.errors import UnknownNameError
 from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
@@ -64,10 +65,15 @@ def judge(catalogue: Catalogue, subject: Subject, question: Question) -> Verdict
 def supporting(catalogue: Catalogue, subject: Subject, question: Question) -> tuple[str, ...]:
     """The families that say yes to the question, in the usual order."""
     return tuple(
-        family
-        for family in FAMILIES
-        if judge(catalogue, subject, question.on(family)).answer is Answer.SUPPORTED
+        family for family in FAMILIES if _says_yes(catalogue, subject, question.on(family))
     )
+
+
+def _says_yes(catalogue: Catalogue, subject: Subject, question: Question) -> bool:
+    try:
+        return judge(catalogue, subject, question).answer is Answer.SUPPORTED
+    except UnknownNameError:  # the page of this family has other parameters
+        return False
 
 
 def fp16_helps(catalogue: Catalogue, subject: Subject, question: Question) -> bool:

@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.catalogue import wording
+from npusim.catalogue.verdicts import Answer
 from npusim.hardware.families import FAMILIES
 from npusim.hardware.loading import load_profile
 from npusim.hardware.products import product_lines
 from npusim.operators.checks import Objection
 from npusim.operators.contract import Call, TensorArg
+from npusim.operators.listed import verdict as verdict_on
 from npusim.values.dtypes import BFLOAT16, dtype
 from npusim.values.errors import UsageError
 from npusim.values.status import Action, Status, StatusCode
@@ -51,8 +53,8 @@ def tried(found: Objection, call: Call, ask: Ask, by_facts: Ask) -> Status:
         return status
     change = _change(found, call, ask) if found.changes is not None else None
     families, chips = _products(call, ask, by_facts)
-    if not status.is_modelled:
-        families = [family for family in families if family in chips]
+    if not chips or not status.is_modelled:
+        families = [*chips]
     if change is None and not families:
         return replace(status, remedy=_nothing_helps(found, call))
     words = "; ".join(change.words) if change else ""
@@ -165,14 +167,16 @@ def _products(call: Call, ask: Ask, by_facts: Ask) -> tuple[list[str], dict[str,
     families: list[str] = []
     chips: dict[str, str] = {}
     for family in FAMILIES:
-        stand_in = _Family(family, family)
-        if family == call.profile.family or by_facts(_on(stand_in, call)) is not None:
+        elsewhere = _on(_Family(family, family), call)
+        if family == call.profile.family or by_facts(elsewhere) is not None:
             continue
-        if family in ours:
-            if _asked(ask, _on(load_profile(ours[family]), call)) is not None:
-                continue
+        if family not in ours:
+            verdict = verdict_on(elsewhere)
+            if verdict is None or verdict.answer is Answer.SUPPORTED:
+                families.append(family)
+        elif _asked(ask, _on(load_profile(ours[family]), call)) is None:
+            families.append(family)
             chips[family] = ours[family]
-        families.append(family)
     return families, chips
 
 

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.values.errors import (
-    AclnnError,
-    DeviceFault,
-    KernelError,
-    NpusimError,
-    UnsupportedIntrinsicError,
-    UsageError,
-)
+from npusim.values.errors import AclnnError, DeviceFault, NpusimError, UsageError
 from npusim.values.status import AclError, Status, StatusCode
 
 if TYPE_CHECKING:
@@ -39,14 +32,8 @@ def aclnn_status(problem: NpusimError) -> Status:
     """The status of a first phase that ended with an error of the tree."""
     if isinstance(problem, AclnnError):
         return problem.status
-    if isinstance(problem, UsageError):
-        code = StatusCode.ACLNN_ERR_PARAM_INVALID
-    elif isinstance(problem, UnsupportedIntrinsicError):
-        code = StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
-    elif isinstance(problem, KernelError):
-        code = StatusCode.ACLNN_ERR_INNER_TILING_ERROR
-    else:
-        code = StatusCode.ACLNN_ERR_INNER
+    is_usage = isinstance(problem, UsageError)
+    code = StatusCode.ACLNN_ERR_PARAM_INVALID if is_usage else StatusCode.ACLNN_ERR_INNER
     return Status(code, problem.message, problem.remedy)
 
 

@@ -1,0 +1,363 @@
+"""Will it run? Whoever asks gets the same code, reason and remedy, and the remedy helps."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import npusim.catalogue
+from npusim import Device, TensorSpec
+from npusim.catalogue import Answer, facts, judging, names, support
+from npusim.catalogue.question import Question
+from npusim.hardware.families import FAMILIES
+from npusim.operators import listed, oracle
+from npusim.operators.registry import op_types, operators, prototype, standard_names
+from npusim.operators.standard import resolve
+from npusim.operators.tasks import TaskSpec
+from npusim.validation.table import read_rows
+from npusim.values.errors import AclnnError, ArgumentError, NpusimError, UnknownNameError
+from npusim.values.status import Status
+from test_standard_operators import CALLS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from npusim.catalogue.names import Subject
+
+ROOT = Path(__file__).parent.parent
+CATALOGUE = facts.catalogue()
+CHIPS = ("Ascend910A", "Ascend910B3", "Ascend310P3", "Ascend910_9391")
+DEVICES = {chip: Device(chip) for chip in CHIPS}
+KINDS = ("FLOAT16", "FLOAT", "BFLOAT16", "INT32", "INT64", "BOOL", "INT8", "DOUBLE", "COMPLEX64")
+SHAPES = ((4, 64), (64,), (3, 7), (2, 3, 8, 16), (1,), (), (5, 0))
+CONTRACTED = [name for name in operators() if prototype(name) is None]
+ONLY_CATALOGUED = sorted(CATALOGUE.paged_apis - {*standard_names(), *operators()})
+
+SETTINGS = settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+
+Question_ = tuple[str, str, dict[str, Any]]  # chip, operator, arguments
+
+# Questions ---------------------------------------------------------------------------------------
+
+
+@st.composite
+def sensible_calls(draw: st.DrawFn) -> Question_:
+    """A call that runs somewhere, with its floating tensors in another dtype."""
+    name, arguments, _ = draw(st.sampled_from(CALLS))
+    kind = draw(st.sampled_from(KINDS))
+    return (
+        draw(st.sampled_from(CHIPS)),
+        name,
+        {
+            each: _as(kind, value) if isinstance(value, np.ndarray) else value
+            for each, value in arguments.items()
+        },
+    )
+
+
+def _as(kind: str, array: np.ndarray[Any, Any]) -> TensorSpec:
+    spec = TensorSpec.of(array)
+    return TensorSpec(spec.shape, kind, strides=spec.strides) if spec.dtype.is_float else spec
+
+
+@st.composite
+def wild_calls(draw: st.DrawFn) -> Question_:
+    """Any name with a kernel, on tensors and attributes that need make no sense together."""
+    name = draw(st.sampled_from([*standard_names(), *CONTRACTED]))
+    known = prototype(name)
+    tensors = st.builds(TensorSpec, st.sampled_from(SHAPES), st.sampled_from(KINDS))
+    usual = draw(tensors)
+    tensor = st.sampled_from([usual, usual, usual, draw(tensors)])
+    if known is not None and not known[1].is_known:
+        count = draw(st.integers(1, 4))
+        return draw(st.sampled_from(CHIPS)), name, {f"x{at}": draw(tensor) for at in range(count)}
+    values: dict[str, st.SearchStrategy[Any]] = {
+        "tensor": tensor,
+        "int64": st.sampled_from([0, 1, -1, 2, 64]),
+        "double": st.sampled_from([1.0, 0.5, 1e-5]),
+        "float": st.sampled_from([1.0, 0.5]),
+        "bool": st.booleans(),
+        "int_array": st.sampled_from([[0], [1], [-1], [0, 1], [64], [4, 64], []]),
+        "bool_array": st.just([True] * 3),
+        "text": st.sampled_from(["FLOAT16", "none", "tanh", "0"]),
+    }
+    arguments = {
+        each.name: draw(values[each.kind])
+        for each in resolve(name, {}).parameters
+        if not (each.optional or each.io == "out") or draw(st.booleans())
+    }
+    return draw(st.sampled_from(CHIPS)), name, arguments
+
+
+def answer(ask: Any, *where: Any, **arguments: Any) -> tuple[Any, ...]:
+    """Code, reason and remedy, or the error of a wrong question."""
+    try:
+        found = ask(*where, **arguments)
+    except AclnnError as error:
+        found = error.status
+    except NpusimError as error:
+        return type(error), str(error)
+    if not isinstance(found, Status):
+        return 0, "", ""
+    return found.code, found.message, found.remedy
+
+
+def follow(chip: str, op: str, arguments: dict[str, Any], status: Status) -> None:
+    """Every way out that a refusal names is accepted."""
+    for action in status.actions:
+        asked = Device(action.soc_version or chip)
+        followed = asked.check(op, **arguments | dict(action.arguments))
+        assert followed.ok, (action, followed.render())
+
+
+# One answer --------------------------------------------------------------------------------------
+
+
+@given(st.one_of(sensible_calls(), wild_calls()))
+@SETTINGS
+def test_check_and_estimate_say_the_same(question: Question_) -> None:
+    chip, op, arguments = question
+    checked = answer(DEVICES[chip].check, op, **arguments)
+    assert answer(DEVICES[chip].estimate, op, **arguments) == checked
+
+
+@given(sensible_calls())
+@settings(SETTINGS, max_examples=60)
+def test_run_refuses_what_check_refuses(question: Question_) -> None:
+    chip, op, arguments = question
+    arrays = {
+        name: np.ones(value.shape, value.dtype.numpy) if isinstance(value, TensorSpec) else value
+        for name, value in arguments.items()
+    }
+    ran = answer(DEVICES[chip].run, op, **arrays)
+    if ran[0] != 507035 and not isinstance(ran[0], type):  # what only data can show
+        assert answer(DEVICES[chip].check, op, **arrays) == ran
+
+
+@given(st.one_of(sensible_calls(), wild_calls()))
+@SETTINGS
+def test_whoever_follows_a_remedy_is_accepted(question: Question_) -> None:
+    chip, op, arguments = question
+    try:
+        status = DEVICES[chip].check(op, **arguments)
+    except NpusimError:
+        return
+    if not status.ok:
+        assert status.message
+        chips = any(action.soc_version for action in status.actions)
+        assert ("choose another --soc-version" in status.remedy) is chips
+        assert ("ast " in status.remedy) <= any(action.arguments for action in status.actions)
+    follow(chip, op, arguments, status)
+
+
+@given(st.sampled_from(ONLY_CATALOGUED), st.sampled_from(CHIPS), st.sampled_from(KINDS))
+@SETTINGS
+def test_names_without_a_kernel_are_judged_and_never_timed(api: str, chip: str, kind: str) -> None:
+    pages = (CATALOGUE.page(api, family) for family in FAMILIES)
+    page = next(page for page in pages if page and page.parameters)
+    arguments = {each.name: kind for each in page.parameters if each.is_tensor}
+    device = DEVICES[chip]
+    try:
+        status = device.check(api, **arguments)
+    except UnknownNameError:  # pages of several products may differ in names
+        return
+    verdict = support(api, chip, arguments)
+    assert status.code == (verdict.code or 0)
+    assert verdict.why in status.message
+    follow(chip, api, arguments, status)
+    with pytest.raises(AclnnError) as refused:
+        device.estimate(api, **arguments)
+    assert refused.value.code == (status.code or 561003)
+    assert status.code or "can't be timed" in refused.value.message
+
+
+def test_names_that_nobody_knows_get_near_misses_from_everywhere() -> None:
+    for ask in (DEVICES["Ascend910B3"].check, DEVICES["Ascend910B3"].estimate):
+        with pytest.raises(UnknownNameError, match="aclnnFlashAttentionScore"):
+            ask("aclnnFlashAttentionScor")
+    with pytest.raises(UnknownNameError, match="parameter of aclnnFlashAttentionScore"):
+        DEVICES["Ascend910B3"].check("aclnnFlashAttentionScore", quary="bf16")
+    with pytest.raises(ArgumentError, match="query can't be 3"):
+        DEVICES["Ascend910B3"].check("aclnnFlashAttentionScore", query=3)
+
+
+# What it says ------------------------------------------------------------------------------------
+
+
+def half(kind: str, *shape: int) -> TensorSpec:
+    return TensorSpec(shape, kind)
+
+
+@pytest.mark.parametrize(
+    ("chip", "op", "names_", "code"),
+    [
+        ("Ascend910A", "aclnnAdd", ("self", "other"), 161002),
+        ("Ascend910A", "Add", ("x1", "x2"), 161002),
+        ("Ascend910A", "MatMulV2", ("x1", "x2"), 161002),
+        ("Ascend310P3", "MatMulV2", ("x1", "x2"), 161002),
+        ("Ascend310P3", "MatMulV3", ("x1", "x2"), 161002),
+        ("Ascend910A", "MatMulV3", ("x1", "x2"), 561003),
+    ],
+)
+def test_bfloat16_on_products_without_it(
+    chip: str, op: str, names_: tuple[str, ...], code: int
+) -> None:
+    arguments = {name: half("bf16", 64, 64) for name in names_}
+    device = DEVICES[chip]
+    status = device.check(op, **arguments)
+    assert status.code == code
+    assert status.is_modelled
+    assert status.remedy == (
+        "BF16 needs an Atlas A2 product (Ascend910B1..B4) or later; cast to FLOAT16, "
+        "or choose another --soc-version."
+    )
+    assert [bool(action.soc_version) for action in status.actions] == [False, True, True]
+    follow(chip, op, arguments, status)
+    arrays = {name: np.ones((64, 64), spec.dtype.numpy) for name, spec in arguments.items()}
+    for ask, given_ in ((device.estimate, arguments), (device.run, arrays)):
+        assert answer(ask, op, **given_) == (status.code, status.message, status.remedy)
+
+
+def test_no_cast_is_advised_where_the_product_lacks_the_operator() -> None:
+    def call(kind: str) -> dict[str, Any]:
+        tensors = {"gradOut": (2, 8, 16), "input": (2, 8, 16), "mean": (2, 4), "rstd": (2, 4)}
+        numbers = {"N": 2, "C": 8, "HxW": 16, "group": 4, "outputMask": [True, True, True]}
+        return {name: half(kind, *shape) for name, shape in tensors.items()} | numbers
+
+    status = DEVICES["Ascend310P3"].check("aclnnGroupNormBackward", **call("bf16"))
+    assert status.code == 161002
+    assert "cast" not in status.remedy.lower()
+    follow("Ascend310P3", "aclnnGroupNormBackward", call("bf16"), status)
+    status = DEVICES["Ascend910A"].check("aclnnGroupNormBackward", **call("bf16"))
+    assert "cast to FLOAT16" in status.remedy
+    mixed = call("bf16") | {"mean": half("fp32", 2, 4)}
+    status = DEVICES["Ascend910A"].check("aclnnGroupNormBackward", **mixed)
+    assert status.remedy == "Cast to FLOAT."  # of several faults the remedy cures all
+    follow("Ascend910A", "aclnnGroupNormBackward", mixed, status)
+
+
+def test_a_remedy_of_two_steps_names_both() -> None:
+    product = {"self": half("bf16", 8, 8), "mat2": half("bf16", 8, 8), "cubeMathType": 3}
+    status = DEVICES["Ascend910A"].check("aclnnMatmul", **product)
+    assert status.remedy == "Cast to FLOAT16; use cubeMathType 1."
+    follow("Ascend910A", "aclnnMatmul", product, status)
+
+
+def test_what_only_npusim_cannot_is_told_from_what_the_device_refuses() -> None:
+    x = half("fp16", 4, 64)
+    ours = DEVICES["Ascend910B3"].check("aclnnAdd", self=x, other=x, alpha=2)
+    assert (ours.code, ours.is_modelled) == (561003, False)
+    assert "not modelled" in ours.message
+    assert not ours.actions
+    theirs = DEVICES["Ascend910A"].check("MatMulV3", x1=half("bf16", 8, 8), x2=half("bf16", 8, 8))
+    assert (theirs.code, theirs.is_modelled) == (561003, True)
+    assert "not supported on Ascend910A" in theirs.message
+    product = {"x1": half("fp32", 8, 8), "x2": half("fp32", 8, 8)}
+    gap = DEVICES["Ascend910A"].check("MatMulV2", **product)  # the device computes it in FLOAT16
+    assert not gap.is_modelled
+    assert gap.remedy.startswith("A time needs an Atlas A2 product")
+    follow("Ascend910A", "MatMulV2", product, gap)
+
+
+def test_instructions_that_a_kernel_lacks_are_foreseen() -> None:
+    pair = {name: half("complex64", 4, 8) for name in ("self", "other")}
+    status = DEVICES["Ascend910B3"].check("aclnnAdd", **pair)
+    assert not status.is_modelled
+    assert "vadd doesn't take complex64" in status.message
+
+
+def test_to_say_what_comes_out_is_advised_only_where_it_helps() -> None:
+    image = half("fp16", 1, 3, 8, 8)
+    with pytest.raises(ArgumentError, match=r"Say what comes out: dst=DTYPE\[SIZES\]"):
+        DEVICES["Ascend910B3"].check("TransData", src=image)
+    status = DEVICES["Ascend910B3"].check("Add", x1=half("fp16", 6, 40), x2=half("fp16", 7))
+    assert status.code == 561003
+    assert "say what comes out" not in status.remedy.lower()
+
+
+def test_tensors_that_are_no_call_are_refused_by_name_not_by_accident() -> None:
+    scalar = half("fp16")
+    for op, arguments in (
+        ("MatMulV2", {"x1": scalar, "x2": scalar}),
+        ("Silu", {f"x{at}": half("fp16", 4) for at in range(4)}),
+        ("SplitV", {"x": scalar, "split_dim": 0}),
+    ):
+        status = DEVICES["Ascend910B3"].check(op, **arguments)
+        assert status.code == 561003
+        assert "no call has such tensors and attributes" in status.message
+
+
+def test_recorded_tasks_are_judged_by_catalogue_and_kernel() -> None:
+    half_, wide = half("bf16", 64, 64), half("fp32", 64, 64)
+    profile = DEVICES["Ascend910A"].profile
+    assert oracle.check_task(TaskSpec("MatMulV2", (half_, half_), (half_,)), profile).code == 161002
+    gap = oracle.check_task(TaskSpec("MatMulV2", (wide, wide), (wide,)), profile)
+    assert (gap.code, gap.is_modelled) == (561003, False)
+    plain = TaskSpec("Add", (wide, wide), (wide,))
+    assert oracle.check_task(plain, profile).ok
+
+
+# Against measurements and sources ----------------------------------------------------------------
+
+
+def test_what_was_measured_on_a_chip_is_accepted_there() -> None:
+    seen: dict[tuple[Any, ...], TaskSpec] = {}
+    socs = {}
+    for row in read_rows(ROOT / "reports" / "data" / "measured_ops.csv.gz"):
+        task = row.task
+        assert task is not None
+        kinds = (spec.dtype.name if spec else "" for spec in (*task.inputs, *task.outputs))
+        seen.setdefault((row.soc, task.op_type, *kinds), task)
+        socs.setdefault(row.soc, Device(row.soc).profile)
+    assert len(seen) > 300
+    for (soc, op_type, *_), task in seen.items():
+        if op_type in op_types():
+            verdict = listed.task_verdict(task, socs[soc])
+            assert verdict is None or not verdict.code, (soc, task, verdict)
+
+
+def beyond_the_sources() -> list[tuple[str, str, str, str]]:
+    """Where a verdict isn't what the current page, or the operator information, says by itself."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for subject, family, reason in (*_beyond_pages(), *_beyond_information()):
+        verdict = judging.judge(CATALOGUE, subject, Question(family))
+        key = subject.name, str(verdict.answer), reason or verdict.why
+        found.setdefault(key, []).append(family)
+    return [(name, " ".join(where), said, why) for (name, said, why), where in found.items()]
+
+
+def _beyond_pages() -> Iterator[tuple[Subject, str, str]]:
+    for api in sorted(CATALOGUE.paged_apis):
+        subject = names.Subject(names.API, api, (api,))
+        for family in FAMILIES:
+            page = CATALOGUE.page(api, family)
+            rejected = judging.judge(CATALOGUE, subject, Question(family)).answer is Answer.REJECTED
+            if page and {"yes": rejected, "no": not rejected}.get(page.supported):
+                yield subject, family, ""
+
+
+def _beyond_information() -> Iterator[tuple[Subject, str, str]]:
+    for op_type in op_types():
+        subject = names.operator_named(CATALOGUE, op_type)
+        if subject is None or not subject.apis:
+            continue
+        for family in FAMILIES:
+            verdict = judging.judge(CATALOGUE, subject, Question(family))
+            has_it = CATALOGUE.operators(op_type, family)
+            if not has_it and verdict.answer is Answer.SUPPORTED:
+                yield subject, family, f"{subject.apis[0]} computes the same, with another kernel"
+
+
+def test_where_the_answer_goes_beyond_its_sources_is_listed_with_the_reason() -> None:
+    path = Path(npusim.catalogue.__file__).with_name("beyond_sources.csv")
+    rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+    assert rows[0] == ["operator", "families", "verdict", "reason"]
+    assert rows[1:] == [list(row) for row in beyond_the_sources()]

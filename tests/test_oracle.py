@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from npusim.catalogue.names import Subject
+    from npusim.hardware.profile import Profile
 
 ROOT = Path(__file__).parent.parent
 CATALOGUE = facts.catalogue()
@@ -163,7 +164,7 @@ def test_whoever_follows_a_remedy_is_accepted(question: Question_) -> None:
 def test_names_without_a_kernel_are_judged_and_never_timed(api: str, chip: str, kind: str) -> None:
     pages = (CATALOGUE.page(api, family) for family in FAMILIES)
     page = next(page for page in pages if page and page.parameters)
-    arguments = {each.name: kind for each in page.parameters if each.is_tensor}
+    arguments: dict[str, Any] = {each.name: kind for each in page.parameters if each.is_tensor}
     device = DEVICES[chip]
     try:
         status = device.check(api, **arguments)
@@ -310,7 +311,7 @@ def test_recorded_tasks_are_judged_by_catalogue_and_kernel() -> None:
 
 def test_what_was_measured_on_a_chip_is_accepted_there() -> None:
     seen: dict[tuple[Any, ...], TaskSpec] = {}
-    socs = {}
+    socs: dict[str, Profile] = {}
     for row in read_rows(ROOT / "reports" / "data" / "measured_ops.csv.gz"):
         task = row.task
         assert task is not None

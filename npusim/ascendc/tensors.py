@@ -163,6 +163,21 @@ class LocalTensor:
             part_of=(self, lambda array: array.reshape(array.shape[:depth] + shape)),
         )
 
+    def stretch(self, start: int, length: int) -> LocalTensor:
+        """``length`` elements of a row from ``start`` on, wherever that is.
+
+        For instructions with a mask of lanes, and for masks of bits that go to a register.
+        """
+        return LocalTensor(
+            self.core,
+            self.dtype,
+            (*self.shape[:-1], length),
+            self.buffer,
+            self.slot,
+            depth=self.depth,
+            part_of=(self, lambda array: array[..., start : start + length]),
+        )
+
     def as_run(self, elements: int) -> LocalTensor:
         """The same numbers for instructions that take all rows, padding included, as one run."""
         run = LocalTensor(

@@ -142,7 +142,9 @@ class FormulaKernel(ElementwiseKernel):
             self.sum_que = TQue(TPosition.VECOUT, len(self.sums), "sums")
             core.pipe.init_buffer(self.sum_que, len(self.sums), core.block_bytes)
             self.totals = {
-                tensor.buffer.number: self.sum_que.alloc_tensor(tensor.dtype, 1)
+                tensor.buffer.number: core.duplicate(
+                    self.sum_que.alloc_tensor(tensor.dtype, 1), 0.0
+                )
                 for tensor in self.sums.values()
             }
 
@@ -286,21 +288,27 @@ class FormulaKernel(ElementwiseKernel):
         """A single element's gradient is a sum: cores add up what their tiles give."""
         if len(tile.shape) != 1:
             raise KernelError(self.op_type, "sums up gradients of single elements only")
-        with core.schedule_only():
-            total = self.totals[target.buffer.number]
-            core.add(total, total, core.reduce_sum(tile[:1], tile))
-        with core.numbers_only():
+        total = self.totals[target.buffer.number]
+
+        def add_at_once() -> None:
             core.set_atomic_add()
             core.copy_runs(target.span(0, 1), core.reduce_sum(tile[:1], tile))
             core.set_atomic_none()
 
+        core.separately(
+            lambda: core.add(total, total, core.reduce_sum(tile[:1], tile)), add_at_once
+        )
+
     def _finish(self, core: Core) -> None:
         """Every core adds its sum to the cleared single element in global memory."""
-        with core.schedule_only():
+
+        def store() -> None:
             for target in self.sums.values():
                 core.set_atomic_add()  # cores start, and so come here, one after the other
                 self.sum_que.copy_out(target.span(0, 1), self.totals[target.buffer.number])
                 core.set_atomic_none()
+
+        core.separately(store, lambda: None)
 
 
 def kernel_of(row: Operator, doc: str = "") -> type[FormulaKernel]:

@@ -7,8 +7,6 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from npusim.ascendc.kernel import Kernel
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.schedules.elementwise import FlatTiling, flat_tiling, leading_axis
@@ -65,12 +63,14 @@ class BitMaskKernel(Kernel):
         x_que = TQue(TPosition.VECIN, self.depth, "x")
         mask_que = TQue(TPosition.VECIN, self.depth, "mask")
         out_que = TQue(TPosition.VECOUT, self.depth, "out")
-        kept_buf, self.ones = TBuf("kept"), TBuf("ones")
+        kept_buf, self.chosen, ones = TBuf("kept"), TBuf("chosen"), TBuf("ones")
         for queue in (x_que, out_que):
             core.pipe.init_buffer(queue, self.depth, elements * itemsize)
         core.pipe.init_buffer(mask_que, self.depth, ceil(elements / _BITS))
         core.pipe.init_buffer(kept_buf, 1, elements * itemsize)
-        core.pipe.init_buffer(self.ones, 1, _MASK_LANES * FLOAT16.itemsize)
+        for buffer in (self.chosen, ones):
+            core.pipe.init_buffer(buffer, 1, _MASK_LANES * FLOAT16.itemsize)
+        self.ones = core.duplicate(ones.get(FLOAT16, _MASK_LANES), 1.0)
         self.prepare(core)
         for start, count, length in self._pieces(core):
             bits = mask_que.copy_in(self.mask.span(start, count))
@@ -110,19 +110,13 @@ class BitMaskKernel(Kernel):
         return FlatTiling(plain.elements, blocks, per_core, tile, tile < per_core)
 
     def _select(self, core: Core, out: LocalTensor, bits: LocalTensor, x: LocalTensor) -> None:
-        with core.schedule_only():
-            if core.profile.has("vcmpvs_eq"):  # masks for whole tiles are read from UB
-                core.select(out, bits, x, x)
-            else:
-                self._select_by_register(core, out, bits, x)
-        with core.numbers_only():
-            if core.numerics:
-                depth = core.depth
-                unpacked = np.unpackbits(bits.values(depth), axis=-1, bitorder="little")
-                keep = unpacked[..., : out.numel] != 0
-                out.target(depth)[...] = np.where(
-                    keep, x.values(depth), x.values(depth).dtype.type(0)
-                )
+        if core.profile.has("vcmpvs_eq"):  # masks for whole tiles are read from UB
+            core.select(out, bits, x, 0.0, packed=True)
+            return
+        core.separately(
+            lambda: self._select_by_register(core, out, bits, x),
+            lambda: core.select(out, bits, x, 0.0, packed=True),
+        )
 
     def _select_by_register(
         self, core: Core, out: LocalTensor, bits: LocalTensor, x: LocalTensor
@@ -133,13 +127,16 @@ class BitMaskKernel(Kernel):
         sources, dropout.
         """
         lanes = min(_MASK_LANES, out.numel)
-        part, source = out[:lanes], x[:lanes]
-        ones = self.ones.get(FLOAT16, lanes)
-        for _ in core.loop(ceil(out.numel / lanes)):
-            core.set_cmpmask(bits)
+        for turn in core.loop(ceil(out.numel / lanes)):
+            first = turn.first * lanes
+            count = min(lanes, out.numel - first)
+            part, source = (each.stretch(first, count).as_run(lanes) for each in (out, x))
+            mask = bits.stretch(first // _BITS, ceil(count / _BITS))
+            core.set_cmpmask(mask)
             if out.dtype is FLOAT16:
-                core.select(part, bits, source, source)
+                core.select(part, mask, source, 0.0, packed=True)
             else:
-                core.select(ones, bits, ones, ones)
-                core.cast(part, ones)
+                kept = self.chosen.get(FLOAT16, count).as_run(lanes)
+                core.select(kept, mask, self.ones.stretch(0, count), 0.0, packed=True)
+                core.cast(part, kept)
                 core.mul(part, part, source)

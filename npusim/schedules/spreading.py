@@ -11,13 +11,15 @@ generation that spread pairs take 1.2 cycles per element, those that spread a nu
 from __future__ import annotations
 
 from math import lcm, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npusim.engine.program import Pipe
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.ascendc.core import Core
     from npusim.ascendc.tensors import LocalTensor
     from npusim.hardware.profile import Profile
@@ -35,14 +37,12 @@ def compiled_for_shape(profile: Profile) -> bool:
 
 
 def spread_column(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTensor:
-    """dst[i, :] = column[i]; dst has shape (rows, columns), column (rows,)."""
-    with core.schedule_only():
-        core.get_value(column)
-        _emit_rows(core, dst)
-    with core.numbers_only():
-        if core.numerics:
-            depth = core.depth
-            dst.target(depth)[...] = column.values(depth)[..., None]
+    """dst[..., i, :] = column[..., i]; a column may have one element along other axes."""
+    core.get_value(column)
+    _emit_rows(core, dst)
+    if core.numerics:
+        depth = core.depth
+        dst.target(depth)[...] = column.values(depth)[..., None]
     return dst
 
 
@@ -54,7 +54,7 @@ def _emit_rows(core: Core, dst: LocalTensor) -> None:
     """
     if not core.recording:
         return
-    rows, kind = dst.shape[0], dst.dtype
+    rows, kind = dst.rows, dst.dtype
     looped = not compiled_for_shape(core.profile)
     fill = core.costs.row_fill(kind.intrinsic, kind.itemsize, dst.row_elements, chained=looped)
     detail = f"{dst.buffer} {rows} numbers"
@@ -69,20 +69,25 @@ def spread_box(
     core: Core, dst: LocalTensor, src: LocalTensor, source_box: Box, box: Box
 ) -> LocalTensor:
     """dst = src repeated from ``source_box`` to ``box`` (units, rows, columns), both packed."""
-    with core.schedule_only():
+
+    def repeated(values: NDArray[Any]) -> NDArray[Any]:
+        stack = values.shape[:-1]
+        spread = np.broadcast_to(values.reshape(*stack, *source_box), (*stack, *box))
+        return spread.reshape(*stack, -1)
+
+    def put_together() -> None:
         stores, repeats = _pattern(core.block_bytes // dst.dtype.itemsize, source_box, box)
         if stores:
             core.get_value(src)
             core.scalar_alu("mov_ub", stores + min(stores, src.numel))
+            core.arrange(dst[:stores], src, lambda values: repeated(values)[..., :stores])
         if repeats:
-            core.move(dst, dst)
-    with core.numbers_only():
-        if core.numerics:
-            depth = core.depth
-            small, wide = src.values(depth), dst.target(depth)
-            shaped = small.reshape(small.shape[:depth] + source_box)
-            spread = np.broadcast_to(shaped, wide.shape[:depth] + box)
-            wide[...] = spread.reshape(wide.shape)
+            pattern = dst[:stores] if stores else src
+            core.issue("ub2ub", dst, (dst,))
+            places = np.arange(dst.numel) % pattern.numel
+            core.arrange(dst, pattern, lambda values: values[..., places])
+
+    core.separately(put_together, lambda: core.arrange(dst, src, repeated))
     return dst
 
 

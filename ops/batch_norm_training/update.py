@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from npusim.ascendc import CmpMode, Kernel, RoundMode, TPosition, TQue
 from npusim.ascendc.events import Event
 from npusim.engine.program import Pipe
@@ -105,8 +103,8 @@ class BNTrainingUpdate(ChannelMap):
             self.edge_que = TQue(TPosition.VECIN, 1, "edge")
             core.pipe.init_buffer(self.edge_que, 1, core.block_bytes)
             self.stored = Event(core, Pipe.MTE3, Pipe.MTE2, set_before=True)
-            self.zeros = self.scratch_buffer(core, "zeros", core.block_bytes)
-            core.duplicate(self.zeros.get(self.y.dtype, self._zeros), 0.0)
+            zeros = self.scratch_buffer(core, "zeros", core.block_bytes)
+            self.zero = core.duplicate(zeros.get(self.y.dtype, self._zeros), 0.0)[:1]
 
     def prepare(self, core: Core, share: Share) -> None:
         self.store_que = TQue(TPosition.VECOUT, 1, "stored")
@@ -164,12 +162,7 @@ class BNTrainingUpdate(ChannelMap):
     ) -> None:
         assert self.mask is not None
         bits = self.mask_que.alloc_tensor(UINT8, y.numel // _BITS)
-        with core.schedule_only():
-            core.compare(bits, y, self.zeros.get(y.dtype, self._zeros), CmpMode.GT)
-        with core.numbers_only():
-            if core.numerics:
-                positive = y.values(core.depth) > 0
-                bits.target(core.depth)[...] = np.packbits(positive, axis=-1, bitorder="little")
+        core.compare(bits, y, self.zero, CmpMode.GT, packed=True)
         if self._shares_blocks(core.block_bytes):
             self._complete_block(core, place)
         self.mask_que.copy_out(self._mask_piece(place), bits)

@@ -68,17 +68,18 @@ class PaddedRows(Kernel):
         columns, width = self.columns, self.width
         x = self.in_que.copy_in(self.src.span(first * columns, rows * columns))
         out = self.out_que.alloc_tensor(self.kind, rows * width)
-        with core.schedule_only():
-            for _ in core.loop(rows):
-                core.duplicate(out[:width], 0.0)
-                core.copy(out[:columns], x[:columns])
-        if core.numerics:
-            depth = core.depth
-            target, values = out.target(depth), x.values(depth)
-            target[...] = 0
-            whole = target.reshape(*target.shape[:-1], rows, width)
-            part = values.reshape(*values.shape[:-1], rows, columns)
-            whole[..., self.start : self.start + columns] = part
+        wide, narrow = out.view(rows, width), x.view(rows, columns)
+
+        def row_by_row() -> None:
+            for row in core.loop(rows):
+                core.duplicate(wide[row], 0.0)
+                core.copy(wide[row].stretch(self.start, columns), narrow[row])
+
+        def at_once() -> None:
+            core.duplicate(out, 0.0)
+            core.copy(wide.stretch(self.start, columns), narrow)
+
+        core.separately(row_by_row, at_once)
         self.in_que.free_tensor(x)
         self.out_que.copy_out(self.dst.span(first * width, rows * width), out)
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import ceil, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from npusim.ascendc import GlobalTensor, Kernel, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
@@ -20,7 +22,9 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from npusim.ascendc import Core, LocalTensor
+    from numpy.typing import NDArray
+
+    from npusim.ascendc import Core, GmSlice, LocalTensor
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
     from npusim.schedules.tile_grid import BoxTile
@@ -79,31 +83,29 @@ class SpreadRows(Kernel):
             return x
         if source.shape[-1] < tile.shape[-1]:
             x = self.in_que.copy_in(source, source.shape[:-1])
-            with core.schedule_only():
-                flat = out_rows(out, rows)
-                spread_column(core, flat, x)
-            self._numbers(core, out, x, source.shape)
+            spread_column(core, out, x)
             return x
         x = self.in_que.copy_in(source)
-        with core.schedule_only():
-            blocks = ceil(tile.shape[-1] * self.kind.itemsize / core.block_bytes)
-            for _ in core.loop(rows):
-                core.move_bursts(out, x, 1, blocks)
-        self._numbers(core, out, x, source.shape)
+        width = tile.shape[-1]
+
+        def row_by_row() -> None:
+            own = np.arange(source.numel // width).reshape(source.shape[:-1])
+            own = np.broadcast_to(own, tile.shape[:-1]).reshape(-1)
+            wide, narrow = out.view(rows, width), x.view(-(-x.numel // width), width)
+            for row in core.loop(rows):
+                core.move_bursts(out, x, 1, ceil(width * self.kind.itemsize / core.block_bytes))
+                core.permute(wide[row], narrow[int(own[row.first])])
+
+        core.separately(
+            row_by_row,
+            lambda: core.arrange(out, x, lambda values: _spread_to(values, source, out)),
+        )
         return x
 
-    def _numbers(
-        self, core: Core, out: LocalTensor, x: LocalTensor, shape: tuple[int, ...]
-    ) -> None:
-        if core.numerics:
-            depth = core.depth
-            values = x.values(depth)
-            out.target(depth)[...] = values.reshape(*values.shape[:depth], *shape)
 
-
-def out_rows(out: LocalTensor, rows: int) -> LocalTensor:
-    """A tile as rows of its last axis."""
-    return out.view(rows, out.shape[-1])
+def _spread_to(values: NDArray[Any], source: GmSlice, out: LocalTensor) -> NDArray[Any]:
+    stack = values.shape[: values.ndim - len(source.shape)]
+    return np.broadcast_to(values, (*stack, *out.shape))
 
 
 class BroadcastTo(StridedCopy):

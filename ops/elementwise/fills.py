@@ -116,12 +116,9 @@ class NPUClearFloatStatus(Kernel):
         core.pipe.init_buffer(queue, 1, self.out.nbytes)
         flags = core.duplicate(queue.alloc_tensor(self.out.dtype, self.out.numel), 0.0)
         target = self.out.view(self.out.numel).span(0, self.out.numel)
-        with core.schedule_only():
-            core.set_atomic_add(self.block_dim)
-            queue.copy_out(target, flags)
-            core.set_atomic_none()
-        with core.numbers_only():
-            core.copy_runs(target, flags)
+        core.set_store_sharers(self.block_dim)
+        queue.copy_out(target, flags)
+        core.set_atomic_none()
 
 
 class AtomicAddrClean(ZerosLike):

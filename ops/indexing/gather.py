@@ -81,7 +81,7 @@ class GatherRows(Kernel):
         line = self.width if self.packs else self.padded
         rows = round_up(share.tile * line, self.block)
         core.pipe.init_buffer(self.row_que, self.depth, rows * size)
-        if self.in_ub and share.length(block):
+        if (self.in_ub or self.in_l1) and share.length(block):
             self._load_table(core)
         for plane in core.loop(self.outer) if self.outer > 1 else (0,):
             tiles = core.tiles(block * share.per_core, share.length(block), share.tile)
@@ -121,22 +121,25 @@ class GatherRows(Kernel):
             if self.packs:
                 core.move_elements(tile, tile, self.width)
             return
-        with core.schedule_only():
+
+        def from_chip() -> None:
             if self.in_ub and self.width >= self.block:
                 core.move_bursts(tile, tile, 1, ceil(self.width / self.block))
             else:
                 if not self.in_ub:
                     core.fetch_element(tile)
                 core.move_elements(tile, tile, self.width)
-        with core.numbers_only():
-            core.copy_runs(tile[index], source)
+            core.permute(tile[index], core.at(self.kept, place))
+
+        core.separately(from_chip, lambda: core.copy_runs(tile[index], source))
 
     def _load_table(self, core: Core) -> None:
         """The whole table, once."""
-        with core.schedule_only():
-            queue = TQue(TPosition.VECIN, 1, "table")
-            core.pipe.init_buffer(queue, 1, self.table.nbytes)
-            queue.copy_in(self.table.span(0, self.table.numel))
+        position = TPosition.VECIN if self.in_ub else TPosition.A1
+        queue = TQue(position, 1, "table", consumer=Pipe.SCALAR)
+        core.pipe.init_buffer(queue, 1, self.table.nbytes)
+        loaded = queue.copy_in(self.table.span(0, self.table.numel))
+        self.kept = loaded.view(self.rows, self.width)
 
     def _fits(self, nbytes: int) -> bool:
         aligned = self.width % self.block == 0 or self.width < self.block

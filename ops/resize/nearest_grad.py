@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc.loops import looked_up
 from npusim.ops.resize.scales import FLOORED, Corners, Images, resized
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
@@ -69,17 +70,15 @@ class ResizeNearestNeighborGrad(Kernel):
         first = core.get_block_idx() * self.rows_per_core
         targets = self.corners.nearest(self.outside.height, self.inside.height)
         core.set_atomic_add(self.sharers)
-        with core.schedule_only():
-            for row in core.loop(min(self.rows_per_core, self.inside.height - first)):
-                core.scalar_alu("location", 1)
-                self._plane_rows(core, in_que, out_que, row, 0)
-        with core.numbers_only():
-            if core.numerics:
-                for number in range(first, min(first + self.rows_per_core, self.inside.height)):
-                    self._plane_rows(core, in_que, out_que, number, int(targets[number]))
+        for turn in core.loop(min(self.rows_per_core, self.inside.height - first)):
+            core.scalar_alu("location", 1)
+            row = turn + first
+            self._plane_rows(core, in_que, out_que, row, looked_up(row, targets))
         core.set_atomic_none()
 
-    def _plane_rows(self, core: Core, in_que: TQue, out_que: TQue, row: Index, target: int) -> None:
+    def _plane_rows(
+        self, core: Core, in_que: TQue, out_que: TQue, row: Index, target: Index
+    ) -> None:
         source = self.inside.width * self.inside.lanes
         width = self.outside.width * self.outside.lanes
         for plane in core.loop(self.inside.planes):

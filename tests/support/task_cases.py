@@ -222,6 +222,11 @@ def one_to_one(pick: Pick, _: str) -> Task:
     return Task([pick.positive(*shape, kind=kind)], [empty(*shape, kind=kind)])
 
 
+def negated(pick: Pick, _: str) -> Task:
+    shape, kind = pick.shape(), pick.half()
+    return Task([pick.positive(*shape, kind=kind) for _ in range(2)], [empty(*shape, kind=kind)])
+
+
 def exponent(pick: Pick, _: str) -> Task:
     shape = pick.shape()
     said: dict[str, object] = pick.of({}, {"base": 2.0, "scale": 0.5, "shift": 0.25})
@@ -687,6 +692,7 @@ CASES: dict[str, Case] = {
         ("ForeachAddList", "ForeachAddcdivScalar", "ForeachAddcmulScalar", "ForeachMulScalar"),
         lists,
     ),
+    **dict.fromkeys(("FusionOp_Mul_Neg", "FusionOp_RealDiv_Neg"), negated),
     "TensorMove": one_to_one,
     "Exp": exponent,
     "Assign": assign,

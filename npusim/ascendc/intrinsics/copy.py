@@ -30,6 +30,7 @@ class Copies(Issuer):
     """The copying part of :class:`npusim.ascendc.core.Core`."""
 
     _atomic_sharers = 0.0
+    _adds = True  # what shares lines of global memory adds to them
     _put_off: list[tuple[GmSlice, NDArray[Any], int]] | None = None
 
     def data_copy(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
@@ -120,11 +121,15 @@ class Copies(Issuer):
 
         ``sharers`` cores add into the same line at a time (on average).
         """
-        self._atomic_sharers = max(1.0, sharers)
+        self._atomic_sharers, self._adds = max(1.0, sharers), True
+
+    def set_store_sharers(self, sharers: float) -> None:
+        """Stores take turns with those of ``sharers`` cores to the same line, and overwrite it."""
+        self._atomic_sharers, self._adds = max(1.0, sharers), False
 
     def set_atomic_none(self) -> None:
-        """Stores to global memory overwrite again."""
-        self._atomic_sharers = 0.0
+        """Stores to global memory overwrite again, and wait for nobody."""
+        self._atomic_sharers, self._adds = 0.0, True
 
     def put_off_adding(self) -> None:
         """Adding to global memory waits for :meth:`add_now`."""
@@ -169,9 +174,10 @@ class Copies(Issuer):
         """Store numbers with as many stack axes as there are loops, or add them."""
         depth = self.depth
         values = values.reshape(values.shape[:depth] + dst.shape)
-        if self._atomic_sharers and self._put_off is not None:
+        adds = self._atomic_sharers and self._adds
+        if adds and self._put_off is not None:
             self._put_off.append((dst, values.copy(), depth))
-        elif self._atomic_sharers:
+        elif adds:
             dst.accumulate(values, depth)
         else:
             dst.write(values, depth)

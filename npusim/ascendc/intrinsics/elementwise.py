@@ -77,12 +77,16 @@ class Intrinsic(Generic[Operands]):
             raise KernelError(core.kernel_name, f"{name} on shapes {shapes}")
         core.issue(name, dst, sources)
         if core.numerics:
-            depth = core.depth
-            values: list[object] = [source.values(depth) for source in sources]
-            if self.number:
-                values.append(number_of(operands[-1], depth, sources[-1]))
-            self.computation(*values, out=dst.target(depth, whole=not self.updates))
+            self.compute(core, dst, *operands)
         return dst
+
+    def compute(self, core: Issuer, dst: LocalTensor, *operands: Any) -> None:
+        """The numbers alone, for schedules whose instructions are others."""
+        depth = core.depth
+        values: list[object] = [source.values(depth) for source in operands[: self.tiles]]
+        if self.number:
+            values.append(number_of(operands[-1], depth, operands[self.tiles - 1]))
+        self.computation(*values, out=dst.target(depth, whole=not self.updates))
 
 
 def number_of(number: Number, depth: int, like: LocalTensor) -> NDArray[Any] | np.generic:

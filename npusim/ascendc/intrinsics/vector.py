@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor
 from npusim.engine.program import Pipe
 from npusim.values.errors import UnsupportedIntrinsicError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class CmpMode(StrEnum):
@@ -84,16 +88,26 @@ class Vector(Elementwise):
         return self._copied(dst, src)
 
     def compare(
-        self, dst: LocalTensor, src0: LocalTensor, src1: LocalTensor, mode: CmpMode
+        self,
+        dst: LocalTensor,
+        src0: LocalTensor,
+        src1: LocalTensor,
+        mode: CmpMode,
+        *,
+        packed: bool = False,
     ) -> LocalTensor:
-        """dst = src0 <mode> src1 as a mask of UINT8 zeros and ones (vcmpv)."""
+        """dst = src0 <mode> src1 as a mask of UINT8 zeros and ones, or ``packed`` as bits (vcmpv).
+
+        The first of eight bits is the lowest.
+        """
         self.require(f"vcmpv_{mode}", src0)
         self.issue(f"vcmpv_{mode}", src0, (src0, src1), writes=dst)
         if self.numerics:
             depth = self.depth
-            _COMPARE[mode](
-                src0.values(depth), src1.values(depth), out=dst.target(depth), casting="unsafe"
-            )
+            true = _COMPARE[mode](src0.values(depth), src1.values(depth))
+            if packed:
+                true = np.packbits(true, axis=-1, bitorder="little")
+            np.copyto(dst.target(depth), true, casting="unsafe")
         return dst
 
     def set_cmpmask(self, bits: LocalTensor) -> None:
@@ -106,15 +120,28 @@ class Vector(Elementwise):
         self.set_register()
 
     def select(
-        self, dst: LocalTensor, mask: LocalTensor, src0: LocalTensor, src1: LocalTensor
+        self,
+        dst: LocalTensor,
+        mask: LocalTensor,
+        src0: LocalTensor,
+        src1: LocalTensor | float,
+        *,
+        packed: bool = False,
     ) -> LocalTensor:
-        """dst = src0 where the mask is set, else src1 (vsel)."""
+        """dst = src0 where the mask is set, else src1 (vsel); a ``packed`` mask has a bit each."""
         self.require("vsel", dst)
-        self.issue("vsel", dst, (mask, src0, src1))
+        others = (src0, src1) if isinstance(src1, LocalTensor) else (src0,)
+        self.issue("vsel", dst, (mask, *others))
         if self.numerics:
             depth = self.depth
-            picked = np.where(mask.values(depth) != 0, src0.values(depth), src1.values(depth))
-            dst.target(depth)[...] = picked
+            kept = mask.values(depth)
+            if packed:
+                kept = np.unpackbits(kept, axis=-1, count=dst.numel, bitorder="little")
+            if isinstance(src1, LocalTensor):
+                other: NDArray[Any] | np.generic = src1.values(depth)
+            else:
+                other = number_of(src1, depth, src0)
+            dst.target(depth)[...] = np.where(kept != 0, src0.values(depth), other)
         return dst
 
     def cast(

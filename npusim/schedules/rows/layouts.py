@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.intrinsics.elementwise import Intrinsic
 from npusim.schedules.rows.folds import (
     fold_each_row,
     fold_packed_rows,
@@ -234,16 +235,27 @@ class RowsLayout(RowLayout):
         if not self.one_by_one or Form.COLUMN not in forms:
             super().apply(core, step, dst, sources)
             return
-        with core.schedule_only():  # a row's own numbers are the scalar unit's
-            for form, source in zip(forms, sources, strict=False):
-                if form is Form.COLUMN and core.is_unread(source):
-                    core.get_value(source)
-            if forms[-1] is Form.COLUMN:
-                core.scalar_alu(step.name)
-            else:
-                core.muls(dst, dst, 1.0)
-        with core.numbers_only():
-            super().apply(core, step, dst, sources)
+        # A row's own numbers are the scalar unit's.
+        for form, source in zip(forms, sources, strict=False):
+            if form is Form.COLUMN and core.is_unread(source):
+                core.get_value(source)
+        if forms[-1] is Form.COLUMN:
+            core.scalar_alu(step.name)
+            core.wrote(dst)  # it lies in UB, where the next step reads it
+        else:
+            core.issue("vmuls", dst, (dst,))
+        if not isinstance(step.call, Intrinsic):  # copied, or a number of its own
+            if step.sources:
+                core.permute(dst, sources[0])
+            elif core.numerics:
+                dst.target(core.depth)[...] = step.extras[0]
+        elif core.numerics:
+            shape = dst.shape if forms[-1] is Form.COLUMN else (1, 1)
+            numbers = [
+                each.view(*shape) if form is Form.COLUMN else each
+                for form, each in zip(forms, sources, strict=False)
+            ]
+            step.call.compute(core, dst, *numbers, *step.extras)
 
     def beside(self, core: Core, value: LocalTensor, form: Form) -> LocalTensor:
         return core.broadcast_column(value) if form is Form.COLUMN else value

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
+from npusim.cli import output
 from npusim.cli.chips import progress_over
 from npusim.values.errors import AclnnError, RejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from npusim.cli.chips import Chip
     from npusim.operators.contract import Contract
@@ -105,3 +107,11 @@ def finish(answers: Sequence[Answer]) -> None:
     """Exit 1 unless at least one of the chips says yes."""
     if not any(answer.ok for answer in answers):
         raise typer.Exit(1)
+
+
+def write_outputs(res: Result, path: Path, *, force: bool) -> None:
+    """Write the outputs of a run to an .npz."""
+    from npusim.report.arrays import write_npz
+
+    write_npz(path, res.outputs or {}, force=force)
+    output.note(f"outputs written to {path}")

@@ -59,9 +59,7 @@ def run_cases(
             say(chip)
             outcomes += [judge(case, chip, name) for case, name in zip(listed, names, strict=True)]
     if path is not None and (res := outcomes[0].answer.result) is not None:
-        from npusim.cli.run import write_outputs
-
-        write_outputs(res, path, force=force)
+        calls.write_outputs(res, path, force=force)
     _show(file, outcomes, as_json=as_json)
     verdicts = [outcome.verdict for outcome in outcomes]
     fine = "FAIL" not in verdicts and ("pass" in verdicts or "ran" in verdicts)

@@ -15,7 +15,6 @@ from npusim.values.errors import ArgumentError
 if TYPE_CHECKING:
     from npusim.operators.contract import Contract
     from npusim.report.call.answers import Answer
-    from npusim.runtime.results import Result
 
 OptionalOperator = Annotated[
     str | None,
@@ -90,16 +89,8 @@ def run(
         if as_profile:
             profiling.write(answers[0].result, path, timestamp, force=force)
         else:
-            write_outputs(answers[0].result, path, force=force)
+            calls.write_outputs(answers[0].result, path, force=force)
     return _show(question, answers, as_json=as_json)
-
-
-def write_outputs(res: Result, path: Path, *, force: bool) -> None:
-    """Write the outputs of a run to an .npz."""
-    from npusim.report.arrays import write_npz
-
-    write_npz(path, res.outputs or {}, force=force)
-    output.note(f"outputs written to {path}")
 
 
 def _add_inputs(

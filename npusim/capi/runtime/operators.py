@@ -9,8 +9,9 @@ import numpy as np
 
 from npusim.capi.declarations import arguments_of
 from npusim.capi.runtime.handles import Handles, WrongHandleError
-from npusim.capi.runtime.memory import AddressError, Block
+from npusim.capi.runtime.memory import AddressError
 from npusim.capi.runtime.objects import Bound, bind
+from npusim.capi.runtime.planned import Planned
 from npusim.capi.runtime.refusals import Refusal, aclnn_status, task_fault
 from npusim.operators.contract import TensorArg
 from npusim.values.dtypes import from_acl
@@ -25,31 +26,6 @@ if TYPE_CHECKING:
 _NULL = StatusCode.ACLNN_ERR_PARAM_NULLPTR
 _INVALID = StatusCode.ACLNN_ERR_PARAM_INVALID
 _AGAIN = "An executor works once; call the first phase again."
-
-
-@dataclass(eq=False)
-class Planned:
-    """An accepted call: what an aclOpExecutor stands for."""
-
-    op: str
-    arguments: dict[str, Any]
-    executor: Executor
-    bounds: dict[str, Bound]
-    versions: dict[str, int] | None = None  # of the memory that the plan saw, if it saw any
-    is_repeatable: bool = False
-
-    @property
-    def workspace_size(self) -> int:
-        """Bytes that the call asked for."""
-        return self.executor.workspace_size
-
-    def blocks(self) -> list[tuple[str, Block]]:
-        """The memory that the call's tensors are in, by their names."""
-        return [(name, bound.block) for name, bound in self.bounds.items() if bound.block]
-
-    def versions_now(self) -> dict[str, int]:
-        """How often the memory of each tensor has been written."""
-        return {name: block.version for name, block in self.blocks()}
 
 
 class FirstPhase:

@@ -21,7 +21,7 @@ from npusim.values.status import AclError, Status
 
 if TYPE_CHECKING:
     from npusim.capi.runtime.objects import Scalar, Tensor
-    from npusim.capi.runtime.operators import Planned
+    from npusim.capi.runtime.planned import Planned
     from npusim.runtime.device import Device
 
 DEVICES = 8  # that a program finds, all of them the same chip

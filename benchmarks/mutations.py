@@ -1,5 +1,7 @@
 """Breaks the product in one place at a time and sees whether the tests notice.
 
+First the tests have to pass as they are.
+
 `python benchmarks/mutations.py` prints a line for each mutation with the test that killed it, and
 ends with 1 if one survived. `--only WORD` takes those whose file or description contains a word,
 `--jobs N` works on several at a time.
@@ -39,25 +41,20 @@ def mutations() -> list[Mutation]:
     return [Mutation(**row) for row in rows]
 
 
-def killer(mutation: Mutation) -> str:
-    """The first test that fails with a mutation; empty when it survives."""
+def killer(mutation: Mutation | None, tests: str) -> str:
+    """The first of some tests that fails with a mutation, or without any; empty when none does."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
         for name in TAKEN:
             shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
         for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md"):
             shutil.copy(ROOT / name, tree / name)
-        target = tree / mutation.file
-        text = target.read_text(encoding="utf-8")
-        if text.count(mutation.old) != 1:
-            raise SystemExit(
-                f"{mutation.file}: {text.count(mutation.old)} places have {mutation.old!r}"
-            )
-        target.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+        if mutation is not None:
+            _apply(mutation, tree)
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "--no-header", "-rf"]
         try:
             done = subprocess.run(
-                [*command, *mutation.tests.split()],
+                [*command, *tests.split()],
                 cwd=tree,
                 capture_output=True,
                 text=True,
@@ -72,6 +69,15 @@ def killer(mutation: Mutation) -> str:
     return failed[0] if failed else ""
 
 
+def _apply(mutation: Mutation, tree: Path) -> None:
+    target = tree / mutation.file
+    text = target.read_text(encoding="utf-8")
+    if text.count(mutation.old) != 1:
+        places = text.count(mutation.old)
+        raise SystemExit(f"{mutation.file}: {places} places have {mutation.old!r}")
+    target.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+
+
 def main() -> int:
     """Apply every mutation, print what killed it."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -79,9 +85,13 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     chosen = parser.parse_args()
     wanted = [each for each in mutations() if chosen.only in f"{each.file} {each.what}"]
-    survivors = 0
+    files = sorted({test for each in wanted for test in each.tests.split()})
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        for mutation, by in zip(wanted, pool.map(killer, wanted), strict=True):
+        if broken := "".join(pool.map(killer, [None] * len(files), files)):
+            raise SystemExit(f"fails without any mutation: {broken}")
+        survivors = 0
+        found = pool.map(killer, wanted, [each.tests for each in wanted])
+        for mutation, by in zip(wanted, found, strict=True):
             survivors += not by
             print(f"{mutation.file}: {mutation.what}: {by or 'SURVIVED'}", flush=True)
     print(f"{len(wanted) - survivors} killed, {survivors} survived")

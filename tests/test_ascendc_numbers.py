@@ -320,7 +320,7 @@ def test_sums_at_computed_places_all_count() -> None:
 
 
 def test_adding_costs_more_than_storing_and_meeting_costs_more_still() -> None:
-    def store(sharers: int) -> tuple[float, float]:
+    def store(sharers: int) -> tuple[float, float, float]:
         def body(core: Core) -> None:
             buffer = TBuf("t")
             core.pipe.init_buffer(buffer, 1, 4096)
@@ -334,12 +334,12 @@ def test_adding_costs_more_than_storing_and_meeting_costs_more_still() -> None:
         assert found.transfer is not None
         assert found.transfer.payload_bytes == 4096
         assert found.transfer.atomic is bool(sharers)
-        return found.cycles, found.transfer.traffic_bytes
+        return found.cycles, found.transfer.traffic_bytes, found.transfer.rate_fraction
 
     memory = load_profile("Ascend910B3").memory
     plain, alone, shared = store(0), store(1), store(5)
-    assert alone[1] == pytest.approx(plain[1] / memory.atomic_rate_fraction)
-    assert alone[0] == plain[0]
+    assert plain[1:] == (4096, 1.0)
+    assert alone == (plain[0], 4096, memory.atomic_rate_fraction)
     assert shared[0] - alone[0] == pytest.approx(4 * memory.atomic_conflict_cycles)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import simpy
@@ -289,3 +289,18 @@ def test_a_machine_is_the_profile_in_cycles(name: str) -> None:
     assert profile.l2_sustained_gbps <= profile.memory.l2_gbps
     assert one.l2_bytes == profile.memory.l2_bytes
     assert one.sync_cycles == pytest.approx(profile.launch.sync_all_us * clock)
+
+
+def test_bytes_at_half_the_rate_take_twice_as_long_and_stay_what_they_are() -> None:
+    """Atomic additions: whatever is shared serves them at a fraction of its rate."""
+    for rates, cores in ((SLOW_HBM, 1), (MemoryRates(1e6, 1e6, l2_write=100.0), 8)):
+        runs = []
+        for fraction in (1.0, 0.5):
+            writer = Writer()
+            stored = replace(transfer(1000, 50.0, write=True), rate_fraction=fraction)
+            writer.do(Pipe.MTE3, "store", 0, moves=stored)
+            runs.append(play((cores, writer.program), on=machine(rates)))
+        plain, adding = runs
+        assert adding.core_cycles == pytest.approx(2 * plain.core_cycles)
+        assert adding.traffic == plain.traffic
+        assert adding.traffic.l2_written_bytes == 1000 * cores

@@ -24,12 +24,14 @@ _FALLBACK = {1: "float16", 2: "float16", 4: "float32", 8: "float32"}
 class GmCopy:
     """What a copy from or to global memory takes.
 
-    Fixed cycles, bytes on the bus, and the greatest rate.
+    Fixed cycles, bytes on the bus, the greatest rate, and at which part of the usual rates those
+    bytes are served.
     """
 
     cycles: float
     traffic_bytes: float
     bytes_per_cycle: float
+    rate_fraction: float = 1.0
 
 
 class InstructionCosts:
@@ -207,7 +209,7 @@ class InstructionCosts:
         return replace(
             copy,
             cycles=copy.cycles + (sharers - 1) * memory.atomic_conflict_cycles,
-            traffic_bytes=copy.traffic_bytes / memory.atomic_rate_fraction,
+            rate_fraction=memory.atomic_rate_fraction,
         )
 
     def _rate(self, intrinsic: str, dtype: str, itemsize: int) -> Rate:

@@ -223,6 +223,7 @@ class Copies(Issuer):
             atomic=atomic,
             path=path_name,
             shared_cost=1.0 / path.shared_fraction - 1.0,
+            rate_fraction=cost.rate_fraction,
         )
         detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B{' atomic add' if atomic else ''}"
         instruction = self.recorder.emit(

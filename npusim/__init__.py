@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from npusim.values.version import __version__
+
 if TYPE_CHECKING:
     from npusim.hardware.loading import load_profile
     from npusim.hardware.profile import Profile
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from npusim.values.errors import AclnnError, DeviceFault, NpusimError
     from npusim.values.status import Status
     from npusim.values.tensors import TensorSpec
-
-__version__ = "0.1.0"
 
 # Where the public names live. They are imported when first used: `import npusim` alone costs next
 # to nothing.

@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING, TypeVar
 
-from npusim import __version__
+from npusim.values.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

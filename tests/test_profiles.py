@@ -10,6 +10,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from npusim import Device, TensorSpec
 from npusim.hardware.loading import load_profile, profile_names
 from npusim.hardware.profile import GROUPS, Profile
 from npusim.hardware.provenance import CONFIDENCES
@@ -125,6 +126,20 @@ def test_families(
     for chip in map(load_profile, names):
         found = (chip.family, chip.architecture, chip.npu_arch, chip.cores.style)
         assert found == (family, architecture, npu_arch, style)
+
+
+def test_kernels_follow_the_software_of_a_chip_and_not_its_cores() -> None:
+    chip = load_profile("Ascend910B3")
+    older = chip.software.model_copy(update={"compiled_for_shape": True, "matmul_generation": 2})
+    other = chip.model_copy(update={"software": older})
+    assert other.cores == chip.cores
+    product = {"self": "fp16[64,64]", "mat2": "fp16[64,64]", "cubeMathType": 0}
+    new, old = (Device(each).estimate("aclnnMatmul", **product) for each in (chip, other))
+    assert (new.tasks[-1].name, old.tasks[-1].name) == ("MatMulV3", "MatMulV2")
+    view = TensorSpec((40, 64), "float32", strides=(1, 40))
+    call = {"self": view, "other": TensorSpec((40, 64), "float32"), "out": "fp32[40,64]"}
+    new, old = (Device(each).estimate("aclnnMul", **call) for each in (chip, other))
+    assert new.tasks[0].cycles != old.tasks[0].cycles  # the transposition
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -241,6 +241,17 @@ class Features(Group):
     cross_core_flag: bool
 
 
+class Software(Group):
+    """Which generation of kernels runs on the chip; the hardware alone doesn't decide that.
+
+    `compiled_for_shape`: kernels are compiled for one shape, so that loops are unrolled; else they
+    are code for any shape. `matmul_generation` is the V of MatMulV2 and MatMulV3.
+    """
+
+    compiled_for_shape: bool
+    matmul_generation: Literal[2, 3]
+
+
 class Intrinsics(Group):
     """Which instruction takes which dtypes, in the spelling of the vendor's platform files.
 
@@ -279,6 +290,7 @@ class Profile(Group):
     cube: Cube
     launch: Launch
     features: Features
+    software: Software
     intrinsics: Intrinsics
     published: Published = Published()
     provenance: Annotated[Mapping[str, Provenance], Field(exclude=True, repr=False)]

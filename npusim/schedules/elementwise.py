@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, ClassVar
 from npusim.ascendc.kernel import Kernel
 from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
 from npusim.schedules.broadcasting import broadcast
-from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def leading_axis(profile: Profile, tensor: GlobalTensor) -> int:
     Source: block counts of measured elementwise kernels, 16 for a batch of 16 on 30 cores.
     """
     shape = [size for size in tensor.shape if size > 1]
-    if not compiled_for_shape(profile) or len(shape) < 2:
+    if not profile.software.compiled_for_shape or len(shape) < 2:
         return 0
     enough = tensor.nbytes // shape[0] >= profile.launch.elementwise_core_bytes
     return shape[0] if enough and 2 * shape[0] > profile.cores.vector_cores else 0
@@ -114,7 +113,7 @@ def _core_align(profile: Profile, itemsize: int) -> int:
 
     Schedules compiled for one shape round to whole blocks, those for any shape to 128.
     """
-    if compiled_for_shape(profile):
+    if profile.software.compiled_for_shape:
         return profile.buffers.block_bytes // itemsize
     return _CORE_ALIGN
 

@@ -22,18 +22,8 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.core import Core
     from npusim.ascendc.tensors import LocalTensor
-    from npusim.hardware.profile import Profile
 
 Box = tuple[int, ...]
-
-
-def compiled_for_shape(profile: Profile) -> bool:
-    """True where operators are compiled for one shape, so that loops are unrolled.
-
-    That is how the first generation runs; chips with cores apart from the cube run code for any
-    shape.
-    """
-    return profile.cores.style == "unified"
 
 
 def spread_column(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTensor:
@@ -55,7 +45,7 @@ def _emit_rows(core: Core, dst: LocalTensor) -> None:
     if not core.recording:
         return
     rows, kind = dst.rows, dst.dtype
-    looped = not compiled_for_shape(core.profile)
+    looped = not core.profile.software.compiled_for_shape
     fill = core.costs.row_fill(kind.intrinsic, kind.itemsize, dst.row_elements, chained=looped)
     detail = f"{dst.buffer} {rows} numbers"
     core.emit_scalar("ld_ub", loads=rows, turns=rows * looped, detail=detail)

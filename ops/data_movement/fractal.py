@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from npusim.ops.data_movement.blocked import BlockedCopy
 from npusim.ops.data_movement.strided import turns_whole
-from npusim.schedules.spreading import compiled_for_shape
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
 
@@ -63,7 +62,7 @@ class PlaneBlocks(BlockedCopy):
     def tiled(self, profile: Profile) -> Grid:
         layout = self.layout
         images, channels, places = layout.sizes
-        compiled = compiled_for_shape(profile)
+        compiled = profile.software.compiled_for_shape
         narrow = self.itemsize == _HALF_BYTES and places >= self._gate(profile)
         self.once = narrow if compiled else turns_whole(profile, self.itemsize)
         self.merges = not self.once  # channels that are turned at once start at lines of their own

@@ -14,7 +14,6 @@ from npusim.ascendc import GlobalTensor, Kernel, TPosition, TQue
 from npusim.ascendc.task import made
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.schedules.rows.shares import RowShare
-from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class Concat(BoxesCopy):
     def _of(
         cls, profile: Profile, parts: list[GlobalTensor], out: GlobalTensor, axis: int
     ) -> Kernel:
-        if compiled_for_shape(profile) and can_interleave(parts, out, axis):
+        if profile.software.compiled_for_shape and can_interleave(parts, out, axis):
             return Interleaved.called(cls.op_type)(profile, parts, out)
         start, boxes = 0, []
         for part in parts:

@@ -18,7 +18,6 @@ from npusim.ops.data_movement.joining import Interleaved, along
 from npusim.ops.data_movement.slicing import matched
 from npusim.ops.data_movement.strided import by_rows
 from npusim.schedules.rows.shares import RowShare
-from npusim.schedules.spreading import compiled_for_shape
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 from npusim.values.errors import KernelError
 
@@ -169,7 +168,7 @@ class Pad(Padded):
         cls, profile: Profile, src: GlobalTensor, out: GlobalTensor, start: tuple[int, ...]
     ) -> Kernel:
         cut = [axis for axis, size in enumerate(out.shape) if src.shape[axis] != size]
-        if compiled_for_shape(profile) and len(cut) == 1:
+        if profile.software.compiled_for_shape and len(cut) == 1:
             axis = cut[0]
             inner, rows = prod(out.shape[axis + 1 :]), prod(out.shape[:axis])
             columns, width = src.shape[axis] * inner, out.shape[axis] * inner

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import made
 from npusim.ops.data_movement.strided import StridedCopy
-from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class Transpose(StridedCopy):
     op_type = "Transpose"
 
     def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> None:
-        if not (compiled_for_shape(profile) and self.spaces):
+        if not (profile.software.compiled_for_shape and self.spaces):
             self.overlaps, self.parameters = False, _PARAMETERS
             self.by_halves, self.row_operations = True, _ROW_OPERATIONS
         super().__init__(profile, src, dst)

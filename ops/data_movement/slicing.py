@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from npusim.ops.data_movement.last_axis import last_axis_slice
 from npusim.ops.data_movement.runs import BlockwiseCopy, RowCopy
 from npusim.ops.data_movement.strided import StridedCopy
-from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class Slice(StridedCopy):
             strides=tuple(a * b for a, b in zip(steps, x.steps, strict=True)),
         )
         dst = out.view(*shape)
-        if not compiled_for_shape(task.profile) or any(step != 1 for step in steps):
+        if not task.profile.software.compiled_for_shape or any(step != 1 for step in steps):
             return (cls(task.profile, view, dst),)
         return (cls._compiled(task.profile, x, view, dst, begin),)
 

@@ -15,7 +15,6 @@ from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.joining import along, joined_axis, stacked_axis
 from npusim.schedules.rows.shares import RowShare
-from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ class Split(BoxesCopy):
         rows, inner = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
         block = profile.buffers.block_bytes // x.dtype.itemsize
         widths = [out.shape[axis] * inner for out in outputs]
-        if compiled_for_shape(profile) and rows > 1 and max(widths) < block:
+        if profile.software.compiled_for_shape and rows > 1 and max(widths) < block:
             flat = tuple(out.view(rows, width) for out, width in zip(outputs, widths, strict=True))
             return ElementSplit.called(cls.op_type)(profile, x.view(rows, sum(widths)), flat)
         start, pairs = 0, []

@@ -15,7 +15,7 @@ import numpy as np
 from npusim.ascendc import GlobalTensor, Kernel, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
 from npusim.ops.data_movement.strided import StridedCopy, by_rows
-from npusim.schedules.spreading import compiled_for_shape, spread_column
+from npusim.schedules.spreading import spread_column
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 from npusim.values.errors import KernelError
 
@@ -126,7 +126,7 @@ class BroadcastTo(StridedCopy):
         """Repeat ``x``; ``shape`` is the result's shape as the caller knows it."""
         leading = next((size for size in shape if size > 1), 1)
         src, dst = repeated(cls.op_type, x, out)
-        if not compiled_for_shape(profile):
+        if not profile.software.compiled_for_shape:
             return cls(profile, src, dst)
         if x.numel == 1:
             return _filled(cls.op_type, profile, src, dst)

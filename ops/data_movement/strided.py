@@ -16,7 +16,6 @@ from npusim.ascendc import Kernel, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.turned import LINES, Room, TurnedTile, turned_tile
-from npusim.schedules.spreading import compiled_for_shape
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 from npusim.values.arithmetic import round_up
 
@@ -57,7 +56,7 @@ class StridedCopy(Kernel):
         self.spreads = not all(_steps(self.box)) and self.box.numel > 1
         turns_axes = axes is not None and axes[0] != axes[1] and not self.spreads
         self.through_vector = turns_axes or self.spreads
-        compiled = compiled_for_shape(profile) and self.spaces
+        compiled = profile.software.compiled_for_shape and self.spaces
         turns = not compiled or turns_whole(profile, self.itemsize)
         self.spaced = turns_axes and not turns
         self.depth = self.buffer_num if self.overlaps and not self.spaced else 1
@@ -140,7 +139,7 @@ class StridedCopy(Kernel):
         lines = prod(round_up(run, LINES) for run in (loaded[1], stored[1]))
         count = prod(tile.shape)
         planes = ceil(count / (loaded[1] * stored[1]))
-        if self.itemsize == 1 and not compiled_for_shape(self.profile):
+        if self.itemsize == 1 and not self.profile.software.compiled_for_shape:
             core.wait_vector()  # bytes are moved one by one
             core.move_elements(out, x, count)
         elif self.spaced:

@@ -16,7 +16,6 @@ from npusim.engine.program import Pipe
 from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.elements import gather_elements
 from npusim.schedules.rows.shares import RowShare
-from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import INT32, INT64, UINT32
 from npusim.values.errors import KernelError
@@ -53,7 +52,7 @@ class GatherRows(Kernel):
         self.outer, self.rows, self.width = shape
         self.table, self.indices = table.view(table.numel), indices.view(indices.numel)
         self.out, self.kind = out.view(out.numel), out.dtype
-        self.compiled = compiled_for_shape(profile)
+        self.compiled = profile.software.compiled_for_shape
         self.depth = 1 if self.compiled else self.buffer_num
         self.block = profile.buffers.block_bytes // self.kind.itemsize
         self.padded = round_up(self.width, self.block)

@@ -19,7 +19,6 @@ from npusim.operators.tasks import kernels_on
 from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.gather import INDEX_TYPES
 from npusim.schedules.rows.shares import RowShare
-from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64
 from npusim.values.errors import KernelError
@@ -80,7 +79,7 @@ class ScatterRows(Kernel):
             raise KernelError(self.op_type, f"stores {rows.dtype} in {target.dtype}")
         if not self.adds:
             return
-        added = (FLOAT,) if compiled_for_shape(profile) else _ADDED
+        added = (FLOAT,) if profile.software.compiled_for_shape else _ADDED
         if target.dtype not in added:
             known = ", ".join(map(str, added))
             problem = f"additions to memory take {known}; {target.dtype} runs on the AI CPU"
@@ -218,7 +217,7 @@ def unsorted_segment_sum(task: Task) -> tuple[Kernel, ...]:
     Source: the kernels that a profiler lists for torch's reference of this operator on 910B2.
     """
     kernel = UnsortedSegmentSum.of(task)
-    if task.outputs or compiled_for_shape(task.profile):
+    if task.outputs or task.profile.software.compiled_for_shape:
         return (kernel,)
     (x, ids), (out,) = kernel.reads, kernel.writes
     if x.dtype is BFLOAT16:

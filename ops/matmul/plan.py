@@ -83,8 +83,8 @@ def _product(call: Call, chain: Chain, output: str) -> GlobalTensor:
     a, b = (_spread(chain, each, outer) for each in (a, b))
     c = out.view(*outer, a.seen()[0], b.seen()[1])
     several = prod(b.outer) > 1 or (prod(outer) > 1 and a.turned)
-    modern = chain.profile.cores.style == "split"
-    name = ("BatchMatMul" if several else "MatMul") + ("V3" if modern else "V2")
+    generation = chain.profile.software.matmul_generation
+    name = f"{'BatchMatMul' if several else 'MatMul'}V{generation}"
     if chain.profile.cube.nd2nz_setup_cycles is None:
         _in_fractals(name, chain, a, b, c, hf32=hf32)
     else:

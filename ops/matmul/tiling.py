@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
 from npusim.ops.matmul.shapes import Deal, Shape
 from npusim.ops.matmul.static_tiling import applies_to, static_deal
-from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
@@ -47,7 +46,7 @@ Way = tuple[int, int, int]  # rectangles along the batch, rows of one, columns o
 @lru_cache(maxsize=4096)
 def deal(profile: Profile, shape: Shape, cores: int = 0) -> Deal:
     """The way to deal that keeps the busiest of ``cores`` (0: all) busy for the shortest time."""
-    if compiled_for_shape(profile) and applies_to(profile, shape):
+    if profile.software.compiled_for_shape and applies_to(profile, shape):
         return static_deal(profile, shape)
     cores = cores or profile.cores.cube_cores
     costs = _Costs(profile, shape)

@@ -42,8 +42,8 @@ class Job:
 
     @property
     def for_one_shape(self) -> bool:
-        """True on chips whose kernels are compiled for one shape: unified cores run those."""
-        return self.profile.cores.style == "unified"
+        """True where kernels are compiled for one shape."""
+        return self.profile.software.compiled_for_shape
 
     @property
     def cores(self) -> int:

@@ -10,7 +10,6 @@ import numpy as np
 from npusim.ascendc.events import Event
 from npusim.ascendc.tensors import LocalTensor
 from npusim.engine.program import Pipe
-from npusim.schedules.spreading import compiled_for_shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +29,7 @@ def fold_each_row(
     Source: public tensor compiler (reduction of the last axis).
     """
     rows, columns = src.shape
-    for_one_shape = compiled_for_shape(core.profile)
+    for_one_shape = core.profile.software.compiled_for_shape
     one_step = columns <= core.costs.repeat_elements(src.dtype.itemsize)
     at_once = rows == 1 or (one_step and core.folds_within_repeat(fold, src))
     if for_one_shape and at_once:

@@ -13,7 +13,6 @@ from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.layouts import RowLayout, RowsLayout
 from npusim.schedules.rows.play import RowRun
 from npusim.schedules.rows.program import Results, RowProgram
-from npusim.schedules.spreading import compiled_for_shape
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
@@ -70,7 +69,7 @@ class RowKernel(Kernel):
         known = {name: attributes[name] for name in self.row.attributes if name in attributes}
         known = {**self.row.attributes, **known}
         columns = self.layout.columns
-        generated = self.row.generated or compiled_for_shape(profile)
+        generated = self.row.generated or profile.software.compiled_for_shape
         formula = RowFormula(profile, FLOAT, columns=columns)
         formula.spreads = self.layout.spreads and (generated or columns <= self.row.most_columns)
         forms = self.row.operands

@@ -16,7 +16,7 @@ from npusim.schedules.rows.folds import (
 )
 from npusim.schedules.rows.formula import Form, form_of
 from npusim.schedules.runner import apply_step
-from npusim.schedules.spreading import compiled_for_shape, spread_column
+from npusim.schedules.spreading import spread_column
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class RowsLayout(RowLayout):
     def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:
         if self.packed:
             spread_packed_rows(core, dst, column)
-        elif self.generated or compiled_for_shape(core.profile):
+        elif self.generated or core.profile.software.compiled_for_shape:
             spread_column(core, dst, column)
         else:
             spread_strips(core, dst, column)

@@ -34,6 +34,16 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x.astype(np.float64)))
 
 
+def gelu_slope(x: Array) -> Array:
+    """Of the form by tanh, by central differences."""
+
+    def gelu(v: Array) -> Array:
+        return 0.5 * v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3)))
+
+    wide = x.astype(np.float64)
+    return (gelu(wide + 1e-5) - gelu(wide - 1e-5)) / 2e-5
+
+
 def softmax(x: Array) -> Array:
     e = np.exp(x.astype(np.float64))
     return e / e.sum(-1, keepdims=True)
@@ -106,6 +116,66 @@ CALLS: list[Call] = [
         "aclnnRmsNorm",
         {"x": A, "gamma": ROW, "epsilon": 1e-6},
         lambda: A / np.sqrt((A**2).mean(1)[:, None] + 1e-6) * ROW,
+    ),
+    ("aclnnSoftsign", {"self": A}, lambda: A / (1 + np.abs(A))),
+    ("aclnnSwish", {"self": A, "betaOptional": 2.0}, lambda: A * sigmoid(2 * A)),
+    ("aclnnFastGeluV2", {"x": A}, lambda: A * sigmoid(1.702 * A)),
+    ("aclnnRealDiv", {"self": A, "other": POSITIVE}, lambda: A / POSITIVE),
+    ("aclnnAddN", {"tensors0": A, "tensors1": B, "tensors2": A}, lambda: 2 * A + B),
+    (
+        "aclnnFusedMulAddN",
+        {"x1": A, "x2": B, "x3": np.array([0.5], np.float32)},
+        lambda: A * np.float32(0.5) + B,
+    ),
+    ("aclnnTensorMove", {"x": A}, lambda: A),
+    ("aclnnGeluBackward", {"gradOutput": B, "self": A}, lambda: B * gelu_slope(A)),
+    ("aclnnTanhGrad", {"y": np.tanh(A), "dy": B}, lambda: B * (1 - np.tanh(A) ** 2)),
+    (
+        "aclnnSoftmaxGrad",
+        {"y": softmax(A).astype(np.float32), "dy": B},
+        lambda: softmax(A) * (B - (B * softmax(A)).sum(-1, keepdims=True)),
+    ),
+    (
+        "aclnnMseLossBackward",
+        {"gradOutput": ROW, "self": A, "target": B, "reduction": 0},
+        lambda: 2 * (A - B) * ROW,
+    ),
+    (
+        "aclnnL1LossBackward",
+        {"gradOutput": A, "self": A, "target": B, "reduction": 0},
+        lambda: np.sign(A - B) * A,
+    ),
+    (
+        "aclnnSmoothL1Loss",
+        {"self": A, "target": B, "reduction": 0, "beta": 0.5},
+        lambda: np.where(np.abs(A - B) < 0.5, (A - B) ** 2, np.abs(A - B) - 0.25),
+    ),
+    (
+        "aclnnSmoothL1LossBackward",
+        {"gradOut": A, "self": A, "target": B, "reduction": 0, "beta": 0.5},
+        lambda: np.clip((A - B) / 0.5, -1, 1) * A,
+    ),
+    ("aclnnGatherV2", {"self": A, "dim": 0, "index": IDS}, lambda: A[IDS]),
+    (
+        "aclnnGatherNd",
+        {"self": A, "indices": IDS[:, None], "out": np.zeros((4, 40), np.float32)},
+        lambda: A[IDS],
+    ),
+    (
+        "aclnnOneHot",
+        {
+            "self": IDS,
+            "numClasses": 8,
+            "onValue": np.array([1], np.float32),
+            "offValue": np.array([0], np.float32),
+            "axis": -1,
+        },
+        lambda: np.eye(8)[IDS],
+    ),
+    (
+        "aclnnScatter",
+        {"self": A, "dim": 1, "index": np.arange(240).reshape(6, 40) % 40, "src": B, "reduce": 0},
+        lambda: B,
     ),
     ("aclnnMseLoss", {"self": A, "target": B, "reduction": 0}, lambda: (A - B) ** 2),
     ("MatMulV3", {"x1": A, "x2": B, "transpose_x2": True}, lambda: A @ B.T),
@@ -268,6 +338,40 @@ def test_variables_are_changed_in_place() -> None:
     rate = np.array([0.1], np.float32)
     Device(CHIP).run("ApplyGradientDescent", var=var, alpha=rate, delta=B)
     np.testing.assert_allclose(var, A - rate * B, rtol=1e-5)
+
+
+IN_PLACE = [name for name in standard_names() if name.startswith("aclnnInplace")]
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_a_call_in_place_leaves_what_the_other_returns(name: str) -> None:
+    logical, x = "Logical" in name, (MASK if "Logical" in name else POSITIVE)
+    known, plain = prototype(name), prototype(name.replace("Inplace", ""))
+    assert known is not None
+    assert plain is not None
+    given: dict[str, Any] = {
+        slot.name: B > 0 if logical else B for slot in known[1].inputs if slot.name != "selfRef"
+    }
+    given |= {each.name: 1.0 for each in known[1].attributes}
+    changed = x.copy()
+    done = Device(CHIP).run(name, selfRef=changed, **given)
+    want = Device(CHIP).run(plain[1].name, self=x, **given)
+    assert want.outputs is not None
+    np.testing.assert_array_equal(changed, want.outputs["out"])
+    assert done.tasks[-1].name == want.tasks[-1].name
+
+
+def test_attributes_that_the_kernel_ignores_are_refused_where_they_matter() -> None:
+    device = Device(CHIP)
+    for name, given in (
+        ("aclnnSoftplus", {"self": A, "beta": 2.0}),
+        ("Log", {"x": POSITIVE, "base": 2.0}),
+        ("EluGradV2", {"grads": A, "activations": B, "scale": 2.0}),
+        ("aclnnOneHot", {"self": IDS, "numClasses": 8, "onValue": B, "offValue": B, "axis": 0}),
+    ):
+        status = device.check(name, **given)
+        assert not status.ok
+        assert "isn't modelled" in status.message
 
 
 def test_views_are_made_contiguous_first() -> None:

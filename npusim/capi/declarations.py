@@ -157,8 +157,8 @@ def _is_known_in_c(op: str) -> bool:
     if known is None:
         return False
     _, called = known
-    ours = [each.name for each in (*called.inputs, *called.outputs)]
-    ours += [each.name for each in called.attributes]
+    ours = {each.name for each in (*called.inputs, *called.outputs)}
+    ours |= {each.name for each in called.attributes}
     theirs = _prototype(op)
     return sorted(name for name, _, _ in theirs) == sorted(ours) and all(
         _spaced(kind).removeprefix("const ").rstrip(" *") in _STANDARD_TYPES

@@ -122,11 +122,23 @@ def _slot(word: str) -> Slot:
 
 @dataclass(frozen=True)
 class Aclnn(Prototype):
-    """An aclnn interface that amounts to one operator type."""
+    """An aclnn interface that amounts to one operator type.
+
+    ``in_place``: a second one, ``aclnnInplaceX``, changes its first input, which is ``selfRef``.
+    """
 
     name: str
     tensors: str = "self -> out"
     attributes: tuple[Attribute, ...] = ()
+    in_place: bool = False
+
+    def spelled(self) -> Iterator[Aclnn]:
+        """The interface, and the one in place."""
+        yield self
+        if self.in_place:
+            others = self.tensors.partition("->")[0].split()[1:]
+            tensors = f"{' '.join(['selfRef', *others])} -> selfRef"
+            yield Aclnn(self.name.replace("aclnn", "aclnnInplace", 1), tensors, self.attributes)
 
 
 @dataclass(frozen=True)
@@ -158,7 +170,8 @@ class Operator(Prototype):
     @property
     def interfaces(self) -> tuple[Aclnn, ...]:
         """The aclnn interfaces that amount to this operator."""
-        return (self.aclnn,) if isinstance(self.aclnn, Aclnn) else self.aclnn
+        given = (self.aclnn,) if isinstance(self.aclnn, Aclnn) else self.aclnn
+        return tuple(each for one in given for each in one.spelled())
 
     def spelled(self) -> Iterator[Operator]:
         """The operator under each of its operator types."""

@@ -75,7 +75,6 @@ _ROWS = (
     Operator("SigmoidGrad", _sigmoid_grad),
     Operator("TanhGrad", _tanh_grad, half_in_float=True),
     Operator("GeluGrad", _gelu_grad, half_in_float=True),
-    Operator("GeLUGrad", _gelu_grad, half_in_float=True),
     Operator("SiluGrad", _silu_grad, half_in_float=True),
     Operator("SwishGrad", _swish_grad, half_in_float=True, attributes={"scale": 1.0}),
     Operator("EluGradV2", _elu_grad, half_in_float=True, attributes={"alpha": 1.0}),

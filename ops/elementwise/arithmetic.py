@@ -87,7 +87,6 @@ def _biased(f: Formula, x: Term, bias: Operand) -> Term:
 
 _ROWS = (
     Operator("Add", lambda f, a, b: f.add(a, b), fuses=False),
-    Operator("AddV2", lambda f, a, b: f.add(a, b), fuses=False),
     Operator("Sub", lambda f, a, b: f.sub(a, b), fuses=False),
     Operator("Mul", lambda f, a, b: f.mul(a, b)),
     Operator("RealDiv", lambda f, a, b: f.div(a, b), half_in_float=True),
@@ -112,7 +111,6 @@ _ROWS = (
     Operator("Sqrt", lambda f, x: f.sqrt(x)),
     Operator("Rsqrt", lambda f, x: f.div(1.0, f.sqrt(x))),
     Operator("Reciprocal", lambda f, x: f.div(1.0, x)),
-    Operator("Inv", lambda f, x: f.div(1.0, x)),
     Operator("Log", lambda f, x: f.ln(x)),
     Operator("Log1p", lambda f, x: f.ln(f.add(x, 1.0))),
     Operator("Pow", _pow, half_in_float=True),

@@ -96,7 +96,6 @@ _ROWS = (
     Operator("LogicalOr", lambda f, a, b: f.max(a, b), result=BOOL),
     Operator("LogicalNot", _logical_not, result=BOOL),
     Operator("Select", _select, raw=(0,), typed_by=1),
-    Operator("SelectV2", _select, raw=(0,), typed_by=1),
 )
 
 KERNELS = kernels_of_table(_ROWS)

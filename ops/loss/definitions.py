@@ -4,6 +4,7 @@ from npusim.operators.definition import Aclnn, Operator, family, real, whole
 
 _UNREDUCED = (whole("reduction", only=0),)
 _SIGMA = (real("sigma?"),)
+_SMOOTH = (*_UNREDUCED, real("beta", "sigma"))
 
 OPERATORS = family(
     "loss",
@@ -13,22 +14,40 @@ OPERATORS = family(
         "kernel",
         aclnn=Aclnn("aclnnBinaryCrossEntropy", "self target weight? -> out", _UNREDUCED),
     ),
-    Operator("L1LossGrad", "grads predict label -> y", "kernel"),
+    Operator(
+        "L1LossGrad",
+        "grads predict label -> y",
+        "kernel",
+        aclnn=Aclnn("aclnnL1LossBackward", "gradOutput self target -> gradInput", _UNREDUCED),
+    ),
     Operator(
         "MseLoss",
         "predict label -> y",
         "kernel",
         aclnn=Aclnn("aclnnMseLoss", "self target -> out", _UNREDUCED),
     ),
-    Operator("MseLossGrad", "predict label dout -> y", "kernel"),
+    Operator(
+        "MseLossGrad",
+        "predict label dout -> y",
+        "kernel",
+        aclnn=Aclnn("aclnnMseLossBackward", "self target gradOutput -> out", _UNREDUCED),
+    ),
     Operator("SigmoidCrossEntropyWithLogits", "predict target -> loss", "kernel"),
     Operator("SigmoidCrossEntropyWithLogitsGrad", "predict target dout -> gradient", "kernel"),
-    Operator("SmoothL1Loss", "predict label -> loss", "kernel", _SIGMA, also=("SmoothL1LossV2",)),
     Operator(
-        "SmoothL1LossGrad",
+        "SmoothL1LossV2",
+        "predict label -> loss",
+        "kernel",
+        _SIGMA,
+        Aclnn("aclnnSmoothL1Loss", "self target -> result", _SMOOTH),
+        also=("SmoothL1Loss",),
+    ),
+    Operator(
+        "SmoothL1LossGradV2",
         "predict label dout -> gradient",
         "kernel",
         _SIGMA,
-        also=("SmoothL1LossGradV2",),
+        Aclnn("aclnnSmoothL1LossBackward", "self target gradOut -> gradInput", _SMOOTH),
+        also=("SmoothL1LossGrad",),
     ),
 )

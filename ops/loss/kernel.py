@@ -81,9 +81,7 @@ _ROWS = (
     Operator("BinaryCrossEntropy", _binary_cross_entropy, half_in_float=True),
     Operator("MseLoss", _mse, half_in_float=True),
     Operator("MseLossGrad", _mse_grad, half_in_float=True, attributes={"scale": 1.0}),
-    Operator("SmoothL1Loss", _smooth, half_in_float=True, attributes=_SIGMA),
     Operator("SmoothL1LossV2", _smooth, half_in_float=True, attributes=_SIGMA),
-    Operator("SmoothL1LossGrad", _smooth_grad, half_in_float=True, attributes=_SIGMA),
     Operator("SmoothL1LossGradV2", _smooth_grad, half_in_float=True, attributes=_SIGMA),
     Operator("L1LossGrad", _absolute_grad, half_in_float=True, typed_by=1),
 )

@@ -182,8 +182,6 @@ _ROWS = (
         numbers=(2, 4, 5),
     ),
     Operator("Adam", _adam, outputs=3, like=(0,), stale=_ALL, numbers=_ADAM_NUMBERS),
-    Operator("ApplyAdam", _adam, outputs=3, like=(0,), stale=_ALL, numbers=_ADAM_NUMBERS),
-    Operator("ApplyAdamD", _adam, outputs=3, like=(0,), stale=_ALL, numbers=_ADAM_NUMBERS),
     Operator("LambApplyOptimizerAssign", _lamb_update, outputs=3, like=(0,), stale=_ALL),
     Operator(
         "LambApplyWeightAssign",

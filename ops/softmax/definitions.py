@@ -24,7 +24,10 @@ OPERATORS = family(
         "softmax grad_softmax -> grad_x",
         "kernel",
         _AXES,
-        Aclnn("aclnnSoftmaxBackward", "output gradOutput -> out", _DIM),
+        (
+            Aclnn("aclnnSoftmaxBackward", "output gradOutput -> out", _DIM),
+            Aclnn("aclnnSoftmaxGrad", "y dy -> dx"),
+        ),
     ),
     Operator(
         "LogSoftmaxGrad",

@@ -84,6 +84,10 @@ ROUNDING = {
     "multi_scale_deformable_attention_grad": 8.0,
 }
 
+# What they write down stands for cores, boxes and points that differ; test_reference_typical_work
+# compares those that don't.
+TYPICAL = ("ROIAlignGrad", "MultiScaleDeformableAttentionGrad", "UpsampleNearestExact2dGrad")
+
 CORES = 3  # so that small tensors keep cores busy with several tiles
 UB_PARTS = (1, 8)  # of the chip's UB, so that small tensors are cut into tiles
 EXAMPLES = 4
@@ -101,10 +105,15 @@ def test_a_fast_run_does_what_the_reference_does(op_type: str) -> None:
         task = task_of(op_type, data, whole)
         small = physics.with_ub(whole, whole.buffers.ub_bytes // parts)
         rounding = ROUNDING.get(op_type, ROUNDING.get(band_class(op_type), 0.0))
+        typical = op_type in TYPICAL
         try:
-            assert_like_the_reference(lambda: task.kernels(small, op_type), small, rounding)
+            assert_like_the_reference(
+                lambda: task.kernels(small, op_type), small, rounding, typical=typical
+            )
         except KernelError:  # tiles of this kernel don't fit into a small UB
-            assert_like_the_reference(lambda: task.kernels(whole, op_type), whole, rounding)
+            assert_like_the_reference(
+                lambda: task.kernels(whole, op_type), whole, rounding, typical=typical
+            )
 
     agrees()
 

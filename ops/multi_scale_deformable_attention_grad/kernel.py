@@ -104,11 +104,13 @@ class MultiScaleDeformableAttentionGrad(Kernel):
         worker.clear()
         yield core.sync_all()
         worker.read_maps()
-        block = core.get_block_idx()
-        if core.recording:
-            with core.schedule_only():
-                worker.schedule(self.loads[block])
-        corners = self.survey.corners
-        if core.numerics and corners is not None:
-            with core.numbers_only():
-                worker.compute(self.tiling.points_of(block), corners)
+        block, corners = core.get_block_idx(), self.survey.corners
+        if core.reference and corners is not None:
+            worker.follow(self.tiling.tasks_of(block), corners)
+            return
+        core.separately(
+            lambda: worker.schedule(self.loads[block]),
+            lambda: (
+                None if corners is None else worker.compute(self.tiling.points_of(block), corners)
+            ),
+        )

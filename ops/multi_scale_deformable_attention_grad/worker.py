@@ -98,6 +98,18 @@ class Worker:
                 place = Place(0, first, first, first * self.kernel.sizes.heads, 0)
                 self.task(place, part.queries, _cases(part.mix))
 
+    def follow(self, tasks: range, corners: NDArray[np.uint8]) -> None:
+        """The tasks of a core themselves, each query with the corners that it has."""
+        tiling, total = self.kernel.tiling, self.kernel.sizes.queries
+        for task in tasks:
+            plane, block = divmod(task, tiling.blocks)
+            query = block * tiling.queries_per_task
+            first = plane * total + query
+            queries = min(tiling.queries_per_task, total - query)
+            for turn in self.core.loop(1):
+                cases = [(case, 1) for case in corners[first : first + queries].tolist()]
+                self.task(self._place(np.array([first]), turn.depth), queries, cases)
+
     def compute(self, points: range, corners: NDArray[np.uint8]) -> None:
         """Compute the points of a core, those with the same corners together."""
         mine = corners[points.start : points.stop]
@@ -105,7 +117,7 @@ class Worker:
             chosen = points.start + np.flatnonzero(mine == case)
             for turn in self.core.loop(len(chosen), at_once=max(1, _AT_ONCE // self.channels)):
                 place = self._place(chosen[turn.first : turn.last], turn.depth)
-                self.task(place, 1, {case: 1})
+                self.task(place, 1, [(case, 1)])
 
     def _place(self, point: NDArray[np.int64], depth: int) -> Place:
         sizes = self.kernel.sizes
@@ -121,14 +133,16 @@ class Worker:
         x = plane * 2 * sizes.queries + query
         return Place(index(level), index(point), index(x), index(row), index(key))
 
-    def task(self, place: Place, queries: int, cases: dict[int, int]) -> None:
-        """A block of ``queries`` queries; ``cases`` counts its points by the corners they have."""
+    def task(self, place: Place, queries: int, cases: list[tuple[int, int]]) -> None:
+        """A block of ``queries`` queries; ``cases`` are corners and how many points have them."""
         tile = self._begin(place, queries)
         self.adds_done.wait()
         self.core.set_atomic_add(self.kernel.survey.sharers)
-        for case, count in cases.items():
+        first = 0
+        for case, count in cases:
             for query in self.core.loop(count):
-                self._query(tile, query, case)
+                self._query(tile, query + first, case)
+            first += count
         self.core.set_atomic_none()
         self.adds_done.set()
         self.queries_done.set()
@@ -371,6 +385,6 @@ class Worker:
         self.sums_stored.set()
 
 
-def _cases(mix: Mix) -> dict[int, int]:
+def _cases(mix: Mix) -> list[tuple[int, int]]:
     """Points by corners, one case of corners standing for all with as many."""
-    return {INTERIOR: mix.interior, _UPPER: mix.edge, _UPPER_LEFT: mix.corner, 0: mix.outside}
+    return list(zip((INTERIOR, _UPPER, _UPPER_LEFT, 0), mix, strict=True))

@@ -141,7 +141,7 @@ class Accumulation:
             )
         each = min(group.slices, tiling.slices_per_pass) * C0 * FLOAT.itemsize * wide
         each *= group.samples_y * tiling.bins_y if rows is None else rows
-        return max(1, _HOST_BYTES // (each * self.core.stack_size(0, self.core.depth)))
+        return max(1, _HOST_BYTES // max(1, each * self.core.stack_size(0, self.core.depth)))
 
     def _row_batches(self, samples: int) -> Iterator[tuple[Index, int, Index, int]]:
         """At most 128 sample rows each: (first bin, bins, first sample in the bin, samples)."""

@@ -17,7 +17,7 @@ from npusim.ops.roi_align_v2_backward import schedule as schedules
 from npusim.ops.roi_align_v2_backward.accumulation import Accumulation
 from npusim.ops.roi_align_v2_backward.geometry import Boxes, Geometry
 from npusim.ops.roi_align_v2_backward.schedule import Attributes, Group, Samples, Schedule
-from npusim.ops.roi_align_v2_backward.tiling import BATCH, Tiling
+from npusim.ops.roi_align_v2_backward.tiling import BATCH, Share, Tiling
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -98,14 +98,16 @@ class ROIAlignGrad(Kernel):
         geometry = Geometry(core, self.tiling, self.attributes)
         accumulation = Accumulation(core, geometry, self.tiling, self.grad, self.map)
         geometry.prepare()
-        with core.schedule_only():
-            self._record(core, geometry, accumulation)
-        if core.numerics:
-            with core.numbers_only():
-                self._compute(core, geometry, accumulation)
+        core.separately(
+            lambda: self._schedule(core, geometry, accumulation),
+            lambda: self._work_off(core, geometry, accumulation),
+        )
 
-    def _record(self, core: Core, geometry: Geometry, accumulation: Accumulation) -> None:
+    def _schedule(self, core: Core, geometry: Geometry, accumulation: Accumulation) -> None:
         """The instructions of this core, or of one like it: all boxes of a group in one loop."""
+        if core.reference:
+            self._work_off(core, geometry, accumulation)
+            return
         groups = self.schedule.groups(core.get_block_idx())
         for first, count in core.tiles(0, sum(group.boxes for group in groups), BATCH):
             boxes = self._load(geometry, first, count)
@@ -115,20 +117,32 @@ class ROIAlignGrad(Kernel):
             for box in core.loop(group.boxes):
                 accumulation.add(boxes, group, box, 0)
 
-    def _compute(self, core: Core, geometry: Geometry, accumulation: Accumulation) -> None:
-        """The numbers of this core, for boxes with equally many samples at once."""
-        core.set_atomic_add()
+    def _work_off(self, core: Core, geometry: Geometry, accumulation: Accumulation) -> None:
+        """The boxes of this core itself, those that are alike at once."""
         for share in self.tiling.shares(core.get_block_idx()):
             for first in range(share.first_box, share.first_box + share.boxes, BATCH):
                 count = min(BATCH, share.first_box + share.boxes - first)
                 boxes = self._load(geometry, first, count)
-                for y, x, slots in _alike(self._samples, first, count):
-                    columns = x * self.tiling.bins_x
-                    group = Group(len(slots), share.first_slice, share.slices, y, columns, 0)
-                    for turn in core.loop(len(slots), at_once=accumulation.at_once(group)):
-                        key = (first, y, x)
-                        slot = IndexArray(turn.depth, slots[turn.first : turn.last], key)
+                core.wait_vector()
+                for group, slots in self._alike(core, share, first, count):
+                    core.set_atomic_add(self._sharers(group))
+                    for turn in core.loop(group.boxes, at_once=accumulation.at_once(group)):
+                        slot = IndexArray(turn.depth, slots[turn.first : turn.last], (first, group))
                         accumulation.add(boxes, group, slot + first, slot)
+
+    def _alike(
+        self, core: Core, share: Share, first: int, count: int
+    ) -> Iterator[tuple[Group, NDArray[np.intp]]]:
+        """Boxes with equally many samples and their places; columns touched only matter to time."""
+        here, samples, tiling = slice(first, first + count), self._samples, self.tiling
+        left, right = samples.columns
+        span = (right[here] - left[here] + 1) * (tiling.sums_rows and core.recording)
+        sizes = np.stack((samples.y[here], samples.x[here] * tiling.bins_x, span))
+        sizes *= sizes[0] > 0
+        kinds, kind = np.unique(sizes, axis=1, return_inverse=True)
+        for index, size in enumerate(kinds.T.tolist()):
+            slots = np.flatnonzero(kind.reshape(-1) == index)
+            yield Group(len(slots), share.first_slice, share.slices, *size), slots
 
     def _load(self, geometry: Geometry, first: Index, count: int) -> Boxes:
         return geometry.load_boxes(self.boxes.span(first * 5, count * 5), count)
@@ -143,13 +157,3 @@ class ROIAlignGrad(Kernel):
     def _sharers(self, group: Group) -> float:
         """Cores in the lines that one store of a group writes to, on average."""
         return 1 + (self.schedule.sharers - 1) * self.tiling.lines_per_store(group.span)
-
-
-def _alike(samples: Samples, first: int, count: int) -> Iterator[tuple[int, int, NDArray[np.intp]]]:
-    """(samples per bin along y, along x, places) of boxes with equally many samples."""
-    here = slice(first, first + count)
-    both = np.stack((samples.y[here], samples.x[here]))
-    kinds, kind = np.unique(both, axis=1, return_inverse=True)
-    for index, (y, x) in enumerate(kinds.T.tolist()):
-        if y and x:
-            yield y, x, np.flatnonzero(kind.reshape(-1) == index)

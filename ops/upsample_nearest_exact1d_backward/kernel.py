@@ -111,22 +111,33 @@ class UpsampleNearestExact2dGrad(Kernel):
             yield from worker.copy(self._copied_rows(core.get_block_idx()))
 
     def _sum_up(self, core: Core, do: Callable[[Share, Place], Steps]) -> Steps:
-        """Every slide of a block; those that differ by little are recorded as one loop."""
-        block, tiling = core.get_block_idx(), self.tiling
-        tail = tiling.tail(block)
+        """Every slide of a block; those that differ by little are written down as one loop."""
+        block = core.get_block_idx()
+        if core.reference:
+            yield from self._own_slides(block, do)
+            return
         if core.recording:
             with core.schedule_only():
-                for slide, count in self._whole:
-                    for turn in core.loop(count):
-                        yield from do(Share(slide, 0, tiling.rows), turn)
-                if tail is not None:
-                    yield from do(tail._replace(slide=self._typical_tail(tail.slide)), 0)
+                yield from self._typical_slides(core, do)
         if core.numerics:
             with core.numbers_only():
-                for slide in tiling.whole(block):
-                    yield from do(Share(slide, 0, tiling.rows), 0)
-                if tail is not None:
-                    yield from do(tail, 0)
+                yield from self._own_slides(block, do)
+
+    def _typical_slides(self, core: Core, do: Callable[[Share, Place], Steps]) -> Steps:
+        """What stands for the slides of a block."""
+        for slide, count in self._whole:
+            for turn in core.loop(count):
+                yield from do(Share(slide, 0, self.tiling.rows), turn)
+        tail = self.tiling.tail(core.get_block_idx())
+        if tail is not None:
+            yield from do(tail._replace(slide=self._typical_tail(tail.slide)), 0)
+
+    def _own_slides(self, block: int, do: Callable[[Share, Place], Steps]) -> Steps:
+        """The slides of a block, one after the other."""
+        tail = self.tiling.tail(block)
+        whole = [Share(slide, 0, self.tiling.rows) for slide in self.tiling.whole(block)]
+        for share in whole if tail is None else (*whole, tail):
+            yield from do(share, 0)
 
     def _typical_tail(self, slide: Slide) -> Slide:
         """A slide that stands for all remaining ones as wide as ``slide``."""

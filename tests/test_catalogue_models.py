@@ -59,8 +59,8 @@ def test_what_a_rejected_kernel_says(llm_step: ModelCheck) -> None:
     cell = row.cells[0]
     assert cell.outcome is AFTER
     assert cell.why == (
-        "ACLNN_ERR_PARAM_INVALID (161002): tensor self not implemented for DT_BFLOAT16 on "
-        "Ascend310P3, should be in dtype support list [DT_FLOAT, DT_FLOAT16]"
+        "ACLNN_ERR_PARAM_INVALID (161002): aclnnMatmul: tensor self not implemented for "
+        "DT_BFLOAT16 on Ascend310P3, should be in dtype support list [DT_FLOAT, DT_FLOAT16]"
     )
     assert cell.remedy == (
         "BF16 needs an Atlas A2 product (Ascend910B1..B4) or later; "

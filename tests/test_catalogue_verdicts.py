@@ -81,7 +81,7 @@ def test_where_the_current_page_doesnt_say_yes_others_are_heard(
 def test_a_refused_bf16_says_the_familiar_sentence_and_the_remedy() -> None:
     found = support("MatMulV2", "Ascend310P3", ["bf16", "bf16"])
     assert found.why == (
-        "tensor self not implemented for DT_BFLOAT16 on Ascend310P3, "
+        "aclnnMatmul: tensor self not implemented for DT_BFLOAT16 on Ascend310P3, "
         "should be in dtype support list [DT_FLOAT, DT_FLOAT16]"
     )
     assert found.status is not None

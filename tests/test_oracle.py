@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +180,30 @@ def test_names_without_a_kernel_are_judged_and_never_timed(api: str, chip: str, 
         device.estimate(api, **arguments)
     assert refused.value.code == (status.code or 561003)
     assert status.code or "can't be timed" in refused.value.message
+
+
+def test_a_name_from_elsewhere_is_the_operator_that_it_stands_for() -> None:
+    x = TensorSpec((4, 64), "fp32")
+    for device in DEVICES.values():
+        assert device.check("torch.add", self=x, other=x).ok
+        assert device.estimate("aten::mul", self=x, other=x).op == "aclnnMul"
+    half = TensorSpec((4, 64), "bf16")
+    status = DEVICES["Ascend910A"].check("aten::add", self=half, other=half)
+    assert status == DEVICES["Ascend910A"].check("aclnnAdd", self=half, other=half)
+
+
+def test_the_catalogue_is_opened_only_where_a_definition_lists_no_dtypes() -> None:
+    code = """
+import sys
+from npusim import Device
+tensor = "fp16[64,64]"
+Device("Ascend910B3").check("aclnnMatmul", self=tensor, mat2=tensor, cubeMathType=1)
+print(*(name for name in sys.modules if name.startswith("npusim.catalogue.")))
+Device("Ascend910B3").check("Add", x1=tensor, x2=tensor)
+print("npusim.catalogue.facts" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["", "True"]
 
 
 def test_names_that_nobody_knows_get_near_misses_from_everywhere() -> None:

@@ -42,6 +42,8 @@ def judge(catalogue: Catalogue, subject: Subject, question: Question) -> Verdict
     else:
         decided = kernel if by_kernel is Answer.REJECTED or _is_there(kernel, api) else api
     other = api if decided is kernel else kernel
+    if decided is api and api.code is StatusCode.ACLNN_ERR_PARAM_INVALID:  # names its tensors
+        decided = replace(api, why=f"{api.subject}: {api.why}")
     if decided is api and api.answer is Answer.SUPPORTED and by_kernel is Answer.REJECTED:
         decided = replace(api, notes=(*api.notes, f"{api.subject} runs another kernel here"))
     return _renamed(decided, subject, question, also=other.evidence)

@@ -20,10 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from npusim.ascendc import Kernel, trace
-from npusim.catalogue.families import Place
-from npusim.hardware.families import FAMILIES
 from npusim.operators import arguments as binding
-from npusim.operators import listed, remedies
 from npusim.operators.checks import Objection, objection
 from npusim.operators.contract import Call, TensorArg
 from npusim.operators.registry import plan_of
@@ -47,12 +44,16 @@ _NO_KERNEL = StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
 def contract_of(name: str, arguments: Mapping[str, object]) -> Contract | None:
     """The contract of a call, None for a name that only the catalogue knows.
 
-    Raises UnknownNameError, with near misses of both, for a name that nobody knows.
+    Names from elsewhere (``torch.add``) are those of the operators that they stand for. Raises
+    UnknownNameError, with near misses of both, for a name that nobody knows.
     """
     try:
         return resolve(name, arguments)
     except UnknownNameError as unknown:
-        _catalogued(name, Place(FAMILIES[0]), {}, unknown)
+        meant = _meant(name, unknown)
+    try:
+        return resolve(meant, arguments)
+    except UnknownNameError:
         return None
 
 
@@ -61,14 +62,13 @@ def check(name: str, profile: Profile, arguments: Mapping[str, object]) -> Statu
 
     Raises UsageError for a name or parameter that nobody knows, and for a value of a wrong kind.
     """
-    try:
-        contract = resolve(name, arguments)
-    except UnknownNameError as unknown:
-        return _catalogued(name, Place(profile.family, profile.name), arguments, unknown)
+    contract = contract_of(name, arguments)
+    if contract is None:
+        return _catalogued(name, profile, arguments)
     bound = binding.bind(contract, arguments, require_data=False)
     call = _without_data(Call(contract, profile, bound))
     found = refusal(call)
-    return SUCCESS if found is None else remedies.tried(found, call, refusal, by_facts)
+    return SUCCESS if found is None else _tried(found, call)
 
 
 def check_facts(contract: Contract, chip: Chip, arguments: Mapping[str, object]) -> Status:
@@ -84,12 +84,11 @@ def require_kernel(name: str, profile: Profile, arguments: Mapping[str, object])
     Raises AclnnError for a name that only the catalogue knows: with its refusal, or because there
     is no kernel to time.
     """
-    try:
-        return resolve(name, arguments)
-    except UnknownNameError as unknown:
-        status = _catalogued(name, Place(profile.family, profile.name), arguments, unknown)
-        refused = replace(status, code=_NO_KERNEL) if status.ok else status
-        raise AclnnError(refused) from None
+    contract = contract_of(name, arguments)
+    if contract is not None:
+        return contract
+    status = _catalogued(name, profile, arguments)
+    raise AclnnError(replace(status, code=_NO_KERNEL) if status.ok else status)
 
 
 def planned(
@@ -105,12 +104,14 @@ def planned(
     call = Call(contract, profile, bound)
     found = _answer(call, assume)
     if isinstance(found, Objection):
-        raise AclnnError(remedies.tried(found, _without_data(call), refusal, by_facts))
+        raise AclnnError(_tried(found, call))
     return found
 
 
 def check_task(task: TaskSpec, profile: Profile) -> Status:
     """The status of a recorded task; its remedies aren't looked for."""
+    from npusim.operators import listed
+
     verdict = listed.task_verdict(task, profile)
     if verdict is not None and (found := _by_catalogue(verdict)):
         return found.status
@@ -123,8 +124,7 @@ def check_task(task: TaskSpec, profile: Profile) -> Status:
 
 def refused_by_kernel(error: KernelError, call: Call) -> AclnnError:
     """What to raise for a kernel that refuses while it runs: as `check` foretells it."""
-    found = _not_modelled(error)
-    return AclnnError(remedies.tried(found, _without_data(call), refusal, by_facts))
+    return AclnnError(_tried(_not_modelled(error), call))
 
 
 def refusal(call: Call) -> Objection | None:
@@ -150,6 +150,8 @@ def by_facts(call: Call) -> Objection | None:
     found = objection(call)
     if found or any(parameter.dtypes for parameter in call.contract.parameters):
         return found
+    from npusim.operators import listed  # the catalogue, as late as that
+
     verdict = listed.verdict(call)
     return None if verdict is None else _by_catalogue(verdict)
 
@@ -181,18 +183,30 @@ def _not_modelled(error: KernelError) -> Objection:
     return Objection(Status(_NO_KERNEL, sentence, is_modelled=False), {})
 
 
-def _catalogued(
-    name: str, place: Place, arguments: Mapping[str, object], unknown: UnknownNameError
-) -> Status:
-    """The status by the catalogue alone, for a name without a kernel here."""
+def _tried(found: Objection, call: Call) -> Status:
+    from npusim.operators import remedies
+
+    return remedies.tried(found, _without_data(call), refusal, by_facts)
+
+
+def _meant(name: str, unknown: UnknownNameError) -> str:
+    """The operator that a name stands for in the catalogue."""
+    from npusim.catalogue import facts, names
+
     try:
-        verdict, actions = listed.by_name(name, place, arguments)
+        return names.find(facts.catalogue(), name).name
     except UnknownNameError as error:
-        if error.kind != unknown.kind:
-            raise  # a parameter
         candidates = (*unknown.candidates, *error.candidates)
         remedy = "`npusim ops list` names what can be timed; `npusim ops --search WORD` the rest."
         raise UnknownNameError("operator", name, candidates, remedy) from None
+
+
+def _catalogued(name: str, chip: Chip, arguments: Mapping[str, object]) -> Status:
+    """The status by the catalogue alone, for a name without a kernel here."""
+    from npusim.catalogue.families import Place
+    from npusim.operators import listed
+
+    verdict, actions = listed.by_name(name, Place(chip.family, chip.name), arguments)
     if verdict.code:
         return Status(verdict.code, f"{verdict.why}.", verdict.remedy, actions)
     sentence = f"{verdict.why}; npusim has no kernel of {verdict.subject}, so it can't be timed."

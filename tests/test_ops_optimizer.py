@@ -148,7 +148,7 @@ def test_variables_of_the_last_step_are_stale() -> None:
     var, accum, _, grad = state(64, 64)
     operands = [var, accum, number(RATE), grad, number(BETA1)]
     (kernel,), _ = kernels("Ascend910A", "ApplyMomentum", operands, [var, accum])
-    assert set(kernel.stale) == set(kernel.reads)
+    assert set(kernel.cold) == set(kernel.reads)
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -56,7 +56,7 @@ def run(kernel: Kernel, running: Mapping[int, Block], parts: Sequence[Sequence[i
         return
     for block in running.values():
         for core in block.cores:
-            core.put_off_adding()
+            core.defer_atomic_adds()
     with ThreadPoolExecutor(len(parts)) as pool:
         _run_phases(kernel, running, parts, pool)
 
@@ -76,7 +76,7 @@ def _run_phases(
         for part in parts:
             for block in part:
                 for core in running[block].cores:
-                    core.add_now()
+                    core.apply_deferred_adds()
         missing = sorted({*_all(parts)} - {*_all(arrived)})
         if missing and any(arrived):
             raise KernelError(

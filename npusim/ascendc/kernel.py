@@ -45,7 +45,7 @@ class Kernel(ABC):
     reads: tuple[GlobalTensor, ...]
     writes: tuple[GlobalTensor, ...]
     scratch: tuple[GlobalTensor, ...] = ()
-    stale: tuple[GlobalTensor, ...] = ()
+    cold: tuple[GlobalTensor, ...] = ()
     adds_into: tuple[GlobalTensor, ...] = ()
 
     @classmethod

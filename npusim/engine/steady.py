@@ -167,7 +167,7 @@ class SteadyState:
         if periods < 1:
             return False
         self._state.shift += periods * period
-        sleepers.put_forward(self._state, periods * period)
+        sleepers.postpone(self._state, periods * period)
         for state, before, after in zip(self._state.pipes, earlier.busy, now.busy, strict=True):
             state.busy += periods * (after - before)
         for group, (run, step), before, after in zip(
@@ -195,7 +195,7 @@ class _Sleepers:
         self._slack = tolerance * self._period
         self.alike = self._compare(earlier, now)
 
-    def put_forward(self, state: State, cycles: float) -> None:
+    def postpone(self, state: State, cycles: float) -> None:
         """Bring what sleepers have to come nearer by ``cycles``: everybody else has jumped."""
         for index in self.pipes:
             pipe = state.pipes[index]

@@ -30,13 +30,13 @@ def prime(
     inputs: Sequence[GlobalTensor],
     mode: str,
     profile: Profile,
-    stale: Collection[GlobalTensor] = (),
+    cold: Collection[GlobalTensor] = (),
 ) -> None:
     """Bring ``cache`` into the state of ``mode``.
 
     cold: empty. warm: the inputs have just been used, as in repeated runs. in_graph: the task runs
     in a graph, where some other task has produced the inputs a while ago; the share of L2 that
-    still holds them is a fitted constant. ``stale`` operands were last used in the step before, and
+    still holds them is a fitted constant. ``cold`` operands were last used in the step before, and
     so were flat tensors: networks have parameters, their gradients and states as one dimension, and
     what works on them streams through all of them in turn.
 
@@ -47,7 +47,7 @@ def prime(
     long_ago = {
         tensor.buffer.number
         for tensor in inputs
-        if mode == "in_graph" and (tensor in stale or len(tensor.shape) == 1)
+        if mode == "in_graph" and (tensor in cold or len(tensor.shape) == 1)
     }
     share = {"cold": 0.0, "warm": 1.0, "in_graph": memory.l2_in_graph_share}[mode]
     recent = [tensor for tensor in inputs if tensor.buffer.number not in long_ago]

@@ -48,7 +48,7 @@ class Operator:
     computed in. ``result`` is the dtype of the results where it isn't that operand's. ``like``
     are the operands that the results have the shape of, all of them if empty. ``numbers`` are
     operands that are single elements by definition; others are treated so where the result has
-    more. ``stale`` are operands that nothing has used since the training step before, or long ago
+    more. ``cold`` are operands that nothing has used since the training step before, or long ago
     in this one, so that none of them is left in L2. ``generated`` is false for those that the
     device has a kernel in Ascend C for.
     """
@@ -64,7 +64,7 @@ class Operator:
     numbers: tuple[int, ...] = ()
     attributes: Mapping[str, object] = field(default_factory=dict)
     fuses: bool = True
-    stale: tuple[int, ...] = ()
+    cold: tuple[int, ...] = ()
     generated: bool = True
 
 
@@ -104,10 +104,10 @@ class FormulaKernel(ElementwiseKernel):
         super().__init__(profile, tuple(inputs), whole)
         self.reads = tuple(tensor for tensor in given if tensor is not None)
         self.writes = outputs
-        self.stale = tuple(
+        self.cold = tuple(
             tensor
             for index, tensor in enumerate(given)
-            if tensor is not None and index in self.row.stale
+            if tensor is not None and index in self.row.cold
         )
 
     @classmethod

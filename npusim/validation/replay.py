@@ -106,5 +106,5 @@ def _primed(
     kernels: Iterable[Kernel], profile: Profile, cache: L2State, l2: str
 ) -> Iterator[Kernel]:
     for kernel in kernels:
-        prime(cache, kernel.reads, l2, profile, kernel.stale)
+        prime(cache, kernel.reads, l2, profile, kernel.cold)
         yield kernel

@@ -103,7 +103,7 @@ _ROWS = (
     Operator("BiasAdd", _biased, fuses=False),
     Operator("FusedMulAdd", lambda f, a, b, c: f.add(f.mul(a, b), c)),
     # Adds the decay of a weight, which the step before has used last, to its gradient.
-    Operator("FusedMulAddN", lambda f, a, b, c: f.add(f.mul(a, c), b), fuses=False, stale=(0,)),
+    Operator("FusedMulAddN", lambda f, a, b, c: f.add(f.mul(a, c), b), fuses=False, cold=(0,)),
     Operator("FusedMulAddAdd", lambda f, a, b, c, d: f.add(f.add(f.mul(a, b), c), d)),
     Operator("Neg", lambda f, x: f.neg(x)),
     Operator("Abs", lambda f, x: f.abs(x)),

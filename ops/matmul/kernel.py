@@ -14,7 +14,7 @@ from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.ops.matmul.epilogue import Epilogue
 from npusim.ops.matmul.shapes import Shape, Share
 from npusim.ops.matmul.split_k import SplitMatMul, split_of
-from npusim.ops.matmul.tiling import deal
+from npusim.ops.matmul.tiling import partition
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
@@ -62,8 +62,8 @@ class MatMul(Kernel):
             if bias.dtype is not through:
                 raise KernelError(op_type, f"a bias in {bias.dtype} for a product in {through}")
         steps_out = 0 if self.epilogue is None else len(self.epilogue.formula.steps)
-        self.deal = deal(profile, shape_of(problem, hf32, bias is not None, steps_out))
-        self.block_dim = self.deal.block_dim
+        self.partition = partition(profile, shape_of(problem, hf32, bias is not None, steps_out))
+        self.block_dim = self.partition.block_dim
         others = () if self.epilogue is None else self.epilogue.reads
         rows = () if bias is None else (bias,)
         self.reads = (problem.a.tensor, problem.b.tensor, *rows, *others)
@@ -72,12 +72,12 @@ class MatMul(Kernel):
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Matrices, rows and columns of a core."""
-        shares = self.deal.shares(block_idx)
+        shares = self.partition.shares(block_idx)
         return tuple((share.count, share.rows, share.columns) for share in shares)
 
     def process(self, core: Core) -> None:
         """One product after the other of this core's part."""
-        problem, blocks = self.problem, self.deal.blocks
+        problem, blocks = self.problem, self.partition.blocks
         epilogue, has_bias = self.epilogue, self.bias is not None
         matmul = Matmul(
             core,
@@ -89,7 +89,7 @@ class MatMul(Kernel):
             hf32=self.hf32,
             finish=None if epilogue is None else epilogue.start(core, blocks, bias=has_bias),
         )
-        for share in self.deal.shares(core.get_block_idx()):
+        for share in self.partition.shares(core.get_block_idx()):
             if share.count == 1:
                 matmul.run(self._product(core, share, share.first))
                 continue

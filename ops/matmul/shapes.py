@@ -44,7 +44,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Deal:
+class Partition:
     """A grid of rectangles: matrices, rows and columns of one (the last ones get what remains).
 
     ``cores`` share them, one after the other where there are more rectangles than cores.

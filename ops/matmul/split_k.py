@@ -14,7 +14,7 @@ from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, RoundMode, TBuf, TPos
 from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.library.matmul_tiling import grain_of
 from npusim.ops.matmul.operands import Operand
-from npusim.ops.matmul.tiling import deal, estimated_cycles
+from npusim.ops.matmul.tiling import estimated_cycles, partition
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.operands import Problem
-    from npusim.ops.matmul.shapes import Deal, Shape
+    from npusim.ops.matmul.shapes import Partition, Shape
 
 _SHARE_BLOCK = 64  # elements that a vector core's share is a multiple of
 _QUEUE_DEPTH = 2
@@ -34,11 +34,11 @@ _QUEUE_DEPTH = 2
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """``parts`` of k, ``depth`` elements each (the last one what remains), dealt alike."""
+    """``parts`` of k, ``depth`` elements each (the last one what remains), partitioned alike."""
 
     parts: int
     depth: int
-    deal: Deal
+    partition: Partition
 
 
 def split_of(profile: Profile, shape: Shape) -> Split | None:
@@ -46,7 +46,7 @@ def split_of(profile: Profile, shape: Shape) -> Split | None:
     cores = profile.cores.cube_cores
     if profile.cores.style != "split" or shape.batch > 1 or not shape.dtype.is_float:
         return None
-    whole = deal(profile, shape)
+    whole = partition(profile, shape)
     if whole.block_dim > cores // 2:
         return None
     best, found = estimated_cycles(profile, whole), None
@@ -54,7 +54,7 @@ def split_of(profile: Profile, shape: Shape) -> Split | None:
         depth = round_up(ceil(shape.k / parts), max(grain_of(profile, shape.dtype), 256))
         if ceil(shape.k / depth) != parts:
             continue
-        part = deal(profile, shape._replace(k=depth, out_bytes=FLOAT.itemsize), cores // parts)
+        part = partition(profile, shape._replace(k=depth, out_bytes=FLOAT.itemsize), cores // parts)
         cycles = estimated_cycles(profile, part) + _summing_up(profile, shape, parts)
         if cycles < best:
             best, found = cycles, Split(parts, depth, part)
@@ -87,7 +87,7 @@ class SplitMatMul(Kernel):
     ) -> None:
         self.op_type = op_type  # type: ignore[misc]  # one kernel for operators of several names
         self.problem, self.split, self.bias, self.hf32 = problem, split, bias, hf32
-        self.grid = split.deal.block_dim
+        self.grid = split.partition.block_dim
         self.block_dim = split.parts * self.grid
         shape = (split.parts, problem.m, problem.n)
         nbytes = split.parts * problem.m * problem.n * FLOAT.itemsize
@@ -105,7 +105,7 @@ class SplitMatMul(Kernel):
     def block_kind(self, block_idx: int) -> Hashable:
         """What the cube core multiplies, and how much each vector core adds up."""
         part, place = divmod(block_idx, self.grid)
-        shares = self.split.deal.shares(place)
+        shares = self.split.partition.shares(place)
         sizes = tuple((share.rows, share.columns) for share in shares)
         return (
             sizes,
@@ -131,7 +131,7 @@ class SplitMatMul(Kernel):
         bias = self.bias if part == 0 else None
         matmul = Matmul(
             core,
-            self.split.deal.blocks,
+            self.split.partition.blocks,
             problem.a.tensor.dtype,
             FLOAT,
             depth,
@@ -139,7 +139,7 @@ class SplitMatMul(Kernel):
             hf32=self.hf32,
         )
         target = Operand(self.partial, (self.split.parts,), problem.m, problem.n)
-        for share in self.split.deal.shares(place):
+        for share in self.split.partition.shares(place):
             first = part * depth
             matmul.run(
                 Product(

@@ -14,7 +14,7 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.library.matmul_tiling import MatmulTiling
-from npusim.ops.matmul.shapes import Deal, Shape
+from npusim.ops.matmul.shapes import Partition, Shape
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
@@ -27,7 +27,7 @@ _HALF = 16  # rectangles that more are preferred to even for small results
 _SMALL = 1500  # fractals of a result for which fewer rectangles are good enough
 _LONGEST = 32  # fractals along an edge of a block
 _LARGE = 20_000  # fractals of a result that is worth a schedule of its own
-_MANY_STEPS = 8  # vector instructions per element from which on they decide how work is dealt
+_MANY_STEPS = 8  # vector instructions per element from which on they decide the partition
 
 
 class _Size(NamedTuple):
@@ -38,7 +38,7 @@ class _Size(NamedTuple):
     k: int
 
 
-def static_deal(profile: Profile, shape: Shape) -> Deal:
+def static_partition(profile: Profile, shape: Shape) -> Partition:
     """The rectangles, and the cheapest blocks that divide them."""
     lanes = profile.buffers.block_bytes // shape.dtype.itemsize
     high, wide = profile.cube.fractal_m, profile.cube.fractal_n
@@ -68,11 +68,13 @@ def static_deal(profile: Profile, shape: Shape) -> Deal:
         depth_1=1,
         depth_0=1,
     )
-    return Deal(shape, groups, whole.m // rows * high, whole.n // columns * wide, blocks, cores)
+    return Partition(
+        shape, groups, whole.m // rows * high, whole.n // columns * wide, blocks, cores
+    )
 
 
 def applies_to(profile: Profile, shape: Shape) -> bool:
-    """True where nothing but the product decides how it is dealt.
+    """True where nothing but the product decides its partition.
 
     A large product with many vector instructions for every element is bound by those. Where parts
     can't be equal, it is cut as evenly as fractals allow, and everything is double buffered.

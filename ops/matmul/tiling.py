@@ -1,4 +1,4 @@
-"""How a matrix product is dealt to the cube cores, and the blocks that each of them works in.
+"""How a matrix product is partitioned among the cube cores, and the blocks that each works in.
 
 Every core gets a rectangle of C, of one or several matrices of the batch. What is compared are
 the cycles of its busiest pipe: products, loads through L2, and stores. The vendor's search isn't
@@ -12,8 +12,8 @@ from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
-from npusim.ops.matmul.shapes import Deal, Shape
-from npusim.ops.matmul.static_tiling import applies_to, static_deal
+from npusim.ops.matmul.shapes import Partition, Shape
+from npusim.ops.matmul.static_tiling import applies_to, static_partition
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
@@ -34,7 +34,7 @@ _BASES = (
     (32, 512),
     (16, 512),
 )
-_SHORTLIST = 6  # ways to deal that are looked at with every base
+_SHORTLIST = 6  # partitions that are looked at with every base
 _OVERLAP_LOSS = 0.05  # of what the other pipes have to do: the part that isn't hidden
 _PANEL_WEIGHT = 0.1  # of the time to read what a core needs once: compact parts are kind to L2
 _BASE_MARGIN = 0.005  # by which a less usual base has to be better
@@ -44,10 +44,10 @@ Way = tuple[int, int, int]  # rectangles along the batch, rows of one, columns o
 
 
 @lru_cache(maxsize=4096)
-def deal(profile: Profile, shape: Shape, cores: int = 0) -> Deal:
-    """The way to deal that keeps the busiest of ``cores`` (0: all) busy for the shortest time."""
+def partition(profile: Profile, shape: Shape, cores: int = 0) -> Partition:
+    """The partition that keeps the busiest of ``cores`` (0: all) busy for the shortest time."""
     if profile.software.compiled_for_shape and applies_to(profile, shape):
-        return static_deal(profile, shape)
+        return static_partition(profile, shape)
     cores = cores or profile.cores.cube_cores
     costs = _Costs(profile, shape)
     estimates = {way: costs.cycles(way, _BASES[0]) for way in _ways(profile, shape, cores)}
@@ -57,11 +57,11 @@ def deal(profile: Profile, shape: Shape, cores: int = 0) -> Deal:
         for order, way in enumerate(ways)
         for place, base in enumerate(_BASES)
     )
-    return Deal(shape, *way, costs.blocks(way, base), cores)
+    return Partition(shape, *way, costs.blocks(way, base), cores)
 
 
-def estimated_cycles(profile: Profile, found: Deal) -> float:
-    """Cycles of the busiest core, roughly: what deals are compared by."""
+def estimated_cycles(profile: Profile, found: Partition) -> float:
+    """Cycles of the busiest core, roughly: what partitions are compared by."""
     blocks = found.blocks
     way = found.groups, found.rows, found.columns
     return _Costs(profile, found.shape).cycles(way, (blocks.base_m, blocks.base_n))
@@ -84,7 +84,7 @@ def _ways(profile: Profile, shape: Shape, cores: int) -> Iterator[Way]:
 
 
 class _Costs:
-    """Cycles of the busiest core for a way to deal and a base, roughly."""
+    """Cycles of the busiest core for a partition and a base, roughly."""
 
     def __init__(self, profile: Profile, shape: Shape) -> None:
         self._profile, self._shape = profile, shape

@@ -31,7 +31,7 @@ class Copies(Issuer):
 
     _atomic_sharers = 0.0
     _adds = True  # what shares lines of global memory adds to them
-    _put_off: list[tuple[GmSlice, NDArray[Any], int]] | None = None
+    _deferred_adds: list[tuple[GmSlice, NDArray[Any], int]] | None = None
 
     def data_copy(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
         """Copy whole 32-byte blocks: GM -> UB or L1 on MTE2, UB -> GM on MTE3.
@@ -131,16 +131,16 @@ class Copies(Issuer):
         """Stores to global memory overwrite again, and wait for nobody."""
         self._atomic_sharers, self._adds = 0.0, True
 
-    def put_off_adding(self) -> None:
-        """Adding to global memory waits for :meth:`add_now`."""
-        self._put_off = []
+    def defer_atomic_adds(self) -> None:
+        """Adding to global memory waits for :meth:`apply_deferred_adds`."""
+        self._deferred_adds = []
 
-    def add_now(self) -> None:
-        """Add what has been put off, in order."""
-        for dst, values, depth in self._put_off or ():
+    def apply_deferred_adds(self) -> None:
+        """Add what has been deferred, in order."""
+        for dst, values, depth in self._deferred_adds or ():
             dst.accumulate(values, depth)
-        if self._put_off:
-            self._put_off = []
+        if self._deferred_adds:
+            self._deferred_adds = []
 
     def _copy(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
         if isinstance(src, GmSlice) and isinstance(dst, LocalTensor):
@@ -175,8 +175,8 @@ class Copies(Issuer):
         depth = self.depth
         values = values.reshape(values.shape[:depth] + dst.shape)
         adds = self._atomic_sharers and self._adds
-        if adds and self._put_off is not None:
-            self._put_off.append((dst, values.copy(), depth))
+        if adds and self._deferred_adds is not None:
+            self._deferred_adds.append((dst, values.copy(), depth))
         elif adds:
             dst.accumulate(values, depth)
         else:

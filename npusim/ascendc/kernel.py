@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from functools import cache
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, cast
 
 from npusim.ascendc.cluster import CoreWait
 from npusim.engine.program import Barrier
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 Phases = Iterator[Barrier | CoreWait] | None
 
 
+class Division(Protocol):
+    """How the work of a kernel is divided among its blocks."""
+
+    def block_kind(self, block: int) -> Hashable: ...
+
+
 class Kernel(ABC):
     """One operator on the device: a tiling, and the code that every block runs.
 
@@ -29,6 +35,7 @@ class Kernel(ABC):
     and vector cores at once: a block is then a cube core with its vector cores, and each of them
     runs :meth:`process`, which looks at ``core.unit``. ``generated`` marks kernels that the
     device's operator compiler (TBE) makes for a shape, unlike those written in Ascend C.
+    ``division`` is how the work is divided, where that says which blocks are alike.
     ``independent`` marks kernels whose blocks may be computed at the same time: no two of them
     store to one place (adding is no storing), none reads what another stores before the next
     barrier, and what :meth:`process` changes in the kernel are its attributes, not what is in them.
@@ -42,6 +49,7 @@ class Kernel(ABC):
     independent: ClassVar[bool] = False
 
     block_dim: int
+    division: Division | None = None
     reads: tuple[GlobalTensor, ...]
     writes: tuple[GlobalTensor, ...]
     scratch: tuple[GlobalTensor, ...] = ()
@@ -85,7 +93,7 @@ class Kernel(ABC):
 
         Blocks with equal work share one instruction stream.
         """
-        return block_idx
+        return block_idx if self.division is None else self.division.block_kind(block_idx)
 
     @property
     def workspace_bytes(self) -> int:

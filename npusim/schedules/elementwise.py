@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, ClassVar
 from npusim.ascendc.kernel import Kernel
 from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
 from npusim.schedules.broadcasting import broadcast
+from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Iterator
 
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
@@ -37,18 +38,11 @@ _MAX_TILE = {1: 32767, 2: 32767, 4: 16383, 8: 8191}
 
 
 @dataclass(frozen=True, slots=True)
-class FlatTiling:
-    """``block_dim`` cores with ``per_core`` elements each, in passes of ``tile`` elements."""
+class FlatTiling(RowShare):
+    """Elements instead of rows, on ``block_dim`` cores."""
 
-    elements: int
     block_dim: int
-    per_core: int
-    tile: int
     double_buffer: bool
-
-    def length(self, block: int) -> int:
-        """Elements of one block; none for blocks beyond the last one that has work."""
-        return max(0, min(self.per_core, self.elements - block * self.per_core))
 
 
 def flat_tiling(
@@ -71,7 +65,7 @@ def flat_tiling(
     cores = profile.cores.vector_cores
     block = profile.buffers.block_bytes
     if not least_bytes and elements < 2 * cores * (block // itemsize):
-        return FlatTiling(elements, 1, elements, elements, double_buffer=False)
+        return FlatTiling(elements, elements, elements, 1, double_buffer=False)
     if leading:
         per_core = ceil(leading / cores) * (elements // leading)
         block_dim = min(leading, cores)
@@ -89,10 +83,10 @@ def flat_tiling(
         return min(_MAX_TILE[widest], room // _COMPUTE_BYTES)
 
     if per_core <= limit(1):
-        return FlatTiling(elements, block_dim, per_core, per_core, double_buffer=False)
+        return FlatTiling(elements, per_core, per_core, block_dim, double_buffer=False)
     passes = ceil(per_core / limit(2))
     tile = min(round_up(ceil(per_core / passes), _CORE_ALIGN), limit(2))
-    return FlatTiling(elements, block_dim, per_core, tile, double_buffer=True)
+    return FlatTiling(elements, per_core, tile, block_dim, double_buffer=True)
 
 
 def leading_axis(profile: Profile, tensor: GlobalTensor) -> int:
@@ -155,12 +149,6 @@ class ElementwiseKernel(Kernel):
     def compute(self, core: Core, tile: Tile) -> None:
         """Load the operands of one tile, compute, store."""
 
-    def block_kind(self, block_idx: int) -> Hashable:
-        """How much the block has to do."""
-        if self.plane.is_flat:
-            return self.tiling.length(block_idx)
-        return self.planes.block_kind(block_idx)
-
     def process(self, core: Core) -> None:
         """The work of one block."""
         self.init_buffers(core)
@@ -186,7 +174,7 @@ class ElementwiseKernel(Kernel):
         output = self.output
         widest = max(tensor.dtype.itemsize for tensor in (*self.outputs, *self.inputs))
         if self.plane.is_flat:
-            self.tiling = flat_tiling(
+            self.division = self.tiling = flat_tiling(
                 profile,
                 output.numel,
                 output.dtype.itemsize,
@@ -198,18 +186,17 @@ class ElementwiseKernel(Kernel):
             self.block_dim = self.tiling.block_dim
             self.double_buffer = self.tiling.double_buffer
         else:
-            self.planes = self.plan_planes(profile, widest)
+            self.division = self.planes = self.plan_planes(profile, widest)
             self.tile_elements = self.planes.footprint
             self.block_dim = self.planes.block_dim
 
     def _flat_tiles(self, core: Core) -> Iterator[Tile]:
         tiling = self.tiling
-        block = core.get_block_idx()
         flat = [
-            None if tensor.numel == 1 and tensor.numel < tiling.elements else tensor
+            None if tensor.numel == 1 and tensor.numel < tiling.rows else tensor
             for tensor in self.inputs
         ]
-        for first, length in core.tiles(block * tiling.per_core, tiling.length(block), tiling.tile):
+        for first, length in tiling.tiles(core):
             sources = tuple(
                 None if tensor is None else tensor.span(first, length) for tensor in flat
             )

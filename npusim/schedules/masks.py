@@ -15,7 +15,7 @@ from npusim.values.dtypes import FLOAT16, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Iterator
 
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
@@ -42,7 +42,7 @@ class BitMaskKernel(Kernel):
         if mask.numel * _BITS < x.numel:
             raise KernelError(self.op_type, f"{mask.numel} bytes of mask for {x.numel} elements")
         self.reads, self.writes = (x, mask), (out,)
-        self.tiling = self._tiled(profile)
+        self.division = self.tiling = self._tiled(profile)
         self.block_dim = self.tiling.block_dim
         self.depth = self.buffer_num if self.tiling.double_buffer else 1
 
@@ -52,10 +52,6 @@ class BitMaskKernel(Kernel):
 
     def prepare(self, core: Core) -> None:
         """What a core does before its first tile."""
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        """How much the block has to do."""
-        return self.tiling.length(block_idx)
 
     def process(self, core: Core) -> None:
         """The work of one block."""
@@ -106,8 +102,8 @@ class BitMaskKernel(Kernel):
         )
         per_core = round_up(plain.per_core, _ALIGN)
         tile = min(per_core, max(_ALIGN, plain.tile // _ALIGN * _ALIGN))
-        blocks = plain.block_dim if leading else ceil(plain.elements / per_core)
-        return FlatTiling(plain.elements, blocks, per_core, tile, tile < per_core)
+        blocks = plain.block_dim if leading else ceil(plain.rows / per_core)
+        return FlatTiling(plain.rows, per_core, tile, blocks, tile < per_core)
 
     def _select(self, core: Core, out: LocalTensor, bits: LocalTensor, x: LocalTensor) -> None:
         if core.profile.has("vcmpvs_eq"):  # masks for whole tiles are read from UB

@@ -19,7 +19,7 @@ from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -140,7 +140,7 @@ class BlockedCopy(Kernel):
         self.layout = layout_of(self.op_type, self.plain.shape, self.packed.shape)
         self.kind, self.itemsize = src.dtype, src.dtype.itemsize
         self.block = profile.buffers.block_bytes // self.itemsize
-        self.grid = self.tiled(profile)
+        self.division = self.grid = self.tiled(profile)
         self.block_dim = profile.cores.vector_cores
 
     @abstractmethod
@@ -150,9 +150,6 @@ class BlockedCopy(Kernel):
     @abstractmethod
     def turn(self, core: Core, out: LocalTensor, x: LocalTensor, shape: tuple[int, ...]) -> None:
         """The instructions that bring a tile of (images, channels, places) into the other order."""
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        return self.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         half = self.profile.buffers.ub_bytes // 2 // self.depth

@@ -17,7 +17,7 @@ from npusim.schedules.rows.shares import RowShare
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from npusim.ascendc import Core, LocalTensor
     from npusim.ascendc.loops import Index
@@ -54,20 +54,19 @@ class Interleaved(Kernel):
         room = profile.buffers.ub_bytes // 2 // self.depth // _HALF_BYTES
         planes = max(1, room // _PLANE // together)
         each = _PLANE // self.halves  # rows in a plane
-        self.share = RowShare.of(rows, profile.cores.vector_cores, planes * each, each)
+        self.division = self.share = RowShare.of(
+            rows, profile.cores.vector_cores, planes * each, each
+        )
         self.block_dim = self.share.cores
 
-    def block_kind(self, block_idx: int) -> Hashable:
-        return self.share.length(block_idx)
-
     def process(self, core: Core) -> None:
-        share, block, kind = self.share, core.get_block_idx(), self.dst.dtype
+        share, kind = self.share, self.dst.dtype
         nbytes = share.tile * self.width * kind.itemsize
         self.in_que = TQue(TPosition.VECIN, self.depth, "part")
         self.out_que = TQue(TPosition.VECOUT, self.depth, "rows")
         core.pipe.init_buffer(self.in_que, self.depth, nbytes)
         core.pipe.init_buffer(self.out_que, self.depth, nbytes * len(self.parts))
-        for first, rows in core.tiles(block * share.per_core, share.length(block), share.tile):
+        for first, rows in share.tiles(core):
             self._tile(core, first, rows)
 
     def _tile(self, core: Core, first: Index, rows: int) -> None:

@@ -16,8 +16,6 @@ from npusim.engine.program import Pipe
 from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
@@ -38,7 +36,7 @@ class LastAxisSlice(Kernel):
         self.start, self.width = start, src.shape[-1]
         self.src, self.dst = src.view(rows, self.width), dst.view(rows, self.columns)
         self.itemsize, self.kind = dst.dtype.itemsize, dst.dtype
-        self.share = self.shared(profile, rows)
+        self.division = self.share = self.shared(profile, rows)
         self.block_dim = profile.cores.vector_cores
 
     def shared(self, profile: Profile, rows: int) -> RowShare:
@@ -48,13 +46,10 @@ class LastAxisSlice(Kernel):
         tile = max(1, room // (self.width + self.columns) // block * block)
         return RowShare.of(rows, profile.cores.vector_cores, tile, block)
 
-    def block_kind(self, block_idx: int) -> Hashable:
-        return self.share.length(block_idx)
-
     def process(self, core: Core) -> None:
-        share, block = self.share, core.get_block_idx()
+        share = self.share
         self.init_buffers(core)
-        for first, rows in core.tiles(block * share.per_core, share.length(block), share.tile):
+        for first, rows in share.tiles(core):
             self.move(core, first, rows)
 
     def init_buffers(self, core: Core) -> None:

@@ -47,20 +47,17 @@ class PaddedRows(Kernel):
         block = profile.buffers.block_bytes // self.kind.itemsize
         room = profile.buffers.ub_bytes // self.kind.itemsize - 2 * block
         tile = max(block, room // (self.width + self.columns) // block * block)
-        self.share = RowShare.of(rows, profile.cores.vector_cores, tile, block)
+        self.division = self.share = RowShare.of(rows, profile.cores.vector_cores, tile, block)
         self.block_dim = profile.cores.vector_cores
 
-    def block_kind(self, block_idx: int) -> Hashable:
-        return self.share.length(block_idx)
-
     def process(self, core: Core) -> None:
-        share, block = self.share, core.get_block_idx()
+        share = self.share
         nbytes = share.tile * self.kind.itemsize
         self.in_que = TQue(TPosition.VECIN, 1, "runs")
         self.out_que = TQue(TPosition.VECOUT, 1, "rows")
         core.pipe.init_buffer(self.in_que, 1, nbytes * self.columns)
         core.pipe.init_buffer(self.out_que, 1, nbytes * self.width)
-        for first, rows in core.tiles(block * share.per_core, share.length(block), share.tile):
+        for first, rows in share.tiles(core):
             self._tile(core, first, rows)
 
     def _tile(self, core: Core, first: Index, rows: int) -> None:

@@ -16,8 +16,6 @@ from npusim.schedules.elementwise import flat_tiling
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from npusim.ascendc import Core, GlobalTensor
     from npusim.hardware.profile import Profile
 
@@ -32,18 +30,17 @@ class BlockwiseCopy(Kernel):
         self.src, self.dst = src.view(src.numel), dst.view(dst.numel)
         itemsize = dst.dtype.itemsize
         least = profile.buffers.block_bytes
-        self.tiling = flat_tiling(profile, dst.numel, itemsize, itemsize / 4, least_bytes=least)
+        self.division = self.tiling = flat_tiling(
+            profile, dst.numel, itemsize, itemsize / 4, least_bytes=least
+        )
         self.block_dim = self.tiling.block_dim
 
-    def block_kind(self, block_idx: int) -> Hashable:
-        return self.tiling.length(block_idx)
-
     def process(self, core: Core) -> None:
-        tiling, block = self.tiling, core.get_block_idx()
+        tiling = self.tiling
         depth = 2 if tiling.double_buffer else 1
         queue = TQue(TPosition.VECIN, depth, "tile", consumer=Pipe.MTE3)
         core.pipe.init_buffer(queue, depth, tiling.tile * self.dst.dtype.itemsize)
-        for first, length in core.tiles(block * tiling.per_core, tiling.length(block), tiling.tile):
+        for first, length in tiling.tiles(core):
             x = queue.copy_in(self.src.span(first, length))
             core.copy_runs(self.dst.span(first, length), x)
             queue.free_tensor(x)
@@ -64,10 +61,8 @@ class RowCopy(Kernel):
         tiles = prod(size // part for size, part in zip(box.sizes, extent, strict=True))
         cores = profile.cores.vector_cores
         self.tiling = BoxTiling.of(box, extent, _divisor(tiles, cores))
+        self.division = self.tiling.grid
         self.block_dim = self.tiling.grid.used_cores
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        return self.tiling.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         queue = TQue(TPosition.VECIN, 1, "tile", consumer=Pipe.MTE3)

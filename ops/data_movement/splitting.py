@@ -18,8 +18,6 @@ from npusim.schedules.rows.shares import RowShare
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from numpy.typing import NDArray
 
     from npusim.ascendc import Core, GlobalTensor
@@ -44,20 +42,19 @@ class ElementSplit(Kernel):
         self.src, self.kind = src.view(src.numel), src.dtype
         self.outputs = [(out.view(out.numel), out.shape[-1]) for out in outputs]
         block = profile.buffers.block_bytes // src.dtype.itemsize
-        self.share = RowShare.of(rows, profile.cores.vector_cores, _SEGMENT_ROWS, block)
+        self.division = self.share = RowShare.of(
+            rows, profile.cores.vector_cores, _SEGMENT_ROWS, block
+        )
         self.block_dim = profile.cores.vector_cores
 
-    def block_kind(self, block_idx: int) -> Hashable:
-        return self.share.length(block_idx)
-
     def process(self, core: Core) -> None:
-        share, block = self.share, core.get_block_idx()
+        share = self.share
         tile = share.tile * self.kind.itemsize
         self.in_que = TQue(TPosition.VECIN, 1, "rows", consumer=Pipe.SCALAR)
         self.out_que = TQue(TPosition.VECOUT, 2, "part", producer=Pipe.SCALAR)
         core.pipe.init_buffer(self.in_que, 1, tile * self.width)
         core.pipe.init_buffer(self.out_que, 2, tile * max(width for _, width in self.outputs))
-        for first, rows in core.tiles(block * share.per_core, share.length(block), share.tile):
+        for first, rows in share.tiles(core):
             self._segment(core, first, rows)
 
     def _segment(self, core: Core, first: Index, rows: int) -> None:

@@ -20,7 +20,7 @@ from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -58,10 +58,8 @@ class SpreadRows(Kernel):
         limit = min(room, max(_TILES_PER_CORE * block, share // _TILES_PER_CORE))
         extent = whole_axes(sizes, limit, shared, multiple=block, padded=block)
         self.tiling = BoxTiling.of(self.box, extent, min(shared, cores))
+        self.division = self.tiling.grid
         self.block_dim = self.tiling.grid.used_cores
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        return self.tiling.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         nbytes = footprint_bytes(self.kind, self.tiling.extent, core.block_bytes)

@@ -20,8 +20,6 @@ from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from numpy.typing import NDArray
 
     from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
@@ -65,10 +63,8 @@ class StridedCopy(Kernel):
         self.turned = self._turned_tile(axes) if axes is not None and turns_axes else None
         extent = self.turned.extent if self.turned else self._extent()
         self.tiling = BoxTiling.of(self.box, extent, self.core_count, self._axis())
+        self.division = self.tiling.grid
         self.block_dim = self.tiling.grid.used_cores
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        return self.tiling.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         nbytes = max(self._tile_bytes(), 1)

@@ -31,7 +31,7 @@ class Fill(Kernel):
     def __init__(self, profile: Profile, out: GlobalTensor, *, value: float | GlobalTensor) -> None:
         self.output, self.value = out, value
         self.reads, self.writes = (value,) if isinstance(value, GlobalTensor) else (), (out,)
-        self.tiling = self.tile(profile, out)
+        self.division = self.tiling = self.tile(profile, out)
         self.block_dim = self.tiling.block_dim
 
     @classmethod
@@ -48,10 +48,6 @@ class Fill(Kernel):
         least = profile.launch.elementwise_core_bytes
         return flat_tiling(profile, out.numel, out.dtype.itemsize, 1, least_bytes=least)
 
-    def block_kind(self, block_idx: int) -> Hashable:
-        """How much the block has to do."""
-        return self.tiling.length(block_idx)
-
     def process(self, core: Core) -> None:
         """The work of one block."""
         tiling, block = self.tiling, core.get_block_idx()
@@ -66,7 +62,7 @@ class Fill(Kernel):
             core.duplicate(filled, value)
         queue.enque(filled)
         queue.deque(filled)
-        for first, length in core.tiles(block * tiling.per_core, tiling.length(block), tiling.tile):
+        for first, length in tiling.tiles(core):
             core.copy_runs(self.output.span(first, length), filled[:length])
 
 
@@ -145,9 +141,9 @@ class AtomicAddrClean(ZerosLike):
         per_core = tile * passes
         return FlatTiling(
             out.numel,
-            ceil(out.numel / per_core),
             per_core,
             min(tile, out.numel),
+            ceil(out.numel / per_core),
             double_buffer=False,
         )
 

@@ -18,8 +18,6 @@ from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from npusim.ascendc import Core, GlobalTensor, LocalTensor, Scalar
     from npusim.ascendc.loops import Index
     from npusim.ascendc.task import Task
@@ -73,7 +71,7 @@ class GroupNorm(Kernel):
         self.gamma, self.beta = gamma.view(channels), beta.view(channels)
         self.statistics = tuple(each.view(each.numel) for each in (mean, rstd))
         self.kind, self.line = x.dtype, gamma.dtype
-        self.share = RowShare.of(images * groups, profile.cores.vector_cores, 1)
+        self.division = self.share = RowShare.of(images * groups, profile.cores.vector_cores, 1)
         self.block_dim = self.share.cores
         wide = 0 if self.kind is FLOAT else FLOAT.itemsize
         each = 2 * self.buffer_num * self.kind.itemsize + wide + (2 + self.gates) * FLOAT.itemsize
@@ -103,10 +101,6 @@ class GroupNorm(Kernel):
         )
         epsilon = task.number("epsilon", task.number("eps", 1e-5))
         return (cls(task.profile, x, gamma, beta, y, mean, rstd, groups=groups, epsilon=epsilon),)
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        """Groups of a core."""
-        return self.share.length(block_idx)
 
     def process(self, core: Core) -> None:
         """Group by group."""

@@ -23,7 +23,7 @@ from npusim.values.dtypes import INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Mapping
 
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.ascendc.task import Task
@@ -60,12 +60,10 @@ class GatherElements(Kernel):
             raise KernelError(self.op_type, f"a row of {self.width} elements doesn't fit into UB")
         block = profile.buffers.block_bytes
         tile = min(self.count, max(block, room // each // block * block - 2 * block))
-        self.grid = Grid((rows, self.count), (1, tile), min(profile.cores.vector_cores, rows))
+        self.division = self.grid = Grid(
+            (rows, self.count), (1, tile), min(profile.cores.vector_cores, rows)
+        )
         self.block_dim = self.grid.used_cores
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        """Stretches of rows of a core."""
-        return self.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         """A row of x, then stretches of its indices."""
@@ -145,12 +143,8 @@ class ScatterElements(Kernel):
         block = profile.buffers.block_bytes
         tile = min(self.count, max(block, room // (size + index) // block * block - 2 * block))
         self.tile = tile
-        self.grid = Grid((rows,), (1,), min(profile.cores.vector_cores, rows))
+        self.division = self.grid = Grid((rows,), (1,), min(profile.cores.vector_cores, rows))
         self.block_dim = self.grid.used_cores
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        """Rows of a core."""
-        return self.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         """A row of the variable to UB, its updates put in one by one, and back."""

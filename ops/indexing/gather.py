@@ -21,7 +21,7 @@ from npusim.values.dtypes import INT32, INT64, UINT32
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from npusim.ascendc import Core, GlobalTensor, LocalTensor, Scalar
     from npusim.ascendc.loops import Index, LoopIndex
@@ -58,15 +58,11 @@ class GatherRows(Kernel):
         self.padded = round_up(self.width, self.block)
         # Short rows are put side by side by the scalar unit, unless transfers can pad them.
         self.packs = self.width < self.block and not profile.has("data_move_pad")
-        self.share = self._shared(profile)
+        self.division = self.share = self._shared(profile)
         self.in_ub = self._fits(profile.buffers.ub_bytes // 2) and self.compiled
         short = self.width < self.block
         self.in_l1 = self.compiled and short and self._fits(profile.buffers.l1_bytes)
         self.block_dim = max(1, min(profile.cores.vector_cores, indices.numel))
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        """Indices of a core."""
-        return self.share.length(block_idx)
 
     def process(self, core: Core) -> None:
         """Indices to UB; for every tile of them row after row, then the tile to device memory."""
@@ -83,7 +79,7 @@ class GatherRows(Kernel):
         if (self.in_ub or self.in_l1) and share.length(block):
             self._load_table(core)
         for plane in core.loop(self.outer) if self.outer > 1 else (0,):
-            tiles = core.tiles(block * share.per_core, share.length(block), share.tile)
+            tiles = share.tiles(core)
             for first, count in tiles:
                 self._tile(core, plane, first, count)
 

@@ -20,8 +20,6 @@ from npusim.values.dtypes import INT16, INT32, INT64, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
@@ -58,7 +56,7 @@ class OneHot(Kernel):
         room = profile.buffers.ub_bytes - 6 * block
         if each > room:
             raise KernelError(self.op_type, f"a row of {self.depth} elements doesn't fit into UB")
-        self.share = RowShare.of(rows, cores, room // each)
+        self.division = self.share = RowShare.of(rows, cores, room // each)
         self.block_dim = cores
 
     @classmethod
@@ -74,10 +72,6 @@ class OneHot(Kernel):
         if depth < 1:
             raise task.refused("the depth isn't known")
         return (cls(task.profile, indices, on, off, made((*indices.shape, depth), on.dtype)),)
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        """Rows of a core."""
-        return self.share.length(block_idx)
 
     def process(self, core: Core) -> None:
         """Fill once, then set, store and reset."""

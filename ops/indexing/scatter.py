@@ -24,7 +24,7 @@ from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     from npusim.ascendc import Core, GlobalTensor
     from npusim.ascendc.gm import Place
@@ -64,7 +64,7 @@ class ScatterRows(Kernel):
         # Short rows lie side by side in device memory, and blocks of them would overlap.
         self.serial = self.one_by_one or self.width < self.block
         tile = 1 if self.chunk < self.width else max(1, room // each)
-        self.share = RowShare.of(count * self.outer, cores, tile)
+        self.division = self.share = RowShare.of(count * self.outer, cores, tile)
         self.block_dim = max(1, min(cores, count * self.outer))
         line = max(1, profile.memory.l2_line_bytes // (self.width * self.kind.itemsize))
         self.sharers = max(1.0, min(cores, count) / max(1, ceil(self.places * self.outer / line)))
@@ -84,10 +84,6 @@ class ScatterRows(Kernel):
             known = ", ".join(map(str, added))
             problem = f"additions to memory take {known}; {target.dtype} runs on the AI CPU"
             raise KernelError(self.op_type, problem)
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        """Rows of a core."""
-        return self.share.length(block_idx)
 
     def process(self, core: Core) -> None:
         """Rows and their indices to UB, then row by row to where the index says."""

@@ -25,8 +25,6 @@ from npusim.values.dtypes import BFLOAT16, FLOAT, INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from numpy.typing import NDArray
 
     from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
@@ -59,16 +57,14 @@ class ResizeBilinearV2(Kernel):
         self.columns = Between(self.inside.width, self.outside.width, corners)
         lines = self.outside.planes * self.outside.height
         cores = profile.cores.vector_cores
-        self.grid = Grid((lines, self.outside.width), (1, self._width(profile)), min(cores, lines))
+        self.division = self.grid = Grid(
+            (lines, self.outside.width), (1, self._width(profile)), min(cores, lines)
+        )
         self.block_dim = self.grid.used_cores
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         return (cls(task.profile, *resized(task)),)
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        """How many stretches of rows."""
-        return self.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         """One stretch of a row of the result after the other."""

@@ -16,8 +16,6 @@ from npusim.schedules.tile_grid import Grid
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.ascendc.loops import Index
     from npusim.ascendc.task import Task
@@ -51,17 +49,13 @@ class ResizeNearestNeighbor(Kernel):
         together = max(1, min((room - block) // each, ceil(rows / cores)))
         if not self.times:
             together = 1
-        self.grid = Grid((rows,), (together,), min(cores, rows))
+        self.division = self.grid = Grid((rows,), (together,), min(cores, rows))
         self.block_dim = self.grid.used_cores
         self.row = each
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         return (cls(task.profile, *resized(task)),)
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        """How many rows."""
-        return self.grid.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
         """Load source rows, repeat their pixels and themselves, store."""

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import TYPE_CHECKING
 
 from npusim.values.arithmetic import round_up
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.loops import Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,15 @@ class RowShare:
         passes = ceil(per_core / max(1, tile))
         even = round_up(ceil(per_core / passes), multiple)
         return cls(rows, per_core, min(even, max(multiple, tile)))
+
+    def block_kind(self, block: int) -> Hashable:
+        """How many rows a core has."""
+        return self.length(block)
+
+    def tiles(self, core: Core) -> Iterator[tuple[Index, int]]:
+        """The first row and the rows of each tile of a core."""
+        block = core.get_block_idx()
+        return core.tiles(block * self.per_core, self.length(block), self.tile)
 
     @property
     def cores(self) -> int:

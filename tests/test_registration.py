@@ -39,12 +39,9 @@ from npusim.operators import Aclnn, Operator, family, real
 
 OPERATORS = family(
     "elementwise",
-    Operator(
-        "SoftCap",
-        "x -> y",
-        "formulas",
-        (real("cap?"),),
-        Aclnn("aclnnSoftCap", attributes=(real("capValue?", "cap"),)),
+    formulas=(
+        Operator("SoftCap", "x -> y", (real("cap?"),),
+            Aclnn("aclnnSoftCap", attributes=(real("capValue?", "cap"),))),
     ),
 )
 """
@@ -153,7 +150,7 @@ def test_an_installed_package_is_found_by_its_entry_points(package: Path, tmp_pa
 
 def test_a_definition_may_hold_its_kernel() -> None:
     row = Row("Halved", lambda f, x: f.mul(x, 0.5))
-    halved = Operator("Halved", "x -> y", kernel_of(row), aclnn=Aclnn("aclnnHalved"))
+    halved = Operator("Halved", "x -> y", (), Aclnn("aclnnHalved"), kernel=kernel_of(row))
     register(halved)
     try:
         x = np.arange(24, dtype=np.float16)
@@ -169,7 +166,7 @@ def test_a_definition_may_hold_its_kernel() -> None:
 @pytest.mark.parametrize(
     ("added", "says"),
     [
-        (Operator("Add", "x -> y", "nowhere"), "Add is already provided by ops/elementwise"),
+        (Operator("Add", "x -> y", kernel="nowhere"), "Add is already provided by ops/elementwise"),
         (Page("aclnnMatmul", "contract:X"), "already provided by ops/matmul"),
         (Page("aclnnAdd", "contract:X"), "already provided by ops/elementwise"),
         ("no_such_package", "No module named 'no_such_package'"),

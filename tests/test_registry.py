@@ -103,7 +103,7 @@ def test_a_broken_contract_names_its_folder(extra_folders: Path, contract: str, 
     add_folder(
         extra_folders,
         "odd",
-        "OPERATORS = family('odd', Page('aclnnOdd', 'contract:X'), Operator('Odd', kernel='x'))",
+        "OPERATORS = family('odd', Page('aclnnOdd', 'contract:X'), contract=(Operator('Odd'),))",
         contract,
     )
     assert "aclnnOdd" in registry.operators()

@@ -1,9 +1,9 @@
 """What an operator is: its names, its parameters, and where its kernel and its rules are found.
 
 Every folder of ``ops`` has a ``definitions.py`` with a tuple ``OPERATORS`` of such definitions.
-They name kernels and contracts as ``module:attribute`` within the folder, so that looking a name up
-imports neither. Sources of the parameters: operator prototypes of CANN 8.1.RC1 and operator
-definitions of hicann/ops-math and hicann/ops-nn; headers of the aclnn interfaces.
+They name the modules of kernels and contracts, so that looking a name up imports neither. Sources
+of the parameters: operator prototypes of CANN 8.1.RC1 and operator definitions of hicann/ops-math
+and hicann/ops-nn; headers of the aclnn interfaces.
 """
 
 from __future__ import annotations
@@ -145,22 +145,22 @@ class Aclnn(Prototype):
 class Operator(Prototype):
     """An operator type as profilers name it.
 
-    ``kernel`` is what makes its kernels: ``module:attribute`` in the folder (``module`` alone for
-    what is called as the operator, in the module or in its table ``KERNELS``), a kernel class, or a
-    function from a task to kernels. ``also`` are operator types that differ by name only.
+    ``also`` are operator types that differ by name only. ``kernel`` is what makes its kernels: a
+    kernel class, a function from a task to kernels, or the name of one in the module that
+    :func:`family` says (there or in its table ``KERNELS``), by default the operator's own.
     ``infer`` describes results that a call leaves out, where the kernel itself can't. ``parts``
     names the attribute that tells how many tensors an output list has; without it, as many as the
     first list of inputs. Errors of operators of one ``band_class`` are estimated together.
     ``fusable`` operators may be parts of one ``FusionOp_A_B`` kernel: each takes the result of the
-    one before as its first operand. ``package`` is where ``module:attribute`` is looked for.
+    one before as its first operand. ``package`` is where the module is.
     """
 
     name: str
     tensors: str = ""
-    kernel: str | Callable[..., Any] = ""
     attributes: tuple[Attribute, ...] = ()
     aclnn: Aclnn | tuple[Aclnn, ...] = ()
     also: tuple[str, ...] = ()
+    kernel: str | Callable[..., Any] = ""
     infer: Rule | None = None
     parts: str = ""
     band_class: str = ""
@@ -177,10 +177,7 @@ class Operator(Prototype):
         """The operator under each of its operator types."""
         yield self
         for name in self.also:
-            kernel = self.kernel
-            if isinstance(kernel, str) and ":" not in kernel:
-                kernel = f"{kernel}:{self.name}"
-            yield replace(self, name=name, kernel=kernel, aclnn=(), also=())
+            yield replace(self, name=name, aclnn=(), also=())
 
 
 @dataclass(frozen=True)
@@ -201,9 +198,23 @@ class Page:
 Definition = Operator | Page
 
 
-def family(band_class: str, *definitions: Definition) -> tuple[Definition, ...]:
-    """The definitions of a folder, their errors estimated together as ``band_class``."""
-    for each in definitions:
-        if not isinstance(each, Operator | Page):
-            raise UsageError(f"{each!r} defines no operator", "Give Operator(...) or Page(...).")
-    return tuple(replace(each, band_class=each.band_class or band_class) for each in definitions)
+def family(
+    band_class: str, *definitions: Definition, **modules: tuple[Operator, ...]
+) -> tuple[Definition, ...]:
+    """The definitions of a folder, operators by the module that has their kernels.
+
+    Their errors are estimated together as ``band_class``.
+    """
+    found = list(definitions)
+    for module, operators in modules.items():
+        for each in operators:
+            named = isinstance(each.kernel, str)
+            found.append(
+                replace(each, kernel=f"{module}:{each.kernel or each.name}") if named else each
+            )
+    for definition in found:
+        if not isinstance(definition, Operator | Page):
+            raise UsageError(
+                f"{definition!r} defines no operator", "Give Operator(...) or Page(...)."
+            )
+    return tuple(replace(each, band_class=each.band_class or band_class) for each in found)

@@ -196,15 +196,15 @@ def _load(op_type: str) -> Any:
     known = definition(op_type)
     found = known.kernel
     if isinstance(found, str):
-        found = _attribute(known.package, found, op_type)
+        found = _attribute(known.package, found)
     named: Any = getattr(found, "called", None)  # of kernel classes
     return named(op_type) if named is not None else found
 
 
-def _attribute(package: str, target: str, default: str = "") -> Any:
-    module_name, _, attribute = target.partition(":")
+def _attribute(package: str, target: str) -> Any:
+    module_name, _, name = target.partition(":")
     try:
-        module, name = import_module(f"{package}.{module_name}"), attribute or default
+        module = import_module(f"{package}.{module_name}")
         table = getattr(module, "KERNELS", {})
         return table[name] if name in table else getattr(module, name)
     except NpusimError:

@@ -2,10 +2,10 @@
 
 from npusim.operators.definition import Operator, Page, family
 
+# fmt: off
 OPERATORS = family(
     "binary_cross_entropy_backward",
-    Page(
-        "aclnnBinaryCrossEntropyBackward", "contract:CONTRACT", ("binary_cross_entropy_backward",)
-    ),
-    Operator("BinaryCrossEntropyGrad", "x y grad_output weight? -> output", "kernel"),
+    Page("aclnnBinaryCrossEntropyBackward", "contract:CONTRACT",
+        ("binary_cross_entropy_backward",)),
+    kernel=(Operator("BinaryCrossEntropyGrad", "x y grad_output weight? -> output"),),
 )

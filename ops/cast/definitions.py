@@ -3,14 +3,11 @@
 from npusim.operators.definition import Aclnn, Operator, family, text, whole
 from npusim.operators.results import converted
 
+# fmt: off
 OPERATORS = family(
     "cast",
-    Operator(
-        "Cast",
-        "x -> y",
-        "kernel",
-        (whole("dst_type?"),),
-        Aclnn("aclnnCast", attributes=(text("dtype", "dst_type"),)),
-        infer=converted,
+    kernel=(
+        Operator("Cast", "x -> y", (whole("dst_type?"),),
+            Aclnn("aclnnCast", attributes=(text("dtype", "dst_type"),)), infer=converted),
     ),
 )

@@ -11,99 +11,51 @@ _STEPS = (ints("begin?"), ints("end?"), ints("strides?"))
 _SHAPE = (ints("shape?"),)
 _PARTS = (whole("split_dim?"), whole("num_split?"))
 
+# fmt: off
 OPERATORS = family(
     "data_movement",
-    Operator(
-        "ConcatD",
-        "x* -> y",
-        "joining:Concat",
-        _JOINED,
-        Aclnn("aclnnCat", "tensors* -> out", (whole("dim", "concat_dim"),)),
-        also=("Concat", "ConcatV2", "ConcatV2D"),
-        infer=results.joined,
+    joining=(
+        Operator("ConcatD", "x* -> y", _JOINED,
+            Aclnn("aclnnCat", "tensors* -> out", (whole("dim", "concat_dim"),)),
+            ("Concat", "ConcatV2", "ConcatV2D"), infer=results.joined, kernel="Concat"),
+        Operator("Pack", "x* -> y", (whole("axis?"),),
+            Aclnn("aclnnStack", "tensors* -> out", (whole("dim", "axis"),))),
     ),
-    Operator(
-        "Pack",
-        "x* -> y",
-        "joining",
-        (whole("axis?"),),
-        Aclnn("aclnnStack", "tensors* -> out", (whole("dim", "axis"),)),
+    layouts=(Operator("TransData", "src -> dst"),),
+    padding=(
+        Operator("Pad", "x -> y", _FRAME, also=("PadD",), infer=results.padded),
+        Operator("PadV3", "x constant_values? -> y", _FRAME, infer=results.padded, kernel="Pad"),
+        Operator("StridedSliceGrad", "dy -> output", (*_SHAPE, *_STEPS),
+            infer=results.shaped_by("shape"), kernel="Pad"),
     ),
-    Operator("TransData", "src -> dst", "layouts"),
-    Operator("Pad", "x -> y", "padding", _FRAME, also=("PadD",), infer=results.padded),
-    Operator("PadV3", "x constant_values? -> y", "padding:Pad", _FRAME, infer=results.padded),
-    Operator(
-        "StridedSliceGrad",
-        "dy -> output",
-        "padding:Pad",
-        (*_SHAPE, *_STEPS),
-        infer=results.shaped_by("shape"),
+    permuting=(
+        Operator("ConfusionTransposeD", "x -> y", (*_ORDER, *_SHAPE, flag("transpose_first?"))),
+        Operator("Transpose", "x -> y", _ORDER,
+            Aclnn("aclnnPermute", attributes=(ints("dims", "perm"),)), ("TransposeD",)),
+        Operator("TransposeNOD"),
     ),
-    Operator(
-        "ConfusionTransposeD",
-        "x -> y",
-        "permuting",
-        (*_ORDER, *_SHAPE, flag("transpose_first?")),
+    slicing=(
+        Operator("Slice", "x -> y", _PART, also=("SliceD",), infer=results.shaped_by("size")),
+        Operator("StridedSlice", "x -> y", _STEPS, also=("StridedSliceD",), infer=results.cut),
     ),
-    Operator(
-        "Transpose",
-        "x -> y",
-        "permuting",
-        _ORDER,
-        Aclnn("aclnnPermute", attributes=(ints("dims", "perm"),)),
-        also=("TransposeD",),
+    spreading=(
+        Operator("BroadcastTo", "x -> y", _SHAPE,
+            Aclnn("aclnnExpand", attributes=(ints("size", "shape"),)),
+            ("BroadcastToD", "Expand", "ExpandD"), infer=results.shaped_by("shape")),
+        Operator("Tile", "x -> y", (ints("multiples?"),),
+            Aclnn("aclnnRepeat", attributes=(ints("repeats", "multiples"),)), ("TileD",),
+            infer=results.tiled, kernel="BroadcastTo"),
     ),
-    Operator("TransposeNOD", kernel="permuting"),
-    Operator(
-        "Slice", "x -> y", "slicing", _PART, also=("SliceD",), infer=results.shaped_by("size")
+    splitting=(
+        Operator("Split", "x -> y*", _PARTS, also=("SplitD",), infer=results.parts,
+            parts="num_split"),
+        Operator("SplitV", "x -> y*", (ints("size_splits?"), *_PARTS), also=("SplitVD",),
+            infer=results.parts, parts="size_splits", kernel="Split"),
+        Operator("Unpack", "x -> y*", (whole("num?", None), whole("axis?")), infer=results.unpacked,
+            parts="num"),
     ),
-    Operator(
-        "StridedSlice", "x -> y", "slicing", _STEPS, also=("StridedSliceD",), infer=results.cut
+    strided=(
+        Operator("AsStrided"),
+        Operator("ViewCopy"),
     ),
-    Operator(
-        "BroadcastTo",
-        "x -> y",
-        "spreading",
-        _SHAPE,
-        Aclnn("aclnnExpand", attributes=(ints("size", "shape"),)),
-        also=("BroadcastToD", "Expand", "ExpandD"),
-        infer=results.shaped_by("shape"),
-    ),
-    Operator(
-        "Tile",
-        "x -> y",
-        "spreading:BroadcastTo",
-        (ints("multiples?"),),
-        Aclnn("aclnnRepeat", attributes=(ints("repeats", "multiples"),)),
-        also=("TileD",),
-        infer=results.tiled,
-    ),
-    Operator(
-        "Split",
-        "x -> y*",
-        "splitting",
-        _PARTS,
-        also=("SplitD",),
-        infer=results.parts,
-        parts="num_split",
-    ),
-    Operator(
-        "SplitV",
-        "x -> y*",
-        "splitting:Split",
-        (ints("size_splits?"), *_PARTS),
-        also=("SplitVD",),
-        infer=results.parts,
-        parts="size_splits",
-    ),
-    Operator(
-        "Unpack",
-        "x -> y*",
-        "splitting",
-        (whole("num?", None), whole("axis?")),
-        infer=results.unpacked,
-        parts="num",
-    ),
-    Operator("AsStrided", kernel="strided"),
-    Operator("ViewCopy", kernel="strided"),
 )

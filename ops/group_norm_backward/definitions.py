@@ -2,8 +2,9 @@
 
 from npusim.operators.definition import Operator, Page, family
 
+# fmt: off
 OPERATORS = family(
     "group_norm_backward",
     Page("aclnnGroupNormBackward", "contract:CONTRACT", ("native_group_norm_backward",)),
-    Operator("GroupNormGrad", kernel="kernel"),
+    kernel=(Operator("GroupNormGrad"),),
 )

@@ -6,27 +6,23 @@ _TURNED = (flag("transpose_x1?"), flag("transpose_x2?"))
 _TURNED_EACH = (flag("adj_x1?"), flag("adj_x2?"))
 _HF32 = flag("enable_hf32?")
 _BIASED = "x1 x2 bias? -> y"
+_FOLLOWING = ("Add", "AddN", "Mul", "Gelu", "GeLU", "GeluGrad", "GeLUGrad", "Relu", "ReLU", "Tanh")
+_FUSED = tuple(f"FusionOp_MatMul_{name}" for name in _FOLLOWING)
 
+# fmt: off
 OPERATORS = family(
     "matmul",
     Page("aclnnMatmul", "contract:MATMUL", ("matmul",)),
     Page("aclnnMm", "contract:MM", ("mm",)),
     Page("aclnnAddmm", "contract:ADDMM", ("addmm",)),
     Page("aclnnBatchMatMul", "contract:BATCH_MATMUL", ("bmm",)),
-    Operator("MatMul", _BIASED, "records:product", _TURNED, also=("MatMulV2",)),
-    Operator("MatMulV3", _BIASED, "records:product", (*_TURNED, _HF32)),
-    Operator("BatchMatMul", "x1 x2 -> y", "records:product", _TURNED_EACH),
-    Operator("BatchMatMulV2", _BIASED, "records:product", _TURNED_EACH),
-    Operator("BatchMatMulV3", _BIASED, "records:product", (*_TURNED_EACH, _HF32)),
-    Operator("Gemm", kernel="records:product"),
-    Operator(
-        "FusionOp_BatchMatMul_FusedMulAdd",
-        kernel="records:fused_product",
-        also=(
-            *("FusionOp_MatMul_Add", "FusionOp_MatMul_AddN", "FusionOp_MatMul_Mul"),
-            *("FusionOp_MatMul_Gelu", "FusionOp_MatMul_GeLU"),
-            *("FusionOp_MatMul_GeluGrad", "FusionOp_MatMul_GeLUGrad"),
-            *("FusionOp_MatMul_Relu", "FusionOp_MatMul_ReLU", "FusionOp_MatMul_Tanh"),
-        ),
+    records=(
+        Operator("MatMul", _BIASED, _TURNED, also=("MatMulV2",), kernel="product"),
+        Operator("MatMulV3", _BIASED, (*_TURNED, _HF32), kernel="product"),
+        Operator("BatchMatMul", "x1 x2 -> y", _TURNED_EACH, kernel="product"),
+        Operator("BatchMatMulV2", _BIASED, _TURNED_EACH, kernel="product"),
+        Operator("BatchMatMulV3", _BIASED, (*_TURNED_EACH, _HF32), kernel="product"),
+        Operator("Gemm", kernel="product"),
+        Operator("FusionOp_BatchMatMul_FusedMulAdd", also=_FUSED, kernel="fused_product"),
     ),
 )

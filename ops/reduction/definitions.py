@@ -13,19 +13,22 @@ _DTYPE = text("dtype?", None)
 def _reduction(op_type: str, *aclnn: Aclnn) -> Operator:
     """Along axes that an operand tells, or that were known when the kernel was compiled."""
     also = (f"{op_type}D",)
-    return Operator(op_type, "x -> y", "kernel", _AXES, aclnn, also, infer=results.reduced)
+    return Operator(op_type, "x -> y", _AXES, aclnn, also, infer=results.reduced)
 
 
+# fmt: off
 OPERATORS = family(
     "reduction",
-    _reduction("ReduceSum", Aclnn("aclnnReduceSum", attributes=(*_DIMS, _DTYPE))),
-    _reduction("ReduceMean", Aclnn("aclnnMean", attributes=(*_DIM, _DTYPE))),
-    _reduction("ReduceMax", Aclnn("aclnnAmax", attributes=_DIM)),
-    _reduction("ReduceMin", Aclnn("aclnnAmin", attributes=_DIM)),
-    _reduction("ReduceProd"),
-    Operator("BiasAddGrad", "x -> y", "kernel", infer=results.sums_of_columns),
-    Operator("SquareSumV1", "x -> y", "kernel", _AXIS, infer=results.reduced),
-    Operator("SquareSumV2", "x -> y1 y2", "kernel", _AXIS, infer=results.reduced_and_kept),
-    Operator("L2Loss", "x -> y", "kernel", infer=results.one_number),
-    Operator("FusionOp_ReduceSum_Square", kernel="kernel:ReduceSumSquare"),
+    kernel=(
+        _reduction("ReduceSum", Aclnn("aclnnReduceSum", attributes=(*_DIMS, _DTYPE))),
+        _reduction("ReduceMean", Aclnn("aclnnMean", attributes=(*_DIM, _DTYPE))),
+        _reduction("ReduceMax", Aclnn("aclnnAmax", attributes=_DIM)),
+        _reduction("ReduceMin", Aclnn("aclnnAmin", attributes=_DIM)),
+        _reduction("ReduceProd"),
+        Operator("BiasAddGrad", "x -> y", infer=results.sums_of_columns),
+        Operator("SquareSumV1", "x -> y", _AXIS, infer=results.reduced),
+        Operator("SquareSumV2", "x -> y1 y2", _AXIS, infer=results.reduced_and_kept),
+        Operator("L2Loss", "x -> y", infer=results.one_number),
+        Operator("FusionOp_ReduceSum_Square", kernel="ReduceSumSquare"),
+    ),
 )

@@ -7,33 +7,25 @@ _OUTPUT_SIZE = (ints("outputSize", "size"),)
 _SCALES = (real("scalesH?", None), real("scalesW?", None))
 _BILINEAR = (*_OUTPUT_SIZE, flag("alignCorners?", "align_corners"), *_SCALES)
 
+# fmt: off
 OPERATORS = family(
     "resize",
-    Operator("ResizeBilinearV2", "x -> y", "bilinear", _SIZE, also=("SyncResizeBilinearV2",)),
-    Operator(
-        "ResizeBilinear",
-        kernel="bilinear:resize_bilinear",
-        aclnn=Aclnn("aclnnUpsampleBilinear2d", attributes=_BILINEAR),
+    bilinear=(
+        Operator("ResizeBilinearV2", "x -> y", _SIZE, also=("SyncResizeBilinearV2",)),
+        Operator("ResizeBilinear", aclnn=Aclnn("aclnnUpsampleBilinear2d", attributes=_BILINEAR),
+            kernel="resize_bilinear"),
     ),
-    Operator("ResizeNearestNeighbor", kernel="nearest"),
-    Operator(
-        "ResizeNearestNeighborV2",
-        "x -> y",
-        "nearest:ResizeNearestNeighbor",
-        _SIZE,
-        also=("ResizeNearestNeighborV2D",),
+    nearest=(
+        Operator("ResizeNearestNeighbor"),
+        Operator("ResizeNearestNeighborV2", "x -> y", _SIZE, also=("ResizeNearestNeighborV2D",),
+            kernel="ResizeNearestNeighbor"),
+        Operator("UpsampleNearest2d",
+            aclnn=Aclnn("aclnnUpsampleNearest2d", attributes=_OUTPUT_SIZE),
+            kernel="ResizeNearestNeighbor"),
     ),
-    Operator(
-        "UpsampleNearest2d",
-        kernel="nearest:ResizeNearestNeighbor",
-        aclnn=Aclnn("aclnnUpsampleNearest2d", attributes=_OUTPUT_SIZE),
-    ),
-    Operator("ResizeNearestNeighborGrad", kernel="nearest_grad"),
-    Operator(
-        "ResizeNearestNeighborV2Grad",
-        "grads -> y",
-        "nearest_grad:ResizeNearestNeighborGrad",
-        _SIZE,
-        also=("ResizeNearestNeighborV2GradD",),
+    nearest_grad=(
+        Operator("ResizeNearestNeighborGrad"),
+        Operator("ResizeNearestNeighborV2Grad", "grads -> y", _SIZE,
+            also=("ResizeNearestNeighborV2GradD",), kernel="ResizeNearestNeighborGrad"),
     ),
 )

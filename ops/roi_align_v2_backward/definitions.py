@@ -2,8 +2,9 @@
 
 from npusim.operators.definition import Operator, Page, family
 
+# fmt: off
 OPERATORS = family(
     "roi_align_v2_backward",
     Page("aclnnRoiAlignV2Backward", "contract:CONTRACT", ("roi_align_backward",)),
-    Operator("ROIAlignGrad", kernel="kernel"),
+    kernel=(Operator("ROIAlignGrad"),),
 )

@@ -2,12 +2,10 @@
 
 from npusim.operators.definition import Operator, Page, family
 
+# fmt: off
 OPERATORS = family(
     "upsample_nearest_exact1d_backward",
-    Page(
-        "aclnnUpsampleNearestExact1dBackward",
-        "contract:CONTRACT",
-        ("_upsample_nearest_exact1d_backward",),
-    ),
-    Operator("UpsampleNearestExact2dGrad", kernel="kernel"),
+    Page("aclnnUpsampleNearestExact1dBackward", "contract:CONTRACT",
+        ("_upsample_nearest_exact1d_backward",)),
+    kernel=(Operator("UpsampleNearestExact2dGrad"),),
 )

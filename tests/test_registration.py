@@ -21,8 +21,7 @@ from npusim.hardware import (
 )
 from npusim.operators import Aclnn, Operator, Page, register, unregister
 from npusim.operators.registry import band_class, op_types, refresh
-from npusim.schedules.formula_kernel import Operator as Row
-from npusim.schedules.formula_kernel import kernel_of
+from npusim.schedules.formula_kernel import Compute, kernel_of
 from npusim.sweep.points import expand
 from npusim.sweep.spec import read_spec
 from npusim.sweep.working import Chunk, work
@@ -46,10 +45,10 @@ OPERATORS = family(
 )
 """
 FORMULAS = """
-from npusim.schedules.formula_kernel import Operator, kernels_of_table
+from npusim.schedules.formula_kernel import Compute, kernels_of_table
 
 KERNELS = kernels_of_table(
-    (Operator("SoftCap", lambda f, x, cap: f.min(f.max(x, -cap), cap), attributes={"cap": 1.0}),)
+    (Compute("SoftCap", lambda f, x, cap: f.min(f.max(x, -cap), cap), attributes={"cap": 1.0}),)
 )
 """
 CHIP = """
@@ -149,7 +148,7 @@ def test_an_installed_package_is_found_by_its_entry_points(package: Path, tmp_pa
 
 
 def test_a_definition_may_hold_its_kernel() -> None:
-    row = Row("Halved", lambda f, x: f.mul(x, 0.5))
+    row = Compute("Halved", lambda f, x: f.mul(x, 0.5))
     halved = Operator("Halved", "x -> y", (), Aclnn("aclnnHalved"), kernel=kernel_of(row))
     register(halved)
     try:

@@ -39,7 +39,7 @@ FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Operator:
+class Compute:
     """One row of a family's table.
 
     ``formula`` takes a :class:`Formula`, the operands (None where one is absent) and the
@@ -71,7 +71,7 @@ class Operator:
 class FormulaKernel(ElementwiseKernel):
     """An elementwise operator, built from its row: profile, inputs, outputs, attributes."""
 
-    row: ClassVar[Operator]
+    row: ClassVar[Compute]
 
     def __init__(
         self, profile: Profile, *tensors: GlobalTensor | None, **attributes: object
@@ -311,7 +311,7 @@ class FormulaKernel(ElementwiseKernel):
         core.separately(store, lambda: None)
 
 
-def kernel_of(row: Operator, doc: str = "") -> type[FormulaKernel]:
+def kernel_of(row: Compute, doc: str = "") -> type[FormulaKernel]:
     """The kernel class of a row."""
     members = {
         "row": row,
@@ -323,7 +323,7 @@ def kernel_of(row: Operator, doc: str = "") -> type[FormulaKernel]:
     return type(row.op_type, (FormulaKernel,), members)
 
 
-def kernels_of_table(rows: tuple[Operator, ...]) -> dict[str, type[FormulaKernel]]:
+def kernels_of_table(rows: tuple[Compute, ...]) -> dict[str, type[FormulaKernel]]:
     """The kernel classes of a table, by operator type."""
     return {row.op_type: kernel_of(row) for row in rows}
 
@@ -367,7 +367,7 @@ def _spread_operands(
 
 
 def _made_outputs(
-    row: Operator, inputs: tuple[GlobalTensor | None, ...]
+    row: Compute, inputs: tuple[GlobalTensor | None, ...]
 ) -> tuple[GlobalTensor, ...]:
     """Outputs for a task that was recorded without them: the operands' joint shape."""
     chosen = [inputs[index] for index in row.like] if row.like else list(inputs)

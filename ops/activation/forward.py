@@ -10,7 +10,7 @@ from math import pi, sqrt
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import CmpMode
-from npusim.schedules.formula_kernel import Operator, kernels_of_table
+from npusim.schedules.formula_kernel import Compute, kernels_of_table
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Term
@@ -116,25 +116,25 @@ _ALPHA = {"alpha": 1.0}
 _HARD = {"alpha": 1.0 / 6.0, "beta": 0.5}
 
 _ROWS = (
-    Operator("Relu", _relu),
-    Operator("ReluV2", _relu),
-    Operator("Relu6", lambda f, x: f.min(f.max(x, 0.0), 6.0)),
-    Operator("LeakyRelu", _leaky_relu, attributes={"negative_slope": 0.01}),
-    Operator("Sigmoid", sigmoid, half_in_float=True),
-    Operator("Tanh", tanh, half_in_float=True),
-    Operator("Gelu", _gelu, half_in_float=True, attributes={"approximate": "tanh"}),
-    Operator("GeluV2", _gelu, half_in_float=True, attributes={"approximate": "none"}),
-    Operator("FastGelu", _fast_gelu, half_in_float=True),
-    Operator("Mish", _mish, half_in_float=True),
-    Operator("Swish", _swish, half_in_float=True, attributes={"scale": 1.0}),
-    Operator("Silu", lambda f, x: _swish(f, x, 1.0), half_in_float=True),
-    Operator("Elu", _elu, half_in_float=True, attributes=_ALPHA),
-    Operator("Selu", _selu, half_in_float=True),
-    Operator("Softplus", _softplus, half_in_float=True),
-    Operator("SoftplusV2", _softplus, half_in_float=True),
-    Operator("Softsign", lambda f, x: f.div(x, f.add(f.abs(x), 1.0)), half_in_float=True),
-    Operator("HardSigmoid", _hard_sigmoid, attributes=_HARD),
-    Operator("HardSwish", _hard_swish, half_in_float=True),
+    Compute("Relu", _relu),
+    Compute("ReluV2", _relu),
+    Compute("Relu6", lambda f, x: f.min(f.max(x, 0.0), 6.0)),
+    Compute("LeakyRelu", _leaky_relu, attributes={"negative_slope": 0.01}),
+    Compute("Sigmoid", sigmoid, half_in_float=True),
+    Compute("Tanh", tanh, half_in_float=True),
+    Compute("Gelu", _gelu, half_in_float=True, attributes={"approximate": "tanh"}),
+    Compute("GeluV2", _gelu, half_in_float=True, attributes={"approximate": "none"}),
+    Compute("FastGelu", _fast_gelu, half_in_float=True),
+    Compute("Mish", _mish, half_in_float=True),
+    Compute("Swish", _swish, half_in_float=True, attributes={"scale": 1.0}),
+    Compute("Silu", lambda f, x: _swish(f, x, 1.0), half_in_float=True),
+    Compute("Elu", _elu, half_in_float=True, attributes=_ALPHA),
+    Compute("Selu", _selu, half_in_float=True),
+    Compute("Softplus", _softplus, half_in_float=True),
+    Compute("SoftplusV2", _softplus, half_in_float=True),
+    Compute("Softsign", lambda f, x: f.div(x, f.add(f.abs(x), 1.0)), half_in_float=True),
+    Compute("HardSigmoid", _hard_sigmoid, attributes=_HARD),
+    Compute("HardSwish", _hard_swish, half_in_float=True),
 )
 
 KERNELS = kernels_of_table(_ROWS)

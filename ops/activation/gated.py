@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import made
 from npusim.operators.registry import kernel_class
-from npusim.schedules.formula_kernel import Operator, kernel_of
+from npusim.schedules.formula_kernel import Compute, kernel_of
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -23,7 +23,7 @@ def _gate(f: Formula, a: Term, b: Term) -> Term:
     return f.mul(f.div(a, below), b)
 
 
-_Gated = kernel_of(Operator("SwiGlu", _gate, half_in_float=True, generated=False))
+_Gated = kernel_of(Compute("SwiGlu", _gate, half_in_float=True, generated=False))
 
 
 def swi_glu(task: Task) -> tuple[Kernel, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ops.activation.forward import sigmoid, tanh
 from npusim.schedules.comparisons import half_step, step
-from npusim.schedules.formula_kernel import Operator, kernels_of_table
+from npusim.schedules.formula_kernel import Compute, kernels_of_table
 from npusim.values.dtypes import FLOAT16
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ def _one_above(f: Formula, y: Term, alpha: float) -> Term:
 
 
 _ROWS = (
-    Operator("ReluGrad", _relu_grad),
-    Operator("SigmoidGrad", _sigmoid_grad),
-    Operator("TanhGrad", _tanh_grad, half_in_float=True),
-    Operator("GeluGrad", _gelu_grad, half_in_float=True),
-    Operator("SiluGrad", _silu_grad, half_in_float=True),
-    Operator("SwishGrad", _swish_grad, half_in_float=True, attributes={"scale": 1.0}),
-    Operator("EluGradV2", _elu_grad, half_in_float=True, attributes={"alpha": 1.0}),
+    Compute("ReluGrad", _relu_grad),
+    Compute("SigmoidGrad", _sigmoid_grad),
+    Compute("TanhGrad", _tanh_grad, half_in_float=True),
+    Compute("GeluGrad", _gelu_grad, half_in_float=True),
+    Compute("SiluGrad", _silu_grad, half_in_float=True),
+    Compute("SwishGrad", _swish_grad, half_in_float=True, attributes={"scale": 1.0}),
+    Compute("EluGradV2", _elu_grad, half_in_float=True, attributes={"alpha": 1.0}),
 )
 
 KERNELS = kernels_of_table(_ROWS)

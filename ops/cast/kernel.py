@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from npusim.schedules.formula_kernel import Operator, kernel_of
+from npusim.schedules.formula_kernel import Compute, kernel_of
 
 Cast = kernel_of(
-    Operator("Cast", lambda _, x: x, raw=(0,)),
+    Compute("Cast", lambda _, x: x, raw=(0,)),
     "out = x in out's dtype, to nearest even where it rounds, toward zero where it's an integer.",
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import RoundMode
 from npusim.schedules.comparisons import step
-from npusim.schedules.formula_kernel import Operator, kernels_of_table
+from npusim.schedules.formula_kernel import Compute, kernels_of_table
 from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:
@@ -86,39 +86,39 @@ def _biased(f: Formula, x: Term, bias: Operand) -> Term:
 
 
 _ROWS = (
-    Operator("Add", lambda f, a, b: f.add(a, b), fuses=False),
-    Operator("Sub", lambda f, a, b: f.sub(a, b), fuses=False),
-    Operator("Mul", lambda f, a, b: f.mul(a, b)),
-    Operator("RealDiv", lambda f, a, b: f.div(a, b), half_in_float=True),
-    Operator("Div", lambda f, a, b: f.div(a, b)),
-    Operator("Maximum", lambda f, a, b: f.max(a, b), fuses=False),
-    Operator("Minimum", lambda f, a, b: f.min(a, b), fuses=False),
-    Operator("MaximumGrad", _larger_gets_it, outputs=2),
-    Operator("MinimumGrad", _smaller_gets_it, outputs=2),
-    Operator("Adds", lambda f, x, value: f.add(x, value), attributes={"value": 0.0}),
-    Operator("Muls", lambda f, x, value: f.mul(x, value), attributes={"value": 1.0}),
-    Operator("AssignAdd", lambda f, x, value: f.add(x, value), like=(0,)),
-    Operator("AssignSub", lambda f, x, value: f.sub(x, value), like=(0,)),
-    Operator("AddN", _add_n),
-    Operator("BiasAdd", _biased, fuses=False),
-    Operator("FusedMulAdd", lambda f, a, b, c: f.add(f.mul(a, b), c)),
+    Compute("Add", lambda f, a, b: f.add(a, b), fuses=False),
+    Compute("Sub", lambda f, a, b: f.sub(a, b), fuses=False),
+    Compute("Mul", lambda f, a, b: f.mul(a, b)),
+    Compute("RealDiv", lambda f, a, b: f.div(a, b), half_in_float=True),
+    Compute("Div", lambda f, a, b: f.div(a, b)),
+    Compute("Maximum", lambda f, a, b: f.max(a, b), fuses=False),
+    Compute("Minimum", lambda f, a, b: f.min(a, b), fuses=False),
+    Compute("MaximumGrad", _larger_gets_it, outputs=2),
+    Compute("MinimumGrad", _smaller_gets_it, outputs=2),
+    Compute("Adds", lambda f, x, value: f.add(x, value), attributes={"value": 0.0}),
+    Compute("Muls", lambda f, x, value: f.mul(x, value), attributes={"value": 1.0}),
+    Compute("AssignAdd", lambda f, x, value: f.add(x, value), like=(0,)),
+    Compute("AssignSub", lambda f, x, value: f.sub(x, value), like=(0,)),
+    Compute("AddN", _add_n),
+    Compute("BiasAdd", _biased, fuses=False),
+    Compute("FusedMulAdd", lambda f, a, b, c: f.add(f.mul(a, b), c)),
     # Adds the decay of a weight, which the step before has used last, to its gradient.
-    Operator("FusedMulAddN", lambda f, a, b, c: f.add(f.mul(a, c), b), fuses=False, cold=(0,)),
-    Operator("FusedMulAddAdd", lambda f, a, b, c, d: f.add(f.add(f.mul(a, b), c), d)),
-    Operator("Neg", lambda f, x: f.neg(x)),
-    Operator("Abs", lambda f, x: f.abs(x)),
-    Operator("Square", lambda f, x: f.mul(x, x)),
-    Operator("Sqrt", lambda f, x: f.sqrt(x)),
-    Operator("Rsqrt", lambda f, x: f.div(1.0, f.sqrt(x))),
-    Operator("Reciprocal", lambda f, x: f.div(1.0, x)),
-    Operator("Log", lambda f, x: f.ln(x)),
-    Operator("Log1p", lambda f, x: f.ln(f.add(x, 1.0))),
-    Operator("Pow", _pow, half_in_float=True),
-    Operator("Sign", _sign, half_in_float=True),
-    Operator("Floor", _whole(RoundMode.CAST_FLOOR), half_in_float=True),
-    Operator("Ceil", _whole(RoundMode.CAST_CEIL), half_in_float=True),
-    Operator("Round", _whole(RoundMode.CAST_RINT), half_in_float=True),
-    Operator("ClipByValue", _clip, like=(0,)),
+    Compute("FusedMulAddN", lambda f, a, b, c: f.add(f.mul(a, c), b), fuses=False, cold=(0,)),
+    Compute("FusedMulAddAdd", lambda f, a, b, c, d: f.add(f.add(f.mul(a, b), c), d)),
+    Compute("Neg", lambda f, x: f.neg(x)),
+    Compute("Abs", lambda f, x: f.abs(x)),
+    Compute("Square", lambda f, x: f.mul(x, x)),
+    Compute("Sqrt", lambda f, x: f.sqrt(x)),
+    Compute("Rsqrt", lambda f, x: f.div(1.0, f.sqrt(x))),
+    Compute("Reciprocal", lambda f, x: f.div(1.0, x)),
+    Compute("Log", lambda f, x: f.ln(x)),
+    Compute("Log1p", lambda f, x: f.ln(f.add(x, 1.0))),
+    Compute("Pow", _pow, half_in_float=True),
+    Compute("Sign", _sign, half_in_float=True),
+    Compute("Floor", _whole(RoundMode.CAST_FLOOR), half_in_float=True),
+    Compute("Ceil", _whole(RoundMode.CAST_CEIL), half_in_float=True),
+    Compute("Round", _whole(RoundMode.CAST_RINT), half_in_float=True),
+    Compute("ClipByValue", _clip, like=(0,)),
 )
 
 KERNELS = kernels_of_table(_ROWS)

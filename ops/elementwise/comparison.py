@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import CmpMode
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula import Formula, Operand, Term
-from npusim.schedules.formula_kernel import Operator, kernels_of_table
+from npusim.schedules.formula_kernel import Compute, kernels_of_table
 from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, UINT8, DType
 
 if TYPE_CHECKING:
@@ -71,31 +71,31 @@ def _logical_not(f: Formula, x: Term) -> Term:
 
 
 _ROWS = (
-    Operator("Less", _comparison(CmpMode.LT, _less), raw=(0, 1), result=BOOL),
-    Operator("Greater", _comparison(CmpMode.GT, _greater), raw=(0, 1), result=BOOL),
-    Operator(
+    Compute("Less", _comparison(CmpMode.LT, _less), raw=(0, 1), result=BOOL),
+    Compute("Greater", _comparison(CmpMode.GT, _greater), raw=(0, 1), result=BOOL),
+    Compute(
         "LessEqual",
         _comparison(CmpMode.LE, lambda f, a, b: _not(f, _greater(f, a, b))),
         raw=(0, 1),
         result=BOOL,
     ),
-    Operator(
+    Compute(
         "GreaterEqual",
         _comparison(CmpMode.GE, lambda f, a, b: _not(f, _less(f, a, b))),
         raw=(0, 1),
         result=BOOL,
     ),
-    Operator("NotEqual", _comparison(CmpMode.NE, _not_equal), raw=(0, 1), result=BOOL),
-    Operator(
+    Compute("NotEqual", _comparison(CmpMode.NE, _not_equal), raw=(0, 1), result=BOOL),
+    Compute(
         "Equal",
         _comparison(CmpMode.EQ, lambda f, a, b: _not(f, _not_equal(f, a, b))),
         raw=(0, 1),
         result=BOOL,
     ),
-    Operator("LogicalAnd", lambda f, a, b: f.mul(a, b), result=BOOL),
-    Operator("LogicalOr", lambda f, a, b: f.max(a, b), result=BOOL),
-    Operator("LogicalNot", _logical_not, result=BOOL),
-    Operator("Select", _select, raw=(0,), typed_by=1),
+    Compute("LogicalAnd", lambda f, a, b: f.mul(a, b), result=BOOL),
+    Compute("LogicalOr", lambda f, a, b: f.max(a, b), result=BOOL),
+    Compute("LogicalNot", _logical_not, result=BOOL),
+    Compute("Select", _select, raw=(0,), typed_by=1),
 )
 
 KERNELS = kernels_of_table(_ROWS)

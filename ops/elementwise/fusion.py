@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from npusim.operators.registry import definition
 from npusim.ops.elementwise import arithmetic
 from npusim.schedules.formula import Formula, Operand, Term
-from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernel_of
+from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,4 +51,4 @@ def fused_kernel(task: Task) -> tuple[Kernel, ...]:
 
 @cache
 def _kernel(name: str) -> type[FormulaKernel]:
-    return kernel_of(Operator(name, fused(name.removeprefix(_PREFIX).split("_"))))
+    return kernel_of(Compute(name, fused(name.removeprefix(_PREFIX).split("_"))))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.schedules.comparisons import step
-from npusim.schedules.formula_kernel import Operator, kernels_of_table
+from npusim.schedules.formula_kernel import Compute, kernels_of_table
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Operand, Term
@@ -74,16 +74,14 @@ def _absolute_grad(f: Formula, grad: Operand, x: Term, target: Term) -> Term:
 _SIGMA = {"sigma": 1.0}
 
 _ROWS = (
-    Operator("SigmoidCrossEntropyWithLogits", _cross_entropy_of_logits, half_in_float=True),
-    Operator(
-        "SigmoidCrossEntropyWithLogitsGrad", _cross_entropy_of_logits_grad, half_in_float=True
-    ),
-    Operator("BinaryCrossEntropy", _binary_cross_entropy, half_in_float=True),
-    Operator("MseLoss", _mse, half_in_float=True),
-    Operator("MseLossGrad", _mse_grad, half_in_float=True, attributes={"scale": 1.0}),
-    Operator("SmoothL1LossV2", _smooth, half_in_float=True, attributes=_SIGMA),
-    Operator("SmoothL1LossGradV2", _smooth_grad, half_in_float=True, attributes=_SIGMA),
-    Operator("L1LossGrad", _absolute_grad, half_in_float=True, typed_by=1),
+    Compute("SigmoidCrossEntropyWithLogits", _cross_entropy_of_logits, half_in_float=True),
+    Compute("SigmoidCrossEntropyWithLogitsGrad", _cross_entropy_of_logits_grad, half_in_float=True),
+    Compute("BinaryCrossEntropy", _binary_cross_entropy, half_in_float=True),
+    Compute("MseLoss", _mse, half_in_float=True),
+    Compute("MseLossGrad", _mse_grad, half_in_float=True, attributes={"scale": 1.0}),
+    Compute("SmoothL1LossV2", _smooth, half_in_float=True, attributes=_SIGMA),
+    Compute("SmoothL1LossGradV2", _smooth_grad, half_in_float=True, attributes=_SIGMA),
+    Compute("L1LossGrad", _absolute_grad, half_in_float=True, typed_by=1),
 )
 
 KERNELS = kernels_of_table(_ROWS)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.tensors import Scalar
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.operands import Problem
-    from npusim.schedules.formula_kernel import Operator
+    from npusim.schedules.formula_kernel import Compute
 
 # (formula, product, tiles like it, single numbers) to the result
 Fused = Callable[[Formula, Term, list[Term], list[Quantity]], Term]
@@ -98,7 +98,7 @@ def _activation(name: str) -> Fused:
     """The formula of an operator of its own."""
 
     def apply(f: Formula, x: Term, tiles: list[Term], _: list[Quantity]) -> Term:
-        row: Operator = kernel_class(name).row  # type: ignore[attr-defined]
+        row: Compute = kernel_class(name).row  # type: ignore[attr-defined]
         found = row.formula(f, x, *tiles, **row.attributes)
         if not isinstance(found, Term):
             raise KernelError(name, "a fused formula has one result")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc import Core, GlobalTensor, Kernel
 from npusim.ascendc.task import made
-from npusim.schedules.formula_kernel import FormulaKernel, Operator, kernel_of
+from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -67,27 +67,25 @@ def _addcdiv(scalar: float) -> type[FormulaKernel]:
     def formula(f: Formula, x: Term, above: Term, below: Term) -> Term:
         return f.add(x, f.mul(f.div(above, below), scalar))
 
-    return kernel_of(Operator("ForeachAddcdivScalar", formula, half_in_float=True))
+    return kernel_of(Compute("ForeachAddcdivScalar", formula, half_in_float=True))
 
 
 def _addcmul(scalar: float) -> type[FormulaKernel]:
     def formula(f: Formula, x: Term, a: Term, b: Term) -> Term:
         return f.add(x, f.mul(f.mul(a, b), scalar))
 
-    return kernel_of(Operator("ForeachAddcmulScalar", formula, half_in_float=True))
+    return kernel_of(Compute("ForeachAddcmulScalar", formula, half_in_float=True))
 
 
 def _add(scalar: float) -> type[FormulaKernel]:
     def formula(f: Formula, a: Term, b: Term) -> Term:
         return f.add(a, b if scalar == 1.0 else f.mul(b, scalar))
 
-    return kernel_of(Operator("ForeachAddList", formula, half_in_float=True))
+    return kernel_of(Compute("ForeachAddList", formula, half_in_float=True))
 
 
 def _mul(scalar: float) -> type[FormulaKernel]:
-    return kernel_of(
-        Operator("ForeachMulScalar", lambda f, x: f.mul(x, scalar), half_in_float=True)
-    )
+    return kernel_of(Compute("ForeachMulScalar", lambda f, x: f.mul(x, scalar), half_in_float=True))
 
 
 class ForeachAddcdivScalar(ForeachKernel):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.schedules.formula import Formula, Number, Operand, Quantity, Term
-from npusim.schedules.formula_kernel import Operator, kernel_of, kernels_of_table
+from npusim.schedules.formula_kernel import Compute, kernel_of, kernels_of_table
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
@@ -172,8 +172,8 @@ _ALL = tuple(range(16))
 _ADAM_NUMBERS = (3, 4, 5, 6, 7, 8)
 
 _ROWS = (
-    Operator("ApplyMomentum", _momentum, outputs=2, like=(0,), cold=_ALL, numbers=(2, 4)),
-    Operator(
+    Compute("ApplyMomentum", _momentum, outputs=2, like=(0,), cold=_ALL, numbers=(2, 4)),
+    Compute(
         "FusedMulApplyMomentum",
         _scaled_momentum,
         outputs=2,
@@ -181,9 +181,9 @@ _ROWS = (
         cold=_ALL,
         numbers=(2, 4, 5),
     ),
-    Operator("Adam", _adam, outputs=3, like=(0,), cold=_ALL, numbers=_ADAM_NUMBERS),
-    Operator("LambApplyOptimizerAssign", _lamb_update, outputs=3, like=(0,), cold=_ALL),
-    Operator(
+    Compute("Adam", _adam, outputs=3, like=(0,), cold=_ALL, numbers=_ADAM_NUMBERS),
+    Compute("LambApplyOptimizerAssign", _lamb_update, outputs=3, like=(0,), cold=_ALL),
+    Compute(
         "LambApplyWeightAssign",
         _lamb_weight,
         like=(4,),
@@ -191,7 +191,7 @@ _ROWS = (
         typed_by=4,
         numbers=(0, 1, 2),
     ),
-    Operator(
+    Compute(
         "ApplyRMSProp",
         _rms_prop,
         outputs=3,
@@ -200,8 +200,8 @@ _ROWS = (
         numbers=(3,),
         attributes={"rho": 0.9, "momentum": 0.0, "epsilon": 1e-10},
     ),
-    Operator("ApplyGradientDescent", _descent, like=(0,), cold=_ALL, numbers=(1,)),
-    Operator(
+    Compute("ApplyGradientDescent", _descent, like=(0,), cold=_ALL, numbers=(1,)),
+    Compute(
         "SGD",
         _sgd,
         like=(0,),
@@ -213,7 +213,7 @@ _ROWS = (
 
 KERNELS = kernels_of_table(_ROWS)
 
-_ADAM_W = Operator(
+_ADAM_W = Compute(
     "ApplyAdamW",
     _adam_w,
     outputs=3,
@@ -245,7 +245,7 @@ def apply_adam_w(task: Task) -> tuple[Kernel, ...]:
         )  # fmt: skip
 
     kernel = kernel_of(
-        Operator(
+        Compute(
             "ApplyAdamW",
             formula,
             outputs=3,

@@ -74,8 +74,9 @@ def spread_box(
         if repeats:
             pattern = dst[:stores] if stores else src
             core.issue("ub2ub", dst, (dst,))
-            places = np.arange(dst.numel) % pattern.numel
-            core.arrange(dst, pattern, lambda values: values[..., places])
+            rest = dst[stores:]
+            places = np.arange(rest.numel) % pattern.numel
+            core.arrange(rest, pattern, lambda values: values[..., places])
 
     core.separately(put_together, lambda: core.arrange(dst, src, repeated))
     return dst

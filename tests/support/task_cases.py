@@ -355,6 +355,8 @@ def stack(pick: Pick, op_type: str) -> Task:
 def pad(pick: Pick, op_type: str) -> Task:
     shape, kind = pick.shape(1, 3, 3000), pick.of(np.float32, np.float16)
     around = [(pick.of(0, 0, 1, 3), pick.of(0, 0, 2, 5)) for _ in shape]
+    if pick.of(True, False):
+        around = [*((0, 0) for _ in shape[1:]), (pick.of(0, 3), pick.of(2, 5))]
     wide = tuple(size + sum(each) for size, each in zip(shape, around, strict=True))
     said: dict[str, object] = {"paddings": [list(each) for each in around]}
     if op_type == "StridedSliceGrad":
@@ -429,7 +431,7 @@ def scaled_softmax_gradient(pick: Pick, op_type: str) -> Task:
 
 
 def _fractals(pick: Pick) -> Shape:
-    return (pick.of(1, 3), pick.of(1, 2, 5), 16, 16)
+    return (pick.of(1, 3, 5), pick.of(1, 2, 5), 16, 16)
 
 
 def layer_norm(pick: Pick, op_type: str) -> Task:

@@ -46,8 +46,9 @@ def fold_each_row(
                 core.reduce(fold, dst[row], src[row])
                 continue
             moved.wait()  # what the row before left is still being read
-            core.whole_reduce(fold, dst[row], src[row], drained=True)
-            core.move_by_scalar(dst[row], dst[row])
+            left = LocalTensor(core, dst.dtype, (), dst.buffer, (dst.slot, "left"))
+            core.whole_reduce(fold, left, src[row], drained=True)
+            core.move_by_scalar(dst[row], left)
             moved.set()
         core.wrote(dst)
 

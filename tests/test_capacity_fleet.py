@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.capacity import queueing
 from npusim.capacity.arrivals import GammaArrivals, PoissonArrivals
 from npusim.capacity.dispatch import DISPATCH
 from npusim.capacity.fleet import (
@@ -26,6 +25,7 @@ from npusim.capacity.fleet import (
     simulate,
 )
 from npusim.values.errors import ArgumentError
+from support import queueing
 
 if TYPE_CHECKING:
     from npusim.capacity.outcome import FleetRun

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.capacity import queueing
+from npusim.capacity.queueing import cards_for_rate, short_of_cards
 from npusim.values.errors import ArgumentError
+from support import queueing
 
 LOADS = st.floats(0.01, 0.99)
 
@@ -101,7 +102,7 @@ def test_the_approximation_for_constant_service_is_close(servers: int, utilisati
 def test_cards_for_a_rate_are_rounded_up(
     rate: float, card: float, target: float, cards: int
 ) -> None:
-    assert queueing.cards_for_rate(rate, card, target) == cards
+    assert cards_for_rate(rate, card, target) == cards
 
 
 @given(LOADS, st.floats(0.5, 0.999), st.floats(0, 10))
@@ -118,7 +119,7 @@ def test_cards_for_a_wait_are_the_fewest(load: float, quantile: float, wait_s: f
     [(1, 1, 0.1), (2, 1, 0.01), (2, 2, 0.19), (3, 2, 3 * 0.01 * 0.9 + 0.001)],
 )
 def test_cards_are_short_as_often_as_too_many_fail(cards: int, needed: int, share: float) -> None:
-    assert queueing.short_of_cards(cards, needed, 9.0, 1.0) == pytest.approx(share)
+    assert short_of_cards(cards, needed, 9.0, 1.0) == pytest.approx(share)
 
 
 @pytest.mark.parametrize(
@@ -127,9 +128,9 @@ def test_cards_are_short_as_often_as_too_many_fail(cards: int, needed: int, shar
         (lambda: queueing.erlang_b(0, 1.0), "0 servers"),
         (lambda: queueing.erlang_c(2, -1.0), "can't be negative"),
         (lambda: queueing.md1_wait_s(-1, 1), "can't be negative"),
-        (lambda: queueing.cards_for_rate(-5, 10), "positive"),
-        (lambda: queueing.cards_for_rate(5, 0), "positive"),
-        (lambda: queueing.cards_for_rate(5, 10, 1.5), "between 0 and 1"),
+        (lambda: cards_for_rate(-5, 10), "positive"),
+        (lambda: cards_for_rate(5, 0), "positive"),
+        (lambda: cards_for_rate(5, 10, 1.5), "between 0 and 1"),
         (lambda: queueing.cards_for_wait(5, 1, 0.9, -1), "can't be negative"),
     ],
 )

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.capacity import queueing
 from npusim.capacity.arrivals import GammaArrivals, PoissonArrivals, TraceArrivals
 from npusim.capacity.dispatch import DISPATCH, Dispatch
 from npusim.capacity.estimate import Estimate
 from npusim.capacity.fleet import Outage, Stream
 from npusim.capacity.sizing import Effort, Objective, Sizer
 from npusim.values.errors import ArgumentError
+from support import queueing
 
 QUICK = Effort(seeds=(1, 2), requests=300, load_levels=8, max_cards=32, max_requests=400)
 BATCHED = (

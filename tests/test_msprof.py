@@ -14,7 +14,7 @@ import npusim
 from npusim.catalogue.kernel_csv import read_kernels
 from npusim.report import msprof
 from npusim.report.msprof import SummaryTask, in_order, op_statistic, op_summary, write_folder
-from npusim.report.msprof.columns import FUSED, SPLIT
+from npusim.report.msprof.columns import columns_of
 from npusim.report.msprof.csvfile import cell
 from npusim.report.msprof.folder import CODE_COLUMNS, INSTRUCTION_COLUMNS
 from npusim.report.msprof.summary import COMMON, STATISTIC
@@ -128,7 +128,9 @@ def metric_files(folder: Path, index: int, result: Result) -> dict[str, Path]:
 # -- columns -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "table"), [("split", SPLIT), ("fused", FUSED)])
+@pytest.mark.parametrize(
+    ("kind", "table"), [("split", columns_of("split")), ("fused", columns_of("unified"))]
+)
 def test_the_columns_are_those_of_the_profiler(
     kind: str, table: dict[str, tuple[str, ...]]
 ) -> None:

@@ -35,14 +35,14 @@ def streaming(count: int, *, compute: float, nbytes: float = 5000.0) -> Program:
     ],
 )
 def test_what_limits_a_kernel(program: Program, launch: float, words: str) -> None:
-    assert verdict(play((1, program), on=machine(RATES, launch=launch)), RATES) == words
+    assert verdict(play((1, program), on=machine(RATES, launch=launch))) == words
 
 
 def test_a_busy_scalar_unit_counts_as_compute() -> None:
     writer = Writer()
     writer.do(Pipe.SCALAR, "decide", 100)
     run = play((1, writer.program), on=machine(RATES))
-    assert verdict(run, RATES) == "latency bound: compute caused"
+    assert verdict(run) == "latency bound: compute caused"
 
 
 def test_hits_are_measured_against_l2() -> None:
@@ -50,7 +50,15 @@ def test_hits_are_measured_against_l2() -> None:
     moves = (transfer(5000, 1e6, reuse=0.0), None)
     run = play((1, pipeline(100, 0.1, 0.1, 0.1, moves=moves)), on=machine(RATES))
     assert run.traffic.hbm_bytes == 0
-    assert verdict(run, RATES) == "memory bound"
+    assert verdict(run) == "memory bound"
+
+
+def test_atomic_additions_that_keep_memory_busy_are_bound_by_it() -> None:
+    """Their bytes are half of what memory could store meanwhile."""
+    adding = replace(transfer(5000, 1e6, write=True), rate_fraction=0.5)
+    run = play((4, pipeline(50, 0.1, 0.1, 0.1, moves=(None, adding))), on=machine(RATES))
+    assert run.traffic.l2_written_bytes / RATES.l2_write < 0.6 * run.core_cycles
+    assert verdict(run) == "memory bound"
 
 
 # -- bands -----------------------------------------------------------------------------------------

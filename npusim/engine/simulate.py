@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from npusim.engine.l2 import L2State
-    from npusim.engine.machine import Machine
+    from npusim.engine.machine import Machine, MemoryRates
     from npusim.engine.memo import Memo
     from npusim.engine.player import Played
     from npusim.engine.program import CoreGroup, Pipe, Transfer
@@ -42,13 +42,17 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class KernelRun:
-    """One kernel played: ``cycles`` from launch to the end of the slowest core."""
+    """One kernel played: ``cycles`` from launch to the end of the slowest core.
+
+    ``memory_cycles`` is what the busiest of HBM and the two ways of L2 needs for the transfers.
+    """
 
     cycles: float
     launch_cycles: float
     records: tuple[CoreRecord, ...]
     traffic: Traffic
     jumped_cycles: float
+    memory_cycles: float
 
     @property
     def core_cycles(self) -> float:
@@ -92,9 +96,15 @@ def simulate(
     played = _played(groups, machine, treated, exact, memo)
     for buffer, nbytes in sizes.items():
         l2.touch(buffer, nbytes)
-    traffic = listed.traffic(treated)
     launch = machine.launch_cycles
-    return KernelRun(played.end + launch, launch, played.records, traffic, played.jumped_cycles)
+    return KernelRun(
+        played.end + launch,
+        launch,
+        played.records,
+        listed.traffic(treated),
+        played.jumped_cycles,
+        listed.memory_cycles(treated, machine.rates),
+    )
 
 
 def _played(
@@ -170,3 +180,15 @@ class _Listed:
                 l2_read += traffic
             hbm += traffic * treated[transfer].miss
         return Traffic(read, written, hbm, l2_read, l2_written)
+
+    def memory_cycles(self, treated: Mapping[Transfer, Treatment], rates: MemoryRates) -> float:
+        """What the busiest of HBM and the two ways of L2 needs to move everything."""
+        hbm = read = written = 0.0
+        for transfer, times in self.transfers:
+            nbytes = transfer.bus_bytes * times
+            hbm += nbytes * treated[transfer].miss
+            if transfer.write:
+                written += nbytes
+            else:
+                read += nbytes
+        return max(hbm / rates.hbm, read / rates.l2_read, written / rates.l2_write)

@@ -19,27 +19,19 @@ BOUND_RATIO = 0.8  # the profiler's threshold
 _COMPUTE = (Pipe.VECTOR, Pipe.CUBE, Pipe.SCALAR)
 
 
-def memory_ratio(run: KernelRun, rates: MemoryRates) -> float:
-    """Achieved share of the tighter of the two memory levels' bandwidth."""
-    if run.core_cycles <= 0:
-        return 0.0
-    traffic = run.traffic
-    return max(traffic.hbm_bytes / rates.hbm, l2_cycles(traffic, rates)) / run.core_cycles
-
-
 def l2_cycles(traffic: Traffic, rates: MemoryRates) -> float:
     """Cycles that the busier direction of the L2 needs for a kernel's transfers."""
     return max(traffic.l2_read_bytes / rates.l2_read, traffic.l2_written_bytes / rates.l2_write)
 
 
-def verdict(run: KernelRun, rates: MemoryRates) -> str:
+def verdict(run: KernelRun) -> str:
     """``compute bound``, ``memory bound`` or ``latency bound.
 
     <pipeline|compute|memory> caused``.
     """
     busy = {pipe: run.busy_ratio(pipe) for pipe in Pipe}
     compute = max(busy[Pipe.VECTOR], busy[Pipe.CUBE]) * _occupancy(run)
-    memory = memory_ratio(run, rates)
+    memory = run.memory_cycles / run.core_cycles if run.core_cycles > 0 else 0.0
     if max(compute, memory) > BOUND_RATIO:
         return "compute bound" if compute >= memory else "memory bound"
     busiest = max(Pipe, key=lambda pipe: busy[pipe])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -185,9 +186,6 @@ class Recorder:
             self._append(Instruction(pipe, "", 0.0))
 
 
-_sites: dict[tuple[str, int], str] = {}
-
-
 def _site() -> str:
     """File and line of the kernel code that is being recorded.
 
@@ -196,9 +194,10 @@ def _site() -> str:
     frame = sys._getframe(2)
     while frame.f_code.co_filename.startswith(_LANGUAGE) and frame.f_back is not None:
         frame = frame.f_back
-    key = (frame.f_code.co_filename, frame.f_lineno)
-    found = _sites.get(key)
-    if found is None:
-        path = key[0].replace("\\", "/").split("/")
-        found = _sites[key] = f"{'/'.join(path[-2:])}:{key[1]}"
-    return found
+    return _spelled(frame.f_code.co_filename, frame.f_lineno)
+
+
+@lru_cache(maxsize=4096)
+def _spelled(file: str, line: int) -> str:
+    folders = Path(file).parts
+    return f"{'/'.join(folders[-2:])}:{line}"

@@ -239,8 +239,8 @@ class Player:
         if state.turns[-1] < run.loop.count:
             state.place = step.target
             if self._steady is not None:
-                for sleeper in self._steady.iteration_ended(state, run):
-                    self._sleep(sleeper, sleeper.due)
+                for waiting in self._steady.iteration_ended(state, run):
+                    self._sleep(waiting, waiting.due)
             now = self.env.now
             if state.clock > now and (self._ready or state.clock > self.env.peek()):
                 self._sleep(state, state.clock)

@@ -85,15 +85,15 @@ class SteadyState:
         for earlier in reversed(history):
             if earlier.shape != checkpoint.shape:
                 continue
-            sleepers = _Sleepers(earlier, checkpoint, tolerance)
-            if not sleepers.alike:
+            waits = _LongWaits(earlier, checkpoint, tolerance)
+            if not waits.alike:
                 continue
             progress = self._progress(earlier, checkpoint)
-            if progress is not None and self._jump(earlier, checkpoint, progress, sleepers):
+            if progress is not None and self._jump(earlier, checkpoint, progress, waits):
                 for moved, _ in progress:
                     if moved is not None:
                         self.forget(moved)
-                return sleepers.woken_earlier(self._state)
+                return waits.rescheduled(self._state)
         history.append(checkpoint)
         return []
 
@@ -155,7 +155,7 @@ class SteadyState:
         earlier: _Checkpoint,
         now: _Checkpoint,
         progress: list[_Step],
-        sleepers: _Sleepers,
+        waits: _LongWaits,
     ) -> bool:
         rooms = [
             (run.loop.count - 1 - max(member.turns[run.level] for member in run.members)) // step
@@ -163,11 +163,11 @@ class SteadyState:
             if run is not None
         ]
         period = now.time - earlier.time
-        periods = int(min(*rooms, sleepers.room / period)) if rooms and period > 0 else 0
+        periods = int(min(*rooms, waits.room / period)) if rooms and period > 0 else 0
         if periods < 1:
             return False
         self._state.shift += periods * period
-        sleepers.postpone(self._state, periods * period)
+        waits.shorten(self._state, periods * period)
         for state, before, after in zip(self._state.pipes, earlier.busy, now.busy, strict=True):
             state.busy += periods * (after - before)
         for group, (run, step), before, after in zip(
@@ -179,8 +179,8 @@ class SteadyState:
         return True
 
 
-class _Sleepers:
-    """Who has slept from one checkpoint to the next and wakes at ``room`` cycles from now or later.
+class _LongWaits:
+    """Who waits from one checkpoint to the next and wakes at ``room`` cycles from now or later.
 
     ``alike`` tells whether all others are where they were, but for a part ``tolerance`` of the
     period: what is due is as good as what has long been due.
@@ -195,8 +195,8 @@ class _Sleepers:
         self._slack = tolerance * self._period
         self.alike = self._compare(earlier, now)
 
-    def postpone(self, state: State, cycles: float) -> None:
-        """Bring what sleepers have to come nearer by ``cycles``: everybody else has jumped."""
+    def shorten(self, state: State, cycles: float) -> None:
+        """Everybody else has jumped ``cycles`` ahead: what is waited for is that much nearer."""
         for index in self.pipes:
             pipe = state.pipes[index]
             pipe.clock -= cycles
@@ -206,8 +206,8 @@ class _Sleepers:
         for cluster, flag, place in self.flags:
             state.flags[cluster].held[flag][place] -= cycles
 
-    def woken_earlier(self, state: State) -> list[PipeState]:
-        """The sleepers that SimPy's clock wakes."""
+    def rescheduled(self, state: State) -> list[PipeState]:
+        """The waiting pipes whose alarm is nearer now."""
         return [state.pipes[index] for index in self.pipes if state.pipes[index].alarm is not None]
 
     def _compare(self, earlier: _Checkpoint, now: _Checkpoint) -> bool:
@@ -216,7 +216,7 @@ class _Sleepers:
                 return False
         for index, (a, b) in enumerate(zip(earlier.due, now.due, strict=True)):
             if abs(max(a - self._start, 0.0) - max(b - self._end, 0.0)) > self._slack:
-                if not self._sleeps(a, b):
+                if not self._still_waits(a, b):
                     return False
                 self.pipes.append(index)
         pairs = zip(earlier.flags, now.flags, strict=True)
@@ -232,12 +232,12 @@ class _Sleepers:
                 return False
             for place, (a, b) in enumerate(zip(times, now[flag], strict=True)):
                 if abs(max(a - self._start, 0.0) - max(b - self._end, 0.0)) > self._slack:
-                    if not self._sleeps(a, b):
+                    if not self._still_waits(a, b):
                         return False
                     self.flags.append((cluster, flag, place))
         return True
 
-    def _sleeps(self, a: float, b: float) -> bool:
+    def _still_waits(self, a: float, b: float) -> bool:
         """Whether two times on SimPy's clock are one and the same in the future."""
         nearer = (a - self._start) - (b - self._end)
         if b <= self._end or abs(nearer - self._period) > self._slack:

@@ -51,7 +51,7 @@ def prime(
     }
     share = {"cold": 0.0, "warm": 1.0, "in_graph": memory.l2_in_graph_share}[mode]
     recent = [tensor for tensor in inputs if tensor.buffer.number not in long_ago]
-    found = _bring(cache, recent, share * memory.l2_bytes)
+    found = _fill(cache, recent, share * memory.l2_bytes)
     asked = sum(tensor.nbytes for tensor in inputs)
     streamed = sum(tensor.nbytes for tensor in inputs if tensor.buffer.number in long_ago)
     cache.reuse_fraction = memory.l2_reuse_fraction
@@ -64,7 +64,7 @@ def prime(
         cache.write_back_share = 0.0
 
 
-def _bring(cache: L2State, tensors: Sequence[GlobalTensor], room: float) -> float:
+def _fill(cache: L2State, tensors: Sequence[GlobalTensor], room: float) -> float:
     """Put ``tensors`` into the cache as far as there is ``room``; returns their bytes there."""
     found = 0.0
     for tensor in tensors:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from npusim.cli import output
 from npusim.cli.chips import places
 from npusim.cli.options import AsJson, Force, Output
-from npusim.values.errors import ArgumentError, FileError, NpusimError
+from npusim.values.errors import ArgumentError, FileError
 from npusim.values.spelling import ALL
 
 if TYPE_CHECKING:
@@ -68,43 +68,19 @@ def _emit_json(verdicts: Sequence[Verdict]) -> None:
 
 
 def _verdicts(op: str, words: Sequence[str], asked: Sequence[Place]) -> list[Verdict]:
-    from npusim.catalogue.facts import catalogue
-    from npusim.catalogue.judging import answer
-    from npusim.catalogue.names import find
-    from npusim.catalogue.question import ask
+    """The verdicts on NAME=DTYPE and NAME=DTYPE[SIZES] words; what can't be judged is set aside."""
+    from npusim.operators.listed import by_name, judged
 
-    known = catalogue()
-    subject = find(known, op)
-    dtypes = read_dtypes(words, known.prototype_of(subject.apis[0]) if subject.apis else ())
-    return [answer(known, subject, ask(place, dtypes)) for place in asked]
-
-
-def read_dtypes(words: Sequence[str], prototype: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
-    """NAME=DTYPE and NAME=DTYPE[SIZES] words; null pointers and values of attributes are set aside.
-
-    The catalogue knows dtypes, not the rules of an operator's attributes; `prototype` tells which
-    parameters are tensors. Raises DTypeError for a tensor's dtype that nobody knows.
-    """
-    from npusim.values.dtypes import dtype
-    from npusim.values.spelling import is_null, is_tensor
-    from npusim.values.tensors import parse_tensor
-
-    others = {name.lower() for name, _, kind in prototype if "aclTensor" not in kind}
-    found: dict[str, Any] = {}
-    aside = []
+    arguments = {}
     for word in words:
         name, equals, text = word.partition("=")
         if not equals:
             raise ArgumentError(f"{word!r} is not NAME=DTYPE", "Write e.g. self=bf16.")
-        try:
-            found[name] = parse_tensor(text) if is_tensor(text) else dtype(text)
-        except NpusimError:
-            if name.lower() not in others and not is_null(text):
-                raise
-            aside.append(name)
+        arguments[name] = text
+    aside = [name for name in arguments if name not in judged(op, arguments)]
     if aside:
         output.note(f"not judged, for the catalogue knows dtypes only: {', '.join(aside)}")
-    return found
+    return [by_name(op, place, arguments)[0] for place in asked]
 
 
 def check_model(path: Path, socs: Sequence[str] | None, *, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from npusim.hardware.products import product_lines
 from npusim.operators.contract import TensorArg
 from npusim.values.dtypes import BFLOAT16, FLOAT16, DType, dtype
 from npusim.values.errors import ArgumentError, UnknownNameError
-from npusim.values.spelling import is_tensor
+from npusim.values.spelling import is_null, is_tensor
 from npusim.values.status import Action
 from npusim.values.tensors import TensorSpec, parse_tensor
 
@@ -52,6 +52,11 @@ def task_verdict(task: TaskSpec, chip: Chip) -> Verdict | None:
     )
     question = Question(chip.family, chip.name, inputs=inputs, outputs=outputs)
     return judging.judge(facts.catalogue(), subject, question)
+
+
+def judged(name: str, arguments: Mapping[str, object]) -> tuple[str, ...]:
+    """The arguments that the catalogue judges by: tensors, but neither attributes nor nulls."""
+    return tuple(_kinds(names.find(facts.catalogue(), name), arguments))
 
 
 def by_name(
@@ -140,7 +145,7 @@ def _kinds(
         plain = {each.lower() for each, _, kind in prototype if "aclTensor" not in kind}
     found = {}
     for name, value in arguments.items():
-        if value is None or name.lower() in plain:
+        if is_null(value) or name.lower() in plain:
             continue
         own = _known(subject, name) if subject.kind == names.API else name
         if own is None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     Ask = Callable[[Call], Objection | None]
 
-# Some 50 ms at most; a change that helps is among the first few.
-_MOST_QUESTIONS = 30
+# Some 30 ms at most; a change that helps is among the first few.
+_MOST_QUESTIONS = 20
 # What a tensor may be cast to, the nearest first.
 _CASTS = {
     "float": ("FLOAT16", "FLOAT", "BFLOAT16", "DOUBLE"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from npusim.hardware.loading import load_profile
+from npusim.operators import oracle
 from npusim.operators.arguments import bind
 from npusim.operators.checks import check_call
 from npusim.operators.contract import Call
@@ -45,6 +46,11 @@ def test_golden_return_code(case: dict[str, Any]) -> None:
     status = check_call(Call(contract, load_profile(CHIPS[case["soc"]]), bound))
     assert status.code == case["expect"], status.render()
     assert status.ok or status.message
+    asked = oracle.check(case["api"], load_profile(CHIPS[case["soc"]]), given)
+    assert (asked.code, asked.message) == (status.code, status.message)
+    for action in asked.actions:
+        chip = load_profile(action.soc_version or CHIPS[case["soc"]])
+        assert oracle.check(case["api"], chip, given | dict(action.arguments)).ok
 
 
 def test_all_five_operators_have_cases() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,6 +11,7 @@ from npusim.catalogue.verdicts import Answer
 from npusim.hardware.families import FAMILIES
 from npusim.hardware.products import product_lines
 from npusim.operators.contract import TensorArg
+from npusim.operators.registry import prototype
 from npusim.values.dtypes import BFLOAT16, FLOAT16, DType, dtype
 from npusim.values.errors import ArgumentError, UnknownNameError
 from npusim.values.spelling import is_null, is_tensor
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from npusim.operators.tasks import TaskSpec
 
 _PREFIX = "aclnn"
-_MEMBER = re.compile(r"(.+?)\d+")  # tensors0, tensors1 ... are one list of tensors
 
 
 def verdict(call: Call) -> Verdict | None:
@@ -94,7 +93,10 @@ def _subject(name: str) -> Subject | None:
     if not name.startswith(_PREFIX):
         return names.operator_named(known, name)
     api = known.api_named(name.lower())
-    return names.Subject(names.API, api, (api,)) if api in known.paged_apis else None
+    if api in known.paged_apis:
+        return names.Subject(names.API, api, (api,))
+    kernel = prototype(name)  # an API of the headers alone: its kernel is all that is known
+    return names.operator_named(known, kernel[0].name) if kernel else None
 
 
 def _question(subject: Subject, call: Call) -> Question:
@@ -131,8 +133,9 @@ def _known(subject: Subject, name: str) -> str | None:
     """The name by which the pages or the header of an API know a tensor, or a list with it."""
     spellings = facts.catalogue().spellings_of(subject.apis[0])
     own = {each.lower(): each for each, _, _ in spellings}
-    member = _MEMBER.fullmatch(name)
-    return own.get(name.lower()) or (own.get(member[1].lower()) if member else None)
+    # tensors0, tensors1 ... are one list of tensors.
+    ends = (end for end in range(len(name), 0, -1) if name[end:].isdigit() or end == len(name))
+    return next((own[name[:end].lower()] for end in ends if name[:end].lower() in own), None)
 
 
 def _kinds(

@@ -21,7 +21,7 @@ from npusim.hardware.families import FAMILIES
 from npusim.operators import listed, oracle
 from npusim.operators.contract import Call, TensorArg
 from npusim.operators.registry import op_types, operators, prototype, standard_names
-from npusim.operators.standard import resolve
+from npusim.operators.resolve import resolve
 from npusim.operators.tasks import TaskSpec
 from npusim.validation.table import read_rows
 from npusim.values.errors import AclnnError, ArgumentError, NpusimError, UnknownNameError

@@ -25,6 +25,7 @@ from npusim.schedules.formula_kernel import Compute, kernel_of
 from npusim.sweep.points import expand
 from npusim.sweep.spec import read_spec
 from npusim.sweep.working import Chunk, work
+from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import FileError, UnknownNameError, UsageError
 from support import sweeps
 from support.commands import npusim as command
@@ -160,6 +161,26 @@ def test_a_definition_may_hold_its_kernel() -> None:
     finally:
         unregister(halved)
     assert "Halved" not in op_types()
+
+
+def test_a_definition_may_say_what_it_takes() -> None:
+    kernel = kernel_of(Compute("Halved", lambda f, x: f.mul(x, 0.5)))
+    taken = {"910": (FLOAT16,), "A2": (FLOAT16, FLOAT)}
+    halved = Operator("Halved", "x -> y", kernel=kernel, dtypes=taken, most_axes=2)
+    register(halved)
+    try:
+        old, new = npusim.Device("Ascend910A"), npusim.Device("Ascend910B3")
+        x = npusim.TensorSpec((4, 8), "float32")
+        assert new.check("Halved", x=x).ok
+        assert new.estimate("Halved", x=x).duration_us > 0
+        status = old.check("Halved", x=x)
+        assert status.code == 161002
+        assert "FLOAT16" in status.remedy
+        assert old.check("Halved", x=npusim.TensorSpec((4, 8), "float16")).ok
+        assert new.check("Halved", x=npusim.TensorSpec((4, 8, 2), "float32")).code == 161002
+        assert npusim.Device("Ascend310P3").check("Halved", x=x).code == 561003
+    finally:
+        unregister(halved)
 
 
 @pytest.mark.parametrize(

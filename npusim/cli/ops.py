@@ -55,7 +55,7 @@ app.command("summary")(catalogue.summary)
 def list_operators(as_json: AsJson = False) -> None:
     """All operators with the products that offer them, and the standard ones by family."""
     from npusim.operators.registry import operator, operators
-    from npusim.operators.standard import standard_families
+    from npusim.operators.resolve import standard_families
 
     contracts = [operator(name) for name in operators()]
     families = standard_families()

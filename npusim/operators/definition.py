@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from npusim.operators.contract import Contract
+    from npusim.values.dtypes import DType
     from npusim.values.tensors import TensorSpec
 
     # From the inputs that are there and the attributes by the kernel's names to all results; none
@@ -152,7 +153,9 @@ class Operator(Prototype):
     names the attribute that tells how many tensors an output list has; without it, as many as the
     first list of inputs. Errors of operators of one ``band_class`` are estimated together.
     ``fusable`` operators may be parts of one ``FusionOp_A_B`` kernel: each takes the result of the
-    one before as its first operand. ``package`` is where the module is.
+    one before as its first operand. ``dtypes`` lists what each product family takes, for every
+    tensor, and ``most_axes`` how many dimensions; without them the catalogue says it. ``package``
+    is where the module is.
     """
 
     name: str
@@ -165,6 +168,8 @@ class Operator(Prototype):
     parts: str = ""
     band_class: str = ""
     fusable: bool = False
+    dtypes: Mapping[str, tuple[DType, ...]] | None = None
+    most_axes: int = 8
     package: str = ""
 
     @property

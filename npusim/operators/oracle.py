@@ -24,7 +24,7 @@ from npusim.operators import arguments as binding
 from npusim.operators.checks import Objection, objection
 from npusim.operators.contract import Call, TensorArg
 from npusim.operators.registry import plan_of
-from npusim.operators.standard import resolve
+from npusim.operators.resolve import resolve
 from npusim.operators.task_chain import Chain
 from npusim.operators.tasks import kernels_of
 from npusim.values.errors import AclnnError, KernelError, UnknownNameError

@@ -1,20 +1,21 @@
-"""Standard operators as contracts: a kernel called by an operator type or by a simple aclnn name.
+"""The contract of a name: the one of its page, or one made from the operator's definition.
 
-Nobody has written down what such a call checks, so only null pointers are refused beforehand; what
-a kernel doesn't cover it refuses itself. Outputs that are left out follow from the kernel, as far
-as shapes and attributes tell them.
+A definition without a page tells parameters, and perhaps dtypes and dimensions; the rest of what
+such a call checks nobody has written down. Outputs that are left out follow from the definition's
+rule or from the kernel, as far as shapes and attributes tell them.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.ascendc.task import Task
 from npusim.hardware.families import FAMILIES
-from npusim.operators.checks import any_empty, not_null
+from npusim.operators.checks import any_empty, dtype_supported, not_null, rank_at_most
 from npusim.operators.contract import Contract, Kind, Parameter
 from npusim.operators.definition import Attribute, Operator, Slot
 from npusim.operators.registry import (
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from npusim.ascendc import Kernel
     from npusim.hardware.profile import Profile
-    from npusim.operators.contract import Call
+    from npusim.operators.contract import Call, Check
     from npusim.operators.task_chain import Chain
 
 _KINDS: dict[str, Kind] = {
@@ -121,14 +122,22 @@ class _Call:
             name=self.name,
             summary=f"Standard operator, kernel {self.operator.name} ({family}).",
             parameters=tuple(self._parameters()),
-            products=FAMILIES,
-            checks=(not_null(*required),) if required else (),
+            products=tuple(self.operator.dtypes or FAMILIES),
+            checks=tuple(self._checks(required)),
             infer_outputs=self.infer_outputs,
             is_empty=lambda call: any_empty(call, *(name for name, _ in self.inputs())),
             plan=self.plan,
             notes=(_PAGES,),
             source="operator prototypes; public kernels",
         )
+
+    def _checks(self, required: list[str]) -> Iterator[Check]:
+        tensors = list(dict.fromkeys([name for name, _ in self.inputs()] + [*self.outputs()]))
+        if required:
+            yield not_null(*required)
+        if self.operator.dtypes:
+            yield dtype_supported(*tensors)
+            yield rank_at_most(self.operator.most_axes, *tensors)
 
     def inputs(self) -> Iterator[tuple[str, Slot]]:
         """Input tensors by the parameter's name."""
@@ -244,12 +253,12 @@ class _Call:
 
     def _parameters(self) -> Iterator[Parameter]:
         own, changed = dict(self.inputs()), set(self.outputs())
+        tensor = partial(Parameter, kind="tensor", dtypes=self.operator.dtypes)
         for name, slot in own.items():
-            optional = slot.optional
-            yield Parameter(name, "tensor", optional=optional, is_changed=name in changed)
+            yield tensor(name, optional=slot.optional, is_changed=name in changed)
         for name in self.outputs():
             if name not in own:
-                yield Parameter(name, "tensor", io="out")
+                yield tensor(name, io="out")
         for attribute in self.attributes:
             kind = _KINDS[attribute.kind]
             yield Parameter(attribute.name, kind, optional=attribute.optional)

@@ -60,7 +60,7 @@ FEW = settings(max_examples=25, deadline=None)
 class Cubes(Kernel):
     """Runs ``body`` on cube cores."""
 
-    op_type: ClassVar[str] = "Probe"
+    op_type: str = "Probe"
     cores: ClassVar[Literal["vector", "cube"]] = "cube"
 
     def __init__(

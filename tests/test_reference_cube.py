@@ -234,7 +234,7 @@ def test_parts_of_k_on_several_cores_add_up(size: tuple[int, int, int], has_bias
 class OneCore(Kernel):
     """A product on one cube core with a tiling of the test's own."""
 
-    op_type: ClassVar[str] = "OneCore"
+    op_type: str = "OneCore"
     cores: ClassVar[Literal["vector", "cube"]] = "cube"
     block_dim = 1
 

@@ -41,7 +41,7 @@ class Kernel(ABC):
     barrier, and what :meth:`process` changes in the kernel are its attributes, not what is in them.
     """
 
-    op_type: ClassVar[str]
+    op_type: str
     buffer_num: ClassVar[int] = 2
     cores: ClassVar[Literal["vector", "cube"]] = "vector"
     is_mix: ClassVar[bool] = False

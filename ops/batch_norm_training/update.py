@@ -34,7 +34,7 @@ class BNTrainingUpdate(ChannelMap):
     variance], batch mean, batch variance. Each channel's statistics are stored by one block.
     """
 
-    op_type: ClassVar[str] = "BNTrainingUpdate"
+    op_type: str = "BNTrainingUpdate"
     kept = ("mean", "variance", "factor", "shift", "ones", "running")
     running: ClassVar[bool] = True  # whether there are running statistics
     adds: ClassVar[bool] = False  # whether another tensor is added to y
@@ -229,27 +229,27 @@ class BNTrainingUpdate(ChannelMap):
 class BNTrainingUpdateV2(BNTrainingUpdate):
     """The same without running statistics: y, batch mean, batch variance."""
 
-    op_type: ClassVar[str] = "BNTrainingUpdateV2"
+    op_type: str = "BNTrainingUpdateV2"
     running = False
 
 
 class BNTrainingUpdateV3(BNTrainingUpdateV2):
     """The same as V2; what it reserves for the gradient are copies of the batch statistics."""
 
-    op_type: ClassVar[str] = "BNTrainingUpdateV3"
+    op_type: str = "BNTrainingUpdateV3"
 
 
 class BNTrainingUpdateRelu(BNTrainingUpdate):
     """BNTrainingUpdate and ReluV2 in one."""
 
-    op_type: ClassVar[str] = "FusionOp_BNTrainingUpdate_ReLUV2"
+    op_type: str = "FusionOp_BNTrainingUpdate_ReLUV2"
     cuts = True
 
 
 class BNTrainingUpdateAddRelu(BNTrainingUpdateRelu):
     """BNTrainingUpdate, Add and ReluV2 in one."""
 
-    op_type: ClassVar[str] = "FusionOp_BNTrainingUpdate_Add_ReLUV2"
+    op_type: str = "FusionOp_BNTrainingUpdate_Add_ReLUV2"
     names = ("x", "other")
     as_they_are = ("other",)
     adds = True
@@ -261,7 +261,7 @@ class BNInfer(ChannelMap):
     Tensors: x, scale, offset, mean, variance; y.
     """
 
-    op_type: ClassVar[str] = "BNInfer"
+    op_type: str = "BNInfer"
     kept = ("factor", "shift", "ones")
     order: ClassVar[tuple[int, int, int, int]] = (1, 2, 3, 4)  # scale, offset, mean, variance
 
@@ -330,5 +330,5 @@ class BNInfer(ChannelMap):
 class BNInferenceD(BNInfer):
     """BNInfer with the tensors in the order x, mean, variance, scale, offset."""
 
-    op_type: ClassVar[str] = "BNInferenceD"
+    op_type: str = "BNInferenceD"
     order = (3, 4, 1, 2)

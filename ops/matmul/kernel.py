@@ -37,7 +37,7 @@ class MatMul(Kernel):
     speed.
     """
 
-    op_type: ClassVar[str] = "MatMul"
+    op_type: str = "MatMul"
     cores: ClassVar[Literal["vector", "cube"]] = "cube"
 
     def __init__(
@@ -50,7 +50,7 @@ class MatMul(Kernel):
         hf32: bool = False,
         op_type: str = "MatMul",
     ) -> None:
-        self.op_type = op_type  # type: ignore[misc]  # one kernel for operators of several names
+        self.op_type = op_type  # one kernel for operators of several names
         self.problem, self.bias, self.hf32 = problem, bias, hf32
         through_ub = profile.paths.l0c_to_gm is None
         if epilogue is not None and not through_ub:

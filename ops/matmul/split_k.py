@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, RoundMode, TBuf, TPosition, TQue
 from npusim.library.matmul import GmMatrix, Matmul, Product
@@ -72,7 +72,7 @@ def _summing_up(profile: Profile, shape: Shape, parts: int) -> float:
 class SplitMatMul(Kernel):
     """c = a @ b for a single, plain product whose sums are long."""
 
-    op_type: ClassVar[str] = "MatMul"
+    op_type: str = "MatMul"
     is_mix = True
 
     def __init__(
@@ -85,7 +85,7 @@ class SplitMatMul(Kernel):
         hf32: bool = False,
         op_type: str = "MatMul",
     ) -> None:
-        self.op_type = op_type  # type: ignore[misc]  # one kernel for operators of several names
+        self.op_type = op_type  # one kernel for operators of several names
         self.problem, self.split, self.bias, self.hf32 = problem, split, bias, hf32
         self.grid = split.partition.block_dim
         self.block_dim = split.parts * self.grid

@@ -31,7 +31,7 @@ class Reduction(Kernel):
     """
 
     generated: ClassVar[bool] = True
-    op_type: ClassVar[str]
+    op_type: str
     kind: ClassVar[Kind]
 
     def __init__(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +29,7 @@ Body = Callable[[Core], Any]
 class Probe(Kernel):
     """Runs ``body`` on every block."""
 
-    op_type: ClassVar[str] = "Probe"
+    op_type: str = "Probe"
 
     def __init__(
         self, body: Body, *tensors: GlobalTensor, blocks: int = 1, alike: bool = False

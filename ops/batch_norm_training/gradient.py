@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import RoundMode
 from npusim.ops.batch_norm_training.cut import Planes
 from npusim.ops.batch_norm_training.maps import ChannelMap, batch_first
-from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
-    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.ops.batch_norm_training.cut import Share
+    from npusim.ops.batch_norm_training.maps import Where
 
 
 class BNTrainingReduceGrad(ChannelMap):
@@ -66,24 +64,10 @@ class BNTrainingReduceGrad(ChannelMap):
         core.sub(offset, offset, centre)
         core.mul(factor, factor, rows.load("ones", scale))
 
-    def compute(
-        self,
-        core: Core,
-        piece: Index,
-        tiles: list[LocalTensor],
-        place: tuple[Index, Index, Index, int],
-    ) -> None:
+    def compute(self, core: Core, where: Where, tiles: list[LocalTensor]) -> LocalTensor:
         grads, x = tiles
         rows = self.statistics
-        core.by_lanes("vmul", x, x, rows.by_slice("slope", piece))
+        core.by_lanes("vmul", x, x, rows.by_slice("slope", where.piece))
         core.add(x, x, grads)
-        core.by_lanes("vadd", x, x, rows.by_slice("offset", piece))
-        y = self.out_que.alloc_tensor(self.y.dtype, x.numel)
-        factor = rows.by_slice("factor", piece)
-        if y.dtype is FLOAT:
-            core.by_lanes("vmul", y, x, factor)
-        else:
-            core.cast(y, core.by_lanes("vmul", x, x, factor), RoundMode.CAST_RINT)
-        for queue, tile in zip(self.queues, tiles, strict=True):
-            queue.release(tile)
-        self.out_que.copy_out(self.planes.tile(self.y, *place), y)
+        core.by_lanes("vadd", x, x, rows.by_slice("offset", where.piece))
+        return self.result(core, "vmul", x, rows.by_slice("factor", where.piece))

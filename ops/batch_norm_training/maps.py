@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from npusim.ascendc import Kernel, TBuf, TPosition, TQue
+from npusim.ascendc import Kernel, RoundMode, TBuf, TPosition, TQue
 from npusim.ops.batch_norm_training.cut import Cut, Planes, cut_batch, cut_rows, cut_slices
 from npusim.ops.batch_norm_training.loading import (
     Statistics,
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.ops.batch_norm_training.cut import Share
+
+
+class Where(NamedTuple):
+    """Where a tile is: its slice counted in the share, and (batch, slice, first row, rows)."""
+
+    piece: Index
+    place: tuple[Index, Index, Index, int]
 
 
 class ChannelMap(Kernel):
@@ -66,7 +73,10 @@ class ChannelMap(Kernel):
                         queue.load(self.planes.tile(tensor, *place, rows))
                         for queue, tensor in zip(self.queues, self.inputs, strict=True)
                     ]
-                    self.compute(core, piece, tiles, (*place, rows))
+                    y = self.compute(core, Where(piece, (*place, rows)), tiles)
+                    for queue, tile in zip(self.queues, tiles, strict=True):
+                        queue.release(tile)
+                    self.out_que.copy_out(self.planes.tile(self.y, *place, rows), y)
 
     def reserve(self, core: Core, elements: int) -> None:
         """Queues for tiles of ``elements`` elements."""
@@ -89,14 +99,15 @@ class ChannelMap(Kernel):
         """Bring the statistics of the share's channels into UB."""
 
     @abstractmethod
-    def compute(
-        self,
-        core: Core,
-        piece: Index,
-        tiles: list[LocalTensor],
-        place: tuple[Index, Index, Index, int],
-    ) -> None:
-        """One tile at ``place`` (batch, slice, first row, rows): compute, store and release it."""
+    def compute(self, core: Core, where: Where, tiles: list[LocalTensor]) -> LocalTensor:
+        """The tile of y."""
+
+    def result(self, core: Core, intrinsic: str, x: LocalTensor, row: LocalTensor) -> LocalTensor:
+        """``x`` <intrinsic> ``row`` in a slot of y's queue, in its type."""
+        y = self.out_que.alloc_tensor(self.y.dtype, x.numel)
+        if y.dtype is FLOAT:
+            return core.by_lanes(intrinsic, y, x, row)
+        return core.cast(y, core.by_lanes(intrinsic, x, x, row), RoundMode.CAST_RINT)
 
     def scratch_buffer(self, core: Core, name: str, nbytes: int) -> TBuf:
         """Room beside the queues."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.ascendc import CmpMode, Kernel, RoundMode, TPosition, TQue
+from npusim.ascendc import CmpMode, Kernel, TPosition, TQue
 from npusim.ascendc.events import Event
 from npusim.engine.program import Pipe
 from npusim.ops.batch_norm_training.cut import Planes, cut_batch, cut_rows, cut_slices
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
     from npusim.ops.batch_norm_training.cut import Share
+    from npusim.ops.batch_norm_training.maps import Where
 
 _BITS = 8
 
@@ -126,29 +127,16 @@ class BNTrainingUpdate(ChannelMap):
         for result, value in zip(batch, (mean, variance), strict=False):
             self._store_row(core, share, result, value)
 
-    def compute(
-        self,
-        core: Core,
-        piece: Index,
-        tiles: list[LocalTensor],
-        place: tuple[Index, Index, Index, int],
-    ) -> None:
+    def compute(self, core: Core, where: Where, tiles: list[LocalTensor]) -> LocalTensor:
         x, rows = tiles[0], self.statistics
-        core.by_lanes("vmul", x, x, rows.by_slice("factor", piece))
-        shift = rows.by_slice("shift", piece)
-        y = self.out_que.alloc_tensor(self.y.dtype, x.numel)
-        if y.dtype is FLOAT:
-            core.by_lanes("vadd", y, x, shift)
-        else:
-            core.cast(y, core.by_lanes("vadd", x, x, shift), RoundMode.CAST_RINT)
+        core.by_lanes("vmul", x, x, rows.by_slice("factor", where.piece))
+        y = self.result(core, "vadd", x, rows.by_slice("shift", where.piece))
         if self.adds:
             core.add(y, y, tiles[1])
         if self.cuts:
             self._cut_off(core, y)
-            self._store_mask(core, y, place)
-        for queue, tile in zip(self.queues, tiles, strict=True):
-            queue.release(tile)
-        self.out_que.copy_out(self.planes.tile(self.y, *place), y)
+            self._store_mask(core, y, where.place)
+        return y
 
     def _cut_off(self, core: Core, y: LocalTensor) -> None:
         """max(y, 0), by the chip's own instruction where it has one for the type."""
@@ -308,23 +296,10 @@ class BNInfer(ChannelMap):
         else:
             core.sub(centre, rows.load("ones", offset), centre)
 
-    def compute(
-        self,
-        core: Core,
-        piece: Index,
-        tiles: list[LocalTensor],
-        place: tuple[Index, Index, Index, int],
-    ) -> None:
+    def compute(self, core: Core, where: Where, tiles: list[LocalTensor]) -> LocalTensor:
         (x,), rows = tiles, self.statistics
-        core.by_lanes("vmul", x, x, rows.by_slice("factor", piece))
-        y = self.out_que.alloc_tensor(self.y.dtype, x.numel)
-        shift = rows.by_slice("shift", piece)
-        if y.dtype is FLOAT:
-            core.by_lanes("vadd", y, x, shift)
-        else:
-            core.cast(y, core.by_lanes("vadd", x, x, shift), RoundMode.CAST_RINT)
-        self.queues[0].release(x)
-        self.out_que.copy_out(self.planes.tile(self.y, *place), y)
+        core.by_lanes("vmul", x, x, rows.by_slice("factor", where.piece))
+        return self.result(core, "vadd", x, rows.by_slice("shift", where.piece))
 
 
 class BNInferenceD(BNInfer):

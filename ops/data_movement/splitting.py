@@ -15,7 +15,6 @@ from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.joining import along, joined_axis, stacked_axis
 from npusim.schedules.rows.shares import RowShare
-from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,9 +75,7 @@ class Split(BoxesCopy):
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
-        x = _largest(task.op_type, task.inputs)
-        if not task.outputs:
-            raise task.refused("the parts aren't recorded")
+        x = _cut_tensor(task)
         found = task.first(*_AXIS_NAMES)
         axis = joined_axis(task.op_type, [out.shape for out in task.outputs], x.shape, found)
         return (cls._of(task.profile, x, task.outputs, axis),)
@@ -107,9 +104,7 @@ class Unpack(Split):
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
-        x = _largest(task.op_type, task.inputs)
-        if not task.outputs:
-            raise task.refused("the parts aren't recorded")
+        x = _cut_tensor(task)
         shape = task.outputs[0].shape
         given = task.attributes.get("axis")
         axis = stacked_axis(task.op_type, shape, len(task.outputs), x.shape, given)
@@ -125,9 +120,11 @@ def _columns(rows: int, cut: slice, values: NDArray[Any]) -> NDArray[Any]:
 _AXIS_NAMES = ("split_dim", "axis", "dim")
 
 
-def _largest(op_type: str, inputs: tuple[GlobalTensor | None, ...]) -> GlobalTensor:
-    """The tensor to cut; beside it there may be an axis and sizes."""
-    given = [x for x in inputs if x is not None]
+def _cut_tensor(task: Task) -> GlobalTensor:
+    """The tensor to cut, the largest one; beside it there may be an axis and sizes."""
+    given = [x for x in task.inputs if x is not None]
     if not given:
-        raise KernelError(op_type, "no tensor to cut")
+        raise task.refused("no tensor to cut")
+    if not task.outputs:
+        raise task.refused("the parts aren't recorded")
     return max(given, key=lambda x: x.nbytes)

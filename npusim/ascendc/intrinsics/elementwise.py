@@ -72,9 +72,10 @@ class Intrinsic(Generic[Operands]):
             core.require(name, dst)
             core.issue("vector_dup", dst, ())
         core.require(name, dst)
-        if not all(_fits(source.shape, dst.shape) for source in sources):
-            shapes = ", ".join(str(tensor.shape) for tensor in (dst, *sources))
-            raise KernelError(core.kernel_name, f"{name} on shapes {shapes}")
+        for source in sources:
+            if source.shape != dst.shape and not _repeats(source.shape, dst.shape):
+                shapes = ", ".join(str(tensor.shape) for tensor in (dst, *sources))
+                raise KernelError(core.kernel_name, f"{name} on shapes {shapes}")
         core.issue(name, dst, sources)
         if core.numerics:
             self.compute(core, dst, *operands)
@@ -99,10 +100,8 @@ def number_of(number: Number, depth: int, like: LocalTensor) -> NDArray[Any] | n
     return single
 
 
-def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """True for equal shapes, and for rows or columns of one, repeated with stride zero."""
-    if shape == target:
-        return True
+def _repeats(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """True for rows or columns of one, which instructions repeat with stride zero."""
     return len(shape) == len(target) and all(
         a in (1, b) for a, b in zip(shape, target, strict=True)
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.values.version import __version__
 
 if TYPE_CHECKING:
-    from npusim.hardware.loading import load_profile
+    from npusim.hardware.naming import load_profile
     from npusim.hardware.profile import Profile
     from npusim.runtime.device import Device
     from npusim.runtime.results import Result, Slice, TaskResult, Timeline
@@ -34,7 +34,7 @@ _HOMES = {
     "TaskResult": "npusim.runtime.results",
     "TensorSpec": "npusim.values.tensors",
     "Timeline": "npusim.runtime.results",
-    "load_profile": "npusim.hardware.loading",
+    "load_profile": "npusim.hardware.naming",
 }
 
 __all__ = [

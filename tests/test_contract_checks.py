@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from npusim.hardware.loading import load_profile
+from npusim.hardware.naming import load_profile
 from npusim.operators import oracle, registry
 from npusim.operators.arguments import bind, complete
 from npusim.operators.checks import check_call

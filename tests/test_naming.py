@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npusim.hardware import products as products_module
-from npusim.hardware.loading import load_profile, profile_names
-from npusim.hardware.naming import resolve_soc
+from npusim.hardware.loading import profile_names
+from npusim.hardware.naming import load_profile, resolve_soc
 from npusim.hardware.products import Product, product_lines, products
 from npusim.values.errors import ProfileError, UnknownNameError
 

@@ -11,7 +11,8 @@ import yaml
 from pydantic import ValidationError
 
 from npusim import Device, TensorSpec
-from npusim.hardware.loading import load_profile, profile_names
+from npusim.hardware.loading import profile_names
+from npusim.hardware.naming import load_profile
 from npusim.hardware.profile import GROUPS, Profile
 from npusim.hardware.provenance import CONFIDENCES
 from npusim.hardware.reading import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.hardware.loading import load_profile
+from npusim.hardware.naming import load_profile
 from npusim.operators import oracle
 from npusim.operators.arguments import bind
 from npusim.operators.checks import check_call

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import npusim as package
-from npusim.hardware.loading import load_profile
+from npusim.hardware.naming import load_profile
 from npusim.report import sweep as report
 from npusim.runtime.device import Device
 from npusim.sweep import points as expansion

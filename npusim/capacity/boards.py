@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from npusim.hardware.loading import load_profile
-from npusim.hardware.naming import resolve_soc
+from npusim.hardware.naming import load_profile, resolve_soc
 from npusim.hardware.products import products
 
 if TYPE_CHECKING:

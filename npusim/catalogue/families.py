@@ -60,8 +60,7 @@ def place_of(product: str) -> Place:
     found = _by_name(product)
     if found and found.soc != _MISTAKABLE:
         return found
-    from npusim.hardware.loading import load_profile
-    from npusim.hardware.naming import resolve_soc
+    from npusim.hardware.naming import load_profile, resolve_soc
 
     try:
         chip = resolve_soc(product)

@@ -65,7 +65,7 @@ def places(wanted: Sequence[str] | None) -> list[Place]:
     """The columns of the catalogue that -s names, each once; `all` is every product family."""
     from npusim.catalogue.families import Place, place_of
     from npusim.hardware.families import FAMILIES
-    from npusim.hardware.loading import load_profile
+    from npusim.hardware.naming import load_profile
 
     found: dict[Place, None] = {}
     for name in names(wanted, lambda: FAMILIES):
@@ -109,7 +109,8 @@ def names(
 def every_chip() -> list[Chip]:
     """All built-in chips, by generation and then by name."""
     from npusim.hardware.families import FAMILIES
-    from npusim.hardware.loading import load_profile, profile_names
+    from npusim.hardware.loading import profile_names
+    from npusim.hardware.naming import load_profile
 
     every = [Chip(load_profile(name), name) for name in profile_names()]
     return sorted(every, key=lambda chip: (FAMILIES.index(chip.profile.family), chip.name))
@@ -144,8 +145,7 @@ def progress_over(asked: Sequence[Chip]) -> Iterator[Callable[[Chip], None]]:
 
 
 def _chip(text: str) -> Chip:
-    from npusim.hardware.loading import load_profile
-    from npusim.hardware.naming import resolve_soc
+    from npusim.hardware.naming import load_profile, resolve_soc
 
     if is_profile_path(text):
         return Chip(load_profile(text), text)

@@ -1,12 +1,13 @@
 """What a chip is: profiles with a source for every number, and the names people give to chips."""
 
-from npusim.hardware.loading import (
+from npusim.hardware.loading import profile_names
+from npusim.hardware.naming import (
+    Resolution,
     load_profile,
-    profile_names,
     register_profile,
+    resolve_soc,
     unregister_profile,
 )
-from npusim.hardware.naming import Resolution, resolve_soc
 from npusim.hardware.profile import Path, Profile
 from npusim.hardware.provenance import Provenance
 from npusim.hardware.reading import relative_uncertainty

@@ -1,7 +1,7 @@
-"""Loading profiles: by name or a user's file by path, with inheritance.
+"""The files of chips, and the profiles in them, with what they inherit.
 
 Built-in chips have names, and so have the YAML files in packages that are entry points of the group
-``npusim.profiles`` and those handed to `register_profile`; the file's name is the chip's.
+``npusim.profiles`` and those handed to `add_profiles`; the file's name is the chip's.
 
 A file has the fields of `Profile`, each group with its ``provenance``, and two keys of its own:
 ``inherits`` (a microarchitecture such as ``dav-c220``, or a built-in chip) and ``sources`` (further
@@ -77,57 +77,33 @@ def _files() -> dict[str, Traversable]:
     return found | {path.stem: path for path in _registered if not path.is_dir()}
 
 
-def register_profile(path: str | Path) -> None:
-    """Give the chip in a YAML file, or all those in a folder, the names of their files.
-
-    Raises FileError for a name that is taken, and what `load_profile` raises for a wrong file.
-    """
-    added = Path(path).resolve()
+def add_profiles(added: Path) -> None:
+    """Name the chip in a YAML file, or those in a folder; raises FileError for names taken."""
     for file in sorted(added.glob("*.yaml")) if added.is_dir() else [added]:
-        name = load_profile(file).name
+        name = profile_in(file).name
         if name in _files() or name != file.stem:
             problem = "is there already" if name in _files() else "isn't what the file is called"
             raise FileError(file, f"its chip {name} {problem}", "Rename the chip and the file.")
     _registered.append(added)
-    _forget()
-
-
-def unregister_profile(path: str | Path) -> None:
-    """Take a registered file or folder out again; raises UsageError where it isn't registered."""
-    added = Path(path).resolve()
-    if added not in _registered:
-        raise UsageError(f"{path} isn't registered", "Give what `register_profile` was given.")
-    _registered.remove(added)
-    _forget()
-
-
-def _forget() -> None:
-    """Read anew what chips there are."""
-    from npusim.hardware import naming  # naming asks this module what there is
-
     _files.cache_clear()
-    _built_in.cache_clear()
-    naming.refresh()
 
 
-def load_profile(name_or_path: str | Path) -> Profile:
-    """The profile of a chip: a built-in one in any accepted spelling, or your file (``*.yaml``).
-
-    Raises UnknownNameError for a name that we don't know, FileError for a file that can't be read,
-    and ProfileError for one with wrong keys.
-    """
-    text = str(name_or_path)
-    if isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")):
-        path = Path(text)
-        return _profile_of(read_text(path), str(path))
-    return _built_in(text)
+def remove_profiles(added: Path) -> None:
+    """Take an added file or folder out again; raises UsageError where it wasn't added."""
+    if added not in _registered:
+        raise UsageError(f"{added} isn't registered", "Give what `register_profile` was given.")
+    _registered.remove(added)
+    _files.cache_clear()
 
 
-@lru_cache(maxsize=256)
-def _built_in(text: str) -> Profile:
-    from npusim.hardware.naming import resolve_soc  # naming asks this module what there is
+def profile_in(path: Path) -> Profile:
+    """The profile in a file of the user's."""
+    return _profile_of(read_text(path), str(path))
 
-    file = _files()[resolve_soc(text).name]
+
+def profile_named(name: str) -> Profile:
+    """The profile of a chip by its very name."""
+    file = _files()[name]
     return _profile_of(read_text(file), str(file))
 
 

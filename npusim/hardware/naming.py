@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from npusim.hardware.loading import load_profile, profile_names
+from npusim.hardware.loading import (
+    add_profiles,
+    profile_in,
+    profile_named,
+    profile_names,
+    remove_profiles,
+)
 from npusim.hardware.products import Product, ProductLine, product_lines, products
 from npusim.values.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
 
 _PREFIX = "ascend"
 _FIRST_GENERATION = "Ascend910B"
@@ -43,10 +54,41 @@ def resolve_soc(text: str) -> Resolution:
     )
 
 
-def refresh() -> None:
-    """Forgets what chips there are, for those who add some."""
-    _chips.cache_clear()
-    _nicknames.cache_clear()
+def load_profile(name_or_path: str | Path) -> Profile:
+    """The profile of a chip: a built-in one in any accepted spelling, or your file (``*.yaml``).
+
+    Raises UnknownNameError for a name that we don't know, FileError for a file that can't be read,
+    and ProfileError for one with wrong keys.
+    """
+    text = str(name_or_path)
+    if isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")):
+        return profile_in(Path(text))
+    return _known(text)
+
+
+def register_profile(path: str | Path) -> None:
+    """Give the chip in a YAML file, or all those in a folder, the names of their files.
+
+    Raises FileError for a name that is taken, and what `load_profile` raises for a wrong file.
+    """
+    add_profiles(Path(path).resolve())
+    _forget()
+
+
+def unregister_profile(path: str | Path) -> None:
+    """Take a registered file or folder out again; raises UsageError where it isn't registered."""
+    remove_profiles(Path(path).resolve())
+    _forget()
+
+
+def _forget() -> None:
+    for names in (_chips, _nicknames, _known):
+        names.cache_clear()
+
+
+@lru_cache(maxsize=256)
+def _known(text: str) -> Profile:
+    return profile_named(resolve_soc(text).name)
 
 
 def _key(text: str) -> str:
@@ -74,7 +116,7 @@ def _nicknames() -> dict[str, Resolution]:
     """The aliases in the profiles; asked last, because every profile must be read for them."""
     found: dict[str, Resolution] = {}
     for name in profile_names():
-        for alias in load_profile(name).aliases:
+        for alias in profile_named(name).aliases:
             found.setdefault(_key(alias), Resolution(name, f"{alias} is {name}."))
     return found
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from npusim.hardware.families import FAMILIES
 from npusim.values.dtypes import FLOAT
@@ -12,12 +13,10 @@ from npusim.values.status import StatusCode, code_name
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterator, Mapping
 
     import numpy as np
 
-    from npusim.operators.task_chain import Chain
     from npusim.values.dtypes import DType
 
 T = TypeVar("T")
@@ -197,11 +196,8 @@ def _recast(value: object, wanted: DType) -> object:
     return value
 
 
-class Plan(Protocol):
-    """Queues the device tasks of an accepted call."""
-
-    def __call__(self, call: Call, chain: Chain, /) -> None:
-        """Appends the tasks of `call` to `chain`."""
+# Queues the device tasks of an accepted call on a task chain, which knows contracts, not they it.
+Plan = Callable[["Call", Any], None]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from npusim.catalogue import wording
 from npusim.catalogue.verdicts import Answer
 from npusim.hardware.families import FAMILIES
-from npusim.hardware.loading import load_profile
+from npusim.hardware.naming import load_profile
 from npusim.hardware.products import product_lines
 from npusim.operators.checks import Objection
 from npusim.operators.contract import Call, TensorArg

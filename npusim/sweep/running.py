@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import npusim
-from npusim.hardware.loading import load_profile, profile_names
+from npusim.hardware.loading import profile_names
+from npusim.hardware.naming import load_profile
 from npusim.sweep.working import Answered, Chunk, Report, failed, work
 from npusim.values.errors import RejectedError
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import npusim
 from npusim.engine import Memo
-from npusim.hardware.loading import load_profile
+from npusim.hardware.naming import load_profile
 from npusim.hardware.profile import Profile
 from npusim.report.renderers import jsonout
 from npusim.runtime.device import Device

@@ -41,11 +41,9 @@ from npusim.values.dtypes import FLOAT, INT32
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ops.multi_scale_deformable_attention_grad.kernel import (
-        MultiScaleDeformableAttentionGrad,
-    )
     from npusim.ops.multi_scale_deformable_attention_grad.loads import Load
     from npusim.ops.multi_scale_deformable_attention_grad.points import Mix
+    from npusim.ops.multi_scale_deformable_attention_grad.problem import Problem
 
 _UPPER_LEFT, _UPPER = 0b0001, 0b0011  # what stands for points with one corner and with two
 _AT_ONCE = 1 << 17  # channels of points computed at once
@@ -54,7 +52,7 @@ _AT_ONCE = 1 << 17  # channels of points computed at once
 class Worker:
     """One core's buffers and events, and the work on them."""
 
-    def __init__(self, kernel: MultiScaleDeformableAttentionGrad, core: Core) -> None:
+    def __init__(self, kernel: Problem, core: Core) -> None:
         self.kernel, self.core = kernel, core
         self.channels = kernel.sizes.channels
         self.buffers = Buffers(core, kernel.tiling)

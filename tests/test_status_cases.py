@@ -12,11 +12,11 @@ import pytest
 from npusim.hardware.naming import load_profile
 from npusim.operators import oracle
 from npusim.operators.arguments import bind
-from npusim.operators.checks import check_call
 from npusim.operators.contract import Call
 from npusim.operators.registry import operator
 from npusim.values.dtypes import dtype
 from npusim.values.tensors import TensorSpec
+from support.statuses import check_call
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
 CASES: list[dict[str, Any]] = json.loads(

@@ -14,7 +14,7 @@ from npusim.hardware import families
 from npusim.operators.contract import POINTER_TYPES, Check, TensorArg
 from npusim.values.formats import Format
 from npusim.values.promotion import castable, promote
-from npusim.values.status import SUCCESS, Status, StatusCode
+from npusim.values.status import Status, StatusCode
 from npusim.values.tensors import TensorSpec, broadcastable
 
 if TYPE_CHECKING:
@@ -34,14 +34,11 @@ class Objection(NamedTuple):
     changes: Mapping[str, Argument] | None = None
 
 
-def check_call(call: Call) -> Status:
-    """Runs the checks in order: the first objection decides, a missing kernel comes last."""
-    found = objection(call)
-    return SUCCESS if found is None else found.status
-
-
 def objection(call: Call) -> Objection | None:
-    """What the checks of the operator's definition object to, with a remedy that isn't tried."""
+    """What the checks of the operator's definition object to, with a remedy that isn't tried.
+
+    They run in order: the first that objects decides, a missing kernel comes last.
+    """
     for check in call.contract.checks:
         finding = check.test(call)
         if finding is None:

@@ -71,7 +71,7 @@ def _nothing_helps(found: Objection, call: Call) -> str:
     show = f"`npusim ops show {call.contract.name}` prints what it takes."
     if found.changes is None or not found.status.is_modelled:
         return found.status.remedy or show
-    return f"No product takes this call, nor do other dtypes help; {show}"
+    return f"No product with a profile takes this call, nor do other dtypes help; {show}"
 
 
 # Changed arguments -----------------------------------------------------------------------------

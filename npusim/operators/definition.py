@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from npusim.values.errors import UsageError
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -210,16 +208,12 @@ def family(
 
     Their errors are estimated together as ``band_class``.
     """
-    found = list(definitions)
+    found = [replace(each, band_class=each.band_class or band_class) for each in definitions]
     for module, operators in modules.items():
         for each in operators:
-            named = isinstance(each.kernel, str)
-            found.append(
-                replace(each, kernel=f"{module}:{each.kernel or each.name}") if named else each
-            )
-    for definition in found:
-        if not isinstance(definition, Operator | Page):
-            raise UsageError(
-                f"{definition!r} defines no operator", "Give Operator(...) or Page(...)."
-            )
-    return tuple(replace(each, band_class=each.band_class or band_class) for each in found)
+            kernel = each.kernel
+            if isinstance(kernel, str):
+                kernel = f"{module}:{kernel or each.name}"
+            own = each.band_class or band_class
+            found.append(replace(each, band_class=own, kernel=kernel))
+    return tuple(found)

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from npusim.operators.contract import Contract
-from npusim.operators.definition import Aclnn, Definition, Operator, Page, Prototype, family
+from npusim.operators.definition import Aclnn, Definition, Operator, Page, Prototype
 from npusim.values.errors import FileError, NpusimError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -234,11 +234,9 @@ def _catalog() -> _Catalog:
 
 def _add_folder(found: _Catalog, package: str) -> None:
     try:
-        definitions = family("", *import_module(f"{package}.definitions").OPERATORS)
+        _add(found, package, import_module(f"{package}.definitions").OPERATORS)
     except Exception as error:  # noqa: BLE001 - one broken folder must not hide the others
         found.broken[_place(package)] = _why(error)
-        return
-    _add(found, package, definitions)
 
 
 def _add(found: _Catalog, package: str, definitions: Iterable[Definition]) -> None:
@@ -247,9 +245,9 @@ def _add(found: _Catalog, package: str, definitions: Iterable[Definition]) -> No
     types = [op for each in here if isinstance(each, Operator) for op in each.spelled()]
     pages = [each for each in here if isinstance(each, Page)]
     interfaces = {each.name: (op, each) for op in types for each in op.interfaces}
-    names = [each.name for each in types] + [each.name for each in pages]
-    for name in (*names, *interfaces):
-        owner = found.owner(name)
+    names = [each.name for each in types] + [each.name for each in pages] + [*interfaces]
+    for place, name in enumerate(names):
+        owner = package if name in names[:place] else found.owner(name)
         if owner is not None:
             found.broken[_place(package)] = f"{name} is already provided by {_place(owner)}"
             return

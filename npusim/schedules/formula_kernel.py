@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from npusim.ascendc.conversions import device_dtype
-from npusim.ascendc.gm import GlobalTensor, GmBuffer
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.ascendc.rounding import RoundMode
+from npusim.ascendc.task import made
 from npusim.engine.program import Pipe
 from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
 from npusim.schedules.broadcasting import broadcast
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from npusim.ascendc.core import Core
+    from npusim.ascendc.gm import GlobalTensor
     from npusim.ascendc.kernel import Kernel
     from npusim.ascendc.task import Task
     from npusim.ascendc.tensors import LocalTensor, Scalar
@@ -115,8 +116,8 @@ class FormulaKernel(ElementwiseKernel):
         """The kernel for a recorded task."""
         row = cls.row
         known = {name: task.attributes[name] for name in row.attributes if name in task.attributes}
-        made = task.outputs or _made_outputs(row, task.inputs)
-        return (cls(task.profile, *task.inputs, *made[: row.outputs], **known),)
+        outputs = task.outputs or _made_outputs(row, task.inputs)
+        return (cls(task.profile, *task.inputs, *outputs[: row.outputs], **known),)
 
     def init_buffers(self, core: Core) -> None:
         """Reserve queues and scratch."""
@@ -377,10 +378,7 @@ def _made_outputs(
     decisive = inputs[row.typed_by] if row.typed_by < len(inputs) else None
     dtype = row.result or (decisive or present[0]).dtype
     shape = _joint(row.op_type, [tensor.shape for tensor in present])
-    nbytes = max(1, prod(shape)) * dtype.itemsize
-    return tuple(
-        GlobalTensor(GmBuffer(f"y{index}", nbytes), dtype, shape) for index in range(row.outputs)
-    )
+    return tuple(made(shape, dtype, f"y{index}") for index in range(row.outputs))
 
 
 def _joint(op_type: str, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:

@@ -156,14 +156,8 @@ class Pad(Padded):
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         x, out = task.present(1, 1)
-        src = x.view(*matched(task.op_type, out.shape, x.shape))
+        profile, src = task.profile, x.view(*matched(task.op_type, out.shape, x.shape))
         start = _starts(task.op_type, task.attributes, src.shape, out.shape)
-        return (cls._of(task.profile, src, out, start),)
-
-    @classmethod
-    def _of(
-        cls, profile: Profile, src: GlobalTensor, out: GlobalTensor, start: tuple[int, ...]
-    ) -> Kernel:
         cut = [axis for axis, size in enumerate(out.shape) if src.shape[axis] != size]
         if profile.software.compiled_for_shape and len(cut) == 1:
             axis = cut[0]
@@ -174,12 +168,12 @@ class Pad(Padded):
                 flat, whole = src.view(rows, columns), out.view(rows, width)
                 parts = _lined(flat, whole, start[axis] * inner)
                 if parts:
-                    return PaddedLines.called(cls.op_type)(profile, parts, whole)
+                    return (PaddedLines.called(task.op_type)(profile, parts, whole),)
                 room = profile.buffers.ub_bytes // out.dtype.itemsize
                 if (width + columns + 4) * block <= room:
                     first = start[axis] * inner
-                    return PaddedRows.called(cls.op_type)(profile, flat, whole, first)
-        return cls(profile, src, out, start)
+                    return (PaddedRows.called(task.op_type)(profile, flat, whole, first),)
+        return (cls(profile, src, out, start),)
 
 
 def _lined(src: GlobalTensor, dst: GlobalTensor, start: int) -> list[GlobalTensor | None] | None:

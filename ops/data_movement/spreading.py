@@ -20,8 +20,6 @@ from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from npusim.ascendc import Core, GmSlice, LocalTensor
@@ -115,28 +113,16 @@ class BroadcastTo(StridedCopy):
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         x, out = task.present(1, 1)
-        return (cls._of(task.profile, x, out, out.shape),)
-
-    @classmethod
-    def _of(
-        cls, profile: Profile, x: GlobalTensor, out: GlobalTensor, shape: Sequence[int]
-    ) -> Kernel:
-        """Repeat ``x``; ``shape`` is the result's shape as the caller knows it."""
-        leading = next((size for size in shape if size > 1), 1)
-        src, dst = repeated(cls.op_type, x, out)
+        profile, spread = task.profile, SpreadRows.called(task.op_type)
+        src, dst = repeated(task.op_type, x, out)
         if not profile.software.compiled_for_shape:
-            return cls(profile, src, dst)
-        if x.numel == 1:
-            return _filled(cls.op_type, profile, src, dst)
-        return SpreadRows.called(cls.op_type)(profile, src, dst, leading)
-
-
-def _filled(op_type: str, profile: Profile, src: GlobalTensor, dst: GlobalTensor) -> Kernel:
-    """A single number for everything: the schedule for one shape uses two cores for little."""
-    flat = dst.view(dst.numel)
-    one = replace(src, shape=(dst.numel,), strides=(0,))
-    cores = 2 if dst.nbytes <= profile.buffers.ub_bytes else profile.cores.vector_cores
-    return SpreadRows.called(op_type)(profile, one, flat, cores)
+            return (cls(profile, src, dst),)
+        if x.numel == 1:  # the schedule for one shape uses two cores for little
+            cores = 2 if dst.nbytes <= profile.buffers.ub_bytes else profile.cores.vector_cores
+            one = replace(src, shape=(dst.numel,), strides=(0,))
+            return (spread(profile, one, dst.view(dst.numel), cores),)
+        leading = next((size for size in out.shape if size > 1), 1)
+        return (spread(profile, src, dst, leading),)
 
 
 def repeated(op_type: str, x: GlobalTensor, out: GlobalTensor) -> tuple[GlobalTensor, GlobalTensor]:

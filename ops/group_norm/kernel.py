@@ -91,14 +91,9 @@ class GroupNorm(Kernel):
         if len(x.shape) < 2:
             raise task.refused(f"{x.shape} has no channels")
         groups = task.whole_number("num_groups", 1)
-        y, mean, rstd = (
-            *task.outputs[:3],
-            *(
-                made(x.shape, x.dtype, "y"),
-                made((x.shape[0] * groups,), x.dtype, "mean"),
-                made((x.shape[0] * groups,), x.dtype, "rstd"),
-            )[len(task.outputs[:3]) :],
-        )
+        shapes = (x.shape, (x.shape[0] * groups,), (x.shape[0] * groups,))
+        fresh = (made(shape, x.dtype) for shape in shapes[len(task.outputs) :])
+        y, mean, rstd = (*task.outputs[:3], *fresh)
         epsilon = task.number("epsilon", task.number("eps", 1e-5))
         return (cls(task.profile, x, gamma, beta, y, mean, rstd, groups=groups, epsilon=epsilon),)
 

@@ -50,11 +50,10 @@ def read_call(op: str, words: Sequence[str] | None) -> Question:
     from npusim.values.spelling import is_null
 
     pairs = (word.partition("=") for word in words or [])
-    given = {each.strip(): text.strip() for each, _, text in pairs}
+    given = {name.strip(): None if is_null(text) else text.strip() for name, _, text in pairs}
     contract = contract_of(op, given)
     if contract is None:
-        texts = {name: None if is_null(text) else text for name, text in given.items()}
-        return Question(op.strip(), texts, None)
+        return Question(op.strip(), given, None)
     return Question(contract.name, read_assignments(contract, words or []), contract)
 
 

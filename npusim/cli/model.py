@@ -78,7 +78,8 @@ def model(
 ) -> None:
     """How long does a step of a model take? Latency, operator classes, limits, dtypes, memory.
 
-    Exit code 1 when every chip that was asked refuses an operator.
+    Exit code 1 when every chip that was asked refuses an operator as it is, be it that it runs
+    in FLOAT16 and the times are those.
     """
     from npusim.model.reading import read_model
     from npusim.model.retiming import retime
@@ -116,7 +117,7 @@ def model(
     if path is not None:
         profiling.write_summary(results[0], asked[0], path, timestamp, force=force)
     _show(results, top, as_json=as_json)
-    if not any(result.runs for result in results):
+    if not any(result.runs_unchanged for result in results):
         raise typer.Exit(1)
 
 

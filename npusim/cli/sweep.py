@@ -255,7 +255,7 @@ class _Told:
 
 
 def _tell(told: _Told, *, as_json: bool) -> None:
-    """The summary; exit 1 unless at least one point has a time."""
+    """The summary; exit 1 unless at least one point has a time, 2 if all are asked wrongly."""
     from npusim.report import sweep as sweeps
     from npusim.report.spelling import significant
 
@@ -281,4 +281,5 @@ def _tell(told: _Told, *, as_json: bool) -> None:
             f"all {len(told.rows):,} are in {told.file}",
         )
     if not counts["ok"]:
-        raise typer.Exit(1)
+        wrong = all(row.get("wrong_usage") for row in told.rows)
+        raise typer.Exit(2 if wrong and told.rows else 1)

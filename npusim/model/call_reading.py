@@ -90,9 +90,9 @@ def item_of(place: Place, raw: object) -> Item:
 
 
 def _call(place: Place, op: str, raw: Mapping[str, Any]) -> AclnnWork:
-    given = raw["arguments"]
-    if not isinstance(given, Mapping):
+    if not isinstance(raw["arguments"], Mapping):
         raise (place / "arguments").wrong("must be a mapping of parameters to values")
+    given = {str(name): None if is_null(each) else each for name, each in raw["arguments"].items()}
     with (place / "op").explained():
         contract = contract_of(op, given)
     assume = _assumed(place / "assume", raw.get("assume"))

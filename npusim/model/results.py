@@ -200,5 +200,10 @@ class StepResult:
 
     @property
     def runs(self) -> bool:
-        """Whether nothing in the step is refused."""
+        """Whether nothing in the step is refused, be it after a change to FLOAT16."""
         return not self.refused
+
+    @property
+    def runs_unchanged(self) -> bool:
+        """Whether nothing in the step is refused as it stands."""
+        return not self.refused and not self.needs_fp16

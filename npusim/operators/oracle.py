@@ -45,7 +45,8 @@ def contract_of(name: str, arguments: Mapping[str, object]) -> Contract | None:
     """The contract of a call, None for a name that only the catalogue knows.
 
     Names from elsewhere (``torch.add``) are those of the operators that they stand for. Raises
-    UnknownNameError, with near misses of both, for a name that nobody knows.
+    UnknownNameError, with near misses of both, for a name that nobody knows, and UsageError
+    for arguments that the catalogue can't read.
     """
     try:
         return resolve(name, arguments)
@@ -54,6 +55,7 @@ def contract_of(name: str, arguments: Mapping[str, object]) -> Contract | None:
     try:
         return resolve(meant, arguments)
     except UnknownNameError:
+        listed.by_name(name, Place(FAMILIES[0]), arguments)
         return None
 
 

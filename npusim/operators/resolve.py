@@ -118,6 +118,7 @@ class _Call:
         """The contract."""
         family = self.operator.band_class.replace("_", " ")
         required = [name for name, slot in self.inputs() if not slot.optional]
+        required += [name for name in self.outputs() if name not in dict(self.inputs())]
         return Contract(
             name=self.name,
             summary=f"Standard operator, kernel {self.operator.name} ({family}).",
@@ -281,7 +282,9 @@ class _Call:
         others = [slot for slot in self.input_slots if slot.many]
         if others and not self.operator.parts:
             return len(self._names(others[0]))
-        found = guessed(self.arguments.get(self.operator.parts, 1))
+        found = guessed(self.arguments.get(self.operator.parts))
+        if found is None:
+            return 1
         return len(found) if isinstance(found, list | tuple) else int(cast("int", found))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
@@ -25,7 +26,7 @@ from npusim.values.errors import KernelError
 from npusim.values.tensors import broadcastable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
@@ -204,7 +205,12 @@ class FormulaKernel(ElementwiseKernel):
             each if each is None or index in row.raw else formula.widened(each)
             for index, each in enumerate(operands)
         ]
-        found = row.formula(formula, *handed, **{**row.attributes, **attributes})
+        named = {**row.attributes, **attributes}
+        try:
+            found = row.formula(formula, *handed, **named)
+        except TypeError:
+            _refuse_operands(row, formula, handed, named)
+            raise
         terms = found if isinstance(found, tuple) else (found,)
         results = [
             _stored(formula, term, tensor.dtype)
@@ -343,6 +349,19 @@ def _is_sum(tensor: GlobalTensor, outputs: tuple[GlobalTensor, ...]) -> bool:
 
 def _on_device(tensor: GlobalTensor) -> GlobalTensor:
     return replace(tensor, dtype=device_dtype(tensor.dtype))
+
+
+def _refuse_operands(
+    row: Operator, formula: Formula, operands: Sequence[object], attributes: Mapping[str, object]
+) -> None:
+    """Raise KernelError if these aren't the operands and attributes that the formula takes."""
+    try:
+        signature(row.formula).bind(formula, *operands, **attributes)
+    except TypeError as error:
+        raise KernelError(row.op_type, f"operands don't fit: {error}") from None
+    for index in row.numbers:
+        if isinstance(operands[index], Term):
+            raise KernelError(row.op_type, f"operand {index} isn't a single number")
 
 
 def _stored(formula: Formula, term: Term, dtype: DType) -> Term:

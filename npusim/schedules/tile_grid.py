@@ -65,7 +65,7 @@ class Grid:
     @property
     def counts(self) -> tuple[int, ...]:
         """Tiles along each axis."""
-        return tuple(ceil(a / b) for a, b in zip(self.sizes, self.extent, strict=True))
+        return tuple(ceil(a / max(1, b)) for a, b in zip(self.sizes, self.extent, strict=True))
 
     @property
     def tile_count(self) -> int:

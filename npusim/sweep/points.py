@@ -135,7 +135,7 @@ class _Builder:
         settings = list(self._settings(place, call))
         chips = self._chips_of(place, call)
         for name in call.op:
-            self._explained(f"{place}.op", contract_of, name, call.arguments)
+            self._explained(f"{place}.op", contract_of, name, {})
             problems: list[str] = []
             for variables in settings:
                 op, arguments, problem = self._arguments(place, name, call, variables)
@@ -215,10 +215,11 @@ class _Builder:
         """
         given = dict(call.arguments)
         try:
-            given |= {key: fill(template, variables) for key, template in call.arguments.items()}
+            filled = {key: fill(template, variables) for key, template in call.arguments.items()}
+            given |= {key: None if is_null(value) else value for key, value in filled.items()}
             contract = contract_of(name, given)
             if contract is None:  # only the catalogue knows it, and judges text
-                return name, {key: _no_null(value) for key, value in given.items()}, ""
+                return name, given, ""
             values: dict[str, Any] = {}
             for key, value in given.items():
                 at = f"{place}.arguments.{key}"
@@ -275,10 +276,6 @@ class _Builder:
             exact=self.spec.exact,
             problem=problem,
         )
-
-
-def _no_null(value: Any) -> Any:
-    return None if is_null(value) else value
 
 
 def _spelled(value: Any) -> Any:

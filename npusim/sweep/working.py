@@ -17,7 +17,7 @@ from npusim.hardware.profile import Profile
 from npusim.report.renderers import jsonout
 from npusim.runtime.device import Device
 from npusim.sweep.points import Point, content_hash
-from npusim.values.errors import AclnnError, NpusimError, RejectedError
+from npusim.values.errors import AclnnError, NpusimError, RejectedError, UsageError
 
 if TYPE_CHECKING:
     from npusim.runtime.results import Result
@@ -76,7 +76,7 @@ def work(chunk: Chunk) -> Report:
 def answer(point: Point, chip: Profile, memo: Memo | None = None) -> Answered:
     """Simulate one point; whatever goes wrong becomes its row."""
     if point.problem:
-        return failed(point, "ArgumentError", point.problem)
+        return failed(point, "ArgumentError", point.problem, wrong_usage=True)
     device = Device(chip, exact=point.exact, l2=point.l2, memo=memo)
     assume = point.assume or None
     try:
@@ -86,15 +86,17 @@ def answer(point: Point, chip: Profile, memo: Memo | None = None) -> Answered:
     except RejectedError as rejection:
         return _line(point, REJECTED, None, _said(rejection), kind=type(rejection).__name__)
     except NpusimError as problem:
-        return failed(point, type(problem).__name__, _said(problem))
+        usage = isinstance(problem, UsageError)
+        return failed(point, type(problem).__name__, _said(problem), wrong_usage=usage)
     except Exception as problem:  # noqa: BLE001 - the other points must not suffer from it
         return failed(point, type(problem).__name__, f"internal error: {problem}")
     return _line(point, OK, 0, "", answered=_described(result))
 
 
-def failed(point: Point, kind: str, message: str) -> Answered:
-    """The row of a point that has no answer at all."""
-    return _line(point, ERROR, None, message, kind=kind)
+def failed(point: Point, kind: str, message: str, *, wrong_usage: bool = False) -> Answered:
+    """The row of a point that has no answer at all, because it is asked wrongly or otherwise."""
+    told = {"wrong_usage": True} if wrong_usage else {}
+    return _line(point, ERROR, None, message, kind=kind, answered=told)
 
 
 def _line(

@@ -10,9 +10,8 @@ _POWERS = "var m v beta1_power beta2_power lr"
 OPERATORS = family(
     "optimizer",
     kernel=(
-        Operator("Adam"),
         Operator("ApplyAdam", f"{_POWERS} beta1 beta2 epsilon grad -> var m v",
-            also=("ApplyAdamD",), kernel="Adam"),
+            also=("Adam", "ApplyAdamD"), kernel="Adam"),
         Operator("ApplyAdamW",
             f"{_POWERS} weight_decay beta1 beta2 epsilon grad max_grad_norm? -> var m v",
             kernel="apply_adam_w"),

@@ -113,7 +113,7 @@ class RowKernel(Kernel):
         columns = self.row_length(inputs)
         if Form.LINE not in self.row.operands and x.shape:
             columns = x.shape[axis]  # axes of one element may stand behind it
-        if x.numel % columns:
+        if not columns or x.numel % columns:
             raise KernelError(self.op_type, f"{x.shape} has no rows of {columns}")
         layout = RowsLayout(
             profile,

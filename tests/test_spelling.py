@@ -67,8 +67,18 @@ def test_other_text_is_refused_with_the_name(kind: str, text: str, complaint: st
 
 
 def test_text_of_an_unknown_kind_is_guessed() -> None:
-    words = ["3", "1e-5", "true", "[1,2]", "1,x", "mean", 7]
-    assert [guessed(word) for word in words] == [3, 1e-5, True, [1, 2], [1, "x"], "mean", 7]
+    words = ["3", "1e-5", "true", "[1,2]", "[3]", "[]", "1,x", "mean", 7]
+    assert [guessed(word) for word in words] == [
+        3,
+        1e-5,
+        True,
+        [1, 2],
+        [3],
+        [],
+        [1, "x"],
+        "mean",
+        7,
+    ]
 
 
 def test_null_has_three_names_and_is_no_tensor() -> None:

@@ -47,10 +47,10 @@ def read_call(op: str, words: Sequence[str] | None) -> Question:
     """
     from npusim.cli.arguments import read_assignments
     from npusim.operators.oracle import contract_of
-    from npusim.values.spelling import is_null
+    from npusim.values.spelling import with_nulls
 
     pairs = (word.partition("=") for word in words or [])
-    given = {name.strip(): None if is_null(text) else text.strip() for name, _, text in pairs}
+    given = with_nulls({name.strip(): text.strip() for name, _, text in pairs})
     contract = contract_of(op, given)
     if contract is None:
         return Question(op.strip(), given, None)

@@ -12,7 +12,7 @@ from npusim.operators.arguments import bind, parameter_of
 from npusim.operators.oracle import contract_of
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import FileError, NpusimError
-from npusim.values.spelling import is_null, is_tensor, value_of
+from npusim.values.spelling import is_null, is_tensor, value_of, with_nulls
 from npusim.values.suggest import did_you_mean
 from npusim.values.tensors import TensorSpec, parse_tensor
 
@@ -92,9 +92,9 @@ def item_of(place: Place, raw: object) -> Item:
 def _call(place: Place, op: str, raw: Mapping[str, Any]) -> AclnnWork:
     if not isinstance(raw["arguments"], Mapping):
         raise (place / "arguments").wrong("must be a mapping of parameters to values")
-    given = {str(name): None if is_null(each) else each for name, each in raw["arguments"].items()}
+    given = raw["arguments"]
     with (place / "op").explained():
-        contract = contract_of(op, given)
+        contract = contract_of(op, with_nulls(given))
     assume = _assumed(place / "assume", raw.get("assume"))
     if contract is None:
         return AclnnWork(op, _catalogued(place / "arguments", given), assume)
@@ -111,11 +111,11 @@ def _call(place: Place, op: str, raw: Mapping[str, Any]) -> AclnnWork:
 def _catalogued(place: Place, given: Mapping[str, Any]) -> dict[str, object]:
     """The arguments of an operator that only the catalogue knows: tensors, else the words."""
     found: dict[str, object] = {}
-    for name, value in given.items():
+    for name, value in with_nulls(given).items():
         if isinstance(value, str) and is_tensor(value):
-            found[str(name)] = _tensor(place / str(name), value)
+            found[name] = _tensor(place / name, value)
         else:
-            found[str(name)] = None if is_null(value) else value
+            found[name] = value
     return found
 
 

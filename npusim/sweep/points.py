@@ -23,7 +23,7 @@ from npusim.runtime.cache_start import MODES
 from npusim.runtime.device import Device
 from npusim.sweep.templates import fill, variables_of
 from npusim.values.errors import FileError, NpusimError, UnknownNameError, UsageError
-from npusim.values.spelling import is_null, names_in, tensor_text, value_of
+from npusim.values.spelling import names_in, tensor_text, value_of, with_nulls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -215,11 +215,10 @@ class _Builder:
         """
         given = dict(call.arguments)
         try:
-            filled = {key: fill(template, variables) for key, template in call.arguments.items()}
-            given |= {key: None if is_null(value) else value for key, value in filled.items()}
-            contract = contract_of(name, given)
+            given |= {key: fill(template, variables) for key, template in call.arguments.items()}
+            contract = contract_of(name, with_nulls(given))
             if contract is None:  # only the catalogue knows it, and judges text
-                return name, given, ""
+                return name, with_nulls(given), ""
             values: dict[str, Any] = {}
             for key, value in given.items():
                 at = f"{place}.arguments.{key}"

@@ -14,7 +14,7 @@ from npusim.values.formats import Format
 from npusim.values.tensors import parse_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from npusim.values.tensors import TensorSpec
 
@@ -41,6 +41,11 @@ def is_profile_path(name: str) -> bool:
 def is_null(value: object) -> bool:
     """Whether a value stands for a null pointer: None, or a word for it."""
     return value is None or (isinstance(value, str) and value.strip().lower() in _NULL)
+
+
+def with_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values, with None for the words that stand for a null pointer."""
+    return {str(name): None if is_null(value) else value for name, value in values.items()}
 
 
 def is_tensor(text: str) -> bool:
@@ -83,8 +88,8 @@ def guessed(value: object) -> object:
     if not isinstance(value, str):
         return value
     words = value.strip("[]()").split(",")
-    if len(words) > 1:
-        return [guessed(word) for word in words]
+    if len(words) > 1 or value[:1] in ("[", "("):
+        return [guessed(word) for word in words if word.strip()]
     for convert in (int, float):
         try:
             return convert(value)

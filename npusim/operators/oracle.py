@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from npusim.ascendc import Kernel, trace
+from npusim.hardware.families import FAMILIES
 from npusim.operators import arguments as binding
 from npusim.operators.checks import Objection, objection
 from npusim.operators.contract import Call, TensorArg
@@ -55,7 +56,9 @@ def contract_of(name: str, arguments: Mapping[str, object]) -> Contract | None:
     try:
         return resolve(meant, arguments)
     except UnknownNameError:
-        listed.by_name(name, Place(FAMILIES[0]), arguments)
+        from npusim.catalogue.families import Place
+
+        _catalogued(name, Place(FAMILIES[0]), arguments)
         return None
 
 

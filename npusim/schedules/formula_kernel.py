@@ -352,7 +352,7 @@ def _on_device(tensor: GlobalTensor) -> GlobalTensor:
 
 
 def _refuse_operands(
-    row: Operator, formula: Formula, operands: Sequence[object], attributes: Mapping[str, object]
+    row: Compute, formula: Formula, operands: Sequence[object], attributes: Mapping[str, object]
 ) -> None:
     """Raise KernelError if these aren't the operands and attributes that the formula takes."""
     try:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from npusim.catalogue import facts
 from npusim.hardware.loading import profile_names
 from npusim.operators.registry import aliases, operators, prototype, standard_names
-from npusim.operators.standard import resolve
+from npusim.operators.resolve import resolve
 from npusim.values.spelling import tensor_text
 from npusim.values.tensors import TensorSpec
 from test_standard_operators import CALLS

@@ -257,13 +257,16 @@ def test_a_loop_that_stores_to_one_place_is_noticed(monkeypatch: pytest.MonkeyPa
         physics.assert_written_once(CHIP, CROSS_ENTROPY, ARGUMENTS)
 
 
-@pytest.mark.parametrize("mode", ["numbers_only", "schedule_only"])
+@pytest.mark.parametrize("times", [(0, 1), (1, 0)], ids=["computed", "written down"])
 def test_numbers_apart_from_the_timeline_are_noticed(
-    monkeypatch: pytest.MonkeyPatch, mode: str
+    monkeypatch: pytest.MonkeyPatch, times: tuple[int, int]
 ) -> None:
     def beside(core: Core, tile: Any, result: Any) -> None:
-        with getattr(core, mode)():
-            core.copy_runs(tile.target, result)
+        def store(count: int) -> None:
+            for _ in range(count):
+                core.copy_runs(tile.target, result)
+
+        core.separately(lambda: store(times[0]), lambda: store(times[1]))
 
     physics.assert_numbers_pay_for_themselves(CHIP, CROSS_ENTROPY, ARGUMENTS)
     monkeypatch.setattr(BinaryCrossEntropyGrad, "_store", stored(beside))

@@ -6,7 +6,7 @@ Block index, memories, loops, and the intrinsics of the other modules.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from npusim.ascendc.cluster import Crossing
 from npusim.ascendc.intrinsics.cube import Cube
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from npusim.ascendc.cluster import Cluster
+    from npusim.ascendc.cluster import Cluster, CoreWait
     from npusim.ascendc.costs import InstructionCosts
     from npusim.engine.program import Unit
+
+Steps: TypeAlias = "Iterator[Barrier | CoreWait]"
 
 _STACK_BYTES = 1 << 24  # numbers worked on at once per core: few calls of NumPy, in L3
 
@@ -141,36 +143,39 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
             schedule()
             return
         if self.recording:
-            with self.schedule_only():
+            with self._without(numbers=True):
                 schedule()
         if self.numerics:
-            last_written, unread = self._last_written, set(self._unread)
-            with self.numbers_only():
+            with self._without(recording=True):
                 compute()
-            self._last_written, self._unread = last_written, unread
+
+    def separate_steps(self, schedule: Callable[[], Steps], compute: Callable[[], Steps]) -> Steps:
+        """As :meth:`separately` for work that waits for other cores (``yield from``)."""
+        if self.reference:
+            yield from schedule()
+            return
+        if self.recording:
+            with self._without(numbers=True):
+                yield from schedule()
+        if self.numerics:
+            with self._without(recording=True):
+                yield from compute()
 
     @contextmanager
-    def schedule_only(self) -> Iterator[None]:
-        """Inside, instructions are written down and nothing is computed.
+    def _without(self, *, numbers: bool = False, recording: bool = False) -> Iterator[None]:
+        """Inside, nothing is computed, or nothing is written down.
 
-        With :meth:`numbers_only` this separates the two for work whose loops differ from tile to
-        tile: the same body is recorded with each tile's own counts, and computed for all of them
-        together.
+        What is computed leaves no trace in what the next instruction waits for.
         """
-        numerics, self.numerics = self.numerics, False
+        before = self.numerics, self.recording, self._last_written, set(self._unread)
+        self.numerics = self.numerics and not numbers
+        self.recording = self.recording and not recording
         try:
             yield
         finally:
-            self.numerics = numerics
-
-    @contextmanager
-    def numbers_only(self) -> Iterator[None]:
-        """Inside, numbers are computed (if the run has any) and nothing is written down."""
-        recording, self.recording = self.recording, False
-        try:
-            yield
-        finally:
-            self.recording = recording
+            self.numerics, self.recording = before[:2]
+            if recording:
+                self._last_written, self._unread = before[2:]
 
     def _batch(self, count: int, inner_bytes: int) -> int:
         """How many iterations to execute at once.

@@ -212,16 +212,16 @@ class Worker:
     def _clear_scratch(self, queries: int) -> Sums:
         """One instruction clears all of the scratch; the numbers need it of the sums alone."""
         core = self.core
-        with core.schedule_only():
-            words = 8 * self.kernel.tiling.buffer_queries * self.channels
-            core.duplicate(self.buffers.scratch.get(FLOAT, words), 0.0)
+        words = 8 * self.kernel.tiling.buffer_queries * self.channels
+        core.record_vector("vector_dup", self.buffers.scratch.get(FLOAT, words), words)
         names = ("by_x", "by_y", "weighted", "by_weight")
         tiles = [
             self.buffers.scratch.get(FLOAT, queries, self.channels, part=name) for name in names
         ]
-        with core.numbers_only():
-            for tile in tiles:
-                core.duplicate(tile, 0.0)
+        for tile in tiles:
+            core.wrote(tile)
+            if core.numerics:
+                tile.target(core.depth)[...] = 0.0
         return Sums(*tiles)
 
     def _query(self, tile: Tile, query: LoopIndex, case: int) -> None:

@@ -8,6 +8,7 @@ Source: ops-cv image/upsample_nearest_exact2d_grad, kernel.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -113,15 +114,9 @@ class UpsampleNearestExact2dGrad(Kernel):
     def _sum_up(self, core: Core, do: Callable[[Share, Place], Steps]) -> Steps:
         """Every slide of a block; those that differ by little are written down as one loop."""
         block = core.get_block_idx()
-        if core.reference:
-            yield from self._own_slides(block, do)
-            return
-        if core.recording:
-            with core.schedule_only():
-                yield from self._typical_slides(core, do)
-        if core.numerics:
-            with core.numbers_only():
-                yield from self._own_slides(block, do)
+        own = partial(self._own_slides, block, do)
+        typical = own if core.reference else partial(self._typical_slides, core, do)
+        yield from core.separate_steps(typical, own)
 
     def _typical_slides(self, core: Core, do: Callable[[Share, Place], Steps]) -> Steps:
         """What stands for the slides of a block."""

@@ -34,6 +34,7 @@ class L2State:
         self.write_back_share = write_back_share
         self.reuse_fraction = reuse_fraction
         self._resident: OrderedDict[int, float] = OrderedDict()
+        self._held_bytes = 0.0
 
     def resident_bytes(self, buffer: int) -> float:
         """Bytes of a buffer that are in L2."""
@@ -44,16 +45,20 @@ class L2State:
 
         They are now the most recent content.
         """
-        kept = max(self._resident.pop(buffer, 0.0), min(nbytes, self.capacity_bytes))
-        room = self.capacity_bytes - kept
-        while self._resident and sum(self._resident.values()) > room:
+        before = self._resident.pop(buffer, 0.0)
+        kept = max(before, min(nbytes, self.capacity_bytes))
+        self._held_bytes -= before
+        excess = self._held_bytes - (self.capacity_bytes - kept)
+        while self._resident and excess > 0:
             oldest, held = self._resident.popitem(last=False)
-            excess = sum(self._resident.values()) + held - room
-            if excess < held:
-                self._resident[oldest] = held - excess
+            gone = min(held, excess)
+            if gone < held:
+                self._resident[oldest] = held - gone
                 self._resident.move_to_end(oldest, last=False)
-                break
+            self._held_bytes -= gone
+            excess -= gone
         self._resident[buffer] = kept
+        self._held_bytes += kept
 
     def misses(
         self,

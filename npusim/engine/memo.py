@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from npusim.engine.program import CoreGroup, Node, Transfer
 
 DEFAULT_BYTES = 80_000_000
-_BYTES_PER_ENTRY = 270  # of a record, its share of the key included: measured
+_BYTES = (2500, 450, 150)  # a record, an instruction (its part of the key too), an entry: measured
 _LARGEST_SHARE = 1 / 3  # of the limit, for one kernel: more isn't worth keeping
 
 
@@ -34,7 +34,7 @@ class Memo:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
         self._lock = Lock()
-        self._kept: OrderedDict[Hashable, Played] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[Played, int]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -43,9 +43,10 @@ class Memo:
         """What is kept under ``key``."""
         with self._lock:
             found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-        return found
+            if found is None:
+                return None
+            self._kept.move_to_end(key)
+        return found[0]
 
     def keep(self, key: Hashable, found: Played) -> None:
         """Keep a run, if it is worth its room; those used longest ago have to go."""
@@ -53,11 +54,11 @@ class Memo:
         with self._lock:
             if nbytes > _LARGEST_SHARE * self.limit_bytes or key in self._kept:
                 return
-            self._kept[key] = found
+            self._kept[key] = found, nbytes
             self.held_bytes += nbytes
             while self.held_bytes > self.limit_bytes:
-                _, oldest = self._kept.popitem(last=False)
-                self.held_bytes -= _bytes(oldest)
+                _, (_, freed) = self._kept.popitem(last=False)
+                self.held_bytes -= freed
 
 
 def key_of(
@@ -99,4 +100,8 @@ def _nodes(nodes: Sequence[Node], treated: Mapping[Transfer, Treatment]) -> list
 
 
 def _bytes(found: Played) -> int:
-    return _BYTES_PER_ENTRY * sum(1 + len(record.entries) for record in found.records)
+    record, instruction, entry = _BYTES
+    return sum(
+        record + instruction * len(each.program.instructions()) + entry * len(each.entries)
+        for each in found.records
+    )

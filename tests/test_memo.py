@@ -1,0 +1,140 @@
+"""What a device has played it doesn't play again, up to a limit."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+
+from npusim import Device, Result
+from npusim.engine import Memo, simulate
+from npusim.engine.l2 import L2State
+from npusim.engine.player import Player
+from npusim.engine.program import CoreGroup
+from support.programs import machine, pipeline
+
+CHIP = "Ascend910B3"
+SHAPES = ("fp32[1024]", "fp32[5000]", "fp32[64,999]")
+
+
+class Counted:
+    """How often the engine has played a kernel."""
+
+    plays = 0
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
+    counted, play = Counted(), Player.play
+
+    def counting(self: Player) -> None:
+        counted.plays += 1
+        play(self)
+
+    monkeypatch.setattr(Player, "play", counting)
+    return counted
+
+
+def multiply(device: Device, shape: str) -> Result:
+    return device.estimate("aclnnMul", self=shape, other=shape, out=shape)
+
+
+def test_the_same_kernel_is_played_once_and_takes_as_long(counted: Counted) -> None:
+    device = Device(CHIP)
+    first, again = multiply(device, SHAPES[0]), multiply(device, SHAPES[0])
+    assert counted.plays == 1
+    assert again.tasks == first.tasks
+    assert list(again.timeline.slices()) == list(first.timeline.slices())
+
+
+def test_other_shapes_other_l2_and_exact_play_are_other_runs(counted: Counted) -> None:
+    memo = Memo()
+    for shape in SHAPES:
+        multiply(Device(CHIP, memo=memo), shape)
+    multiply(Device(CHIP, memo=memo, l2="warm"), SHAPES[1])
+    multiply(Device(CHIP, memo=memo, exact=True), SHAPES[1])
+    multiply(Device("Ascend910B1", memo=memo), SHAPES[1])
+    assert counted.plays == len(memo) == len(SHAPES) + 3
+
+
+def test_devices_have_a_memo_each_unless_they_share_one(counted: Counted) -> None:
+    for _ in range(2):
+        multiply(Device(CHIP), SHAPES[0])
+    assert counted.plays == 2
+    memo = Memo()
+    for _ in range(2):
+        multiply(Device(CHIP, memo=memo), SHAPES[0])
+    assert counted.plays == 3
+
+
+def test_a_memo_of_no_bytes_keeps_nothing(counted: Counted) -> None:
+    device = Device(CHIP, memo=Memo(0))
+    results = [multiply(device, SHAPES[0]) for _ in range(3)]
+    assert (counted.plays, len(device.memo), device.memo.held_bytes) == (3, 0, 0)
+    assert len({result.duration_us for result in results}) == 1
+
+
+def played(memo: Memo, count: int) -> None:
+    """A pipeline of ``count`` tiles."""
+    group = CoreGroup((0,), pipeline(count, 5, 7, 3))
+    simulate((group,), machine(), L2State(1e9), exact=True, memo=memo)
+
+
+def test_runs_used_longest_ago_make_room(counted: Counted) -> None:
+    whole = Memo(10**9)
+    for count in (30, 31, 32, 33, 34):
+        played(whole, count)
+    memo = Memo(whole.held_bytes * 4 // 5)
+    for count in (30, 31, 32, 33, 30, 34):  # 30 is asked for again, so that 31 has to go
+        played(memo, count)
+        assert memo.held_bytes <= memo.limit_bytes
+    before = counted.plays
+    played(memo, 30)
+    assert counted.plays == before
+    played(memo, 31)
+    assert counted.plays == before + 1
+
+
+def test_a_run_that_would_fill_the_memo_is_not_kept() -> None:
+    memo = Memo(100_000)
+    played(memo, 1000)
+    assert (len(memo), memo.held_bytes) == (0, 0)
+    played(memo, 10)
+    assert len(memo) == 1
+
+
+def test_the_limit_counts_about_the_bytes_that_are_held() -> None:
+    memo = Memo(10**9)
+    tracemalloc.start()
+    try:
+        for count in range(100, 130):
+            played(memo, count)
+        gc.collect()
+        before = tracemalloc.get_traced_memory()[0]
+        memo._kept.clear()
+        gc.collect()
+        freed = before - tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert memo.held_bytes / 2 < freed < 2 * memo.held_bytes
+
+
+def test_threads_may_share_a_memo() -> None:
+    memo, wanted = Memo(20_000), multiply(Device(CHIP), SHAPES[1]).duration_us
+    found: list[float] = []
+
+    def work() -> None:
+        for shape in SHAPES:
+            multiply(Device(CHIP, memo=memo), shape)
+        found.append(multiply(Device(CHIP, memo=memo), SHAPES[1]).duration_us)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == [wanted] * 4
+    assert memo.held_bytes <= memo.limit_bytes

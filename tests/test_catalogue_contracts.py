@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from npusim.catalogue import Answer, facts, support
+from npusim.catalogue import facts
+from npusim.catalogue.judging import support
 from npusim.catalogue.queries import disagreements
+from npusim.catalogue.verdicts import Answer
 from npusim.hardware.families import FAMILIES
 from npusim.operators.registry import operator, operators
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from build_catalogue import SAMPLE, SEED
 
-from npusim.catalogue import facts, operators, queries, support
+from npusim.catalogue import facts, operators, queries
+from npusim.catalogue.judging import support
 from npusim.catalogue.names import aliases
 from npusim.hardware.families import FAMILIES
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from npusim.catalogue import Outcome, check_model
 from npusim.catalogue.kernel_csv import read_kernels
 from npusim.catalogue.listing import read_model
+from npusim.catalogue.models import check_model
+from npusim.catalogue.verdicts import Outcome
 from npusim.values.errors import FileError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from npusim.catalogue import AmbiguousNameError, Answer, diff, matrix, search, support
 from npusim.catalogue.facts import catalogue
 from npusim.catalogue.families import place_of
-from npusim.catalogue.names import API, GRAPH, OPERATOR, find
+from npusim.catalogue.judging import support
+from npusim.catalogue.names import API, GRAPH, OPERATOR, AmbiguousNameError, find
+from npusim.catalogue.queries import diff, matrix, search
+from npusim.catalogue.verdicts import Answer
 from npusim.catalogue.wording import rank_allows
 from npusim.values.errors import DTypeError, UnknownNameError
 from npusim.values.tensors import TensorSpec

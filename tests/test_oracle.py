@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 import npusim.catalogue
 from npusim import Device, TensorSpec
-from npusim.catalogue import Answer, facts, judging, names, support
+from npusim.catalogue import facts, judging, names
+from npusim.catalogue.judging import support
 from npusim.catalogue.question import Question
+from npusim.catalogue.verdicts import Answer
 from npusim.hardware.families import FAMILIES
 from npusim.operators import listed, oracle
 from npusim.operators.contract import Call, TensorArg

@@ -37,6 +37,9 @@ _HOMES = {
     "load_profile": "npusim.hardware.naming",
 }
 
+# Public packages, which `import npusim` alone gives too: to write, and to register.
+_PACKAGES = ("ascendc", "hardware", "operators")
+
 __all__ = [
     "AclnnError",
     "Device",
@@ -61,6 +64,8 @@ if not (_FOLDER / "ops").exists() and (_FOLDER.parent / "ops" / "__init__.py").i
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"npusim.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'npusim' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,10 @@ def test_the_version_is_one_number() -> None:
     from importlib.metadata import version
 
     assert version("npusim") == npusim.__version__
+
+
+@pytest.mark.parametrize("name", ["ascendc", "hardware", "operators"])
+def test_public_packages_come_with_the_first_import(name: str) -> None:
+    code = f"import npusim; print(npusim.{name}.__name__)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == f"npusim.{name}"

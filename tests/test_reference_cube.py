@@ -6,6 +6,7 @@ agree with float64 and with each other in numbers, bytes and instructions.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Any, ClassVar, Literal
@@ -16,6 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue, trace
+from npusim.engine.program import Pipe, Program
 from npusim.hardware import load_profile
 from npusim.library.block_matmul import BlockMatmul
 from npusim.library.matmul import Matmul, Product
@@ -302,6 +304,18 @@ def tilings(draw: st.DrawFn) -> MatmulTiling:
     return MatmulTiling(base_m, base_n, base_k, base_k * draw(st.integers(1, 3)), *kept, *depths)
 
 
+def parts(total: int, step: int) -> list[int]:
+    return [min(step, total - first) for first in range(0, total, step)]
+
+
+def loaded_bytes(tiles: list[tuple[int, int]], turn: bool, itemsize: int, *, whole: bool) -> int:
+    """Of tiles as they lie in memory, in whole fractals of 16 x 32 bytes or as they are."""
+    lying = [tile[::-1] if turn else tile for tile in tiles]
+    if not whole:
+        return sum(rows * columns for rows, columns in lying) * itemsize
+    return sum(ceil(rows / 16) * 16 * ceil(columns * itemsize / 32) * 32 for rows, columns in lying)
+
+
 def counted(found: Observed, name: str) -> int:
     return sum(times for (_, each), times in found.instructions.items() if each == name)
 
@@ -343,11 +357,48 @@ def test_a_core_moves_and_multiplies_what_its_tiling_says(
         for each in ("read", "written")
     )
     assert written == {"c": m * n * np.dtype(out).itemsize}
-    if load_profile(chip).cube.nd2nz_setup_cycles is not None:
-        assert read["a"] == m * k * again_a * a.itemsize
-        assert read["b"] == k * n * again_b * b.itemsize
+    whole = chip != A2  # a chip that loads whole fractals only
+    chunks_a, chunks_b = (
+        [k] if kept else parts(k, tiling.step_k) for kept in (tiling.keep_a, tiling.keep_b)
+    )
+    tiles_a = [(rows, depth) for rows in parts(m, tiling.base_m) for depth in chunks_a]
+    tiles_b = [(depth, columns) for columns in parts(n, tiling.base_n) for depth in chunks_b]
+    assert read["a"] == again_a * loaded_bytes(tiles_a, turn[0], a.itemsize, whole=whole)
+    assert read["b"] == again_b * loaded_bytes(tiles_b, turn[1], b.itemsize, whole=whole)
     if row is not None:
         assert counted(found, "copy_cbuf_to_bt") == tall * broad
+
+
+def handed_over(program: Program) -> Counter[tuple[Pipe, Pipe]]:
+    """How often one pipe waits for another's flag."""
+    setters = {flag: each.pipe for each, _ in program.instructions() for flag in each.sets}
+    waits = ((flag, each.pipe) for each, _ in program.instructions() for flag in each.waits)
+    return Counter((setters[flag], waiting) for flag, waiting in waits if flag in setters)
+
+
+@pytest.mark.parametrize("kept", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("chip", CHIPS)
+def test_every_tile_is_waited_for_and_given_back(chip: str, kept: tuple[bool, bool]) -> None:
+    """Loads, moves into L0, products and stores each wait for the tiles of the others."""
+    m, n, k = 100, 130, 200
+    a, b = small(m, k, kind=np.float16), small(k, n, kind=np.float16)
+    c = np.zeros((m, n), np.float16)
+    tiling = MatmulTiling(32, 64, 32, 64, *kept, depth_c=1, depth_1=1, depth_0=1)
+    kernel = OneCore(a, b, c, (False, False), tiling=tiling)
+    (group,) = trace(kernel, load_profile(chip), numerics=True, reference=True)
+    blocks, panels = 4 * 3, {(False, False): 0, (True, False): 4 * 2, (False, True): 3 * 2}[kept]
+    loads, products = blocks * 4, blocks * 7
+    leaving = Pipe.FIXP if chip == A2 else Pipe.VECTOR
+    wanted = {
+        (Pipe.MTE2, Pipe.MTE1): loads + panels,
+        (Pipe.MTE1, Pipe.MTE2): loads + panels,
+        (Pipe.MTE1, Pipe.CUBE): products,
+        (Pipe.CUBE, Pipe.MTE1): products,
+        (Pipe.CUBE, leaving): blocks,
+        (leaving, Pipe.CUBE): blocks,
+    }
+    found = handed_over(group.program)
+    assert {pair: found[pair] for pair in wanted} == wanted
 
 
 @FEW

@@ -322,7 +322,7 @@ def test_tensors_that_are_no_call_are_refused_by_name_not_by_accident() -> None:
     ):
         status = DEVICES["Ascend910B3"].check(op, **arguments)
         assert status.code == 561003
-        assert "no call has such tensors and attributes" in status.message
+        assert any(said in status.message for said in ("no call has such tensors", "don't fit"))
 
 
 def test_recorded_tasks_are_judged_by_catalogue_and_kernel() -> None:

@@ -7,7 +7,7 @@ the vendor's own fit falls back), and one without any row the profile's default.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, inf, prod
 from typing import TYPE_CHECKING
 
@@ -24,14 +24,17 @@ _FALLBACK = {1: "float16", 2: "float16", 4: "float32", 8: "float32"}
 class GmCopy:
     """What a copy from or to global memory takes.
 
-    Fixed cycles, bytes on the bus, the greatest rate, and at which part of the usual rates those
+    Fixed cycles, bytes on the bus, the greatest rate, cycles until the data are there, the L2 time
+    on top of its own where all cores read the same lines, and at which part of the usual rates the
     bytes are served.
     """
 
     cycles: float
     traffic_bytes: float
     bytes_per_cycle: float
-    rate_fraction: float = 1.0
+    latency_cycles: float
+    shared_cost: float
+    rate_fraction: float
 
 
 class InstructionCosts:
@@ -154,7 +157,7 @@ class InstructionCosts:
         cycles, traffic = self._runs(path, run_bytes, runs)
         if rows_apart and not self.profile.has("data_move_pad"):
             cycles += (runs - 1) * max(0.0, path.setup_cycles - path.burst_cycles)
-        return self._adding(GmCopy(cycles, traffic, path.bytes_per_cycle), atomic_sharers)
+        return self._gm_copy(path, cycles, traffic, path.bytes_per_cycle, atomic_sharers)
 
     def matrix_copy(
         self, path: Path, run_bytes: int, runs: int, grain_bytes: int, *, atomic_sharers: float
@@ -171,7 +174,7 @@ class InstructionCosts:
         traffic = runs * ceil(run_bytes / path.granule_bytes) * path.granule_bytes
         cut = (round_up(run_bytes, grain_bytes) + line - grain_bytes) / line
         rate = path.bytes_per_cycle * min(1.0, traffic / (runs * cut * line))
-        return self._adding(GmCopy(path.setup_cycles, float(traffic), rate), atomic_sharers)
+        return self._gm_copy(path, path.setup_cycles, float(traffic), rate, atomic_sharers)
 
     def l0c_read_rate(self, shrink: float) -> float:
         """Bytes per cycle that leave L0C, where each is worth ``shrink`` of those that are read."""
@@ -201,16 +204,16 @@ class InstructionCosts:
             return path.setup_cycles + runs * path.ragged_burst_cycles, traffic
         return path.setup_cycles + (runs - 1) * path.burst_cycles, traffic
 
-    def _adding(self, copy: GmCopy, sharers: float) -> GmCopy:
-        """A copy that adds to global memory, into lines that ``sharers`` cores add to at a time."""
-        if not sharers:
-            return copy
-        memory = self.profile.memory
-        return replace(
-            copy,
-            cycles=copy.cycles + (sharers - 1) * memory.atomic_conflict_cycles,
-            rate_fraction=memory.atomic_rate_fraction,
-        )
+    def _gm_copy(
+        self, path: Path, cycles: float, traffic: float, rate: float, sharers: float
+    ) -> GmCopy:
+        """A copy; with ``sharers`` it adds, into lines that so many cores add to at a time."""
+        fraction, memory = 1.0, self.profile.memory
+        if sharers:
+            cycles += (sharers - 1) * memory.atomic_conflict_cycles
+            fraction = memory.atomic_rate_fraction
+        shared_cost = 1.0 / path.shared_fraction - 1.0
+        return GmCopy(cycles, traffic, rate, path.latency_cycles, shared_cost, fraction)
 
     def _rate(self, intrinsic: str, dtype: str, itemsize: int) -> Rate:
         key = (intrinsic, dtype, itemsize)

@@ -201,34 +201,33 @@ class Copies(Issuer):
         ``latency_cycles`` what the path's latency is longer than usual, ``most`` the bytes per
         cycle that the other end takes or gives.
         """
-        path = self._path(path_name)
         elements, bursts = runs or gm.bursts()
         run_bytes = elements * gm.tensor.dtype.itemsize
         sharers = self._atomic_sharers if write else 0.0
+        path = self._path(path_name)
         if matrix:
             line = self.profile.memory.l2_line_bytes
             grain = line if runs else gm.grain_bytes(line)
             cost = self.costs.matrix_copy(path, run_bytes, bursts, grain, atomic_sharers=sharers)
         else:
+            apart = gm.rows_apart
             cost = self.costs.gm_copy(
-                path, run_bytes, bursts, rows_apart=gm.rows_apart, atomic_sharers=sharers
+                path, run_bytes, bursts, rows_apart=apart, atomic_sharers=sharers
             )
-        atomic = sharers > 0
         transfer = Transfer(
             gm.tensor.buffer.number,
             write,
             run_bytes * bursts,
             cost.traffic_bytes,
             min(cost.bytes_per_cycle, most),
-            atomic=atomic,
+            atomic=sharers > 0,
             path=path_name,
-            shared_cost=1.0 / path.shared_fraction - 1.0,
+            shared_cost=cost.shared_cost,
             rate_fraction=cost.rate_fraction,
         )
-        detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B{' atomic add' if atomic else ''}"
-        instruction = self.recorder.emit(
-            pipe, name, cost.cycles, transfer, detail, path.latency_cycles + latency_cycles
-        )
+        detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B{' atomic add' if sharers else ''}"
+        latency = cost.latency_cycles + latency_cycles
+        instruction = self.recorder.emit(pipe, name, cost.cycles, transfer, detail, latency)
         if write:
             self.recorder.store(transfer, gm.moves)
         else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from npusim.ascendc import observer
 from npusim.ascendc.recorder import Recorder
 from npusim.engine.program import Pipe
 from npusim.values.dtypes import FLOAT16
@@ -81,11 +82,17 @@ class Issuer:
         self._loops: list[LoopIndex] = []
         self._last_written: object = None
         self._unread: set[object] = set()
+        self.observer = observer.current()
 
     @property
     def depth(self) -> int:
         """Number of loops around the code that runs now."""
         return len(self._loops)
+
+    def computed(self, name: str, tile: Tile, times: int = 1) -> None:
+        """Tell who watches that an intrinsic has worked on the numbers of a tile."""
+        if self.observer is not None and self.numerics:
+            self.observer.computed(self, name, tile, times)
 
     def stack_size(self, first: int, last: int) -> int:
         """Iterations executed at once by the loops at depths ``first <= d < last``."""

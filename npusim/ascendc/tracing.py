@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import host_threads
+from npusim.ascendc import host_threads, observer
 from npusim.ascendc.block import Block, Storage, units_of
 from npusim.ascendc.costs import InstructionCosts
 from npusim.engine.program import CoreGroup, Instruction, Pipe, Program, Unit
@@ -33,7 +33,11 @@ def trace(
     first = {blocks[0] for blocks in kinds.values()}
     costs = InstructionCosts(profile)
     wanted = range(kernel.block_dim) if numerics else sorted(first)
-    parts = host_threads.shares(kernel, wanted, numerics=numerics and not reference)
+    watched = observer.current()
+    alone = reference or watched is not None
+    parts = host_threads.shares(kernel, wanted, numerics=numerics and not alone)
+    if watched is not None:
+        watched.begin(kernel)
     running: dict[int, Block] = {}
     for own, part in zip(host_threads.copies(kernel, len(parts)), parts, strict=True):
         storage: dict[Unit, Storage] = {unit: {} for unit in units_of(kernel, profile)}

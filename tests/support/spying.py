@@ -1,7 +1,7 @@
 """Watching a run from inside: which elements it writes, what it reads, what it computes on.
 
-The watchers wrap the functions of the kernel language, so they see what happened to the numbers,
-independently of the instruction streams that the time comes from.
+The watcher is told what happens to the numbers, independently of the instruction streams that the
+time comes from.
 """
 
 from __future__ import annotations
@@ -9,37 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import wraps
 from math import prod
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 import numpy as np
 
-from npusim.ascendc import Core, GlobalTensor, GmBuffer, GmSlice, Kernel, LocalTensor
-from npusim.ascendc import host_threads as blocks
-from npusim.ascendc.block import Block
-from npusim.ascendc.intrinsics.copy import Copies
-from npusim.ascendc.intrinsics.cube import Cube
-from npusim.ascendc.intrinsics.elementwise import Intrinsic
+from npusim.ascendc import GlobalTensor, GmBuffer, GmSlice, Kernel
+from npusim.ascendc.observer import observed_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Array = np.ndarray[Any, Any]
+    from npusim.ascendc.issuer import Issuer, Tile
 
-# The elementwise ones have a table; these are methods.
-METHODS = [
-    "copy",
-    "duplicate",
-    "cast",
-    "select",
-    "compare",
-    "reduce_sum",
-    "reduce_max",
-    "reduce_min",
-    "fold_rows",
-]
+Array = np.ndarray[Any, Any]
 
 
 @dataclass
@@ -55,7 +38,6 @@ class TaskWatch:
     loads: int = 0
     stores: int = 0
     largest_tile_bytes: int = 0
-    storing: Core | None = None
     elements: Counter[str] = field(default_factory=Counter)
 
     def count(self, table: dict[int, Array], buffer: GmBuffer) -> Array:
@@ -64,6 +46,19 @@ class TaskWatch:
             assert buffer.data is not None
             table[buffer.number] = np.zeros(buffer.data.size, np.int64)
         return table[buffer.number]
+
+    def note_store(self, core: Issuer, target: GmSlice, *, adds: bool) -> None:
+        """Count a store for every element that it reaches."""
+        depth, buffer = core.depth, target.tensor.buffer
+        stack = [core.stack_size(level, level + 1) for level in range(depth)]
+        moving = tuple(size if level in target.depths else 1 for level, size in enumerate(stack))
+        times = prod(stack) // prod(moving)  # iterations that store to one place all count
+        offsets = np.broadcast_to(target._offsets(depth), moving + target.shape)
+        if not adds:
+            added = self.adds.get(buffer.number)
+            if added is not None and added[offsets].any():
+                self.overwritten_sums.add(buffer.name)
+        np.add.at(self.count(self.adds if adds else self.writes, buffer), offsets, times)
 
     def of_tensor(self, table: dict[int, Array], tensor: GlobalTensor) -> Array:
         """The counts of a tensor's own elements, in its shape."""
@@ -82,120 +77,44 @@ class TaskWatch:
         return shown
 
 
+class Watching:
+    """An observer that keeps a watch for every task."""
+
+    def __init__(self) -> None:
+        self.watches: list[TaskWatch] = []
+
+    def begin(self, kernel: Kernel) -> None:
+        self.watches.append(TaskWatch(kernel))
+
+    def loaded(self, core: Issuer, source: GmSlice) -> None:
+        nbytes, times = self._moved(core, source)
+        watch = self.watches[-1]
+        watch.loads += times
+        watch.bytes_read += times * nbytes
+
+    def stored(self, core: Issuer, target: GmSlice, *, adds: bool) -> None:
+        nbytes, times = self._moved(core, target)
+        watch = self.watches[-1]
+        watch.stores += times
+        watch.bytes_written += times * nbytes
+        watch.note_store(core, target, adds=adds)
+
+    def computed(self, core: Issuer, name: str, tile: Tile, times: int) -> None:
+        turns = core.stack_size(0, core.depth)
+        self.watches[-1].elements[name] += turns * prod(tile.shape) * times
+
+    def _moved(self, core: Issuer, gm: GmSlice) -> tuple[int, int]:
+        """Bytes of a tile, and the iterations that move one each."""
+        run, runs = gm.bursts()
+        nbytes = run * runs * gm.tensor.dtype.itemsize
+        watch = self.watches[-1]
+        watch.largest_tile_bytes = max(watch.largest_tile_bytes, nbytes)
+        return nbytes, core.stack_size(0, core.depth)
+
+
 @contextmanager
 def watching() -> Iterator[list[TaskWatch]]:
     """Everything that runs inside is watched, task by task (runs with numbers only)."""
-    watches: list[TaskWatch] = []
-    with (
-        patch.object(blocks, "host_cores", lambda: 1),  # one task and one core after the other
-        patch.object(Block, "__init__", _started(watches)),
-        patch.object(GmSlice, "write", _stored(watches, GmSlice.write, plain=True)),
-        patch.object(GmSlice, "accumulate", _stored(watches, GmSlice.accumulate, plain=False)),
-        patch.object(Copies, "_load", _moved(watches, Copies._load, loads=True)),
-        patch.object(Copies, "_store", _moved(watches, Copies._store, loads=False)),
-        patch.object(Copies, "_load_l1", _moved(watches, Copies._load_l1, loads=True)),
-        patch.object(Cube, "_fix", _moved(watches, Cube._fix, loads=False)),
-        patch.object(Cube, "mmad", _multiplied(watches, Cube.mmad)),
-        patch.object(Intrinsic, "__call__", _called(watches, Intrinsic.__call__)),
-    ):
-        patches = [
-            patch.object(Core, name, _computed(watches, name, getattr(Core, name)))
-            for name in METHODS
-        ]
-        for each in patches:
-            each.start()
-        try:
-            yield watches
-        finally:
-            for each in patches:
-                each.stop()
-
-
-def _started(watches: list[TaskWatch]) -> Any:
-    original = Block.__init__
-
-    @wraps(original)
-    def start(self: Block, kernel: Kernel, *args: Any, **kwargs: Any) -> None:
-        if not watches or watches[-1].kernel is not kernel:
-            watches.append(TaskWatch(kernel))
-        original(self, kernel, *args, **kwargs)
-
-    return start
-
-
-def _stored(watches: list[TaskWatch], original: Any, *, plain: bool) -> Any:
-    @wraps(original)
-    def store(self: GmSlice, values: Array, depth: int) -> None:
-        original(self, values, depth)
-        watch, buffer = watches[-1], self.tensor.buffer
-        core = watch.storing
-        assert core is not None, "numbers stored by something that is no copy"
-        stack = [core.stack_size(level, level + 1) for level in range(depth)]
-        moving = tuple(size if level in self.depths else 1 for level, size in enumerate(stack))
-        times = prod(stack) // prod(moving)  # iterations that store to one place all count
-        offsets = np.broadcast_to(self._offsets(depth), moving + self.shape)
-        if plain:
-            added = watch.adds.get(buffer.number)
-            if added is not None and added[offsets].any():
-                watch.overwritten_sums.add(buffer.name)
-        np.add.at(watch.count(watch.writes if plain else watch.adds, buffer), offsets, times)
-
-    return store
-
-
-def _moved(watches: list[TaskWatch], original: Any, *, loads: bool) -> Any:
-    @wraps(original)
-    def copy(self: Core, dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
-        watch = watches[-1]
-        watch.storing = self
-        original(self, dst, src, *args, **kwargs)
-        if not self.numerics:
-            return
-        gm: GmSlice = src if loads else dst
-        run, runs = gm.bursts()
-        nbytes = run * runs * gm.tensor.dtype.itemsize
-        times = self.stack_size(0, self.depth)
-        watch.largest_tile_bytes = max(watch.largest_tile_bytes, nbytes)
-        if loads:
-            watch.loads += times
-            watch.bytes_read += times * nbytes
-        else:
-            watch.stores += times
-            watch.bytes_written += times * nbytes
-
-    return copy
-
-
-def _multiplied(watches: list[TaskWatch], original: Any) -> Any:
-    @wraps(original)
-    def mmad(self: Core, c: LocalTensor, a: LocalTensor, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, c, a, *args, **kwargs)
-        if self.numerics:
-            products = self.stack_size(0, self.depth) * c.numel * a.shape[-1]
-            watches[-1].elements["mmad"] += products
-        return result
-
-    return mmad
-
-
-def _called(watches: list[TaskWatch], original: Any) -> Any:
-    @wraps(original)
-    def call(self: Any, core: Core, dst: LocalTensor, *operands: Any) -> Any:
-        result = original(self, core, dst, *operands)
-        if core.numerics:
-            watches[-1].elements[self.__name__] += core.stack_size(0, core.depth) * dst.numel
-        return result
-
-    return call
-
-
-def _computed(watches: list[TaskWatch], name: str, original: Any) -> Any:
-    @wraps(original)
-    def intrinsic(self: Core, dst: LocalTensor, *operands: Any, **options: Any) -> Any:
-        result = original(self, dst, *operands, **options)
-        if self.numerics:
-            shape_of = operands[0] if name.startswith(("reduce", "fold", "compare")) else dst
-            watches[-1].elements[name] += self.stack_size(0, self.depth) * shape_of.numel
-        return result
-
-    return intrinsic
+    watcher = Watching()
+    with observed_by(watcher):
+        yield watcher.watches

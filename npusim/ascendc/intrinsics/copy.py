@@ -158,7 +158,7 @@ class Copies(Issuer):
         if self.recording:
             self._emit_copy(Pipe.MTE2, "copy_gm_to_ubuf", "gm_to_ub", src, write=False)
         if self.numerics:
-            values = src.read(dst.depth)
+            values = self._read(src, dst.depth)
             if self.widened and dst.dtype is FLOAT16:
                 values = values.astype(np.float32)
             dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
@@ -170,11 +170,18 @@ class Copies(Issuer):
         if self.numerics:
             self._put(dst, src.values(self.depth))
 
+    def _read(self, src: GmSlice, depth: int) -> NDArray[Any]:
+        if self.observer is not None:
+            self.observer.loaded(self, src)
+        return src.read(depth)
+
     def _put(self, dst: GmSlice, values: NDArray[Any]) -> None:
         """Store numbers with as many stack axes as there are loops, or add them."""
         depth = self.depth
         values = values.reshape(values.shape[:depth] + dst.shape)
-        adds = self._atomic_sharers and self._adds
+        adds = self._atomic_sharers > 0 and self._adds
+        if self.observer is not None:
+            self.observer.stored(self, dst, adds=adds)
         if adds and self._deferred_adds is not None:
             self._deferred_adds.append((dst, values.copy(), depth))
         elif adds:
@@ -257,7 +264,7 @@ class Copies(Issuer):
                 latency_cycles=latency_cycles,
             )
         if self.numerics:
-            values = src.read(dst.depth)
+            values = self._read(src, dst.depth)
             if len(src.shape) == BLOCKS_ROWS_LANES:
                 values = values.swapaxes(-3, -2)
             values = _operand(values, dst.dtype)

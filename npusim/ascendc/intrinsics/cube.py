@@ -113,6 +113,7 @@ class Cube(Copies):
                 _multiply(left, right, target)
             if bias is not None:
                 np.add(target, bias.values(depth)[..., None, :], out=target, casting="unsafe")
+        self.computed("mmad", c, k)
         return c
 
     def fixpipe(self, dst: GmSlice, src: LocalTensor, through: TQue | None = None) -> None:

@@ -79,6 +79,7 @@ class Intrinsic(Generic[Operands]):
         core.issue(name, dst, sources)
         if core.numerics:
             self.compute(core, dst, *operands)
+        core.computed(self.__name__, dst)
         return dst
 
     def compute(self, core: Issuer, dst: LocalTensor, *operands: Any) -> None:

@@ -161,6 +161,7 @@ class Reductions(Lanes):
             fold.function.reduce(
                 values, axis=-1, out=dst.target(depth), dtype=values.dtype, keepdims=keep
             )
+        self.computed(f"reduce_{fold.name}", src)
         return dst
 
     def _fold_first(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
@@ -169,6 +170,7 @@ class Reductions(Lanes):
             depth = self.depth
             values = src.values(depth)
             fold.function.reduce(values, axis=depth, out=dst.target(depth), dtype=values.dtype)
+        self.computed("fold_rows", src)
         return dst
 
     def _record_tree(self, fold: Fold, src: LocalTensor) -> None:

@@ -59,6 +59,7 @@ class Vector(Elementwise):
         if self.numerics:
             depth = self.depth
             dst.target(depth)[...] = number_of(scalar, depth, dst)
+        self.computed("duplicate", dst)
         return dst
 
     def broadcast_column(self, column: LocalTensor) -> LocalTensor:
@@ -108,6 +109,7 @@ class Vector(Elementwise):
             if packed:
                 true = np.packbits(true, axis=-1, bitorder="little")
             np.copyto(dst.target(depth), true, casting="unsafe")
+        self.computed("compare", src0)
         return dst
 
     def set_cmpmask(self, bits: LocalTensor) -> None:
@@ -142,6 +144,7 @@ class Vector(Elementwise):
             else:
                 other = number_of(src1, depth, src0)
             dst.target(depth)[...] = np.where(kept != 0, src0.values(depth), other)
+        self.computed("select", dst)
         return dst
 
     def cast(
@@ -170,10 +173,12 @@ class Vector(Elementwise):
                 dst.target(depth)[...] = rounding.to_whole(src.values(depth), mode)
             else:
                 rounding.convert(src.values(depth), dst.target(depth), dst.dtype, mode)
+        self.computed("cast", dst)
         return dst
 
     def _copied(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
         if self.numerics:
             depth = self.depth
             np.copyto(dst.target(depth), src.values(depth))
+        self.computed("copy", dst)
         return dst

@@ -1,0 +1,48 @@
+"""Who watches a run: is told what happens to its numbers, beside what is written down."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from npusim.ascendc.gm import GmSlice
+    from npusim.ascendc.issuer import Issuer, Tile
+    from npusim.ascendc.kernel import Kernel
+
+
+class Observer(Protocol):
+    """What a run with numbers tells; ``core.stack_size`` says for how many iterations at once."""
+
+    def begin(self, kernel: Kernel) -> None:
+        """A kernel starts; its blocks run one after the other."""
+
+    def loaded(self, core: Issuer, source: GmSlice) -> None:
+        """A tile came from global memory."""
+
+    def stored(self, core: Issuer, target: GmSlice, *, adds: bool) -> None:
+        """A tile went to global memory, or was added to it."""
+
+    def computed(self, core: Issuer, name: str, tile: Tile, times: int) -> None:
+        """An intrinsic worked on a tile, ``times`` operations for each of its elements."""
+
+
+_observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
+
+
+def current() -> Observer | None:
+    """Who watches now."""
+    return _observer.get()
+
+
+@contextmanager
+def observed_by(observer: Observer) -> Iterator[None]:
+    """Inside, all kernels of this thread tell ``observer``."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from npusim.catalogue.kernel_csv import read_kernels
-from npusim.catalogue.listing import read_model
-from npusim.catalogue.models import check_model
 from npusim.catalogue.verdicts import Outcome
+from npusim.model.checking import check_model
+from npusim.model.kernel_csv import read_kernels
+from npusim.model.listing import read_model
 from npusim.values.errors import FileError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from npusim.catalogue.models import ModelCheck, Row
+    from npusim.model.checking import ModelCheck, Row
 
 KERNELS = Path(__file__).parent / "data" / "catalogue" / "kernel_details_bf16.csv"
 CHIPS = ("Ascend310P3", "Ascend910A", "Ascend910B3")

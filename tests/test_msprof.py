@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import npusim
-from npusim.catalogue.kernel_csv import read_kernels
+from npusim.model.kernel_csv import read_kernels
 from npusim.report import msprof
 from npusim.report.msprof import SummaryTask, in_order, op_statistic, op_summary, write_folder
 from npusim.report.msprof.columns import columns_of
@@ -508,7 +508,7 @@ def test_a_model_step_is_written_as_an_operator_summary(
     file.write_text(MODEL, encoding="utf-8")
     line = f"model {file} -s {soc} --dispatch-us 40 --json --timestamp {WHEN} --format msprof -o"
     said = commands.npusim(capsys, line, tmp_path / "out")
-    assert said.code == 0, said.err
+    assert said.code == (soc == "Ascend310P3"), said.err  # there it runs in FLOAT16 only
     answer = said.json["answers"][0]
     summary = tmp_path / "out" / f"op_summary_{WHEN}.csv"
     rows = list(csv.DictReader(summary.read_text().splitlines()))

@@ -85,7 +85,7 @@ def _verdicts(op: str, words: Sequence[str], asked: Sequence[Place]) -> list[Ver
 
 def check_model(path: Path, socs: Sequence[str] | None, *, as_json: bool) -> None:
     """Will this model run? Exit 1 when any operator is rejected on any of the products."""
-    from npusim.catalogue.models import check_model as check
+    from npusim.model.checking import check_model as check
 
     result = check(path, places(socs))
     for note in result.notes:

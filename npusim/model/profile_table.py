@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from statistics import median_low
 from typing import TYPE_CHECKING, Final
 
-from npusim.catalogue.kernel_csv import Kernel, read_kernels
+from npusim.model.kernel_csv import NO_OPERATOR, Kernel, is_absent, read_kernels
 from npusim.model.step import AI_CPU, COMMUNICATION, Item, Step
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError
@@ -16,10 +15,6 @@ from npusim.values.tensors import TensorSpec
 if TYPE_CHECKING:
     from pathlib import Path
 
-_ABSENT: Final = frozenset({"", "N/A", "NA", "NULL", "NONE", "UNDEFINED", "DT_UNDEFINED"})
-_TALK: Final = re.compile(
-    r"(?i)hcom_|hccl|allreduce|allgather|reducescatter|alltoall|broadcast_aiv"
-)
 _CPU: Final = ("AI_CPU", "AICPU")
 
 
@@ -60,10 +55,9 @@ def _choose(file: Path, steps: dict[str, list[Kernel]], wanted: str) -> tuple[st
 
 
 def _item(kernel: Kernel) -> Item:
-    op = kernel.op_type or kernel.name
-    time_us = kernel.duration_us
-    if kernel.is_communication or _TALK.match(op):
-        return Item(op, None, 1, time_us, COMMUNICATION, "communication isn't an operator's work")
+    op, time_us = kernel.op, kernel.duration_us
+    if kernel.is_communication:
+        return Item(op, None, 1, time_us, COMMUNICATION, NO_OPERATOR)
     engine = AI_CPU if kernel.task_type.upper() in _CPU else ""
     if not kernel.input_shapes and not kernel.output_shapes:
         return Item(op, None, 1, time_us, engine, "the file has no shapes for it")
@@ -83,11 +77,11 @@ def _operands(
     found: list[TensorSpec | None] = []
     for index in range(max(len(shapes), len(dtypes))):
         kind = dtypes[index] if index < len(dtypes) else ""
-        if kind.upper() in _ABSENT:
+        if is_absent(kind):
             found.append(None)
             continue
         layout = formats[index] if index < len(formats) else ""
-        layout = "ND" if layout.upper() in _ABSENT else layout.partition(":")[0]
+        layout = "ND" if is_absent(layout) else layout.partition(":")[0]
         sizes = _sizes(shapes[index] if index < len(shapes) else "")
         found.append(TensorSpec(sizes, kind, layout))
     return tuple(found)
@@ -95,7 +89,7 @@ def _operands(
 
 def _sizes(text: str) -> tuple[int, ...]:
     """The sizes in one slot; an empty slot is a scalar."""
-    if text.upper() in _ABSENT:
+    if is_absent(text):
         return ()
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdigit() for part in parts):

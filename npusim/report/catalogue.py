@@ -15,9 +15,9 @@ from npusim.report.spelling import percent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from npusim.catalogue.models import ModelCheck, Row
     from npusim.catalogue.queries import Difference, Entry, MatrixRow
     from npusim.catalogue.verdicts import ParameterVerdict, Verdict
+    from npusim.model.checking import ModelCheck, Row
     from npusim.report.document import Tone
 
 _TONES: dict[Answer | Outcome, Tone] = {

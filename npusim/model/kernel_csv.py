@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,11 @@ HEADERS = {
 }
 _REQUIRED = ("name", "op_type", "input_dtypes")
 _MISSING = frozenset({"", "N/A", "NA"})
+_ABSENT = _MISSING | {"UNDEFINED", "DT_UNDEFINED", "NONE", "NULL"}
+_COMMUNICATION = re.compile(
+    r"(?i)hcom_|hccl|allreduce|allgather|reducescatter|alltoall|broadcast_aiv"
+)
+NO_OPERATOR = "communication is the business of HCCL, not of an operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +68,19 @@ class Kernel:
     step: str = ""
 
     @property
+    def op(self) -> str:
+        """The operator type, or else the kernel's name."""
+        return self.op_type or self.name
+
+    @property
     def is_communication(self) -> bool:
         """True for a task of the collective communication library."""
-        return self.task_type in ("COMMUNICATION", "HCCL")
+        return self.task_type in ("COMMUNICATION", "HCCL") or bool(_COMMUNICATION.match(self.op))
+
+
+def is_absent(text: str) -> bool:
+    """Whether a slot says that there is no tensor."""
+    return text.upper() in _ABSENT
 
 
 def read_kernels(file: Path) -> Iterator[Kernel]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from npusim.catalogue import facts, judging, names
 from npusim.catalogue.families import place_of
-from npusim.catalogue.listing import Listed, read_model
 from npusim.catalogue.question import Question
 from npusim.catalogue.verdicts import Answer, Outcome
+from npusim.model.listing import read_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from npusim.catalogue.families import Place
     from npusim.catalogue.names import Subject
     from npusim.catalogue.verdicts import Verdict
+    from npusim.model.listed import Listed
 
 # What the graph compiler does with a float32 operator that only has a float16 kernel.
 # Source: hiascend.com CANN 8.0 ATC, --precision_mode_v2: the default is fp16.

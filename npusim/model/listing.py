@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npusim.model.kernel_csv import NO_OPERATOR, is_absent, read_kernels
+from npusim.model.listed import Listed, Listing
 from npusim.values.dtypes import dtype
 from npusim.values.errors import DTypeError, FileError
 
@@ -20,39 +21,7 @@ _NOT_MODELS = {
     ".pb": "Convert it to ONNX, or give an op_summary CSV of a run.",
     ".safetensors": "These are weights; give an ONNX file or a kernel_details.csv of a run.",
 }
-_ABSENT = frozenset({"", "N/A", "NA", "UNDEFINED", "DT_UNDEFINED", "NONE", "NULL"})
 _API_IN_KERNEL_NAME = re.compile(r"(acl[A-Za-z0-9]+)_")
-_COMMUNICATION = re.compile(r"(?i)hcom_|hccl|allreduce|allgather|reducescatter|alltoall")
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One operator of a model, as the file has it.
-
-    `kind` says whose name `op` is: kernel (a profiler's OP type), onnx, or word (anything).
-    `dtypes` are those of the inputs in the spelling of the operator pages, empty where absent, and
-    `outputs` those of the outputs; `api` is the API that launched a kernel, when its name tells.
-    `why_unknown` is set for what the catalogue can't judge.
-    """
-
-    op: str
-    kind: str
-    dtypes: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
-    api: str = ""
-    count: int = 1
-    time_us: float = 0.0
-    why_unknown: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The operators of a model; `is_graph` when a graph compiler stands between model and chip."""
-
-    kind: str
-    operators: tuple[Listed, ...]
-    is_graph: bool = False
-    notes: tuple[str, ...] = ()
 
 
 def read_model(path: str | Path) -> Listing:
@@ -64,7 +33,7 @@ def read_model(path: str | Path) -> Listing:
     if not file.is_file():
         raise FileError(file, "there is no such file")
     if ending == ".onnx":
-        from npusim.catalogue.onnx_model import read_onnx
+        from npusim.model.onnx_model import read_onnx
 
         return read_onnx(file)
     if ending == ".csv":
@@ -73,17 +42,13 @@ def read_model(path: str | Path) -> Listing:
 
 
 def _from_profile(file: Path) -> Iterator[Listed]:
-    from npusim.catalogue.kernel_csv import read_kernels
-
     for kernel in read_kernels(file):
         api = _API_IN_KERNEL_NAME.match(kernel.name)
-        op = kernel.op_type or kernel.name
-        talks = kernel.is_communication or _COMMUNICATION.match(op)
-        why = "communication is the business of HCCL, not of an operator" if talks else ""
+        why = NO_OPERATOR if kernel.is_communication else ""
         dtypes, unread = _dtypes(kernel.input_dtypes)
         outputs, unread_too = _dtypes(kernel.output_dtypes)
         yield Listed(
-            op,
+            kernel.op,
             "kernel",
             dtypes,
             outputs,
@@ -126,7 +91,7 @@ def _dtypes(texts: Iterable[str]) -> tuple[tuple[str, ...], str]:
     read: list[str] = []
     for text in texts:
         word = text.strip()
-        if word.upper() in _ABSENT:
+        if is_absent(word):
             read.append("")
             continue
         try:

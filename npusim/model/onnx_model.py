@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from npusim.catalogue.listing import Listed, Listing
+from npusim.model.listed import Listed, Listing
 from npusim.values.errors import FileError, UsageError
 
 if TYPE_CHECKING:

@@ -39,6 +39,44 @@ ROOMS = (
 )
 LEVEL = {room: level for level, room in enumerate(ROOMS)}
 
+# The modules of a room that others may import, beside the room itself. Everything else is its own.
+DOORS = {
+    "values": """
+        arithmetic dtypes errors formats garbage promotion spelling status suggest tensors
+        version
+        """,
+    "hardware": "families loading naming products profile provenance reading residuals",
+    "catalogue": """
+        facts families judging kernel_csv models names queries question verdicts wording
+        """,
+    "engine": "arrows program schedule simulate timeline verdict",
+    "ascendc": """
+        cluster conversions core events folds gm intrinsics.elementwise intrinsics.vector
+        kernel loops queues rounding task tensors
+        """,
+    "schedules": """
+        buffers comparisons elementwise formula formula_kernel masks rows.folds rows.formats
+        rows.formula rows.kernel rows.layouts rows.play rows.program rows.shares runner
+        spreading tile_grid
+        """,
+    "library": "matmul matmul_tiling operands",
+    "operators": """
+        arguments checks contract definition listed oracle registry resolve results task_chain
+        tasks
+        """,
+    "runtime": "bands cache_start call device results stream task work",
+    "validation": "replay roofline statistics table",
+    "model": "reading results retiming step timing",
+    "capacity": "units",
+    "report": """
+        arrays call.answers call.page call.tables call.typical catalogue compare document
+        files matrix model msprof msprof.step operators plan.data plan.page profiles
+        renderers.html renderers.jsonout renderers.terminal spelling sweep trace validation
+        """,
+    "sweep": "cluster executors points results running spec working",
+    "capi": "compiling library running table tracing",
+}
+
 
 @cache
 def modules() -> Mapping[str, Path]:
@@ -99,6 +137,20 @@ def _uses_own_names(file: Path, package: str, known: Mapping[str, Path]) -> bool
 
 def _inside(package: str) -> tuple[str, ...]:
     return tuple(name for name in modules() if name.startswith(f"{package}."))
+
+
+def beside_doors() -> list[str]:
+    """Imports of a room's module that is no door, as sentences."""
+    found = []
+    for module, others in graph().items():
+        for other in others:
+            room = room_of(other)
+            if room is None or room == room_of(module):
+                continue
+            doors = {f"npusim.{room}.{name}" for name in DOORS.get(room, "").split()}
+            if other not in doors | {f"npusim.{room}"}:
+                found.append(f"{module} imports {other}, which is no door of {room}")
+    return sorted(found)
 
 
 def circles() -> list[tuple[str, ...]]:

@@ -63,6 +63,15 @@ def test_every_room_is_in_the_house() -> None:
     assert folders <= set(house.LEVEL)
 
 
+def test_nothing_imports_in_circles() -> None:
+    assert not house.circles()
+
+
+def test_rooms_are_entered_by_their_doors() -> None:
+    """A module that other rooms import is listed as a door, so that each new one is a decision."""
+    assert not house.beside_doors()
+
+
 def test_the_picture_shows_every_room(tmp_path: Path) -> None:
     house.draw(tmp_path / "house.svg")
     drawn = (tmp_path / "house.svg").read_text(encoding="utf-8")

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from npusim.ascendc.gm import GmSlice
-    from npusim.ascendc.issuer import Issuer, Tile
-    from npusim.ascendc.kernel import Kernel
-
 
 class Observer(Protocol):
-    """What a run with numbers tells; ``core.stack_size`` says for how many iterations at once."""
+    """What a run with numbers tells; ``core.stack_size`` says for how many iterations at once.
 
-    def begin(self, kernel: Kernel) -> None:
+    Kernels, cores (`Issuer`), slices of global memory (`GmSlice`) and tiles are handed over as they
+    are; all of them depend on this module, which therefore doesn't name their types.
+    """
+
+    def begin(self, kernel: Any) -> None:
         """A kernel starts; its blocks run one after the other."""
 
-    def loaded(self, core: Issuer, source: GmSlice) -> None:
+    def loaded(self, core: Any, source: Any) -> None:
         """A tile came from global memory."""
 
-    def stored(self, core: Issuer, target: GmSlice, *, adds: bool) -> None:
+    def stored(self, core: Any, target: Any, *, adds: bool) -> None:
         """A tile went to global memory, or was added to it."""
 
-    def computed(self, core: Issuer, name: str, tile: Tile, times: int) -> None:
+    def computed(self, core: Any, name: str, tile: Any, times: int) -> None:
         """An intrinsic worked on a tile, ``times`` operations for each of its elements."""
 
 

@@ -46,9 +46,7 @@ DOORS = {
         version
         """,
     "hardware": "families loading naming products profile provenance reading residuals",
-    "catalogue": """
-        facts families judging kernel_csv models names queries question verdicts wording
-        """,
+    "catalogue": "facts families judging names queries question verdicts wording",
     "engine": "arrows program schedule simulate timeline verdict",
     "ascendc": """
         cluster conversions core events folds gm intrinsics.elementwise intrinsics.vector
@@ -66,7 +64,7 @@ DOORS = {
         """,
     "runtime": "bands cache_start call device results stream task work",
     "validation": "replay roofline statistics table",
-    "model": "reading results retiming step timing",
+    "model": "checking reading results retiming step timing",
     "capacity": "units",
     "report": """
         arrays call.answers call.page call.tables call.typical catalogue compare document

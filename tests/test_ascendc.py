@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.ascendc import Core, TPosition, TQue, TQueBind
-from npusim.engine import L2State, machine_of, simulate
+from npusim.ascendc import Core, Event, TPosition, TQue, TQueBind
+from npusim.engine import L2State, Pipe, machine_of, simulate
 from npusim.hardware import load_profile
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import (
@@ -87,7 +87,7 @@ def test_indices_compute_addresses() -> None:
     x, y = gm(numbers(40, 8)), gm(np.zeros((12, 8), np.float32), "y")
 
     def body(core: Core) -> None:
-        into, out = queues(core, 8)
+        into, out = queues(core, 8, depth=3)
         for i in core.loop(12):
             first = into.copy_in(x[i * 3 + 2])
             second = into.copy_in(x[i // 5])
@@ -140,7 +140,7 @@ def test_values_carried_from_turn_to_turn_need_a_sequential_loop() -> None:
 
     run(summing(sequential=True), x, y)
     np.testing.assert_array_equal(content(y), content(x).sum(axis=0))
-    with pytest.raises(KernelError, match="shared by all iterations of a loop") as error:
+    with pytest.raises(KernelError, match="shared by all its iterations") as error:
         run(summing(sequential=False), x, y)
     assert "sequential" in error.value.remedy
     assert "Probe" in error.value.message
@@ -228,18 +228,24 @@ def test_deeper_queues_overlap_more() -> None:
     assert two >= three
 
 
-def test_a_queue_that_nobody_frees_blocks_for_ever() -> None:
+def test_an_event_that_nobody_sets_blocks_for_ever() -> None:
     x = gm(numbers(8, 64))
 
     def body(core: Core) -> None:
+        done = Event(core, Pipe.VECTOR, Pipe.MTE2)
         into, _ = queues(core, 64)
         for i in core.loop(8):
-            into.copy_in(x[i])
+            row = into.copy_in(x[i])
+            done.wait()
+            into.free_tensor(row)
 
     groups = run(body, x)
     profile = load_profile("Ascend910B3")
-    with pytest.raises(DeadlockError, match="waits for a flag that nobody sets"):
+    with pytest.raises(DeadlockError, match="waits for a flag that nobody sets") as error:
         simulate(groups, machine_of(profile, 1), L2State(profile.memory.l2_bytes))
+    assert error.value.kernel == "Probe"
+    for part in ("MTE2 of core 0 waits for an event set by VECTOR", "test_ascendc.py:"):
+        assert part in error.value.message
 
 
 def test_a_scalar_decision_holds_back_what_comes_after_it() -> None:
@@ -259,6 +265,7 @@ def test_a_scalar_decision_holds_back_what_comes_after_it() -> None:
             result = core.muls(out.alloc_tensor(FLOAT, 1024), loaded, 0.5)
             into.free_tensor(loaded)
             out.copy_out(y[i], result)
+        places.free_tensor(listed)
 
     free = timed(lambda core: body(core, decides=False)).core_cycles
     held = timed(lambda core: body(core, decides=True)).core_cycles

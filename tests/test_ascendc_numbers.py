@@ -39,6 +39,8 @@ def apply(step: Step, a: Array = A, b: Array = B, *, chip: str = "Ascend910B3") 
         right = into.copy_in(y[(slice(None),) * b.ndim])
         dst = result.alloc_tensor(kind, *a.shape)
         step(core, dst, left, right)
+        into.free_tensor(left)
+        into.free_tensor(right)
         result.copy_out(out[index], dst)
 
     run(body, x, y, out, chip=chip)
@@ -94,7 +96,8 @@ def test_axpy_has_its_own_price_and_refuses_what_the_chip_lacks() -> None:
         tile = TBuf("tile")
         core.pipe.init_buffer(tile, 1, 8192)
         for kind in (FLOAT, FLOAT16, INT32):
-            core.axpy(tile.get(kind, 256, part=kind), tile.get(kind, 256, part=kind), 2.0)
+            filled = core.duplicate(tile.get(kind, 256, part=kind), 1.0)
+            core.axpy(filled, filled, 2.0)
 
     with pytest.raises(UnsupportedIntrinsicError, match=r"vaxpy .*int32"):
         run(body)
@@ -355,7 +358,9 @@ def test_a_tile_can_be_read_across() -> None:
         core.pipe.init_buffer(into, 1, 24 * 16 * 4)
         core.pipe.init_buffer(out, 1, 24 * 16 * 4)
         across = x.window(((0, 1),), (16, 24), (1, 16))
-        tile = core.transpose_block(out.alloc_tensor(FLOAT, 16, 24), into.copy_in(across, (16, 24)))
+        loaded = into.copy_in(across, (16, 24))
+        tile = core.transpose_block(out.alloc_tensor(FLOAT, 16, 24), loaded)
+        into.free_tensor(loaded)
         out.copy_out(y[:, :], tile)
 
     run(body, x, y)

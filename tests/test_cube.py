@@ -299,13 +299,13 @@ class Bench:
     def __init__(self, core: Core, kind: DType = FLOAT16, sums: DType = FLOAT) -> None:
         self.core, self.kind, self.sums = core, kind, sums
         places = (TPosition.A1, TPosition.B1, TPosition.A2, TPosition.B2, TPosition.CO1)
-        self.queues = {place: TQue(place, 1) for place in places}
-        for place, queue in self.queues.items():
-            core.pipe.init_buffer(queue, 1, 65536 if place is TPosition.CO1 else 32768)
+        self.buffers = {place: TBuf(place.lower(), place) for place in places}
+        for place, buffer in self.buffers.items():
+            core.pipe.init_buffer(buffer, 1, 65536 if place is TPosition.CO1 else 32768)
 
     def tile(self, place: TPosition, *shape: int) -> LocalTensor:
         kind = self.sums if place is TPosition.CO1 else self.kind
-        return self.queues[place].alloc_tensor(kind, *shape)
+        return self.buffers[place].get(kind, *shape)
 
     def operands(self, m: int, k: int, n: int) -> tuple[LocalTensor, LocalTensor, LocalTensor]:
         return (
@@ -397,7 +397,7 @@ def test_matrices_take_whole_fractals() -> None:
     def body(core: Core) -> None:
         queue = TQue(TPosition.A2, 1, "a2")
         core.pipe.init_buffer(queue, 1, 1024)
-        queue.alloc_tensor(FLOAT16, 16, 32)
+        queue.free_tensor(queue.alloc_tensor(FLOAT16, 16, 32), by=Pipe.MTE1)
         queue.alloc_tensor(FLOAT16, 17, 32)
 
     with pytest.raises(BufferOverflowError, match=r"\(17, 32\) in a2"):
@@ -422,8 +422,7 @@ def test_on_a_split_chip_each_core_has_its_own_memories() -> None:
 
 def test_a_cube_core_does_no_vector_work() -> None:
     def body(core: Core) -> None:
-        tile = LocalTensor(core, FLOAT, (64,), "x", 0)
-        core.adds(tile, tile, 1.0)
+        core.duplicate(LocalTensor(core, FLOAT, (64,), "x", 0), 1.0)
 
     with pytest.raises(KernelError, match="no VECTOR pipe"):
         play(Cubes(body), numerics=False)
@@ -440,6 +439,8 @@ def test_copies_into_l1_are_slower_in_short_rows() -> None:
             core.pipe.init_buffer(queue, 1, 1 << 18)
             tile = queue.alloc_tensor(FLOAT16, rows, columns)
             core.data_copy_nd2nz(tile, source[:rows, :columns])
+            queue.enque(tile)
+            queue.free_tensor(queue.deque())
 
         return body
 
@@ -464,6 +465,8 @@ def test_matrices_in_fractals_come_in_columns_of_blocks(chip: str) -> None:
         tile = queue.alloc_tensor(FLOAT16, 40, 70)
         core.data_copy_nz(tile, source[:, :])
         seen.append(tile.values(0).copy())
+        queue.enque(tile)
+        queue.free_tensor(queue.deque())
 
     groups, _ = play(Cubes(body), chip)
     (load,) = on_pipe(groups, Pipe.MTE2)
@@ -478,7 +481,7 @@ def test_plain_copies_go_to_l1_too() -> None:
     def body(core: Core) -> None:
         queue = TQue(TPosition.A1, 1)
         core.pipe.init_buffer(queue, 1, 4096)
-        core.data_copy(queue.alloc_tensor(FLOAT16, 4, 64), source[:, :])
+        queue.free_tensor(queue.copy_in(source[:, :]))
 
     groups, _ = play(Cubes(body))
     (load,) = on_pipe(groups, Pipe.MTE2)
@@ -753,6 +756,7 @@ def test_a_cube_core_speaks_to_all_its_vector_cores() -> None:
         again = queue.alloc_tensor(FLOAT, 8)
         core.data_copy(again, marks[1 - core.get_sub_block_idx()])
         order.append(float(again.values(0)[0]))
+        queue.free_tensor(again, by=Pipe.VECTOR)
 
     order: list[float] = []
     play(Clusters(body, marks))

@@ -4,6 +4,7 @@ Every intrinsic computes on its tile and appends its instruction.
 """
 
 from npusim.ascendc.core import Core
+from npusim.ascendc.events import Event
 from npusim.ascendc.gm import GlobalTensor, GmBuffer, GmSlice
 from npusim.ascendc.intrinsics.vector import CmpMode
 from npusim.ascendc.kernel import Kernel, Phases
@@ -12,10 +13,19 @@ from npusim.ascendc.queues import TBuf, TPipe, TPosition, TQue, TQueBind
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor, Scalar
 from npusim.ascendc.tracing import trace
+from npusim.engine.program import Pipe
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32, UINT8
 
 __all__ = [
+    "BFLOAT16",
+    "FLOAT",
+    "FLOAT16",
+    "INT8",
+    "INT32",
+    "UINT8",
     "CmpMode",
     "Core",
+    "Event",
     "GlobalTensor",
     "GmBuffer",
     "GmSlice",
@@ -24,6 +34,7 @@ __all__ = [
     "LocalTensor",
     "LoopIndex",
     "Phases",
+    "Pipe",
     "RoundMode",
     "Scalar",
     "TBuf",

@@ -69,6 +69,8 @@ class Block:
                 if isinstance(step, CoreWait):
                     self._waits[place] = step
                 else:
+                    if step is None:
+                        self.cores[place].pipe.check_freed()
                     running.remove(place)
                     arrived += step is not None
         if 0 < arrived < len(self.cores):

@@ -40,13 +40,14 @@ class Cluster:
         self.units: list[Unit] = []
         self._flags: list[int] = []
         self._delays: dict[int, float] = {}
+        self._names: dict[int, str] = {}
         self._numbers: dict[Signal, int] = {}  # signal -> flag of the programs
         self._raised: Counter[Signal] = Counter()  # signals sent and not yet taken
 
     def new_program(self, unit: Unit) -> Program:
         """An empty program of another core, which shares its flags with those of the others."""
         self.units.append(unit)
-        return Program([], self._flags, self._delays)
+        return Program([], self._flags, self._delays, self._names, self.kernel_name)
 
     def flag(self, signal: Signal, delay_cycles: float) -> int:
         """The programs' flag for ``signal``, which takes ``delay_cycles`` to arrive."""
@@ -55,6 +56,7 @@ class Cluster:
             number = self._numbers[signal] = len(self._flags)
             self._flags.append(0)
             self._delays[number] = delay_cycles
+            self._names[number] = f"cross-core flag {signal[0]} of the {signal[1]}"
         return number
 
     def send(self, signal: Signal, times: int) -> None:

@@ -107,9 +107,11 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         for first in range(0, executed, step):
             last = min(first + step, executed)
             self._loops.append(LoopIndex(depth, first, last, count))
+            self.begin_loop(at_once=count > 1 and not one_by_one and at_once != 1)
             self._last_written = None
             yield self._loops[-1]
             self._loops.pop()
+            self.end_loop()
             if first == 0 and counted:
                 self.recorder.leave_loop(count, depth)
                 self.recording = False
@@ -161,6 +163,9 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
             with self._without(recording=True):
                 yield from compute()
 
+    def repeats_since(self, depth: int) -> int:
+        return 1 if self.reference else super().repeats_since(depth)
+
     @contextmanager
     def _without(self, *, numbers: bool = False, recording: bool = False) -> Iterator[None]:
         """Inside, nothing is computed, or nothing is written down.
@@ -168,12 +173,14 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         What is computed leaves no trace in what the next instruction waits for.
         """
         before = self.numerics, self.recording, self._last_written, set(self._unread)
+        scheduling, self.scheduling = self.scheduling, self.scheduling or numbers
         self.numerics = self.numerics and not numbers
         self.recording = self.recording and not recording
         try:
             yield
         finally:
             self.numerics, self.recording = before[:2]
+            self.scheduling = scheduling
             if recording:
                 self._last_written, self._unread = before[2:]
 

@@ -21,7 +21,11 @@ class Event:
     ) -> None:
         self._core = core
         self._setter, self._waiter = setter, waiter
-        self._flag = core.recorder.new_flag(int(set_before)) if core.recording else -1
+        self._flag = (
+            core.recorder.new_flag(int(set_before), f"an event set by {setter}")
+            if core.recording
+            else -1
+        )
 
     def set(self) -> None:
         """``setter`` sets the flag when it has finished what it was given so far."""

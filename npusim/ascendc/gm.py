@@ -86,7 +86,7 @@ class GlobalTensor:
     def view(self, *shape: int) -> GlobalTensor:
         """The same memory under another shape."""
         if prod(shape) != self.numel or self.strides is not None:
-            raise KernelError(self.buffer.name, f"{self.shape} can't be viewed as {shape}")
+            raise KernelError("", f"{self.buffer.name}: {self.shape} can't be viewed as {shape}")
         return GlobalTensor(self.buffer, self.dtype, shape, self.start)
 
     def permuted(self, order: tuple[int, ...]) -> GlobalTensor:
@@ -310,7 +310,7 @@ class GmSlice:
     def _flat(self) -> NDArray[Any]:
         data = self.tensor.buffer.data
         if data is None:
-            raise KernelError(self.tensor.buffer.name, "read or written in a run without numbers")
+            raise KernelError("", f"{self.tensor.buffer.name} has no numbers in this run")
         return data
 
     def _view(self, depth: int) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from npusim.ascendc import observer
 from npusim.ascendc.recorder import Recorder
 from npusim.engine.program import Pipe
 from npusim.values.dtypes import FLOAT16
-from npusim.values.errors import UnsupportedIntrinsicError
+from npusim.values.errors import KernelError, TileStateError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +46,10 @@ class Tile(Protocol):
     def rows(self) -> int: ...
     @property
     def row_elements(self) -> int: ...
+    @property
+    def buffer(self) -> str: ...
+    def check_read(self) -> None: ...
+    def check_write(self) -> None: ...
 
 
 class Issuer:
@@ -75,11 +79,15 @@ class Issuer:
         self.recorder = Recorder(_pipes(costs.profile, unit), program)
         self.numerics = numerics
         self.recording = recording
+        self.scheduling = False  # instructions are written down whose numbers are found elsewhere
         self.widened = widened
         self.block_bytes = costs.profile.buffers.block_bytes
         self.phase = 0
         self._storage = storage
         self._loops: list[LoopIndex] = []
+        self._scopes = [0]  # for each depth, the innermost loop that executes iterations at once
+        self._loops_begun = 0
+        self._filled_in: dict[object, int] = {}  # scratch slot -> scope of its last write
         self._last_written: object = None
         self._unread: set[object] = set()
         self.observer = observer.current()
@@ -94,9 +102,65 @@ class Issuer:
         if self.observer is not None and self.numerics:
             self.observer.computed(self, name, tile, times)
 
+    def begin_loop(self, *, at_once: bool) -> None:
+        """What follows is in a loop, whose iterations are executed ``at_once`` or one by one."""
+        self._loops_begun += at_once
+        self._scopes.append(self._loops_begun if at_once else self._scopes[-1])
+
+    def end_loop(self) -> None:
+        self._scopes.pop()
+
+    def check_filled(self, slot: object, home: int, buffer: str) -> None:
+        """Refuse to read scratch memory that another iteration of a loop has written, or nobody.
+
+        Iterations are executed at once, each with memory of its own, fetched at depth ``home``.
+        """
+        if self._filled_in.get(slot) != self._scope(home, buffer):
+            if slot not in self._filled_in:
+                raise TileStateError(
+                    self.kernel_name,
+                    f"{buffer} is read before anything is written to it",
+                    "Fill it first, e.g. with core.duplicate or a copy.",
+                )
+            raise TileStateError(
+                self.kernel_name,
+                f"{buffer} carries numbers into or out of a loop whose iterations are computed at "
+                "once: this read would not see what was written last",
+                "Loop with sequential=True to carry numbers from iteration to iteration; to read "
+                "what was there before the loop, fetch the tensor (get) before it.",
+            )
+
+    def check_shared(self, depth: int, buffer: str) -> None:
+        """Refuse to write what all iterations of a loop share; it was fetched at ``depth``."""
+        if self._scope(depth, buffer) != self._scopes[-1]:
+            raise TileStateError(
+                self.kernel_name,
+                f"{buffer} is written in a loop and shared by all its iterations, which are "
+                "computed at once",
+                "Loop with sequential=True if iterations build on each other (sums, maxima); "
+                "else allocate it in the loop or index it with the loop's index.",
+            )
+
+    def _scope(self, depth: int, buffer: str) -> int:
+        if depth > self.depth:
+            raise TileStateError(
+                self.kernel_name,
+                f"{buffer} is used behind the loop in which it was fetched",
+                "Fetch it again (alloc_tensor, get) behind the loop, or before it.",
+            )
+        return self._scopes[depth]
+
+    def fill(self, slot: object, home: int) -> None:
+        """Scratch memory fetched at depth ``home`` has been written."""
+        self._filled_in[slot] = self._scopes[home]
+
     def stack_size(self, first: int, last: int) -> int:
         """Iterations executed at once by the loops at depths ``first <= d < last``."""
         return prod(index.last - index.first for index in self._loops[first:last])
+
+    def repeats_since(self, depth: int) -> int:
+        """How often what is written down now runs in each turn of the loop at ``depth``."""
+        return prod(index.count for index in self._loops[depth:])
 
     def storage(self, tensor: Tile) -> NDArray[Any]:
         """Host memory for a local tensor.
@@ -127,8 +191,9 @@ class Issuer:
         found: int | None = getattr(self.profile.buffers, f"{memory.lower()}_bytes")
         return found or 0
 
-    def require(self, intrinsic: str, tensor: Tile) -> None:
-        """Refuse a dtype that the chip's intrinsic doesn't have."""
+    def require(self, intrinsic: str, tensor: Tile, *others: Tile) -> None:
+        """Refuse a dtype that the chip's intrinsic doesn't have, and operands of other dtypes."""
+        self.same_dtypes(intrinsic, tensor, *others)
         if not self.profile.supports_vector(intrinsic, tensor.dtype.intrinsic):
             raise UnsupportedIntrinsicError(
                 self.kernel_name,
@@ -138,8 +203,23 @@ class Issuer:
                 self.profile.vector_dtypes(intrinsic),
             )
 
+    def same_dtypes(self, intrinsic: str, *tensors: Tile) -> None:
+        """Refuse operands of different dtypes, as Ascend C's templates do."""
+        if any(tensor.dtype is not tensors[0].dtype for tensor in tensors):
+            operands = ", ".join(f"{tensor.buffer} {tensor.dtype}" for tensor in tensors)
+            raise KernelError(
+                self.kernel_name,
+                f"{intrinsic} on operands of different dtypes: {operands}",
+                "Cast them to one dtype first (core.cast).",
+            )
+
     def wrote(self, tensor: Tile) -> None:
         """Remember the last vector result: who reads it next pays the pipeline's depth."""
+        tensor.check_write()
+        self.noted(tensor)
+
+    def noted(self, tensor: Tile) -> None:
+        """Like :meth:`wrote`, for one of several instructions whose numbers are found together."""
         self._last_written = tensor.slot
         self._unread.add(tensor.slot)
 
@@ -149,14 +229,19 @@ class Issuer:
 
     def reads_last(self, *tensors: Tile) -> bool:
         """True when one of ``tensors`` is the result of the vector instruction just before."""
-        last = self._last_written
-        for tensor in tensors:  # noqa: SIM110 - a generator would take twice as long
-            if tensor.slot == last:
-                return True
-        return False
+        last, found = self._last_written, False
+        for tensor in tensors:
+            tensor.check_read()
+            found = found or tensor.slot == last
+        return found
+
+    def is_last(self, tensor: Tile) -> bool:
+        """True when ``tensor``, which is written now, is the last vector result."""
+        return tensor.slot == self._last_written
 
     def is_unread(self, tensor: Tile) -> bool:
         """True when the vector unit wrote ``tensor`` after the scalar unit last waited for it."""
+        tensor.check_read()
         return tensor.slot in self._unread
 
     def wait_vector(self) -> None:
@@ -184,7 +269,7 @@ class Issuer:
                 shape_of.dtype,
                 shape_of.row_elements,
                 rows=shape_of.rows,
-                chained=self.reads_last(target, *reads),
+                chained=self.reads_last(*reads) or self.is_last(target),
                 detail=detail,
             )
         self.wrote(target)

@@ -71,7 +71,7 @@ class LoopIndex:
         """The index as a slice of an axis."""
         step = self.scale
         if step <= 0:
-            raise KernelError("loop", "an index used for slicing has to increase")
+            raise KernelError("", "an index used for slicing has to increase")
         return slice(
             self.offset + self.first * step, self.offset + (self.last - 1) * step + 1, step
         )

@@ -7,9 +7,10 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.tensors import LocalTensor
+from npusim.ascendc.tile_states import State, Tile
 from npusim.engine.program import Pipe
 from npusim.values.arithmetic import round_up
-from npusim.values.errors import BufferOverflowError
+from npusim.values.errors import BufferOverflowError, TileStateError
 
 if TYPE_CHECKING:
     from npusim.ascendc.gm import GmSlice
@@ -53,6 +54,7 @@ class TPipe:
     def __init__(self, core: Copies) -> None:
         self._core = core
         self.used_bytes: dict[str, int] = {}
+        self._queues: list[TQue] = []
 
     def init_buffer(self, buffer: TQue | TBuf, num: int, nbytes: int) -> None:
         """Reserve ``num`` slots of ``nbytes`` bytes (rounded up to blocks).
@@ -73,10 +75,20 @@ class TPipe:
             )
         self.used_bytes[memory] = used
         buffer.attach(self._core, num, slot)
+        if isinstance(buffer, TQue):
+            self._queues.append(buffer)
 
     def reset(self) -> None:
         """Give all memories back; buffers reserved so far must not be used again (Reset)."""
+        self.check_freed()
         self.used_bytes.clear()
+        self._queues.clear()
+
+    def check_freed(self) -> None:
+        """Raise TileStateError for a tile that was never freed."""
+        for queue in self._queues:
+            for tile in queue.under_way:
+                raise tile.forgotten()
 
 
 class _Buffer:
@@ -97,10 +109,16 @@ class _Buffer:
     @property
     def core(self) -> Copies:
         if self._core is None:
-            raise BufferOverflowError("?", f"{self.name} used before init_buffer", 0, 0)
+            raise TileStateError(
+                "",
+                f"{self.name} is used before it has memory",
+                f"Write core.pipe.init_buffer({self.name}, number of tiles, bytes) first.",
+            )
         return self._core
 
-    def _tensor(self, dtype: DType, shape: tuple[int, ...], part: object) -> LocalTensor:
+    def _tensor(
+        self, dtype: DType, shape: tuple[int, ...], part: object, tile: Tile | None = None
+    ) -> LocalTensor:
         core = self.core
         memory = _PLACES[self.position][0]
         if memory == "UB" or len(shape) < 2:
@@ -112,13 +130,16 @@ class _Buffer:
             raise BufferOverflowError(
                 core.kernel_name, f"a tensor {shape} in {self.name}", need, self._slot_bytes
             )
-        return LocalTensor(core, dtype, shape, self.name, (self.name, part), memory=memory)
+        return LocalTensor(
+            core, dtype, shape, self.name, (self.name, part), memory=memory, tile=tile
+        )
 
 
 class TQue(_Buffer):
     """A queue between two pipes.
 
-    Its depth is how many tiles may be under way at once (2 = double buffering).
+    Its depth, or the number of slots it gets in init_buffer where that is more, is how many tiles
+    may be under way at once (2 = double buffering).
 
     ``producer`` and ``consumer`` follow from the position (VECIN: MTE2 fills, the vector unit
     empties) and can be replaced, e.g. a VECIN queue that MTE3 empties for a plain copy.
@@ -139,39 +160,105 @@ class TQue(_Buffer):
         self._producer = producer or fills
         self._consumer = consumer or empties
         self._free = self._filled = -1
+        self.under_way: list[Tile] = []  # allocated and not freed
+        self._waiting: list[LocalTensor] = []  # enqueued and not dequeued
 
     def attach(self, core: Copies, num: int, slot_bytes: int) -> None:
         super().attach(core, num, slot_bytes)
-        self._free, self._filled = core.recorder.new_flag(self.depth), core.recorder.new_flag()
+        self._free = core.recorder.new_flag(self.tiles, f"a free tile of queue {self.name}")
+        self._filled = core.recorder.new_flag(0, f"an enqueued tile of queue {self.name}")
+        self.under_way, self._waiting = [], []
         if self.position is TPosition.CO1 and core.profile.paths.l0c_to_gm is None:
             self._consumer = Pipe.VECTOR  # no fixpipe: the vector unit takes results to UB
 
+    @property
+    def tiles(self) -> int:
+        """How many tiles may be under way at once."""
+        return max(self.depth, self._num)
+
     def alloc_tensor(self, dtype: DType, *shape: int) -> LocalTensor:
         """A free slot; the producing pipe waits until there is one."""
-        if self.core.recording:
-            self.core.recorder.wait_flag(self._producer, self._free)
+        core = self.core
+        tile = Tile(core.kernel_name, self.name, core.depth, tracked=core.recording)
+        if core.recording:
+            if len(self.under_way) == self.tiles:
+                self._refuse_another()
+            self.under_way.append(tile)
+            core.recorder.wait_flag(self._producer, self._free)
         self._next += 1
-        return self._tensor(dtype, shape, self._next % max(self._num, 1))
+        return self._tensor(dtype, shape, self._next % max(self._num, 1), tile)
 
-    def enque(self, tensor: LocalTensor) -> None:  # noqa: ARG002 - as in Ascend C
+    def enque(self, tensor: LocalTensor) -> None:
         """The producer is done with the slot."""
         if self.core.recording:
+            self._tile(tensor).step(State.ALLOCATED, State.ENQUEUED, "enqueued")
             self.core.recorder.set_flag(self._producer, self._filled)
+        self._waiting.append(tensor)
 
-    def deque(self, tensor: LocalTensor) -> LocalTensor:
-        """The consumer waits until the slot is filled."""
+    def deque(self, tensor: LocalTensor | None = None) -> LocalTensor:
+        """The consumer waits until the slot is filled; the oldest enqueued one if none is given."""
+        if tensor is None:
+            if not self._waiting:
+                raise TileStateError(
+                    self.core.kernel_name,
+                    f"deque of queue {self.name}, in which nothing is enqueued",
+                    f"Write {self.name}.enque(tile) first, when the tile is filled.",
+                )
+            tensor = self._waiting[0]
         if self.core.recording:
+            self._tile(tensor).step(State.ENQUEUED, State.DEQUEUED, "dequeued")
             self.core.recorder.wait_flag(self._consumer, self._filled)
+        self._waiting = [each for each in self._waiting if each is not tensor]
         return tensor
 
-    def free_tensor(
-        self,
-        tensor: LocalTensor,  # noqa: ARG002 - as in Ascend C
-        by: Pipe | None = None,
-    ) -> None:
-        """The consumer (or ``by``, where the slot served otherwise) is done with the slot."""
+    def free_tensor(self, tensor: LocalTensor, by: Pipe | None = None) -> None:
+        """The consumer (or ``by``, where the slot served otherwise) is done with the slot.
+
+        A tile that one pipe alone worked on may be freed ``by`` it without having been enqueued.
+        """
         if self.core.recording:
+            tile = self._tile(tensor)
+            own = tile.state is State.ALLOCATED and by is not None
+            tile.step(State.ALLOCATED if own else State.DEQUEUED, State.FREED, "freed")
+            self._forget(tile)
             self.core.recorder.set_flag(by or self._consumer, self._free)
+
+    def _tile(self, tensor: LocalTensor) -> Tile:
+        """The tile that a tensor lies in; refuses those of other queues."""
+        tile = tensor.tile
+        if tile is None or tile.queue != self.name:
+            raise TileStateError(
+                self.core.kernel_name,
+                f"{tensor.buffer} is no tile of queue {self.name}",
+                "Give a queue back what its own alloc_tensor returned.",
+            )
+        if tile.depth < self.core.depth:
+            self._refuse_repeating(tile)
+        return tile
+
+    def _forget(self, tile: Tile) -> None:
+        if tile in self.under_way:
+            self.under_way.remove(tile)
+
+    def _refuse_another(self) -> None:
+        held = ", ".join(f"{tile.state} at {tile.since}" for tile in self.under_way)
+        raise TileStateError(
+            self.core.kernel_name,
+            f"queue {self.name} has {self.tiles} tiles and all of them are in use ({held})",
+            f"Free one with {self.name}.free_tensor(tile) before the next alloc_tensor, or give "
+            "the queue more of them in init_buffer.",
+        )
+
+    def _refuse_repeating(self, tile: Tile) -> None:
+        """A step that a loop repeats is one step too many for a tile from outside of it."""
+        times = self.core.repeats_since(tile.depth)
+        if times > 1:
+            raise TileStateError(
+                self.core.kernel_name,
+                f"a tile of queue {self.name}, allocated once (at {tile.since}), is enqueued, "
+                f"dequeued or freed in each of {times} iterations of a loop",
+                "Allocate it in the loop too, or do this behind the loop.",
+            )
 
     def copy_in(self, source: GmSlice, shape: tuple[int, ...] | None = None) -> LocalTensor:
         """The usual way in: a slot, filled (as ``shape`` if given), handed to the consumer."""
@@ -196,20 +283,18 @@ class TQueBind(TQue):
 
     def attach(self, core: Copies, num: int, slot_bytes: int) -> None:
         super().attach(core, num, slot_bytes)
-        self._done = core.recorder.new_flag()
+        self._done = core.recorder.new_flag(0, f"a finished tile of queue {self.name}")
 
     def copy_out(self, target: GmSlice, tensor: LocalTensor) -> None:
         """The vector unit is done with the tile.
 
         MTE3 stores it, and only then MTE2 may refill the slot.
         """
-        recorder = self.core.recorder
         if self.core.recording:
-            recorder.set_flag(Pipe.VECTOR, self._done)
-            recorder.wait_flag(Pipe.MTE3, self._done)
+            self.core.recorder.set_flag(Pipe.VECTOR, self._done)
+            self.core.recorder.wait_flag(Pipe.MTE3, self._done)
         self.core.copy_runs(target, tensor)
-        if self.core.recording:
-            recorder.set_flag(Pipe.MTE3, self._free)
+        self.free_tensor(tensor, by=Pipe.MTE3)
 
 
 class TBuf(_Buffer):

@@ -8,23 +8,16 @@ vector result waits for it; and queues carry their own flags. Everything else is
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.mistakes import site
 from npusim.ascendc.reuse import Cycle, Touch, note
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-# Rooms whose lines are not the kernel's own.
-_LANGUAGE = tuple(
-    str(Path(__file__).parents[1] / room) for room in ("ascendc", "schedules", "library")
-)
 
 
 @dataclass(slots=True)
@@ -53,9 +46,13 @@ class Recorder:
         self._vector_unread = False
         self._first_touch: dict[tuple[object, ...], dict[int, float]] = {}
 
-    def new_flag(self, initial: int = 0) -> int:
+    def new_flag(self, initial: int = 0, name: str = "") -> int:
+        """A flag that is set ``initial`` times; ``name`` is what an error calls it."""
+        number = len(self.program.flags)
         self.program.flags.append(initial)
-        return len(self.program.flags) - 1
+        if name:
+            self.program.names[number] = name
+        return number
 
     def emit(
         self,
@@ -77,7 +74,7 @@ class Recorder:
         if pipe is Pipe.VECTOR:
             self._vector_unread = True
         return self._append(
-            Instruction(pipe, name, cycles, transfer, (), (), detail, _site(), latency)
+            Instruction(pipe, name, cycles, transfer, (), (), detail, site(), latency)
         )
 
     def load(
@@ -150,7 +147,7 @@ class Recorder:
         """SyncAll: nobody passes before everybody has come."""
         self._flush()
         frame = self._frames[-1]
-        frame.body.append(Barrier(_site()))
+        frame.body.append(Barrier(site()))
         frame.last.clear()
         frame.behind_scalar.clear()
         self._vector_unread = False
@@ -183,21 +180,4 @@ class Recorder:
     def _flush(self) -> None:
         """Waits that no instruction has taken up yet happen here, before control flow goes on."""
         for pipe in sorted(self._pending):
-            self._append(Instruction(pipe, "", 0.0))
-
-
-def _site() -> str:
-    """File and line of the kernel code that is being recorded.
-
-    The innermost frame outside this package.
-    """
-    frame = sys._getframe(2)
-    while frame.f_code.co_filename.startswith(_LANGUAGE) and frame.f_back is not None:
-        frame = frame.f_back
-    return _spelled(frame.f_code.co_filename, frame.f_lineno)
-
-
-@lru_cache(maxsize=4096)
-def _spelled(file: str, line: int) -> str:
-    folders = Path(file).parts
-    return f"{'/'.join(folders[-2:])}:{line}"
+            self._append(Instruction(pipe, "", 0.0, site=site()))

@@ -14,6 +14,7 @@ from npusim.values.errors import AlignmentError, KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc.issuer import Issuer
+    from npusim.ascendc.tile_states import Tile
     from npusim.values.dtypes import DType
 
 
@@ -39,9 +40,11 @@ class LocalTensor:
         "core",
         "depth",
         "dtype",
+        "home",
         "memory",
         "shape",
         "slot",
+        "tile",
     )
 
     def __init__(
@@ -55,6 +58,7 @@ class LocalTensor:
         depth: int | None = None,
         part_of: tuple[LocalTensor, Cut] | None = None,
         memory: str = "UB",
+        tile: Tile | None = None,
     ) -> None:
         self.core = core
         self.dtype = dtype
@@ -69,6 +73,33 @@ class LocalTensor:
         self._aliased = False
         self._phase = core.phase
         self._run: int | None = None  # elements of the run that it is worked on as
+        # Tiles of a queue have a state; scratch memory has the loop in which it was fetched.
+        self.tile: Tile | None = part_of[0].tile if part_of else tile
+        self.home: int = part_of[0].home if part_of else self.depth
+
+    def check_read(self) -> None:
+        """Refuse a tile that isn't the kernel's, and scratch memory of another iteration."""
+        if self.core.scheduling or not self.core.recording:
+            return
+        if self.tile is None:
+            self.core.check_filled(self.slot, self.home, self.buffer)
+        elif not self.tile.usable:
+            self.tile.refuse("used")
+
+    def check_usable(self) -> None:
+        """Refuse a tile that isn't the kernel's."""
+        if self.tile is not None and not self.tile.usable and self.core.recording:
+            self.tile.refuse("used")
+
+    def check_write(self) -> None:
+        """Refuse a tile that isn't the kernel's, and memory that all iterations share."""
+        if self.tile is None:
+            self.core.fill(self.slot, self.home)
+        if self.core.scheduling or not self.core.recording:
+            return
+        self.core.check_shared(self.depth, self.buffer)
+        if self.tile is not None and not self.tile.usable:
+            self.tile.refuse("used")
 
     @property
     def numel(self) -> int:
@@ -89,6 +120,7 @@ class LocalTensor:
     def values(self, depth: int) -> NDArray[Any]:
         """The numbers with ``depth`` stack axes, to be read only."""
         self._check_phase()
+        self.check_read()
         return deepen(self._numbers(), self.depth, depth)
 
     def target(self, depth: int, *, whole: bool = True) -> NDArray[Any]:
@@ -97,12 +129,9 @@ class LocalTensor:
         ``whole`` promises that all of them will be.
         """
         self._check_phase()
+        self.check_write()
         if depth > self.depth and self.core.stack_size(self.depth, depth) > 1:
-            raise KernelError(
-                self.core.kernel_name,
-                f"{self.buffer} is shared by all iterations of a loop that writes it",
-                "Allocate it in the loop, index it with the loop's index, or loop sequentially.",
-            )
+            self.core.check_shared(self.depth, self.buffer)
         if self._root is not None:
             self._root._own(keep=True)
         else:
@@ -143,7 +172,18 @@ class LocalTensor:
         if self._root is not None:
             self.target(self.depth)[...] = values
         else:
+            self.check_write()
             self._array, self._aliased = values, True
+
+    def same_place(
+        self, *shape: int, dtype: DType | None = None, depth: int | None = None
+    ) -> LocalTensor:
+        """A tensor of another shape at the same place, whose numbers are still to be given."""
+        placed = LocalTensor(
+            self.core, dtype or self.dtype, shape, self.buffer, self.slot, depth=depth
+        )
+        placed.memory, placed.tile, placed.home = self.memory, self.tile, self.home
+        return placed
 
     def view(self, *shape: int) -> LocalTensor:
         """The same elements under another shape, packed.

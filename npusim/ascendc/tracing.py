@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import host_threads, observer
 from npusim.ascendc.block import Block, Storage, units_of
 from npusim.ascendc.costs import InstructionCosts
+from npusim.ascendc.mistakes import located
 from npusim.engine.program import CoreGroup, Instruction, Pipe, Program, Unit
 from npusim.engine.schedule import pipes_of
 
@@ -51,7 +52,13 @@ def trace(
                 recording=block in first,
                 reference=reference,
             )
-    host_threads.run(kernel, running, parts)
+    try:
+        host_threads.run(kernel, running, parts)
+    except Exception as error:
+        found = located(error, kernel)
+        if found is error:
+            raise
+        raise found from error
     return tuple(
         CoreGroup(
             tuple(blocks),

@@ -93,9 +93,10 @@ class Player:
         self._ready.extend(self.state.pipes)
         self._advance()
         self.env.run()
+        waiting = [state for state in self.state.pipes if state.stage is not Stage.FINISHED]
+        if waiting:
+            raise _deadlock(waiting)
         for state in self.state.pipes:
-            if state.stage is not Stage.FINISHED:
-                raise DeadlockError(core=state.group.group.blocks[0], pipe=str(state.pipe))
             state.group.record.busy[state.pipe] = state.busy
 
     def _wake(self, state: PipeState) -> None:
@@ -277,3 +278,30 @@ class Player:
                 self._sleep(each, each.clock)
             self._meeting = []
         return False
+
+
+def _deadlock(waiting: list[PipeState]) -> DeadlockError:
+    """The error for pipes that wait for ever, with the flag and the line of each."""
+    first = waiting[0]
+    return DeadlockError(
+        core=first.group.group.blocks[0],
+        pipe=str(first.pipe),
+        kernel=first.group.group.program.kernel,
+        waits=list(dict.fromkeys(_wait(state) for state in waiting)),
+    )
+
+
+def _wait(state: PipeState) -> str:
+    """What a pipe waits for: ``MTE2 of core 0 waits for a free tile of queue x, add.py:12``."""
+    group, program = state.group.group, state.group.group.program
+    who = f"{state.pipe} of core {group.blocks[0]}"
+    if state.stage is Stage.MEETING:
+        return f"{who} waits for all cores (sync_all)"
+    flag = state.steps[state.place].waits[state.waited]
+    sites = (
+        instruction.site
+        for instruction, _ in program.instructions()
+        if instruction.pipe is state.pipe and flag in instruction.waits and instruction.site
+    )
+    line = next(sites, "")
+    return f"{who} waits for {program.names.get(flag, f'flag {flag}')}" + (line and f", {line}")

@@ -126,12 +126,14 @@ class Program:
     """What one core does, and the initial count of every flag.
 
     ``delays`` are the cycles between setting a flag and its arrival, for flags between cores. The
-    programs of one cluster share both.
+    programs of one cluster share both. ``kernel`` and the ``names`` of flags are for errors.
     """
 
     body: list[Node] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
     delays: dict[int, float] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    kernel: str = ""
 
     def instructions(self) -> list[tuple[Instruction, int]]:
         """Every instruction with how often it runs."""

@@ -252,6 +252,7 @@ class FormulaKernel(ElementwiseKernel):
             if number.value is not None and tensor.dtype.is_float:
                 number.value = np.asarray(number.value, np.float32)
             self.scalars[index] = number
+            queue.free_tensor(loaded[index])
         self.runner = Runner(core, self.formula.steps)
 
     def _operand(

@@ -73,12 +73,13 @@ def spread_box(
             core.arrange(dst[:stores], src, lambda values: repeated(values)[..., :stores])
         if repeats:
             pattern = dst[:stores] if stores else src
-            core.issue("ub2ub", dst, (dst,))
+            core.issue("ub2ub", dst, (pattern,))
             rest = dst[stores:]
             places = np.arange(rest.numel) % pattern.numel
             core.arrange(rest, pattern, lambda values: values[..., places])
 
     core.separately(put_together, lambda: core.arrange(dst, src, repeated))
+    dst.check_write()
     return dst
 
 

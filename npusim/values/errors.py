@@ -16,6 +16,8 @@
         |   |-- BufferOverflowError
         |   |-- UnsupportedIntrinsicError
         |   |-- AlignmentError
+        |   |-- TileStateError      a tile or buffer used out of turn
+        |   |-- KernelCodeError     an exception of Python in a kernel's own code
         |   `-- DeadlockError
         `-- DeviceFault             the device raised an exception while it ran
 """
@@ -151,11 +153,23 @@ class AclnnError(RejectedError):
 
 
 class KernelError(RejectedError):
-    """A kernel asks for what the chip can't do; `kernel` is empty where it isn't known."""
+    """A kernel asks for what the chip can't do.
 
-    def __init__(self, kernel: str, message: str, remedy: str = "") -> None:
-        self.kernel = kernel
-        super().__init__(f"kernel {kernel}: {message}" if kernel else message, remedy)
+    `kernel` is its name and `site` the line of its code (``file.py:12``), empty where unknown.
+    """
+
+    def __init__(self, kernel: str, message: str, remedy: str = "", *, site: str = "") -> None:
+        self.problem = message
+        super().__init__(message, remedy)
+        self.locate(kernel, site)
+
+    def locate(self, kernel: str, site: str, *, told: bool = True) -> None:
+        """Add the kernel's name and the line, and to the message too if they are `told`."""
+        self.kernel, self.site = kernel, site
+        if told:
+            where = ", ".join(part for part in (kernel and f"kernel {kernel}", site) if part)
+            self.message = f"{where}: {self.problem}" if where else self.problem
+            self.args = (self.message,)
 
 
 class BufferOverflowError(KernelError):
@@ -215,15 +229,36 @@ class AlignmentError(KernelError):
         )
 
 
-class DeadlockError(KernelError):
-    """A pipe of a core waits for a flag that no one sets."""
+class TileStateError(KernelError):
+    """A tile of a queue or a scratch buffer used out of turn: freed, not dequeued, carried on."""
 
-    def __init__(self, *, core: int, pipe: str, kernel: str = "", remedy: str = "") -> None:
+
+class KernelCodeError(KernelError):
+    """An exception of Python in a kernel's own code, e.g. a misspelt attribute."""
+
+
+class DeadlockError(KernelError):
+    """A pipe of a core waits for a flag that no one sets.
+
+    `waits` has a line for each pipe that waits: its core, the flag or queue, and where in the code.
+    """
+
+    def __init__(
+        self,
+        *,
+        core: int,
+        pipe: str,
+        kernel: str = "",
+        waits: Sequence[str] = (),
+        remedy: str = "",
+    ) -> None:
         self.core = core
         self.pipe = pipe
+        self.waits = tuple(waits)
+        problem = f"deadlock: pipe {pipe} of core {core} waits for a flag that nobody sets"
         super().__init__(
             kernel,
-            f"deadlock: pipe {pipe} of core {core} waits for a flag that nobody sets",
+            "\n".join((problem, *(f"  {each}" for each in self.waits))),
             remedy or "Give each wait its set, and each alloc_tensor its free_tensor.",
         )
 

@@ -11,6 +11,7 @@ from npusim.ascendc import (
     Core,
     GlobalTensor,
     LocalTensor,
+    Pipe,
     RoundMode,
     Scalar,
     TBuf,
@@ -116,7 +117,7 @@ class BinaryCrossEntropyGrad(ElementwiseKernel):
             return loaded
         wide = self.wide_bufs[index].get(FLOAT, *tile.shape)
         core.cast(wide, loaded, RoundMode.CAST_NONE)
-        queue.free_tensor(loaded)
+        queue.free_tensor(loaded, by=Pipe.VECTOR)
         return wide
 
     def _times(self, core: Core, result: LocalTensor, tile: Tile, index: int) -> None:

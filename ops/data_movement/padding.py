@@ -134,6 +134,7 @@ class Padded(Kernel):
             for tile in tiling.tiles(core):
                 target = by_rows(tile.dst, core)
                 core.copy_runs(target, filled[: target.numel])
+        zeros.free_tensor(filled)
 
     def _tiling(self, box: Box, limit: int, first: int) -> BoxTiling:
         extent = whole_axes(

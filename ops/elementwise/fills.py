@@ -64,6 +64,7 @@ class Fill(Kernel):
         queue.deque(filled)
         for first, length in tiling.tiles(core):
             core.copy_runs(self.output.span(first, length), filled[:length])
+        queue.free_tensor(filled)
 
 
 class ZerosLike(Fill):

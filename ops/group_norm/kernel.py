@@ -103,14 +103,14 @@ class GroupNorm(Kernel):
         first = core.get_block_idx() * self.share.per_core
         for group in core.loop(self.share.length(core.get_block_idx())):
             place = group + first
-            gamma, beta = self._lines(core, place)
+            (gamma, beta), loaded = self._lines(core, place)
             found = self._statistics(core, place)
             self._keep(core, found, place)
             if self.area == 1:
                 self._single_elements(core, place, found, gamma, beta)
             else:
                 self._channels(core, place, found, gamma, beta)
-            for queue, tile in ((self.gamma_que, gamma), (self.beta_que, beta)):
+            for queue, tile in zip((self.gamma_que, self.beta_que), loaded, strict=True):
                 queue.free_tensor(tile)
 
     def _reserve(self, core: Core) -> None:
@@ -135,20 +135,21 @@ class GroupNorm(Kernel):
             core.pipe.init_buffer(self.lines, 2, self.channels * FLOAT.itemsize)
         core.pipe.init_buffer(self.sums, 4, core.block_bytes)
 
-    def _lines(self, core: Core, place: Index) -> tuple[LocalTensor, LocalTensor]:
-        """Scales and shifts of the group's channels, in float32."""
+    def _lines(self, core: Core, place: Index) -> tuple[list[LocalTensor], list[LocalTensor]]:
+        """Scales and shifts of the group's channels, in float32, and as they were loaded."""
         group = place % self.groups
-        found = []
+        found, loaded = [], []
         for part, (queue, tensor) in enumerate(
             ((self.gamma_que, self.gamma), (self.beta_que, self.beta))
         ):
             source = tensor.window(((group, self.channels),), (self.channels,), (1,))
             line = queue.copy_in(source)
+            loaded.append(line)
             if self.line is not FLOAT:
                 target = self.lines.get(FLOAT, self.channels, part=part)
                 line = core.cast(target, line, RoundMode.CAST_NONE)
             found.append(line)
-        return found[0], found[1]
+        return found, loaded
 
     def _statistics(self, core: Core, place: Index) -> _Statistics:
         """Mean and reciprocal deviation, by the sums of the elements and of their squares."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npusim.ascendc import Core, GmSlice, LocalTensor, RoundMode, TBuf, TPosition, TQue
+from npusim.ascendc import Core, Event, GmSlice, LocalTensor, RoundMode, TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.ops.group_norm_backward.tiling import Mode, Tiling
 from npusim.values.dtypes import FLOAT
@@ -28,6 +28,7 @@ class Buffers:
             TQue(TPosition.VECIN, depth, "x"),
         )
         self._out_que = TQue(TPosition.VECOUT, depth, "dx")
+        self._part_done = Event(core, Pipe.VECTOR, Pipe.MTE3)
         self._reserve(self._dy_que, depth, loaded * self._dtype.itemsize)
         self._reserve(self._x_que, depth, loaded * self._dtype.itemsize)
         self._reserve(self._out_que, depth, tile * self._dtype.itemsize)
@@ -96,8 +97,9 @@ class Buffers:
     def store_part(self, target: GmSlice, work: LocalTensor) -> None:
         """Store (part of) a work tile in the outputs' dtype."""
         if self._dtype is FLOAT:
-            self._out_que.enque(work)
-            self._core.copy_runs(target, self._out_que.deque(work))
+            self._part_done.set()
+            self._part_done.wait()
+            self._core.copy_runs(target, work)
             return
         out = self._out_que.alloc_tensor(self._dtype, *work.shape)
         self._core.cast(out, work, RoundMode.CAST_ROUND)
@@ -106,7 +108,8 @@ class Buffers:
     def drop_stored(self, work: LocalTensor) -> None:
         """All parts of a work tile have been stored."""
         if self._dtype is FLOAT:
-            self._out_que.free_tensor(work)
+            self._out_que.enque(work)
+            self._out_que.free_tensor(self._out_que.deque(work))
 
     def sums(self, channels: int) -> LocalTensor:
         """Two rows: sum(dy) and sum(dy * xh) of a group's channels."""
@@ -120,9 +123,11 @@ class Buffers:
     def sums_stored(self, sums: LocalTensor) -> LocalTensor:
         """MTE3 has stored the sums: the vector unit may work on them in place from here on."""
         self._sums_que.free_tensor(sums)
-        again = self._sums_que.alloc_tensor(FLOAT, *sums.shape)
-        self._sums_que.free_tensor(again, by=Pipe.VECTOR)
-        return again
+        return self._sums_que.alloc_tensor(FLOAT, *sums.shape)
+
+    def drop_sums(self, sums: LocalTensor) -> None:
+        """The vector unit is done with the sums that :meth:`sums_stored` gave."""
+        self._sums_que.free_tensor(sums, by=Pipe.VECTOR)
 
     def store_row(self, target: GmSlice, row: LocalTensor) -> None:
         """A row of sums in the outputs' dtype."""

@@ -141,11 +141,13 @@ class GroupNormGrad(Kernel):
                 self._reduce_row(core, task, *row, sums[0, channel], sums[1, channel])
         sums = self.sums.add(core, buffers, task.index, sums)
         if self.grad_input is None:
+            buffers.drop_sums(sums)
             if tiles is not None:
                 buffers.drop(tiles.dy, tiles.x)
                 buffers.drop_work(tiles.work)
         else:
             terms = self._terms(core, buffers, task, gamma, sums)
+            buffers.drop_sums(sums)
             self._second_pass(core, buffers, task, tiles, gamma, terms)
         buffers.drop_gamma(gamma)
 

@@ -77,6 +77,7 @@ class ParameterSums:
         for target in targets:
             for first, length in core.tiles(0, target.numel, longest):
                 core.copy_runs(target.span(first, length), zeros[:length])
+        queue.free_tensor(zeros)
         core.pipe.reset()
 
     def add(self, core: Core, buffers: Buffers, task: LoopIndex, sums: LocalTensor) -> LocalTensor:

@@ -76,12 +76,13 @@ class GatherRows(Kernel):
         line = self.width if self.packs else self.padded
         rows = round_up(share.tile * line, self.block)
         core.pipe.init_buffer(self.row_que, self.depth, rows * size)
-        if (self.in_ub or self.in_l1) and share.length(block):
-            self._load_table(core)
+        kept = self._load_table(core) if share.length(block) else None
         for plane in core.loop(self.outer) if self.outer > 1 else (0,):
             tiles = share.tiles(core)
             for first, count in tiles:
                 self._tile(core, plane, first, count)
+        if kept is not None:
+            kept.free_tensor(self.kept)
 
     def _tile(self, core: Core, plane: Index, first: Index, count: int) -> None:
         ids = self.id_que.copy_in(self.indices.span(first, count))
@@ -128,13 +129,16 @@ class GatherRows(Kernel):
 
         core.separately(from_chip, lambda: core.copy_runs(tile[index], source))
 
-    def _load_table(self, core: Core) -> None:
-        """The whole table, once."""
+    def _load_table(self, core: Core) -> TQue | None:
+        """The whole table, once, where it has room on the chip; the queue that it is a tile of."""
+        if not (self.in_ub or self.in_l1):
+            return None
         position = TPosition.VECIN if self.in_ub else TPosition.A1
         queue = TQue(position, 1, "table", consumer=Pipe.SCALAR)
         core.pipe.init_buffer(queue, 1, self.table.nbytes)
         loaded = queue.copy_in(self.table.span(0, self.table.numel))
         self.kept = loaded.view(self.rows, self.width)
+        return queue
 
     def _fits(self, nbytes: int) -> bool:
         aligned = self.width % self.block == 0 or self.width < self.block

@@ -97,6 +97,8 @@ class OneHot(Kernel):
             out_que.copy_out(self.out.window(((first, self.depth),), (rows.numel,), (1,)), rows)
             self._set(core, rows, ids, count)
             id_que.free_tensor(ids)
+        for each in (on, off):
+            value_que.free_tensor(each)
 
     def _fill(self, core: Core, rows: int) -> None:
         if core.recording:

@@ -96,10 +96,12 @@ class RmsNormGrad(RowKernel):
             start, count = self.layout.stretch(core.get_block_idx())
             for first, rows in core.tiles(start, count, self.layout.tile_rows, sequential=True):
                 run.piece(Piece((first,), rows))
+            run.free_lines()
             run.finish()
             return
         for piece in self.layout.pieces(core):
             run.piece(piece)
+        run.free_lines()
 
 
 class _SumsOfRows(RowRun):

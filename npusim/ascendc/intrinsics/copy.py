@@ -152,6 +152,7 @@ class Copies(Issuer):
 
     def _load(self, dst: LocalTensor, src: GmSlice) -> None:
         self._same_size(dst, src)
+        dst.check_write()
         if dst.memory == "L1":
             self.load_l1(dst, src)
             return
@@ -165,6 +166,7 @@ class Copies(Issuer):
 
     def _store(self, dst: GmSlice, src: LocalTensor) -> None:
         self._same_size(src, dst)
+        src.check_read()
         if self.recording:
             self._emit_copy(Pipe.MTE3, "copy_ubuf_to_gm", "ub_to_gm", dst, write=True)
         if self.numerics:
@@ -287,6 +289,7 @@ class Copies(Issuer):
             )
 
     def _expect(self, what: str, tensor: LocalTensor, memory: str) -> None:
+        tensor.check_usable()
         if tensor.memory != memory:
             raise KernelError(
                 self.kernel_name, f"{what}: {tensor.buffer} is in {tensor.memory}, not {memory}"

@@ -69,9 +69,8 @@ class Intrinsic(Generic[Operands]):
         name = self.hardware_name
         if self.instead and not core.profile.supports_vector(name, dst.dtype.intrinsic):
             name = self.instead
-            core.require(name, dst)
             core.issue("vector_dup", dst, ())
-        core.require(name, dst)
+        core.require(name, dst, *sources)
         for source in sources:
             if source.shape != dst.shape and not _repeats(source.shape, dst.shape):
                 shapes = ", ".join(str(tensor.shape) for tensor in (dst, *sources))

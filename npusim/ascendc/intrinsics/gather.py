@@ -100,9 +100,7 @@ class Addressing(Issuer):
         """The part of ``tensor`` at ``place`` of its last axis but one, to be read."""
         shape = (*tensor.shape[:-2], tensor.shape[-1])
         depth = max(tensor.depth, place.depth)
-        part = LocalTensor(
-            tensor.core, tensor.dtype, shape, tensor.buffer, tensor.slot, depth=depth
-        )
+        part = tensor.same_place(*shape, depth=depth)
         if self.numerics:
             part.alias(_gather(tensor.values(depth), place.values(depth).astype(np.intp)))
         return part

@@ -34,7 +34,7 @@ class Rearranging(Issuer):
             elements, chained = repeats * _LINES * _LINES, self.reads_last(src)
             note = f"{repeats} x 16 lines"
             self.emit_vector("vnchwconv", FLOAT16, elements, chained=chained, detail=note)
-        self.wrote(dst)
+        self.noted(dst)
 
     def move_bursts(
         self,
@@ -53,14 +53,14 @@ class Rearranging(Issuer):
             note = f"{bursts}x{blocks * self.block_bytes}B"
             cycles = self.costs.ub_bursts(bursts, blocks, stride)
             self.recorder.emit(Pipe.VECTOR, "copy_ubuf_to_ubuf", cycles, detail=note)
-        self.wrote(dst)
+        self.noted(dst)
 
     def move_blocks(self, dst: LocalTensor, src: LocalTensor, nbytes: int) -> None:
         """``nbytes`` brought elsewhere in UB by the vector unit, a repeat at a time."""
         if nbytes:
             elements, chained = ceil(nbytes / INT16.itemsize), self.reads_last(src)
             self.emit_vector("ub2ub", INT16, elements, chained=chained, detail=f"{nbytes} bytes")
-        self.wrote(dst)
+        self.noted(dst)
 
     def record_vector(
         self, intrinsic: str, dst: LocalTensor, elements: int, *, rows: int = 1
@@ -69,8 +69,8 @@ class Rearranging(Issuer):
 
         For instructions that together do what the kernel computes at once.
         """
-        self.emit_vector(intrinsic, dst.dtype, elements, rows=rows, chained=self.reads_last(dst))
-        self.wrote(dst)
+        self.emit_vector(intrinsic, dst.dtype, elements, rows=rows, chained=self.is_last(dst))
+        self.noted(dst)
 
     def move_elements(self, dst: LocalTensor, src: LocalTensor, count: int) -> None:
         """``count`` elements moved by the scalar unit, a load and a store each.

@@ -64,15 +64,8 @@ class Vector(Elementwise):
 
     def broadcast_column(self, column: LocalTensor) -> LocalTensor:
         """A tile (rows,) as a column (rows, 1) that instructions repeat along rows (vbrcb)."""
-        self.issue("vbrcb", column, ())
-        spread = LocalTensor(
-            column.core,
-            column.dtype,
-            (*column.shape, 1),
-            column.buffer,
-            column.slot,
-            depth=column.depth,
-        )
+        self.issue("vbrcb", column, (column,))
+        spread = column.same_place(*column.shape, 1, depth=column.depth)
         if self.numerics:
             spread.alias(column.values(column.depth)[..., None])
         return spread
@@ -101,7 +94,7 @@ class Vector(Elementwise):
 
         The first of eight bits is the lowest.
         """
-        self.require(f"vcmpv_{mode}", src0)
+        self.require(f"vcmpv_{mode}", src0, src1)
         self.issue(f"vcmpv_{mode}", src0, (src0, src1), writes=dst)
         if self.numerics:
             depth = self.depth
@@ -131,8 +124,8 @@ class Vector(Elementwise):
         packed: bool = False,
     ) -> LocalTensor:
         """dst = src0 where the mask is set, else src1 (vsel); a ``packed`` mask has a bit each."""
-        self.require("vsel", dst)
         others = (src0, src1) if isinstance(src1, LocalTensor) else (src0,)
+        self.require("vsel", dst, *others)
         self.issue("vsel", dst, (mask, *others))
         if self.numerics:
             depth = self.depth

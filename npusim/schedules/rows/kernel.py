@@ -137,6 +137,7 @@ class RowKernel(Kernel):
         run = RowRun(core, self.layout, self.program, self.depth)
         for piece in self.layout.pieces(core):
             run.piece(piece)
+        run.free_lines()
 
     @classmethod
     def axis(cls, x: GlobalTensor, attributes: Mapping[str, object]) -> int:

@@ -47,6 +47,12 @@ class RowRun:
         else:
             self._in_chunks(piece)
 
+    def free_lines(self) -> None:
+        """Lines are kept until the last row is done."""
+        for term, queue in self.queues.items():
+            if term in self.lines:
+                queue.free_tensor(self.lines[term])
+
     # -- buffers -----------------------------------------------------------------------------------
 
     def _reserve_queues(self) -> None:

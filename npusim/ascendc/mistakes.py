@@ -1,0 +1,69 @@
+"""Errors in a kernel's code, told with the kernel's name and the line that made them."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import traceback
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npusim.values.errors import KernelCodeError, KernelError, NpusimError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from npusim.ascendc.kernel import Kernel
+
+# Rooms whose lines are not the kernel's own, and packages that kernels call.
+_LANGUAGE = tuple(
+    str(Path(__file__).parents[1] / room) for room in ("ascendc", "schedules", "library")
+)
+_PACKAGES = (str(Path(np.__file__).parent), sysconfig.get_path("stdlib"))
+
+
+def site(frame: FrameType | None = None) -> str:
+    """File and line of the kernel code that runs: the innermost frame outside the language."""
+    frame = frame or sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_LANGUAGE) and frame.f_back is not None:
+        frame = frame.f_back
+    return _named(frame.f_code.co_filename, frame.f_lineno)
+
+
+def located(error: Exception, kernel: Kernel) -> Exception:
+    """The error with kernel and line; what Python raised in a user's kernel is a KernelCodeError.
+
+    In the kernels that npusim ships it stays what it is, an internal error. Their refusals are read
+    by people who didn't write them, so those don't tell the line (``site`` has it).
+    """
+    ours = type(kernel).__module__.startswith("npusim.")
+    if isinstance(error, KernelError):
+        error.locate(kernel.op_type, error.site or _raised_at(error), told=not ours)
+        return error
+    if ours or isinstance(error, NpusimError | MemoryError):
+        return error
+    return KernelCodeError(
+        kernel.op_type,
+        f"{type(error).__name__}: {error}",
+        "Python raised this in the kernel's code; mend that line.",
+        site=_raised_at(error),
+    )
+
+
+def _raised_at(error: Exception) -> str:
+    found = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        path = frame.f_code.co_filename
+        packaged = path.startswith(_PACKAGES) and "site-packages" not in path
+        if not path.startswith(_LANGUAGE) and not packaged and not path.startswith(_PACKAGES[0]):
+            found = _named(path, line)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _named(path: str, line: int) -> str:
+    folders = Path(path).parts
+    return f"{'/'.join(folders[-2:])}:{line}"

@@ -27,7 +27,7 @@ class Lanes(Elementwise):
     ) -> LocalTensor:
         """dst = src <intrinsic> lanes: a flat tile of whole rows with a row that repeats."""
         self._check_lanes(intrinsic, src, lanes)
-        self.require(intrinsic, dst)
+        self.require(intrinsic, dst, src, lanes)
         self.emit_vector(intrinsic, src.dtype, src.numel, chained=self.reads_last(src, lanes))
         self.wrote(dst)
         if self.numerics:
@@ -60,7 +60,7 @@ class Lanes(Elementwise):
         """
         for dst, src in pairs:
             self._check_lanes(fold.pairwise, src, dst)
-            self.require(fold.pairwise, src)
+            self.require(fold.pairwise, src, dst)
         if self.recording:
             self._record_folds(fold, pairs)
         for dst, src in pairs:

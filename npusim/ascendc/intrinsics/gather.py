@@ -112,7 +112,7 @@ class Addressing(Issuer):
         """
         if src.shape != (*dst.shape[:-2], dst.shape[-1]):
             raise KernelError(self.kernel_name, f"vadd of {src.shape} to a part of {dst.shape}")
-        self.require("vadd", dst)
+        self.require("vadd", dst, src)
         self.issue("vadd", src, (src,), writes=dst)
         if self.numerics:
             depth = max(src.depth, place.depth)

@@ -36,7 +36,7 @@ class Reductions(Lanes):
     def reduce(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
         """dst[...] = src folded along its last axis: by halves, and at last within a repeat."""
         self._check_reduced(fold, dst, src)
-        self.require(fold.pairwise, src)
+        self.require(fold.pairwise, src, dst)
         if self.recording:
             self._record_tree(fold, src)
         return self._fold_last(fold, dst, src)
@@ -73,7 +73,7 @@ class Reductions(Lanes):
         The scalar unit reads what is left of every row, and stores the result.
         """
         self._check_reduced(fold, dst, src)
-        self.require(fold.pairwise, src)
+        self.require(fold.pairwise, src, dst)
         if self.recording:
             block = self.block_bytes // src.dtype.itemsize
             length, chained = src.row_elements, drained or self.reads_last(src)
@@ -106,7 +106,7 @@ class Reductions(Lanes):
     def fold_rows(self, dst: LocalTensor, src: LocalTensor, fold: Fold = SUM) -> LocalTensor:
         """dst = the rows of src folded: the lower half onto the upper one until one row is left."""
         self._check_rows(dst, src)
-        self.require(fold.pairwise, src)
+        self.require(fold.pairwise, src, dst)
         if self.recording:
             rows, chained = src.shape[0], self.reads_last(src)
             while rows > 1:
@@ -123,7 +123,7 @@ class Reductions(Lanes):
         The destination of all its repeats is the same row.
         """
         self._check_rows(dst, src)
-        self.require(fold.pairwise, src)
+        self.require(fold.pairwise, src, dst)
         rows, chained = src.shape[0], self.reads_last(src)
         self.emit_vector(fold.pairwise, src.dtype, src.row_elements, rows=rows, chained=chained)
         return self._fold_first(fold, dst, src)

@@ -44,6 +44,7 @@ class Vector(Elementwise):
 
     def copy(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
         """Copy inside UB, repeating rows and columns of one (vadds with zero, or a move)."""
+        self.same_dtypes("copy", dst, src)
         adds = self.profile.supports_vector("vadds", dst.dtype.intrinsic)
         self.issue("vadds" if adds else "ub2ub", dst, (src,))
         return self._copied(dst, src)

@@ -16,8 +16,6 @@ from npusim.values.errors import KernelCodeError, KernelError, NpusimError
 if TYPE_CHECKING:
     from types import FrameType
 
-    from npusim.ascendc.kernel import Kernel
-
 # Rooms whose lines are not the kernel's own, and packages that kernels call.
 _LANGUAGE = tuple(
     str(Path(__file__).parents[1] / room) for room in ("ascendc", "schedules", "library")
@@ -33,20 +31,21 @@ def site(frame: FrameType | None = None) -> str:
     return _named(frame.f_code.co_filename, frame.f_lineno)
 
 
-def located(error: Exception, kernel: Kernel) -> Exception:
+def located(error: Exception, kernel: str, module: str) -> Exception:
     """The error with kernel and line; what Python raised in a user's kernel is a KernelCodeError.
 
-    In the kernels that npusim ships it stays what it is, an internal error. Their refusals are read
-    by people who didn't write them, so those don't tell the line (``site`` has it).
+    In the kernels that npusim ships (``module`` is where it was defined) it stays what it is, an
+    internal error. Their refusals are read by people who didn't write them, so those don't tell the
+    line (``site`` has it).
     """
-    ours = type(kernel).__module__.startswith("npusim.")
+    ours = module.startswith("npusim.")
     if isinstance(error, KernelError):
-        error.locate(kernel.op_type, error.site or _raised_at(error), told=not ours)
+        error.locate(kernel, error.site or _raised_at(error), told=not ours)
         return error
     if ours or isinstance(error, NpusimError | MemoryError):
         return error
     return KernelCodeError(
-        kernel.op_type,
+        kernel,
         f"{type(error).__name__}: {error}",
         "Python raised this in the kernel's code; mend that line.",
         site=_raised_at(error),

@@ -55,7 +55,7 @@ def trace(
     try:
         host_threads.run(kernel, running, parts)
     except Exception as error:
-        found = located(error, kernel)
+        found = located(error, kernel.op_type, type(kernel).__module__)
         if found is error:
             raise
         raise found from error

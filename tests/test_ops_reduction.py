@@ -69,6 +69,15 @@ def test_half_types_are_added_up_in_float32(axes: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_rows_of_two_fit_into_ub_with_their_results(chip: str, kind: Any) -> None:
+    x = numbers(300_000, 2).astype(kind)
+    for op, want in (("ReduceMinD", x.min(1)), ("ReduceSumD", x.astype(np.float64).sum(1))):
+        (got,) = run(chip, op, [x], [np.zeros(300_000, kind)], axes=[1])
+        np.testing.assert_allclose(got.astype(np.float64), want, rtol=4e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("shape", [(512, 2), (64, 100), (128, 768), (5, 3, 40)], ids=str)
 def test_the_gradient_of_a_bias_and_sums_of_squares(chip: str, shape: tuple[int, ...]) -> None:
     x = numbers(*shape)

@@ -82,6 +82,15 @@ class Job:
         room = int(self.profile.buffers.ub_bytes * _UB_SHARE / width)
         return max(_LEAST_TILE, room // _LEAST_TILE * _LEAST_TILE)
 
+    def most_rows(self, padded: int, depth: int) -> int:
+        """Rows of ``padded`` elements that fit into UB with their slots, copies and results."""
+        width, out = self.dtype.itemsize, self.out.dtype.itemsize
+        copies = depth if self.kept is not None else int(self.has_copy)
+        row = padded * (depth * self.x.dtype.itemsize + copies * width) + 2 * width + depth * out
+        buffers = self.profile.buffers
+        slots = 3 * depth + 2  # each of whole blocks
+        return (buffers.ub_bytes - slots * buffers.block_bytes) // row
+
     @property
     def has_copy(self) -> bool:
         """Whether tiles are brought into another buffer before they are folded."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from npusim.library.matmul_tiling import MatmulTiling
     from npusim.library.operands import GmMatrix, OperandSource, Span
 
+# Where tiles of A and of B are.
+_INTO_L1 = (TPosition.A1, TPosition.B1)
+_INTO_L0 = (TPosition.A2, TPosition.B2)
 _IN_FLIGHT = 2  # blocks of results: one being summed up, one leaving
 _HOST_BYTES = 1 << 26  # of results that are computed at once
 
@@ -103,8 +106,7 @@ class BlockMatmul:
     ) -> None:
         self._core, self._tiling, self._hf32 = core, tiling, hf32
         self._sum_dtype = FLOAT if dtype.category == "float" else INT32
-        self._a: OperandSource | None = None
-        self._b: OperandSource | None = None
+        self._operands: dict[int, OperandSource] = {}
         self._row: GmMatrix | None = None
         self._shape = (0, 0, 0)
         t = tiling
@@ -116,19 +118,18 @@ class BlockMatmul:
             not (keep or there) for keep, there in zip((t.keep_a, t.keep_b), resident, strict=True)
         )
         wide = (t.base_m * dtype.itemsize, t.base_n * dtype.itemsize)
-        places = (TPosition.A1, TPosition.B1)
         streams = {
             place: nbytes * t.step_k
-            for place, nbytes, streamed in zip(places, wide, self._streamed, strict=True)
+            for place, nbytes, streamed in zip(_INTO_L1, wide, self._streamed, strict=True)
             if streamed
         }
         self._l1 = _Stage(core, streams, t.depth_1) if streams else None
         self._panel: TQue | None = None
         if any(self._kept):
             side = self._kept.index(True)
-            self._panel = TQue(places[side], t.depth_1, "panel")
+            self._panel = TQue(_INTO_L1[side], t.depth_1, "panel")
             core.pipe.init_buffer(self._panel, t.depth_1, wide[side] * round_up(k, t.base_k))
-        into_l0 = {TPosition.A2: wide[0] * t.base_k, TPosition.B2: wide[1] * t.base_k}
+        into_l0 = {place: nbytes * t.base_k for place, nbytes in zip(_INTO_L0, wide, strict=True)}
         self._l0 = _Stage(core, into_l0, t.depth_0)
         # With one block in L0C, results leave it piece by piece while the next ones arrive.
         unit_flag = core.profile.paths.l0c_to_gm is not None
@@ -143,11 +144,11 @@ class BlockMatmul:
 
     def set_tensor_a(self, source: OperandSource) -> None:
         """The left operand, (m, k)."""
-        self._a = source
+        self._operands[0] = source
 
     def set_tensor_b(self, source: OperandSource) -> None:
         """The right operand, (k, n)."""
-        self._b = source
+        self._operands[1] = source
 
     def set_bias(self, row: GmMatrix | None) -> None:
         """What is added to every row, n elements; None for nothing."""
@@ -175,8 +176,8 @@ class BlockMatmul:
                     row = (turn % turns if turns > 1 and number > 1 else turn) if turns > 1 else 0
                     column = (turn // turns if turns > 1 else turn) if number > 1 else 0
                     yield from self._block(
-                        (_moved(row, rows, first_row), rows),
-                        (_moved(column, columns, first_column), columns),
+                        (row * rows + first_row, rows),
+                        (column * columns + first_column, columns),
                         {},
                     )
 
@@ -193,7 +194,7 @@ class BlockMatmul:
         core = self._core
         stack = core.stack_size(0, core.depth)
         most = max(1, _HOST_BYTES // (n * self._sum_dtype.itemsize * stack))
-        b = self._at_once(self._b, (0, k), (0, n), (TPosition.B1, TPosition.B2))
+        b = self._at_once(1, (0, k), (0, n))
         for first in range(0, m, most):
             block = Block(
                 self._c.alloc_tensor(self._sum_dtype, min(most, m - first), n),
@@ -205,7 +206,7 @@ class BlockMatmul:
 
     def _loop(self, count: int) -> Iterator[LoopIndex]:
         """A loop over blocks; the host cuts what L1 holds for one of them at a time."""
-        resident = any(source.resident is not None for source in self._operands)
+        resident = any(source.resident is not None for source in self._operands.values())
         return self._core.loop(count, sequential=resident)
 
     # -- blocks ----------------------------------------------------------------------------------
@@ -218,14 +219,14 @@ class BlockMatmul:
         source = self._operands[0 if keep_a else 1]
         outer, inner = (m, n) if keep_a else (n, m)
         for first in self._loop(outer[2]):
-            fixed = (_moved(first, outer[1], outer[0]), outer[1])
+            fixed = (first * outer[1] + outer[0], outer[1])
             rows, columns = (fixed, (0, k)) if keep_a else ((0, k), fixed)
             tile = panel.alloc_tensor(source.dtype, *source.tile_shape(rows[1], columns[1]))
             source.load_l1(core, tile, rows, columns)
             panel.enque(tile)
             kept = _Tile(source, panel.deque(tile), _now(rows[0]), _now(columns[0]))
             for turn in self._loop(inner[2]):
-                moving = (_moved(turn, inner[1], inner[0]), inner[1])
+                moving = (turn * inner[1] + inner[0], inner[1])
                 rows, columns = (fixed, moving) if keep_a else (moving, fixed)
                 yield from self._block(rows, columns, {0 if keep_a else 1: kept})
             panel.free_tensor(tile)
@@ -234,14 +235,12 @@ class BlockMatmul:
         """One block of C; of some operands L1 has all that it needs already."""
         block = Block(self._c.alloc_tensor(self._sum_dtype, rows[1], columns[1]), rows, columns)
         k = self._shape[2]
-        for side, source in enumerate(self._operands):
+        for side, source in self._operands.items():
             if source.resident is not None:
                 there = {**there, side: _Tile(source, source.resident)}
         self._core.separately(
             lambda: self._multiply(block, there),
-            lambda: self._multiply_at_once(
-                block, self._at_once(self._b, (0, k), columns, (TPosition.B1, TPosition.B2))
-            ),
+            lambda: self._multiply_at_once(block, self._at_once(1, (0, k), columns)),
         )
         self._c.enque(block.tensor)
         self._c.deque(block.tensor)
@@ -305,22 +304,14 @@ class BlockMatmul:
 
     def _multiply_at_once(self, block: Block, b: LocalTensor) -> None:
         """The numbers of a block of any size by one product."""
-        k = (0, self._shape[2])
-        a = self._at_once(self._a, block.rows, k, (TPosition.A1, TPosition.A2))
+        a = self._at_once(0, block.rows, (0, self._shape[2]))
         bias = self._load_bias(block.columns)
         self._core.mmad(block.tensor, a, b, bias=bias, hf32=self._hf32)
 
-    def _at_once(
-        self,
-        source: OperandSource | None,
-        rows: Span,
-        columns: Span,
-        positions: tuple[TPosition, TPosition],
-    ) -> LocalTensor:
+    def _at_once(self, side: int, rows: Span, columns: Span) -> LocalTensor:
         """Part of an operand on its way through L1 into L0, whatever its size."""
-        assert source is not None
-        core = self._core
-        l1, l0 = (TBuf(f"{place}", place) for place in positions)
+        core, source = self._core, self._operands[side]
+        l1, l0 = (TBuf(f"{place}", place) for place in (_INTO_L1[side], _INTO_L0[side]))
         for buffer in (l1, l0):
             buffer.attach(core, 1, 0)
         piece = l0.get(source.dtype, rows[1], columns[1])
@@ -331,12 +322,6 @@ class BlockMatmul:
         source.load_l1(core, tile, rows, columns)
         _Tile(source, tile, _now(rows[0]), _now(columns[0])).load(core, piece, rows, columns)
         return piece
-
-    @property
-    def _operands(self) -> tuple[OperandSource, OperandSource]:
-        assert self._a is not None
-        assert self._b is not None
-        return self._a, self._b
 
     def _load_bias(self, columns: Span) -> LocalTensor | None:
         if self._bias is None or self._row is None:
@@ -378,11 +363,6 @@ def _parts(total: int, step: int) -> list[tuple[int, int, int]]:
     if rest:
         parts.append((whole * step, rest, 1))
     return parts
-
-
-def _moved(index: Index, step: int, start: int) -> Index:
-    """start + index * step."""
-    return index * step + start
 
 
 def _now(place: Index) -> int:

@@ -15,7 +15,6 @@ from npusim.hardware import load_profile
 from npusim.hardware.residuals import rooflines
 from npusim.model import Item, Step, StepResult, TimedItem, read_model, retime
 from npusim.model.cache_state import Follower
-from npusim.model.expressions import evaluate, fill
 from npusim.model.operator_class import kind_of
 from npusim.model.results import Evidence, How, Timing
 from npusim.model.retiming import band_of_sum, with_dispatch
@@ -71,45 +70,6 @@ def add(size: int, kind: str = "fp16", **more: Any) -> Item:
 
 def step_of(*items: Item) -> Step:
     return Step("step", "calls", items)
-
-
-# Expressions
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("B", 4),
-        ("B*H", 3072),
-        ("(B + 1) * 2", 10),
-        ("-(-B//3)", 2),
-        ("H % 100", 68),
-        (" 7 ", 7),
-    ],
-)
-def test_braces_hold_arithmetic_of_whole_numbers(text: str, value: int) -> None:
-    assert evaluate(text, {"B": 4, "H": 768}) == value
-    assert fill(f"fp16[{{{text}}},2]", {"B": 4, "H": 768}) == f"fp16[{value},2]"
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("Q", "unknown variable 'Q'"),
-        ("B/2", "no expression"),
-        ("B**9", "no expression"),
-        ("1.5", "no expression"),
-        ("True", "no expression"),
-        ("__import__('os')", "no expression"),
-        ("B +", "no expression"),
-        ("", "no expression"),
-        ("B//0", "divides by zero"),
-        ("B+" * 200 + "B", "too long"),
-    ],
-)
-def test_nothing_else_is_evaluated(text: str, complaint: str) -> None:
-    with pytest.raises(ArgumentError, match=complaint.replace("(", r"\(")):
-        evaluate(text, {"B": 4})
 
 
 # Lists of calls

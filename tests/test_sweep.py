@@ -28,9 +28,9 @@ from npusim.sweep.points import Sweep, expand
 from npusim.sweep.results import ResultFile, read_rows
 from npusim.sweep.running import TRIES, run
 from npusim.sweep.spec import read_spec
-from npusim.sweep.templates import evaluate, fill, variables_of
 from npusim.sweep.working import Answered, Chunk, work
 from npusim.values.errors import ArgumentError, FileError, NpusimError, RejectedError
+from npusim.values.templates import evaluate, fill, variables_of
 from support import sweeps
 from support.commands import npusim
 

@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from npusim.hardware.reading import parse, read_text
 from npusim.model.call_reading import Place, item_of
-from npusim.model.expressions import evaluate, fill, names_in
 from npusim.model.step import Step
-from npusim.values.errors import NpusimError
+from npusim.values.errors import ArgumentError, NpusimError
+from npusim.values.templates import evaluate, fill, variables_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,8 +56,6 @@ class CallListModel:
 
         Raises ArgumentError for a batch where no size of the model depends on it.
         """
-        from npusim.values.errors import ArgumentError
-
         if batch is not None and self.batch is None:
             raise ArgumentError(
                 f"{self.name} has no batch axis: no size in {self.file} depends on {{B}}",
@@ -104,7 +102,7 @@ def fill_all(value: object, variables: Mapping[str, int], place: Place) -> Any:
     """A value with all braces replaced; what YAML reads as ``{B: null}`` is an expression too."""
     try:
         if isinstance(value, str):
-            return _plain(value, variables)
+            return fill(value, variables)
         if isinstance(value, Mapping):
             if len(value) == 1 and (key := next(iter(value))) and value[key] is None:
                 return _lone(str(key), value, variables)
@@ -120,15 +118,10 @@ def fill_all(value: object, variables: Mapping[str, int], place: Place) -> Any:
     return value
 
 
-def _plain(text: str, variables: Mapping[str, int]) -> object:
-    filled = fill(text, variables)
-    alone = filled != text and text.startswith("{") and text.endswith("}")
-    return int(filled) if alone and filled.lstrip("-").isdigit() else filled
-
-
 def _lone(key: str, value: Mapping[Any, Any], variables: Mapping[str, int]) -> object:
     """`N: {B}` without quotes is a mapping for YAML; a null pointer in a mapping stays one."""
-    if not names_in(f"{{{key}}}") <= set(variables):
+    names = _names_in(f"{{{key}}}")
+    if not names or not names <= set(variables):
         return dict(value)
     return evaluate(key, variables)
 
@@ -177,12 +170,20 @@ def _dispatch(place: Place, raw: Mapping[str, Any]) -> float | None:
     return float(value)
 
 
+def _names_in(text: str) -> set[str]:
+    """The variables in braces; what can't be read is refused where it is filled."""
+    try:
+        return variables_of(text)
+    except ArgumentError:
+        return set()
+
+
 def _mentions_batch(raw: object) -> bool:
     if isinstance(raw, str):
-        return not names_in(raw).isdisjoint(BATCH_NAMES)
+        return not _names_in(raw).isdisjoint(BATCH_NAMES)
     if isinstance(raw, Mapping):
         lone = len(raw) == 1 and next(iter(raw.values())) is None
-        if lone and not names_in(f"{{{next(iter(raw))}}}").isdisjoint(BATCH_NAMES):
+        if lone and not _names_in(f"{{{next(iter(raw))}}}").isdisjoint(BATCH_NAMES):
             return True
         return any(map(_mentions_batch, raw.values()))
     return isinstance(raw, list) and any(map(_mentions_batch, raw))

@@ -21,9 +21,9 @@ from npusim.operators.oracle import contract_of
 from npusim.report.renderers import jsonout
 from npusim.runtime.cache_start import MODES
 from npusim.runtime.device import Device
-from npusim.sweep.templates import fill, variables_of
 from npusim.values.errors import FileError, NpusimError, UnknownNameError, UsageError
 from npusim.values.spelling import names_in, tensor_text, value_of, with_nulls
+from npusim.values.templates import fill, variables_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

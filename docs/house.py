@@ -42,8 +42,8 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 # The modules of a room that others may import, beside the room itself. Everything else is its own.
 DOORS = {
     "values": """
-        arithmetic dtypes errors formats garbage promotion spelling status suggest tensors
-        version
+        arithmetic dtypes errors formats garbage promotion spelling status suggest templates
+        tensors version
         """,
     "hardware": "families loading naming products profile provenance reading residuals",
     "catalogue": "facts families judging names queries question verdicts wording",

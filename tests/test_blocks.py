@@ -11,7 +11,7 @@ import pytest
 from npusim import Device
 from npusim.ascendc import host_threads as blocks
 from npusim.ops.binary_cross_entropy_backward.kernel import BinaryCrossEntropyGrad
-from npusim.values.errors import KernelError
+from npusim.values.errors import RejectedError
 from support.cross_entropy import CROSS_ENTROPY, cross_entropy
 from support.group_norm import GROUP_NORM, SIZES, group_norm
 
@@ -84,7 +84,7 @@ def test_a_mistake_in_a_thread_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(BinaryCrossEntropyGrad, "process", process)
     use(monkeypatch, 2)
-    with pytest.raises(KernelError, match="end while the others wait in sync_all"):
+    with pytest.raises(RejectedError, match="end while the others wait in sync_all"):
         Device(CHIP).run(CROSS_ENTROPY, **cross_entropy(300, 700))
 
 

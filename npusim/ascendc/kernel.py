@@ -28,20 +28,21 @@ class Division(Protocol):
 class Kernel(ABC):
     """One operator on the device: a tiling, and the code that every block runs.
 
-    Subclasses set ``op_type`` (the profiler's OpType) and ``block_dim`` and write :meth:`process`.
-    ``reads`` and ``writes`` are the tensors the task depends on and produces, ``scratch`` its own
-    workspace. ``adds_into`` are those of ``writes`` that it adds into: a task of its own clears
-    them first. ``cores`` says which cores the blocks are. ``is_mix`` marks kernels that run on cube
-    and vector cores at once: a block is then a cube core with its vector cores, and each of them
-    runs :meth:`process`, which looks at ``core.unit``. ``generated`` marks kernels that the
-    device's operator compiler (TBE) makes for a shape, unlike those written in Ascend C.
+    Subclasses set ``op_type`` (the profiler's OpType; by default the name of the class) and
+    ``block_dim`` (unless the launch gives it), and write :meth:`process`. ``reads`` and ``writes``
+    are the tensors the task depends on and produces, ``scratch`` its own workspace. ``adds_into``
+    are those of ``writes`` that it adds into: a task of its own clears them first. ``cores`` says
+    which cores the blocks are. ``is_mix`` marks kernels that run on cube and vector cores at once:
+    a block is then a cube core with its vector cores, and each of them runs :meth:`process`, which
+    looks at ``core.unit``. ``generated`` marks kernels that the device's operator compiler (TBE)
+    makes for a shape, unlike those written in Ascend C.
     ``division`` is how the work is divided, where that says which blocks are alike.
     ``independent`` marks kernels whose blocks may be computed at the same time: no two of them
     store to one place (adding is no storing), none reads what another stores before the next
     barrier, and what :meth:`process` changes in the kernel are its attributes, not what is in them.
     """
 
-    op_type: str
+    op_type: str = ""
     buffer_num: ClassVar[int] = 2
     cores: ClassVar[Literal["vector", "cube"]] = "vector"
     is_mix: ClassVar[bool] = False
@@ -55,6 +56,10 @@ class Kernel(ABC):
     scratch: tuple[GlobalTensor, ...] = ()
     cold: tuple[GlobalTensor, ...] = ()
     adds_into: tuple[GlobalTensor, ...] = ()
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        cls.op_type = cls.op_type or cls.__name__
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:

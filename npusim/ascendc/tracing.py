@@ -10,12 +10,15 @@ from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.mistakes import located
 from npusim.engine.program import CoreGroup, Instruction, Pipe, Program, Unit
 from npusim.engine.schedule import pipes_of
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping, Sequence
 
     from npusim.ascendc.kernel import Kernel
     from npusim.hardware.profile import Profile
+
+Work = dict[str, tuple[int, int]]  # instructions and bytes by what they are
 
 
 def trace(
@@ -32,6 +35,7 @@ def trace(
     for block in range(kernel.block_dim):
         kinds.setdefault(block if reference else kernel.block_kind(block), []).append(block)
     first = {blocks[0] for blocks in kinds.values()}
+    compared = {blocks[-1] for blocks in kinds.values()} if numerics else set()
     costs = InstructionCosts(profile)
     wanted = range(kernel.block_dim) if numerics else sorted(first)
     watched = observer.current()
@@ -49,7 +53,7 @@ def trace(
                 block,
                 storage,
                 numerics=numerics,
-                recording=block in first,
+                recording=block in first or block in compared,
                 reference=reference,
             )
     try:
@@ -59,6 +63,8 @@ def trace(
         if found is error:
             raise
         raise found from error
+    if numerics:
+        _compare_blocks(kernel, running, kinds)
     return tuple(
         CoreGroup(
             tuple(blocks),
@@ -69,6 +75,50 @@ def trace(
         for blocks in kinds.values()
         for core in running[blocks[0]].cores
     )
+
+
+def _compare_blocks(
+    kernel: Kernel, running: Mapping[int, Block], kinds: Mapping[Hashable, Sequence[int]]
+) -> None:
+    """Refuse blocks that the kernel calls alike and that did not do the same."""
+    alike: dict[Hashable, list[int]] = {}
+    for blocks in kinds.values():
+        for block in dict.fromkeys((blocks[0], blocks[-1])):
+            alike.setdefault(kernel.block_kind(block), []).append(block)
+    for first, *others in alike.values():
+        expected = _work(running[first]) if others else None
+        for other in others:
+            found = _work(running[other])
+            if found != expected:
+                raise KernelError(
+                    kernel.op_type,
+                    f"block_kind calls blocks {first} and {other} alike, but {other} did "
+                    f"{_told(found)} and {first} {_told(expected)}",
+                    "Return something from block_kind that tells them apart, e.g. how much each "
+                    "has to do; without block_kind every block is timed by itself.",
+                )
+
+
+def _work(block: Block) -> Work:
+    """Instructions and bytes of a block by core, pipe and name; addresses and cycles don't count.
+
+    Cycles depend on where rows begin in a line of L2, so alike blocks may differ a little.
+    """
+    counted: Work = {}
+    for core in block.cores:
+        for instruction, times in core.recorder.program.instructions():
+            key = f"{instruction.name} on {instruction.pipe} of the {core.unit}"
+            count, nbytes = counted.get(key, (0, 0))
+            moved = instruction.transfer.payload_bytes if instruction.transfer else 0
+            if instruction.name:
+                counted[key] = (count + times, nbytes + moved * times)
+    return counted
+
+
+def _told(work: Work | None) -> str:
+    """Instructions and bytes in a few words."""
+    count = sum(number for number, _ in (work or {}).values())
+    return f"{count} instructions with {sum(nbytes for _, nbytes in (work or {}).values())} bytes"
 
 
 def _with_head(program: Program, costs: InstructionCosts) -> Program:

@@ -107,7 +107,8 @@ def _require_data(contract: Contract, name: str, argument: Argument) -> None:
         )
 
 
-def _tensor(value: object) -> TensorArg:
+def tensor_of(value: object) -> TensorArg:
+    """A tensor as given: an array, a TensorSpec or its spelling. TypeError for anything else."""
     import numpy as np
 
     if isinstance(value, TensorArg):
@@ -183,7 +184,7 @@ def _text(value: object) -> str:
 
 
 _READERS: dict[str, Callable[[object], Argument]] = {
-    "tensor": _tensor,
+    "tensor": tensor_of,
     "int_array": _sequence_of(_integer),
     "bool_array": _sequence_of(_boolean),
     "int64": _integer,

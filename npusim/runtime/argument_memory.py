@@ -86,7 +86,7 @@ def bind(executor: Executor) -> dict[str, NDArray[Any]]:
             )
             data = flat if argument.spec.rank == 0 else _strided(flat, argument)
         if parameter.name in chain.arguments:
-            chain.arguments[parameter.name].data = _storage(data, argument)
+            chain.arguments[parameter.name].data = storage_of(data, argument)
         if parameter.io == "out" or parameter.is_changed:
             outputs[parameter.name] = data.reshape(argument.spec.shape)
     return outputs
@@ -98,7 +98,7 @@ def _strided(flat: NDArray[Any], argument: TensorArg) -> NDArray[Any]:
     return np.lib.stride_tricks.as_strided(flat[spec.offset :], spec.shape, steps)
 
 
-def _storage(data: NDArray[Any], argument: TensorArg) -> NDArray[Any]:
+def storage_of(data: NDArray[Any], argument: TensorArg) -> NDArray[Any]:
     """The flat memory behind an array, from its first element to its last."""
     if data.flags.c_contiguous:
         return data.reshape(-1)

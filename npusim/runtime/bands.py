@@ -48,7 +48,7 @@ class Band:
 
 def band_of(kernel: Kernel, profile: Profile, run: KernelRun) -> Band:
     """The band of one task."""
-    kind = band_class(kernel.op_type)
+    kind = band_class(kernel.op_type) or kernel.op_type
     known = calibration()
     chip = known.chips.get(profile.name)
     family = known.architectures.get(profile.architecture)

@@ -9,14 +9,18 @@ from npusim.hardware import load_profile, resolve_soc
 from npusim.hardware.profile import Profile
 from npusim.operators.oracle import check, require_kernel
 from npusim.runtime import call as calls
-from npusim.runtime.cache_start import MODES
-from npusim.runtime.stream import Stream
+from npusim.runtime.argument_memory import allocate_results
+from npusim.runtime.cache_start import MODES, new_cache
+from npusim.runtime.launch import Launch
+from npusim.runtime.stream import Stream, result_of
+from npusim.runtime.task import run_tasks
 from npusim.values.errors import AclnnError, ArgumentError, UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
 
+    from npusim.ascendc import Kernel
     from npusim.runtime.call import Executor
     from npusim.runtime.results import Result
     from npusim.values.status import Status
@@ -93,6 +97,36 @@ class Device:
         a number that the call doesn't assume.
         """
         return self._call(op, arguments, numerics=False, stream=stream, assume=assume)
+
+    def launch(
+        self,
+        kernel: type[Kernel],
+        /,
+        *operands: object,
+        block_dim: int | None = None,
+        **attributes: object,
+    ) -> Result:
+        """Launch a kernel of one's own: numbers and time on arrays, time alone on TensorSpec.
+
+        The kernel is made from the chip's profile, a GlobalTensor for each operand, and the
+        attributes; it runs on ``block_dim`` blocks, by default one on each core. What it writes is
+        in the caller's arrays, and in ``outputs`` by the names of its ``__init__``. Raises
+        KernelError for what the chip can't do, ArgumentError for operands it doesn't take.
+        """
+        task = Launch(kernel, self.profile, operands, block_dim, attributes)
+        if task.numerics:
+            allocate_results(task.kernel)
+        cache = new_cache(self.profile, task.kernel.reads, self.l2 or "cold")
+        done = run_tasks(
+            (task.kernel,),
+            self.profile,
+            cache,
+            numerics=task.numerics,
+            exact=self.exact,
+            memo=self.memo,
+        )
+        size = task.kernel.workspace_bytes
+        return result_of(kernel.op_type, self.profile, done, task.outputs, workspace_size=size)
 
     def check(self, op: str, /, **arguments: object) -> Status:
         """Whether the device would accept the call, and if not why and what to do.

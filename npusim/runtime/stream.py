@@ -95,7 +95,14 @@ class Stream:
             raise refused_by_kernel(error, executor.call) from error
         for buffer in chain.arguments.values():  # the caller's, who wants it back when he is done
             buffer.data = None
-        return _result(executor, profile, done, outputs)
+        return result_of(
+            executor.call.contract.name,
+            profile,
+            done,
+            outputs,
+            workspace_size=executor.workspace_size,
+            assumptions=tuple(chain.assumptions),
+        )
 
 
 def _kernels(chain: Chain, *, numerics: bool) -> Iterator[Kernel]:
@@ -114,12 +121,16 @@ def _null(sentence: str) -> Status:
     return Status(StatusCode.ACLNN_ERR_PARAM_NULLPTR, sentence, "")
 
 
-def _result(
-    executor: Executor,
+def result_of(
+    op: str,
     profile: Profile,
     done: TaskRuns,
     outputs: dict[str, NDArray[Any]] | None,
+    *,
+    workspace_size: int = 0,
+    assumptions: tuple[str, ...] = (),
 ) -> Result:
+    """The result of tasks that ran one after the other, under the name ``op``."""
     tasks, longest, duration_us = done.tasks, done.longest, done.duration_us
     names = dict.fromkeys(name for task in tasks for name in task.pipes)
     pipes = {
@@ -127,7 +138,7 @@ def _result(
         for name in names
     }
     return Result(
-        op=executor.call.contract.name,
+        op=op,
         soc=profile.name,
         outputs=outputs,
         cycles=sum(task.cycles for task in tasks),
@@ -136,10 +147,10 @@ def _result(
         band_basis=longest.band_basis if longest else "nothing to do",
         bound=done.bound,
         pipes=pipes,
-        workspace_size=executor.workspace_size,
+        workspace_size=workspace_size,
         tasks=tasks,
         timeline=Timeline(tasks, done.runs, profile),
-        assumptions=tuple(executor.chain.assumptions),
+        assumptions=assumptions,
         jumped_ratio=sum(task.jumped_ratio * task.cycles for task in tasks)
         / max(1, sum(t.cycles for t in tasks)),
     )

@@ -1,0 +1,134 @@
+"""Kernels of one's own: tensors from what the caller gives, one task, and its result."""
+
+from __future__ import annotations
+
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any
+
+from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
+from npusim.ascendc.mistakes import located
+from npusim.operators.arguments import tensor_of
+from npusim.runtime.argument_memory import storage_of
+from npusim.values.errors import ArgumentError, KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from npusim.hardware.profile import Profile
+    from npusim.operators.contract import TensorArg
+
+
+class Launch:
+    """A kernel with the tensors it was launched on; ``numerics`` if all of them have data.
+
+    Raises ArgumentError for operands and blocks that the kernel can't be launched with, KernelError
+    for a mistake in the kernel's ``__init__``.
+    """
+
+    def __init__(
+        self,
+        kind: type[Kernel],
+        profile: Profile,
+        operands: Sequence[object],
+        block_dim: int | None,
+        attributes: Mapping[str, object],
+    ) -> None:
+        self.arguments = dict(_named(kind, profile, operands, attributes))
+        self.numerics = all(each.data is not None for each in self.arguments.values())
+        tensors = {
+            name: _placed(name, each, numerics=self.numerics)
+            for name, each in self.arguments.items()
+        }
+        self.kernel = _built(kind, profile, tuple(tensors.values()), attributes)
+        if block_dim is not None or not hasattr(self.kernel, "block_dim"):
+            self.kernel.block_dim = _blocks(self.kernel, profile, block_dim)
+        written = {tensor.buffer.number for tensor in self.kernel.writes}
+        self._outputs = [name for name, each in tensors.items() if each.buffer.number in written]
+
+    @property
+    def outputs(self) -> dict[str, Any] | None:
+        """The caller's arrays that the kernel wrote, by the names of its parameters."""
+        if not self.numerics:
+            return None
+        return {name: self.arguments[name].data for name in self._outputs}
+
+
+def _named(
+    kind: type[Kernel],
+    profile: Profile,
+    operands: Sequence[object],
+    attributes: Mapping[str, object],
+) -> list[tuple[str, TensorArg]]:
+    """The operands by the names of the kernel's parameters."""
+    try:
+        signature(kind).bind(profile, *operands, **attributes)
+    except TypeError as error:
+        expected = f"{kind.__name__}{signature(kind)}"
+        raise ArgumentError(
+            f"launch of {kind.__name__}: {error}",
+            f"Its __init__ takes {expected}; the first parameter is the chip's profile.",
+        ) from None
+    names: list[str] = []
+    for parameter in list(signature(kind).parameters.values())[1:]:
+        if parameter.kind is Parameter.VAR_POSITIONAL:
+            more = len(operands) - len(names)
+            names += [f"{parameter.name}{index}" for index in range(more)]
+        else:
+            names.append(parameter.name)
+    return [(name, _tensor(name, each)) for name, each in zip(names, operands, strict=False)]
+
+
+def _tensor(name: str, value: object) -> TensorArg:
+    try:
+        return tensor_of(value)
+    except TypeError:
+        raise ArgumentError(
+            f"{name} is {value!r}, not a tensor",
+            "Give tensors as NumPy arrays or TensorSpec, and attributes by name.",
+        ) from None
+
+
+def _placed(name: str, argument: TensorArg, *, numerics: bool) -> GlobalTensor:
+    """A tensor of the caller's in global memory, where it stays."""
+    spec, data = argument.spec, argument.data
+    strides = None if spec.is_contiguous else spec.strides
+    size = spec.storage_bytes
+    flat = storage_of(data, argument) if numerics and data is not None else None
+    return GlobalTensor(GmBuffer(name, size, flat), spec.dtype, spec.shape, 0, strides)
+
+
+def _built(
+    kind: type[Kernel],
+    profile: Profile,
+    tensors: tuple[GlobalTensor, ...],
+    attributes: Mapping[str, object],
+) -> Kernel:
+    try:
+        kernel: Kernel = kind(profile, *tensors, **attributes)  # type: ignore[call-arg]
+    except Exception as error:
+        found = located(error, kind.op_type, kind.__module__)
+        if found is error:
+            raise
+        raise found from error
+    if not (hasattr(kernel, "reads") and hasattr(kernel, "writes")):
+        raise KernelError(
+            kind.op_type,
+            "doesn't say which tensors it reads and writes",
+            "Set self.reads = (x, ...) and self.writes = (y, ...) in its __init__.",
+        )
+    return kernel
+
+
+def _blocks(kernel: Kernel, profile: Profile, wanted: int | None) -> int:
+    """The blocks to launch: by default one on each core."""
+    cube = kernel.is_mix or kernel.cores == "cube"
+    most = profile.cores.cube_cores if cube else profile.cores.vector_cores
+    if wanted is None:
+        return most
+    if not 1 <= wanted <= most:
+        kind = "cube" if cube else "vector"
+        raise ArgumentError(
+            f"block_dim={wanted}, but {profile.name} has {most} {kind} cores",
+            f"Give 1 to {most} blocks, and let each do more than one tile (core.tiles).",
+        )
+    return wanted

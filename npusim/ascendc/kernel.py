@@ -9,6 +9,7 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, cast
 
 from npusim.ascendc.cluster import CoreWait
+from npusim.ascendc.mistakes import told
 from npusim.engine.program import Barrier
 
 if TYPE_CHECKING:
@@ -60,6 +61,12 @@ class Kernel(ABC):
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         cls.op_type = cls.op_type or cls.__name__
+
+    @classmethod
+    def built(cls, *arguments: object, **attributes: object) -> Self:
+        """A kernel of this class; a mistake in its ``__init__`` is told with its line."""
+        with told(cls.op_type, cls.__module__):
+            return cls(*arguments, **attributes)
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 import traceback
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ import numpy as np
 from npusim.values.errors import KernelCodeError, KernelError, NpusimError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
 # Rooms whose lines are not the kernel's own, and packages that kernels call.
@@ -29,6 +31,18 @@ def site(frame: FrameType | None = None) -> str:
     while frame.f_code.co_filename.startswith(_LANGUAGE) and frame.f_back is not None:
         frame = frame.f_back
     return _named(frame.f_code.co_filename, frame.f_lineno)
+
+
+@contextmanager
+def told(kernel: str, module: str) -> Iterator[None]:
+    """Errors inside name the kernel and its line (see :func:`located`)."""
+    try:
+        yield
+    except Exception as error:
+        found = located(error, kernel, module)
+        if found is error:
+            raise
+        raise found from error
 
 
 def located(error: Exception, kernel: str, module: str) -> Exception:

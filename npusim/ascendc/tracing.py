@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import host_threads, observer
 from npusim.ascendc.block import Block, Storage, units_of
 from npusim.ascendc.costs import InstructionCosts
-from npusim.ascendc.mistakes import located
+from npusim.ascendc.mistakes import told
 from npusim.engine.program import CoreGroup, Instruction, Pipe, Program, Unit
 from npusim.engine.schedule import pipes_of
 from npusim.values.errors import KernelError
@@ -56,13 +56,8 @@ def trace(
                 recording=block in first or block in compared,
                 reference=reference,
             )
-    try:
+    with told(kernel.op_type, type(kernel).__module__):
         host_threads.run(kernel, running, parts)
-    except Exception as error:
-        found = located(error, kernel.op_type, type(kernel).__module__)
-        if found is error:
-            raise
-        raise found from error
     if numerics:
         _compare_blocks(kernel, running, kinds)
     return tuple(
@@ -93,7 +88,7 @@ def _compare_blocks(
                 raise KernelError(
                     kernel.op_type,
                     f"block_kind calls blocks {first} and {other} alike, but {other} did "
-                    f"{_told(found)} and {first} {_told(expected)}",
+                    f"{_summed(found)} and {first} {_summed(expected)}",
                     "Return something from block_kind that tells them apart, e.g. how much each "
                     "has to do; without block_kind every block is timed by itself.",
                 )
@@ -115,7 +110,7 @@ def _work(block: Block) -> Work:
     return counted
 
 
-def _told(work: Work | None) -> str:
+def _summed(work: Work | None) -> str:
     """Instructions and bytes in a few words."""
     count = sum(number for number, _ in (work or {}).values())
     return f"{count} instructions with {sum(nbytes for _, nbytes in (work or {}).values())} bytes"

@@ -6,7 +6,6 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
-from npusim.ascendc.mistakes import located
 from npusim.operators.arguments import tensor_of
 from npusim.runtime.argument_memory import storage_of
 from npusim.values.errors import ArgumentError, KernelError
@@ -103,13 +102,7 @@ def _built(
     tensors: tuple[GlobalTensor, ...],
     attributes: Mapping[str, object],
 ) -> Kernel:
-    try:
-        kernel: Kernel = kind(profile, *tensors, **attributes)  # type: ignore[call-arg]
-    except Exception as error:
-        found = located(error, kind.op_type, kind.__module__)
-        if found is error:
-            raise
-        raise found from error
+    kernel = kind.built(profile, *tensors, **attributes)
     if not (hasattr(kernel, "reads") and hasattr(kernel, "writes")):
         raise KernelError(
             kind.op_type,

@@ -21,11 +21,11 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import yaml
+from fitting import CONSTANTS, Constant, Fit, fit, simulations
+from spreads import as_yaml, spreads
 
 from npusim.hardware import load_profile
-from npusim.validation.calibrate import CONSTANTS, Constant, Fit, fit, simulations
 from npusim.validation.replay import Prediction, replay
-from npusim.validation.spreads import as_yaml, spreads
 from npusim.validation.table import MeasuredRow, read_rows
 
 HERE = Path(__file__).parent

@@ -11,13 +11,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from spreads import LEAST_ROWS
 
 from npusim.hardware import load_profile
 from npusim.model.operator_class import kind_of
 from npusim.model.step import Item
 from npusim.operators.registry import band_class
 from npusim.validation.roofline import roofline_us
-from npusim.validation.spreads import LEAST_ROWS
 from npusim.validation.table import read_rows
 
 TABLE = Path(__file__).parent / "data" / "measured_ops.csv.gz"

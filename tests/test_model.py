@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from network_steps import HEADER, kernel_details, training_steps
 
 from npusim.hardware import load_profile
 from npusim.hardware.residuals import rooflines
@@ -23,7 +24,6 @@ from npusim.model.timing import Timer
 from npusim.operators.tasks import TaskSpec
 from npusim.runtime.device import Device
 from npusim.validation.roofline import roofline_us
-from npusim.validation.steps import HEADER, kernel_details, training_steps
 from npusim.values.errors import ArgumentError, FileError, UnknownNameError
 from npusim.values.tensors import TensorSpec, parse_tensor
 from support.commands import npusim

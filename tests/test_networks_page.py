@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from npusim.validation.steps import training_steps
+from network_steps import training_steps
 
 if TYPE_CHECKING:
     from types import ModuleType

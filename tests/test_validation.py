@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from fitting import CONSTANTS, fit, value_of, with_values
+from spreads import spreads
 
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec
-from npusim.validation.calibrate import CONSTANTS, fit, value_of, with_values
 from npusim.validation.replay import predict, replay, simulate_task
-from npusim.validation.spreads import spreads
 from npusim.validation.statistics import accuracy, spearman
 from npusim.validation.table import MeasuredRow, read_rows
 from npusim.values.errors import FileError

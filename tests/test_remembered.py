@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from npusim.hardware import cache, loading
+from npusim.hardware import cache, loading, naming
 from npusim.hardware.cache import remembered
 from npusim.values.errors import ProfileError
 
@@ -35,8 +35,8 @@ def counted(value: object) -> tuple[Callable[[], dict[str, object]], list[int]]:
 def fresh(source: Path | str) -> loading.Profile:
     """A profile as another process loads it."""
     loading._profile_of.cache_clear()
-    loading._built_in.cache_clear()
-    return loading.load_profile(source)
+    naming._known.cache_clear()
+    return naming.load_profile(source)
 
 
 def test_the_same_texts_are_read_once() -> None:
@@ -137,7 +137,7 @@ def test_a_changed_parent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
     assert fresh("Ascend910B3").vector.start_scale == before + 1
     loading._profile_of.cache_clear()
-    loading._built_in.cache_clear()
+    naming._known.cache_clear()
 
 
 def test_a_wrong_file_is_refused_every_time(tmp_path: Path) -> None:

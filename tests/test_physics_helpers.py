@@ -222,6 +222,9 @@ def adding(core: Core, tile: Any, result: Any) -> None:
     core.copy_runs(tile.target, result)
 
 
+STORE = BinaryCrossEntropyGrad._store
+
+
 def skipping(self: BinaryCrossEntropyGrad, _core: Core, _tile: Any, result: Any) -> None:
     self.y_que.free_tensor(result)
 

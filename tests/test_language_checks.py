@@ -128,7 +128,7 @@ def test_a_tile_that_is_not_enqueued_cant_be_dequeued() -> None:
         into.deque(tile if named else None)
 
     error = refused(lambda core: body(core, named=True), line)
-    assert "queue in is dequeued, but it is allocated and not enqueued" in error.message
+    assert "queue in is dequeued, but it is not enqueued" in error.message
     error = refused(lambda core: body(core, named=False), line)
     assert "deque of queue in, in which nothing is enqueued" in error.message
     assert "in.enque(tile)" in error.remedy
@@ -465,3 +465,17 @@ def test_a_queue_without_memory_says_so() -> None:
         queue.alloc_tensor(FLOAT, 64)
 
     assert "core.pipe.init_buffer(bare" in refused(body, line).remedy
+
+
+def test_a_tensor_isnt_used_behind_the_loop_in_which_it_was_fetched() -> None:
+    line = Line()
+
+    def body(core: Core) -> None:
+        ones = TBuf("ones")
+        core.pipe.init_buffer(ones, 1, 256)
+        for _ in core.loop(4):
+            tile = core.duplicate(ones.get(FLOAT, 64), 1.0)
+        line.here()
+        core.muls(tile, tile, 2.0)
+
+    assert "ones is used behind the loop in which it was fetched" in refused(body, line).message

@@ -107,11 +107,11 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         for first in range(0, executed, step):
             last = min(first + step, executed)
             self._loops.append(LoopIndex(depth, first, last, count))
-            self.begin_loop(at_once=count > 1 and not one_by_one and at_once != 1)
+            self.scopes.begin(at_once=count > 1 and not one_by_one and at_once != 1)
             self._last_written = None
             yield self._loops[-1]
             self._loops.pop()
-            self.end_loop()
+            self.scopes.end()
             if first == 0 and counted:
                 self.recorder.leave_loop(count, depth)
                 self.recording = False

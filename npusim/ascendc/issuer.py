@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from npusim.ascendc import observer
+from npusim.ascendc.loop_scopes import LoopScopes
 from npusim.ascendc.recorder import Recorder
 from npusim.engine.program import Pipe
 from npusim.values.dtypes import FLOAT16
-from npusim.values.errors import KernelError, TileStateError, UnsupportedIntrinsicError
+from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,9 +86,7 @@ class Issuer:
         self.phase = 0
         self._storage = storage
         self._loops: list[LoopIndex] = []
-        self._scopes = [0]  # for each depth, the innermost loop that executes iterations at once
-        self._loops_begun = 0
-        self._filled_in: dict[object, int] = {}  # scratch slot -> scope of its last write
+        self.scopes = LoopScopes(kernel_name)
         self._last_written: object = None
         self._unread: set[object] = set()
         self.observer = observer.current()
@@ -101,58 +100,6 @@ class Issuer:
         """Tell who watches that an intrinsic has worked on the numbers of a tile."""
         if self.observer is not None and self.numerics:
             self.observer.computed(self, name, tile, times)
-
-    def begin_loop(self, *, at_once: bool) -> None:
-        """What follows is in a loop, whose iterations are executed ``at_once`` or one by one."""
-        self._loops_begun += at_once
-        self._scopes.append(self._loops_begun if at_once else self._scopes[-1])
-
-    def end_loop(self) -> None:
-        self._scopes.pop()
-
-    def check_filled(self, slot: object, home: int, buffer: str) -> None:
-        """Refuse to read scratch memory that another iteration of a loop has written, or nobody.
-
-        Iterations are executed at once, each with memory of its own, fetched at depth ``home``.
-        """
-        if self._filled_in.get(slot) != self._scope(home, buffer):
-            if slot not in self._filled_in:
-                raise TileStateError(
-                    self.kernel_name,
-                    f"{buffer} is read before anything is written to it",
-                    "Fill it first, e.g. with core.duplicate or a copy.",
-                )
-            raise TileStateError(
-                self.kernel_name,
-                f"{buffer} carries numbers into or out of a loop whose iterations are computed at "
-                "once: this read would not see what was written last",
-                "Loop with sequential=True to carry numbers from iteration to iteration; to read "
-                "what was there before the loop, fetch the tensor (get) before it.",
-            )
-
-    def check_shared(self, depth: int, buffer: str) -> None:
-        """Refuse to write what all iterations of a loop share; it was fetched at ``depth``."""
-        if self._scope(depth, buffer) != self._scopes[-1]:
-            raise TileStateError(
-                self.kernel_name,
-                f"{buffer} is written in a loop and shared by all its iterations, which are "
-                "computed at once",
-                "Loop with sequential=True if iterations build on each other (sums, maxima); "
-                "else allocate it in the loop or index it with the loop's index.",
-            )
-
-    def _scope(self, depth: int, buffer: str) -> int:
-        if depth > self.depth:
-            raise TileStateError(
-                self.kernel_name,
-                f"{buffer} is used behind the loop in which it was fetched",
-                "Fetch it again (alloc_tensor, get) behind the loop, or before it.",
-            )
-        return self._scopes[depth]
-
-    def fill(self, slot: object, home: int) -> None:
-        """Scratch memory fetched at depth ``home`` has been written."""
-        self._filled_in[slot] = self._scopes[home]
 
     def stack_size(self, first: int, last: int) -> int:
         """Iterations executed at once by the loops at depths ``first <= d < last``."""

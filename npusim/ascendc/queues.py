@@ -241,7 +241,7 @@ class TQue(_Buffer):
             self.under_way.remove(tile)
 
     def _refuse_another(self) -> None:
-        held = ", ".join(f"{tile.state} at {tile.since}" for tile in self.under_way)
+        held = ", ".join(map(str, self.under_way))
         raise TileStateError(
             self.core.kernel_name,
             f"queue {self.name} has {self.tiles} tiles and all of them are in use ({held})",
@@ -255,7 +255,7 @@ class TQue(_Buffer):
         if times > 1:
             raise TileStateError(
                 self.core.kernel_name,
-                f"a tile of queue {self.name}, allocated once (at {tile.since}), is enqueued, "
+                f"a tile of queue {self.name}, allocated once (at {tile.allocated}), is enqueued, "
                 f"dequeued or freed in each of {times} iterations of a loop",
                 "Allocate it in the loop too, or do this behind the loop.",
             )

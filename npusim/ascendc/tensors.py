@@ -79,10 +79,14 @@ class LocalTensor:
 
     def check_read(self) -> None:
         """Refuse a tile that isn't the kernel's, and scratch memory of another iteration."""
-        if self.core.scheduling or not self.core.recording:
+        core = self.core
+        if core.scheduling or not core.recording:
             return
         if self.tile is None:
-            self.core.check_filled(self.slot, self.home, self.buffer)
+            scopes, home = core.scopes, self.home
+            here = scopes.open[home] if home < len(scopes.open) else -1
+            if scopes.filled.get(self.slot) != here:
+                scopes.refuse_read(self.slot, home, self.buffer)
         elif not self.tile.usable:
             self.tile.refuse("used")
 
@@ -93,13 +97,15 @@ class LocalTensor:
 
     def check_write(self) -> None:
         """Refuse a tile that isn't the kernel's, and memory that all iterations share."""
-        if self.tile is None:
-            self.core.fill(self.slot, self.home)
-        if self.core.scheduling or not self.core.recording:
+        core, tile, scopes = self.core, self.tile, self.core.scopes
+        if tile is None and self.home < len(scopes.open):
+            scopes.filled[self.slot] = scopes.open[self.home]
+        if core.scheduling or not core.recording:
             return
-        self.core.check_shared(self.depth, self.buffer)
-        if self.tile is not None and not self.tile.usable:
-            self.tile.refuse("used")
+        if self.depth >= len(scopes.open) or scopes.open[self.depth] != scopes.open[-1]:
+            scopes.refuse_write(self.depth, self.buffer)
+        if tile is not None and not tile.usable:
+            tile.refuse("used")
 
     @property
     def numel(self) -> int:
@@ -131,7 +137,7 @@ class LocalTensor:
         self._check_phase()
         self.check_write()
         if depth > self.depth and self.core.stack_size(self.depth, depth) > 1:
-            self.core.check_shared(self.depth, self.buffer)
+            self.core.scopes.refuse_write(self.depth, self.buffer)
         if self._root is not None:
             self._root._own(keep=True)
         else:

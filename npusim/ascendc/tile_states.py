@@ -17,7 +17,7 @@ from npusim.values.errors import TileStateError
 class State(StrEnum):
     """How far a tile is; the value is what an error calls it."""
 
-    ALLOCATED = "allocated and not enqueued"
+    ALLOCATED = "not enqueued"
     ENQUEUED = "enqueued and not dequeued"
     DEQUEUED = "dequeued and not freed"
     FREED = "freed"
@@ -43,10 +43,10 @@ _NEW_TILE = "Allocate a new tile with {queue}.alloc_tensor."
 class Tile:
     """One slot of a queue from alloc_tensor to free_tensor.
 
-    ``depth`` counts the loops around its allocation, ``since`` is the line of its last step.
+    ``depth`` counts the loops around its allocation; ``allocated`` and ``freed`` are the lines.
     """
 
-    __slots__ = ("depth", "kernel", "queue", "since", "state", "tracked", "usable")
+    __slots__ = ("allocated", "depth", "freed", "kernel", "queue", "state", "tracked", "usable")
 
     def __init__(self, kernel: str, queue: str, depth: int, *, tracked: bool) -> None:
         self.kernel = kernel
@@ -55,7 +55,8 @@ class Tile:
         self.tracked = tracked
         self.state = State.ALLOCATED
         self.usable = True
-        self.since = site() if tracked else ""
+        self.allocated = site() if tracked else ""
+        self.freed = ""
 
     def step(self, allowed: State, then: State, tried: str) -> None:
         """Go from ``allowed`` to ``then``; raises TileStateError from any other state."""
@@ -65,14 +66,15 @@ class Tile:
             self.refuse(tried)
         self.state = then
         self.usable = then is State.DEQUEUED
-        self.since = site()
+        if then is State.FREED:
+            self.freed = site()
 
     def refuse(self, tried: str) -> NoReturn:
         """Raise a TileStateError: the tile can't be ``tried`` (used, freed ...) in its state."""
         remedy = _REMEDIES.get((self.state, tried), _NEW_TILE)
         raise TileStateError(
             self.kernel,
-            f"a tile of queue {self.queue} is {tried}, but it is {self.state} (at {self.since})",
+            f"a tile of queue {self.queue} is {tried}, but it is {self}",
             remedy.format(queue=self.queue),
         )
 
@@ -82,8 +84,13 @@ class Tile:
             self.kernel,
             f"a tile of queue {self.queue} is {self.state} when the kernel ends",
             f"Write {self.queue}.{_NEXT[self.state]} when its last use is over.",
-            site=self.since,
+            site=self.allocated,
         )
+
+    def __str__(self) -> str:
+        if self.state is State.FREED:
+            return f"freed (at {self.freed})"
+        return f"{self.state} (allocated at {self.allocated})"
 
 
 _NEXT = {

@@ -301,6 +301,22 @@ def test_nobody_passes_sync_all_alone() -> None:
         run(uneven, blocks=3)
 
 
+def test_a_barrier_holds_the_quick_core_back() -> None:
+    """Each of two cores is busy while the other has nothing to do: one after the other, or not."""
+
+    def cycles(waits: bool) -> float:
+        def body(core: Core) -> Any:
+            for phase in range(2):
+                for _ in core.loop(400 if core.get_block_idx() == phase else 1):
+                    core.scalar_alu("mul")
+                if waits and not phase:
+                    yield core.sync_all()
+
+        return timed(body, blocks=2).core_cycles
+
+    assert cycles(waits=True) > 1.5 * cycles(waits=False)
+
+
 def test_cores_see_each_others_results_behind_a_barrier() -> None:
     x, y = gm(numbers(4, 8)), gm(np.zeros((4, 8), np.float32), "y")
     work = gm(np.zeros((4, 8), np.float32), "work")

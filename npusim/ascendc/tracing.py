@@ -58,8 +58,8 @@ def trace(
             )
     with told(kernel.op_type, type(kernel).__module__):
         host_threads.run(kernel, running, parts)
-    if numerics:
-        _compare_blocks(kernel, running, kinds, bytes_too=not reference)
+    if numerics and not reference:  # where data decides what is done, a reference run follows it
+        _compare_blocks(kernel, running, kinds)
     return tuple(
         CoreGroup(
             tuple(blocks),
@@ -73,35 +73,22 @@ def trace(
 
 
 def _compare_blocks(
-    kernel: Kernel,
-    running: Mapping[int, Block],
-    kinds: Mapping[Hashable, Sequence[int]],
-    *,
-    bytes_too: bool,
+    kernel: Kernel, running: Mapping[int, Block], kinds: Mapping[Hashable, Sequence[int]]
 ) -> None:
-    """Refuse blocks that the kernel calls alike and that did not do the same.
-
-    In a reference run, where data decides what a block moves, a few bytes may be different.
-    """
-    alike: dict[Hashable, list[int]] = {}
-    for blocks in kinds.values():
-        for block in dict.fromkeys((blocks[0], blocks[-1])):
-            alike.setdefault(kernel.block_kind(block), []).append(block)
-    for first, *others in alike.values():
-        expected = _work(running[first], bytes_too=bytes_too) if others else None
-        for other in others:
-            found = _work(running[other], bytes_too=bytes_too)
-            if found != expected:
-                raise KernelError(
-                    kernel.op_type,
-                    f"block_kind calls blocks {first} and {other} alike, but {other} did "
-                    f"{_summed(found)} and {first} {_summed(expected)}",
-                    "Return something from block_kind that tells them apart, e.g. how much each "
-                    "has to do; without block_kind every block is timed by itself.",
-                )
+    """Refuse blocks that the kernel calls alike and that did not do the same."""
+    for first, *_, other in (blocks for blocks in kinds.values() if len(blocks) > 1):
+        expected, found = _work(running[first]), _work(running[other])
+        if found != expected:
+            raise KernelError(
+                kernel.op_type,
+                f"block_kind calls blocks {first} and {other} alike, but {other} did "
+                f"{_summed(found)} and {first} {_summed(expected)}",
+                "Return something from block_kind that tells them apart, e.g. how much each "
+                "has to do; without block_kind every block is timed by itself.",
+            )
 
 
-def _work(block: Block, *, bytes_too: bool) -> Work:
+def _work(block: Block) -> Work:
     """Instructions and bytes of a block by core, pipe and name; addresses and cycles don't count.
 
     Cycles depend on where rows begin in a line of L2, so alike blocks may differ a little.
@@ -111,17 +98,16 @@ def _work(block: Block, *, bytes_too: bool) -> Work:
         for instruction, times in core.recorder.program.instructions():
             key = f"{instruction.name} on {instruction.pipe} of the {core.unit}"
             count, nbytes = counted.get(key, (0, 0))
-            transfer = instruction.transfer if bytes_too else None
-            moved = transfer.payload_bytes if transfer else 0
+            moved = instruction.transfer.payload_bytes if instruction.transfer else 0
             if instruction.name:
                 counted[key] = (count + times, nbytes + moved * times)
     return counted
 
 
-def _summed(work: Work | None) -> str:
+def _summed(work: Work) -> str:
     """Instructions and bytes in a few words."""
-    count = sum(number for number, _ in (work or {}).values())
-    return f"{count} instructions with {sum(nbytes for _, nbytes in (work or {}).values())} bytes"
+    count = sum(number for number, _ in work.values())
+    return f"{count} instructions with {sum(nbytes for _, nbytes in work.values())} bytes"
 
 
 def _with_head(program: Program, costs: InstructionCosts) -> Program:

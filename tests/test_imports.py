@@ -42,20 +42,7 @@ MODULES = house.modules()
 
 
 def test_the_walk_sees_the_product() -> None:
-    rooms = {house.room_of(name) for name in MODULES}
-    assert {
-        "values",
-        "hardware",
-        "engine",
-        "ascendc",
-        "schedules",
-        "library",
-        "operators",
-        "ops",
-        "runtime",
-        "report",
-        "cli",
-    } <= rooms
+    assert {house.room_of(name) for name in MODULES} >= set(house.ROOMS)
 
 
 def test_every_room_is_in_the_house() -> None:

@@ -94,12 +94,38 @@ def describe(value: Any) -> Any:
     return value
 
 
-def refuse_if_rejected(answer: Answer) -> None:
-    """Raise what a single chip has refused, so that it becomes an error message."""
-    if answer.error is not None:
-        raise answer.error
-    if answer.status is not None and not answer.status.ok:
-        raise AclnnError(answer.status)
+def show(question: Question, answers: Sequence[Answer], *, as_json: bool) -> None:
+    """Print what was answered, with the outputs of a run; exit 1 unless a chip says yes.
+
+    What a single chip has refused is raised, so that it becomes an error message.
+    """
+    if as_json:
+        output.emit_json(_with_outputs(question.described(answers), answers))
+        return finish(answers)
+    from npusim.report.call import tables
+
+    if len(answers) > 1:
+        output.emit(tables.comparison(question.name, answers))
+        return finish(answers)
+    if answers[0].error is not None:
+        raise answers[0].error
+    if (status := answers[0].status) is not None and not status.ok:
+        raise AclnnError(status)
+    if (res := answers[0].result) is not None:
+        output.emit(tables.result_page(res))
+        if res.outputs is not None:
+            output.emit(tables.outputs_table(res.outputs))
+    return None
+
+
+def _with_outputs(described: dict[str, Any], answers: Sequence[Answer]) -> dict[str, Any]:
+    from npusim.report.renderers import jsonout
+
+    for entry, answer in zip(described["answers"], answers, strict=True):
+        if answer.result is not None and answer.result.outputs is not None:
+            tensors = answer.result.outputs.items()
+            entry["outputs"] = {name: jsonout.array(data) for name, data in tensors}
+    return described
 
 
 def finish(answers: Sequence[Answer]) -> None:

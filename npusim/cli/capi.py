@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import Force
+from npusim.cli.options import SOC_FLAGS, Force
 from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,13 +41,10 @@ Words = Annotated[
 Soc = Annotated[
     str | None,
     typer.Option(
-        "-s",
-        "--soc-version",
-        "--soc_version",
+        *SOC_FLAGS,
         metavar="SOC",
         envvar="NPUSIM_SOC",
         help="The chip to run on.",
-        show_default=False,
     ),
 ]
 JsonFile = Annotated[
@@ -87,7 +84,7 @@ def execute(
     """Run a compiled aclnn program on a simulated chip, and show the time of every operator."""
     from npusim.capi.running import run_program
     from npusim.cli.chips import one_chip
-    from npusim.report.files import atomic_write, claim
+    from npusim.report.files import claim_all, write_text
 
     if not soc:
         raise UsageError(
@@ -95,9 +92,7 @@ def execute(
             "Add e.g. -s Ascend910B3, or set NPUSIM_SOC; `npusim profiles` lists them.",
         )
     chip = one_chip([soc], "a program runs on one chip")
-    for path in (json_file, trace_file):
-        if path is not None:
-            claim(path, force=force)
+    claim_all(json_file, trace_file, force=force)
     program, *rest = words
     address = str(Path(chip.address).absolute()) if Path(chip.address).is_file() else chip.address
     wanted = trace_file is not None
@@ -106,8 +101,7 @@ def execute(
     if json_file is not None:
         from npusim.report.renderers import jsonout
 
-        with atomic_write(json_file, force=force) as stream:
-            stream.write((jsonout.dumps(run.as_json()) + "\n").encode())
+        write_text(json_file, jsonout.dumps(run.as_json()) + "\n", force=force)
     if trace_file is not None:
         from npusim.capi.tracing import write_program_trace
 

@@ -9,7 +9,7 @@ import typer
 
 from npusim.cli import output
 from npusim.cli.chips import places
-from npusim.cli.options import AsJson, Force, Output
+from npusim.cli.options import SOC_FLAGS, AsJson, Force, Output
 from npusim.values.errors import ArgumentError, FileError
 from npusim.values.spelling import ALL
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 Product = Annotated[
     str | None,
-    typer.Option(
-        "-s", "--soc-version", "--soc_version", metavar="SOC", help="A chip or product family."
-    ),
+    typer.Option(*SOC_FLAGS, metavar="SOC", help="A chip or product family."),
 ]
 
 
@@ -187,8 +185,7 @@ def _deliver(text: str, file: Path | None, *, force: bool) -> None:
     if file is None:
         output.emit_text(text)
         return
-    from npusim.report.files import atomic_write
+    from npusim.report.files import write_text
 
-    with atomic_write(file, force=force) as stream:
-        stream.write(text.encode())
+    write_text(file, text, force=force)
     output.note(f"written: {file}")

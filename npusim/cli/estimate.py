@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npusim.cli import calls, output, profiling
+from npusim.cli import calls, profiling
 from npusim.cli.chips import chips
 from npusim.cli.options import L2, AsJson, Assignments, Assume, Exact, Force, Operator, Socs
 from npusim.values.errors import ArgumentError
@@ -37,18 +37,7 @@ def estimate(
     )
     if path is not None and answers[0].result is not None:
         profiling.write(answers[0].result, path, timestamp, force=force)
-    if as_json:
-        output.emit_json(question.described(answers))
-        return calls.finish(answers)
-    from npusim.report.call import tables
-
-    if len(answers) > 1:
-        output.emit(tables.comparison(question.name, answers))
-        return calls.finish(answers)
-    calls.refuse_if_rejected(answers[0])
-    if answers[0].result is not None:
-        output.emit(tables.result_page(answers[0].result))
-    return None
+    calls.show(question, answers, as_json=as_json)
 
 
 def _number(text: str) -> tuple[str, float]:

@@ -9,7 +9,7 @@ import typer
 
 from npusim.cli import output, profiling
 from npusim.cli.chips import Chip, chips
-from npusim.cli.options import AsJson, Force, Socs
+from npusim.cli.options import AsJson, Force, MeasuredOn, Socs
 
 if TYPE_CHECKING:
     from npusim.model.results import StepResult
@@ -24,17 +24,7 @@ ModelFile = Annotated[
 ]
 Batch = Annotated[
     int | None,
-    typer.Option("--batch", help="The batch {B} of a YAML model.", show_default=False),
-]
-MeasuredOn = Annotated[
-    str | None,
-    typer.Option(
-        "--measured-on",
-        metavar="SOC",
-        help="The chip that the file's times were measured on: carries what isn't simulated over "
-        "to other chips.",
-        show_default=False,
-    ),
+    typer.Option("--batch", help="The batch {B} of a YAML model."),
 ]
 Dispatch = Annotated[
     float | None,
@@ -43,7 +33,6 @@ Dispatch = Annotated[
         metavar="US",
         help="What the host needs to launch one operator; 0 for a graph. Default: the model's own, "
         "or 0.",
-        show_default=False,
     ),
 ]
 
@@ -68,7 +57,7 @@ def model(
     top: Annotated[int, typer.Option("--top", min=1, help="Operators to list.")] = 10,
     csv_file: Annotated[
         Path | None,
-        typer.Option("--csv", metavar="FILE", help="Write every operator.", show_default=False),
+        typer.Option("--csv", metavar="FILE", help="Write every operator."),
     ] = None,
     path: profiling.SummaryFolder = None,
     form: profiling.SummaryFormat = None,
@@ -83,11 +72,10 @@ def model(
     """
     from npusim.model.reading import read_model
     from npusim.model.retiming import retime
-    from npusim.report.files import atomic_write, claim
+    from npusim.report.files import claim_all, write_text
     from npusim.values.errors import ArgumentError
 
-    if csv_file is not None:
-        claim(csv_file, force=force)
+    claim_all(csv_file, force=force)
     if dispatch_us is not None and not 0 <= dispatch_us < float("inf"):
         raise ArgumentError(f"--dispatch-us is {dispatch_us:g}; it must be 0 or more")
     asked = chips(soc)
@@ -112,8 +100,7 @@ def model(
     if csv_file is not None:
         from npusim.report.model import steps_csv
 
-        with atomic_write(csv_file, force=force) as stream:
-            stream.write(steps_csv(results).encode())
+        write_text(csv_file, steps_csv(results), force=force)
     if path is not None:
         profiling.write_summary(results[0], asked[0], path, timestamp, force=force)
     _show(results, top, as_json=as_json)

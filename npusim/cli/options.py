@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+SOC_FLAGS = ("-s", "--soc-version", "--soc_version")
+
 Operator = Annotated[
     str,
     typer.Argument(
@@ -17,11 +19,7 @@ Operator = Annotated[
 ]
 OptionalOperator = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[OP]",
-        help="The operator: aclnnGroupNormBackward, Add, MatMulV2 ...",
-        show_default=False,
-    ),
+    typer.Argument(metavar="[OP]", help="The operator: aclnnGroupNormBackward, Add, MatMulV2 ..."),
 ]
 Model = Annotated[
     Path | None,
@@ -29,7 +27,6 @@ Model = Annotated[
         "--model",
         metavar="FILE",
         help="A whole model instead of an operator: op_summary or kernel_details CSV, ONNX, list.",
-        show_default=False,
     ),
 ]
 Assignments = Annotated[
@@ -39,19 +36,15 @@ Assignments = Annotated[
         help="The parameters, named as on the aclnn page. Tensors: gradOut=bf16[2,64,4096], "
         "x=fp16[2,3,8,8]:NCHW or x=FILE.npy; lists: outputMask=true,true,false; "
         "null pointer: gamma=null.",
-        show_default=False,
     ),
 ]
 Socs = Annotated[
     list[str] | None,
     typer.Option(
-        "-s",
-        "--soc-version",
-        "--soc_version",
+        *SOC_FLAGS,
         metavar="SOC",
         help="A chip (Ascend910B3, 310p3), an Atlas product, the path of your own profile, or "
         "'all'; several with commas, or given several times.",
-        show_default=False,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
@@ -68,11 +61,19 @@ Assume = Annotated[
         "--assume",
         metavar="NAME=NUMBER",
         help="A number that only data could tell; the result names those it assumes.",
-        show_default=False,
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output file if it exists.")]
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Where to write.", show_default=False),
+    typer.Option("-o", "--output", metavar="FILE", help="Where to write."),
+]
+MeasuredOn = Annotated[
+    str | None,
+    typer.Option(
+        "--measured-on",
+        metavar="SOC",
+        help="The chip that the file's times were measured on: carries what isn't simulated over "
+        "to other chips.",
+    ),
 ]

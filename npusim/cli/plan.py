@@ -10,7 +10,7 @@ import typer
 
 from npusim.cli import output
 from npusim.cli.chips import names
-from npusim.cli.options import AsJson, Force
+from npusim.cli.options import SOC_FLAGS, AsJson, Force, MeasuredOn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,26 +19,23 @@ if TYPE_CHECKING:
 
 Markdown = Annotated[
     Path | None,
-    typer.Option("--md", metavar="FILE", help="Write a Markdown report.", show_default=False),
+    typer.Option("--md", metavar="FILE", help="Write a Markdown report."),
 ]
 Html = Annotated[
     Path | None,
-    typer.Option("--html", metavar="FILE", help="Write an HTML report.", show_default=False),
+    typer.Option("--html", metavar="FILE", help="Write an HTML report."),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option("--seed", min=0, help="The seed of everything random.", show_default=False),
+    typer.Option("--seed", min=0, help="The seed of everything random."),
 ]
 Products = Annotated[
     list[str] | None,
     typer.Option(
-        "-s",
-        "--soc-version",
-        "--soc_version",
+        *SOC_FLAGS,
         metavar="PRODUCT",
         help="A product or chip to compare, or 'all' products; several with commas, or given "
         "several times.",
-        show_default=False,
     ),
 ]
 
@@ -70,20 +67,13 @@ def recommend(
     quantile: Annotated[
         str, typer.Option("--quantile", help="The share of requests within the limit.")
     ] = "p99",
-    max_batch: Annotated[
-        int | None, typer.Option("--max-batch", help="Items in a batch.", show_default=False)
-    ] = None,
+    max_batch: Annotated[int | None, typer.Option("--max-batch", help="Items in a batch.")] = None,
     max_wait_ms: Annotated[
         float, typer.Option("--max-wait", metavar="MS", help="How long a batch may be awaited.")
     ] = 0.0,
     items: Annotated[int, typer.Option("--items", help="Items of one request.")] = 1,
     availability: Annotated[str, typer.Option("--availability", help="N, N+1 or N+2 cards.")] = "N",
-    measured_on: Annotated[
-        str | None,
-        typer.Option(
-            "--measured-on", metavar="SOC", help="See `npusim model`.", show_default=False
-        ),
-    ] = None,
+    measured_on: MeasuredOn = None,
     as_json: AsJson = False,
     markdown: Markdown = None,
     html: Html = None,
@@ -180,7 +170,7 @@ def _answer(
     force: bool,
 ) -> None:
     from npusim.capacity import SimulatedLatencies, evaluate
-    from npusim.report.files import claim
+    from npusim.report.files import claim_all, write_text
     from npusim.report.plan.data import plan_json
     from npusim.report.plan.page import plan_page
     from npusim.report.renderers.html import to_html, to_markdown
@@ -188,9 +178,7 @@ def _answer(
 
     if markdown is not None and html is not None and markdown.resolve() == html.resolve():
         raise ArgumentError(f"--md and --html both name {html}", "Give them different names.")
-    for path in (markdown, html):
-        if path is not None:
-            claim(path, force=force)
+    claim_all(markdown, html, force=force)
     source = SimulatedLatencies(wanted, folder, output.progress)
     try:
         result = evaluate(wanted, source, folder=folder, progress=output.progress)
@@ -199,7 +187,8 @@ def _answer(
     page = plan_page(result, source.results, _command(words, markdown, html))
     for path, render in ((markdown, to_markdown), (html, to_html)):
         if path is not None:
-            _write(path, render(page), force=force)
+            write_text(path, render(page), force=force)
+            output.note(f"written: {path}")
     if as_json:
         said = [page.subtitle, *(verdict.text for verdict in page.verdicts)]
         output.emit_json(plan_json(result, source.results, said))
@@ -207,11 +196,3 @@ def _answer(
         output.emit(page)
     if not result.meeting:
         raise typer.Exit(1)
-
-
-def _write(path: Path, text: str, *, force: bool) -> None:
-    from npusim.report.files import atomic_write
-
-    with atomic_write(path, force=force) as stream:
-        stream.write(text.encode())
-    output.note(f"written: {path}")

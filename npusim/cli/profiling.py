@@ -33,7 +33,6 @@ ProfileFolder = Annotated[
         "--output",
         metavar="DIR",
         help="With --format msprof: the folder in which OPPROF_... is made.",
-        show_default=False,
     ),
 ]
 OutputFormat = Annotated[
@@ -42,7 +41,6 @@ OutputFormat = Annotated[
         "--format",
         help="msprof: the folder of CSVs and a trace that msprof op writes, for MindStudio "
         "Insight. npz: the outputs of a run.",
-        show_default=False,
     ),
 ]
 Timestamp = Annotated[
@@ -51,7 +49,6 @@ Timestamp = Annotated[
         "--timestamp",
         metavar="YYYYMMDDHHMMSS",
         help="The time in the names of --format msprof instead of now.",
-        show_default=False,
     ),
 ]
 
@@ -63,7 +60,6 @@ SummaryFolder = Annotated[
         "--output",
         metavar="DIR",
         help="With --format msprof: the folder for op_summary_... and op_statistic_...",
-        show_default=False,
     ),
 ]
 SummaryFormat = Annotated[
@@ -72,7 +68,6 @@ SummaryFormat = Annotated[
         "--format",
         metavar="msprof",
         help="msprof: the operator summary and statistic that msprof exports, as CSV.",
-        show_default=False,
     ),
 ]
 

@@ -20,9 +20,7 @@ FORMS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 
 ReportFile = Annotated[
     Path,
-    typer.Option(
-        "-o", "--output", metavar="FILE", help="The report, .html or .md.", show_default=False
-    ),
+    typer.Option("-o", "--output", metavar="FILE", help="The report, .html or .md."),
 ]
 
 
@@ -37,7 +35,7 @@ def report(
 ) -> None:
     """Write a page about a call: products, timeline, roofline, where the cycles go."""
     from npusim.report.call.page import operator_page
-    from npusim.report.files import atomic_write, claim
+    from npusim.report.files import claim, write_text
     from npusim.report.renderers.html import to_html, to_markdown
 
     form = FORMS.get(path.suffix.lower())
@@ -58,9 +56,7 @@ def report(
         answers,
         _command(op, assignments or [], soc or [], l2, path, exact=exact),
     )
-    text = to_html(page) if form == "html" else to_markdown(page)
-    with atomic_write(path, force=force) as stream:
-        stream.write(text.encode())
+    write_text(path, to_html(page) if form == "html" else to_markdown(page), force=force)
     output.note(f"written: {path}")
     calls.finish(answers)
 

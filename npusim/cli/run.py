@@ -14,28 +14,18 @@ from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Contract
-    from npusim.report.call.answers import Answer
 
 OptionalOperator = Annotated[
     str | None,
-    typer.Argument(
-        metavar="OP", help="The operator; may be left out with --case.", show_default=False
-    ),
+    typer.Argument(metavar="OP", help="The operator; may be left out with --case."),
 ]
 CaseFile = Annotated[
     Path | None,
-    typer.Option(
-        "--case",
-        metavar="FILE",
-        help="Run the cases of a JSON file and compare.",
-        show_default=False,
-    ),
+    typer.Option("--case", metavar="FILE", help="Run the cases of a JSON file and compare."),
 ]
 Inputs = Annotated[
     Path | None,
-    typer.Option(
-        "--inputs", metavar="FILE", help="An .npz with the parameters by name.", show_default=False
-    ),
+    typer.Option("--inputs", metavar="FILE", help="An .npz with the parameters by name."),
 ]
 Seed = Annotated[
     int, typer.Option("--seed", min=0, help="Seed of the numbers for tensors given by shape alone.")
@@ -90,7 +80,7 @@ def run(
             profiling.write(answers[0].result, path, timestamp, force=force)
         else:
             calls.write_outputs(answers[0].result, path, force=force)
-    return _show(question, answers, as_json=as_json)
+    return calls.show(question, answers, as_json=as_json)
 
 
 def _add_inputs(
@@ -115,26 +105,3 @@ def _add_inputs(
             drawn.append(parameter.name)
     if drawn:
         output.note(f"{', '.join(drawn)}: standard normal numbers (integers 0 to 9), seed {seed}")
-
-
-def _show(question: calls.Question, answers: list[Answer], *, as_json: bool) -> None:
-    if as_json:
-        from npusim.report.renderers import jsonout
-
-        described = question.described(answers)
-        for entry, answer in zip(described["answers"], answers, strict=True):
-            if answer.result is not None and answer.result.outputs is not None:
-                tensors = answer.result.outputs.items()
-                entry["outputs"] = {name: jsonout.array(data) for name, data in tensors}
-        output.emit_json(described)
-        return calls.finish(answers)
-    from npusim.report.call import tables
-
-    if len(answers) > 1:
-        output.emit(tables.comparison(question.name, answers))
-        return calls.finish(answers)
-    calls.refuse_if_rejected(answers[0])
-    if answers[0].result is not None:
-        output.emit(tables.result_page(answers[0].result))
-        output.emit(tables.outputs_table(answers[0].result.outputs or {}))
-    return None

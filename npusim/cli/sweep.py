@@ -36,39 +36,29 @@ Scheduler = Annotated[
         "--scheduler",
         metavar="ADDRESS",
         help="Work on this Dask cluster, e.g. tcp://host:8786 (needs npusim[cluster]).",
-        show_default=False,
     ),
 ]
 Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes; 0: one per core.")]
 State = Annotated[
     str | None,
     typer.Option(
-        "--l2",
-        help="What L2 holds at the start: cold, warm or in_graph; else what the file says.",
-        show_default=False,
+        "--l2", help="What L2 holds at the start: cold, warm or in_graph; else what the file says."
     ),
 ]
 Csv = Annotated[
     Path | None,
-    typer.Option("--csv", metavar="FILE", help="Write all rows as CSV.", show_default=False),
+    typer.Option("--csv", metavar="FILE", help="Write all rows as CSV."),
 ]
 Plot = Annotated[
     Path | None,
     typer.Option(
-        "--plot",
-        metavar="FILE",
-        help="Draw the latency, as .svg or .png: one panel per product.",
-        show_default=False,
+        "--plot", metavar="FILE", help="Draw the latency, as .svg or .png: one panel per product."
     ),
 ]
-X = Annotated[
-    str, typer.Option("--x", metavar="AXIS", help="Draw lines over this axis.", show_default=False)
-]
+X = Annotated[str, typer.Option("--x", metavar="AXIS", help="Draw lines over this axis.")]
 Y = Annotated[
     str,
-    typer.Option(
-        "--y", metavar="AXIS", help="With --x: a heat map of both axes.", show_default=False
-    ),
+    typer.Option("--y", metavar="AXIS", help="With --x: a heat map of both axes."),
 ]
 
 
@@ -94,7 +84,7 @@ def sweep(
     stopped or killed continues with --resume. A point that fails is a line with its error. Exit
     code 0 when at least one point has a time; 130 after Ctrl-C.
     """
-    from npusim.report.files import claim
+    from npusim.report.files import claim_all
     from npusim.sweep.points import expand
     from npusim.sweep.results import ResultFile
     from npusim.sweep.spec import read_spec
@@ -106,9 +96,7 @@ def sweep(
     _refuse_figure(plot, wanted, x, y)
     for note in wanted.notes:
         output.note(note)
-    for extra in (csv_file, plot):
-        if extra is not None:
-            claim(extra, force=force or resume)
+    claim_all(csv_file, plot, force=force or resume)
     start = time.perf_counter()
     with ResultFile(target, resume=resume, force=force) as results:
         todo = [point for point in wanted.points if point.key not in results.keys]
@@ -231,11 +219,10 @@ def _write(
     over: tuple[str, str],
 ) -> None:
     from npusim.report import sweep as sweeps
-    from npusim.report.files import atomic_write
+    from npusim.report.files import atomic_write, write_text
 
     if csv_file is not None:
-        with atomic_write(csv_file, force=True) as stream:
-            stream.write(sweeps.rows_csv(rows, wanted.axes).encode())
+        write_text(csv_file, sweeps.rows_csv(rows, wanted.axes), force=True)
     if plot is not None:
         kind = plot.suffix.lower().lstrip(".")
         drawn = sweeps.figure_bytes(rows, wanted.axes, kind, x=over[0], y=over[1])

@@ -47,7 +47,7 @@ def validate(
     could be read, whatever the errors are.
     """
     from npusim.report import validation as report
-    from npusim.report.files import claim
+    from npusim.report.files import claim_all, write_text
     from npusim.runtime.cache_start import MODES
     from npusim.validation.replay import replay
     from npusim.validation.statistics import accuracy, grouped
@@ -56,9 +56,7 @@ def validate(
 
     if l2 not in MODES:
         raise UnknownNameError("state of L2", l2, MODES)
-    for path in (csv_file, plot):
-        if path is not None:
-            claim(path, force=force)
+    claim_all(csv_file, plot, force=force)
     rows = [row for row in read_rows(table) if _wanted(row, chip, builtin)]
     processes = workers or os.cpu_count() or 1
 
@@ -72,9 +70,9 @@ def validate(
     by_chip = grouped(predictions, lambda each: each.row.chip)
     by_family = grouped(predictions, lambda each: each.row.family or "?")
     if csv_file is not None:
-        _write(csv_file, report.rows_csv(predictions), force)
+        write_text(csv_file, report.rows_csv(predictions), force=force)
     if plot is not None:
-        _write(plot, report.figure_svg(predictions), force)
+        write_text(plot, report.figure_svg(predictions), force=force)
     if as_json:
         output.emit_json(
             {
@@ -120,10 +118,3 @@ def _line(each: Prediction) -> str:
 
 def _lines(title: str, lines: list[str]) -> list[str]:
     return ["\n".join([title, *lines])] if lines else []
-
-
-def _write(path: Path, text: str, force: bool) -> None:
-    from npusim.report.files import atomic_write
-
-    with atomic_write(path, force=force) as stream:
-        stream.write(text.encode())

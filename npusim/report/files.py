@@ -39,6 +39,19 @@ def claim(path: str | Path, *, force: bool = False) -> Path:
     return target
 
 
+def claim_all(*paths: Path | None, force: bool = False) -> None:
+    """:func:`claim` each of the files that are wanted at all."""
+    for path in paths:
+        if path is not None:
+            claim(path, force=force)
+
+
+def write_text(path: str | Path, text: str, *, force: bool = False) -> None:
+    """Write a whole file of text, as :func:`atomic_write` does."""
+    with atomic_write(path, force=force) as stream:
+        stream.write(text.encode())
+
+
 @contextmanager
 def atomic_write(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes]]:
     """A binary file to write to, which appears under its name only after the block has succeeded.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.cluster import Cluster, CoreWait
@@ -10,8 +11,6 @@ from npusim.engine.program import VECTOR, Barrier, Unit
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from numpy.typing import NDArray
 
     from npusim.ascendc.costs import InstructionCosts

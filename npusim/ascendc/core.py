@@ -5,10 +5,11 @@ Block index, memories, loops, and the intrinsics of the other modules.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from npusim.ascendc.cluster import Crossing
+from npusim.ascendc.cluster import Cluster, CoreWait, Crossing
 from npusim.ascendc.intrinsics.cube import Cube
 from npusim.ascendc.intrinsics.fill import Fills
 from npusim.ascendc.intrinsics.gather import Addressing
@@ -18,16 +19,12 @@ from npusim.ascendc.intrinsics.scalar import Scalars
 from npusim.ascendc.intrinsics.vector import Vector
 from npusim.ascendc.loops import LoopIndex
 from npusim.ascendc.queues import TPipe
-from npusim.engine.program import Barrier
+from npusim.engine.program import Barrier, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from numpy.typing import NDArray
 
-    from npusim.ascendc.cluster import Cluster, CoreWait
     from npusim.ascendc.costs import InstructionCosts
-    from npusim.engine.program import Unit
 
 Steps: TypeAlias = "Iterator[Barrier | CoreWait]"
 

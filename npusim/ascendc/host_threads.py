@@ -9,6 +9,7 @@ until all have come to the barrier, and done in the order of the blocks.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from math import ceil
@@ -19,8 +20,6 @@ import numpy as np
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from npusim.ascendc.block import Block
     from npusim.ascendc.kernel import Kernel
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import sys
 import sysconfig
 import traceback
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
 
 import numpy as np
 
 from npusim.values.errors import KernelCodeError, KernelError, NpusimError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
 
 # Rooms whose lines are not the kernel's own, and packages that kernels call.
 _LANGUAGE = tuple(

@@ -8,16 +8,13 @@ vector result waits for it; and queues carry their own flags. Everything else is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from npusim.ascendc.mistakes import site
 from npusim.ascendc.reuse import Cycle, Touch, note
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program, Transfer
 from npusim.values.errors import KernelError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(slots=True)

@@ -7,16 +7,11 @@ turns.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING
 
-from npusim.engine.program import Reuse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from npusim.engine.program import Instruction
+from npusim.engine.program import Instruction, Reuse
 
 # How a loop moves an address: over how many places, and after how many turns it is back at one.
 # Without an entry it stays where it is.

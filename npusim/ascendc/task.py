@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
@@ -10,8 +11,6 @@ from npusim.ascendc.gm import GlobalTensor, GmBuffer
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from npusim.hardware.profile import Profile
     from npusim.values.dtypes import DType
 

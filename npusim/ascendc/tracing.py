@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import host_threads, observer
@@ -13,8 +14,6 @@ from npusim.engine.schedule import pipes_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
-
     from npusim.ascendc.kernel import Kernel
     from npusim.hardware.profile import Profile
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from npusim.capacity.estimate import CONFIDENCE
@@ -9,8 +10,6 @@ from npusim.capacity.fleet import WARM_UP_SHARE
 from npusim.capacity.sizing import Effort
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from npusim.capacity.demand import Demand
     from npusim.capacity.dispatch import Dispatch
     from npusim.capacity.plan import Plan

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from npusim.capacity.arrivals import TraceArrivals
-from npusim.capacity.plan import TracePlan
+from npusim.capacity.arrivals import Arrivals, TraceArrivals
+from npusim.capacity.plan import TracePlan, WorkloadPlan
 from npusim.capacity.traces import read_trace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from npusim.capacity.arrivals import Arrivals
-    from npusim.capacity.plan import WorkloadPlan
 
 
 @dataclass(frozen=True)

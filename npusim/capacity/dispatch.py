@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-
     import simpy
 
     from npusim.capacity.stations import Batch, Station

@@ -7,6 +7,7 @@ random numbers).
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,6 @@ from npusim.capacity.units import US_PER_S
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from numpy.typing import NDArray
 
     from npusim.capacity.arrivals import Arrivals

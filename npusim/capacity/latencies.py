@@ -7,23 +7,20 @@ plan that wants more from it is refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from npusim.capacity.service import ServiceCurve, ServicePoint
+from npusim.capacity.service import ModelRef, ProductRef, ServiceCurve, ServicePoint
 from npusim.engine import Memo
 from npusim.hardware.naming import resolve_soc
-from npusim.model.reading import read_model
+from npusim.model.reading import Model, read_model
 from npusim.model.retiming import retime
 from npusim.values.errors import ArgumentError, RejectedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from npusim.capacity.plan import ModelPlan, Plan
-    from npusim.capacity.service import ModelRef, ProductRef
-    from npusim.model.reading import Model
     from npusim.model.results import StepResult
 
 UNSTATED_BATCH: Final = 32

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from npusim.capacity.units import US_PER_S
 from npusim.values.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 End = Literal["lo", "estimate", "hi"]
 """Which latency of the band: its fast end, the estimate itself, or its slow end."""

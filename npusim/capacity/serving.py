@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.capacity.fleet import Stream
@@ -10,8 +11,6 @@ from npusim.capacity.units import US_PER_MS
 from npusim.values.errors import ArgumentError, UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from npusim.capacity.boards import Board
     from npusim.capacity.plan import ModelPlan, ProductPlan, WorkloadPlan
     from npusim.capacity.service import End, LatencySource, ServiceCurve

@@ -17,9 +17,11 @@ import math
 import re
 import zlib
 from array import array
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,9 +30,6 @@ import numpy as np
 from npusim.values.errors import FileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from os import PathLike
-
     from numpy.typing import NDArray
 
     Progress = Callable[[int, float], None]

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from npusim.capi import tools
 from npusim.capi.library import LIBRARY, installation
 from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _ELF = b"\x7fELF"
 

@@ -13,20 +13,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module, resources
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import npusim
 from npusim.capi import tools
 from npusim.capi.declarations import headers, prototypes
 from npusim.values.errors import FileError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LIBRARY = "libascendcl.so"
 OTHER_NAMES = ("libnnopbase.so", "libopapi.so")  # what programs link besides; one library has all

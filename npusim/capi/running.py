@@ -8,18 +8,16 @@ import pickle
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npusim.capi.library import installation
 from npusim.capi.runtime import journal
 from npusim.capi.runtime.settings import LEAKS_VARIABLE, SOC_VARIABLE
 from npusim.capi.tracing import TimedCall
 from npusim.values.errors import FileError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _SIGNAL_BASE = 128  # a shell's exit code for a program that a signal ended
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from npusim.runtime.results import Slice, TaskResult
+from npusim.runtime.results import Result, Slice, TaskResult, Timeline
 from npusim.values.errors import RejectedError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-    from pathlib import Path
-
     from npusim.report.trace import TraceSummary
-    from npusim.runtime.results import Result, Timeline
 
 _TASKS_LANE = "tasks"
 

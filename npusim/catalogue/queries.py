@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +17,6 @@ from npusim.values.dtypes import dtype as dtype_of
 from npusim.values.errors import DTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from npusim.catalogue.facts import Catalogue
 
 

@@ -15,14 +15,12 @@ import sys
 import zlib
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from npusim.values.errors import FileError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 MAGIC = "npusim catalogue"
 VERSION = 1

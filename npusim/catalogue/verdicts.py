@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from npusim.values.status import Status, StatusCode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Answer(Enum):

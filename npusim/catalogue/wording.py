@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from npusim.catalogue.verdicts import Answer
+from npusim.catalogue.verdicts import Answer, Evidence, ParameterVerdict
 from npusim.hardware.families import one_of, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from npusim.catalogue.facts import Parameter
     from npusim.catalogue.operators import Census
     from npusim.catalogue.question import Question
-    from npusim.catalogue.verdicts import Evidence, ParameterVerdict
 
 SUPPORT_WORDS = {
     "yes": "supported",

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from npusim.values.garbage import collect_rarely
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["main"]
 

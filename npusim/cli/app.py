@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from npusim import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 EXAMPLES = """\b
 Will it run?

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from npusim.values.errors import ArgumentError
 from npusim.values.spelling import is_tensor, value_of, wanted_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     import numpy as np
 
     from npusim.operators.contract import Contract, Parameter

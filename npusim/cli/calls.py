@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from npusim.cli import output
-from npusim.cli.chips import progress_over
+from npusim.cli.chips import Chip, progress_over
 from npusim.values.errors import AclnnError, RejectedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from npusim.cli.chips import Chip
     from npusim.operators.contract import Contract
     from npusim.report.call.answers import Answer
     from npusim.runtime.device import Device

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import operator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,6 @@ from typing import TYPE_CHECKING, Any
 from npusim.values.errors import DTypeError, FileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     import numpy as np
 
     Array = np.ndarray[Any, Any]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -13,9 +15,6 @@ from npusim.cli.chips import Chip, chips, progress_over
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from npusim.report.call.answers import Answer
     from npusim.report.compare import Comparison
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +15,6 @@ from npusim.values.errors import ArgumentError, FileError
 from npusim.values.spelling import ALL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from npusim.catalogue.families import Place
     from npusim.catalogue.verdicts import Verdict
 

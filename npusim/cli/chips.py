@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -11,8 +12,6 @@ from npusim.values.errors import ArgumentError, UnknownNameError, UsageError
 from npusim.values.spelling import is_profile_path, names_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from npusim.catalogue.families import Place
     from npusim.hardware.profile import Profile
     from npusim.runtime.device import Device

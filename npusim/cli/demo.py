@@ -6,6 +6,7 @@ right, and a trace of what the cores did.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +17,6 @@ from npusim.cli.chips import every_chip
 from npusim.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
 
     from npusim.report.call.answers import Answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,8 +12,6 @@ from npusim.cli.chips import Chip, chip_per_family, chips, progress_over
 from npusim.cli.options import AsJson, Operator, Socs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from npusim.operators.contract import Contract, Parameter
     from npusim.report.call.answers import Answer
     from npusim.report.call.typical import Sample

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +14,6 @@ from npusim.cli.chips import names
 from npusim.cli.options import SOC_FLAGS, AsJson, Force, MeasuredOn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from npusim.capacity import Plan
 
 Markdown = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,8 +13,6 @@ from npusim.cli import output
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from npusim.cli.chips import Chip
     from npusim.model.results import StepResult
     from npusim.runtime.results import Result

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +13,6 @@ from npusim.cli import calls, output
 from npusim.cli.chips import chips
 from npusim.cli.options import L2, Assignments, Exact, Force, Operator, Socs
 from npusim.values.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FORMS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 

@@ -8,14 +8,12 @@ barriers: both ends of an arrow are on one core.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from npusim.engine.program import Instruction, Loop, Pipe
+from npusim.engine.program import Instruction, Loop, Node, Pipe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from npusim.engine.program import Node
     from npusim.engine.timeline import CoreRecord, Span
 
 

@@ -8,12 +8,11 @@ cores moved in between fits into L2.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
 from math import exp
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
     from npusim.engine.program import Reuse, Transfer
 
 _ROUNDS = 40  # until the share that is gone doesn't change any more

@@ -7,17 +7,15 @@ cores, how memory treats their transfers, and the chip's rates. Which buffers th
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from npusim.engine.program import Barrier, Loop
+from npusim.engine.program import Barrier, CoreGroup, Loop, Node, Transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
-
     from npusim.engine.machine import Machine, Treatment
     from npusim.engine.player import Played
-    from npusim.engine.program import CoreGroup, Node, Transfer
 
 DEFAULT_BYTES = 80_000_000
 _BYTES = (2500, 450, 150)  # a record, an instruction (its part of the key too), an entry: measured

@@ -14,23 +14,21 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
+from collections.abc import Mapping
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 import simpy
 
 from npusim.engine.sharing import SharedBandwidth
-from npusim.engine.state import LoopRun, PipeState, Stage, State
+from npusim.engine.state import Flags, LoopRun, PipeState, Stage, State
 from npusim.engine.steady import SteadyState
 from npusim.engine.streams import Kind, Step
 from npusim.values.errors import DeadlockError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from npusim.engine.machine import Machine, Treatment
     from npusim.engine.program import CoreGroup, Transfer
-    from npusim.engine.state import Flags
     from npusim.engine.timeline import CoreRecord
 
 _WORK, _ENTER, _TURN, _MEET, _STOP = Kind

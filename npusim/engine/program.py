@@ -8,12 +8,10 @@ one cluster have one table of flags, so that a pipe of one can wait for a pipe o
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable
+from typing import Literal
 
 
 class Pipe(StrEnum):

@@ -7,14 +7,13 @@ a transfer starts or ends.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from npusim.engine.clock import after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     import simpy
 
 Owner = TypeVar("Owner")

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.engine.l2 import crowding
-from npusim.engine.machine import Treatment
-from npusim.engine.memo import key_of
-from npusim.engine.player import play
+from npusim.engine.l2 import L2State, crowding
+from npusim.engine.machine import Machine, MemoryRates, Treatment
+from npusim.engine.memo import Memo, key_of
+from npusim.engine.player import Played, play
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from npusim.engine.l2 import L2State
-    from npusim.engine.machine import Machine, MemoryRates
-    from npusim.engine.memo import Memo
-    from npusim.engine.player import Played
     from npusim.engine.program import CoreGroup, Pipe, Transfer
     from npusim.engine.timeline import CoreRecord
 

@@ -7,20 +7,18 @@ jumped over is kept beside it, in ``shift``; the time since the start is their s
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from npusim.engine.schedule import pipes_of, project
-from npusim.engine.streams import Kind, flatten
+from npusim.engine.streams import Kind, Step, flatten
 from npusim.engine.timeline import CoreRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
-
     from npusim.engine.machine import Treatment
     from npusim.engine.program import CoreGroup, Loop, Pipe, Transfer
-    from npusim.engine.streams import Step
 
 
 class Stage(IntEnum):

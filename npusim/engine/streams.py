@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from npusim.engine.program import Loop
-from npusim.engine.schedule import Burst, PipeLoop
+from npusim.engine.program import Loop, Transfer
+from npusim.engine.schedule import Burst, Part, PipeLoop, PipeNode
 from npusim.engine.sharing import Claim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from npusim.engine.machine import Treatment
-    from npusim.engine.program import Transfer
-    from npusim.engine.schedule import Part, PipeNode
 
 
 _NO_LOOP = Loop(0)

@@ -7,15 +7,12 @@ of a period is kept as a :class:`Fold` and unfolded only when somebody iterates.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from heapq import merge
-from typing import TYPE_CHECKING
 
 from npusim.engine.program import VECTOR, Instruction, Pipe, Program, Unit
 from npusim.engine.schedule import Part, Repeat
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,16 @@ one out of L0C. Where tiles of the operands come from is up to their sources
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.ascendc.loops import values_of
+from npusim.ascendc.loops import Index, LoopIndex, values_of
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT32, DType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from npusim.ascendc.core import Core
-    from npusim.ascendc.loops import Index, LoopIndex
     from npusim.ascendc.tensors import LocalTensor
     from npusim.library.matmul_tiling import MatmulTiling
     from npusim.library.operands import GmMatrix, OperandSource, Span

@@ -10,14 +10,13 @@ an empty L2, ``warm`` one that holds everything.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from npusim.engine import L2State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from npusim.hardware import Profile
     from npusim.model.step import Item
     from npusim.values.tensors import TensorSpec

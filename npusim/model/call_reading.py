@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from npusim.model.step import AclnnWork, Item
 from npusim.operators.arguments import bind, parameter_of
@@ -15,10 +16,6 @@ from npusim.values.errors import FileError, NpusimError
 from npusim.values.spelling import is_null, is_tensor, value_of, with_nulls
 from npusim.values.suggest import did_you_mean
 from npusim.values.tensors import TensorSpec, parse_tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _KEYS: Final = (
     "op",

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npusim.catalogue import facts, judging, names
-from npusim.catalogue.families import place_of
+from npusim.catalogue.families import Place, place_of
 from npusim.catalogue.question import Question
-from npusim.catalogue.verdicts import Answer, Outcome
+from npusim.catalogue.verdicts import Answer, Outcome, Verdict
 from npusim.model.listing import read_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
     from npusim.catalogue.facts import Catalogue
-    from npusim.catalogue.families import Place
     from npusim.catalogue.names import Subject
-    from npusim.catalogue.verdicts import Verdict
     from npusim.model.listed import Listed
 
 # What the graph compiler does with a float32 operator that only has a float16 kernel.

@@ -12,14 +12,11 @@ from __future__ import annotations
 import csv
 import math
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from npusim.values.errors import FileError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 # Our name -> the headers that mean it, the newest first.
 HEADERS = {

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from npusim.model.kernel_csv import NO_OPERATOR, is_absent, read_kernels
 from npusim.model.listed import Listed, Listing
 from npusim.values.dtypes import dtype
 from npusim.values.errors import DTypeError, FileError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _NOT_MODELS = {
     ".om": "Give the ONNX file that it was converted from: the layout of OM files isn't published.",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from npusim.model.listed import Listed, Listing
 from npusim.values.errors import FileError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
 # ONNX spells the eight-bit floats without separators; the others as the operator pages do.
 _SPELLINGS = {

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from statistics import median_low
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from npusim.model.kernel_csv import NO_OPERATOR, Kernel, is_absent, read_kernels
 from npusim.model.step import AI_CPU, COMMUNICATION, Item, Step
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError
 from npusim.values.tensors import TensorSpec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _CPU: Final = ("AI_CPU", "AICPU")
 

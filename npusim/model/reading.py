@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from npusim.values.errors import FileError
 
 if TYPE_CHECKING:
-    from os import PathLike
-
     from npusim.model.step import Step
 
 _HINT = (

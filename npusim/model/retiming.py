@@ -8,15 +8,17 @@ does what isn't simulated.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from math import hypot
 from typing import TYPE_CHECKING, Final
 
-from npusim.hardware import load_profile
+from npusim.hardware import Profile, load_profile
 from npusim.model.cache_state import MODES, ORDER, Follower
 from npusim.model.feasibility import judge, together
 from npusim.model.operator_class import kind_of
 from npusim.model.results import (
     ClassTime,
+    DtypeVerdict,
     Evidence,
     How,
     Memory,
@@ -24,17 +26,12 @@ from npusim.model.results import (
     StepResult,
     TimedItem,
 )
-from npusim.model.step import AclnnWork
+from npusim.model.step import AclnnWork, Item, Step
 from npusim.model.timing import Timer
 from npusim.values.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from npusim.engine import Memo
-    from npusim.hardware import Profile
-    from npusim.model.results import DtypeVerdict
-    from npusim.model.step import Item, Step
 
 BAND_BASIS: Final = (
     "80 %: deviations add up within an operator class (and over all that isn't simulated, or rests "

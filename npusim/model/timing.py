@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npusim.catalogue.verdicts import Outcome
 from npusim.engine import L2State, Memo
-from npusim.model.cache_state import IN_A_STEP
+from npusim.model.cache_state import IN_A_STEP, Residency
 from npusim.model.not_simulated import carried_over
-from npusim.model.results import Evidence, How, Timing
-from npusim.model.step import AclnnWork, in_fp16
+from npusim.model.results import DtypeVerdict, Evidence, How, Timing
+from npusim.model.step import AclnnWork, Item, Work, in_fp16
 from npusim.operators.oracle import require_kernel
 from npusim.operators.registry import band_class
 from npusim.operators.tasks import TaskSpec, kernels_of
@@ -21,13 +22,8 @@ from npusim.runtime.task import run_tasks
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from npusim.ascendc import GmBuffer, Kernel
     from npusim.hardware import Profile
-    from npusim.model.cache_state import Residency
-    from npusim.model.results import DtypeVerdict
-    from npusim.model.step import Item, Work
 
 _EVIDENCE = {
     "chip": Evidence.CHIP,

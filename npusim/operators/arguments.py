@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 import operator
 import struct
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from npusim.operators.contract import Call, TensorArg
+from npusim.operators.contract import Argument, Call, Contract, Parameter, TensorArg
 from npusim.values.errors import ArgumentError, NpusimError, UnknownNameError
 from npusim.values.tensors import TensorSpec, parse_tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from npusim.operators.contract import Argument, Contract, Parameter
 
 _INT64_RANGE = range(-(2**63), 2**63)
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from npusim.hardware.families import FAMILIES
-from npusim.values.dtypes import FLOAT
+from npusim.values.dtypes import FLOAT, DType
 from npusim.values.formats import Format
 from npusim.values.status import StatusCode, code_name
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     import numpy as np
 
-    from npusim.values.dtypes import DType
 
 T = TypeVar("T")
 

@@ -8,13 +8,12 @@ and hicann/ops-nn; headers of the aclnn interfaces.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from npusim.operators.contract import Contract
     from npusim.values.dtypes import DType
     from npusim.values.tensors import TensorSpec

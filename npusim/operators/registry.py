@@ -8,21 +8,19 @@ imported to find an operator. Other packages name folders of theirs as entry poi
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from npusim.operators.contract import Contract
+from npusim.operators.contract import Contract, Plan
 from npusim.operators.definition import Aclnn, Definition, Operator, Page, Prototype
 from npusim.values.errors import FileError, NpusimError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from npusim.ascendc import Kernel
     from npusim.ascendc.task import Task
-    from npusim.operators.contract import Plan
 
     Builder = Callable[[Task], tuple[Kernel, ...]]
 

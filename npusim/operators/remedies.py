@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,17 +12,13 @@ from npusim.hardware.families import FAMILIES
 from npusim.hardware.naming import load_profile
 from npusim.hardware.products import product_lines
 from npusim.operators.checks import Objection
-from npusim.operators.contract import Call, TensorArg
+from npusim.operators.contract import Argument, Call, Chip, TensorArg
 from npusim.operators.listed import verdict as verdict_on
 from npusim.values.dtypes import BFLOAT16, dtype
 from npusim.values.errors import UsageError
 from npusim.values.status import Action, Status, StatusCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from npusim.operators.contract import Argument, Chip
-
     Ask = Callable[[Call], Objection | None]
 
 # Some 30 ms at most; a change that helps is among the first few.

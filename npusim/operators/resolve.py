@@ -8,15 +8,16 @@ rule or from the kernel, as far as shapes and attributes tell them.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from npusim.ascendc import GlobalTensor, GmBuffer
+from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.task import Task
 from npusim.hardware.families import FAMILIES
 from npusim.operators.checks import any_empty, dtype_supported, not_null, rank_at_most
-from npusim.operators.contract import Contract, Kind, Parameter
+from npusim.operators.contract import Call, Check, Contract, Kind, Parameter
 from npusim.operators.definition import Attribute, Operator, Slot
 from npusim.operators.registry import (
     definition,
@@ -32,11 +33,7 @@ from npusim.values.spelling import guessed, is_tensor
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from npusim.ascendc import Kernel
     from npusim.hardware.profile import Profile
-    from npusim.operators.contract import Call, Check
     from npusim.operators.task_chain import Chain
 
 _KINDS: dict[str, Kind] = {

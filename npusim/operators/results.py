@@ -6,13 +6,11 @@ results; none where it can't tell.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from npusim.values.dtypes import FLOAT, DType, dtype
 from npusim.values.tensors import TensorSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 def described(shape: Sequence[int], kind: DType) -> TensorSpec:

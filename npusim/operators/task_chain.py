@@ -10,6 +10,7 @@ first phase, operators' common rules.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from math import inf, prod
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,6 @@ from npusim.values.errors import ArgumentError
 from npusim.values.tensors import contiguous_strides
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from npusim.hardware.profile import Profile
     from npusim.operators.contract import Call, TensorArg
 

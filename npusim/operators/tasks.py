@@ -5,20 +5,18 @@ An OpType with shapes and dtypes, no aclnn call around it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import GlobalTensor, GmBuffer
+from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.task import Task
 from npusim.operators.registry import builder
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from npusim.ascendc import Kernel
     from npusim.hardware.profile import Profile
     from npusim.values.tensors import TensorSpec
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,8 +19,6 @@ from npusim.report.files import atomic_write
 from npusim.values.errors import DTypeError, FileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     import numpy as np
 
     Array = np.ndarray[Any, Any]

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from npusim.catalogue.verdicts import Answer, Outcome
+from npusim.catalogue.verdicts import Answer, Outcome, ParameterVerdict, Verdict
 from npusim.hardware.families import plural
-from npusim.report.document import Page, Section, Table, Text, Toned, bullets
+from npusim.report.document import Page, Section, Table, Text, Tone, Toned, bullets
 from npusim.report.document import Verdict as VerdictLine
 from npusim.report.renderers import jsonout
 from npusim.report.renderers.jsonout import fields
 from npusim.report.spelling import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from npusim.catalogue.queries import Difference, Entry, MatrixRow
-    from npusim.catalogue.verdicts import ParameterVerdict, Verdict
     from npusim.model.checking import ModelCheck, Row
-    from npusim.report.document import Tone
 
 _TONES: dict[Answer | Outcome, Tone] = {
     Answer.SUPPORTED: "good",

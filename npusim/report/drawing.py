@@ -7,13 +7,12 @@ follows the theme of the page it is in.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 

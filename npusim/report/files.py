@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from npusim.values.errors import FileError, OutputExistsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def claim(path: str | Path, *, force: bool = False) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.hardware.families import plural
@@ -13,8 +14,6 @@ from npusim.report.renderers import jsonout
 from npusim.report.renderers.html import to_html, to_markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from npusim.catalogue.facts import Source
     from npusim.catalogue.queries import Disagreement, FamilySummary, MatrixRow
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npusim.report.document import Page, Section, Table, bullets
@@ -11,8 +12,6 @@ from npusim.report.renderers.jsonout import fields
 from npusim.report.spelling import count, percent, significant, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from npusim.model.results import (
         ClassTime,
         DtypeVerdict,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.hardware.families import plural
 from npusim.report.document import Page, Section, Table, bullets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from npusim.operators.contract import Contract, Parameter
 
 

@@ -11,6 +11,7 @@ import io
 import itertools
 import json
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +20,6 @@ from npusim.report.document import Table
 from npusim.report.spelling import latency
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 

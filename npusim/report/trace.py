@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,8 +28,6 @@ from npusim.report.files import atomic_write
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from npusim.runtime.results import Origin, Result, Slice
 
 HEADER = {"profilingType": "op", "schemaVersion": 2, "displayTimeUnit": "ns"}

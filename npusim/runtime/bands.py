@@ -9,20 +9,18 @@ the least sure of them, and the parts add up linearly, since their errors come f
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npusim.engine import KernelRun, Pipe
 from npusim.hardware import relative_uncertainty
-from npusim.hardware.residuals import calibration
+from npusim.hardware.residuals import Spread, calibration
 from npusim.operators.registry import band_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from npusim.ascendc import Kernel
     from npusim.hardware.profile import Profile
-    from npusim.hardware.residuals import Spread
 
 # The profile values that set the time of each pipe.
 _VALUES: dict[Pipe, tuple[str, ...]] = {

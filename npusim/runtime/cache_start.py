@@ -5,13 +5,12 @@ Nothing, its inputs, or what the task before it in a graph left there.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.engine import L2State
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from npusim.ascendc import GlobalTensor
     from npusim.hardware import Profile
 

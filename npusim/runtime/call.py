@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npusim.operators.oracle import planned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from npusim.hardware.profile import Profile
     from npusim.operators.contract import Call, Contract
     from npusim.operators.task_chain import Chain

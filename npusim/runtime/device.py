@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from npusim.engine import Memo
@@ -17,9 +19,6 @@ from npusim.runtime.task import run_tasks
 from npusim.values.errors import AclnnError, ArgumentError, UnknownNameError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from os import PathLike
-
     from npusim.ascendc import Kernel
     from npusim.runtime.call import Executor
     from npusim.runtime.results import Result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from npusim.runtime.argument_memory import storage_of
 from npusim.values.errors import ArgumentError, KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from npusim.hardware.profile import Profile
     from npusim.operators.contract import TensorArg
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from npusim.engine.program import VECTOR
 from npusim.runtime.work import Place, TaskWork, work_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
     import numpy as np
 
     from npusim.hardware.profile import Profile

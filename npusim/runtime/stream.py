@@ -5,6 +5,7 @@ Results are there after :meth:`Stream.synchronize`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,6 @@ from npusim.values.errors import KernelError
 from npusim.values.status import Status, StatusCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from npusim.ascendc import Kernel

@@ -6,19 +6,16 @@ replayed measurement all use it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import trace
-from npusim.engine import KernelRun, L2State, machine_of, simulate, verdict
+from npusim.ascendc import Kernel, trace
+from npusim.engine import KernelRun, L2State, Memo, machine_of, simulate, verdict
 from npusim.runtime.bands import band_of
 from npusim.runtime.results import TaskResult, pipe_ratios
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from npusim.ascendc import Kernel
-    from npusim.engine import Memo
     from npusim.hardware.profile import Profile
 
 

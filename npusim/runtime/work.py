@@ -6,15 +6,13 @@ anything, so that it costs the same for a thousand and for a million instruction
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.engine import Pipe, l2_cycles, machine_of
+from npusim.engine import KernelRun, Pipe, l2_cycles, machine_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from npusim.engine import KernelRun
     from npusim.engine.timeline import CoreRecord, Total
     from npusim.hardware.profile import Profile
 

@@ -6,12 +6,11 @@ nobody needs any more, in place where the widths agree, and a new one only where
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from npusim.schedules.formula import Step, Term
 
 

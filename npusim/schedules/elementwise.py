@@ -9,6 +9,7 @@ packed where rows are short. Source: public host tiling (ops/built-in/op_tiling/
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
@@ -20,8 +21,6 @@ from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
     from npusim.ascendc.queues import TQue

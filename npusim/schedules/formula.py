@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.conversions import conversion_path, device_dtype
 from npusim.ascendc.core import Core
 from npusim.ascendc.rounding import RoundMode
-from npusim.ascendc.tensors import Scalar
+from npusim.ascendc.tensors import LocalTensor, Scalar
 from npusim.values.dtypes import FLOAT, UINT8, DType
 
 if TYPE_CHECKING:
     from npusim.ascendc.intrinsics.elementwise import Intrinsic
     from npusim.ascendc.intrinsics.vector import CmpMode
-    from npusim.ascendc.tensors import LocalTensor
     from npusim.hardware.profile import Profile
 
 Value = Scalar | float

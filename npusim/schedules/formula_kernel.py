@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import signature
 from math import prod
@@ -12,7 +13,7 @@ import numpy as np
 from npusim.ascendc.conversions import device_dtype
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.ascendc.rounding import RoundMode
-from npusim.ascendc.task import made
+from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
 from npusim.schedules.broadcasting import broadcast
@@ -26,12 +27,9 @@ from npusim.values.errors import KernelError
 from npusim.values.tensors import broadcastable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
     from npusim.ascendc.kernel import Kernel
-    from npusim.ascendc.task import Task
     from npusim.ascendc.tensors import LocalTensor, Scalar
     from npusim.hardware.profile import Profile
     from npusim.values.dtypes import DType

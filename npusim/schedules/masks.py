@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
@@ -15,8 +16,6 @@ from npusim.values.dtypes import FLOAT16, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
     from npusim.ascendc.loops import Index

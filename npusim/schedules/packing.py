@@ -8,6 +8,7 @@ in one piece, smaller operands are loaded as they are and repeated on chip (see
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
@@ -15,8 +16,6 @@ from typing import TYPE_CHECKING
 from npusim.schedules.broadcast_tiling import Tile, divisor_at_least, outer_places
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor, GmSlice, Place
     from npusim.ascendc.loops import Index

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.schedules.buffers import last_use
-from npusim.schedules.formula import Quantity
+from npusim.schedules.formula import Quantity, Step, Term
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from npusim.ascendc.core import Core
     from npusim.ascendc.tensors import LocalTensor
-    from npusim.schedules.formula import Step, Term
 
     Values = dict[Term, LocalTensor]
     Target = Callable[[Term, list[LocalTensor]], LocalTensor]

@@ -6,6 +6,7 @@ with a stride on either side; neighbouring axes that both sides treat alike are 
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, prod
@@ -15,8 +16,6 @@ from npusim.schedules.broadcasting import broadcast
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor, GmSlice
     from npusim.ascendc.loops import Index

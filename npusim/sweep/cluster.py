@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import Executor
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from npusim.values.errors import ArgumentError, RejectedError, UsageError
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
 
 PATIENCE_S: Final = 10
 """How long to wait for the scheduler's answer, and then for its first worker."""

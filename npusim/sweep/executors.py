@@ -9,16 +9,14 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
 
 from npusim.values.garbage import collect_rarely
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from multiprocessing.connection import Connection
 
 # What the workers of this machine have imported before they are forked.
 _PRELOADED = ["npusim.sweep.working"]

@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,8 +27,6 @@ from npusim.values.spelling import names_in, tensor_text, value_of, with_nulls
 from npusim.values.templates import fill, variables_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from npusim.hardware.profile import Profile
     from npusim.sweep.spec import CallSpec, SweepSpec
 

@@ -7,15 +7,13 @@ at most one torn one at the end, which reading skips and resuming cuts off.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Self
+from typing import IO, Any, Final, Self
 
 from npusim.report.files import claim
 from npusim.values.errors import FileError, OutputExistsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from os import PathLike
 
 # What every line begins with; tells the torn end of a file of ours from a file of someone else.
 _BEGINNING: Final = b'{"key": "'

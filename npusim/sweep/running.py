@@ -9,6 +9,7 @@ so that only the one that kills its worker is given up.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -20,8 +21,6 @@ from npusim.sweep.working import Answered, Chunk, Report, failed, work
 from npusim.values.errors import RejectedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from npusim.hardware.profile import Profile
     from npusim.sweep.executors import Crew
     from npusim.sweep.points import Point

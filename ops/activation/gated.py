@@ -6,13 +6,12 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from npusim.ascendc.task import made
+from npusim.ascendc.task import Task, made
 from npusim.operators.registry import kernel_class
 from npusim.schedules.formula_kernel import Compute, kernel_of
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
-    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Formula, Term
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.ops.batch_norm_training.cut import Planes
-from npusim.ops.batch_norm_training.maps import ChannelMap, batch_first
+from npusim.ops.batch_norm_training.cut import Planes, Share
+from npusim.ops.batch_norm_training.maps import ChannelMap, Where, batch_first
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.hardware.profile import Profile
-    from npusim.ops.batch_norm_training.cut import Share
-    from npusim.ops.batch_norm_training.maps import Where
 
 
 class BNTrainingReduceGrad(ChannelMap):

@@ -5,12 +5,21 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, cast
 
-from npusim.ascendc import RoundMode, TBuf, TPosition, TQue
+from npusim.ascendc import (
+    Core,
+    GlobalTensor,
+    GmSlice,
+    LocalTensor,
+    LoopIndex,
+    RoundMode,
+    TBuf,
+    TPosition,
+    TQue,
+)
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor, LoopIndex
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
     from npusim.ops.batch_norm_training.cut import Planes, Share

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from npusim.ascendc import Kernel, RoundMode, TBuf, TPosition, TQue
-from npusim.ops.batch_norm_training.cut import Cut, Planes, cut_batch, cut_rows, cut_slices
+from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, RoundMode, TBuf, TPosition, TQue
+from npusim.ops.batch_norm_training.cut import Cut, Planes, Share, cut_batch, cut_rows, cut_slices
 from npusim.ops.batch_norm_training.loading import (
     Statistics,
     TileQueue,
@@ -16,12 +17,8 @@ from npusim.ops.batch_norm_training.loading import (
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
-    from npusim.ops.batch_norm_training.cut import Share
 
 
 class Where(NamedTuple):

@@ -8,9 +8,10 @@ halves of a tile) and operator sources (impl/bn_training_reduce.py, bn_training_
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.ascendc import Kernel, TBuf, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.folds import SUM
 from npusim.ops.batch_norm_training.cut import (
     Cut,
@@ -30,9 +31,6 @@ from npusim.ops.batch_norm_training.loading import (
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from npusim.ascendc import Core, GlobalTensor, LocalTensor
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 

@@ -6,24 +6,29 @@ gradient. Source: operator sources (impl/bn_training_update.py, relu_v2.py): ord
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.ascendc import CmpMode, Kernel, TPosition, TQue
+from npusim.ascendc import (
+    CmpMode,
+    Core,
+    GlobalTensor,
+    GmSlice,
+    Kernel,
+    LocalTensor,
+    TPosition,
+    TQue,
+)
 from npusim.ascendc.events import Event
 from npusim.engine.program import Pipe
-from npusim.ops.batch_norm_training.cut import Planes, cut_batch, cut_rows, cut_slices
-from npusim.ops.batch_norm_training.maps import ChannelMap, batch_or_slices
+from npusim.ops.batch_norm_training.cut import Planes, Share, cut_batch, cut_rows, cut_slices
+from npusim.ops.batch_norm_training.maps import ChannelMap, Where, batch_or_slices
 from npusim.values.dtypes import FLOAT, UINT8
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
     from npusim.ascendc.loops import Index
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
-    from npusim.ops.batch_norm_training.cut import Share
-    from npusim.ops.batch_norm_training.maps import Where
 
 _BITS = 8
 

@@ -7,7 +7,6 @@ it and the operator's page disagree, the notes below say what we do.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from npusim.hardware.families import FLOAT_KINDS
 from npusim.operators.checks import (
@@ -22,13 +21,10 @@ from npusim.operators.checks import (
     same_shape,
     unless,
 )
-from npusim.operators.contract import Contract, Parameter, Typical
+from npusim.operators.contract import Call, Contract, Parameter, Typical
 from npusim.values.dtypes import FLOAT
 from npusim.values.promotion import promote
 from npusim.values.tensors import TensorSpec
-
-if TYPE_CHECKING:
-    from npusim.operators.contract import Call
 
 _INPUTS = ("gradOutput", "self", "target", "weightOptional")
 

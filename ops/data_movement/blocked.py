@@ -8,22 +8,20 @@ side by side. What is missing to whole slices (and to 16 images or places, in fr
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TPosition, TQue
 from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
     from npusim.hardware.profile import Profile
     from npusim.schedules.tile_grid import Grid, Piece
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.strided import by_rows
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from npusim.ascendc import Core, GlobalTensor
     from npusim.hardware.profile import Profile
 
 Pair = tuple["GlobalTensor", "GlobalTensor"]  # source and target, of one shape

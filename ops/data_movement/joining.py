@@ -6,22 +6,19 @@ inputs side by side, then back. Source: public operator sources (concat_last_dim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import GlobalTensor, Kernel, TPosition, TQue
-from npusim.ascendc.task import made
+from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TPosition, TQue
+from npusim.ascendc.task import Task, made
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from npusim.ascendc import Core, LocalTensor
     from npusim.ascendc.loops import Index
-    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 _LINES = 16

@@ -11,12 +11,11 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
-    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 

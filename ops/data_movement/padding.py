@@ -7,11 +7,12 @@ together with vnchwconv. Source: public operator sources (pad_d.py, strided_slic
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.joining import Interleaved, along
@@ -22,9 +23,6 @@ from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping
-
-    from npusim.ascendc import Core
     from npusim.ascendc.loops import Index
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile

@@ -6,18 +6,16 @@ together is taken, the first in order of those.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from npusim.ascendc.task import made
+from npusim.ascendc.task import Task, made
 from npusim.ops.data_movement.strided import StridedCopy
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from npusim.ascendc import GlobalTensor, Kernel
-    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 Order = tuple[int, ...]

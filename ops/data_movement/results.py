@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npusim.operators.results import described, numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from npusim.operators.definition import Rule
     from npusim.values.tensors import TensorSpec
 

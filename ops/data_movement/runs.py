@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.strided import by_rows
@@ -16,7 +16,6 @@ from npusim.schedules.elementwise import flat_tiling
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 
 if TYPE_CHECKING:
-    from npusim.ascendc import Core, GlobalTensor
     from npusim.hardware.profile import Profile
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -12,8 +13,6 @@ from npusim.ops.data_movement.strided import StridedCopy
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from npusim.ascendc import GlobalTensor, Kernel
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile

@@ -10,7 +10,7 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.joining import along, joined_axis, stacked_axis
@@ -19,7 +19,6 @@ from npusim.schedules.rows.shares import RowShare
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc import Core, GlobalTensor
     from npusim.ascendc.loops import Index
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile

@@ -12,20 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.ascendc import GlobalTensor, Kernel, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
 from npusim.ops.data_movement.strided import StridedCopy, by_rows
 from npusim.schedules.spreading import spread_column
-from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
+from npusim.schedules.tile_grid import Box, BoxTile, BoxTiling, whole_axes
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc import Core, GmSlice, LocalTensor
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
-    from npusim.schedules.tile_grid import BoxTile
 
 _TILES_PER_CORE = 8  # so that numbers are spread while others are stored
 

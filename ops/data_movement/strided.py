@@ -12,19 +12,17 @@ from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.turned import LINES, Room, TurnedTile, turned_tile
-from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
+from npusim.schedules.tile_grid import Box, BoxTile, BoxTiling, Extent, whole_axes
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
     from npusim.hardware.profile import Profile
-    from npusim.schedules.tile_grid import BoxTile, Extent
 
 _LINE_BYTES = 32
 _HALF_BYTES = 2

@@ -8,6 +8,7 @@ blocks of 16 rows.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
@@ -17,8 +18,6 @@ from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
     from npusim.ascendc.gm import Place
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile

@@ -6,6 +6,7 @@ types. Source of the formulas: public operator sources (ops/built-in/tbe/impl).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import RoundMode
@@ -14,8 +15,6 @@ from npusim.schedules.formula_kernel import Compute, kernels_of_table
 from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from npusim.schedules.formula import Formula, Number, Operand, Term
 
 

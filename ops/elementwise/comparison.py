@@ -7,16 +7,13 @@ sources (ops/built-in/tbe/impl).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from npusim.ascendc import CmpMode
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula import Formula, Operand, Term
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
 from npusim.values.dtypes import BOOL, FLOAT, FLOAT16, UINT8, DType
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def _float_operand(f: Formula, x: Operand) -> Operand:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from math import log
 from typing import TYPE_CHECKING
 
-from npusim.ascendc.task import made
+from npusim.ascendc.task import Task, made
 from npusim.operators.registry import kernel_class
 from npusim.schedules.formula_kernel import Compute, kernel_of
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
-    from npusim.ascendc.task import Task
 
 _Exp = kernel_of(Compute("Exp", lambda f, x: f.exp(x), half_in_float=True))
 

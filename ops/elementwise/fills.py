@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 

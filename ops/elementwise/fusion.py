@@ -6,6 +6,7 @@ of the one before as its first operand, and what else it needs from the kernel's
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from npusim.schedules.formula import Formula, Operand, Term
 from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from npusim.ascendc import Kernel
     from npusim.ascendc.task import Task
 

@@ -11,16 +11,24 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.ascendc import Kernel, RoundMode, TBuf, TPosition, TQue
-from npusim.ascendc.task import made
+from npusim.ascendc import (
+    Core,
+    GlobalTensor,
+    Kernel,
+    LocalTensor,
+    RoundMode,
+    Scalar,
+    TBuf,
+    TPosition,
+    TQue,
+)
+from npusim.ascendc.task import Task, made
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from npusim.ascendc import Core, GlobalTensor, LocalTensor, Scalar
     from npusim.ascendc.loops import Index
-    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 _MOST = 8192  # elements of a tile

@@ -7,7 +7,6 @@ and the operator's page disagree about a code, the page decides.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from npusim.hardware.families import BF16_FAMILIES, FLOAT_KINDS
 from npusim.operators.checks import (
@@ -25,13 +24,10 @@ from npusim.operators.checks import (
     size_mismatch,
     unless,
 )
-from npusim.operators.contract import Check, Contract, Parameter, Typical
+from npusim.operators.contract import Call, Check, Contract, Finding, Parameter, Typical
 from npusim.values.dtypes import FLOAT
 from npusim.values.status import StatusCode
 from npusim.values.tensors import TensorSpec
-
-if TYPE_CHECKING:
-    from npusim.operators.contract import Call, Finding
 
 _OUTPUTS = ("gradInput", "gradGammaOut", "gradBetaOut")
 

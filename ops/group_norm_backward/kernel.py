@@ -6,6 +6,7 @@ Source: ops-nn norm/group_norm_grad, device schedule (modes, order of passes, ac
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,6 @@ from npusim.ops.group_norm_backward.tiling import SYSTEM_WORKSPACE_BYTES, Mode, 
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
 

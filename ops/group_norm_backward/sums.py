@@ -8,6 +8,7 @@ finish.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,6 @@ from npusim.ascendc import (
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from npusim.ops.group_norm_backward.buffers import Buffers
     from npusim.ops.group_norm_backward.tiling import Stage2, Tiling
 

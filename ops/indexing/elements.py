@@ -7,14 +7,15 @@ and back again. Tensors of four axes and more, and reductions while scattering, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.ascendc import Kernel, TBuf, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.loops import looked_up
-from npusim.ascendc.task import made
+from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.operators.registry import kernel_class
 from npusim.ops.indexing.bounds import fault_outside
@@ -23,10 +24,6 @@ from npusim.values.dtypes import INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from npusim.ascendc import Core, GlobalTensor, LocalTensor
-    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 _MOST_AXES = 3

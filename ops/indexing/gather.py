@@ -7,11 +7,12 @@ piece. Source: public operator sources (gather_v2_d.py).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import Kernel, TPosition, TQue
-from npusim.ascendc.task import made
+from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, Scalar, TPosition, TQue
+from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.elements import gather_elements
@@ -21,11 +22,7 @@ from npusim.values.dtypes import INT32, INT64, UINT32
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from npusim.ascendc import Core, GlobalTensor, LocalTensor, Scalar
     from npusim.ascendc.loops import Index, LoopIndex
-    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 INDEX_TYPES = (INT32, INT64, UINT32)

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.ascendc import Kernel, TPosition, TQue
-from npusim.ascendc.task import made
+from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TPosition, TQue
+from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.dtypes import INT16, INT32, INT64, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from npusim.ascendc import Core, GlobalTensor, LocalTensor
-    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
 _INDEX_TYPES = (INT32, INT64, UINT8)

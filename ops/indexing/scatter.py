@@ -8,10 +8,11 @@ Source: public operator sources (unsorted_segment_sum_d.py, scatter_nd_update.py
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.ascendc import Kernel, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
 from npusim.ascendc.events import Event
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
@@ -24,9 +25,6 @@ from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from npusim.ascendc import Core, GlobalTensor
     from npusim.ascendc.gm import Place
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile

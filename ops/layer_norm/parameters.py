@@ -8,10 +8,21 @@ kernels.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import prod
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import Kernel, RoundMode, TBuf, TPosition, TQue
+from npusim.ascendc import (
+    Core,
+    GlobalTensor,
+    GmSlice,
+    Kernel,
+    LocalTensor,
+    RoundMode,
+    TBuf,
+    TPosition,
+    TQue,
+)
 from npusim.ascendc.folds import SUM
 from npusim.schedules.rows.formats import is_fractal
 from npusim.values.arithmetic import round_up
@@ -19,9 +30,6 @@ from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from npusim.hardware.families import BF16_FAMILIES, FLOAT_KINDS
 from npusim.operators.checks import (
@@ -22,14 +22,11 @@ from npusim.operators.checks import (
     rank_in,
     sizes,
 )
-from npusim.operators.contract import Check, Contract, Parameter, Typical
+from npusim.operators.contract import Call, Check, Contract, Finding, Parameter, Typical
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
 from npusim.values.formats import Format
 from npusim.values.promotion import promote
 from npusim.values.tensors import TensorSpec, broadcastable
-
-if TYPE_CHECKING:
-    from npusim.operators.contract import Call, Finding
 
 # cubeMathType
 KEEP_DTYPE, ALLOW_FP32_DOWN_PRECISION, USE_FP16, USE_HF32, USE_FP32_ADD = range(5)

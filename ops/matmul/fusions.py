@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from npusim.operators.registry import kernel_class
 from npusim.ops.matmul.epilogue import Epilogue, Side
-from npusim.ops.matmul.operands import Operand
+from npusim.ops.matmul.operands import Operand, Problem
 from npusim.schedules.formula import Formula, Quantity, Term, compute_dtype
 from npusim.values.errors import KernelError
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor
     from npusim.ascendc.tensors import Scalar
     from npusim.hardware.profile import Profile
-    from npusim.ops.matmul.operands import Problem
     from npusim.schedules.formula_kernel import Compute
 
 # (formula, product, tiles like it, single numbers) to the result

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from npusim.ascendc import GmBuffer, Kernel
+from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.rounding import RoundMode, convert
 from npusim.ascendc.tensors import Scalar
 from npusim.library.matmul import GmMatrix, Matmul, Product
@@ -19,9 +20,6 @@ from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from npusim.ascendc import Core, GlobalTensor
     from npusim.ascendc.gm import Place
     from npusim.hardware.profile import Profile
     from npusim.ops.matmul.operands import Operand, Problem

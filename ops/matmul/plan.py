@@ -11,14 +11,13 @@ from npusim.operators.tasks import kernels_on
 from npusim.ops.matmul.contract import arithmetic, operands, result_shape
 from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem
-from npusim.values.dtypes import FLOAT
+from npusim.values.dtypes import FLOAT, DType
 from npusim.values.formats import Format
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
     from npusim.operators.contract import Call
     from npusim.operators.task_chain import Chain
-    from npusim.values.dtypes import DType
 
 _MATRIX = 2  # axes
 

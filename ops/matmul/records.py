@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from npusim.ascendc.task import made
+from npusim.ascendc.task import Task, made
 from npusim.ops.matmul.fusions import FUSIONS
 from npusim.ops.matmul.kernel import product_kernels
-from npusim.ops.matmul.operands import Problem, result_shape
+from npusim.ops.matmul.operands import Problem, Turned, result_shape
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from npusim.ascendc import GlobalTensor, Kernel
-    from npusim.ascendc.task import Task
-    from npusim.ops.matmul.operands import Turned
 
 # What attributes say that an operand is turned, by operator.
 _TURNED = (

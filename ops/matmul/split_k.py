@@ -6,26 +6,23 @@ have, the vector cores add these up, convert and store. The order of the sum is 
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import GlobalTensor, GmBuffer, Kernel, RoundMode, TBuf, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, RoundMode, TBuf, TPosition, TQue
 from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.library.matmul_tiling import grain_of
-from npusim.ops.matmul.operands import Operand
+from npusim.ops.matmul.operands import Operand, Problem
 from npusim.ops.matmul.tiling import estimated_cycles, partition
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
-    from npusim.ascendc import Core
     from npusim.ascendc.cluster import CoreWait
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
-    from npusim.ops.matmul.operands import Problem
     from npusim.ops.matmul.shapes import Partition, Shape
 
 _SHARE_BLOCK = 64  # elements that a vector core's share is a multiple of

@@ -7,6 +7,7 @@ published; this one knows the same limits: capacities, whole fractals, whole lin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from math import ceil, gcd
 from typing import TYPE_CHECKING
@@ -18,8 +19,6 @@ from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from npusim.hardware.profile import Profile
 
 # Rows and columns of a block of C, the usual one first; smaller ones where a core has less.

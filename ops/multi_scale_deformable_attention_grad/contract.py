@@ -7,7 +7,7 @@ vfusion/multi_scale_deformable_attention_grad for what the page leaves open.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from npusim.hardware.families import everywhere
 from npusim.operators.checks import (
@@ -22,13 +22,10 @@ from npusim.operators.checks import (
     same_shape,
     size_mismatch,
 )
-from npusim.operators.contract import Contract, Parameter, Typical
+from npusim.operators.contract import Call, Contract, Finding, Parameter, Typical
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32, INT64
 from npusim.values.formats import Format
 from npusim.values.tensors import TensorSpec
-
-if TYPE_CHECKING:
-    from npusim.operators.contract import Call, Finding
 
 _INPUTS = ("value", "spatialShape", "levelStartIndex", "location", "attnWeight", "gradOutput")
 _OUTPUT_OF = {"gradValue": "value", "gradLocation": "location", "gradAttnWeight": "attnWeight"}

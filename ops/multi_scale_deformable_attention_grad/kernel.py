@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from npusim.ops.multi_scale_deformable_attention_grad.problem import Problem
 from npusim.ops.multi_scale_deformable_attention_grad.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from npusim.ascendc import Core
     from npusim.engine.program import Barrier
 

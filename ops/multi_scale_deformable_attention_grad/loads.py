@@ -7,14 +7,13 @@ and points of the last one. Cores in step with each other let the engine see the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from npusim.ops.multi_scale_deformable_attention_grad.points import Mix
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from npusim.ops.multi_scale_deformable_attention_grad.tiling import Tiling
 
 # Points with four corners, two, one, none: how long they take (roughly), rows that they move.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from npusim.ops.multi_scale_deformable_attention_grad.points import (
 from npusim.ops.multi_scale_deformable_attention_grad.tiling import KERNEL_WORKSPACE_BYTES, Tiling
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from npusim.hardware.profile import Profile
     from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
 

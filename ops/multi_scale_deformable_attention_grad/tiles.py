@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import TBuf
-from npusim.ops.multi_scale_deformable_attention_grad.tiling import whole_blocks
+from npusim.ascendc import Core, IndexArray, LocalTensor, Scalar, TBuf
+from npusim.ops.multi_scale_deformable_attention_grad.tiling import Tiling, whole_blocks
 from npusim.values.dtypes import FLOAT, DType
 
 if TYPE_CHECKING:
-    from npusim.ascendc import Core, IndexArray, LocalTensor, Scalar
     from npusim.ascendc.loops import Index
-    from npusim.ops.multi_scale_deformable_attention_grad.tiling import Tiling
 
 
 @dataclass(frozen=True, slots=True)

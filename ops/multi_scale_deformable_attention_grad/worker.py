@@ -28,7 +28,7 @@ from npusim.ascendc import (
 )
 from npusim.ascendc.events import Event
 from npusim.engine.program import Pipe
-from npusim.ops.multi_scale_deformable_attention_grad.points import INTERIOR
+from npusim.ops.multi_scale_deformable_attention_grad.points import INTERIOR, Mix
 from npusim.ops.multi_scale_deformable_attention_grad.tiles import (
     Buffers,
     Place,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.ops.multi_scale_deformable_attention_grad.loads import Load
-    from npusim.ops.multi_scale_deformable_attention_grad.points import Mix
     from npusim.ops.multi_scale_deformable_attention_grad.problem import Problem
 
 _UPPER_LEFT, _UPPER = 0b0001, 0b0011  # what stands for points with one corner and with two

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc import Core, GlobalTensor, Kernel
-from npusim.ascendc.task import made
+from npusim.ascendc.task import Task, made
 from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Formula, Term
 

@@ -6,15 +6,12 @@ alternates between kept and reduced axes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import prod
-from typing import TYPE_CHECKING
 
 from npusim.values.errors import KernelError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 _NAMES = ("axes", "axis", "dim", "dims", "reduction_indices")  # how records call the axes
 _FRACTAL = 16

@@ -10,6 +10,7 @@ latency of a load for every such row.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from npusim.ops.reduction.job import Job, Places, Results, Tiles, folded_places,
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from npusim.ascendc import Core, GmSlice, LocalTensor
     from npusim.ascendc.loops import Index
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import RoundMode, TBuf, TPosition, TQue
+from npusim.ascendc import (
+    Core,
+    GlobalTensor,
+    GmSlice,
+    LocalTensor,
+    RoundMode,
+    TBuf,
+    TPosition,
+    TQue,
+)
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
     from npusim.ascendc.gm import Place
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile

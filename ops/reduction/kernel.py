@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.ascendc import Kernel
+from npusim.ascendc import Core, GlobalTensor, Kernel
 from npusim.ops.reduction.axes import Nest, axes_of, bias_axes
 from npusim.ops.reduction.columns import ColumnsPlan
 from npusim.ops.reduction.job import Job
@@ -14,9 +15,6 @@ from npusim.ops.reduction.total import TotalPlan
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
-
-    from npusim.ascendc import Core, GlobalTensor
     from npusim.ascendc.kernel import Phases
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from npusim.ascendc.folds import LARGEST, PRODUCT, SMALLEST, SUM, Fold
-from npusim.values.dtypes import FLOAT
+from npusim.values.dtypes import FLOAT, DType
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, LocalTensor
     from npusim.hardware.profile import Profile
-    from npusim.values.dtypes import DType
 
 Before = Literal["", "square", "abs"]
 After = Literal["", "mean", "square", "half"]

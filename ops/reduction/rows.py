@@ -8,6 +8,7 @@ time for every repeat of a row, however long it is.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from npusim.schedules.rows.folds import fold_each_row
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     from npusim.ascendc import Core, GmSlice, LocalTensor
 
 _LANES = 64  # elements; pieces of a row are a multiple of it

@@ -9,18 +9,16 @@ block counts of recorded kernels (31 on 30 cores).
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import GlobalTensor, GmBuffer, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, GmBuffer, LocalTensor, TPosition, TQue
 from npusim.ops.reduction.job import Job, Results, Tiles
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
-    from npusim.ascendc import Core, LocalTensor
     from npusim.engine.program import Barrier
 
 _LEAST_BYTES = 1024  # of the input for a core

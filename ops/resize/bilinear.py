@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.ascendc import Kernel, TBuf, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.conversions import conversion_path
-from npusim.ascendc.loops import looked_up, values_of
+from npusim.ascendc.loops import Index, looked_up, values_of
 from npusim.ascendc.task import Task, made
 from npusim.operators.registry import kernel_class
 from npusim.operators.tasks import kernels_on
@@ -27,8 +27,6 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.ascendc import Core, GlobalTensor, GmSlice, LocalTensor
-    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
 _C0 = 16

@@ -9,15 +9,13 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
-from npusim.ascendc import Kernel, TPosition, TQue
-from npusim.ascendc.loops import looked_up
+from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TPosition, TQue
+from npusim.ascendc.loops import Index, looked_up
 from npusim.ops.resize.scales import FLOORED, Corners, Images, resized
 from npusim.schedules.tile_grid import Grid
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from npusim.ascendc import Core, GlobalTensor, LocalTensor
-    from npusim.ascendc.loops import Index
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 

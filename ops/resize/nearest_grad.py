@@ -8,22 +8,19 @@ has to end before the next row is cleared. Source: public operator sources
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.ascendc import Kernel, TPosition, TQue
-from npusim.ascendc.loops import looked_up
+from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TPosition, TQue
+from npusim.ascendc.loops import Index, looked_up
 from npusim.ops.resize.scales import FLOORED, Corners, Images, resized
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from npusim.ascendc import Core, GlobalTensor, LocalTensor
-    from npusim.ascendc.loops import Index
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 

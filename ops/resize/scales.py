@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.ascendc.task import made
+from npusim.ascendc.task import Task, made
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from npusim.ascendc import GlobalTensor
-    from npusim.ascendc.task import Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.events import Event
 from npusim.ascendc.queues import TBuf
-from npusim.ascendc.task import made
+from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.kernel import RowKernel, RowOperator
-from npusim.schedules.rows.layouts import Piece, RowsLayout
-from npusim.schedules.rows.play import RowRun
+from npusim.schedules.rows.layouts import Need, Piece, RowsLayout
+from npusim.schedules.rows.play import Place, RowRun
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor
-    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Term
-    from npusim.schedules.rows.layouts import Need
-    from npusim.schedules.rows.play import Place
     from npusim.schedules.rows.program import Results
 
 _T, _C, _L = Form.TILE, Form.COLUMN, Form.LINE

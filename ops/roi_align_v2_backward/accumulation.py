@@ -7,6 +7,7 @@ Source: CANN 8.1.RC1 tbe/impl/dynamic/roi_align_grad.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,6 @@ from npusim.ops.roi_align_v2_backward.tiling import (
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from npusim.ascendc.gm import Place
     from npusim.ascendc.loops import Index, IndexArray, LoopIndex
     from npusim.ops.roi_align_v2_backward.geometry import Axis, Boxes, Geometry, Line

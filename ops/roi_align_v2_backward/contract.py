@@ -6,7 +6,6 @@ Source of the checks and their order: hicann/ops-cv objdetect/roi_align_grad/op_
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from npusim.hardware.families import everywhere
 from npusim.operators.checks import (
@@ -21,13 +20,10 @@ from npusim.operators.checks import (
     size_mismatch,
     sizes,
 )
-from npusim.operators.contract import Contract, Parameter, Typical
+from npusim.operators.contract import Call, Contract, Finding, Parameter, Typical
 from npusim.values.dtypes import FLOAT
 from npusim.values.formats import Format
 from npusim.values.tensors import TensorSpec
-
-if TYPE_CHECKING:
-    from npusim.operators.contract import Call, Finding
 
 _BOX = ("image id", "x1", "y1", "x2", "y2")
 _SMALLEST_NORMAL_FLOAT = 2.0**-126

@@ -10,16 +10,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import CmpMode, Core, LocalTensor, RoundMode, Scalar, TBuf, TPosition, TQue
+from npusim.ascendc import (
+    CmpMode,
+    Core,
+    GmSlice,
+    LocalTensor,
+    RoundMode,
+    Scalar,
+    TBuf,
+    TPosition,
+    TQue,
+)
 from npusim.engine.program import Pipe
-from npusim.ops.roi_align_v2_backward.tiling import BATCH
+from npusim.ops.roi_align_v2_backward.tiling import BATCH, Tiling
 from npusim.values.dtypes import FLOAT, INT32, UINT8, DType
 
 if TYPE_CHECKING:
-    from npusim.ascendc import GmSlice
     from npusim.ascendc.loops import IndexArray
     from npusim.ops.roi_align_v2_backward.schedule import Attributes
-    from npusim.ops.roi_align_v2_backward.tiling import Tiling
 
 _BOX = 5  # image id, x1, y1, x2, y2
 

@@ -7,6 +7,7 @@ equally many samples at once. Source: CANN 8.1.RC1 tbe/impl/dynamic/roi_align_gr
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,6 @@ from npusim.ops.roi_align_v2_backward.schedule import Attributes, Group, Samples
 from npusim.ops.roi_align_v2_backward.tiling import BATCH, Share, Tiling
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
     from numpy.typing import NDArray
 
     from npusim.ascendc.loops import Index

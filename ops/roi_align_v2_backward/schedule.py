@@ -7,6 +7,7 @@ average: so much of what the busiest does, or with few unlike boxes, as many ave
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,8 +19,6 @@ from npusim.values.errors import DeviceFault
 from npusim.values.status import AclError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from npusim.ops.roi_align_v2_backward.tiling import Share, Tiling
 
 _MOST_SAMPLES = 2**24  # along an axis of a box: beyond it float32 can't number them

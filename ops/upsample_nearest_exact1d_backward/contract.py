@@ -7,7 +7,6 @@ Source of the checks and their order: hicann/ops-cv image/upsample_nearest_exact
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from npusim.hardware.families import everywhere
 from npusim.operators.checks import (
@@ -21,13 +20,10 @@ from npusim.operators.checks import (
     same_format,
     sizes,
 )
-from npusim.operators.contract import Contract, Parameter, Typical
+from npusim.operators.contract import Call, Contract, Finding, Parameter, Typical
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16
 from npusim.values.formats import Format
 from npusim.values.tensors import TensorSpec
-
-if TYPE_CHECKING:
-    from npusim.operators.contract import Call, Finding
 
 _MAX_RATIO = 50
 

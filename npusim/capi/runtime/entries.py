@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import traceback
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from npusim.capi.runtime.describing import DESCRIBING
 from npusim.capi.runtime.handles import WrongHandleError
@@ -18,9 +19,6 @@ from npusim.capi.runtime.session import Session
 from npusim.capi.runtime.settings import LOG_VARIABLE
 from npusim.values.errors import DeviceFault, NpusimError
 from npusim.values.status import AclError, Status, StatusCode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # The C functions by name; each gets the session and the C arguments.
 FUNCTIONS: dict[str, Callable[..., Any]] = {**LIFE, **MOVING, **SCHEDULING, **DESCRIBING}

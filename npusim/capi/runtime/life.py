@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import npusim
 from npusim.capi.runtime.refusals import Refusal
-from npusim.capi.runtime.session import DEVICES
+from npusim.capi.runtime.session import DEVICES, Session
 from npusim.capi.runtime.settings import LEAKS_VARIABLE
 from npusim.capi.runtime.tables import Functions, need
 from npusim.values.errors import DeviceFault
 from npusim.values.status import AclError
-
-if TYPE_CHECKING:
-    from npusim.capi.runtime.session import Session
 
 LIFE = Functions()
 _HOST_RUN_MODE = 1

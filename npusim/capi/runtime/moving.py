@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,6 @@ from npusim.capi.runtime.tables import Functions, need
 from npusim.values.status import AclError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from npusim.capi.runtime.session import Session
 
 MOVING = Functions()

@@ -10,6 +10,7 @@ simulated time.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from npusim.values.errors import DeviceFault
 from npusim.values.status import AclError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from npusim.runtime.stream import Stream as Calls
 
 CONTINUE_ON_FAILURE, STOP_ON_FAILURE = 0, 1

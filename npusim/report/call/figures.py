@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from npusim.report.spelling import significant
 from npusim.report.trace import LANE_ORDER, OTHER_LANE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.figure import Figure as Drawing
     from numpy.typing import NDArray
 

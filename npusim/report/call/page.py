@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,15 +17,12 @@ from npusim.report.call.figures import (
     roofline_figure,
     timeline_figure,
 )
-from npusim.report.document import Bullets, Code, Page, Section, Table, Text, Verdict
+from npusim.report.document import Block, Bullets, Code, Page, Section, Table, Text, Verdict
 from npusim.report.spelling import count, latency, percent, significant, size
 from npusim.runtime.bands import values_behind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from npusim.report.call.answers import Answer
-    from npusim.report.document import Block
     from npusim.runtime.results import Result, TaskResult
     from npusim.runtime.work import TaskWork
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from npusim.report.document import Page, Section, Table, Text, Toned, bullets
+from npusim.report.document import Block, Page, Section, Table, Text, Tone, Toned, bullets
 from npusim.report.spelling import count, error_size, latency, percent, significant, size
 from npusim.report.trace import LANE_ORDER, OTHER_LANE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     import numpy as np
 
     from npusim.report.call.answers import Answer
     from npusim.report.compare import Comparison
-    from npusim.report.document import Block, Tone
     from npusim.runtime.results import Result, TaskResult
 
     Array = np.ndarray[Any, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from npusim.report.document import Page, Section, Table, bullets
 from npusim.report.spelling import latency, percent, significant, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from npusim.operators.contract import Typical
     from npusim.report.call.answers import Answer
     from npusim.runtime.results import Result, TaskResult

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     Value = float | int | str
 
 _DECIMALS = 6  # as in the tables of the msopprof quick start

@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING
 from npusim.report.files import atomic_folder
 from npusim.report.msprof.columns import BASIC, MISSING, columns_of
 from npusim.report.msprof.csvfile import table
-from npusim.report.msprof.metrics import fused_row, split_rows
+from npusim.report.msprof.metrics import Row, fused_row, split_rows
 from npusim.report.trace import core_number, write_trace
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from npusim.report.msprof.metrics import Row
     from npusim.runtime.results import Result, TaskResult
     from npusim.runtime.work import CoreWork, TaskWork
 

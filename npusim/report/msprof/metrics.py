@@ -9,6 +9,7 @@ Known only for the whole task and repeated for each core: the share of its traff
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
@@ -16,8 +17,6 @@ from typing import TYPE_CHECKING
 from npusim.values.dtypes import dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from npusim.runtime.work import Step, TaskWork
 
 Row = dict[str, float | int | str]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from npusim.hardware import load_profile
+from npusim.hardware import Profile, load_profile
 from npusim.model.step import AI_CPU, COMMUNICATION, in_fp16
 from npusim.model.timing import IN_FP16
 from npusim.operators.tasks import TaskSpec
 from npusim.report.msprof.summary import MISSING, SummaryTask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from npusim.hardware import Profile
     from npusim.model.results import StepResult, TimedItem
     from npusim.values.tensors import TensorSpec
 

@@ -7,7 +7,7 @@ the data files; those of the pipes are what `--aic-metrics=PipeUtilization` adds
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,8 +17,6 @@ from npusim.report.msprof.csvfile import table
 from npusim.report.msprof.folder import checked_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from npusim.hardware.profile import Profile
     from npusim.report.msprof.metrics import Row
     from npusim.runtime.results import TaskResult

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npusim.report.renderers.jsonout import fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from npusim.capacity import ModelOnProduct, Operation, PlanResult, ProductResult
     from npusim.model.results import StepResult
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import npusim
 from npusim.capacity.units import US_PER_MS
 from npusim.hardware.reading import built_in_sources
-from npusim.report.document import Bullets, Code, Page, Section, Table, Verdict
+from npusim.report.document import Block, Bullets, Code, Page, Section, Table, Verdict
 from npusim.report.model import milliseconds
 from npusim.report.plan.figures import (
     cards_figure,
@@ -19,15 +20,12 @@ from npusim.report.plan.figures import (
 from npusim.report.spelling import count, percent, significant, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from npusim.capacity import (
         Estimate,
         Operation,
         PlanResult,
         ProductResult,
     )
-    from npusim.report.document import Block
     from npusim.report.plan.data import ModelResults
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.cells import cell_len
@@ -11,12 +11,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text as Line
 
-from npusim.report.document import Bullets, Code, Facts, Page, Table, Text, Toned
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from npusim.report.document import Block, Tone
+from npusim.report.document import Block, Bullets, Code, Facts, Page, Table, Text, Tone, Toned
 
 _STYLES: dict[Tone, str] = {
     "good": "green",

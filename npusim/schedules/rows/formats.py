@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from npusim.ascendc.folds import LARGEST, SMALLEST
+from npusim.ascendc.folds import LARGEST, SMALLEST, Fold
 from npusim.ascendc.tensors import LocalTensor
 from npusim.schedules.rows.formula import Form, form_of
 from npusim.schedules.rows.layouts import UB_SHARE, Need, Piece, RowLayout
@@ -15,10 +16,7 @@ from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
     from npusim.ascendc.core import Core
-    from npusim.ascendc.folds import Fold
     from npusim.ascendc.gm import GlobalTensor, GmSlice
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile

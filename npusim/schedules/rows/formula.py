@@ -8,6 +8,7 @@ is computed when.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -17,13 +18,10 @@ from npusim.ascendc.core import Core
 from npusim.ascendc.folds import LARGEST, SUM, Fold
 from npusim.ascendc.rounding import RoundMode
 from npusim.schedules.buffers import BufferPlan
-from npusim.schedules.formula import Formula, Step, Term
+from npusim.schedules.formula import Call, Formula, Step, Term
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from npusim.schedules.formula import Call
     from npusim.values.dtypes import DType
 
 

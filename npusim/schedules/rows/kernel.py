@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc.kernel import Kernel
-from npusim.ascendc.task import made
+from npusim.ascendc.task import Task, made
 from npusim.schedules.rows.formats import FractalLayout, InnerLayout, is_fractal
 from npusim.schedules.rows.formula import Form, RowFormula
-from npusim.schedules.rows.layouts import RowLayout, RowsLayout
+from npusim.schedules.rows.layouts import Need, RowLayout, RowsLayout
 from npusim.schedules.rows.play import RowRun
 from npusim.schedules.rows.program import Results, RowProgram
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
-
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor
-    from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
-    from npusim.schedules.rows.layouts import Need
 
 _AXES = ("axis", "axes", "dim")  # how records call the axis
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
@@ -20,8 +21,6 @@ from npusim.schedules.spreading import spread_column
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
-
     from npusim.ascendc.core import Core
     from npusim.ascendc.folds import Fold
     from npusim.ascendc.gm import GlobalTensor, GmSlice

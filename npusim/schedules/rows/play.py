@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.folds import Fold
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.schedules.rows.formula import FOLD, SPREAD, Form, Pass, form_of
-from npusim.schedules.rows.layouts import Piece
-from npusim.schedules.rows.program import COLUMN_SLOTS
+from npusim.schedules.rows.layouts import Piece, RowLayout
+from npusim.schedules.rows.program import COLUMN_SLOTS, Bound, RowProgram
 from npusim.schedules.runner import Runner
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
     from npusim.ascendc.core import Core
     from npusim.ascendc.loops import Index
     from npusim.ascendc.tensors import LocalTensor
     from npusim.schedules.buffers import BufferPlan
     from npusim.schedules.formula import Step, Term
-    from npusim.schedules.rows.layouts import RowLayout
-    from npusim.schedules.rows.program import Bound, RowProgram
     from npusim.schedules.runner import Target, Values
 
 Place = tuple[Piece, "Index", int]  # rows, and which part of them

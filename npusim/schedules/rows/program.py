@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.schedules.formula import Quantity, Term
+from npusim.schedules.formula import Quantity, Step, Term
 from npusim.schedules.rows.formula import Form, Passes, RowFormula, buffer_plan, form_of
 from npusim.schedules.rows.layouts import Need
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.ascendc.gm import GlobalTensor
-    from npusim.schedules.formula import Step
 
 Results = tuple[Term | None, ...]
 COLUMN_SLOTS = 2  # of a buffer for a column: the sum so far, and that of a piece

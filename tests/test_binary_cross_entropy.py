@@ -54,7 +54,10 @@ def test_golden_cases(case: GoldenCase, chip: str) -> None:
         return
     given_out = {name: np.full_like(array, np.nan) for name, array in case.outputs.items()}
     result = Device(chip).run(CROSS_ENTROPY, **case.arguments, **given_out)
-    assert_outputs_close(result.outputs, case.outputs, rtol=case.rtol, atol=case.atol)
+    outputs = case.outputs
+    if chip not in A2:  # where infinity is the largest number
+        outputs = {name: np.nan_to_num(want) for name, want in outputs.items()}
+    assert_outputs_close(result.outputs, outputs, rtol=case.rtol, atol=case.atol)
     np.testing.assert_array_equal(given_out["out"], result.outputs["out"])  # type: ignore[index]
 
 
@@ -90,7 +93,7 @@ def test_saturated_probabilities(x: float, y: float, want: float) -> None:
         assert outputs["out"][0] == pytest.approx(want, rel=1e-6)
 
 
-def test_a_half_overflows_to_infinity() -> None:
+def test_a_half_overflows_to_infinity_or_to_its_largest_number() -> None:
     one = np.ones(16, np.float16)
     for chip in ONE_OF_EACH:
         outputs = (
@@ -106,7 +109,7 @@ def test_a_half_overflows_to_infinity() -> None:
             .outputs
         )
         assert outputs is not None
-        assert np.isneginf(outputs["out"]).all()
+        assert (outputs["out"] == (-np.inf if chip in A2 else -65504.0)).all()
 
 
 # -- tiling ----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from npusim.ascendc import observer
+from npusim.ascendc import observer, rounding
 from npusim.ascendc.loop_scopes import LoopScopes
 from npusim.ascendc.recorder import Recorder
 from npusim.engine.program import Pipe
@@ -95,6 +95,11 @@ class Issuer:
     def depth(self) -> int:
         """Number of loops around the code that runs now."""
         return len(self._loops)
+
+    def settle(self, results: NDArray[Any]) -> None:
+        """Bring numbers that were just computed into what the chip can leave of them."""
+        if not self.profile.features.inf_nan:
+            rounding.saturate(results)
 
     def computed(self, name: str, tile: Tile, times: int = 1) -> None:
         """Tell who watches that an intrinsic has worked on the numbers of a tile."""

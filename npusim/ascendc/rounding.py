@@ -48,7 +48,7 @@ def convert(src: NDArray[Any], dst: NDArray[Any], dtype: DType, mode: RoundMode)
     elif src.dtype.itemsize == 2 and src.dtype.kind == "V" and dst.dtype == np.float32:
         np.left_shift(src.view(np.uint16), np.uint32(16), out=dst.view(np.uint32), dtype=np.uint32)
     elif dst.dtype.kind in "iu" and src.dtype.kind == "f":
-        dst[...] = _saturated(to_whole(src, mode), dst.dtype)
+        _to_integers(to_whole(src, mode), dst)
     elif dst.dtype == np.float16 and src.dtype == np.float32 and mode not in _TO_EVEN:
         _to_float16(src, dst, mode)
     else:
@@ -63,6 +63,17 @@ def to_hf32(values: NDArray[Any]) -> NDArray[np.float32]:
     return (bits & np.uint32(0xFFFFF000)).view(np.float32)
 
 
+def saturate(values: NDArray[Any]) -> None:
+    """In place, what a chip without infinities leaves of results: their largest number, and 0.
+
+    Infinity becomes the largest finite number of its sign, NaN 0. Source: the saturation mode of
+    aclrtFloatOverflowMode and INF_NAN_MODE_ENABLE (CANN documentation), the only mode of the Atlas
+    training and Atlas inference products.
+    """
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        np.nan_to_num(values, copy=False)
+
+
 def to_whole(src: NDArray[Any], mode: RoundMode) -> NDArray[Any]:
     """``src`` rounded to whole numbers, in its own dtype."""
     result: NDArray[Any] = _WHOLE.get(mode, np.rint)(src)
@@ -75,18 +86,17 @@ def to_whole(src: NDArray[Any], mode: RoundMode) -> NDArray[Any]:
     return result
 
 
-def _saturated(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """What a conversion to whole numbers makes of numbers beyond its range.
-
-    The end of the range, and 0 of NaN.
-    """
-    limits = np.iinfo(dtype)
-    low, high = values.dtype.type(limits.min), values.dtype.type(limits.max)
-    if high > limits.max:  # the float type has no number between here and the end of the range
-        high = np.nextafter(high, values.dtype.type(0))
-    if not (values.max(initial=0) <= high and values.min(initial=0) >= low):  # also for NaN
-        values = np.nan_to_num(values, nan=0.0).clip(low, high)
-    return values
+def _to_integers(values: NDArray[Any], dst: NDArray[Any]) -> None:
+    """Whole numbers as integers; beyond their range the end of the range, and 0 of NaN."""
+    limits = np.iinfo(dst.dtype)
+    low, end = float(limits.min), float(limits.max) + 1  # both are powers of two, or 0
+    if float(values.max(initial=0)) < end and float(values.min(initial=0)) >= low:  # no NaN
+        dst[...] = values
+        return
+    values = values.astype(np.float64)  # a half has no number beyond the end of the range
+    dst[...] = np.where((values >= low) & (values < end), values, 0)
+    dst[values < low] = limits.min
+    dst[values >= end] = limits.max
 
 
 def _to_bfloat16(src: NDArray[np.float32], dst: NDArray[np.uint16], mode: RoundMode) -> None:

@@ -340,7 +340,9 @@ class Scalar:
         right = other.values(depth) if isinstance(other, Scalar) else np.float32(other)
         left = self.values(depth)
         pair = (right, left) if swapped else (left, right)
-        return Scalar(self.core, operation(*pair), depth)
+        result = np.asarray(operation(*pair))
+        self.core.settle(result)
+        return Scalar(self.core, result, depth)
 
     def __add__(self, other: Scalar | float) -> Scalar:
         return self.combine(other, np.add)

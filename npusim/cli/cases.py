@@ -88,8 +88,9 @@ def judge(case: Case, chip: Chip, op: str) -> Outcome:
         verdict = "rejected" if answer.error is None else "FAIL"
         return Outcome(case, answer, (), verdict, answer.reason)
     got = answer.result.outputs or {}
+    saturates = not chip.profile.features.inf_nan
     comparisons = tuple(
-        compare(name, got.get(name), want, rtol=case.rtol, atol=case.atol)
+        compare(name, got.get(name), want, rtol=case.rtol, atol=case.atol, saturates=saturates)
         for name, want in case.outputs.items()
     )
     if not comparisons:

@@ -86,7 +86,8 @@ def show(op: Operator, soc: Socs = None, as_json: AsJson = False) -> None:
         return
     from npusim.report import operators as pages
 
-    output.emit(pages.operator_page(contract))
+    asked = chips(soc) if soc else chip_per_family(contract.products)
+    output.emit(pages.operator_page(contract, [chip.profile for chip in asked]))
     if contract.typical is not None:
         from npusim.report.call import typical
 

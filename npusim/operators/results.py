@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from npusim.values.dtypes import FLOAT, DType, dtype
+from npusim.values.dtypes import FLOAT, DType, dtype, from_acl
 from npusim.values.tensors import TensorSpec
 
 
@@ -33,7 +33,10 @@ def like(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
 def converted(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
     """As the first input, in the dtype that is asked for."""
     wanted = attributes.get("dst_type")
-    return [] if wanted is None else [described(given[0].shape, dtype(str(wanted)))]
+    if wanted is None:
+        return []
+    kind = from_acl(wanted) if isinstance(wanted, int) else dtype(str(wanted))
+    return [described(given[0].shape, kind)]
 
 
 def filled(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:

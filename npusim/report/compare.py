@@ -26,10 +26,14 @@ class Comparison:
     problem: str = ""
 
 
-def compare(name: str, got: Array | None, want: Array, *, rtol: float, atol: float) -> Comparison:
+def compare(
+    name: str, got: Array | None, want: Array, *, rtol: float, atol: float, saturates: bool = False
+) -> Comparison:
     """Pass when |got - want| <= atol + rtol * |want| for every element, in float64.
 
     Elements that aren't finite must be the same: nan for nan, an infinity for the same infinity.
+    Of a chip that ``saturates`` the largest number of the dtype is expected in place of infinity,
+    and 0 in place of NaN.
     """
     import numpy as np
 
@@ -41,6 +45,8 @@ def compare(name: str, got: Array | None, want: Array, *, rtol: float, atol: flo
         )
     if want.size == 0:
         return Comparison(name, True, 0.0, 0.0)
+    if saturates:
+        want = np.nan_to_num(want)
     result, reference = got.astype(np.float64), want.astype(np.float64)
     finite = np.isfinite(reference)
     same = (result == reference) | (np.isnan(result) & np.isnan(reference))

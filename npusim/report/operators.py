@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.hardware.families import plural
+from npusim.report.call.special import special_section
 from npusim.report.document import Page, Section, Table, bullets
 
 if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
     from npusim.operators.contract import Contract, Parameter
 
 
@@ -24,8 +26,11 @@ def standard_table(families: Mapping[str, Sequence[str]]) -> Table:
     return Table(("family", "names"), rows, caption="standard operators", wide=("names",))
 
 
-def operator_page(contract: Contract) -> Page:
-    """The contract of an operator: parameters, limits, checks in order with their codes."""
+def operator_page(contract: Contract, profiles: Sequence[Profile]) -> Page:
+    """The contract of an operator: parameters, limits, checks in order with their codes.
+
+    And what it makes of NaN, infinities and the like on the chips of ``profiles``.
+    """
     facts = [("what", contract.summary), ("offered on", _families(contract))]
     if contract.source:
         facts.append(("source", contract.source))
@@ -33,6 +38,7 @@ def operator_page(contract: Contract) -> Page:
         Section("", [parameter_table(contract), check_list(contract)]),
         *bullets("limits", contract.limits),
         *bullets("notes", contract.notes),
+        *special_section(contract.name, profiles),
     ]
     return Page(contract.name, facts=facts, sections=sections)
 

@@ -37,6 +37,8 @@ class BitMaskKernel(Kernel):
         self, profile: Profile, x: GlobalTensor, mask: GlobalTensor, out: GlobalTensor
     ) -> None:
         self.x, self.out = x.view(x.numel), out.view(out.numel)
+        if mask.dtype.itemsize != 1:
+            raise KernelError(self.op_type, f"the mask is {mask.dtype.name}, not UINT8")
         self.mask = replace(mask.view(mask.numel), dtype=UINT8)
         if mask.numel * _BITS < x.numel:
             raise KernelError(self.op_type, f"{mask.numel} bytes of mask for {x.numel} elements")

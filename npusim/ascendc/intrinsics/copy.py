@@ -189,6 +189,10 @@ class Copies(Issuer):
         elif adds:
             dst.accumulate(values, depth)
         else:
+            held = dst.tensor.buffer.data
+            if self.widened and held is not None and held.dtype == np.float16:
+                values = values.astype(np.float16)
+                self.settle(values)
             dst.write(values, depth)
 
     def _emit_copy(

@@ -113,6 +113,7 @@ class Cube(Copies):
                 _multiply(left, right, target)
             if bias is not None:
                 np.add(target, bias.values(depth)[..., None, :], out=target, casting="unsafe")
+            self.settle(target)
         self.computed("mmad", c, k)
         return c
 
@@ -146,7 +147,8 @@ class Cube(Copies):
                 most=most,
             )
         if self.numerics:
-            self._put(dst, _converted(_laid_out(src.values(self.depth), dst), dst.tensor.dtype))
+            values = _laid_out(src.values(self.depth), dst)
+            self._put(dst, self._converted(values, dst.tensor.dtype))
 
     def _fix_through_ub(self, dst: GmSlice, src: LocalTensor, through: TQue | None) -> None:
         if through is None:
@@ -176,8 +178,17 @@ class Cube(Copies):
             values = src.values(tile.depth)
             if lanes:
                 values = _in_blocks(values, lanes)
-            values = _converted(values, tile.dtype)
+            values = self._converted(values, tile.dtype)
             tile.alias(values.reshape(values.shape[: tile.depth] + tile.shape))
+
+    def _converted(self, values: NDArray[Any], dtype: DType) -> NDArray[Any]:
+        """Results in the dtype they leave the cube in, to nearest even."""
+        if values.dtype == dtype.numpy:
+            return values
+        result = np.empty(values.shape, dtype.numpy)
+        rounding.convert(values, result, dtype, RoundMode.CAST_RINT)
+        self.settle(result)
+        return result
 
     def _check_conversion(self, source: DType, target: DType) -> None:
         if not self.profile.supports_fixpipe(source.intrinsic, target.intrinsic):
@@ -213,15 +224,6 @@ def _product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     if whole == m:
         return product
     return np.concatenate((product, np.matmul(a[..., whole:, :], b)), axis=-2)
-
-
-def _converted(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
-    """Results in the dtype they leave the cube in, to nearest even."""
-    if values.dtype == dtype.numpy:
-        return values
-    result = np.empty(values.shape, dtype.numpy)
-    rounding.convert(values, result, dtype, RoundMode.CAST_RINT)
-    return result
 
 
 def _laid_out(values: NDArray[Any], dst: GmSlice) -> NDArray[Any]:

@@ -87,7 +87,9 @@ class Intrinsic(Generic[Operands]):
         values: list[object] = [source.values(depth) for source in operands[: self.tiles]]
         if self.number:
             values.append(number_of(operands[-1], depth, operands[self.tiles - 1]))
-        self.computation(*values, out=dst.target(depth, whole=not self.updates))
+        target = dst.target(depth, whole=not self.updates)
+        self.computation(*values, out=target)
+        core.settle(target)
 
 
 def number_of(number: Number, depth: int, like: LocalTensor) -> NDArray[Any] | np.generic:

@@ -157,10 +157,9 @@ class Reductions(Lanes):
         if self.numerics:
             depth = self.depth
             keep = len(dst.shape) == len(src.shape)
-            values = src.values(depth)
-            fold.function.reduce(
-                values, axis=-1, out=dst.target(depth), dtype=values.dtype, keepdims=keep
-            )
+            values, target = src.values(depth), dst.target(depth)
+            fold.function.reduce(values, axis=-1, out=target, dtype=values.dtype, keepdims=keep)
+            self.settle(target)
         self.computed(f"reduce_{fold.name}", src)
         return dst
 
@@ -168,8 +167,9 @@ class Reductions(Lanes):
         self.wrote(dst)
         if self.numerics:
             depth = self.depth
-            values = src.values(depth)
-            fold.function.reduce(values, axis=depth, out=dst.target(depth), dtype=values.dtype)
+            values, target = src.values(depth), dst.target(depth)
+            fold.function.reduce(values, axis=depth, out=target, dtype=values.dtype)
+            self.settle(target)
         self.computed("fold_rows", src)
         return dst
 

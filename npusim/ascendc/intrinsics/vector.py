@@ -163,10 +163,12 @@ class Vector(Elementwise):
         self.wrote(dst)
         if self.numerics:
             depth = self.depth
+            result = dst.target(depth)
             if src.dtype is dst.dtype and mode is not RoundMode.CAST_NONE:
-                dst.target(depth)[...] = rounding.to_whole(src.values(depth), mode)
+                result[...] = rounding.to_whole(src.values(depth), mode)
             else:
-                rounding.convert(src.values(depth), dst.target(depth), dst.dtype, mode)
+                rounding.convert(src.values(depth), result, dst.dtype, mode)
+            self.settle(result)
         self.computed("cast", dst)
         return dst
 

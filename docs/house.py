@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 # From top to bottom: a room imports only from rooms above it.
 ROOMS = (
     "values",
+    "reading",
     "hardware",
     "catalogue",
     "engine",
@@ -42,9 +43,10 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 # The modules of a room that others may import, beside the room itself. Everything else is its own.
 DOORS = {
     "values": """
-        arithmetic dtypes errors formats garbage promotion spelling status suggest templates
+        arithmetic dtypes errors formats garbage host promotion spelling status suggest templates
         tensors version
         """,
+    "reading": "arrays files kept limits markup tables",
     "hardware": "families loading naming products profile provenance reading residuals",
     "catalogue": "facts families judging names queries question verdicts wording",
     "engine": "arrows program schedule simulate timeline verdict",

@@ -169,7 +169,7 @@ BURST_HEAD = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Ty
         (GOOD, "line 1: no trace header"),
         ("", "the trace is empty"),
         (AZURE_HEAD, "no requests"),
-        (AZURE_HEAD.encode() + b"2023-11-16 18:17:04.0,\xff\xfe,1\n", "line 2: ContextTokens"),
+        (AZURE_HEAD.encode() + b"2023-11-16 18:17:04.0,\xff\xfe,1\n", "isn't text in UTF-8"),
         (AZURE_HEAD + "x" * 200_000 + ",1,1\n", "line 2: field larger than"),
     ],
 )  # fmt: skip
@@ -190,7 +190,7 @@ def test_a_trace_of_failures_only_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_files_that_arent_there_or_are_cut_off_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="No such file"):
+    with pytest.raises(FileError, match="there is no such file"):
         read_trace(tmp_path / "nowhere.csv")
     packed = gzip.compress((AZURE_HEAD + GOOD * 5000).encode())
     with pytest.raises(FileError, match=r"line \d+: Compressed file ended"):

@@ -104,7 +104,7 @@ def test_other_files_are_refused_with_their_name_and_a_remedy(
 
 
 def test_a_missing_file_is_one_message(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="can't be read"):
+    with pytest.raises(FileError, match="there is no such file"):
         facts.Catalogue(tmp_path / "nothing.bin")
 
 

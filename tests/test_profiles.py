@@ -542,7 +542,7 @@ def test_a_file_that_is_no_profile(tmp_path: Path, text: str, problem: str) -> N
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"nothing\.yaml: can't be read \(No such file"):
+    with pytest.raises(FileError, match=r"nothing\.yaml: there is no such file"):
         load_profile(tmp_path / "nothing.yaml")
 
 

@@ -238,7 +238,7 @@ def test_a_wrong_specification_is_refused_in_words(
 def test_a_specification_that_is_missing_or_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(FileError, match="can't be read"):
+    with pytest.raises(FileError, match="there is no such file"):
         read_spec(tmp_path / "none.yaml")
     monkeypatch.setattr(expansion, "MAX_POINTS", 11)
     with pytest.raises(FileError, match="more than 11 points"):

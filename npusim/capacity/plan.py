@@ -45,7 +45,8 @@ from npusim.capacity.service import ServiceCurve, ServicePoint
 from npusim.capacity.units import US_PER_MS
 from npusim.hardware.products import product_names
 from npusim.hardware.profile import Count, Group, NonNegative, Positive
-from npusim.hardware.reading import parse, read_text
+from npusim.reading.files import read_text
+from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import ArgumentError, FileError, UsageError
 from npusim.values.spelling import names_in
 from npusim.values.suggest import did_you_mean
@@ -93,7 +94,7 @@ def _named(key: str) -> BeforeValidator:
 
 
 def _quantile(value: object) -> object:
-    if isinstance(value, str) and value[:1] in "pP" and value[1:].replace(".", "", 1).isdigit():
+    if isinstance(value, str) and value[:1] in "pP" and value[1:].replace(".", "", 1).isdecimal():
         return round(float(value[1:]) / 100, 12)
     return value
 
@@ -389,7 +390,7 @@ class Plan(PlanPart):
 def read_plan(path: str | PathLike[str]) -> Plan:
     """The plan in a YAML file; `FileError` says what is wrong with it, in the keys of the file."""
     file = Path(path)
-    raw = parse(read_text(file), str(file))
+    raw = yaml_mapping(read_text(file), str(file))
     try:
         return plan_of(raw)
     except UsageError as error:

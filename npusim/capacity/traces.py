@@ -10,15 +10,10 @@ that ends in ``.gz`` is read through gzip.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
 import math
 import re
-import zlib
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from os import PathLike
@@ -27,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from npusim.reading.tables import Table, table_in
 from npusim.values.errors import FileError
 
 if TYPE_CHECKING:
@@ -166,10 +162,10 @@ def read_trace(
     """
     arrival_s, input_tokens, output_tokens = array("d"), array("i"), array("i")
     failed = 0
-    with _open(path) as lines:
-        layout = _Layout.of(path, lines)
+    with table_in(path) as table:
+        layout = _Layout.of(path, table)
         marks_failure = layout.format.zero_output_is_failure
-        for row in _rows(path, lines, layout, progress):
+        for row in _rows(path, table, layout, progress):
             if marks_failure and not row.output_tokens:
                 failed += 1
                 if drop_failed:
@@ -197,8 +193,8 @@ def read_trace(
 
 def iter_trace(path: str | PathLike[str], progress: Progress | None = None) -> Iterator[TraceRow]:
     """Yield the rows of a trace in file order with constant memory; errors as `read_trace`."""
-    with _open(path) as lines:
-        yield from _rows(path, lines, _Layout.of(path, lines), progress)
+    with table_in(path) as table:
+        yield from _rows(path, table, _Layout.of(path, table), progress)
 
 
 @dataclass(frozen=True)
@@ -212,11 +208,8 @@ class _Layout:
     width: int
 
     @classmethod
-    def of(cls, path: str | PathLike[str], lines: _Lines) -> _Layout:
-        try:
-            header = [name.strip() for name in next(lines.reader, [])]
-        except (csv.Error, OSError, EOFError, zlib.error) as error:
-            raise FileError(path, f"line 1: {error}") from error
+    def of(cls, path: str | PathLike[str], table: Table) -> _Layout:
+        header = [name.strip() for name in table.header]
         for known in FORMATS:
             columns = (known.stamp, known.input_tokens, known.output_tokens)
             if all(column in header for column in columns):
@@ -252,59 +245,26 @@ class _Layout:
         return FileError(path, f"line {line} can't be read")
 
 
-class _Lines:
-    """The CSV reader of an open trace, and how far into the file it is."""
-
-    def __init__(self, raw: io.BufferedReader, text: io.TextIOWrapper, size_bytes: int) -> None:
-        self._raw = raw
-        self._size_bytes = size_bytes
-        self.reader = csv.reader(text)
-
-    def share(self) -> float:
-        return self._raw.tell() / self._size_bytes if self._size_bytes else 1.0
-
-
-@contextmanager
-def _open(path: str | PathLike[str]) -> Iterator[_Lines]:
-    file = Path(path)
-    try:
-        raw = file.open("rb")
-    except OSError as error:
-        raise FileError(path, error.strerror or "can't be read") from error
-    with raw, gzip.GzipFile(fileobj=raw) if file.suffix == ".gz" else raw as plain:
-        # A byte that isn't UTF-8 becomes a replacement character, which the field's check finds.
-        text = io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace", newline="")
-        yield _Lines(raw, text, file.stat().st_size)
-
-
 def _rows(
-    path: str | PathLike[str], lines: _Lines, layout: _Layout, progress: Progress | None
+    path: str | PathLike[str], table: Table, layout: _Layout, progress: Progress | None
 ) -> Iterator[TraceRow]:
     read_stamp = layout.format.stamp_reader()
     stamp, inputs, outputs = layout.stamp, layout.input_tokens, layout.output_tokens
     first_s: float | None = None
     rows = 0
-    reader = lines.reader
-    try:
-        for fields in reader:
-            if not fields:
-                continue
-            try:
-                at_s = read_stamp(fields[stamp])
-                tokens_in, tokens_out = _count(fields[inputs]), _count(fields[outputs])
-            except (ValueError, IndexError):
-                raise layout.malformed(path, reader.line_num, fields) from None
-            if len(fields) != layout.width:
-                raise layout.malformed(path, reader.line_num, fields)
-            if first_s is None:
-                first_s = at_s
-            rows += 1
-            if progress is not None and rows % PROGRESS_ROWS == 0:
-                progress(rows, lines.share())
-            yield TraceRow(at_s - first_s, tokens_in, tokens_out)
-    except csv.Error as error:
-        raise FileError(path, f"line {reader.line_num}: {error}") from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise FileError(path, f"line {reader.line_num + 1}: {error}") from error
+    for line, fields in table:
+        try:
+            at_s = read_stamp(fields[stamp])
+            tokens_in, tokens_out = _count(fields[inputs]), _count(fields[outputs])
+        except ValueError:
+            raise layout.malformed(path, line, fields) from None
+        if len(fields) != layout.width:
+            raise layout.malformed(path, line, fields)
+        if first_s is None:
+            first_s = at_s
+        rows += 1
+        if progress is not None and rows % PROGRESS_ROWS == 0:
+            progress(rows, table.lines.share())
+        yield TraceRow(at_s - first_s, tokens_in, tokens_out)
     if progress is not None:
         progress(rows, 1.0)

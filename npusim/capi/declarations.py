@@ -14,6 +14,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from npusim.operators.registry import operator, operators, prototype, standard_names
+from npusim.reading.files import read_text
 from npusim.values.dtypes import BFLOAT16, DTYPES
 from npusim.values.formats import Format
 from npusim.values.status import AclError, StatusCode
@@ -208,7 +209,7 @@ def _summary(op: str) -> str:
 
 
 def _fixed(name: str) -> str:
-    return resources.files("npusim.capi").joinpath("headers", name).read_text(encoding="utf-8")
+    return read_text(resources.files("npusim.capi").joinpath("headers", name))
 
 
 def _fill(text: str) -> str:

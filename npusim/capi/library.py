@@ -24,6 +24,7 @@ from typing import Any
 import npusim
 from npusim.capi import tools
 from npusim.capi.declarations import headers, prototypes
+from npusim.reading.files import read_text
 from npusim.values.errors import FileError, UsageError
 
 LIBRARY = "libascendcl.so"
@@ -195,7 +196,7 @@ def _c_source() -> str:
         file = Path(folder) / f"{_MODULE}.c"
         with redirect_stdout(StringIO()):  # cffi says which file it writes
             maker.emit_c_code(str(file))
-        return file.read_text(encoding="utf-8")
+        return read_text(file)
 
 
 def _import_folders() -> list[str]:
@@ -224,4 +225,4 @@ def _entry_type(kind: str) -> str:
 
 
 def _data(name: str) -> str:
-    return resources.files("npusim.capi").joinpath("headers", name).read_text(encoding="utf-8")
+    return read_text(resources.files("npusim.capi").joinpath("headers", name))

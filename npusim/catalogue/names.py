@@ -9,13 +9,13 @@ to APIs) and ``graph`` (structure that needs no kernel).
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npusim.hardware.families import either
+from npusim.reading.tables import table_in
 from npusim.values.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ class Subject:
 @cache
 def aliases() -> dict[str, dict[str, tuple[str, ...]]]:
     """The alias table: kind -> lower-case name -> meanings."""
-    text = Path(__file__).with_name("aliases.csv").read_text(encoding="utf-8")
     found: dict[str, dict[str, tuple[str, ...]]] = {}
-    for row in csv.DictReader(text.splitlines()):
-        means = tuple(row["means"].split(";")) if row["means"] else ()
-        found.setdefault(row["kind"], {})[row["name"].lower()] = means
+    with table_in(Path(__file__).with_name("aliases.csv")) as table:
+        for _, row in table.records():
+            means = tuple(row["means"].split(";")) if row["means"] else ()
+            found.setdefault(row["kind"], {})[row["name"].lower()] = means
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from npusim.catalogue.families import family_of
 from npusim.catalogue.question import Question
 from npusim.catalogue.verdicts import Answer
 from npusim.hardware.families import FAMILIES
+from npusim.reading.tables import table_in
 from npusim.values.dtypes import dtype as dtype_of
 from npusim.values.errors import DTypeError
 
@@ -193,8 +193,8 @@ def summary(*, catalogue: Catalogue | None = None) -> tuple[FamilySummary, ...]:
 
 def disagreements() -> tuple[Disagreement, ...]:
     """Where contracts of simulated operators and the catalogue differ, with the reasons."""
-    text = Path(__file__).with_name("disagreements.csv").read_text(encoding="utf-8")
-    return tuple(Disagreement(*row) for row in list(csv.reader(text.splitlines()))[1:])
+    with table_in(Path(__file__).with_name("disagreements.csv")) as table:
+        return tuple(Disagreement(*fields) for _, fields in table)
 
 
 def _summary(catalogue: Catalogue, family: str) -> FamilySummary:

@@ -20,6 +20,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from npusim.reading.files import read_bytes
+from npusim.reading.markup import json_value
 from npusim.values.errors import FileError
 
 MAGIC = "npusim catalogue"
@@ -161,10 +163,7 @@ def _pack_table(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
 
 def read(path: Path) -> dict[str, Table]:
     """The tables of a catalogue file; raises `FileError` for anything but an intact one."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise FileError(path, f"can't be read ({error.strerror})", _REMEDY) from None
+    data = read_bytes(path, remedy=_REMEDY)
     title, _, rest = data.partition(b"\n")
     if not title.startswith(MAGIC.encode()):
         raise FileError(path, "is not an operator catalogue", _REMEDY)
@@ -181,5 +180,5 @@ def read(path: Path) -> dict[str, Table]:
         name: Table(
             head["columns"], head["rows"], body[head["start"] : head["start"] + head["bytes"]]
         )
-        for name, head in json.loads(header).items()
+        for name, head in json_value(header, path).items()
     }

@@ -12,13 +12,14 @@ A file is one case or `{"cases": [case, ...]}`; a case is::
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from npusim.reading.files import read_text
+from npusim.reading.markup import json_value
 from npusim.values.errors import DTypeError, FileError
 
 if TYPE_CHECKING:
@@ -74,14 +75,7 @@ class _Place:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as problem:
-        raise FileError(path, "doesn't exist") from problem
-    except OSError as problem:
-        raise FileError(path, f"can't be read: {problem.strerror}") from problem
-    except ValueError as problem:
-        raise FileError(path, f"is not JSON: {problem}") from problem
+    content = json_value(read_text(path), path)
     if not isinstance(content, dict):
         raise FileError(
             path, "is not a JSON object", "A case file is {op, attrs, inputs, outputs}."

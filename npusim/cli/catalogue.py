@@ -11,7 +11,8 @@ import typer
 from npusim.cli import output
 from npusim.cli.chips import places
 from npusim.cli.options import SOC_FLAGS, AsJson, Force, Output
-from npusim.values.errors import ArgumentError, FileError
+from npusim.reading.files import read_text
+from npusim.values.errors import ArgumentError
 from npusim.values.spelling import ALL
 
 if TYPE_CHECKING:
@@ -170,11 +171,7 @@ def summary(
     if check is None:
         _deliver(page, file, force=force)
         return
-    try:
-        current = check.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FileError(check, f"can't be read ({error.strerror})") from None
-    if current != page:
+    if read_text(check) != page:
         output.complain(f"{check} isn't current", f"Write it anew: {SUMMARY_COMMAND} --force")
         raise typer.Exit(1)
     output.note(f"{check} is current")

@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from npusim.hardware.cache import remembered
-from npusim.hardware.profile import GROUPS, Profile
+from npusim.hardware.profile import GROUPS, PARTS, Profile
 from npusim.hardware.provenance import Problem, Provenance, Source, read_group, read_sources
 from npusim.hardware.reading import (
     built_in_sources,
     data_folder,
-    parse,
     problems_of,
-    read_text,
     refusal,
     stems,
 )
+from npusim.reading.files import read_text
+from npusim.reading.kept import remembered
+from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import FileError, ProfileError, UsageError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _profile_of(text: str, file: str) -> Profile:
         return _validated(text, file)
     texts = [file, text, *_below(text), read_text(data_folder() / "sources.yaml")]
     name = f"profile-{Path(file).stem}"
-    return remembered(name, texts, Profile, lambda: _validated(text, file))
+    return remembered(name, texts, Profile, lambda: _validated(text, file), PARTS)
 
 
 def _below(text: str) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _validated(text: str, file: str) -> Profile:
 
 
 def _read_layer(text: str, file: str) -> _Layer:
-    raw = parse(text, file)
+    raw = yaml_mapping(text, file)
     base = _inherited(raw.pop("inherits", None), file)
     problems: list[Problem] = []
     if "provenance" in raw:

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from npusim.hardware import codes
-from npusim.hardware.provenance import CONFIDENCES, Provenance
+from npusim.hardware.provenance import CONFIDENCES, Provenance, Source
 from npusim.values.errors import UnknownNameError
 
 
@@ -392,3 +392,6 @@ GROUPS = tuple(
     for name, field in Profile.model_fields.items()
     if isinstance(field.annotation, type) and issubclass(field.annotation, Group)
 )
+
+# What a profile is made of.
+PARTS = (*Group.__subclasses__(), Provenance, Source)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
 
-from npusim.hardware.cache import remembered
 from npusim.hardware.provenance import Problem, Source, read_sources
-from npusim.values.errors import FileError, ProfileError
+from npusim.reading.files import read_text
+from npusim.reading.kept import remembered
+from npusim.reading.markup import yaml_mapping
+from npusim.values.errors import ProfileError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,43 +48,11 @@ def stems(folder: Traversable) -> list[str]:
     return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
 
 
-def read_text(file: Traversable | Path) -> str:
-    """The text of a file; raises FileError when it can't be had."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise FileError(str(file), f"can't be read ({reason})") from error
-
-
-def _words(error: Exception) -> str:
-    """What is wrong and where, in one line."""
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    if mark is None or not problem:
-        return " ".join(str(error).split())
-    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
-
-
-def parse(text: str, file: str) -> dict[str, Any]:
-    """The mapping that a YAML text holds; raises FileError for anything else."""
-    import yaml  # not needed for what is remembered
-
-    # The C loader is some ten times faster; PyYAML built without libyaml lacks it.
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        raw = yaml.load(text, Loader=loader)  # noqa: S506 - a SafeLoader, in C
-    except yaml.YAMLError as error:
-        raise FileError(file, f"is no YAML: {_words(error)}") from error
-    if not isinstance(raw, dict):
-        raise FileError(file, "holds no mapping of keys to values")
-    return raw
-
-
 def parsed(file: Traversable | Path) -> dict[str, Any]:
     """The mapping that a file holds; raises FileError for anything else."""
     text = read_text(file)
     name = file.name.removesuffix(".yaml")
-    return remembered(name, [text], dict, lambda: parse(text, str(file)))
+    return remembered(name, [text], dict, lambda: yaml_mapping(text, str(file)))
 
 
 @cache

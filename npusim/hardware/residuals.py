@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from npusim.hardware.cache import remembered
-from npusim.hardware.reading import data_folder, parse, problems_of, read_text, refusal
+from npusim.hardware.reading import data_folder, problems_of, refusal
+from npusim.reading.files import read_text
+from npusim.reading.kept import remembered
+from npusim.reading.markup import yaml_mapping
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -76,8 +78,8 @@ def _remembered(kind: str, file: Traversable, model: type[_Known]) -> _Known:
 
     def read() -> _Known:
         try:
-            return model.model_validate(parse(text, str(file)))
+            return model.model_validate(yaml_mapping(text, str(file)))
         except ValidationError as error:
             raise refusal(str(file), problems_of(error, model)) from None
 
-    return remembered(kind, [text], model, read)
+    return remembered(kind, [text], model, read, (Residuals, Spread))

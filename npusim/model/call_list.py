@@ -28,9 +28,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from npusim.hardware.reading import parse, read_text
 from npusim.model.call_reading import Place, item_of
 from npusim.model.step import Step
+from npusim.reading.files import read_text
+from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import ArgumentError, NpusimError
 from npusim.values.templates import evaluate, fill, variables_of
 
@@ -82,7 +83,7 @@ class CallListModel:
 
 def read_calls(file: Path) -> CallListModel:
     """The model in a YAML file; FileError says which key is wrong."""
-    raw = parse(read_text(file), str(file))
+    raw = yaml_mapping(read_text(file), str(file))
     place = Place(file)
     place.know_the_keys(raw, _KEYS)
     calls = raw.get("calls")
@@ -136,7 +137,7 @@ def _variables(place: Place, raw: Mapping[str, Any], batch: int | None) -> dict[
         if str(name) in BATCH_NAMES or not str(name).isidentifier():
             raise where.wrong(f"{name!r} can't be the name of a variable")
         number = fill_all(value, variables, where / str(name))
-        if isinstance(number, str) and number.lstrip("-").isdigit():
+        if isinstance(number, str) and number.lstrip("-").isdecimal():
             number = int(number)
         if type(number) is not int:
             raise (where / str(name)).wrong(f"is {value!r}; it must be a whole number")

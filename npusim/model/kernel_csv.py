@@ -9,13 +9,13 @@ Ascend/pytorch torch_npu/profiler/analysis/prof_common_func/_csv_headers.py.
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from npusim.reading.tables import Table, table_in
 from npusim.values.errors import FileError
 
 # Our name -> the headers that mean it, the newest first.
@@ -82,33 +82,22 @@ def is_absent(text: str) -> bool:
 
 def read_kernels(file: Path) -> Iterator[Kernel]:
     """The launches in a kernel table, in order; raises FileError for any other file."""
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            yield from _kernels(file, csv.DictReader(stream))
-    except OSError as error:
-        raise FileError(file, f"can't be read ({error.strerror})") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise FileError(file, "isn't a CSV file in UTF-8") from None
+    with table_in(file) as table:
+        yield from _kernels(file, table)
 
 
-def _kernels(file: Path, reader: csv.DictReader[str]) -> Iterator[Kernel]:
-    columns = _columns(file, reader.fieldnames or ())
-    for row in reader:
-        if any(row[theirs] is None for theirs in columns.values()):
-            raise FileError(
-                file,
-                f"line {reader.line_num}: the row ends before its last column",
-                "The file may have been cut off; export it again, or delete that row.",
-            )
-        text = {ours: (row.get(theirs) or "").strip() for ours, theirs in columns.items()}
+def _kernels(file: Path, table: Table) -> Iterator[Kernel]:
+    columns = _columns(file, table.header)
+    for line, row in table.records():
+        text = {ours: row[theirs].strip() for ours, theirs in columns.items()}
         slots = {name: _slots(text.get(name, "")) for name in HEADERS}
         yield Kernel(
             text["name"],
             "" if text["op_type"] in _MISSING else text["op_type"],
             text.get("task_type", ""),
-            _number(file, reader.line_num, "duration", text.get("duration_us", "")),
-            _whole(file, reader.line_num, "block number", text.get("block_num", "")),
-            _whole(file, reader.line_num, "block number", text.get("mix_block_num", "")),
+            _number(file, line, "duration", text.get("duration_us", "")),
+            _whole(file, line, "block number", text.get("block_num", "")),
+            _whole(file, line, "block number", text.get("mix_block_num", "")),
             slots["input_shapes"],
             slots["input_dtypes"],
             slots["input_formats"],

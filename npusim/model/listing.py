@@ -8,6 +8,7 @@ from pathlib import Path
 
 from npusim.model.kernel_csv import NO_OPERATOR, is_absent, read_kernels
 from npusim.model.listed import Listed, Listing
+from npusim.reading.files import read_text
 from npusim.values.dtypes import dtype
 from npusim.values.errors import DTypeError, FileError
 
@@ -27,8 +28,6 @@ def read_model(path: str | Path) -> Listing:
     ending = file.suffix.lower()
     if ending in _NOT_MODELS:
         raise FileError(file, f"npusim can't read {ending} files", _NOT_MODELS[ending])
-    if not file.is_file():
-        raise FileError(file, "there is no such file")
     if ending == ".onnx":
         from npusim.model.onnx_model import read_onnx
 
@@ -57,15 +56,9 @@ def _from_profile(file: Path) -> Iterator[Listed]:
 
 def _from_text(file: Path) -> Iterator[Listed]:
     """A line: operator, dtypes of inputs and, after ``->``, of outputs; ``#`` starts a remark."""
-    try:
-        lines = file.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise FileError(file, f"can't be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        hint = "Give a CSV of the profiler, an .onnx file, or a text with one operator a line."
-        raise FileError(file, "isn't text", hint) from None
+    hint = "Give a CSV of the profiler, an .onnx file, or a text with one operator a line."
     found = False
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(file, hint).splitlines(), 1):
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:
             continue

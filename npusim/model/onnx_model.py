@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from npusim.model.listed import Listed, Listing
+from npusim.reading.files import read_bytes
+from npusim.reading.limits import MOST_NODES, MOST_ONNX_BYTES
 from npusim.values.errors import FileError, UsageError
 
 # ONNX spells the eight-bit floats without separators; the others as the operator pages do.
@@ -29,8 +32,8 @@ def read_onnx(file: Path) -> Listing:
     """
     onnx, unreadable = _onnx()
     try:
-        model = onnx.load(str(file), load_external_data=False)
-    except (unreadable, OSError, ValueError) as error:
+        model = onnx.load_model_from_string(read_bytes(file, MOST_ONNX_BYTES))
+    except (unreadable, ValueError) as error:
         raise FileError(file, f"isn't an ONNX model ({type(error).__name__})") from None
     if not model.graph.node:
         raise FileError(file, "isn't an ONNX model with operators in it")
@@ -41,8 +44,10 @@ def read_onnx(file: Path) -> Listing:
         notes.append(f"ONNX couldn't infer dtypes ({str(error).splitlines()[0]}); fewer are judged")
     functions = {(each.domain, each.name): each for each in model.functions}
     kinds = onnx.TensorProto.DataType
-    nodes = _nodes(model.graph, {}, functions, kinds)
-    return Listing("onnx", tuple(nodes), is_graph=True, notes=tuple(notes))
+    nodes = tuple(islice(_nodes(model.graph, {}, functions, kinds), MOST_NODES + 1))
+    if len(nodes) > MOST_NODES:
+        raise FileError(file, f"has more than {MOST_NODES:,} operators, functions unfolded")
+    return Listing("onnx", nodes, is_graph=True, notes=tuple(notes))
 
 
 def _onnx() -> tuple[Any, type[Exception]]:
@@ -74,7 +79,8 @@ def _of_nodes(
         if function is not None:
             pairs = zip(function.input, node.input, strict=False)
             inner = {own: known.get(given, "") for own, given in pairs}
-            yield from _of_nodes(function.node, inner, functions, kinds)
+            others = {name: each for name, each in functions.items() if each is not function}
+            yield from _of_nodes(function.node, inner, others, kinds)
             continue
         dtypes = tuple(known.get(name, "") for name in node.input)
         outputs = tuple(known.get(name, "") for name in node.output)

@@ -90,6 +90,6 @@ def _sizes(text: str) -> tuple[int, ...]:
     if is_absent(text):
         return ()
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdigit() for part in parts):
+    if not all(part.isdecimal() for part in parts):
         raise ArgumentError(f"{text!r} is no shape")
     return tuple(map(int, parts))

@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from npusim.reading.files import opened
 from npusim.values.errors import FileError
 
 if TYPE_CHECKING:
@@ -74,9 +75,8 @@ def read_model(path: str | PathLike[str], *, step: str = "") -> Model:
     Raises FileError for a file that can't be read or isn't a model.
     """
     file = Path(path)
-    if not file.is_file():
-        problem = "is a folder" if file.is_dir() else "there is no such file"
-        raise FileError(file, problem, _HINT)
+    with opened(file, _HINT):
+        pass  # what isn't there has no ending worth a word
     ending = file.suffix.lower()
     if ending == ".csv":
         from npusim.model.profile_table import read_profile

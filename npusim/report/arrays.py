@@ -8,13 +8,12 @@ their types in one more entry, `__dtypes__`, which is a JSON object {entry: dtyp
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from npusim.reading.arrays import array_in, arrays_in
+from npusim.reading.markup import json_value
 from npusim.report.files import atomic_write
 from npusim.values.errors import DTypeError, FileError
 
@@ -28,46 +27,20 @@ DTYPES_ENTRY = "__dtypes__"
 # numpy.dtype.isbuiltin of a type that a package has added, such as ml_dtypes.bfloat16.
 _USER_DTYPE = 2
 
-# What NumPy and zipfile raise for a file that is cut off, altered or something else altogether.
-_BROKEN = (
-    ValueError,
-    EOFError,
-    OSError,
-    KeyError,
-    zipfile.BadZipFile,
-    zlib.error,
-    NotImplementedError,
-)
-
 
 def read_npy(path: str | Path) -> Array:
     """The array in an .npy file; `|V2` is taken for bfloat16, whose name np.save forgets."""
-    import numpy as np
-
-    with _loaded(path) as content:
-        if not isinstance(content, np.ndarray):
-            raise FileError(path, "is an archive of several arrays", "Pass it with --inputs.")
-        return _as_bfloat16(content) if _anonymous_half(content) else content
+    return _named(array_in(path))
 
 
 def read_npz(path: str | Path) -> dict[str, Array]:
     """All arrays of an .npz by name, with the types that `__dtypes__` gives them."""
-    import numpy as np
-
-    with _loaded(path) as content:
-        if isinstance(content, np.ndarray):
-            raise FileError(path, "holds one array without a name", "Pass it as NAME=FILE.npy.")
-        try:
-            arrays = {name: np.asarray(content[name]) for name in content.files}
-        except _BROKEN as problem:
-            raise FileError(
-                path, f"is damaged: {_first_line(problem)}", "Write it again."
-            ) from problem
+    arrays = arrays_in(path)
     names = _dtype_names(path, arrays.pop(DTYPES_ENTRY, None))
     for name, dtype_name in names.items():
         if name in arrays:
             arrays[name] = _retype(path, name, arrays[name], dtype_name)
-    return {n: _as_bfloat16(a) if _anonymous_half(a) else a for n, a in arrays.items()}
+    return {name: _named(array) for name, array in arrays.items()}
 
 
 def write_npz(path: str | Path, arrays: Mapping[str, Array], *, force: bool = False) -> None:
@@ -88,35 +61,10 @@ def write_npz(path: str | Path, arrays: Mapping[str, Array], *, force: bool = Fa
         np.savez(stream, **stored)
 
 
-@contextmanager
-def _loaded(path: str | Path) -> Iterator[Any]:
-    """What numpy.load makes of the file: an array or an archive, readable within the block."""
-    import numpy as np
-
-    file = Path(path)
-    if file.is_dir():
-        raise FileError(path, "is a folder, not a file")
-    if not file.exists():
-        raise FileError(path, "doesn't exist")
-    with ExitStack() as stack:
-        try:
-            # opened here and not by numpy.load, which forgets to close a damaged archive
-            content = np.load(stack.enter_context(file.open("rb")), allow_pickle=False)
-        except PermissionError as problem:
-            raise FileError(path, "can't be read: no permission") from problem
-        except _BROKEN as problem:
-            remedy = "Write it again with numpy.save or numpy.savez."
-            raise FileError(path, "is not a readable .npy or .npz file", remedy) from problem
-        yield content
-
-
 def _dtype_names(path: str | Path, entry: Array | None) -> dict[str, str]:
     if entry is None:
         return {}
-    try:
-        names = json.loads(str(entry))
-    except ValueError as problem:
-        raise FileError(path, f"entry {DTYPES_ENTRY} is not JSON") from problem
+    names = json_value(str(entry), f"{path}: entry {DTYPES_ENTRY}")
     if not isinstance(names, dict):
         raise FileError(path, f"entry {DTYPES_ENTRY} is not a JSON object {{entry: dtype}}")
     return {str(name): str(dtype_name) for name, dtype_name in names.items()}
@@ -135,17 +83,11 @@ def _retype(path: str | Path, name: str, array: Array, dtype_name: str) -> Array
     return array.view(wanted)
 
 
-def _anonymous_half(array: Array) -> bool:
-    """True for what np.save has made of bfloat16: two bytes without a type."""
-    kind = array.dtype
-    return bool(kind.kind == "V" and kind.itemsize == 2 and kind.isbuiltin != _USER_DTYPE)
-
-
-def _as_bfloat16(array: Array) -> Array:
+def _named(array: Array) -> Array:
+    """The array; what np.save has made of bfloat16, two bytes without a type, is that again."""
     import ml_dtypes
 
-    return cast("Array", array.view(ml_dtypes.bfloat16))
-
-
-def _first_line(problem: BaseException) -> str:
-    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+    kind = array.dtype
+    if kind.kind == "V" and kind.itemsize == 2 and kind.isbuiltin != _USER_DTYPE:
+        return cast("Array", array.view(ml_dtypes.bfloat16))
+    return array

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.hardware.families import plural
 from npusim.report.catalogue import entry_json, matrix_table
+from npusim.report.csvfile import csv_text
 from npusim.report.document import Bullets, Page, Section, Table, Text
 from npusim.report.renderers import jsonout
 from npusim.report.renderers.html import to_html, to_markdown
@@ -22,16 +21,19 @@ SUMMARY_COMMAND = "npusim ops summary -o reports/catalogue.md"
 
 def as_csv(rows: Sequence[MatrixRow]) -> str:
     """One line per API and family, with every column."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
     names = ("operator", "family", "by_page", "by_operator_information", "verdict")
-    writer.writerow((*names, "dtypes", "doubted_dtypes"))
-    for row in rows:
-        for each in row.entries:
-            said = (each.by_page, each.by_operator, each.answer)
-            lists = (" ".join(each.dtypes), " ".join(each.doubted))
-            writer.writerow((each.api, each.family, *map(str, said), *lists))
-    return stream.getvalue()
+    entries = (each for row in rows for each in row.entries)
+    return csv_text(
+        (*names, "dtypes", "doubted_dtypes"),
+        (
+            (
+                *(each.api, each.family),
+                *map(str, (each.by_page, each.by_operator, each.answer)),
+                *(" ".join(each.dtypes), " ".join(each.doubted)),
+            )
+            for each in entries
+        ),
+    )
 
 
 def as_json(rows: Sequence[MatrixRow]) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from npusim.report.csvfile import csv_text
 from npusim.report.document import Page, Section, Table, bullets
 from npusim.report.renderers.jsonout import fields
 from npusim.report.spelling import count, percent, significant, size
@@ -192,30 +191,27 @@ def step_json(result: StepResult) -> dict[str, Any]:
 
 def steps_csv(results: Iterable[StepResult]) -> str:
     """A line for each distinct operator on each chip."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for result in results:
-        for each in result.operators:
-            timing = each.timing
-            numbers = (timing.duration_us, *timing.band_us)
-            writer.writerow(
-                (
-                    result.soc,
-                    each.op,
-                    each.kind,
-                    each.tensors,
-                    each.count,
-                    f"{each.total_us:.6g}",
-                    *(f"{number:.6g}" for number in numbers),
-                    "" if each.measured_us is None else f"{each.measured_us:.6g}",
-                    timing.bound,
-                    timing.how.value,
-                    timing.evidence.value,
-                    timing.note,
-                )
+    return csv_text(
+        COLUMNS,
+        (
+            (
+                result.soc,
+                each.op,
+                each.kind,
+                each.tensors,
+                each.count,
+                f"{each.total_us:.6g}",
+                *(f"{number:.6g}" for number in (each.timing.duration_us, *each.timing.band_us)),
+                "" if each.measured_us is None else f"{each.measured_us:.6g}",
+                each.timing.bound,
+                each.timing.how.value,
+                each.timing.evidence.value,
+                each.timing.note,
             )
-    return text.getvalue()
+            for result in results
+            for each in result.operators
+        ),
+    )
 
 
 def _title(result: StepResult) -> str:

@@ -6,7 +6,6 @@ variables.
 
 from __future__ import annotations
 
-import csv
 import io
 import itertools
 import json
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from npusim.report.csvfile import csv_text
 from npusim.report.document import Table
 from npusim.report.spelling import latency
 
@@ -63,23 +63,22 @@ def rows_csv(rows: Iterable[Row], axes: Sequence[str]) -> str:
     names = [*COLUMNS[:_AXES_AFTER], *(f"axis_{name}" for name in axes)]
     names += [*COLUMNS[_AXES_AFTER:_PIPES_AFTER], *(f"busy_{pipe}" for pipe in pipes)]
     names += COLUMNS[_PIPES_AFTER:]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n", restval="", extrasaction="ignore")
-    writer.writeheader()
-    for row in listed:
-        low, high = row.get("band_us", ("", ""))
-        writer.writerow(
-            {
-                **row,
-                **{f"axis_{name}": _cell(value) for name, value in row["axes"].items()},
-                **{f"busy_{pipe}": ratio for pipe, ratio in row.get("pipes", {}).items()},
-                "band_low_us": low,
-                "band_high_us": high,
-                "tasks": " ".join(task["name"] for task in row.get("tasks", ())),
-                "arguments": json.dumps(row["arguments"]),
-            }
-        )
-    return text.getvalue()
+    return csv_text(
+        names, ([cells.get(name, "") for name in names] for cells in map(_cells, listed))
+    )
+
+
+def _cells(row: Row) -> Row:
+    low, high = row.get("band_us", ("", ""))
+    return {
+        **row,
+        **{f"axis_{name}": _cell(value) for name, value in row["axes"].items()},
+        **{f"busy_{pipe}": ratio for pipe, ratio in row.get("pipes", {}).items()},
+        "band_low_us": low,
+        "band_high_us": high,
+        "tasks": " ".join(task["name"] for task in row.get("tasks", ())),
+        "arguments": json.dumps(row["arguments"]),
+    }
 
 
 def summary_table(rows: Iterable[Row]) -> Table:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from npusim.report.csvfile import csv_text
 from npusim.report.document import Table
 
 if TYPE_CHECKING:
@@ -54,29 +54,15 @@ def accuracy_table(title: str, groups: Mapping[str, Accuracy]) -> Table:
 
 def rows_csv(predictions: Sequence[Prediction]) -> str:
     """Every row with its prediction or the reason why there is none."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(ROW_COLUMNS)
-    for each in predictions:
-        low, high = each.band_us or (None, None)
-        row = each.row
-        writer.writerow(
-            [
-                row.line,
-                row.chip,
-                row.op,
-                row.family,
-                _number(row.duration_us),
-                _number(each.simulated_us),
-                _number(low),
-                _number(high),
-                _number(each.error),
-                _number(each.roofline_us),
-                each.bound,
-                each.reason,
-            ]
-        )
-    return text.getvalue()
+    return csv_text(ROW_COLUMNS, map(_row_cells, predictions))
+
+
+def _row_cells(each: Prediction) -> tuple[object, ...]:
+    low, high = each.band_us or (None, None)
+    row = each.row
+    numbers = row.duration_us, each.simulated_us, low, high, each.error, each.roofline_us
+    named = row.line, row.chip, row.op, row.family
+    return (*named, *map(_number, numbers), each.bound, each.reason)
 
 
 def worst_rows(predictions: Sequence[Prediction], count: int) -> list[Prediction]:

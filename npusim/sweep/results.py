@@ -6,12 +6,15 @@ at most one torn one at the end, which reading skips and resuming cuts off.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
+from npusim.reading.files import opened
+from npusim.reading.limits import LONGEST_RESULT
+from npusim.reading.markup import json_value
 from npusim.report.files import claim
 from npusim.values.errors import FileError, OutputExistsError
 
@@ -102,16 +105,13 @@ def read_rows(path: str | PathLike[str]) -> Iterator[dict[str, Any]]:
     Raises FileError for a file that is missing or isn't a sweep's.
     """
     file = Path(path)
-    try:
-        with file.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                if not line.endswith(b"\n"):
-                    if not _may_be_torn(line):
-                        raise _foreign(file, number)
-                    return
-                yield _row(file, number, line)
-    except OSError as error:
-        raise FileError(file, f"can't be read: {error.strerror or error}") from error
+    with opened(file) as stream:
+        for number, line in enumerate(iter(partial(stream.readline, LONGEST_RESULT), b""), start=1):
+            if not line.endswith(b"\n"):
+                if len(line) == LONGEST_RESULT or not _may_be_torn(line):
+                    raise _foreign(file, number)
+                return
+            yield _row(file, number, line)
 
 
 def _may_be_torn(line: bytes) -> bool:
@@ -120,8 +120,8 @@ def _may_be_torn(line: bytes) -> bool:
 
 def _row(file: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
-        row = json.loads(line)
-    except ValueError:
+        row = json_value(line, file)
+    except FileError:
         raise _foreign(file, number) from None
     if not isinstance(row, dict) or not isinstance(row.get("key"), str) or "status" not in row:
         raise _foreign(file, number)

@@ -40,7 +40,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
 from npusim.hardware.profile import Group
-from npusim.hardware.reading import parse, problems_of, read_text
+from npusim.hardware.reading import problems_of
+from npusim.reading.files import read_text
+from npusim.reading.markup import yaml_mapping
 from npusim.runtime.cache_start import MODES
 from npusim.values.errors import FileError
 
@@ -151,7 +153,7 @@ def read_spec(path: str | PathLike[str]) -> SweepSpec:
     Raises FileError, which names every wrong key, its value and what is allowed there.
     """
     file = str(path)
-    raw = parse(read_text(Path(path)), file)
+    raw = yaml_mapping(read_text(Path(path)), file)
     try:
         return SweepSpec.model_validate(raw)
     except ValidationError as error:

@@ -9,21 +9,19 @@ empty slot without one an absent input.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npusim.operators.tasks import TaskSpec
+from npusim.reading.markup import json_value
+from npusim.reading.tables import table_in
 from npusim.values.dtypes import dtype
 from npusim.values.errors import ArgumentError, FileError, NpusimError
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    import io
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 _NEEDED = (
     "chip",
@@ -72,25 +70,12 @@ def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
 
     Raises FileError for a file that isn't such a table.
     """
-    with _open(Path(path)) as handle:
-        reader = csv.DictReader(handle)
-        missing = [name for name in _NEEDED if name not in (reader.fieldnames or ())]
+    with table_in(path) as table:
+        missing = [name for name in _NEEDED if name not in table.header]
         if missing:
             raise FileError(path, f"lacks the columns {', '.join(missing)}")
-        try:
-            for line, record in enumerate(reader, start=2):
-                yield _row(line, record, path)
-        except (csv.Error, UnicodeDecodeError, EOFError, OSError) as error:
-            raise FileError(path, f"can't be read as a table: {error}") from error
-
-
-def _open(path: Path) -> io.TextIOBase:
-    try:
-        if path.suffix == ".gz":
-            return gzip.open(path, "rt", newline="", encoding="utf-8")
-        return path.open(newline="", encoding="utf-8")
-    except OSError as error:
-        raise FileError(path, error.strerror or str(error)) from error
+        for line, record in table.records():
+            yield _row(line, record, path)
 
 
 def _row(line: int, record: Mapping[str, str], path: str | Path) -> MeasuredRow:
@@ -156,7 +141,7 @@ def _slot(text: str, kind: str, layout: str) -> Iterator[TensorSpec | None]:
 
 
 def _size(text: str, shape: str) -> int:
-    if not text.isdigit():
+    if not text.isdecimal():
         raise ArgumentError(f"{shape!r} is no shape")
     return int(text)
 
@@ -165,8 +150,8 @@ def _attributes(text: str) -> dict[str, object]:
     """Attributes as JSON or as ``name=value`` pairs separated by ``;``; numbers become numbers."""
     if text.startswith("{"):
         try:
-            found = json.loads(text)
-        except ValueError:
+            found = json_value(text, "")
+        except FileError:
             return {}
         return found if isinstance(found, dict) else {}
     pairs = (pair.partition("=") for pair in text.split(";"))

@@ -10,6 +10,7 @@
     |   |-- FileError               a file that is missing or can't be read
     |   |-- ProfileError            a key of a hardware profile with a wrong value
     |   `-- OutputExistsError       we would overwrite something
+    |-- HostMemoryError             exit 1: more memory than this machine has
     `-- RejectedError               exit 1: a proper question whose answer is no
         |-- AclnnError              an aclnn call returned a code other than 0
         |-- KernelError             a kernel does what the chip can't
@@ -121,6 +122,19 @@ class OutputExistsError(UsageError):
         super().__init__(
             f"{self.path} already exists",
             remedy or "Choose another path, or pass --force to overwrite it.",
+        )
+
+
+class HostMemoryError(NpusimError):
+    """What is asked needs more memory than the machine that simulates has (bytes; 0: unknown)."""
+
+    def __init__(self, what: str, need_bytes: int = 0, have_bytes: int | None = None) -> None:
+        self.need_bytes, self.have_bytes = need_bytes, have_bytes
+        sizes = [f"need {need_bytes / 2**30:.3g} GiB"] if need_bytes else []
+        sizes += [] if have_bytes is None else [f"have {have_bytes / 2**30:.3g} GiB"]
+        super().__init__(
+            f"{what} is too large for this host: {', '.join(sizes) or 'its memory is full'}",
+            "Ask for smaller tensors, or on a machine with more memory; an estimate needs no data.",
         )
 
 

@@ -170,7 +170,7 @@ def parse_tensor(text: str) -> TensorSpec:
     sizes = [part.strip() for part in found["shape"].split(",")] if found else [""]
     if sizes[-1] == "":
         sizes.pop()
-    if found is None or not all(part.isdigit() for part in sizes):
+    if found is None or not all(part.isdecimal() for part in sizes):
         raise ArgumentError(
             f"can't read {text!r} as a tensor",
             "Write DTYPE[SIZE,SIZE,...] or DTYPE[...]:FORMAT, e.g. bf16[2,64,4096].",

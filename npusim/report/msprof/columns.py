@@ -11,6 +11,9 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
+from npusim.reading.files import read_text
+from npusim.reading.markup import yaml_mapping
+
 MISSING: Final = "NA"
 """What msopprof prints for a value that it doesn't have (msprof prints another mark)."""
 
@@ -20,8 +23,7 @@ BASIC: Final = "OpBasicInfo"
 @cache
 def columns_of(core_style: str) -> dict[str, tuple[str, ...]]:
     """The files and their columns for a chip whose profile has this `cores.style`."""
-    import yaml
-
-    text = resources.files("npusim.report.msprof").joinpath("columns.yaml").read_text("utf-8")
+    file = resources.files("npusim.report.msprof").joinpath("columns.yaml")
     kind = "split" if core_style == "split" else "unified"
-    return {file: tuple(names) for file, names in yaml.safe_load(text)[kind].items()}
+    listed = yaml_mapping(read_text(file), str(file))[kind]
+    return {name: tuple(columns) for name, columns in listed.items()}

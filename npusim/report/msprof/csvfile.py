@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
-from io import StringIO
 from typing import TYPE_CHECKING
+
+from npusim.report.csvfile import csv_text
 
 if TYPE_CHECKING:
     Value = float | int | str
@@ -15,11 +15,7 @@ _DECIMALS = 6  # as in the tables of the msopprof quick start
 
 def table(columns: Sequence[str], rows: Iterable[Mapping[str, Value]], *, missing: str) -> str:
     """The text of a CSV file: the header, then the rows with `missing` for what they don't have."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([cell(row.get(name, missing)) for name in columns] for row in rows)
-    return text.getvalue()
+    return csv_text(columns, ([cell(row.get(name, missing)) for name in columns] for row in rows))
 
 
 def cell(value: Value) -> str:

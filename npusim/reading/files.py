@@ -1,0 +1,70 @@
+"""Files as bytes and text, whatever is wrong with their names, folders, rights or encoding."""
+
+from __future__ import annotations
+
+import errno
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources.abc import Traversable
+from os import PathLike
+from pathlib import Path
+from typing import IO
+
+from npusim.reading.limits import MOST_TEXT_BYTES
+from npusim.values.errors import FileError
+
+_NOT_READ = {"": "there is no such file", "folder": "is a folder", "device": "is no file"}
+
+
+def kind_of(path: str | PathLike[str]) -> str:
+    """What stands at a path: ``file``, ``folder``, ``device`` (a pipe, a terminal), or ``""``.
+
+    Raises FileError for a path that can't be asked: too long, forbidden, with a null character.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return ""
+        raise FileError(path, error.strerror or str(error), "Choose another path.") from error
+    except ValueError as error:
+        raise FileError(path, f"is no path: {error}") from None
+    if stat.S_ISREG(mode):
+        return "file"
+    return "folder" if stat.S_ISDIR(mode) else "device"
+
+
+@contextmanager
+def opened(file: Traversable | Path, remedy: str = "") -> Iterator[IO[bytes]]:
+    """A file to read bytes from; FileError where there is none, or where reading it fails."""
+    if isinstance(file, Path) and (kind := kind_of(file)) != "file":
+        raise FileError(file, _NOT_READ[kind], remedy)
+    try:
+        with file.open("rb") as stream:
+            yield stream
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FileError(str(file), f"can't be read: {reason}", remedy) from error
+
+
+def read_bytes(file: Traversable | Path, most: int = MOST_TEXT_BYTES, remedy: str = "") -> bytes:
+    """All of a file; FileError where it can't be had or has more than `most` bytes."""
+    with opened(file, remedy) as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise FileError(str(file), f"is larger than the {most >> 20} MiB that are read", remedy)
+    return content
+
+
+def read_text(file: Traversable | Path, remedy: str = "") -> str:
+    """The text of a file in UTF-8, with or without a mark at its start; else FileError."""
+    try:
+        return read_bytes(file, remedy=remedy).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise not_utf8(str(file), error, remedy) from None
+
+
+def not_utf8(file: str | PathLike[str], error: UnicodeDecodeError, remedy: str = "") -> FileError:
+    """The error for a file in another encoding."""
+    return FileError(file, f"isn't text in UTF-8 ({error.reason})", remedy or "Save it as UTF-8.")

@@ -1,0 +1,40 @@
+"""How much is read of anything; docs/limits.md explains the numbers to users."""
+
+from __future__ import annotations
+
+from typing import Final
+
+MOST_TEXT_BYTES: Final = 64 << 20
+"""Of a YAML, JSON or text file, which is read at once."""
+
+MOST_ONNX_BYTES: Final = 2 << 30
+"""Of an ONNX model; protobuf takes no more."""
+
+MOST_DEPTH: Final = 64
+"""Lists and mappings inside one another, in YAML and JSON."""
+
+MOST_NODES: Final = 500_000
+"""Values of a YAML file, each alias counted as all that it stands for."""
+
+LONGEST_NUMBER: Final = 400
+"""Characters of a number in YAML; float64 needs at most 310 digits."""
+
+LONGEST_LINE: Final = 1 << 20
+"""Characters of a line of a table or a list."""
+
+LONGEST_RESULT: Final = 16 << 20
+"""Bytes of a line in a sweep's file of results."""
+
+MOST_BLANK_LINES: Final = 1_000_000
+"""Of a table or a list."""
+
+MOST_UNPACKED_BYTES: Final = 256 << 20
+"""Of a .gz file, unless it is no more than `MOST_UNPACKED_TIMES` its packed size."""
+
+MOST_UNPACKED_TIMES: Final = 100
+
+MOST_HEADER_BYTES: Final = 10_000
+"""Of an array in .npy or .npz, which says its dtype and shape."""
+
+MOST_ARRAYS: Final = 10_000
+"""Of an .npz."""

@@ -192,7 +192,7 @@ def test_a_number_that_isnt_one_names_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
-        ("add,Add,FLO", "line 3: the row ends before its last column"),
+        ("add,Add,FLO", "the row ends before its last column"),
         ("add,Add,FLOAT,-4", "line 3: the duration is -4; it must be 0 or more"),
         ("add,Add,FLOAT,nan", "line 3: the duration is nan; it must be 0 or more"),
     ],

@@ -247,7 +247,7 @@ def test_one_array_and_many_are_told_apart(tmp_path: Path) -> None:
         read_npz(tmp_path / "x.npy")
     with pytest.raises(FileError, match="several arrays"):
         read_npy(tmp_path / "x.npz")
-    with pytest.raises(FileError, match="doesn't exist"):
+    with pytest.raises(FileError, match="there is no such file"):
         read_npy(tmp_path / "y.npy")
     with pytest.raises(FileError, match="is a folder"):
         read_npy(tmp_path)

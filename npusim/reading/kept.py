@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 VARIABLE = "NPUSIM_CACHE"
 _OTHERS_MAY_WRITE: Final = 0o022
-_KIND, _TUPLE = "!", "()"  # keys that no field of a data file has
+_KIND, _TUPLE, _UNSET = "!", "()", "?"  # keys that no field of a data file has
 
 
 def remembered(
@@ -125,7 +125,8 @@ def _made(kind: type[Any], fields: dict[str, Any]) -> Any:
     """An object of one of our kinds; what it is made of has been validated before it was kept."""
     if not hasattr(kind, "model_fields"):
         return kind(**fields)
-    state = {"__dict__": fields, "__pydantic_fields_set__": set(fields)}
+    unset = fields.pop(_UNSET)
+    state = {"__dict__": fields, "__pydantic_fields_set__": set(fields).difference(unset)}
     empty = {"__pydantic_extra__": None, "__pydantic_private__": None}
     found: Any = object.__new__(kind)
     found.__setstate__(state | empty)
@@ -142,8 +143,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     kind = type(value)
-    names = getattr(kind, "model_fields", None) or kind.__dataclass_fields__
-    return {_KIND: kind.__name__} | {name: _plain(getattr(value, name)) for name in names}
+    head: dict[str, Any] = {_KIND: kind.__name__}
+    names = getattr(kind, "model_fields", None)
+    if names is None:
+        names = kind.__dataclass_fields__
+    else:
+        head[_UNSET] = sorted(set(names) - value.model_fields_set)
+    return head | {name: _plain(getattr(value, name)) for name in names}
 
 
 def _write(file: Path, key: str, value: object) -> None:

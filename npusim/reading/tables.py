@@ -52,7 +52,8 @@ class Lines:
         except UnicodeDecodeError as error:
             raise not_utf8(self._file, error) from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise FileError(self._file, f"can't be unpacked: {error}") from error
+            problem = f"line {self.number + 1}: can't be unpacked: {error}"
+            raise FileError(self._file, problem) from error
 
     def share(self) -> float:
         """How much of the file has been read, from 0 to 1."""
@@ -98,7 +99,7 @@ class Table:
                 has = f"{len(fields)} fields instead of {width}"
                 raise FileError(
                     self._file,
-                    f"line {reader.line_num}: {has}: the row ends before its last column",
+                    f"line {reader.line_num}: {has}; the row ends before its last column",
                     "The file may have been cut off; export it again, or delete that row.",
                 )
             yield reader.line_num, fields

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +78,26 @@ def test_integers_end_where_their_range_does() -> None:
     want = [0, 2**31 - 1, -(2**31), 2**31 - 1, -(2**31), 2147483520]
     for chip in ("Ascend910A", "Ascend910B3"):
         assert run(chip, "Cast", x=x, dst_type=3).tolist() == want
+
+
+_PRODUCTS = """
+import numpy as np, npusim
+a = np.random.default_rng(1).standard_normal((700, 520)).astype(np.float16)
+for chip in ("910A", "910B3"):
+    result = npusim.Device(chip).run("MatMulV3", x1=a, x2=a[:520].T.copy())
+    print(next(iter(result.outputs.values())).tobytes().hex())
+"""
+
+
+def test_products_are_the_same_bits_whatever_the_threads_of_blas() -> None:
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", _PRODUCTS],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "2", "7")
+    }
+    assert len(said) == 1
+    assert len(said.pop()) > 1000

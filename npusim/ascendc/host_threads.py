@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from copy import copy
 from math import ceil
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,8 +50,52 @@ def copies(kernel: Kernel, count: int) -> list[Kernel]:
     return [kernel, *(copy(kernel) for _ in range(count - 1))]
 
 
-def run(kernel: Kernel, running: Mapping[int, Block], parts: Sequence[Sequence[int]]) -> None:
+class _OneBlasThread:
+    """While any run is inside, BLAS has one thread.
+
+    More of them would add in another order on another host, and wait for each other on a busy one;
+    what the host has more of goes to the blocks of a kernel. The limit is the process's, so the
+    first to come sets it, and the last to go takes it back.
+    """
+
+    def __init__(self) -> None:
+        self._entering, self._inside = Lock(), 0
+        self._limits: Any = None
+
+    def __enter__(self) -> None:
+        with self._entering:
+            if self._inside == 0:
+                from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+                self._limits = threadpool_limits(1, "blas")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._entering:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limits.restore_original_limits()
+
+
+_one_blas_thread = _OneBlasThread()
+
+
+def run(
+    kernel: Kernel,
+    running: Mapping[int, Block],
+    parts: Sequence[Sequence[int]],
+    *,
+    numerics: bool,
+) -> None:
     """Run all blocks from one barrier to the next, in the order of their index."""
+    multiplies = numerics and (kernel.is_mix or kernel.cores == "cube")
+    with _one_blas_thread if multiplies else nullcontext():
+        _run_parts(kernel, running, parts)
+
+
+def _run_parts(
+    kernel: Kernel, running: Mapping[int, Block], parts: Sequence[Sequence[int]]
+) -> None:
     if len(parts) == 1:
         _run_phases(kernel, running, parts, None)
         return

@@ -56,7 +56,7 @@ def trace(
                 reference=reference,
             )
     with told(kernel.op_type, type(kernel).__module__):
-        host_threads.run(kernel, running, parts)
+        host_threads.run(kernel, running, parts, numerics=numerics)
     if numerics and not reference:  # where data decides what is done, a reference run follows it
         _compare_blocks(kernel, running, kinds)
     return tuple(

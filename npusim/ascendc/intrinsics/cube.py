@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.tensors import LocalTensor
     from npusim.values.dtypes import DType
 
-# Multiply-adds up to which OpenBLAS uses one thread. Products as small as ours gain nothing from
-# more, and lose a lot where the host is busy: the threads wait for each other.
-_ONE_THREAD = 1 << 18
-
-_LEAST_ROWS = 16
-# Multiply-adds from which on they are worth it.
-_MANY_THREADS = 1 << 24
-
 _HF32 = "hfloat32"
 _INTO_L0 = {"L0A": ("load_cbuf_to_ca", "l1_to_l0a"), "L0B": ("load_cbuf_to_cb", "l1_to_l0b")}
 
@@ -108,9 +100,9 @@ class Cube(Copies):
             if hf32:
                 left, right = rounding.to_hf32(left), rounding.to_hf32(right)
             if accumulate:
-                np.add(target, _product(left, right), out=target, casting="unsafe")
+                np.add(target, np.matmul(left, right), out=target, casting="unsafe")
             else:
-                _multiply(left, right, target)
+                np.copyto(target, np.matmul(left, right), casting="unsafe")
             if bias is not None:
                 np.add(target, bias.values(depth)[..., None, :], out=target, casting="unsafe")
             self.settle(target)
@@ -203,27 +195,6 @@ class Cube(Copies):
 
 def _shape(tensor: LocalTensor) -> str:
     return f"{tensor.dtype.intrinsic} {'x'.join(map(str, tensor.shape))}"
-
-
-def _multiply(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
-    """out = a @ b: at once where that is work enough for all threads, else some rows at a time."""
-    if a.shape[-2] * a.shape[-1] * b.shape[-1] > _MANY_THREADS and out.dtype == a.dtype:
-        np.matmul(a, b, out=out)
-    else:
-        np.copyto(out, _product(a, b), casting="unsafe")
-
-
-def _product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """a @ b, some rows at a time, so that BLAS stays with one thread."""
-    *stack, m, k = a.shape
-    rows = min(m, max(_LEAST_ROWS, _ONE_THREAD // (k * b.shape[-1])))
-    whole = m // rows * rows
-    parts = a[..., :whole, :].reshape(*stack, whole // rows, rows, k)
-    product: NDArray[Any] = np.matmul(parts, b[..., None, :, :])
-    product = product.reshape(*product.shape[:-3], whole, b.shape[-1])
-    if whole == m:
-        return product
-    return np.concatenate((product, np.matmul(a[..., whole:, :], b)), axis=-2)
 
 
 def _laid_out(values: NDArray[Any], dst: GmSlice) -> NDArray[Any]:

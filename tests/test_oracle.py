@@ -8,14 +8,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import beyond_sources
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import npusim.catalogue
 from npusim import Device, TensorSpec
 from npusim.catalogue import facts, judging, names
+from npusim.catalogue import operators as operators_
+from npusim.catalogue.families import Place
 from npusim.catalogue.judging import support
 from npusim.catalogue.question import Question
 from npusim.catalogue.verdicts import Answer
@@ -31,9 +33,6 @@ from npusim.values.status import Status
 from test_standard_operators import CALLS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from npusim.catalogue.names import Subject
     from npusim.hardware.profile import Profile
 
 ROOT = Path(__file__).parent.parent
@@ -41,6 +40,8 @@ CATALOGUE = facts.catalogue()
 CHIPS = ("Ascend910A", "Ascend910B3", "Ascend310P3", "Ascend910_9391")
 DEVICES = {chip: Device(chip) for chip in CHIPS}
 KINDS = ("FLOAT16", "FLOAT", "BFLOAT16", "INT32", "INT64", "BOOL", "INT8", "DOUBLE", "COMPLEX64")
+# What pages list, or could.
+KINDS_OF_PAGES = (*KINDS, "QINT8")
 SHAPES = ((4, 64), (64,), (3, 7), (2, 3, 8, 16), (1,), (), (5, 0))
 CONTRACTED = [name for name in operators() if prototype(name) is None]
 ONLY_CATALOGUED = sorted(CATALOGUE.paged_apis - {*standard_names(), *operators()})
@@ -354,43 +355,37 @@ def test_what_was_measured_on_a_chip_is_accepted_there() -> None:
             assert verdict is None or not verdict.code, (soc, task, verdict)
 
 
-def beyond_the_sources() -> list[tuple[str, str, str, str]]:
-    """Where a verdict isn't what the current page, or the operator information, says by itself."""
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for subject, family, reason in (*_beyond_pages(), *_beyond_information()):
-        verdict = judging.judge(CATALOGUE, subject, Question(family))
-        key = subject.name, str(verdict.answer), reason or verdict.why
-        found.setdefault(key, []).append(family)
-    return [(name, " ".join(where), said, why) for (name, said, why), where in found.items()]
-
-
-def _beyond_pages() -> Iterator[tuple[Subject, str, str]]:
-    for api in sorted(CATALOGUE.paged_apis):
-        subject = names.Subject(names.API, api, (api,))
-        for family in FAMILIES:
-            page = CATALOGUE.page(api, family)
-            rejected = judging.judge(CATALOGUE, subject, Question(family)).answer is Answer.REJECTED
-            if page and {"yes": rejected, "no": not rejected}.get(page.supported):
-                yield subject, family, ""
-
-
-def _beyond_information() -> Iterator[tuple[Subject, str, str]]:
-    for op_type in op_types():
-        subject = names.operator_named(CATALOGUE, op_type)
-        if subject is None or not subject.apis:
-            continue
-        for family in FAMILIES:
-            verdict = judging.judge(CATALOGUE, subject, Question(family))
-            has_it = CATALOGUE.operators(op_type, family)
-            if not has_it and verdict.answer is Answer.SUPPORTED:
-                yield subject, family, f"{subject.apis[0]} computes the same, with another kernel"
-
-
 def test_where_the_answer_goes_beyond_its_sources_is_listed_with_the_reason() -> None:
-    path = Path(npusim.catalogue.__file__).with_name("beyond_sources.csv")
-    rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-    assert rows[0] == ["operator", "families", "verdict", "reason"]
-    assert rows[1:] == [list(row) for row in beyond_the_sources()]
+    listed_rows = list(csv.reader(beyond_sources.FILE.read_text(encoding="utf-8").splitlines()))
+    assert listed_rows[0] == list(beyond_sources.HEAD)
+    assert listed_rows[1:] == [list(row) for row in beyond_sources.rows()]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_api_takes_what_its_page_lists_and_nothing_else(family: str) -> None:
+    census = operators_.census(CATALOGUE, family)
+    for api in sorted(CATALOGUE.paged_apis):
+        page = CATALOGUE.page(api, family)
+        given = page.parameters if page and page.supported == "yes" else ()
+        lists = {(each.dtypes, each.checked): each for each in given if each.is_tensor}
+        for tensor in lists.values():
+            refused = next(kind for kind in KINDS_OF_PAGES if kind not in tensor.dtypes)
+            for kind in (*tensor.dtypes, refused) if tensor.dtypes else ():
+                question = Question(family, named={tensor.name: kind})
+                verdict = judging.judge(CATALOGUE, names.find(CATALOGUE, api), question)
+                allowed = [Answer.REJECTED]
+                if kind in tensor.checked:
+                    allowed = [Answer.SUPPORTED, *[Answer.UNKNOWN] * census.is_rare(kind)]
+                assert verdict.answer in allowed, (api, tensor.name, kind, verdict.why)
+
+
+def test_null_pointers_count_in_what_a_page_tabulates() -> None:
+    tensors = {"x1": "fp16", "x2": "fp16", "gamma": "fp16", "yOut": "fp16"}
+    with_null = tensors | {"rstdOut": None}
+    assert listed.by_name("aclnnAddRmsNorm", Place("A2"), with_null)[0].answer is Answer.SUPPORTED
+    said = listed.by_name("aclnnAddRmsNorm", Place("A2"), with_null | {"x2": None})[0]
+    assert said.answer is Answer.UNKNOWN
+    assert "x2 null" in said.why
 
 
 def test_every_aclnn_name_with_a_kernel_is_judged_by_the_names_of_its_tensors() -> None:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from npusim.catalogue import operators, wording
+from npusim.catalogue.facts import NULL, remembered
 from npusim.catalogue.verdicts import Answer, Evidence, ParameterVerdict, Verdict, worst
 from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from npusim.catalogue.facts import Catalogue, Page, Parameter
     from npusim.catalogue.question import Question
@@ -64,6 +65,7 @@ def judge(catalogue: Catalogue, api: str, question: Question) -> Verdict:
     return replace(verdict, code=StatusCode.ACLNN_SUCCESS if is_yes else None)
 
 
+@remembered
 def offer_of(catalogue: Catalogue, api: str, family: str) -> Offer:
     """Does the family offer the API at all, whatever the dtypes?"""
     page = catalogue.page(api, family)
@@ -166,6 +168,7 @@ def _asked(catalogue: Catalogue, api: str, page: Page, question: Question) -> di
     return question.match(page.parameters, catalogue.spellings_of(api), api)
 
 
+@remembered
 def _any_page(catalogue: Catalogue, api: str) -> Page | None:
     """The page of another product: the names of the parameters are the same."""
     for family in ("A2", "A3", "950", "910", "310P", "310B"):
@@ -241,7 +244,10 @@ def _judge_together(catalogue: Catalogue, verdict: Verdict, question: Question) 
         for row in catalogue.combinations(verdict.subject, question.family)
         if given.keys() <= row.keys()
     ]
-    if len(given) > 1 and rows and not any(given.items() <= row.items() for row in rows):
+    tabulated = {name.lower(): name for row in rows for name in row}
+    absent = {tabulated[name.lower()] for name in question.absent if name.lower() in tabulated}
+    given |= dict.fromkeys(absent, NULL)
+    if len(given) > 1 and rows and not any(_fits(row, given) for row in rows):
         text = ", ".join(f"{name} {dtype}" for name, dtype in given.items())
         why = f"the page tabulates the combinations it takes, and {text} isn't one of them"
         return replace(verdict, answer=Answer.UNKNOWN, why=why)
@@ -251,3 +257,16 @@ def _judge_together(catalogue: Catalogue, verdict: Verdict, question: Question) 
             why = wording.wrong_rank(parameter, shape)
             return replace(verdict, answer=Answer.UNKNOWN, why=why)
     return verdict
+
+
+def _fits(row: Mapping[str, tuple[str, ...]], given: Mapping[str, str]) -> bool:
+    """Whether a tabulated combination allows these dtypes and null pointers."""
+
+    def allowed(name: str) -> tuple[str, ...]:
+        (first, *_) = kinds = row.get(name, (NULL,))
+        if not first.startswith("="):
+            return kinds
+        like = first[1:]
+        return (given[like],) if like in given else row[like]
+
+    return all(kind in allowed(name) for name, kind in given.items())

@@ -7,20 +7,24 @@ on the operator pages.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from npusim.catalogue import store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+_Work = TypeVar("_Work", bound="Callable[..., Any]")
 
 DATA_FILE = Path(__file__).with_name("catalogue.bin")
 ANY_CHIP = "any"  # how AI CPU operators, the same on every chip, are filed
 API_TABLES = ("pages", "other_pages", "prototypes")
 OPERATOR_TABLES = ("operators", "operator_tensors", "operator_definitions")
 AI_CORE_ENGINES = ("aicore", "dsa")
+NULL = "null"  # a tensor that a tabulated combination leaves out
+_MOST_ANSWERS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,7 @@ class Catalogue:
     def __init__(self, path: Path = DATA_FILE) -> None:
         self.path = path
         self._tables = store.read(path)
+        self.answers = lru_cache(_MOST_ANSWERS)(_ask)
 
     def table(self, name: str) -> store.Table:
         """A table as it is stored, for what has no typed fact of its own."""
@@ -152,8 +157,12 @@ class Catalogue:
         return self.table("operator_names").distinct("name")
 
     def api_named(self, folded: str) -> str | None:
-        """The API with this lower-case spelling."""
-        return _named(self.table("api_names"), folded)
+        """The API with this lower-case spelling, as its page spells it, or else its header."""
+        return self._paged_by_folded.get(folded) or _named(self.table("api_names"), folded)
+
+    @cached_property
+    def _paged_by_folded(self) -> dict[str, str]:
+        return {api.lower(): api for api in self.table("pages").keys}
 
     def operator_named(self, folded: str) -> str | None:
         """The operator type with this lower-case spelling."""
@@ -267,6 +276,7 @@ class Catalogue:
         )
         return tuple((row["name"], row["io"], row["c_type"]) for row in rows)
 
+    @lru_cache(maxsize=8192)  # noqa: B019 - one catalogue lives as long as the process
     def spellings_of(self, api: str) -> list[tuple[str, str, int | None]]:
         """Every name that a header or page gives a parameter of an API, with io and position."""
         found: dict[tuple[str, str, int | None], None] = {}
@@ -279,10 +289,17 @@ class Catalogue:
                     found[row["param"], row["io"], position] = None
         return list(found)
 
-    def combinations(self, api: str, family: str) -> tuple[dict[str, str], ...]:
-        """The dtype combinations that the page of `api` tabulates for `family`; empty = none."""
+    @lru_cache(maxsize=8192)  # noqa: B019 - one catalogue lives as long as the process
+    def combinations(self, api: str, family: str) -> tuple[dict[str, tuple[str, ...]], ...]:
+        """The dtype combinations that the page of `api` tabulates for `family`; empty = none.
+
+        By parameter the alternatives, `NULL` where it is left out, ``=x`` for the dtype of ``x``.
+        """
         return tuple(
-            dict(pair.split("=", 1) for pair in row["combination"].split(";"))
+            {
+                name: tuple(NULL if kind == "-" else kind for kind in cell.split("/"))
+                for name, _, cell in (pair.partition("=") for pair in row["combination"].split(";"))
+            }
             for row in self.table("combinations").records(api)
             if family in row["products"].split(";")
         )
@@ -290,6 +307,20 @@ class Catalogue:
     def bf16_gate(self, api: str) -> str:
         """How host code selects BFLOAT16 (``soc_gated``, ``ungated`` ...); empty = not known."""
         return next((row["bf16_gate"] for row in self.table("bf16_gates").records(api)), "")
+
+
+def _ask(work: Callable[..., Any], *arguments: Any) -> Any:
+    return work(*arguments)
+
+
+def remembered(work: _Work) -> _Work:
+    """A function of a catalogue and hashable arguments, whose answers that catalogue remembers."""
+
+    @wraps(work)
+    def ask(catalogue: Catalogue, *arguments: Any) -> Any:
+        return catalogue.answers(work, catalogue, *arguments)
+
+    return cast("_Work", ask)
 
 
 def _named(table: store.Table, folded: str) -> str | None:

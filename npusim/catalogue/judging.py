@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.catalogue import apis, facts, kernels, wording
+from npusim.catalogue.facts import remembered
 from npusim.catalogue.names import API, GRAPH, Subject, find
 from npusim.catalogue.question import Question, ask
 from npusim.catalogue.verdicts import Answer, Verdict
@@ -50,6 +51,7 @@ def answer(catalogue: Catalogue, subject: Subject, question: Question) -> Verdic
     return replace(verdict, remedy=wording.remedy(families, *ways))
 
 
+@remembered
 def judge(catalogue: Catalogue, subject: Subject, question: Question) -> Verdict:
     """The verdict alone, without looking at other families."""
     if subject.kind == GRAPH:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 def judge(catalogue: Catalogue, subject: Subject, question: Question) -> Verdict:
     """The verdict on the first alternative that runs, or on the one that comes nearest."""
+    if refused := _misnamed(catalogue, subject, question):
+        return refused
     kernels = [_judge_kernel(catalogue, op_type, question) for op_type in subject.op_types]
     asked = [apis.judge(catalogue, api, _by_position(question)) for api in subject.apis]
     by_kernel = best(verdict.answer for verdict in kernels)
@@ -35,7 +37,7 @@ def judge(catalogue: Catalogue, subject: Subject, question: Question) -> Verdict
         return _renamed(api, subject, question) if api else _nothing_known(subject, question)
     if api is None:
         return _renamed(kernel, subject, question)
-    if _page_decides(kernel, api):
+    if _page_decides(kernel, api, question):
         decided = api
     elif Answer.SUPPORTED in (by_kernel, by_api):
         decided = kernel if by_kernel is Answer.SUPPORTED else api
@@ -49,10 +51,36 @@ def judge(catalogue: Catalogue, subject: Subject, question: Question) -> Verdict
     return _renamed(decided, subject, question, also=other.evidence)
 
 
-def _page_decides(kernel: Verdict, api: Verdict) -> bool:
-    """A kernel without a static list says less about dtypes than a page that lists the product."""
+def _misnamed(catalogue: Catalogue, subject: Subject, question: Question) -> Verdict | None:
+    """The refusal of a dtype by the kernel's list for one tensor, where others may take it."""
+    for op_type in subject.op_types if question.inputs else ():
+        known = operators.accepted_dtypes(catalogue, (op_type,), question.family)
+        if known.vague or not known.listed:
+            return None
+        on_cpu = operators.on_ai_cpu(catalogue, op_type, question.family)
+        entries = (*operators.on_ai_core(catalogue, op_type, question.family), *on_cpu)
+        for name, kind in question.named.items():
+            mine = [each for entry in entries for each in entry.tensors if each.name == name]
+            takes = tuple(dict.fromkeys(each for tensor in mine for each in tensor.dtypes))
+            if takes and kind not in takes:
+                where, tensor = wording.place(question), f"tensor {name} of {op_type}"
+                why = wording.kernel_refused(tensor, (kind,), takes, where)
+                evidence = operators.presence(catalogue, (op_type,), question.family)
+                code = StatusCode.ACLNN_ERR_PARAM_INVALID
+                return _verdict(op_type, question, Answer.REJECTED, why, code, evidence)
+    return None
+
+
+def _page_decides(kernel: Verdict, api: Verdict, question: Question) -> bool:
+    """A kernel without a static list says less about dtypes than a page that lists the product.
+
+    The page's yes is about as many inputs as it has.
+    """
     vague = any(note == _NO_LIST for note in kernel.notes)
-    return vague and api.by_page is Answer.SUPPORTED and api.answer is not Answer.UNKNOWN
+    inputs = [each for each in api.parameters if each.given and each.io.startswith("in")]
+    covers = len(inputs) == sum(map(bool, _by_position(question).inputs))
+    says = api.answer is Answer.REJECTED or (api.answer is Answer.SUPPORTED and covers)
+    return vague and api.by_page is Answer.SUPPORTED and says
 
 
 def _is_there(kernel: Verdict, api: Verdict) -> bool:
@@ -150,7 +178,7 @@ def _parameter(tensor: OperatorTensor) -> ParameterVerdict:
 def _by_position(question: Question) -> Question:
     """The tensors of an operator are named otherwise than the parameters of an API."""
     inputs = question.inputs or tuple(question.named.values())
-    return replace(question, named={}, inputs=inputs, shapes={})
+    return replace(question, named={}, inputs=inputs, shapes={}, absent=())
 
 
 def _verdict(

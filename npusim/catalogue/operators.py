@@ -8,10 +8,9 @@ it is compiled, the prototype, whose dtypes are those of all products together.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
-from npusim.catalogue.facts import AI_CORE_ENGINES
+from npusim.catalogue.facts import AI_CORE_ENGINES, remembered
 from npusim.catalogue.verdicts import Answer, Evidence
 from npusim.values.dtypes import DTYPES
 
@@ -47,7 +46,7 @@ class Census:
         return self.taking.get(dtype, 0) < RARE * self.operators
 
 
-@cache
+@remembered
 def census(catalogue: Catalogue, family: str) -> Census:
     """The dtypes of the operators of a family; by the 2026 definitions where 8.1 knows none."""
     rows = list(catalogue.table("census").records(family))
@@ -67,9 +66,9 @@ def on_ai_cpu(catalogue: Catalogue, op_type: str, family: str) -> tuple[Operator
     return tuple(each for each in entries if each.engine.startswith("aicpu"))
 
 
-def presence(catalogue: Catalogue, op_types: Iterable[str], family: str) -> Evidence:
+@remembered
+def presence(catalogue: Catalogue, wanted: tuple[str, ...], family: str) -> Evidence:
     """Does the family have kernels for all of these operators?"""
-    wanted = tuple(op_types)
     if not wanted:
         return Evidence(COLUMN, Answer.UNKNOWN, "no operator is known to do its work", "")
     entries = {op: on_ai_core(catalogue, op, family) for op in wanted}
@@ -94,7 +93,8 @@ def presence(catalogue: Catalogue, op_types: Iterable[str], family: str) -> Evid
     return Evidence(COLUMN, Answer.UNKNOWN, text, source)
 
 
-def accepted_dtypes(catalogue: Catalogue, op_types: Iterable[str], family: str) -> Dtypes:
+@remembered
+def accepted_dtypes(catalogue: Catalogue, op_types: tuple[str, ...], family: str) -> Dtypes:
     """The dtypes that these operators take together on a family, AI Core first."""
     listed: dict[str, None] = {}
     possible: dict[str, None] = {}

@@ -24,7 +24,10 @@ Spelling = tuple[str, str, int | None]  # name, io, position in the prototype
 class Question:
     """`named` and `inputs` hold dtypes in the spelling of the pages; an empty one isn't judged.
 
-    `shapes` are by lower-case name; `soc` is how the answer calls the product.
+    Of an operator type both may be given: the names are then those of its prototype.
+
+    `absent` are the names of tensors that are null pointers, `shapes` are by lower-case name;
+    `soc` is how the answer calls the product.
     """
 
     family: str
@@ -33,6 +36,12 @@ class Question:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        named, shapes = frozenset(self.named.items()), frozenset(self.shapes.items())
+        places = self.inputs, self.outputs, self.absent
+        return hash((self.family, self.soc, named, shapes, places))
 
     @property
     def dtypes(self) -> tuple[str, ...]:

@@ -63,12 +63,14 @@ def by_name(
 ) -> tuple[Verdict, tuple[Action, ...]]:
     """The verdict on any name that the catalogue knows, and the ways out that its remedy names.
 
-    Tensors and dtypes, or the text of either, are judged; null pointers and attributes are set
-    aside. Raises UnknownNameError or AmbiguousNameError for a name, ArgumentError for a value.
+    Tensors and dtypes, or the text of either, are judged, null pointers where the page tabulates
+    combinations; attributes are set aside. Raises UnknownNameError or AmbiguousNameError for a
+    name, ArgumentError for a value.
     """
     subject = names.find(facts.catalogue(), name)
     kinds = _kinds(subject, arguments)
-    question = ask(place, dict(kinds.values()))
+    absent = tuple(name for name, value in arguments.items() if is_null(value))
+    question = replace(ask(place, dict(kinds.values())), absent=absent)
     verdict = judging.answer(facts.catalogue(), subject, question)
     if verdict.answer is not Answer.REJECTED:
         return verdict, ()
@@ -112,12 +114,16 @@ def _question(subject: Subject, call: Call) -> Question:
         outputs=_dtypes(call, outputs),
     )
     if subject.kind != names.API:
-        return placed
+        if call.contract.name.startswith(_PREFIX):  # its tensors aren't called as the operator's
+            return placed
+        named = {name: spec.dtype.name for name, spec in _given(call, *inputs, *outputs)}
+        return replace(placed, named=named)
     found = {_known(subject, name) or "": spec for name, spec in _given(call, *inputs, *outputs)}
     if "" in found:
         return placed
     named = {name: spec.dtype.name for name, spec in found.items()}
-    return replace(placed, named=named, inputs=(), outputs=())
+    absent = tuple(each.name for each in (*inputs, *outputs) if call.is_null(each.name))
+    return replace(placed, named=named, inputs=(), outputs=(), absent=absent)
 
 
 def _given(call: Call, *parameters: Parameter) -> list[tuple[str, TensorSpec]]:

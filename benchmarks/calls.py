@@ -10,6 +10,7 @@ from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime.task import run_tasks
 
 CHIP = "Ascend910B3"
+DEVICE = npusim.Device(CHIP)
 MAPS = ((100, 136), (50, 68), (25, 34), (13, 17))  # an image of 800 x 1088 in four levels
 
 Call = tuple[str, dict[str, Any]]
@@ -105,10 +106,10 @@ LARGE: dict[str, tuple[Call | TaskSpec, Call | TaskSpec]] = {
 SMALL = tuple(name for name in LARGE if name.startswith(("Add", "MatMul")))
 
 
-def estimate(call: Call | TaskSpec) -> float:
-    """Microseconds of a call on the chip."""
+def estimate(call: Call | TaskSpec, device: npusim.Device = DEVICE) -> float:
+    """Microseconds of a call on a device; a fresh one has played nothing before."""
     if not isinstance(call, TaskSpec):
         op, arguments = call
-        return npusim.Device(CHIP).estimate(op, **arguments).duration_us
-    profile = npusim.load_profile(CHIP)
-    return run_tasks(kernels_of(profile, call), profile).duration_us
+        return device.estimate(op, **arguments).duration_us
+    profile = device.profile
+    return run_tasks(kernels_of(profile, call), profile, memo=device.memo).duration_us

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from calls import CHIP, LARGE, SMALL, estimate
+from calls import CHIP, DEVICE, LARGE, SMALL, estimate
 
 import npusim
-from npusim.engine import memo as recall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-DEVICE = npusim.Device(CHIP)
 ELEMENTS = 2**24
 LONGEST_ESTIMATE_S = 0.05
 LONGEST_SMALL_ESTIMATE_S = 0.01
@@ -35,12 +33,9 @@ def test_estimate_again(benchmark: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_estimate_of_a_new_shape(
-    benchmark: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_estimate_of_a_new_shape(benchmark: Any, name: str) -> None:
     def afresh() -> float:
-        monkeypatch.setattr(recall, "_store", recall.Store())  # nothing has been played before
-        return estimate(LARGE[name][0])
+        return estimate(LARGE[name][0], npusim.Device(CHIP))  # nothing has been played before
 
     benchmark.pedantic(afresh, rounds=5, warmup_rounds=1)
 

@@ -163,11 +163,14 @@ class SteadyState:
             if run is not None
         ]
         period = now.time - earlier.time
-        periods = int(min(*rooms, waits.room / period)) if rooms and period > 0 else 0
+        if not rooms or period <= 0:
+            return False
+        periods = int(min(*rooms, waits.room / period, waits.stocked_periods))
         if periods < 1:
             return False
         self._state.shift += periods * period
         waits.shorten(self._state, periods * period)
+        waits.use_up(self._state, periods)
         for state, before, after in zip(self._state.pipes, earlier.busy, now.busy, strict=True):
             state.busy += periods * (after - before)
         for group, (run, step), before, after in zip(
@@ -183,11 +186,13 @@ class _LongWaits:
     """Who waits from one checkpoint to the next and wakes at ``room`` cycles from now or later.
 
     ``alike`` tells whether all others are where they were, but for a part ``tolerance`` of the
-    period: what is due is as good as what has long been due.
+    period: what is due is as good as what has long been due. A pipe that ran ahead and has left the
+    loop leaves a stock of flags, of which every period takes some: it lasts ``stocked_periods``.
     """
 
     def __init__(self, earlier: _Checkpoint, now: _Checkpoint, tolerance: float) -> None:
-        self.room = inf
+        self.room = self.stocked_periods = inf
+        self.stocks: list[tuple[int, int, int]] = []  # cluster, flag, how many a period takes
         self.pipes: list[int] = []
         self.flags: list[tuple[int, int, int]] = []  # cluster, flag, place in its list
         self._start, self._end = earlier.now, now.now
@@ -205,6 +210,14 @@ class _LongWaits:
                 pipe.alarm -= cycles
         for cluster, flag, place in self.flags:
             state.flags[cluster].held[flag][place] -= cycles
+
+    def use_up(self, state: State, periods: int) -> None:
+        """Take from the stocks of flags what the periods jumped over take."""
+        for cluster, flag, taken in self.stocks:
+            held = state.flags[cluster].held
+            del held[flag][: periods * taken]
+            if not held[flag]:
+                del held[flag]
 
     def rescheduled(self, state: State) -> list[PipeState]:
         """The waiting pipes whose alarm is nearer now."""
@@ -228,7 +241,12 @@ class _LongWaits:
         if earlier.keys() != now.keys():
             return False
         for flag, times in earlier.items():
-            if len(times) != len(now[flag]):
+            taken = len(times) - len(now[flag])
+            if taken > 0 and max(times) <= self._start:  # all of them set long ago
+                self.stocks.append((cluster, flag, taken))
+                self.stocked_periods = min(self.stocked_periods, len(now[flag]) // taken)
+                continue
+            if taken:
                 return False
             for place, (a, b) in enumerate(zip(times, now[flag], strict=True)):
                 if abs(max(a - self._start, 0.0) - max(b - self._end, 0.0)) > self._slack:

@@ -478,3 +478,37 @@ def test_a_tensor_isnt_used_behind_the_loop_in_which_it_was_fetched() -> None:
         core.muls(tile, tile, 2.0)
 
     assert "ones is used behind the loop in which it was fetched" in refused(body, line).message
+
+
+@BOTH
+@pytest.mark.parametrize("moved", [False, True], ids=["at all", "a second time"])
+def test_numbers_dont_move_in_ub_without_an_instruction(moved: bool, numerics: bool) -> None:
+    line = Line()
+
+    def body(core: Core) -> None:
+        into, out = queues(core, 64)
+        row, result = into.copy_in(X[0]), out.alloc_tensor(FLOAT, 64)
+        if moved:
+            core.move_blocks(result, row, 256)
+            core.arrange(result, row)
+        line.here()
+        core.arrange(result, row, lambda values: values[..., ::-1])
+
+    error = refused(body, line, numerics=numerics)
+    assert "no instruction brings what in has to out" in error.message
+    assert "move_bursts" in error.remedy
+
+
+def test_numbers_move_in_ub_as_the_kernel_says() -> None:
+    x, y = gm(numbers(64)), gm(np.zeros(64, np.float32), "y")
+
+    def body(core: Core) -> None:
+        into, out = queues(core, 64)
+        row, result = into.copy_in(x[:]), out.alloc_tensor(FLOAT, 64)
+        core.move_elements(result, row, 64)
+        core.arrange(result, row, lambda values: values[..., ::-1])
+        into.free_tensor(row)
+        out.copy_out(y[:], result)
+
+    run(body, x, y)
+    np.testing.assert_array_equal(content(y), numbers(64)[::-1])

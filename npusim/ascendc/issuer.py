@@ -89,6 +89,7 @@ class Issuer:
         self.scopes = LoopScopes(kernel_name)
         self._last_written: object = None
         self._unread: set[object] = set()
+        self._filled: set[object] = set()
         self.observer = observer.current()
 
     @property
@@ -174,6 +175,11 @@ class Issuer:
         """Like :meth:`wrote`, for one of several instructions whose numbers are found together."""
         self._last_written = tensor.slot
         self._unread.add(tensor.slot)
+        self.filled(tensor)
+
+    def filled(self, tensor: Tile) -> None:
+        """An instruction that puts numbers into ``tensor``; which ones, ``arrange`` may say."""
+        self._filled.add(tensor.slot)
 
     def set_register(self) -> None:
         """The vector unit's last instruction left nothing in UB for the next one to wait for."""

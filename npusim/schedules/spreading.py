@@ -70,6 +70,7 @@ def spread_box(
         if stores:
             core.get_value(src)
             core.scalar_alu("mov_ub", stores + min(stores, src.numel))
+            core.filled(dst)
             core.arrange(dst[:stores], src, lambda values: repeated(values)[..., :stores])
         if repeats:
             pattern = dst[:stores] if stores else src

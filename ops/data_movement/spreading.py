@@ -88,7 +88,7 @@ class SpreadRows(Kernel):
             wide, narrow = out.view(rows, width), x.view(-(-x.numel // width), width)
             for row in core.loop(rows):
                 core.move_bursts(out, x, 1, ceil(width * self.kind.itemsize / core.block_bytes))
-                core.permute(wide[row], narrow[int(own[row.first])])
+                core.arrange(wide[row], narrow[int(own[row.first])])
 
         core.separately(
             row_by_row,

@@ -122,7 +122,7 @@ class GatherRows(Kernel):
                 if not self.in_ub:
                     core.fetch_element(tile)
                 core.move_elements(tile, tile, self.width)
-            core.permute(tile[index], core.at(self.kept, place))
+            core.arrange(tile[index], core.at(self.kept, place))
 
         core.separately(from_chip, lambda: core.copy_runs(tile[index], source))
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from npusim.ascendc.issuer import Issuer
 from npusim.engine.program import Pipe
 from npusim.values.dtypes import FLOAT16, INT16
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +79,7 @@ class Rearranging(Issuer):
         if count:
             note = f"{src.buffer} to {dst.buffer}, {count} elements"
             self.emit_scalar("ld_st_ub", loads=count, stores=count, detail=note)
+            self.filled(dst)
 
     def fetch_element(self, dst: LocalTensor) -> None:
         """One block from L1 to UB, which the scalar unit waits for (copy_cbuf_to_ubuf)."""
@@ -88,23 +88,23 @@ class Rearranging(Issuer):
             cycles = self.costs.on_chip(path, self.block_bytes)
             self.recorder.emit(Pipe.SCALAR, "copy_cbuf_to_ubuf", cycles, detail=dst.buffer)
 
-    def permute(
-        self, dst: LocalTensor, src: LocalTensor, order: tuple[int, ...] | None = None
-    ) -> LocalTensor:
-        """dst's numbers are src's, whose axis ``k`` is dst's axis ``order[k]``; no instruction."""
-        if self.numerics:
-            depth = self.depth
-            values = src.values(depth)
-            if order is not None:
-                places = [depth + order.index(axis) for axis in range(len(order))]
-                values = values.transpose(*range(depth), *places)
-            np.copyto(dst.target(depth), values.reshape(values.shape[:depth] + dst.shape))
-        return dst
-
     def arrange(
-        self, dst: LocalTensor, src: LocalTensor, how: Callable[[NDArray[Any]], NDArray[Any]]
+        self,
+        dst: LocalTensor,
+        src: LocalTensor,
+        how: Callable[[NDArray[Any]], NDArray[Any]] = lambda values: values,
     ) -> LocalTensor:
-        """dst = ``how`` of ``src``'s numbers, behind the loops' axes; no instruction."""
+        """dst = ``how`` of ``src``'s numbers, behind the loops' axes, by the instructions before.
+
+        KernelError where there is none that puts anything into ``dst``.
+        """
+        if self.recording and dst.slot not in self._filled:
+            raise KernelError(
+                self.kernel_name,
+                f"no instruction brings what {src.buffer} has to {dst.buffer}",
+                "Write down what moves it: turn_lines, move_bursts, move_blocks or move_elements.",
+            )
+        self._filled.discard(dst.slot)
         if self.numerics:
             depth = self.depth
             target, found = dst.target(depth), how(src.values(depth))

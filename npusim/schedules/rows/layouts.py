@@ -245,7 +245,7 @@ class RowsLayout(RowLayout):
             core.issue("vmuls", dst, (dst,))
         if not isinstance(step.call, Intrinsic):  # copied, or a number of its own
             if step.sources:
-                core.permute(dst, sources[0])
+                core.arrange(dst, sources[0])
             elif core.numerics:
                 dst.target(core.depth)[...] = step.extras[0]
         elif core.numerics:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -11,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim.ascendc import trace
 from npusim.values.errors import KernelError
+from support.physics import with_cores
 from support.tasks import (
     BFLOAT16,
     CHIPS,
@@ -58,6 +62,15 @@ def test_axes_in_any_order(data: st.DataObject, shape: list[int], kind: Any, chi
     want = np.ascontiguousarray(x.transpose(order))
     op = data.draw(st.sampled_from(["Transpose", "TransposeD", "TransposeNOD"]))
     assert_moved(chip, op, [x], [want], perm=list(order))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_an_order_isnt_the_one_that_undoes_it(chip: str) -> None:
+    """Where all axes are equally long, shapes don't tell them apart."""
+    x = numbers(17, 17, 17)
+    for order in ((1, 2, 0), (2, 0, 1)):
+        want = np.ascontiguousarray(x.transpose(order))
+        assert_moved(chip, "Transpose", [x], [want], perm=list(order))
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -274,3 +287,92 @@ def test_longer_runs_are_never_slower() -> None:
         out = np.zeros((2, 2**20 // width, width), np.float32)
         times.append(cycles("Ascend910B3", "Transpose", [x], [out], perm=[1, 0, 2]))
     assert all(short >= long for short, long in pairwise(times))
+
+
+# Numbers of 16 bits that lie side by side are turned 16 x 16 at a time; spread, so that each has a
+# line of its own, 16 at a time. Bursts are whole lines of 32 bytes.
+BESIDE, SPREAD, LINE = 16 * 16, 16, 32
+CELLS = 64 * 48
+
+
+@pytest.mark.parametrize(
+    ("chip", "op", "shapes", "kind", "said", "turned", "bursts", "elements"),
+    [
+        pytest.param(
+            "Ascend910A", "StridedSlice", [(256, 4), (256, 2)], np.float16, {"begin": [0, 1]},
+            256 * 4 // SPREAD + 256 * 2 // SPREAD, (256, 256 * 2 * LINE), 0,
+            id="rows spread, cut, and put together again",
+        ),
+        pytest.param(
+            "Ascend910A", "ConcatD", [(256, 2), (256, 2), (256, 4)], np.float16, {"concat_dim": 1},
+            2 * 256 * 4 // BESIDE, (0, 0), 0, id="parts into lines, and lines back",
+        ),
+        pytest.param(
+            "Ascend910A", "Split", [(128, 5), (128, 3), (128, 2)], np.float32, {"split_dim": 1},
+            0, (0, 0), 128 * 5, id="parts of rows one by one",
+        ),
+        pytest.param(
+            "Ascend910B3", "Transpose", [(64, 48), (48, 64)], np.float16, {"perm": [1, 0]},
+            CELLS // BESIDE, (0, 0), 0, id="halves turned once",
+        ),
+        pytest.param(
+            "Ascend910B3", "Transpose", [(64, 48), (48, 64)], np.float32, {"perm": [1, 0]},
+            2 * 2 * CELLS // BESIDE, (CELLS * 4 // (2 * LINE), CELLS * 4), 0,
+            id="both halves of numbers turned, brought together, turned",
+        ),
+        pytest.param(
+            "Ascend910A", "Transpose", [(64, 48), (48, 64)], np.float32, {"perm": [1, 0]},
+            2 * 2 * CELLS // SPREAD, (CELLS, 2 * CELLS * LINE), 0,
+            id="both halves of numbers spread, brought together, put together",
+        ),
+        pytest.param(
+            "Ascend910B3", "Transpose", [(64, 48), (48, 64)], np.int8, {"perm": [1, 0]},
+            0, (0, 0), CELLS, id="bytes one by one",
+        ),
+        pytest.param(
+            "Ascend910B3", "TransData", [(2, 16, 8, 8), (2, 1, 8, 8, 16)], np.float16, {},
+            2 * 16 * 64 // BESIDE, (0, 0), 0, id="long planes turned once",
+        ),
+        pytest.param(
+            "Ascend910A", "TransData", [(2, 20, 3, 5), (2, 2, 3, 5, 16)], np.float16, {},
+            32 * 16 // SPREAD + 32 * 15 // SPREAD, (32 * 15, 32 * 15 * LINE), 0,
+            id="16 images side by side, a burst for every channel and place",
+        ),
+        pytest.param(
+            "Ascend910B3", "ResizeNearestNeighborV2", [(1, 1, 2, 3, 16), (1, 1, 4, 6, 16)],
+            np.float16, {}, 0, (2 * 6 + 2, 2 * (6 + 6) * LINE), 0, id="pixels, then rows, repeated",
+        ),
+        pytest.param(
+            "Ascend910B3", "ResizeNearestNeighborV2", [(1, 1, 2, 3), (1, 1, 4, 6)], np.float16, {},
+            0, (0, 0), 4 * 6, id="pixels one by one",
+        ),
+    ],
+)  # fmt: skip
+def test_what_moves_in_ub_is_counted(
+    chip: str,
+    op: str,
+    shapes: list[Shape],
+    kind: Any,
+    said: dict[str, Any],
+    turned: int,
+    bursts: tuple[int, int],
+    elements: int,
+) -> None:
+    """Repeats of vnchwconv, bursts and their bytes, and what the scalar unit moves, on one core."""
+    arrays = [np.zeros(shape, kind) for shape in shapes]
+    given = 2 if op == "ConcatD" else 1
+    profile = with_cores(chip, 1)
+    (kernel,), _ = kernels(profile, op, arrays[:given], arrays[given:], said)
+    (group,) = trace(kernel, profile, numerics=False)
+    found: Counter[str] = Counter()
+    for each, times in group.program.instructions():
+        counts = [int(text) for text in re.findall(r"\d+", each.detail)]
+        if each.name == "vnchwconv":
+            found["turned"] += times * counts[0]
+        elif each.name == "copy_ubuf_to_ubuf":
+            found["bursts"] += times * counts[0]
+            found["bytes"] += times * prod(counts)
+        elif each.name == "ld_st_ub":
+            found["elements"] += times * counts[-1]
+    wanted = {"turned": turned, "bursts": bursts[0], "bytes": bursts[1], "elements": elements}
+    assert found == Counter({name: count for name, count in wanted.items() if count})

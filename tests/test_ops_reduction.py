@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim.ascendc import trace
 from npusim.hardware import load_profile
 from npusim.values.errors import KernelError
 from support.tasks import (
@@ -89,6 +90,33 @@ def test_the_gradient_of_a_bias_and_sums_of_squares(chip: str, shape: tuple[int,
     (found, squares) = run(chip, "SquareSumV2", [x], [np.zeros(1, np.float32), np.zeros_like(x)])
     np.testing.assert_allclose(found, total, rtol=1e-5)
     np.testing.assert_allclose(squares, x**2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("length", [98_304, 100_003])
+def test_rows_longer_than_ub_are_folded_in_pieces(chip: str, length: int) -> None:
+    """Each row has its largest number, and all of its sum that isn't zero, in its last element."""
+    x = np.zeros((3, length), np.float32)
+    x[:, -1] = [1, 2, 3]
+    assert x[0].nbytes > load_profile(chip).buffers.ub_bytes
+    for op in ("ReduceSum", "ReduceMax"):
+        (got,) = run(chip, op, [x], [np.zeros(3, np.float32)], axes=[1])
+        np.testing.assert_array_equal(got, [1, 2, 3])
+
+
+def test_a_load_brings_as_many_rows_as_fit_into_one_of_two_slots() -> None:
+    """Rows of a fifth of UB: two in each slot."""
+    profile = load_profile("Ascend910B3")
+    width = profile.buffers.ub_bytes // 5 // 256 * 64
+    x = np.zeros((8 * profile.cores.vector_cores, width), np.float32)
+    (kernel,), _ = kernels(profile, "ReduceSum", [x], [np.zeros(len(x), np.float32)], {"axes": [1]})
+    (group,) = trace(kernel, profile, numerics=False)
+    moved = [
+        (each.transfer.payload_bytes, times)
+        for each, times in group.program.instructions()
+        if each.transfer is not None and not each.transfer.write
+    ]
+    assert moved == [(2 * 4 * width, 4)]
 
 
 def test_tiling_changes_no_number() -> None:

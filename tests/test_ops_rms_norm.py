@@ -54,6 +54,15 @@ def test_forward(chip: str, shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(got[2], x + other, rtol=1e-6)
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+def test_epsilon_decides_about_rows_of_next_to_nothing(chip: str) -> None:
+    x = numbers(7, 33) * np.float32(1e-4)
+    gamma, one = np.ones(33, np.float32), np.zeros(7, np.float32)
+    got = run(chip, "RmsNorm", [x, gamma], [like(x), one], epsilon=0.25)
+    np.testing.assert_allclose(got[0], 2 * x, rtol=1e-4)
+    np.testing.assert_allclose(got[1], 2, rtol=1e-4)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     rows=st.integers(1, 300),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from npusim import Device, Result
+from npusim.ascendc import trace
 from npusim.hardware import load_profile
 from npusim.ops.roi_align_v2_backward import accumulation, schedule
 from npusim.ops.roi_align_v2_backward.schedule import Attributes, Group, Samples
@@ -19,6 +21,7 @@ from npusim.values.errors import ArgumentError
 from support import digests, physics
 from support.closeness import assert_close
 from support.roi import ROI_ALIGN, reference, roi_align
+from support.spying import watching
 
 CHIP = "Ascend910B3"
 ONE_OF_EACH = ["Ascend910A", "Ascend910B3", "Ascend310P3"]
@@ -315,6 +318,24 @@ def test_numbers_and_instructions_move_the_same_bytes(
         chip, ROI_ALIGN, roi_align(80, 48, (1, 60, 60), ratio=ratio), tolerance=tolerance
     )
     assert len(watches) == 4
+
+
+@pytest.mark.parametrize("boxes", [1, 128, 129, 300])
+def test_every_box_is_loaded_once(boxes: int) -> None:
+    """Five numbers each, 128 boxes at a time."""
+    profile = physics.with_cores(CHIP, 1)
+    with watching() as watches:
+        Device(profile).run(ROI_ALIGN, **roi_align(boxes, 3, (1, 20, 20), (2, 2)))
+    (kernel,) = [each.kernel for each in watches if each.kernel.op_type == KERNEL]
+    (group,) = trace(kernel, profile, numerics=False)
+    (listed,) = [each for each in kernel.reads if each.shape == (boxes, 5)]
+    loads = [
+        (each.transfer.payload_bytes, times)
+        for each, times in group.program.instructions()
+        if each.transfer is not None and each.transfer.buffer == listed.buffer.number
+    ]
+    assert sum(payload * times for payload, times in loads) == boxes * 5 * 4
+    assert sum(times for _, times in loads) == ceil(boxes / 128)
 
 
 @pytest.mark.parametrize("ratio", [0, 2])

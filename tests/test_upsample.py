@@ -327,6 +327,16 @@ def test_slides_and_rows_are_dealt_out_exactly(
         assert 0 <= slide.start <= slide.start + slide.k <= tiling.length
 
 
+@pytest.mark.parametrize("rows", [1, 7, 24, 25, 100, 1000])
+@pytest.mark.parametrize("cores", [1, 7, 24])
+def test_rows_that_are_copied_are_dealt_to_the_cores_there_are(rows: int, cores: int) -> None:
+    tiling = Tiling(rows=rows, length=300, size=300, scale=1.0, cores=cores)
+    assert tiling.copies
+    assert tiling.block_dim <= cores
+    assert (tiling.block_dim - 1) * tiling.rows_per_core < rows
+    assert rows <= tiling.block_dim * tiling.rows_per_core < rows + cores
+
+
 # -- the schedule ----------------------------------------------------------------------------------
 
 

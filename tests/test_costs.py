@@ -1,0 +1,104 @@
+"""Prices of instructions, counted by hand: repeats, fractals, runs and granules of a profile."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from npusim.ascendc.costs import InstructionCosts
+from npusim.hardware import Profile, load_profile
+from support.kernels import doubling, gm, numbers, timed
+from support.tasks import CHIPS
+
+pytestmark = pytest.mark.parametrize("chip", CHIPS)
+
+
+def costs(chip: str) -> InstructionCosts:
+    return InstructionCosts(load_profile(chip))
+
+
+@pytest.mark.parametrize(("intrinsic", "special"), [("vmuls", False), ("vexp", True)])
+def test_vector_instructions_take_a_price_for_every_repeat_that_they_begin(
+    chip: str, intrinsic: str, special: bool
+) -> None:
+    """A repeat is 256 bytes: 64 floats, and the 65th begins another, in every row."""
+    vector = load_profile(chip).vector
+    scale = vector.special_scale if special else vector.simple_scale
+    each = vector.instructions[intrinsic]["float32"].cycles_per_repeat * scale
+
+    def cycles(elements: int, rows: int = 1) -> float:
+        return costs(chip).vector(intrinsic, "float32", 4, elements, rows=rows)
+
+    for more, repeats in (((64 * 101, 1), 100), ((65, 1), 1), ((64, 8), 7), ((65, 8), 15)):
+        assert cycles(*more) - cycles(64) == pytest.approx(repeats * each)
+
+
+def test_the_scalar_unit_pays_for_loads_stores_operations_and_turns(chip: str) -> None:
+    unit = load_profile(chip).scalar
+    priced = {
+        "loads": unit.ub_load_cycles,
+        "stores": unit.ub_store_cycles,
+        "operations": unit.alu_cycles,
+        "turns": unit.loop_cycles,
+    }
+    for what, cycles in priced.items():
+        assert cycles > 0
+        assert costs(chip).scalar(**{what: 7}) == pytest.approx(7 * cycles)
+
+
+def test_the_cube_multiplies_whole_fractals(chip: str) -> None:
+    """Of 16 x 16 results, and of 32 bytes along k."""
+    cube = load_profile(chip).cube
+    rate = cube.dtypes["float16"]
+    assert (cube.fractal_m, cube.fractal_n, rate.k_per_fractal) == (16, 16, 16)
+
+    def fractals(m: int, n: int, k: int) -> float:
+        extra = costs(chip).mmad("float16", m, n, k) - cube.mad_start_cycles
+        return extra / rate.cycles_per_fractal
+
+    for shape, count in (((16, 16, 16), 1), ((16, 16, 17), 2), ((17, 33, 16), 6), ((1, 1, 48), 3)):
+        assert fractals(*shape) == pytest.approx(count)
+
+
+def with_path(chip: str, **prices: float) -> InstructionCosts:
+    """The chip, whose path from UB to global memory has other prices."""
+    profile = load_profile(chip)
+    path = profile.paths.ub_to_gm.model_copy(update=prices)
+    return InstructionCosts(
+        profile.model_copy(update={"paths": profile.paths.model_copy(update={"ub_to_gm": path})})
+    )
+
+
+@pytest.mark.parametrize(
+    ("run_bytes", "runs", "ragged", "cycles", "traffic"),
+    [
+        (32, 1, 0, 10, 32),
+        (256, 9, 0, 10 + 8 * 3, 9 * 256),
+        (33, 9, 0, 10 + 8 * 3, 9 * 64),  # bytes on the bus come in granules of 32
+        (4, 1, 50, 10, 32),  # a single run is never ragged
+        (256, 9, 50, 10 + 8 * 3, 9 * 256),
+        (33, 9, 50, 10 + 9 * 50, 9 * 64),
+    ],
+)
+def test_copies_pay_for_every_run_and_for_whole_granules(
+    chip: str, run_bytes: int, runs: int, ragged: float, cycles: float, traffic: float
+) -> None:
+    prices = {"setup_cycles": 10.0, "burst_cycles": 3.0, "granule_bytes": 32}
+    priced = with_path(chip, **prices, ragged_burst_cycles=ragged)
+    path = priced.profile.paths.ub_to_gm
+    found = priced.gm_copy(path, run_bytes, runs, rows_apart=False, atomic_sharers=0)
+    assert (found.cycles, found.traffic_bytes) == (cycles, traffic)
+
+
+def test_every_kernel_begins_with_its_entry_code(chip: str) -> None:
+    x, y = gm(numbers(640)), gm(np.zeros(640, np.float32), "y")
+
+    def taken(profile: Profile) -> float:
+        return timed(doubling(x, y, 64), x, y, chip=profile).core_cycles
+
+    profile = load_profile(chip)
+    head = profile.launch.kernel_head_cycles
+    longer = profile.launch.model_copy(update={"kernel_head_cycles": head + 1000})
+    assert head > 0
+    slower = profile.model_copy(update={"launch": longer})
+    assert taken(slower) - taken(profile) == pytest.approx(1000)

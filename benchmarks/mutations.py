@@ -1,15 +1,17 @@
 """Breaks the product in one place at a time and sees whether the tests notice.
 
-First the tests have to pass as they are.
+First the tests have to pass as they are. A mutation is killed by a test that fails; one that keeps
+tests from being found, e.g. since a module can't be imported, proves nothing and ends the run.
 
-`python benchmarks/mutations.py` prints a line for each mutation with the test that killed it, and
-ends with 1 if one survived. `--only WORD` takes those whose file or description contains a word,
-`--jobs N` works on several at a time.
+`python benchmarks/mutations.py` prints a line for each mutation with the test that killed it and
+what it said, and ends with 1 if one survived. `--only WORD` takes those whose file or description
+contains a word, `--jobs N` works on several at a time.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -23,10 +25,16 @@ import yaml
 ROOT = Path(__file__).parent.parent
 TAKEN = ("npusim", "ops", "hw_profiles", "tests", "benchmarks", "docs", "reports")
 LONGEST_S = 600  # a mutant that hangs a test is killed too
+# With one seed, so that a test which draws its shapes kills today what it killed yesterday.
+PYTEST = [
+    *(sys.executable, "-m", "pytest", "-x", "-q", "-n0", "--no-header", "-rf", "--tb=line"),
+    "--hypothesis-seed=0",
+    *("--hypothesis-profile", "any failure"),
+]
 
 
 class Mutation(NamedTuple):
-    """`old` becomes `new` in `file`; `tests` are the files in which a test should fail."""
+    """`old` becomes `new` in `file`; one of `tests`, which pytest takes, should fail."""
 
     what: str
     file: str
@@ -51,30 +59,31 @@ def killer(mutation: Mutation | None, tests: str) -> str:
             shutil.copy(ROOT / name, tree / name)
         if mutation is not None:
             _apply(mutation, tree)
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "--no-header", "-rf"]
+        # Programs that a test starts elsewhere import the copy too, not what is installed.
+        paths = {"PYTHONPATH": str(tree), "NPUSIM_CACHE": str(tree / "cache")}
         try:
             done = subprocess.run(
-                [*command, *tests.split()],
+                [*PYTEST, *tests.split()],
                 cwd=tree,
+                env={**os.environ, **paths, "COLUMNS": "200"},
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=LONGEST_S,
+                timeout=LONGEST_S if mutation else None,
             )
         except subprocess.TimeoutExpired:
             return f"no end within {LONGEST_S} s"
-    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
-    if done.returncode not in (0, 1) and not failed:
-        return f"pytest ends with {done.returncode}: {done.stdout[-300:]}{done.stderr[-300:]}"
-    return failed[0] if failed else ""
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED ")]
+    if done.returncode not in (0, 1) or (done.returncode and not failed):
+        raise SystemExit(
+            f"{mutation and mutation.what}: {done.stdout[-1000:]}{done.stderr[-1000:]}"
+        )
+    return failed[0].removeprefix("FAILED ") if failed else ""
 
 
 def _apply(mutation: Mutation, tree: Path) -> None:
     target = tree / mutation.file
     text = target.read_text(encoding="utf-8")
-    if text.count(mutation.old) != 1:
-        places = text.count(mutation.old)
-        raise SystemExit(f"{mutation.file}: {places} places have {mutation.old!r}")
     target.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
 
 
@@ -85,10 +94,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     chosen = parser.parse_args()
     wanted = [each for each in mutations() if chosen.only in f"{each.file} {each.what}"]
-    files = sorted({test for each in wanted for test in each.tests.split()})
+    tests = sorted({test for each in wanted for test in each.tests.split()})
+    if broken := killer(None, " ".join(tests)):
+        raise SystemExit(f"fails without any mutation: {broken}")
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        if broken := "".join(pool.map(killer, [None] * len(files), files)):
-            raise SystemExit(f"fails without any mutation: {broken}")
         survivors = 0
         found = pool.map(killer, wanted, [each.tests for each in wanted])
         for mutation, by in zip(wanted, found, strict=True):

@@ -1,7 +1,13 @@
 """What holds for all tests."""
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 # How fast examples are drawn says how busy the machine is, nothing about the product.
 settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])
+# benchmarks/mutations.py asks whether a test fails, not for the smallest example of it.
+settings.register_profile(
+    "any failure",
+    parent=settings.get_profile("any machine"),
+    phases=[Phase.explicit, Phase.generate],
+)
 settings.load_profile("any machine")

@@ -78,18 +78,10 @@ def _elu(f: Formula, x: Term, alpha: float) -> Term:
     return f.add(f.max(x, 0.0), f.mul(below, alpha))
 
 
-def _selu(f: Formula, x: Term) -> Term:
-    return f.mul(_elu(f, x, _SELU_ALPHA), _SELU_SCALE)
-
-
 def _softplus(f: Formula, x: Term) -> Term:
     """ln(1 + e**-|x|) + max(x, 0)."""
     tail = f.ln(f.add(f.exp(f.mul(f.abs(x), -1.0)), 1.0))
     return f.add(tail, f.max(x, 0.0))
-
-
-def _hard_sigmoid(f: Formula, x: Term, alpha: float, beta: float) -> Term:
-    return f.max(f.min(f.add(f.mul(x, alpha), beta), 1.0), 0.0)
 
 
 def _hard_swish(f: Formula, x: Term) -> Term:
@@ -108,16 +100,11 @@ def _swish(f: Formula, x: Term, scale: float) -> Term:
     return f.div(x, f.add(f.exp(f.mul(x, -scale)), 1.0))
 
 
-def _relu(f: Formula, x: Term) -> Term:
-    return f.relu(x)
-
-
 _ALPHA = {"alpha": 1.0}
-_HARD = {"alpha": 1.0 / 6.0, "beta": 0.5}
 
 _ROWS = (
-    Compute("Relu", _relu),
-    Compute("ReluV2", _relu),
+    Compute("Relu", lambda f, x: f.relu(x)),
+    Compute("ReluV2", lambda f, x: f.relu(x)),
     Compute("Relu6", lambda f, x: f.min(f.max(x, 0.0), 6.0)),
     Compute("LeakyRelu", _leaky_relu, attributes={"negative_slope": 0.01}),
     Compute("Sigmoid", sigmoid, half_in_float=True),
@@ -129,11 +116,15 @@ _ROWS = (
     Compute("Swish", _swish, half_in_float=True, attributes={"scale": 1.0}),
     Compute("Silu", lambda f, x: _swish(f, x, 1.0), half_in_float=True),
     Compute("Elu", _elu, half_in_float=True, attributes=_ALPHA),
-    Compute("Selu", _selu, half_in_float=True),
+    Compute("Selu", lambda f, x: f.mul(_elu(f, x, _SELU_ALPHA), _SELU_SCALE), half_in_float=True),
     Compute("Softplus", _softplus, half_in_float=True),
     Compute("SoftplusV2", _softplus, half_in_float=True),
     Compute("Softsign", lambda f, x: f.div(x, f.add(f.abs(x), 1.0)), half_in_float=True),
-    Compute("HardSigmoid", _hard_sigmoid, attributes=_HARD),
+    Compute(
+        "HardSigmoid",
+        lambda f, x, alpha, beta: f.max(f.min(f.add(f.mul(x, alpha), beta), 1.0), 0.0),
+        attributes={"alpha": 1.0 / 6.0, "beta": 0.5},
+    ),
     Compute("HardSwish", _hard_swish, half_in_float=True),
 )
 

@@ -26,16 +26,6 @@ def _relu_grad(f: Formula, grad: Term, features: Term) -> Term:
     return f.mul(grad, chosen)
 
 
-def _sigmoid_grad(f: Formula, y: Term, grad: Term) -> Term:
-    """(y - y**2) grad."""
-    return f.mul(f.sub(y, f.mul(y, y)), grad)
-
-
-def _tanh_grad(f: Formula, y: Term, grad: Term) -> Term:
-    """(1 - y**2) grad."""
-    return f.mul(f.add(f.neg(f.mul(y, y)), 1.0), grad)
-
-
 def _gelu_grad(f: Formula, grad: Term, x: Term, y: Term) -> Term:
     """The derivative of the tanh form; y takes part with a factor of zero, as on the device."""
     inner = f.add(f.mul(f.mul(f.mul(x, x), x), _CUBIC), x)
@@ -62,18 +52,18 @@ def _swish_grad(f: Formula, grad: Term, x: Term, y: Term, scale: float) -> Term:
 
 def _elu_grad(f: Formula, grad: Term, y: Term, alpha: float) -> Term:
     """grad (y + alpha) below zero, grad above."""
-    return f.mul(grad, f.add(f.mul(f.min(y, 0.0), 1.0), _one_above(f, y, alpha)))
-
-
-def _one_above(f: Formula, y: Term, alpha: float) -> Term:
-    """1 where y > 0, else alpha."""
-    return f.add(f.mul(step(f, y), 1.0 - alpha), alpha)
+    one_above = f.add(f.mul(step(f, y), 1.0 - alpha), alpha)
+    return f.mul(grad, f.add(f.mul(f.min(y, 0.0), 1.0), one_above))
 
 
 _ROWS = (
     Compute("ReluGrad", _relu_grad),
-    Compute("SigmoidGrad", _sigmoid_grad),
-    Compute("TanhGrad", _tanh_grad, half_in_float=True),
+    Compute("SigmoidGrad", lambda f, y, grad: f.mul(f.sub(y, f.mul(y, y)), grad)),
+    Compute(
+        "TanhGrad",
+        lambda f, y, grad: f.mul(f.add(f.neg(f.mul(y, y)), 1.0), grad),
+        half_in_float=True,
+    ),
     Compute("GeluGrad", _gelu_grad, half_in_float=True),
     Compute("SiluGrad", _silu_grad, half_in_float=True),
     Compute("SwishGrad", _swish_grad, half_in_float=True, attributes={"scale": 1.0}),

@@ -36,10 +36,6 @@ def _pow(f: Formula, x: Operand, y: Operand) -> Term:
     return f.mul(size, f.add(f.mul(f.mul(odd, negative), -1.0), 1.0))
 
 
-def _sign(f: Formula, x: Term) -> Term:
-    return f.sub(step(f, x), step(f, f.neg(x)))
-
-
 def _clip(f: Formula, x: Term, low: Number | Term | None, high: Number | Term | None) -> Term:
     if low is not None:
         x = f.max(x, low)
@@ -55,20 +51,13 @@ def _whole(mode: RoundMode) -> Callable[[Formula, Term], Term]:
     return formula
 
 
-def _larger_gets_it(f: Formula, x: Operand, y: Operand, grad: Term) -> tuple[Term, Term]:
-    return _shared_out(f, f.tile(x), f.tile(y), grad)
-
-
-def _smaller_gets_it(f: Formula, x: Operand, y: Operand, grad: Term) -> tuple[Term, Term]:
-    return _shared_out(f, f.tile(y), f.tile(x), grad)
-
-
-def _shared_out(f: Formula, high: Term, low: Term, grad: Term) -> tuple[Term, Term]:
-    """The gradient goes to the first operand where ``high`` >= ``low``, else to the second.
+def _shared_out(f: Formula, larger: Operand, smaller: Operand, grad: Term) -> tuple[Term, Term]:
+    """The gradient goes to the first operand where ``larger`` >= ``smaller``, else to the second.
 
     Which one it is comes from arithmetic: the difference, cut off at the smallest number, scaled
     to one.
     """
+    high, low = f.tile(larger), f.tile(smaller)
     zero = f.mul(high, 0.0)
     smallest, large, four = (f.add(zero, number) for number in (2.0**-126, 2.0**62, 4.0))
     difference = f.add(f.sub(high, low), 2.0**-126)
@@ -80,10 +69,6 @@ def _shared_out(f: Formula, high: Term, low: Term, grad: Term) -> tuple[Term, Te
     return first, second
 
 
-def _biased(f: Formula, x: Term, bias: Operand) -> Term:
-    return f.add(x, bias)
-
-
 _ROWS = (
     Compute("Add", lambda f, a, b: f.add(a, b), fuses=False),
     Compute("Sub", lambda f, a, b: f.sub(a, b), fuses=False),
@@ -92,14 +77,14 @@ _ROWS = (
     Compute("Div", lambda f, a, b: f.div(a, b)),
     Compute("Maximum", lambda f, a, b: f.max(a, b), fuses=False),
     Compute("Minimum", lambda f, a, b: f.min(a, b), fuses=False),
-    Compute("MaximumGrad", _larger_gets_it, outputs=2),
-    Compute("MinimumGrad", _smaller_gets_it, outputs=2),
+    Compute("MaximumGrad", _shared_out, outputs=2),
+    Compute("MinimumGrad", lambda f, a, b, grad: _shared_out(f, b, a, grad), outputs=2),
     Compute("Adds", lambda f, x, value: f.add(x, value), attributes={"value": 0.0}),
     Compute("Muls", lambda f, x, value: f.mul(x, value), attributes={"value": 1.0}),
     Compute("AssignAdd", lambda f, x, value: f.add(x, value), like=(0,)),
     Compute("AssignSub", lambda f, x, value: f.sub(x, value), like=(0,)),
     Compute("AddN", _add_n),
-    Compute("BiasAdd", _biased, fuses=False),
+    Compute("BiasAdd", lambda f, x, bias: f.add(x, bias), fuses=False),
     Compute("FusedMulAdd", lambda f, a, b, c: f.add(f.mul(a, b), c)),
     # Adds the decay of a weight, which the step before has used last, to its gradient.
     Compute("FusedMulAddN", lambda f, a, b, c: f.add(f.mul(a, c), b), fuses=False, cold=(0,)),
@@ -113,7 +98,7 @@ _ROWS = (
     Compute("Log", lambda f, x: f.ln(x)),
     Compute("Log1p", lambda f, x: f.ln(f.add(x, 1.0))),
     Compute("Pow", _pow, half_in_float=True),
-    Compute("Sign", _sign, half_in_float=True),
+    Compute("Sign", lambda f, x: f.sub(step(f, x), step(f, f.neg(x))), half_in_float=True),
     Compute("Floor", _whole(RoundMode.CAST_FLOOR), half_in_float=True),
     Compute("Ceil", _whole(RoundMode.CAST_CEIL), half_in_float=True),
     Compute("Round", _whole(RoundMode.CAST_RINT), half_in_float=True),

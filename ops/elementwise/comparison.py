@@ -24,36 +24,6 @@ def _float_operand(f: Formula, x: Operand) -> Operand:
     return x if keeps else f.cast(x, FLOAT16 if x.dtype is UINT8 else FLOAT)
 
 
-def _comparison(
-    mode: CmpMode, arithmetic: Callable[[Formula, Operand, Operand], Term]
-) -> Callable[[Formula, Operand, Operand], Term]:
-    def formula(f: Formula, a: Operand, b: Operand) -> Term:
-        x, y = _float_operand(f, a), _float_operand(f, b)
-        if not f.masks_in_memory:
-            return f.cast(arithmetic(f, x, y), UINT8)
-        mask = f.compare(x, y, mode)
-        chosen = f.select(mask, f.fill(1.0, FLOAT16), f.fill(0.0, FLOAT16))
-        return f.cast(chosen, UINT8)
-
-    return formula
-
-
-def _not(f: Formula, x: Term) -> Term:
-    return f.add(f.mul(x, -1.0), 1.0)
-
-
-def _less(f: Formula, a: Operand, b: Operand) -> Term:
-    return step(f, f.sub(b, a))
-
-
-def _greater(f: Formula, a: Operand, b: Operand) -> Term:
-    return step(f, f.sub(a, b))
-
-
-def _not_equal(f: Formula, a: Operand, b: Operand) -> Term:
-    return step(f, f.abs(f.sub(a, b)))
-
-
 def _select(f: Formula, condition: Term, a: Operand, b: Operand) -> Term:
     x, y = f.tile(a), f.tile(b)
     held: DType = x.dtype
@@ -63,35 +33,37 @@ def _select(f: Formula, condition: Term, a: Operand, b: Operand) -> Term:
     return f.cast(f.select(mask, x, y), held)
 
 
-def _logical_not(f: Formula, x: Term) -> Term:
-    return f.abs(f.add(x, -1.0))
+def _comparison(
+    op_type: str,
+    mode: CmpMode,
+    positive: Callable[[Formula, Operand, Operand], Term],
+    *,
+    negated: bool = False,
+) -> Compute:
+    """By a mask, or true where ``positive`` is more than zero, or where it isn't (``negated``)."""
+
+    def formula(f: Formula, a: Operand, b: Operand) -> Term:
+        x, y = _float_operand(f, a), _float_operand(f, b)
+        if not f.masks_in_memory:
+            found = step(f, positive(f, x, y))
+            return f.cast(f.add(f.mul(found, -1.0), 1.0) if negated else found, UINT8)
+        mask = f.compare(x, y, mode)
+        chosen = f.select(mask, f.fill(1.0, FLOAT16), f.fill(0.0, FLOAT16))
+        return f.cast(chosen, UINT8)
+
+    return Compute(op_type, formula, raw=(0, 1), result=BOOL)
 
 
 _ROWS = (
-    Compute("Less", _comparison(CmpMode.LT, _less), raw=(0, 1), result=BOOL),
-    Compute("Greater", _comparison(CmpMode.GT, _greater), raw=(0, 1), result=BOOL),
-    Compute(
-        "LessEqual",
-        _comparison(CmpMode.LE, lambda f, a, b: _not(f, _greater(f, a, b))),
-        raw=(0, 1),
-        result=BOOL,
-    ),
-    Compute(
-        "GreaterEqual",
-        _comparison(CmpMode.GE, lambda f, a, b: _not(f, _less(f, a, b))),
-        raw=(0, 1),
-        result=BOOL,
-    ),
-    Compute("NotEqual", _comparison(CmpMode.NE, _not_equal), raw=(0, 1), result=BOOL),
-    Compute(
-        "Equal",
-        _comparison(CmpMode.EQ, lambda f, a, b: _not(f, _not_equal(f, a, b))),
-        raw=(0, 1),
-        result=BOOL,
-    ),
+    _comparison("Less", CmpMode.LT, lambda f, a, b: f.sub(b, a)),
+    _comparison("Greater", CmpMode.GT, lambda f, a, b: f.sub(a, b)),
+    _comparison("LessEqual", CmpMode.LE, lambda f, a, b: f.sub(a, b), negated=True),
+    _comparison("GreaterEqual", CmpMode.GE, lambda f, a, b: f.sub(b, a), negated=True),
+    _comparison("NotEqual", CmpMode.NE, lambda f, a, b: f.abs(f.sub(a, b))),
+    _comparison("Equal", CmpMode.EQ, lambda f, a, b: f.abs(f.sub(a, b)), negated=True),
     Compute("LogicalAnd", lambda f, a, b: f.mul(a, b), result=BOOL),
     Compute("LogicalOr", lambda f, a, b: f.max(a, b), result=BOOL),
-    Compute("LogicalNot", _logical_not, result=BOOL),
+    Compute("LogicalNot", lambda f, x: f.abs(f.add(x, -1.0)), result=BOOL),
     Compute("Select", _select, raw=(0,), typed_by=1),
 )
 

@@ -48,7 +48,7 @@ def _layer_norm_v3(
 
 
 def _x_gradient(
-    f: RowFormula, grad: Term, x: Term, mean: Term, rstd: Term, gamma: Term | None
+    f: RowFormula, grad: Term, x: Term, rstd: Term, mean: Term, gamma: Term | None
 ) -> Results:
     """The gradient of x, and x normalised, which the gradient of gamma needs."""
     scaled = grad if gamma is None else f.mul(grad, gamma)
@@ -71,13 +71,7 @@ def _x_backprop_v2(
     epsilon: float,
 ) -> Results:
     rstd = f.exp(f.mul(f.ln(f.add(variance, epsilon)), -0.5))
-    return _x_gradient(f, grad, x, mean, rstd, gamma)
-
-
-def _x_backprop_v3(
-    f: RowFormula, grad: Term, x: Term, rstd: Term, mean: Term, gamma: Term | None
-) -> Results:
-    return _x_gradient(f, grad, x, mean, rstd, gamma)
+    return _x_gradient(f, grad, x, rstd, mean, gamma)
 
 
 LayerNorm = kernel_of(
@@ -113,7 +107,7 @@ LayerNormXBackpropV2 = kernel_of(
 LayerNormXBackpropV3 = kernel_of(
     RowOperator(
         "LayerNormXBackpropV3",
-        _x_backprop_v3,
+        _x_gradient,
         operands=(_T, _T, _C, _C, _L),
         results=(_T, _T),
         wide=(1,),

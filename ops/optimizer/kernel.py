@@ -8,6 +8,7 @@ filled with them, as the vendor's schedules do it. Source of the formulas: publi
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from npusim.schedules.formula import Formula, Number, Operand, Quantity, Term
@@ -26,12 +27,6 @@ def _momentum(
     """accum = momentum accum + grad; var -= rate accum."""
     moved = f.add(f.mul(accum, momentum), grad)
     return f.sub(var, f.mul(moved, rate)), moved
-
-
-def _scaled_momentum(
-    f: Formula, var: Term, accum: Term, rate: Number, grad: Term, momentum: Number, scale: Number
-) -> tuple[Term, Term]:
-    return _momentum(f, var, accum, rate, f.mul(grad, scale), momentum)
 
 
 def _adam(
@@ -144,10 +139,6 @@ def _rms_prop(
     return f.sub(var, mom), ms, mom
 
 
-def _descent(f: Formula, var: Term, rate: Number, grad: Term) -> Term:
-    return f.sub(var, f.mul(grad, rate))
-
-
 def _sgd(
     f: Formula,
     param: Term,
@@ -169,61 +160,43 @@ def _sgd(
 
 # A variable's step runs when the gradients of all variables are there: nothing is left in L2.
 _ALL = tuple(range(16))
-_ADAM_NUMBERS = (3, 4, 5, 6, 7, 8)
+
+_step = partial(Compute, like=(0,), cold=_ALL)
 
 _ROWS = (
-    Compute("ApplyMomentum", _momentum, outputs=2, like=(0,), cold=_ALL, numbers=(2, 4)),
-    Compute(
+    _step("ApplyMomentum", _momentum, outputs=2, numbers=(2, 4)),
+    _step(
         "FusedMulApplyMomentum",
-        _scaled_momentum,
+        lambda f, var, accum, rate, grad, momentum, scale: _momentum(
+            f, var, accum, rate, f.mul(grad, scale), momentum
+        ),
         outputs=2,
-        like=(0,),
-        cold=_ALL,
         numbers=(2, 4, 5),
     ),
-    Compute("Adam", _adam, outputs=3, like=(0,), cold=_ALL, numbers=_ADAM_NUMBERS),
-    Compute("LambApplyOptimizerAssign", _lamb_update, outputs=3, like=(0,), cold=_ALL),
-    Compute(
-        "LambApplyWeightAssign",
-        _lamb_weight,
-        like=(4,),
-        cold=_ALL,
-        typed_by=4,
-        numbers=(0, 1, 2),
-    ),
-    Compute(
+    _step("Adam", _adam, outputs=3, numbers=(3, 4, 5, 6, 7, 8)),
+    _step("LambApplyOptimizerAssign", _lamb_update, outputs=3),
+    _step("LambApplyWeightAssign", _lamb_weight, like=(4,), typed_by=4, numbers=(0, 1, 2)),
+    _step(
         "ApplyRMSProp",
         _rms_prop,
         outputs=3,
-        like=(0,),
-        cold=_ALL,
         numbers=(3,),
         attributes={"rho": 0.9, "momentum": 0.0, "epsilon": 1e-10},
     ),
-    Compute("ApplyGradientDescent", _descent, like=(0,), cold=_ALL, numbers=(1,)),
-    Compute(
-        "SGD",
-        _sgd,
-        like=(0,),
-        cold=_ALL,
-        numbers=(2, 4),
-        attributes={"dampening": 0.0, "weight_decay": 0.0},
+    _step(
+        "ApplyGradientDescent",
+        lambda f, var, rate, grad: f.sub(var, f.mul(grad, rate)),
+        numbers=(1,),
     ),
+    _step("SGD", _sgd, numbers=(2, 4), attributes={"dampening": 0.0, "weight_decay": 0.0}),
 )
 
 KERNELS = kernels_of_table(_ROWS)
 
-_ADAM_W = Compute(
-    "ApplyAdamW",
-    _adam_w,
-    outputs=3,
-    half_in_float=True,
-    like=(0,),
-    cold=_ALL,
-    numbers=(3, 4, 5, 6, 7, 8, 9),
-    attributes={"maximize": False},
+_adam_w_step = partial(_step, "ApplyAdamW", outputs=3, half_in_float=True)
+_AdamW = kernel_of(
+    _adam_w_step(_adam_w, numbers=(3, 4, 5, 6, 7, 8, 9), attributes={"maximize": False})
 )
-_AdamW = kernel_of(_ADAM_W)
 
 _DEFAULTS = {"lr": 1e-3, "weight_decay": 0.0, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
 
@@ -244,16 +217,5 @@ def apply_adam_w(task: Task) -> tuple[Kernel, ...]:
             factors["beta2"], factors["epsilon"], grad, maximize=maximize,
         )  # fmt: skip
 
-    kernel = kernel_of(
-        Compute(
-            "ApplyAdamW",
-            formula,
-            outputs=3,
-            half_in_float=True,
-            like=(0,),
-            cold=_ALL,
-            generated=False,
-        ),
-        _adam_w.__doc__ or "",
-    )
+    kernel = kernel_of(_adam_w_step(formula, generated=False), _adam_w.__doc__ or "")
     return kernel.from_task(replace(task, inputs=(var, m, v, grad), attributes={}))

@@ -6,6 +6,7 @@ fit into UB in two passes. Source: ops-nn norm/rms_norm, host tiling and device 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from npusim.schedules.rows.formula import Form, RowFormula
@@ -17,48 +18,29 @@ if TYPE_CHECKING:
 
 _T, _C, _L = Form.TILE, Form.COLUMN, Form.LINE
 _MOST_COLUMNS = 2000  # of rows that are worked on together
-_EPSILON = 1e-6
 
 
-def _scaled(f: RowFormula, x: Term, gamma: Term, epsilon: float) -> tuple[Term, Term]:
+def _rms_norm(f: RowFormula, x: Term, gamma: Term, epsilon: float) -> Results:
     mean_square = f.mul(f.sum(f.mul(x, x)), 1.0 / f.columns)
     rstd = f.rsqrt(f.add(mean_square, epsilon))
     return f.mul(f.mul(x, rstd), gamma), rstd
 
 
-def _rms_norm(f: RowFormula, x: Term, gamma: Term, epsilon: float) -> Results:
-    return _scaled(f, x, gamma, epsilon)
-
-
 def _add_rms_norm(f: RowFormula, x: Term, other: Term, gamma: Term, epsilon: float) -> Results:
     total = f.add(x, other)
-    y, rstd = _scaled(f, total, gamma, epsilon)
+    y, rstd = _rms_norm(f, total, gamma, epsilon)
     return y, rstd, total
 
 
-RmsNorm = kernel_of(
-    RowOperator(
-        "RmsNorm",
-        _rms_norm,
-        operands=(_T, _L),
-        results=(_T, _C),
-        wide=(1,),
-        attributes={"epsilon": _EPSILON},
-        most_columns=_MOST_COLUMNS,
-        generated=False,
-        depth=1,
-    )
+_norm = partial(
+    RowOperator,
+    wide=(1,),
+    attributes={"epsilon": 1e-6},
+    most_columns=_MOST_COLUMNS,
+    generated=False,
+    depth=1,
 )
+RmsNorm = kernel_of(_norm("RmsNorm", _rms_norm, operands=(_T, _L), results=(_T, _C)))
 AddRmsNorm = kernel_of(
-    RowOperator(
-        "AddRmsNorm",
-        _add_rms_norm,
-        operands=(_T, _T, _L),
-        results=(_T, _C, _T),
-        wide=(1,),
-        attributes={"epsilon": _EPSILON},
-        most_columns=_MOST_COLUMNS,
-        generated=False,
-        depth=1,
-    )
+    _norm("AddRmsNorm", _add_rms_norm, operands=(_T, _T, _L), results=(_T, _C, _T))
 )

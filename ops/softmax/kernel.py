@@ -48,16 +48,18 @@ def _softmax_grad_ext(f: RowFormula, grad: Term, y: Term, scale: Number | None) 
     return (f.mul(f.sub(grad, total), factor),)
 
 
-def _log_softmax_grad(f: RowFormula, grad: Term, y: Term) -> Results:
-    return (f.sub(grad, f.mul(f.exp(y), f.sum(grad))),)
-
-
 _TILES = (Form.TILE, Form.TILE)
 
 Softmax = kernel_of(RowOperator("Softmax", _softmax, raw=True))
 LogSoftmax = kernel_of(RowOperator("LogSoftmax", _log_softmax, raw=True))
 SoftmaxGrad = kernel_of(RowOperator("SoftmaxGrad", _softmax_grad, operands=_TILES))
-LogSoftmaxGrad = kernel_of(RowOperator("LogSoftmaxGrad", _log_softmax_grad, operands=_TILES))
+LogSoftmaxGrad = kernel_of(
+    RowOperator(
+        "LogSoftmaxGrad",
+        lambda f, grad, y: (f.sub(grad, f.mul(f.exp(y), f.sum(grad))),),
+        operands=_TILES,
+    )
+)
 SoftmaxGradExt = kernel_of(
     RowOperator("SoftmaxGradExt", _softmax_grad_ext, operands=(*_TILES, Form.NUMBER), raw=True)
 )

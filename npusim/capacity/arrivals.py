@@ -7,6 +7,7 @@ at every rate: the same seed at twice the rate is the same story told twice as f
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,9 +43,8 @@ class Arrivals(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class PoissonArrivals:
-    """Independent arrivals: exponential gaps."""
+class _GapArrivals(ABC):
+    """Arrivals whose gaps don't depend on each other."""
 
     def requests(self, rate_per_s: float, at_least: int) -> int:
         """Any number will do."""
@@ -54,39 +54,41 @@ class PoissonArrivals:
     def times_us(
         self, rate_per_s: float, count: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Cumulated exponential gaps."""
-        return _from_gaps(rng.standard_exponential(count), rate_per_s)
+        """Cumulated gaps."""
+        _check_rate(rate_per_s)
+        return np.cumsum(_shares(self._gaps(count, rng), count / rate_per_s * US_PER_S))
+
+    @abstractmethod
+    def _gaps(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """So many gaps, of any mean length."""
+
+
+@dataclass(frozen=True)
+class PoissonArrivals(_GapArrivals):
+    """Independent arrivals: exponential gaps."""
 
     def describe(self) -> str:
         """One word."""
         return "Poisson"
 
+    def _gaps(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return rng.standard_exponential(count)
+
 
 @dataclass(frozen=True)
-class ConstantArrivals:
+class ConstantArrivals(_GapArrivals):
     """A metronome: equal gaps, no randomness."""
-
-    def requests(self, rate_per_s: float, at_least: int) -> int:
-        """Any number will do."""
-        _check_rate(rate_per_s)
-        return at_least
-
-    def times_us(
-        self,
-        rate_per_s: float,
-        count: int,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> NDArray[np.float64]:
-        """Multiples of one gap."""
-        return _from_gaps(np.ones(count), rate_per_s)
 
     def describe(self) -> str:
         """Two words."""
         return "constant gaps"
 
+    def _gaps(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:  # noqa: ARG002
+        return np.ones(count)
+
 
 @dataclass(frozen=True)
-class GammaArrivals:
+class GammaArrivals(_GapArrivals):
     """Independent gaps with a stated burstiness: the coefficient of variation of the gaps.
 
     1 is Poisson, more is burstier, less is steadier.
@@ -102,20 +104,12 @@ class GammaArrivals:
                 "1 is Poisson; for equal gaps use constant arrivals.",
             )
 
-    def requests(self, rate_per_s: float, at_least: int) -> int:
-        """Any number will do."""
-        _check_rate(rate_per_s)
-        return at_least
-
-    def times_us(
-        self, rate_per_s: float, count: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
-        """Cumulated gamma-distributed gaps."""
-        return _from_gaps(rng.standard_gamma(self.gap_cv**-2, count), rate_per_s)
-
     def describe(self) -> str:
         """The distribution and its parameter."""
         return f"gamma-distributed gaps, coefficient of variation {self.gap_cv:g}"
+
+    def _gaps(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return rng.standard_gamma(self.gap_cv**-2, count)
 
 
 @dataclass(frozen=True)
@@ -260,8 +254,3 @@ def _check_rate(rate_per_s: float) -> None:
 
 def _shares(weights: NDArray[np.float64], total: float) -> NDArray[np.float64]:
     return weights * (total / float(weights.sum()))
-
-
-def _from_gaps(gaps: NDArray[np.float64], rate_per_s: float) -> NDArray[np.float64]:
-    _check_rate(rate_per_s)
-    return np.cumsum(_shares(gaps, len(gaps) / rate_per_s * US_PER_S))

@@ -215,7 +215,7 @@ class Contract:
     products: tuple[str, ...]
     checks: tuple[Check, ...]
     infer_outputs: Callable[[Call], dict[str, TensorSpec]]
-    is_empty: Callable[[Call], bool]
+    is_empty: Callable[[Call], bool] = lambda _: False
     plan: str | Plan = "plan:build"
     limits: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import ceil
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from npusim.ascendc import (
     Core,
     GlobalTensor,
     GmSlice,
+    Kernel,
     LocalTensor,
     LoopIndex,
     RoundMode,
@@ -22,25 +24,9 @@ from npusim.values.dtypes import FLOAT
 if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
-    from npusim.ops.batch_norm_training.cut import Planes, Share
+    from npusim.ops.batch_norm_training.cut import Cut, Planes, Share
 
 _ALIGN_ROWS = 8  # a tile's rows are a multiple of it, so that instructions fill their repeats
-
-
-def tile_rows(
-    profile: Profile, planes: Planes, bytes_per_element: float, reserved_bytes: int, rows: int
-) -> int:
-    """Rows of a tile: as many as the buffers that are alive together leave room for.
-
-    ``rows`` of a plane go by in tiles of about the same size.
-    """
-    room = profile.buffers.ub_bytes - reserved_bytes
-    most = max(1, int(room / bytes_per_element / planes.lanes))
-    if most >= rows:
-        return rows
-    even = ceil(rows / ceil(rows / most))
-    aligned = round_up(even, _ALIGN_ROWS)
-    return aligned if aligned <= most else even
 
 
 class TileQueue:
@@ -123,6 +109,59 @@ class Statistics:
         return self.share.first_slice * self.lanes
 
 
-def statistics_bytes(share: Share, lanes: int, buffers: int) -> int:
-    """What :class:`Statistics` with as many buffers takes of UB."""
-    return (buffers + 1) * share.slices * lanes * FLOAT.itemsize
+class PlaneKernel(Kernel):
+    """What kernels on planes share: whose work is what, and the tiles of their inputs."""
+
+    inputs: tuple[GlobalTensor, ...]
+    planes: Planes
+    cut: Cut
+    names: ClassVar[tuple[str, ...]] = ("x",)  # of the input tiles
+    as_they_are: ClassVar[tuple[str, ...]] = ()  # input tiles that keep their type
+    kept: ClassVar[tuple[str, ...]] = ()  # statistics that stay in UB, and room to compute them
+
+    def share_out(self, profile: Profile, result_bytes: float, more_rows: int) -> None:
+        """Blocks, and the rows of a tile: as many as all buffers together leave room for.
+
+        ``result_bytes`` are those per element beside the inputs' slots and float32 copies,
+        ``more_rows`` are rows of numbers per channel beside the kept ones. Rows of a plane go by
+        in tiles of about the same size.
+        """
+        self.block_dim = self.cut.block_dim
+        share, lanes = self.cut.share(0), self.planes.lanes
+        width = result_bytes + sum(map(self._tile_bytes, self.names, self.inputs))
+        reserved = (len(self.kept) + more_rows + 1) * share.slices * lanes * FLOAT.itemsize
+        most = max(1, int((profile.buffers.ub_bytes - reserved) / width / lanes))
+        self.tile_rows = share.rows
+        if most < share.rows:
+            even = ceil(share.rows / ceil(share.rows / most))
+            aligned = round_up(even, _ALIGN_ROWS)
+            self.tile_rows = aligned if aligned <= most else even
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        return self.cut.share(block_idx).amounts
+
+    def reserve_tiles(self, core: Core, elements: int) -> None:
+        """Queues for tiles of the inputs, of ``elements`` elements."""
+        self.queues = [
+            TileQueue(core, tensor, name, self.buffer_num, elements, widened=self._widens(name))
+            for tensor, name in zip(self.inputs, self.names, strict=True)
+        ]
+
+    def load(self, batch: Index, piece: Index, first: Index, rows: int) -> list[LocalTensor]:
+        """The tiles of all inputs at one place."""
+        return [
+            queue.load(self.planes.tile(tensor, batch, piece, first, rows))
+            for queue, tensor in zip(self.queues, self.inputs, strict=True)
+        ]
+
+    def release(self, tiles: list[LocalTensor]) -> None:
+        """The tiles are no longer needed."""
+        for queue, tile in zip(self.queues, tiles, strict=True):
+            queue.release(tile)
+
+    def _widens(self, name: str) -> bool:
+        return name not in self.as_they_are
+
+    def _tile_bytes(self, name: str, tensor: GlobalTensor) -> int:
+        wide = FLOAT.itemsize if self._widens(name) and tensor.dtype is not FLOAT else 0
+        return self.buffer_num * tensor.dtype.itemsize + wide

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, RoundMode, TBuf, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, LocalTensor, RoundMode, TBuf, TPosition, TQue
 from npusim.ops.batch_norm_training.cut import Cut, Planes, Share, cut_batch, cut_rows, cut_slices
-from npusim.ops.batch_norm_training.loading import (
-    Statistics,
-    TileQueue,
-    statistics_bytes,
-    tile_rows,
-)
+from npusim.ops.batch_norm_training.loading import PlaneKernel, Statistics
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -28,34 +22,22 @@ class Where(NamedTuple):
     place: tuple[Index, Index, Index, int]
 
 
-class ChannelMap(Kernel):
+class ChannelMap(PlaneKernel):
     """y = a function of the input planes and of rows of numbers per channel.
 
     The statistics of a share's channels are computed once, then the planes go by tile by tile.
     """
 
-    names: ClassVar[tuple[str, ...]] = ("x",)  # of the input tiles
-    as_they_are: ClassVar[tuple[str, ...]] = ()  # input tiles that keep their type
-    kept: ClassVar[tuple[str, ...]]  # statistics that stay in UB, and room to compute them
-
     def __init__(
         self, profile: Profile, inputs: tuple[GlobalTensor, ...], y: GlobalTensor, cut: Cut
     ) -> None:
-        self.inputs, self.y, self.cut = inputs, y, cut
-        self.planes = cut.planes
-        self.block_dim = cut.block_dim
-        width = self.result_bytes + sum(map(self.tile_bytes, self.names, inputs))
-        share = cut.share(0)
-        reserved = statistics_bytes(share, self.planes.lanes, len(self.kept) + 3)
-        self.tile_rows = tile_rows(profile, self.planes, width, reserved, share.rows)
+        self.inputs, self.y, self.cut, self.planes = inputs, y, cut, cut.planes
+        self.share_out(profile, self.result_bytes, 3)
 
     @property
     def result_bytes(self) -> float:
         """Bytes of UB per element for results."""
         return self.buffer_num * self.y.dtype.itemsize
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        return self.cut.share(block_idx).amounts
 
     def process(self, core: Core) -> None:
         share, lanes = self.cut.share(core.get_block_idx()), self.planes.lanes
@@ -66,28 +48,14 @@ class ChannelMap(Kernel):
             for piece in core.loop(share.slices):
                 for first, rows in core.tiles(share.first_row, share.rows, self.tile_rows):
                     place = (turn + share.first_batch, piece + share.first_slice, first)
-                    tiles = [
-                        queue.load(self.planes.tile(tensor, *place, rows))
-                        for queue, tensor in zip(self.queues, self.inputs, strict=True)
-                    ]
+                    tiles = self.load(*place, rows)
                     y = self.compute(core, Where(piece, (*place, rows)), tiles)
-                    for queue, tile in zip(self.queues, tiles, strict=True):
-                        queue.release(tile)
+                    self.release(tiles)
                     self.out_que.copy_out(self.planes.tile(self.y, *place, rows), y)
 
     def reserve(self, core: Core, elements: int) -> None:
         """Queues for tiles of ``elements`` elements."""
-        self.queues = [
-            TileQueue(
-                core,
-                tensor,
-                name,
-                self.buffer_num,
-                elements,
-                widened=name not in self.as_they_are,
-            )
-            for tensor, name in zip(self.inputs, self.names, strict=True)
-        ]
+        self.reserve_tiles(core, elements)
         self.out_que = TQue(TPosition.VECOUT, self.buffer_num, "y")
         core.pipe.init_buffer(self.out_que, self.buffer_num, elements * self.y.dtype.itemsize)
 
@@ -111,12 +79,6 @@ class ChannelMap(Kernel):
         buffer = TBuf(name)
         core.pipe.init_buffer(buffer, 1, nbytes)
         return buffer
-
-    def tile_bytes(self, name: str, tensor: GlobalTensor) -> int:
-        """Bytes of UB per element for an input's slots and its float32 copy."""
-        kept = tensor.dtype is FLOAT or name in self.as_they_are
-        wide = 0 if kept else FLOAT.itemsize
-        return self.buffer_num * tensor.dtype.itemsize + wide
 
 
 def batch_first(planes: Planes, cores: int) -> Cut:

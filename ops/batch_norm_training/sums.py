@@ -8,10 +8,9 @@ halves of a tile) and operator sources (impl/bn_training_reduce.py, bn_training_
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
 from typing import TYPE_CHECKING, ClassVar
 
-from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.folds import SUM
 from npusim.ops.batch_norm_training.cut import (
     Cut,
@@ -22,12 +21,7 @@ from npusim.ops.batch_norm_training.cut import (
     cut_rows,
     cut_slices,
 )
-from npusim.ops.batch_norm_training.loading import (
-    Statistics,
-    TileQueue,
-    statistics_bytes,
-    tile_rows,
-)
+from npusim.ops.batch_norm_training.loading import PlaneKernel, Statistics
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -37,12 +31,9 @@ if TYPE_CHECKING:
 _FEW_ROWS = 16  # rows of a plane for which the special schedules aren't worth it
 
 
-class _ChannelSums(Kernel):
+class _ChannelSums(PlaneKernel):
     """Two sums per channel over batch and rows: subclasses say of what."""
 
-    inputs: tuple[GlobalTensor, ...]
-    names: ClassVar[tuple[str, ...]]  # of the input tiles
-    kept: ClassVar[tuple[str, ...]] = ()  # statistics that stay in UB
     temporaries: ClassVar[int] = 1  # float32 tiles beside the inputs
 
     def __init__(
@@ -54,23 +45,12 @@ class _ChannelSums(Kernel):
         self.inputs, self.results = inputs, results
         self.planes = Planes.of(self.op_type, inputs[-1])
         self.cut = self._cut(profile)
-        self.block_dim = self.cut.block_dim
-        share = self.cut.share(0)
-        width = sum(self._tile_bytes(tensor) for tensor in inputs)
-        width += self.temporaries * FLOAT.itemsize
-        reserved = statistics_bytes(share, self.planes.lanes, len(self.kept) + 4)
-        self.tile_rows = tile_rows(profile, self.planes, width, reserved, share.rows)
-
-    def block_kind(self, block_idx: int) -> Hashable:
-        return self.cut.share(block_idx).amounts
+        self.share_out(profile, self.temporaries * FLOAT.itemsize, 4)
 
     def process(self, core: Core) -> None:
         share, lanes = self.cut.share(core.get_block_idx()), self.planes.lanes
         elements = self.tile_rows * lanes
-        self.queues = [
-            TileQueue(core, tensor, name, self.buffer_num, elements)
-            for tensor, name in zip(self.inputs, self.names, strict=True)
-        ]
+        self.reserve_tiles(core, elements)
         self.buffers = [TBuf(f"work{index}") for index in range(self.temporaries)]
         part_bufs = [TBuf("part0"), TBuf("part1")]
         for buffer in (*self.buffers, *part_bufs):
@@ -89,17 +69,13 @@ class _ChannelSums(Kernel):
                     share.first_row, share.rows, self.tile_rows, sequential=True
                 ):
                     place = (turn + share.first_batch, piece + share.first_slice, first)
-                    tiles = [
-                        queue.load(self.planes.tile(tensor, *place, rows))
-                        for queue, tensor in zip(self.queues, self.inputs, strict=True)
-                    ]
+                    tiles = self.load(*place, rows)
                     terms = self.terms(core, piece, tiles, rows * lanes)
                     parts = [buffer.get(FLOAT, lanes) for buffer in part_bufs]
                     core.fold_lanes(SUM, *zip(parts, terms, strict=True))
                     for total, part in zip(totals, parts, strict=True):
                         core.add(total, total, part)
-                    for queue, tile in zip(self.queues, tiles, strict=True):
-                        queue.release(tile)
+                    self.release(tiles)
         self._store(core, share, sums_que, sums)
 
     @abstractmethod
@@ -123,10 +99,6 @@ class _ChannelSums(Kernel):
             core.copy_runs(place, sums[row])
         core.set_atomic_none()
         queue.free_tensor(sums)
-
-    def _tile_bytes(self, tensor: GlobalTensor) -> int:
-        wide = 0 if tensor.dtype is FLOAT else FLOAT.itemsize
-        return self.buffer_num * tensor.dtype.itemsize + wide
 
     def _cut(self, profile: Profile) -> Cut:
         planes, cores = self.planes, profile.cores.vector_cores

@@ -76,10 +76,6 @@ def _channel_limits(call: Call) -> Finding:
     return None
 
 
-def _lacks_the_kernel(call: Call) -> bool:
-    return call.profile.family not in BF16_FAMILIES
-
-
 def _channel_shape(call: Call) -> tuple[int, ...]:
     if call.is_given("gamma"):
         return call.spec("gamma").shape
@@ -106,10 +102,6 @@ def _infer_outputs(call: Call) -> dict[str, TensorSpec]:
         "gradBetaOut": _channel_shape(call),
     }
     return {name: TensorSpec(shapes[name], kind, like.format) for name in wanted_outputs(call)}
-
-
-def _is_empty(call: Call) -> bool:
-    return any_empty(call, "gradOut", "input")
 
 
 _input = partial(Parameter, kind="tensor", io="in", dtypes=FLOAT_KINDS)
@@ -161,7 +153,7 @@ CONTRACT = Contract(
         attribute_at_least("group", 1),
         invalid("C isn't divisible by group", _groups_divide_channels),
         unless(
-            _lacks_the_kernel,
+            lambda call: call.profile.family not in BF16_FAMILIES,
             invalid("on Atlas A2 and later: C / group > 8000 or C > 240000", _channel_limits),
         ),
         rank_at_most(8, "gradOut", "input", "mean", "rstd", "gamma"),
@@ -174,7 +166,7 @@ CONTRACT = Contract(
         ),
     ),
     infer_outputs=_infer_outputs,
-    is_empty=_is_empty,
+    is_empty=lambda call: any_empty(call, "gradOut", "input"),
     limits=(
         "BFLOAT16 on Atlas A2 and later products only.",
         "All tensors have the dtype of gradOut.",

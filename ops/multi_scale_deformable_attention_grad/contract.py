@@ -113,10 +113,6 @@ def _infer_outputs(call: Call) -> dict[str, TensorSpec]:
     return {name: TensorSpec(like.shape, like.dtype, like.format) for name, like in likes.items()}
 
 
-def _is_empty(call: Call) -> bool:
-    return any_empty(call, *_INPUTS)
-
-
 _FLOATS = everywhere(FLOAT, FLOAT16, BFLOAT16)
 _input = partial(Parameter, kind="tensor", io="in", dtypes=_FLOATS)
 _index = partial(Parameter, kind="tensor", io="in", dtypes=everywhere(INT32, INT64))
@@ -177,7 +173,7 @@ CONTRACT = Contract(
         *(same_shape(like, name) for name, like in _OUTPUT_OF.items()),
     ),
     infer_outputs=_infer_outputs,
-    is_empty=_is_empty,
+    is_empty=lambda call: any_empty(call, *_INPUTS),
     limits=(
         "Atlas A2 and later products only.",
         "All floating tensors have one dtype.",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
-_ONES = "all axes have size one"
-
 
 class Reduction(Kernel):
     """out = x folded over ``axes`` (or over ``first_axis .. last_axis``).
@@ -47,8 +45,7 @@ class Reduction(Kernel):
         nest = Nest.of(x.shape, chosen)
         self.reads = (x,)
         self.writes = (out,) if kept is None else (out, kept)
-        flat = x if x.strides is None else None
-        if flat is None:
+        if x.strides is not None:
             raise KernelError(self.op_type, "x isn't contiguous")
         job = Job(profile, self.kind, nest, x.view(x.numel), out.view(out.numel), kept)
         self.plan = self._plan(job, x.shape)
@@ -93,13 +90,3 @@ def _kernel_of(op_type: str, kind: Kind) -> type[Reduction]:
 
 
 KERNELS = {op_type: _kernel_of(op_type, kind) for op_type, kind in KINDS.items()}
-ReduceSum = KERNELS["ReduceSum"]
-ReduceMean = KERNELS["ReduceMean"]
-ReduceMax = KERNELS["ReduceMax"]
-ReduceMin = KERNELS["ReduceMin"]
-ReduceProd = KERNELS["ReduceProd"]
-BiasAddGrad = KERNELS["BiasAddGrad"]
-SquareSumV1 = KERNELS["SquareSumV1"]
-SquareSumV2 = KERNELS["SquareSumV2"]
-L2Loss = KERNELS["L2Loss"]
-ReduceSumSquare = KERNELS["FusionOp_ReduceSum_Square"]

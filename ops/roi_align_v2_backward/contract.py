@@ -74,10 +74,6 @@ def _infer_outputs(call: Call) -> dict[str, TensorSpec]:
     return {"gradInput": TensorSpec(shape, like.dtype, like.format)}
 
 
-def _is_empty(_: Call) -> bool:
-    return False  # gradInput is always written: with zeros when there is no box
-
-
 _input = partial(Parameter, kind="tensor", io="in", dtypes=everywhere(FLOAT))
 _output = partial(Parameter, kind="tensor", io="out", dtypes=everywhere(FLOAT))
 _NCHW = (Format.NCHW,)
@@ -148,7 +144,7 @@ CONTRACT = Contract(
         invalid("spatialScale isn't larger than 0", _scale),
     ),
     infer_outputs=_infer_outputs,
-    is_empty=_is_empty,
+    # never empty: gradInput is always written, with zeros when there is no box
     limits=(
         "FLOAT only, on every product.",
         "gradOutput and gradInput are NCHW, boxes ND.",

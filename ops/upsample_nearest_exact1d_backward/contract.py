@@ -72,10 +72,6 @@ def _infer_outputs(call: Call) -> dict[str, TensorSpec]:
     return {"out": TensorSpec(shape, like.dtype, like.format)}
 
 
-def _is_empty(_: Call) -> bool:
-    return False  # empty tensors don't pass the checks
-
-
 _KINDS = everywhere(FLOAT, FLOAT16, BFLOAT16)
 _FORMATS = (Format.NCL, Format.ND)
 _input = partial(Parameter, kind="tensor", io="in", dtypes=_KINDS, rank=(3, 3), formats=_FORMATS)
@@ -122,7 +118,6 @@ CONTRACT = Contract(
         invalid("the length of out isn't inputSize[2]", _length),
     ),
     infer_outputs=_infer_outputs,
-    is_empty=_is_empty,
     limits=(
         "Atlas A2 and later products only.",
         "Three dimensions; the page prints four for out, which the API rejects.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,111 +69,82 @@ def create_scalar(session: Session, address: int, kind: int) -> int:
     return session.tables.scalars.add(Scalar(complex(value[0]), dtype))
 
 
-@DESCRIBING.entry("aclCreateIntArray")
-def create_int_array(session: Session, values: Any, count: int) -> int:
-    """An array of integers with a copy of the values."""
-    return session.tables.int_arrays.add(_numbers(session, values, count, "value"))
+def _maker(name: str, kind: type[np.generic], members: str = "") -> Any:
+    def create(session: Session, values: Any, count: int) -> int:
+        """An array with a copy of the values, or a list that owns its members."""
+        numbers = _numbers(session, values, count, "value", kind)
+        for handle in numbers if members else ():
+            getattr(session.tables, members).get(handle)
+        given: int = getattr(session.tables, name).add(numbers)
+        return given
+
+    return create
 
 
-@DESCRIBING.entry("aclCreateFloatArray")
-def create_float_array(session: Session, values: Any, count: int) -> int:
-    """An array of floats with a copy of the values."""
-    return session.tables.float_arrays.add(_numbers(session, values, count, "value", np.float32))
+DESCRIBING |= {
+    "aclCreateIntArray": _maker("int_arrays", np.int64),
+    "aclCreateFloatArray": _maker("float_arrays", np.float32),
+    "aclCreateBoolArray": _maker("bool_arrays", np.bool_),
+    "aclCreateTensorList": _maker("tensor_lists", np.uint64, "tensors"),
+    "aclCreateScalarList": _maker("scalar_lists", np.uint64, "scalars"),
+}
 
 
-@DESCRIBING.entry("aclCreateBoolArray")
-def create_bool_array(session: Session, values: Any, count: int) -> int:
-    """An array of booleans with a copy of the values; any byte but 0 is true."""
-    flags = _numbers(session, values, count, "value", np.uint8)
-    return session.tables.bool_arrays.add(tuple(bool(each) for each in flags))
-
-
-@DESCRIBING.entry("aclCreateTensorList")
-def create_tensor_list(session: Session, values: Any, count: int) -> int:
-    """A list that owns its tensors."""
-    handles = _numbers(session, values, count, "value", np.uint64)
-    for handle in handles:
-        session.tables.tensors.get(handle)
-    return session.tables.tensor_lists.add(handles)
-
-
-@DESCRIBING.entry("aclCreateScalarList")
-def create_scalar_list(session: Session, values: Any, count: int) -> int:
-    """A list that owns its scalars."""
-    handles = _numbers(session, values, count, "value", np.uint64)
-    for handle in handles:
-        session.tables.scalars.get(handle)
-    return session.tables.scalar_lists.add(handles)
-
-
-def _destroyer(name: str) -> Any:
+def _destroyer(name: str, members: str = "") -> Any:
     def destroy(session: Session, handle: int) -> None:
-        """Ends an object; null is accepted, an object that has ended is 161002."""
+        """Ends an object, and the members of a list.
+
+        Null is accepted, an object that has ended is 161002.
+        """
         if handle:
             table: Handles[Any] = getattr(session.tables, name)
             _checked(table, handle)
-            table.remove(handle)
+            ended = table.remove(handle)
+            for member in ended if members else ():
+                with suppress(WrongHandleError):  # the program has destroyed this one itself
+                    getattr(session.tables, members).remove(member)
 
     return destroy
 
 
-for _function, _table in (
-    ("aclDestroyTensor", "tensors"),
-    ("aclDestroyScalar", "scalars"),
-    ("aclDestroyIntArray", "int_arrays"),
-    ("aclDestroyFloatArray", "float_arrays"),
-    ("aclDestroyBoolArray", "bool_arrays"),
-    ("aclDestroyAclOpExecutor", "executors"),
-):
-    DESCRIBING[_function] = _destroyer(_table)
+DESCRIBING |= {
+    "aclDestroyTensor": _destroyer("tensors"),
+    "aclDestroyScalar": _destroyer("scalars"),
+    "aclDestroyIntArray": _destroyer("int_arrays"),
+    "aclDestroyFloatArray": _destroyer("float_arrays"),
+    "aclDestroyBoolArray": _destroyer("bool_arrays"),
+    "aclDestroyTensorList": _destroyer("tensor_lists", "tensors"),
+    "aclDestroyScalarList": _destroyer("scalar_lists", "scalars"),
+    "aclDestroyAclOpExecutor": _destroyer("executors"),
+}
 
 
-@DESCRIBING.entry("aclDestroyTensorList")
-def destroy_tensor_list(session: Session, handle: int) -> None:
-    """Ends a list and the tensors in it."""
-    _destroy_list(session.tables.tensor_lists, session.tables.tensors, handle)
+def _reader(read: Callable[[Tensor], Any]) -> Any:
+    def give(session: Session, handle: int, result: Any, count: Any = True) -> None:
+        """What is known of a tensor: a number, or numbers in a new array that the caller frees."""
+        if not (handle and result and count):
+            raise Refusal(_NULL, "the tensor or a pointer for the result is null")
+        found = read(_checked(session.tables.tensors, handle))
+        if not isinstance(found, tuple):
+            result[0] = found
+            return
+        address = session.lib.npusim_new_array(8 * len(found))
+        result[0] = session.ffi.cast("int64_t *", address)
+        for index, number in enumerate(found):
+            result[0][index] = number
+        count[0] = len(found)
+
+    return give
 
 
-@DESCRIBING.entry("aclDestroyScalarList")
-def destroy_scalar_list(session: Session, handle: int) -> None:
-    """Ends a list and the scalars in it."""
-    _destroy_list(session.tables.scalar_lists, session.tables.scalars, handle)
-
-
-@DESCRIBING.entry("aclGetViewShape")
-def view_shape(session: Session, tensor: int, sizes: Any, rank: Any) -> None:
-    """Sizes in a new array, which the caller frees."""
-    _give_array(session, _tensor(session, tensor, sizes, rank).spec.shape, sizes, rank)
-
-
-@DESCRIBING.entry("aclGetStorageShape")
-def storage_shape(session: Session, tensor: int, sizes: Any, rank: Any) -> None:
-    """Sizes of the storage in a new array, which the caller frees."""
-    _give_array(session, _tensor(session, tensor, sizes, rank).storage, sizes, rank)
-
-
-@DESCRIBING.entry("aclGetViewStrides")
-def view_strides(session: Session, tensor: int, strides: Any, count: Any) -> None:
-    """Strides in a new array, which the caller frees."""
-    _give_array(session, _tensor(session, tensor, strides, count).spec.strides, strides, count)
-
-
-@DESCRIBING.entry("aclGetViewOffset")
-def view_offset(session: Session, tensor: int, offset: Any) -> None:
-    """The offset in elements."""
-    offset[0] = _tensor(session, tensor, offset).offset
-
-
-@DESCRIBING.entry("aclGetFormat")
-def tensor_format(session: Session, tensor: int, layout: Any) -> None:
-    """The format."""
-    layout[0] = int(_tensor(session, tensor, layout).spec.format)
-
-
-@DESCRIBING.entry("aclGetDataType")
-def tensor_dtype(session: Session, tensor: int, kind: Any) -> None:
-    """The data type."""
-    kind[0] = _tensor(session, tensor, kind).spec.dtype.acl
+DESCRIBING |= {
+    "aclGetViewShape": _reader(lambda tensor: tensor.spec.shape),
+    "aclGetStorageShape": _reader(lambda tensor: tensor.storage),
+    "aclGetViewStrides": _reader(lambda tensor: tensor.spec.strides),
+    "aclGetViewOffset": _reader(lambda tensor: tensor.offset),
+    "aclGetFormat": _reader(lambda tensor: int(tensor.spec.format)),
+    "aclGetDataType": _reader(lambda tensor: tensor.spec.dtype.acl),
+}
 
 
 def _sizer(name: str) -> Any:
@@ -184,14 +157,13 @@ def _sizer(name: str) -> Any:
     return count
 
 
-for _function, _table in (
-    ("aclGetIntArraySize", "int_arrays"),
-    ("aclGetFloatArraySize", "float_arrays"),
-    ("aclGetBoolArraySize", "bool_arrays"),
-    ("aclGetTensorListSize", "tensor_lists"),
-    ("aclGetScalarListSize", "scalar_lists"),
-):
-    DESCRIBING[_function] = _sizer(_table)
+DESCRIBING |= {
+    "aclGetIntArraySize": _sizer("int_arrays"),
+    "aclGetFloatArraySize": _sizer("float_arrays"),
+    "aclGetBoolArraySize": _sizer("bool_arrays"),
+    "aclGetTensorListSize": _sizer("tensor_lists"),
+    "aclGetScalarListSize": _sizer("scalar_lists"),
+}
 
 
 @DESCRIBING.entry("aclSetAclOpExecutorRepeatable")
@@ -245,33 +217,8 @@ def _numbers(
     return tuple(copied.tolist())
 
 
-def _tensor(session: Session, handle: int, *results: Any) -> Tensor:
-    if not handle or not all(results):
-        raise Refusal(_NULL, "the tensor or a pointer for the result is null")
-    found: Tensor = _checked(session.tables.tensors, handle)
-    return found
-
-
 def _checked(table: Handles[Any], handle: int) -> Any:
     try:
         return table.get(handle)
     except WrongHandleError as wrong:
         raise Refusal(_INVALID, wrong.message) from None
-
-
-def _destroy_list(lists: Handles[Any], members: Handles[Any], handle: int) -> None:
-    if handle:
-        _checked(lists, handle)
-        for member in lists.remove(handle):
-            try:
-                members.remove(member)
-            except WrongHandleError:
-                continue  # the program has destroyed this one itself
-
-
-def _give_array(session: Session, numbers: tuple[int, ...], array: Any, count: Any) -> None:
-    address = session.lib.npusim_new_array(8 * len(numbers))
-    array[0] = session.ffi.cast("int64_t *", address)
-    for index, number in enumerate(numbers):
-        array[0][index] = number
-    count[0] = len(numbers)

@@ -34,7 +34,34 @@ def is_fractal(tensor: GlobalTensor) -> bool:
     return len(tensor.shape) >= _RANK and tensor.shape[-2:] == (_SIDE, _SIDE)
 
 
-class FractalLayout(RowLayout):
+class _NestedLayout(RowLayout):
+    """Rows in two nested loops: cores share the outer one, or the inner where that is short."""
+
+    def deal_out(self, profile: Profile, outer: int, inner: int, multiple: int) -> None:
+        """Shares of the cores, those of the inner loop rounded up to a ``multiple``."""
+        cores, self._sizes = profile.cores.vector_cores, (outer, inner)
+        self.outer_share, self.inner_share = 1, inner
+        if outer >= cores:
+            self.outer_share = ceil(outer / cores)
+        else:
+            share = ceil(inner / max(1, cores // outer))
+            self.inner_share = min(inner, round_up(share, multiple))
+        self._inner_parts = ceil(inner / self.inner_share)
+        self.block_dim = ceil(outer / self.outer_share) * self._inner_parts
+
+    def block_kind(self, block: int) -> Hashable:
+        return self.share(block)[2:]
+
+    def share(self, block: int) -> tuple[int, int, int, int]:
+        """Where a block begins in both loops, and how much of each it does."""
+        outer = block // self._inner_parts * self.outer_share
+        inner = block % self._inner_parts * self.inner_share
+        outers, inners = self._sizes
+        counts = min(self.outer_share, outers - outer), min(self.inner_share, inners - inner)
+        return outer, inner, *counts
+
+
+class FractalLayout(_NestedLayout):
     """FRACTAL_NZ, [batch, columns / 16, rows / 16, 16, 16]: a row is 16 elements in every slice.
 
     Tiles are (batches, slices, rows, 16), columns (batches, rows), lines (1, slices, 1, 16).
@@ -48,15 +75,7 @@ class FractalLayout(RowLayout):
         self.height = shape[-_RANK + 1] * _SIDE  # rows of a batch
         super().__init__(profile, self.batch * self.height, self.slices * _SIDE)
         self.by_lanes = by_lanes
-        cores = profile.cores.vector_cores
-        self.batch_share, self.row_share = 1, self.height
-        if self.batch >= cores:
-            self.batch_share = ceil(self.batch / cores)
-        else:
-            parts = max(1, cores // self.batch)
-            self.row_share = ceil(self.height // _SIDE / parts) * _SIDE
-        self.row_parts = ceil(self.height / self.row_share)
-        self.block_dim = ceil(self.batch / self.batch_share) * self.row_parts
+        self.deal_out(profile, self.batch, self.height, _SIDE)
         self.tile_batches = self.tile_rows = 1
 
     def plan(self, need: Need) -> None:
@@ -64,18 +83,15 @@ class FractalLayout(RowLayout):
         fitting = int(room / (need.element * self.columns + need.row))
         if fitting < 1:
             raise KernelError("rows", f"a row of {self.columns} in fractals doesn't fit into UB")
-        if fitting >= self.height and self.row_share == self.height:
+        if fitting >= self.height and self.inner_share == self.height:
             self.tile_rows = self.height
-            self.tile_batches = min(self.batch_share, fitting // self.height)
+            self.tile_batches = min(self.outer_share, fitting // self.height)
         else:
             whole = fitting // _SIDE * _SIDE
-            self.tile_rows = min(self.row_share, whole or fitting)
-
-    def block_kind(self, block: int) -> Hashable:
-        return self._share(block)[2:]
+            self.tile_rows = min(self.inner_share, whole or fitting)
 
     def pieces(self, core: Core) -> Iterator[Piece]:
-        batch, row, batches, rows = self._share(core.get_block_idx())
+        batch, row, batches, rows = self.share(core.get_block_idx())
         for outer, count in core.tiles(batch, batches, self.tile_batches):
             for first, height in core.tiles(row, rows, self.tile_rows):
                 yield Piece((outer, first), height, count)
@@ -172,19 +188,8 @@ class FractalLayout(RowLayout):
         else:
             core.fold_by_instruction(fold.final, lanes, _SIDE, rows)
 
-    def _share(self, block: int) -> tuple[int, int, int, int]:
-        """First batch and row of a block, and how many of them."""
-        batch = block // self.row_parts * self.batch_share
-        row = block % self.row_parts * self.row_share
-        return (
-            batch,
-            row,
-            min(self.batch_share, self.batch - batch),
-            min(self.row_share, self.height - row),
-        )
 
-
-class InnerLayout(RowLayout):
+class InnerLayout(_NestedLayout):
     """Rows along an axis that isn't the last: [outer, length, inner].
 
     Tiles are (length, some of the inner places), columns are as long as those are many.
@@ -196,15 +201,7 @@ class InnerLayout(RowLayout):
         self.outer, self.inner = prod(shape[:axis]), prod(shape[axis + 1 :])
         super().__init__(profile, self.outer * self.inner, shape[axis])
         self.block = profile.buffers.block_bytes // itemsize
-        cores = profile.cores.vector_cores
-        self.outer_share, self.inner_share = 1, self.inner
-        if self.outer >= cores:
-            self.outer_share = ceil(self.outer / cores)
-        else:
-            share = ceil(self.inner / max(1, cores // self.outer))
-            self.inner_share = min(self.inner, round_up(share, self.block))
-        self.inner_parts = ceil(self.inner / self.inner_share)
-        self.block_dim = ceil(self.outer / self.outer_share) * self.inner_parts
+        self.deal_out(profile, self.outer, self.inner, self.block)
         self.width = 1
 
     def plan(self, need: Need) -> None:
@@ -220,11 +217,8 @@ class InnerLayout(RowLayout):
         most = int((room - need.row * wide) / (need.element * wide))
         self.chunk = ceil(self.columns / ceil(self.columns / most))
 
-    def block_kind(self, block: int) -> Hashable:
-        return self._share(block)[2:]
-
     def pieces(self, core: Core) -> Iterator[Piece]:
-        outer, first, outers, width = self._share(core.get_block_idx())
+        outer, first, outers, width = self.share(core.get_block_idx())
         for turn in core.loop(outers):
             for begin, count in core.tiles(first, width, self.width):
                 yield Piece((turn + outer, begin), count)
@@ -260,13 +254,3 @@ class InnerLayout(RowLayout):
 
     def padded(self, tile: LocalTensor) -> int:
         return tile.shape[0] * ceil(tile.shape[1] / self.block) * self.block
-
-    def _share(self, block: int) -> tuple[int, int, int, int]:
-        outer = block // self.inner_parts * self.outer_share
-        first = block % self.inner_parts * self.inner_share
-        return (
-            outer,
-            first,
-            min(self.outer_share, self.outer - outer),
-            min(self.inner_share, self.inner - first),
-        )

@@ -39,14 +39,7 @@ class Run:
 
     def as_json(self) -> dict[str, Any]:
         """The run as one JSON object."""
-        return {
-            "program": self.program,
-            "exit_code": self.exit_code,
-            "soc": self.soc,
-            "calls": self.calls,
-            "faults": self.faults,
-            "problems": self.problems,
-        }
+        return {name: value for name, value in vars(self).items() if name != "timed"}
 
 
 def run_program(

@@ -135,10 +135,10 @@ def _rows(outcome: Outcome) -> list[dict[str, str]]:
 
 
 def _as_json(outcome: Outcome) -> dict[str, Any]:
+    from npusim.report.renderers.jsonout import fields
+
     return {
-        "name": outcome.case.name,
-        "verdict": outcome.verdict,
-        "note": outcome.note,
+        **fields(outcome, "name=case.name verdict note"),
         "comparisons": [vars(comparison) for comparison in outcome.comparisons],
         **outcome.answer.as_json(),
     }

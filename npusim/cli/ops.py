@@ -121,6 +121,7 @@ def _summary(contract: Contract) -> dict[str, Any]:
 
 def _contract(contract: Contract, samples: Sequence[Sample]) -> dict[str, Any]:
     from npusim.report.call.typical import typical_json
+    from npusim.report.renderers.jsonout import fields
 
     codes = [
         {"code": int(row.code), "name": row.name, "when": list(row.reasons)}
@@ -130,21 +131,15 @@ def _contract(contract: Contract, samples: Sequence[Sample]) -> dict[str, Any]:
         **_summary(contract),
         "parameters": [_parameter(contract, parameter) for parameter in contract.parameters],
         "return_codes": codes,
-        "limits": list(contract.limits),
-        "notes": list(contract.notes),
-        "source": contract.source,
+        **fields(contract, "limits notes source"),
         "typical": typical_json(contract.typical, samples) if contract.typical else None,
     }
 
 
 def _parameter(contract: Contract, parameter: Parameter) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "name": parameter.name,
-        "io": parameter.io,
-        "kind": parameter.kind,
-        "optional": parameter.optional,
-        "description": parameter.description,
-    }
+    from npusim.report.renderers.jsonout import fields
+
+    described = fields(parameter, "name io kind optional description")
     if parameter.kind == "tensor":
         described["rank"] = list(parameter.rank)
         described["formats"] = [each.name for each in parameter.formats]

@@ -60,12 +60,10 @@ def show(soc: Soc, as_json: AsJson = False) -> None:
 
 
 def _chip(chip: Profile) -> dict[str, Any]:
+    from npusim.report.renderers.jsonout import fields
+
     return {
-        "name": chip.name,
-        "family": chip.family,
-        "product_line": chip.product_line,
-        "architecture": chip.architecture,
-        "aliases": list(chip.aliases),
+        **fields(chip, "name family product_line architecture aliases"),
         "cores": chip.cores.model_dump(),
         "clock_mhz": chip.clock_mhz,
     }

@@ -43,14 +43,7 @@ def trace(
     res = chip.device().estimate(question.name, **question.arguments)
     written = write_trace(res, path, cores=cores, force=force)
     if as_json:
-        output.emit_json(
-            {
-                "path": str(written.path),
-                "slices": written.slices,
-                "cores": written.cores,
-                "end_us": written.end_us,
-            }
-        )
+        output.emit_json(vars(written))
         return
     output.emit(f"{written.path}: {written.slices} slices on {written.cores} cores of {res.soc}")
     output.note("open it with MindStudio Insight, https://ui.perfetto.dev or chrome://tracing")

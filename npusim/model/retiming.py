@@ -159,21 +159,16 @@ def _group(each: TimedItem) -> str:
 
 
 def _classes(items: Sequence[TimedItem], device_us: float) -> tuple[ClassTime, ...]:
-    kinds: dict[str, list[TimedItem]] = {}
-    for each in items:
-        kinds.setdefault(each.kind, []).append(each)
     found = []
-    for kind, members in kinds.items():
+    for kind, members in _together(items, lambda each: each.kind):
         total_us = sum(each.total_us for each in members)
-        measured = [each.measured_us for each in members]
-        known = [time for time in measured if time is not None]
         found.append(
             ClassTime(
                 kind,
                 sum(each.item.count for each in members),
                 total_us,
                 band_of_sum(members),
-                sum(known) if len(known) == len(measured) else None,
+                _measured_us(members),
                 _ratio(total_us, device_us),
                 _share(members, total_us, CALIBRATED),
                 tuple(how for how in How if any(each.timing.how is how for each in members)),
@@ -184,13 +179,8 @@ def _classes(items: Sequence[TimedItem], device_us: float) -> tuple[ClassTime, .
 
 def _operators(items: Sequence[TimedItem]) -> tuple[OperatorTime, ...]:
     """One entry for each operator with its tensors, the most time-consuming first."""
-    same: dict[str, list[TimedItem]] = {}
-    for each in items:
-        same.setdefault(each.item.signature, []).append(each)
     found = []
-    for members in same.values():
-        measured = [each.measured_us for each in members]
-        known = [time for time in measured if time is not None]
+    for _, members in _together(items, lambda each: each.item.signature):
         longest = max(members, key=lambda each: each.timing.duration_us)
         found.append(
             OperatorTime(
@@ -200,10 +190,26 @@ def _operators(items: Sequence[TimedItem]) -> tuple[OperatorTime, ...]:
                 sum(each.item.count for each in members),
                 sum(each.total_us for each in members),
                 longest.timing,
-                sum(known) if len(known) == len(measured) else None,
+                _measured_us(members),
             )
         )
     return tuple(sorted(found, key=lambda each: (-each.total_us, each.op, each.tensors)))
+
+
+def _together(
+    items: Iterable[TimedItem], key: Callable[[TimedItem], str]
+) -> Iterable[tuple[str, list[TimedItem]]]:
+    """The items with the same key, in the order in which keys come up."""
+    groups: dict[str, list[TimedItem]] = {}
+    for each in items:
+        groups.setdefault(key(each), []).append(each)
+    return groups.items()
+
+
+def _measured_us(items: Iterable[TimedItem]) -> float | None:
+    """The measured time of all items; None where one of them has none."""
+    times = [each.measured_us for each in items]
+    return None if None in times else sum(time or 0.0 for time in times)
 
 
 def tensors_of(item: Item) -> str:

@@ -178,8 +178,7 @@ def verdict_json(verdict: Verdict) -> dict[str, Any]:
             "verdict=answer by_page by_operator_information=by_operator disagree why remedy",
         ),
         "status": jsonout.status(status) if status else None,
-        "supported_by": verdict.supported_by,
-        "notes": verdict.notes,
+        **fields(verdict, "supported_by notes"),
         "evidence": [
             fields(each, "by=column says=answer what=text source") for each in verdict.evidence
         ],
@@ -208,8 +207,7 @@ def model_json(check: ModelCheck) -> dict[str, Any]:
                         "family": each.place.family,
                         "soc": each.place.soc or None,
                         "outcome": each.outcome.name.lower(),
-                        "why": each.why,
-                        "remedy": each.remedy,
+                        **fields(each, "why remedy"),
                     }
                     for each in row.cells
                 ],
@@ -248,8 +246,7 @@ def _parameter_json(each: ParameterVerdict) -> dict[str, Any]:
         ),
         "asked": each.given or None,
         "verdict": each.answer if each.given else None,
-        "why": each.why,
-        "flags": each.flags,
+        **fields(each, "why flags"),
     }
 
 

@@ -313,8 +313,7 @@ def _verdict_json(each: DtypeVerdict) -> dict[str, Any]:
     return {
         **fields(each, "op dtypes count"),
         "outcome": str(each.outcome),
-        "why": each.why,
-        "code": each.code,
+        **fields(each, "why code"),
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npusim.report.document import Facts, Page, Section, Table
+from npusim.report.renderers.jsonout import fields
 
 if TYPE_CHECKING:
     from npusim.hardware.products import Product
@@ -79,13 +80,7 @@ def profile_rows(profile: Profile) -> Iterator[dict[str, Any]]:
         if key not in profile.provenance:
             continue
         origin = profile.provenance_of(key)
-        yield {
-            "key": key,
-            "value": value,
-            "confidence": origin.confidence,
-            "source": origin.source,
-            "notes": origin.notes,
-        }
+        yield {"key": key, "value": value, **fields(origin, "confidence source notes")}
 
 
 def _leaves(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

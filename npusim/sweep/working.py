@@ -108,16 +108,8 @@ def _line(
     kind: str = "",
     answered: Mapping[str, Any] | None = None,
 ) -> Answered:
-    row = {
-        "key": point.key,
-        "index": point.index,
-        "op": point.op,
-        "soc": point.soc,
-        "axes": point.axes,
-        "arguments": point.arguments,
-        "status": status,
-        "code": code,
-    }
+    row = jsonout.fields(point, "key index op soc axes arguments")
+    row |= {"status": status, "code": code}
     if message:
         row["error"] = f"{kind}: {message}" if kind else message
     text = json.dumps(jsonout.plain({**row, **(answered or {})}), allow_nan=False)
@@ -127,21 +119,13 @@ def _line(
 def _described(result: Result) -> dict[str, Any]:
     longest = max(result.tasks, key=lambda task: task.duration_us, default=None)
     return {
-        "duration_us": result.duration_us,
-        "band_us": result.band_us,
-        "cycles": result.cycles,
-        "bound": result.bound,
-        "pipes": result.pipes,
+        **jsonout.fields(result, "duration_us band_us cycles bound pipes"),
         "block_dim": longest.block_dim if longest else 0,
-        "tasks": [
-            {"name": task.name, "block_dim": task.block_dim, "duration_us": task.duration_us}
-            for task in result.tasks
-        ],
+        "tasks": [jsonout.fields(task, "name block_dim duration_us") for task in result.tasks],
         "bytes_read": sum(task.bytes_read for task in result.tasks),
         "bytes_written": sum(task.bytes_written for task in result.tasks),
         "hbm_bytes": sum(task.hbm_bytes for task in result.tasks),
-        "jumped_ratio": result.jumped_ratio,
-        "assumptions": result.assumptions,
+        **jsonout.fields(result, "jumped_ratio assumptions"),
     }
 
 

@@ -42,21 +42,15 @@ def _product_json(each: ProductResult, steps: ModelResults) -> dict[str, Any]:
             "installed working spare by_throughput_alone=closed_form servers "
             "limited_by carried_requests_per_s=carried_per_s",
         ),
-        "card_requests_per_s": each.card_rate_per_s,
-        "headroom": each.headroom,
+        **fields(each, "card_requests_per_s=card_rate_per_s headroom"),
         "at_peak": _operation_json(each.at_peak),
         "at_mean": _operation_json(each.at_mean),
         "spare_cards_down": _operation_json(each.degraded),
         "a_card_fails": _operation_json(each.failing),
         "share_of_time_short_of_cards": each.short_share,
-        "memory": None
-        if each.memory is None
-        else {
-            "needed_bytes": each.memory.needed_bytes,
-            "capacity_bytes": each.memory.capacity_bytes,
-        },
+        "memory": each.memory and vars(each.memory),
         "power_w": each.power_w,
-        "cost": None if each.cost is None else vars(each.cost),
+        "cost": each.cost and vars(each.cost),
         "what_if": [
             {
                 **fields(one, "name requests_per_s=rate_per_s cards"),

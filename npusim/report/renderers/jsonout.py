@@ -57,10 +57,7 @@ def fields(of: object, names: str) -> dict[str, Any]:
 
 def status(answer: Status) -> dict[str, Any]:
     """A status: code, name, whether it is a yes, the reason and the remedy."""
-    return {
-        "code": int(answer.code),
-        **fields(answer, "name ok message remedy"),
-    }
+    return {"code": int(answer.code), **fields(answer, "name ok message remedy")}
 
 
 def error(problem: NpusimError) -> dict[str, Any]:
@@ -69,8 +66,7 @@ def error(problem: NpusimError) -> dict[str, Any]:
         "kind": type(problem).__name__,
         "exit_code": problem.exit_code,
         "code": getattr(problem, "code", None),
-        "message": problem.message,
-        "remedy": problem.remedy,
+        **fields(problem, "message remedy"),
     }
 
 

@@ -14,10 +14,9 @@ import npusim
 from npusim.model.kernel_csv import read_kernels
 from npusim.report import msprof
 from npusim.report.msprof import SummaryTask, in_order, op_statistic, op_summary, write_folder
-from npusim.report.msprof.columns import columns_of
+from npusim.report.msprof.columns import columns_of, tables_of
 from npusim.report.msprof.csvfile import cell
 from npusim.report.msprof.folder import CODE_COLUMNS, INSTRUCTION_COLUMNS
-from npusim.report.msprof.summary import COMMON, STATISTIC
 from npusim.values.errors import ArgumentError, OutputExistsError
 from support import commands
 
@@ -393,7 +392,7 @@ def test_a_summary_is_read_back_as_a_profile(soc: str, tmp_path: Path) -> None:
 def test_the_summary_says_na_its_own_way(soc: str) -> None:
     tasks, profile = summary_of(soc)
     rows = list(csv.DictReader(op_summary(tasks, profile).splitlines()))
-    assert tuple(rows[0])[: len(COMMON)] == COMMON
+    assert tuple(rows[0])[:21] == tables_of("model_run")["common"]
     assert rows[-1]["Input Shapes"] == rows[-1]["Block Num"] == "N/A"
     assert all(value != "NA" for row in rows for value in row.values())
     prefixed = any(name.startswith("aic_") for name in rows[0])
@@ -426,7 +425,7 @@ def test_the_statistic_adds_up() -> None:
         SummaryTask("c", "Add", 5.0, task_type="AI_VECTOR_CORE"),
     )
     rows = list(csv.DictReader(op_statistic(tasks).splitlines()))
-    assert tuple(rows[0]) == STATISTIC
+    assert tuple(rows[0]) == tables_of("model_run")["op_statistic"]
     assert [row["OP Type"] for row in rows] == ["MatMulV3", "Add"]
     assert rows[1]["Count"] == "2"
     assert (rows[1]["Min Time(us)"], rows[1]["Avg Time(us)"]) == ("3", "4")

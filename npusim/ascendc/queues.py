@@ -220,7 +220,8 @@ class TQue(_Buffer):
             tile = self._tile(tensor)
             own = tile.state is State.ALLOCATED and by is not None
             tile.step(State.ALLOCATED if own else State.DEQUEUED, State.FREED, "freed")
-            self._forget(tile)
+            if tile in self.under_way:
+                self.under_way.remove(tile)
             self.core.recorder.set_flag(by or self._consumer, self._free)
 
     def _tile(self, tensor: LocalTensor) -> Tile:
@@ -235,10 +236,6 @@ class TQue(_Buffer):
         if tile.depth < self.core.depth:
             self._refuse_repeating(tile)
         return tile
-
-    def _forget(self, tile: Tile) -> None:
-        if tile in self.under_way:
-            self.under_way.remove(tile)
 
     def _refuse_another(self) -> None:
         held = ", ".join(map(str, self.under_way))

@@ -199,44 +199,27 @@ class LocalTensor:
         if prod(shape) != self.numel:
             raise KernelError(self.core.kernel_name, f"{self.shape} can't be viewed as {shape}")
         depth = self.depth
-        return LocalTensor(
-            self.core,
-            self.dtype,
-            shape,
-            self.buffer,
-            self.slot,
-            depth=depth,
-            part_of=(self, lambda array: array.reshape(array.shape[:depth] + shape)),
-        )
+        return self._part(shape, lambda array: array.reshape(array.shape[:depth] + shape))
 
     def stretch(self, start: int, length: int) -> LocalTensor:
         """``length`` elements of a row from ``start`` on, wherever that is.
 
         For instructions with a mask of lanes, and for masks of bits that go to a register.
         """
-        return LocalTensor(
-            self.core,
-            self.dtype,
-            (*self.shape[:-1], length),
-            self.buffer,
-            self.slot,
-            depth=self.depth,
-            part_of=(self, lambda array: array[..., start : start + length]),
-        )
+        shape = (*self.shape[:-1], length)
+        return self._part(shape, lambda array: array[..., start : start + length])
 
     def as_run(self, elements: int) -> LocalTensor:
         """The same numbers for instructions that take all rows, padding included, as one run."""
-        run = LocalTensor(
-            self.core,
-            self.dtype,
-            self.shape,
-            self.buffer,
-            self.slot,
-            depth=self.depth,
-            part_of=(self, lambda array: array),
-        )
+        run = self._part(self.shape, lambda array: array)
         run._run = elements
         return run
+
+    def _part(self, shape: tuple[int, ...], cut: Cut, depth: int | None = None) -> LocalTensor:
+        """What ``cut`` makes of the numbers, at the same place."""
+        depth = self.depth if depth is None else depth
+        core, place = self.core, (self.buffer, self.slot)
+        return LocalTensor(core, self.dtype, shape, *place, depth=depth, part_of=(self, cut))
 
     def __getitem__(
         self, index: LoopIndex | int | slice | tuple[LoopIndex | int | slice, ...]
@@ -267,16 +250,7 @@ def _take(tensor: LocalTensor, axis: int, item: LoopIndex | int | slice) -> tupl
         shape, cut = (*before, max(0, stop - start), *after), _indexing(index)
     else:
         shape, cut = before + after, _indexing(index)
-    part = LocalTensor(
-        tensor.core,
-        tensor.dtype,
-        shape,
-        tensor.buffer,
-        tensor.slot,
-        depth=depth,
-        part_of=(tensor, cut),
-    )
-    return part, int(isinstance(item, slice))
+    return tensor._part(shape, cut, depth), int(isinstance(item, slice))
 
 
 def _indexing(index: tuple[slice | int, ...]) -> Cut:

@@ -146,7 +146,8 @@ class ServiceCurve:
 
     def latency_us(self, batch: int, end: End = "estimate") -> float:
         """Microseconds for one batch at one end of the band."""
-        return _at_end(self.at(batch), end)
+        point = self.at(batch)
+        return {"lo": point.lo_us, "estimate": point.latency_us, "hi": point.hi_us}[end]
 
     def throughput_per_s(self, batch: int, end: End = "estimate") -> float:
         """Items per second of a device that runs batches of this size back to back."""
@@ -163,10 +164,6 @@ def _check(point: ServicePoint) -> None:
             f"batch {point.batch} takes {point.latency_us:g} us with a band of {point.lo_us:g} to "
             f"{point.hi_us:g} us; latencies are positive and lie within their band"
         )
-
-
-def _at_end(point: ServicePoint, end: End) -> float:
-    return {"lo": point.lo_us, "estimate": point.latency_us, "hi": point.hi_us}[end]
 
 
 def _between(left: float, right: float, share: float) -> float:

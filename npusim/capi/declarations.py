@@ -83,7 +83,8 @@ def c_operators() -> tuple[str, ...]:
 @cache
 def headers() -> dict[str, str]:
     """Every header by the path under which programs include it."""
-    texts = {name: _fill(_fixed(name)) for name in FIXED}
+    folder = resources.files("npusim.capi").joinpath("headers")
+    texts = {name: _fill(read_text(folder.joinpath(name))) for name in FIXED}
     by_file: dict[str, list[str]] = {}
     for op in c_operators():
         by_file.setdefault(header_name(op), []).append(op)
@@ -193,7 +194,9 @@ def _operator_header(file: str, ops: list[str]) -> str:
     wanted = [name for op in ops for name in _STANDARD_HEADERS.get(op, ())]
     standard = "".join(f"#ifdef __cplusplus\n#include <{name}>\n#endif\n" for name in wanted)
     declared = "\n".join(
-        f"/* {_summary(op)} */\n{first_phase(op)}\n{second_phase(op)}\n" for op in ops
+        f"/* {operator(op).summary if op in operators() else 'Standard operator.'} */\n"
+        f"{first_phase(op)}\n{second_phase(op)}\n"
+        for op in ops
     )
     return (
         f"#ifndef {guard}\n#define {guard}\n\n{standard}"
@@ -202,14 +205,6 @@ def _operator_header(file: str, ops: list[str]) -> str:
         f"{declared}\n"
         "#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
     )
-
-
-def _summary(op: str) -> str:
-    return operator(op).summary if op in operators() else "Standard operator."
-
-
-def _fixed(name: str) -> str:
-    return read_text(resources.files("npusim.capi").joinpath("headers", name))
 
 
 def _fill(text: str) -> str:

@@ -59,10 +59,11 @@ def run_program(
     path = _find(program)
     home = installation()
     with tempfile.TemporaryDirectory(prefix="npusim-exec-") as folder:
+        searched = os.environ.get("LD_LIBRARY_PATH", "")
         environment = os.environ | {
             SOC_VARIABLE: soc,
             journal.FOLDER_VARIABLE: folder,
-            "LD_LIBRARY_PATH": _joined(str(home.lib), os.environ.get("LD_LIBRARY_PATH", "")),
+            "LD_LIBRARY_PATH": ":".join(filter(None, (str(home.lib), searched))),
         }
         if with_timelines:
             environment[journal.TRACE_VARIABLE] = "1"
@@ -85,10 +86,6 @@ def _find(program: str) -> str:
     if found is None:
         raise FileError(program, "is no program", "Compile one with `npusim cc FILE.cpp -o PROG`.")
     return found
-
-
-def _joined(first: str, rest: str) -> str:
-    return f"{first}:{rest}" if rest else first
 
 
 def _read(folder: Path, program: str, code: int) -> Run:

@@ -21,7 +21,8 @@ def run_table(run: Run) -> Table:
     rows = []
     groups: dict[tuple[str, str, str, int], list[dict[str, Any]]] = {}
     for call in run.calls:
-        key = (call["op"], _shapes(call["tensors"]), _dtypes(call["tensors"]), call["cycles"])
+        kinds = dict.fromkeys(str(each["dtype"]) for each in call["tensors"].values())
+        key = (call["op"], _shapes(call["tensors"]), ", ".join(kinds), call["cycles"])
         groups.setdefault(key, []).append(call)
     for (op, shapes, dtypes, cycles), calls in groups.items():
         low_us, high_us = calls[0]["band_us"]
@@ -34,7 +35,7 @@ def run_table(run: Run) -> Table:
 def _shapes(tensors: dict[str, dict[str, Any]]) -> str:
     """Inputs, an arrow, outputs."""
     return " -> ".join(
-        _counted([str(each["shape"]).replace(" ", "") for each in _side(tensors, io)])
+        _counted([str(t["shape"]).replace(" ", "") for t in tensors.values() if t["io"] == io])
         for io in ("in", "out")
     )
 
@@ -43,12 +44,3 @@ def _counted(words: list[str]) -> str:
     """Words, with a number before those that follow each other."""
     groups = [(word, len(list(same))) for word, same in groupby(words)]
     return " ".join(word if count == 1 else f"{count}x{word}" for word, count in groups)
-
-
-def _dtypes(tensors: dict[str, dict[str, Any]]) -> str:
-    """The dtypes that there are, each once."""
-    return ", ".join(dict.fromkeys(str(each["dtype"]) for each in tensors.values()))
-
-
-def _side(tensors: dict[str, dict[str, Any]], io: str) -> list[dict[str, Any]]:
-    return [each for each in tensors.values() if each["io"] == io]

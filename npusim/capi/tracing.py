@@ -41,7 +41,11 @@ def write_program_trace(
     main = [call for call in calls if call.stream == streams[0]]
     program = replace(
         main[0].result,
-        tasks=tuple(_moved(task, call) for call in main for task in call.result.tasks),
+        tasks=tuple(
+            replace(task, start_us=task.start_us + call.start_us)
+            for call in main
+            for task in call.result.tasks
+        ),
         timeline=cast("Timeline", _ProgramTimeline(calls, streams[0])),
     )
     return write_trace(program, path, force=force)
@@ -86,7 +90,3 @@ def _moved_slice(each: Slice, lane: str, by_us: float) -> Slice:
         for other in each.waited_for
     )
     return replace(each, core=lane, start_us=each.start_us + by_us, waited_for=waited_for)
-
-
-def _moved(task: TaskResult, call: TimedCall) -> TaskResult:
-    return replace(task, start_us=task.start_us + call.start_us)

@@ -81,8 +81,9 @@ def steps_pages(results: Sequence[StepResult], top: int) -> list[Page]:
     columns = ("SoC", "runs", _BAND, "calibrated", "simulated", "limited by", "memory")
     socs = [each.soc for each in results]
     by_class = []
+    known = [{item.kind: item for item in each.classes} for each in results]
     for kind in dict.fromkeys(item.kind for each in results for item in each.classes):
-        found = [_class(each, kind) for each in results]
+        found = [each.get(kind) for each in known]
         number = next(each.count for each in found if each is not None)
         cells = ["" if each is None else milliseconds(each.duration_us) for each in found]
         by_class.append((kind, count(number), *cells))
@@ -184,7 +185,10 @@ def step_json(result: StepResult) -> dict[str, Any]:
             for each in result.operators
         ],
         "dtypes": [_verdict_json(each) for each in result.verdicts],
-        "memory": _memory_json(result.memory),
+        "memory": fields(
+            result.memory,
+            "weights_bytes activation_bytes working_bytes total_bytes capacity_bytes basis",
+        ),
         "assumptions": list(assumption_lines(result)),
     }
 
@@ -290,10 +294,6 @@ def _operator_table(operators: Sequence[OperatorTime], total: int) -> Table:
     return Table(("operator", *numbers, "bound by", "tensors"), rows, numbers, title, ("tensors",))
 
 
-def _class(result: StepResult, kind: str) -> ClassTime | None:
-    return next((each for each in result.classes if each.kind == kind), None)
-
-
 def _class_json(each: ClassTime) -> dict[str, Any]:
     return {
         **fields(each, "class=kind count duration_us band_us measured_us share calibrated_share"),
@@ -315,9 +315,3 @@ def _verdict_json(each: DtypeVerdict) -> dict[str, Any]:
         "outcome": str(each.outcome),
         **fields(each, "why code"),
     }
-
-
-def _memory_json(memory: Memory) -> dict[str, Any]:
-    return fields(
-        memory, "weights_bytes activation_bytes working_bytes total_bytes capacity_bytes basis"
-    )

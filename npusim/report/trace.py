@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 HEADER = {"profilingType": "op", "schemaVersion": 2, "displayTimeUnit": "ns"}
 
-# Chrome's palette names for the pipes, as msopprof gives them; any other pipe has the last one.
+# Chrome's palette names for the pipes, as msopprof gives them, in the order of the lanes in the
+# viewer from top to bottom; any other pipe has the last one.
 CNAMES = {
     "SCALAR": "startup",
-    "SCALARLDST": "startup",
     "FLOWCTRL": "cq_build_passed",
     "MTE1": "thread_state_running",
     "CUBE": "background_memory_dump",
@@ -44,26 +44,12 @@ CNAMES = {
     "VECTOR": "cq_build_failed",
     "MTE3": "rail_response",
     "CACHEMISS": "thread_state_runnable",
+    "SCALARLDST": "startup",
     "ALL": "good",
     "USERMARK": "rail_load",
 }
 OTHER_CNAME = "thread_state_stopped"
-
-# From top to bottom in the viewer.
-LANE_ORDER = {
-    "SCALAR": 1,
-    "FLOWCTRL": 2,
-    "MTE1": 3,
-    "CUBE": 4,
-    "FIXP": 5,
-    "MTE2": 6,
-    "VECTOR": 7,
-    "MTE3": 8,
-    "CACHEMISS": 9,
-    "SCALARLDST": 10,
-    "ALL": 11,
-    "USERMARK": 12,
-}
+LANE_ORDER = {pipe: place for place, pipe in enumerate(CNAMES, 1)}
 OTHER_LANE = 100
 
 # Of a microsecond: picoseconds are finer than any clock here, and hide the last bits of a division.

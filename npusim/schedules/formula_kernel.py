@@ -79,7 +79,8 @@ class FormulaKernel(ElementwiseKernel):
         outputs = _present(self.row.op_type, tensors[-self.row.outputs :])
         given = tensors[: -self.row.outputs]
         self.formula, operands, results = self._record(profile, given, outputs, attributes)
-        sums = [_is_sum(tensor, outputs) for tensor in outputs]
+        # The gradient of an operand that is a single element is a sum.
+        sums = [tensor.numel == 1 and outputs[0].numel > 1 for tensor in outputs]
         self.sums = {
             term: tensor
             for term, tensor, total in zip(results, outputs, sums, strict=True)
@@ -339,11 +340,6 @@ def _present(op_type: str, tensors: tuple[GlobalTensor | None, ...]) -> tuple[Gl
     if len(found) < len(tensors):
         raise KernelError(op_type, "an output is missing")
     return found
-
-
-def _is_sum(tensor: GlobalTensor, outputs: tuple[GlobalTensor, ...]) -> bool:
-    """True for the gradient of an operand that is a single element."""
-    return tensor.numel == 1 and outputs[0].numel > 1
 
 
 def _on_device(tensor: GlobalTensor) -> GlobalTensor:

@@ -48,7 +48,7 @@ class ResultFile:
         try:
             self._lock()
             if resume:
-                self._cut_torn_end()
+                self._stream.truncate(self.path.read_bytes().rfind(b"\n") + 1)
             else:
                 self._stream.truncate(0)
         except BaseException:
@@ -94,9 +94,6 @@ class ResultFile:
             ) from None
         except OSError:  # a file system without locks
             return
-
-    def _cut_torn_end(self) -> None:
-        self._stream.truncate(self.path.read_bytes().rfind(b"\n") + 1)
 
 
 def read_rows(path: str | PathLike[str]) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
-from npusim.ops.data_movement.strided import by_rows
+from npusim.ops.data_movement.strided import copy_tiles
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 
 if TYPE_CHECKING:
@@ -54,7 +54,4 @@ class BoxesCopy(Kernel):
         nbytes = max(footprint_bytes(self.kind, each, core.block_bytes) for each in extents)
         core.pipe.init_buffer(queue, self.buffer_num, nbytes)
         for tiling in self.tilings:
-            for tile in tiling.tiles(core):
-                x = queue.copy_in(by_rows(tile.src, core))
-                core.copy_runs(by_rows(tile.dst, core), x)
-                queue.free_tensor(x)
+            copy_tiles(core, queue, tiling)

@@ -6,7 +6,7 @@ inputs side by side, then back. Source: public operator sources (concat_last_dim
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
@@ -115,10 +115,7 @@ class Concat(BoxesCopy):
     ) -> Kernel:
         if profile.software.compiled_for_shape and can_interleave(parts, out, axis):
             return Interleaved.called(cls.op_type)(profile, parts, out)
-        start, boxes = 0, []
-        for part in parts:
-            boxes.append((part, along(out, axis, start, part.shape[axis])))
-            start += part.shape[axis]
+        boxes = zip(parts, cut_along(out, axis, parts), strict=True)
         return cls(profile, tuple(boxes), tuple(parts), (out,))
 
 
@@ -149,6 +146,16 @@ def along(tensor: GlobalTensor, axis: int, start: int, size: int) -> GlobalTenso
     steps = tensor.steps
     shape = (*tensor.shape[:axis], size, *tensor.shape[axis + 1 :])
     return replace(tensor, shape=shape, start=tensor.start + start * steps[axis], strides=steps)
+
+
+def cut_along(
+    tensor: GlobalTensor, axis: int, parts: Sequence[GlobalTensor]
+) -> Iterator[GlobalTensor]:
+    """The tensor cut into pieces that are as long as ``parts`` along one axis."""
+    start = 0
+    for part in parts:
+        yield along(tensor, axis, start, part.shape[axis])
+        start += part.shape[axis]
 
 
 def can_interleave(parts: Sequence[GlobalTensor], out: GlobalTensor, axis: int) -> bool:

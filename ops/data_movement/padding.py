@@ -17,7 +17,7 @@ from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.joining import Interleaved, along
 from npusim.ops.data_movement.slicing import matched
-from npusim.ops.data_movement.strided import by_rows
+from npusim.ops.data_movement.strided import by_rows, copy_tiles
 from npusim.schedules.rows.shares import RowShare
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 from npusim.values.errors import KernelError
@@ -117,10 +117,7 @@ class Padded(Kernel):
         queue = TQue(TPosition.VECIN, self.buffer_num, "tile", consumer=Pipe.MTE3)
         zeros = TQue(TPosition.VECOUT, 1, "zeros")
         self._reserve(core, queue, self.buffer_num, [self.copied])
-        for tile in self.copied.tiles(core):
-            x = queue.copy_in(by_rows(tile.src, core))
-            core.copy_runs(by_rows(tile.dst, core), x)
-            queue.free_tensor(x)
+        copy_tiles(core, queue, self.copied)
         if not self.frames:
             return
         largest = self._reserve(core, zeros, 1, self.frames)

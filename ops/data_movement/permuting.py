@@ -75,7 +75,8 @@ def inferred_order(op_type: str, before: Sequence[int], after: Sequence[int]) ->
     if sorted(before) != sorted(after):
         raise KernelError(op_type, f"{tuple(before)} doesn't become {tuple(after)}")
     candidates = islice(_orders(tuple(before), tuple(after), ()), _MOST_CANDIDATES)
-    return max(candidates, key=lambda order: (_together(order, before), _negated(order)))
+    # max() takes the first of equals, and permutations come in their order.
+    return max(candidates, key=lambda order: _together(order, before))
 
 
 def _orders(before: Order, after: Order, chosen: Order) -> Iterator[Order]:
@@ -92,10 +93,6 @@ def _together(order: Order, sizes: Sequence[int]) -> int:
     long = [axis for axis in range(len(sizes)) if sizes[axis] > 1]
     kept = [long.index(axis) for axis in order if sizes[axis] > 1]
     return sum(right == left + 1 for left, right in pairwise(kept))
-
-
-def _negated(order: Order) -> Order:
-    return tuple(-axis for axis in order)
 
 
 def _given(op_type: str, found: object, rank: int) -> Order | None:

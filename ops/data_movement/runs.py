@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
 from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
-from npusim.ops.data_movement.strided import by_rows
+from npusim.ops.data_movement.strided import copy_tiles
 from npusim.schedules.elementwise import flat_tiling
 from npusim.schedules.tile_grid import Box, BoxTiling, whole_axes
 
@@ -67,10 +67,7 @@ class RowCopy(Kernel):
         queue = TQue(TPosition.VECIN, 1, "tile", consumer=Pipe.MTE3)
         nbytes = footprint_bytes(self.kind, self.tiling.extent, core.block_bytes)
         core.pipe.init_buffer(queue, 1, nbytes)
-        for tile in self.tiling.tiles(core):
-            x = queue.copy_in(by_rows(tile.src, core))
-            core.copy_runs(by_rows(tile.dst, core), x)
-            queue.free_tensor(x)
+        copy_tiles(core, queue, self.tiling)
 
 
 def _divisor(tiles: int, cores: int) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
-from npusim.ops.data_movement.joining import along, joined_axis, stacked_axis
+from npusim.ops.data_movement.joining import cut_along, joined_axis, stacked_axis
 from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
@@ -89,10 +89,7 @@ class Split(BoxesCopy):
         if profile.software.compiled_for_shape and rows > 1 and max(widths) < block:
             flat = tuple(out.view(rows, width) for out, width in zip(outputs, widths, strict=True))
             return ElementSplit.called(cls.op_type)(profile, x.view(rows, sum(widths)), flat)
-        start, pairs = 0, []
-        for out in outputs:
-            pairs.append((along(x, axis, start, out.shape[axis]), out))
-            start += out.shape[axis]
+        pairs = zip(cut_along(x, axis, outputs), outputs, strict=True)
         return cls(profile, tuple(pairs), (x,), outputs)
 
 

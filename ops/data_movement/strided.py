@@ -16,7 +16,7 @@ from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TPo
 from npusim.ascendc.queues import footprint_bytes
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.turned import LINES, Room, TurnedTile, turned_tile
-from npusim.schedules.tile_grid import Box, BoxTile, BoxTiling, Extent, whole_axes
+from npusim.schedules.tile_grid import Box, BoxTile, BoxTiling, whole_axes
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ class StridedCopy(Kernel):
         least = profile.launch.elementwise_core_bytes
         self.core_count = max(1, min(profile.cores.vector_cores, ceil(dst.nbytes / least)))
         self.turned = self._turned_tile(axes) if axes is not None and turns_axes else None
-        extent = self.turned.extent if self.turned else self._extent()
+        sizes, cores, block = self.box.sizes, self.core_count, self.block
+        extent = whole_axes(sizes, self._limit(), cores, multiple=block, padded=block)
+        extent = self.turned.extent if self.turned else extent
         self.tiling = BoxTiling.of(self.box, extent, self.core_count, self._axis())
         self.division = self.tiling.grid
         self.block_dim = self.tiling.grid.used_cores
@@ -72,7 +74,9 @@ class StridedCopy(Kernel):
         core.pipe.init_buffer(in_que, self.depth, nbytes * (LINES if self.spaced else 1))
         if self.through_vector:
             core.pipe.init_buffer(out_que, self.depth, nbytes * (LINES if self.spaced else 1))
-        self._read_parameters(core)
+        if self.parameters:
+            core.scalar_loop(self.parameters)
+            core.scalar_alu("ld_ub", self.parameters)
         orders = self._orders() if self.turned else None
         for cut in self.tiling.tiles(core, orders):
             tile = cut._replace(src=by_rows(cut.src, core), dst=by_rows(cut.dst, core))
@@ -95,11 +99,6 @@ class StridedCopy(Kernel):
         """Elements that a tile may have."""
         slots = self.depth * (2 if self.through_vector else 1) * (LINES if self.spaced else 1)
         return self.profile.buffers.ub_bytes // slots // self.itemsize - self.block
-
-    def _extent(self) -> Extent:
-        return whole_axes(
-            self.box.sizes, self._limit(), self.core_count, multiple=self.block, padded=self.block
-        )
 
     def _turned_tile(self, axes: tuple[int, int]) -> TurnedTile:
         room = Room.of(self._limit(), self.block, self.itemsize, self.core_count)
@@ -161,11 +160,6 @@ class StridedCopy(Kernel):
         if self.row_operations and ragged:
             core.scalar_alu("address", runs * self.row_operations)
 
-    def _read_parameters(self, core: Core) -> None:
-        if self.parameters:
-            core.scalar_loop(self.parameters)
-            core.scalar_alu("ld_ub", self.parameters)
-
     def _orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The axes as they follow each other in the memory of the source and of the target."""
         return _descending(self.box.src.steps), _descending(self.box.dst.steps)
@@ -209,6 +203,14 @@ def by_rows(cut: GmSlice, core: Core) -> GmSlice:
     if runs > 1 and any(step % block for step in steps if step >= run):
         return cut.by_rows()
     return cut
+
+
+def copy_tiles(core: Core, queue: TQue, tiling: BoxTiling) -> None:
+    """Copy all tiles of a core as they are."""
+    for tile in tiling.tiles(core):
+        x = queue.copy_in(by_rows(tile.src, core))
+        core.copy_runs(by_rows(tile.dst, core), x)
+        queue.free_tensor(x)
 
 
 def _steps(box: Box) -> list[int]:

@@ -46,7 +46,8 @@ class OneHot(Kernel):
         self.depth, rows = out.shape[-1], indices.numel
         self.indices, self.out = indices.view(rows), out.view(rows, self.depth)
         self.values, self.kind = (on.view(1), off.view(1)), out.dtype
-        cores = _dividing(rows, profile.cores.vector_cores)
+        most = profile.cores.vector_cores
+        cores = max(each for each in range(1, most + 1) if rows % each == 0)  # shared out evenly
         block = profile.buffers.block_bytes
         if rows // cores * self.depth * self.kind.itemsize < block:
             cores = 1  # neighbours would write into one block
@@ -126,8 +127,3 @@ class OneHot(Kernel):
             on, off = (each.values(depth)[..., None] for each in values)
             found = np.where(places == np.arange(self.depth), on, off)
             rows.target(depth)[...] = found.reshape(*found.shape[:-2], -1)
-
-
-def _dividing(rows: int, most: int) -> int:
-    """The largest number of cores that rows can be shared out evenly to."""
-    return max(cores for cores in range(1, most + 1) if rows % cores == 0)

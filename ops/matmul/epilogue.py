@@ -159,16 +159,12 @@ class _WayOut:
             queue = self._outs.get(side.term, self._product)
             queue.copy_out(_part_of(side, product, rows, columns), values[side.term])
         if not any(side.term is epilogue.product for side in epilogue.results):
-            self._drop_product(tile)
+            self._product.free_tensor(tile, by=Pipe.VECTOR)
 
     def _queue(self, term: Term, position: TPosition) -> TQue:
         queue = TQue(position, _DEPTH, f"{str(position).lower()}{term.number}")
         self._core.pipe.init_buffer(queue, _DEPTH, self._tile * term.dtype.itemsize)
         return queue
-
-    def _drop_product(self, tile: LocalTensor) -> None:
-        """The formula has used the product, and nobody stores it."""
-        self._product.free_tensor(tile, by=Pipe.VECTOR)
 
     def _load_bias(self, product: Product, columns: Span) -> LocalTensor | None:
         if product.bias is None:

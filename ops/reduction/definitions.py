@@ -29,6 +29,6 @@ OPERATORS = family(
         Operator("SquareSumV1", "x -> y", _AXIS, infer=results.reduced),
         Operator("SquareSumV2", "x -> y1 y2", _AXIS, infer=results.reduced_and_kept),
         Operator("L2Loss", "x -> y", infer=results.one_number),
-        Operator("FusionOp_ReduceSum_Square", kernel="ReduceSumSquare"),
+        Operator("FusionOp_ReduceSum_Square"),
     ),
 )

@@ -37,7 +37,8 @@ class ResizeNearestNeighbor(Kernel):
         # Several source rows at a time where each stands for a whole number of rows.
         self.times = self._whole_times()
         room = profile.buffers.ub_bytes // (2 * self.buffer_num) // self.kind.itemsize
-        rows = self.inside.planes * self.inside.height if self.times else self._rows()
+        images = self.inside if self.times else self.outside
+        rows = images.planes * images.height
         each = (self.times or 1) * self.outside.width * self.outside.lanes
         each = max(each, self.inside.width * self.inside.lanes)
         block = profile.buffers.block_bytes // self.kind.itemsize
@@ -117,9 +118,6 @@ class ResizeNearestNeighbor(Kernel):
         wanted = [row // times for row in range(self.outside.height)] if not rest else []
         found = self.corners.nearest(self.inside.height, self.outside.height).tolist()
         return times if wanted == found else 0
-
-    def _rows(self) -> int:
-        return self.outside.planes * self.outside.height
 
     def _source(self, row: Index) -> tuple[tuple[Index, int], ...]:
         """Where the source row of a row of the result is: looked up by its number."""

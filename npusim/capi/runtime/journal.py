@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ class Journal:
         entry |= {"tensors": tensors} | jsonout.result(result)
         if self._traces:
             name = f"{os.getpid()}-{self._calls}.pickle"
-            bare = result.__class__(**{**_fields(result), "outputs": None})
+            bare = replace(result, outputs=None)
             (self._folder / name).write_bytes(pickle.dumps(bare))
             entry["timeline"] = name
         self._calls += 1
@@ -84,7 +85,3 @@ class Journal:
         line = json.dumps(jsonout.plain(entry), allow_nan=False)
         with (self._folder / FILE).open("a", encoding="utf-8") as stream:
             stream.write(line + "\n")
-
-
-def _fields(result: Result) -> dict[str, Any]:
-    return {name: getattr(result, name) for name in result.__dataclass_fields__}

@@ -64,7 +64,8 @@ def chain_table(samples: Sequence[Sample]) -> Table:
         if (res := answer.result) is None:
             continue
         place = (answer.soc, dtypes)
-        for tasks in _runs(res.tasks):
+        for _, same in itertools.groupby(res.tasks, key=lambda task: task.name):
+            tasks = list(same)
             longest = max(tasks, key=lambda task: task.duration_us)
             time = significant(sum(task.duration_us for task in tasks))
             share = percent(_share(tasks, res))
@@ -114,11 +115,6 @@ def _spelled(value: object) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(_spelled, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _runs(tasks: Sequence[TaskResult]) -> Iterator[list[TaskResult]]:
-    for _, group in itertools.groupby(tasks, key=lambda task: task.name):
-        yield list(group)
 
 
 def _share(tasks: Sequence[TaskResult], res: Result) -> float:

@@ -21,9 +21,13 @@ BASIC: Final = "OpBasicInfo"
 
 
 @cache
-def columns_of(core_style: str) -> dict[str, tuple[str, ...]]:
-    """The files and their columns for a chip whose profile has this `cores.style`."""
+def tables_of(kind: str) -> dict[str, tuple[str, ...]]:
+    """The files of a kind of chip (split, unified) or of a model run, and their columns."""
     file = resources.files("npusim.report.msprof").joinpath("columns.yaml")
-    kind = "split" if core_style == "split" else "unified"
     listed = yaml_mapping(read_text(file), str(file))[kind]
     return {name: tuple(columns) for name, columns in listed.items()}
+
+
+def columns_of(core_style: str) -> dict[str, tuple[str, ...]]:
+    """The files and their columns for a chip whose profile has this `cores.style`."""
+    return tables_of("split" if core_style == "split" else "unified")

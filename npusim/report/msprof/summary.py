@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from npusim.report.files import atomic_write, claim
+from npusim.report.files import claim, claim_all, write_text
+from npusim.report.msprof.columns import tables_of
 from npusim.report.msprof.csvfile import table
 from npusim.report.msprof.folder import checked_timestamp
 
@@ -24,42 +25,7 @@ if TYPE_CHECKING:
 
 MISSING: Final = "N/A"
 
-COMMON: Final = (
-    "Device_id",
-    "Model ID",
-    "Task ID",
-    "Stream ID",
-    "Op Name",
-    "OP Type",
-    "OP State",
-    "Task Type",
-    "Task Start Time(us)",
-    "Task Duration(us)",
-    "Task Wait Time(us)",
-    "Block Num",
-    "Mix Block Num",
-    "HF32 Eligible",
-    "Input Shapes",
-    "Input Data Types",
-    "Input Formats",
-    "Output Shapes",
-    "Output Data Types",
-    "Output Formats",
-    "Context ID",
-)
-STATISTIC: Final = (
-    "Device_id",
-    "Model Name",
-    "OP Type",
-    "Core Type",
-    "Count",
-    "Total Time(us)",
-    "Min Time(us)",
-    "Avg Time(us)",
-    "Max Time(us)",
-    "Ratio(%)",
-)
-# (column, pipe), in the order of the file; the last column of both kinds of chip is worked out.
+# The pipes of each kind of core, in the order of the file.
 _CUBE_PIPES: Final = ("mac", "scalar", "mte1", "mte2", "fixpipe")
 _VECTOR_PIPES: Final = ("vec", "scalar", "mte2", "mte3")
 _FUSED_PIPES: Final = ("vec", "mac", "scalar", "mte1", "mte2", "mte3")
@@ -76,27 +42,6 @@ _PIPES: Final = {
 
 def _of(prefix: str, pipes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{prefix}{pipe}_{what}" for pipe in pipes for what in ("time(us)", "ratio"))
-
-
-SPLIT: Final = (
-    "aicore_time(us)",
-    "aic_total_cycles",
-    *_of("aic_", _CUBE_PIPES),
-    "aic_icache_miss_rate",
-    "aiv_time(us)",
-    "aiv_total_cycles",
-    *_of("aiv_", _VECTOR_PIPES),
-    "aiv_icache_miss_rate",
-    "cube_utilization(%)",
-)
-FUSED: Final = (
-    "aicore_time(us)",
-    "total_cycles",
-    *_of("", _FUSED_PIPES),
-    "icache_miss_rate",
-    "memory_bound",
-    "cube_utilization(%)",
-)
 
 
 @dataclass(frozen=True)
@@ -183,8 +128,7 @@ def write_op_summary(
     summary, statistic = claim_op_summary(target, timestamp=timestamp, force=force)
     summary.parent.mkdir(exist_ok=True)
     for path, text in ((summary, op_summary(tasks, profile)), (statistic, op_statistic(tasks))):
-        with atomic_write(path, force=force) as stream:
-            stream.write(text.encode())
+        write_text(path, text, force=force)
     return summary, statistic
 
 
@@ -201,15 +145,15 @@ def claim_op_summary(
     if not folder.exists() and folder.parent.is_dir():
         claim(folder, force=force)
     else:
-        for path in files:
-            claim(path, force=force)
+        claim_all(*files, force=force)
     return files
 
 
 def op_summary(tasks: Sequence[SummaryTask], profile: Profile) -> str:
     """The text of `op_summary_*.csv`, a row for each task."""
     split = profile.cores.style == "split"
-    columns = (*COMMON, *(SPLIT if split else FUSED))
+    known = tables_of("model_run")
+    columns = (*known["common"], *known["split" if split else "unified"])
     rows, free_us = [], 0.0
     for number, task in enumerate(tasks):
         row = _common(task, number) | (_split(task, profile) if split else _fused(task, profile))
@@ -242,7 +186,7 @@ def op_statistic(tasks: Sequence[SummaryTask], model_name: str = MISSING) -> str
             groups.items(), key=lambda item: (-sum(item[1]), item[0])
         )
     ]
-    return table(STATISTIC, rows, missing=MISSING)
+    return table(tables_of("model_run")["op_statistic"], rows, missing=MISSING)
 
 
 def _common(task: SummaryTask, number: int) -> Row:

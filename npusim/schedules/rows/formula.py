@@ -184,7 +184,11 @@ class Passes:
                 if step.call is FOLD and levels.get(step.sources[0], 0) == level
             ]
             before = tuple(
-                step for step in steps if _is_column(step) and levels[step.target] == level
+                step
+                for step in steps
+                if form_of(step.target) is Form.COLUMN
+                and step.call is not FOLD
+                and levels[step.target] == level
             )
             if not tiles and not folds:
                 found.after += before
@@ -195,10 +199,6 @@ class Passes:
             found.passes.append(Pass(found.after + before, chosen, tuple(tiles)))
             found.after = ()
         return found
-
-
-def _is_column(step: Step) -> bool:
-    return form_of(step.target) is Form.COLUMN and step.call is not FOLD
 
 
 def _levels(steps: Sequence[Step]) -> dict[Term, int]:

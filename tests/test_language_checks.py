@@ -492,7 +492,7 @@ def test_numbers_dont_move_in_ub_without_an_instruction(moved: bool, numerics: b
             core.move_blocks(result, row, 256)
             core.arrange(result, row)
         line.here()
-        core.arrange(result, row, lambda values: values[..., ::-1])
+        core.arrange(result, row, how=lambda values: values[..., ::-1])
 
     error = refused(body, line, numerics=numerics)
     assert "no instruction brings what in has to out" in error.message
@@ -506,7 +506,7 @@ def test_numbers_move_in_ub_as_the_kernel_says() -> None:
         into, out = queues(core, 64)
         row, result = into.copy_in(x[:]), out.alloc_tensor(FLOAT, 64)
         core.move_elements(result, row, 64)
-        core.arrange(result, row, lambda values: values[..., ::-1])
+        core.arrange(result, row, how=lambda values: values[..., ::-1])
         into.free_tensor(row)
         out.copy_out(y[:], result)
 

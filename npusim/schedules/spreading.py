@@ -71,15 +71,15 @@ def spread_box(
             core.get_value(src)
             core.scalar_alu("mov_ub", stores + min(stores, src.numel))
             core.filled(dst)
-            core.arrange(dst[:stores], src, lambda values: repeated(values)[..., :stores])
+            core.arrange(dst[:stores], src, how=lambda values: repeated(values)[..., :stores])
         if repeats:
             pattern = dst[:stores] if stores else src
             core.issue("ub2ub", dst, (pattern,))
             rest = dst[stores:]
             places = np.arange(rest.numel) % pattern.numel
-            core.arrange(rest, pattern, lambda values: values[..., places])
+            core.arrange(rest, pattern, how=lambda values: values[..., places])
 
-    core.separately(put_together, lambda: core.arrange(dst, src, repeated))
+    core.separately(put_together, lambda: core.arrange(dst, src, how=repeated))
     dst.check_write()
     return dst
 

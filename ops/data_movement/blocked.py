@@ -161,7 +161,7 @@ class BlockedCopy(Kernel):
             x = in_que.copy_in(source)
             out = out_que.alloc_tensor(self.kind, *target.shape)
             self.turn(core, out, x, piece.shape)
-            core.arrange(out, x, self._how(piece.shape, out.shape, core.depth))
+            core.arrange(out, x, how=self._how(piece.shape, out.shape, core.depth))
             in_que.free_tensor(x)
             out_que.copy_out(target, out)
 

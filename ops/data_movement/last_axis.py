@@ -65,7 +65,8 @@ class LastAxisSlice(Kernel):
         out = self.out_que.alloc_tensor(self.kind, rows * self.columns)
         self.pick(core, out, x, rows)
         begin, end = self.start, self.start + self.columns
-        core.arrange(out, x, lambda v: v.reshape(*v.shape[:-1], rows, self.width)[..., begin:end])
+        whole = (rows, self.width)
+        core.arrange(out, x, how=lambda v: v.reshape(*v.shape[:-1], *whole)[..., begin:end])
         self.in_que.free_tensor(x)
         self.out_que.copy_out(self.dst.span(first * self.columns, rows * self.columns), out)
 

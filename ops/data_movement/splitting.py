@@ -61,7 +61,7 @@ class ElementSplit(Kernel):
         for target, width in self.outputs:
             out = self.out_que.alloc_tensor(self.kind, rows * width)
             core.move_elements(out, x, rows * width)
-            core.arrange(out, x, partial(_columns, rows, slice(begin, begin + width)))
+            core.arrange(out, x, how=partial(_columns, rows, slice(begin, begin + width)))
             self.out_que.copy_out(target.span(first * width, rows * width), out)
             begin += width
         self.in_que.free_tensor(x)

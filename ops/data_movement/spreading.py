@@ -92,7 +92,7 @@ class SpreadRows(Kernel):
 
         core.separately(
             row_by_row,
-            lambda: core.arrange(out, x, lambda values: _spread_to(values, source, out)),
+            lambda: core.arrange(out, x, how=lambda values: _spread_to(values, source, out)),
         )
         return x
 

@@ -148,7 +148,7 @@ class StridedCopy(Kernel):
             if halves > 1 and (self.by_halves or not turns_whole(self.profile, self.itemsize)):
                 core.move_bursts(x, out, nbytes // (halves * _LINE_BYTES), halves, stride=halves)
                 core.turn_lines(out, x, repeats)
-        core.arrange(out, x, partial(_turned, core.depth, tile.shape, self._orders()))
+        core.arrange(out, x, how=partial(_turned, core.depth, tile.shape, self._orders()))
         in_que.free_tensor(x)
         self._find_rows(core, tile.dst)
         out_que.copy_out(tile.dst, out)

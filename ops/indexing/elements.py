@@ -12,6 +12,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.loops import looked_up
@@ -25,6 +26,8 @@ from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
+
+Array = NDArray[Any]
 
 _MOST_AXES = 3
 _INDEX_TYPES = (INT32, INT64)
@@ -85,7 +88,7 @@ class GatherElements(Kernel):
             )
             out = out_que.alloc_tensor(self.kind, count)
             self._pick(core, out, x, ids, offsets.get(INT32, count))
-            self._numbers(core, out, x, ids)
+            core.arrange(out, x, ids, how=_picked)
             row_que.free_tensor(x)
             id_que.free_tensor(ids)
             out_que.copy_out(self.out.window(((row, self.count), (first, 1)), (count,), (1,)), out)
@@ -105,14 +108,6 @@ class GatherElements(Kernel):
             core.record_vector("vconv", offsets, offsets.numel)
         core.record_vector("vmuls", offsets, offsets.numel)
         core.record_vector("vgather", out, out.numel)
-
-    def _numbers(self, core: Core, out: LocalTensor, x: LocalTensor, ids: LocalTensor) -> None:
-        if core.numerics:
-            depth = core.depth
-            places = ids.values(depth).astype(np.intp)
-            values = x.values(depth)
-            values = np.broadcast_to(values, (*places.shape[:-1], values.shape[-1]))
-            out.target(depth)[...] = np.take_along_axis(values, places, axis=-1)
 
 
 class ScatterElements(Kernel):
@@ -163,18 +158,11 @@ class ScatterElements(Kernel):
                 ids = id_que.copy_in(self.indices.window(where, (count,), (1,)))
                 new = in_que.copy_in(self.updates.window(where, (count,), (1,)))
                 _element_loop(core, x, new, ids)
-                self._numbers(core, x, new, ids)
+                core.arrange(x, x, new, ids, how=_put)
                 id_que.free_tensor(ids)
                 in_que.free_tensor(new)
             core.copy_runs(line, x)
             row_que.free_tensor(x, by=Pipe.MTE3)
-
-    def _numbers(self, core: Core, x: LocalTensor, new: LocalTensor, ids: LocalTensor) -> None:
-        if core.numerics:
-            depth = core.depth
-            target = x.target(depth, whole=False)
-            places = ids.values(depth).astype(np.intp)
-            np.put_along_axis(target, places, new.values(depth), axis=-1)
 
 
 def gather_elements(task: Task) -> tuple[Kernel, ...]:
@@ -226,6 +214,17 @@ def scatter_elements(task: Task) -> tuple[Kernel, ...]:
 def index_elements(task: Task) -> tuple[Kernel, ...]:
     """Advanced indexing isn't modelled: which axes are indexed isn't recorded."""
     raise task.refused("which axes are indexed isn't recorded")
+
+
+def _picked(values: Array, places: Array) -> Array:
+    values = np.broadcast_to(values, (*places.shape[:-1], values.shape[-1]))
+    return np.take_along_axis(values, places.astype(np.intp), axis=-1)
+
+
+def _put(values: Array, new: Array, places: Array) -> Array:
+    found = np.broadcast_to(values, (*places.shape[:-1], values.shape[-1])).copy()
+    np.put_along_axis(found, places.astype(np.intp), new, axis=-1)
+    return found
 
 
 def _element_loop(core: Core, dst: LocalTensor, src: LocalTensor, ids: LocalTensor) -> None:

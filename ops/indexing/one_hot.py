@@ -8,7 +8,7 @@ value for "on" where the indices say, the tile goes to device memory, and the sc
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from npusim.values.dtypes import INT16, INT32, INT64, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.hardware.profile import Profile
 
 _INDEX_TYPES = (INT32, INT64, UINT8)
@@ -92,7 +94,7 @@ class OneHot(Kernel):
             ids = id_que.copy_in(self.indices.span(first, count))
             rows = out_que.alloc_tensor(self.kind, count * self.depth)
             self._set(core, rows, ids, count)
-            self._numbers(core, rows, ids, (on, off))
+            core.arrange(rows, ids, on, off, how=self._numbers)
             out_que.copy_out(self.out.window(((first, self.depth),), (rows.numel,), (1,)), rows)
             self._set(core, rows, ids, count)
             id_que.free_tensor(ids)
@@ -114,16 +116,6 @@ class OneHot(Kernel):
             core.scalar_alu("address", 2 * count)
             core.move_elements(rows, ids, count)
 
-    def _numbers(
-        self,
-        core: Core,
-        rows: LocalTensor,
-        ids: LocalTensor,
-        values: tuple[LocalTensor, LocalTensor],
-    ) -> None:
-        if core.numerics:
-            depth = core.depth
-            places = ids.values(depth)[..., None]
-            on, off = (each.values(depth)[..., None] for each in values)
-            found = np.where(places == np.arange(self.depth), on, off)
-            rows.target(depth)[...] = found.reshape(*found.shape[:-2], -1)
+    def _numbers(self, places: NDArray[Any], on: NDArray[Any], off: NDArray[Any]) -> NDArray[Any]:
+        chosen = places[..., None] == np.arange(self.depth)
+        return np.where(chosen, on[..., None], off[..., None])

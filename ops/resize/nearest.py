@@ -77,7 +77,7 @@ class ResizeNearestNeighbor(Kernel):
             whole = rows * (self.times or 1) * target
             out = out_que.alloc_tensor(self.kind, whole)
             self._instructions(core, out, x, rows)
-            core.arrange(out, x, self._how(rows))
+            core.arrange(out, x, how=self._how(rows))
             in_que.free_tensor(x)
             out_que.copy_out(self.out.span(first * (self.times or 1) * target, whole), out)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
@@ -92,14 +94,14 @@ class ResizeNearestNeighborGrad(Kernel):
         """Halves of 16 lanes: one instruction for every pixel that meets in one, and each half."""
         columns = self.corners.nearest(self.outside.width, self.inside.width)
         most = int(np.bincount(columns, minlength=1).max())
-        if core.recording:
-            half = self.outside.width * self.outside.lanes // 2 or 1
-            for _ in range(2 * most):
-                core.record_vector("vadd", sums, half)
-        if core.numerics:
-            lanes, depth = self.inside.lanes, core.depth
-            values = x.values(depth).reshape(*x.values(depth).shape[:depth], -1, lanes)
-            target = sums.target(depth)
-            total = np.zeros((*values.shape[:depth], self.outside.width, lanes), np.float32)
+        half, lanes = self.outside.width * self.outside.lanes // 2 or 1, self.inside.lanes
+        for _ in range(2 * most):
+            core.record_vector("vadd", sums, half)
+
+        def added(values: NDArray[Any]) -> NDArray[Any]:
+            values = values.reshape(*values.shape[:-1], -1, lanes)
+            total = np.zeros((*values.shape[:-2], self.outside.width, lanes), np.float32)
             np.add.at(np.moveaxis(total, -2, 0), columns, np.moveaxis(values, -2, 0))
-            target[...] = total.reshape(target.shape)
+            return total
+
+        core.arrange(sums, x, how=added)

@@ -91,22 +91,22 @@ class Rearranging(Issuer):
     def arrange(
         self,
         dst: LocalTensor,
-        src: LocalTensor,
-        how: Callable[[NDArray[Any]], NDArray[Any]] = lambda values: values,
+        *sources: LocalTensor,
+        how: Callable[..., NDArray[Any]] = lambda values: values,
     ) -> LocalTensor:
-        """dst = ``how`` of ``src``'s numbers, behind the loops' axes, by the instructions before.
+        """dst = ``how`` of the sources' numbers behind the loops' axes, by the instructions before.
 
         KernelError where there is none that puts anything into ``dst``.
         """
         if self.recording and dst.slot not in self._filled:
             raise KernelError(
                 self.kernel_name,
-                f"no instruction brings what {src.buffer} has to {dst.buffer}",
+                f"no instruction brings what {sources[0].buffer} has to {dst.buffer}",
                 "Write down what moves it: turn_lines, move_bursts, move_blocks or move_elements.",
             )
         self._filled.discard(dst.slot)
         if self.numerics:
             depth = self.depth
-            target, found = dst.target(depth), how(src.values(depth))
-            target[...] = found.reshape(found.shape[:depth] + dst.shape)
+            found = how(*(each.values(depth) for each in sources))
+            dst.target(depth)[...] = found.reshape(found.shape[:depth] + dst.shape)
         return dst

@@ -87,7 +87,7 @@ def spread_strips(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTen
     for begin in range(0, columns, width):
         strip = dst[:, begin : begin + width]
         core.record_vector("vcopy", strip, strip.row_elements, rows=rows)
-        core.arrange(strip, wide, partial(_repeated, times=strip.row_elements))
+        core.arrange(strip, wide, how=partial(_repeated, times=strip.row_elements))
     return dst
 
 
@@ -105,7 +105,7 @@ def fold_packed_rows(core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor)
     count, detail = rows * columns, f"{src.buffer} {rows}x{columns} {fold.name}"
     core.emit_scalar("ld_ub", loads=count, operations=count, stores=rows, detail=detail)
     core.wrote(dst)
-    return core.arrange(dst, src, partial(fold.function.reduce, axis=-1))
+    return core.arrange(dst, src, how=partial(fold.function.reduce, axis=-1))
 
 
 def spread_packed_rows(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npusim.ascendc.costs import InstructionCosts
+from npusim.ascendc.costs import GmCopy, InstructionCosts
 from npusim.hardware import Profile, load_profile
 from support.kernels import doubling, gm, numbers, timed
 from support.tasks import CHIPS
@@ -102,3 +102,33 @@ def test_every_kernel_begins_with_its_entry_code(chip: str) -> None:
     assert head > 0
     slower = profile.model_copy(update={"launch": longer})
     assert taken(slower) - taken(profile) == pytest.approx(1000)
+
+
+def test_runs_inside_ub_take_their_bytes_or_a_burst_and_meet_in_their_banks(chip: str) -> None:
+    """One by one where every run is stored to the same groups of banks."""
+    profile = load_profile(chip)
+    path = profile.paths.ub_to_ub.model_copy(
+        update={"setup_cycles": 10.0, "burst_cycles": 3.0, "bytes_per_cycle": 64.0}
+    )
+    paths = profile.paths.model_copy(update={"ub_to_ub": path})
+    priced = InstructionCosts(profile.model_copy(update={"paths": paths}))
+    groups = profile.buffers.ub_bank_groups
+    assert priced.ub_bursts(7, 1, 0) == 10 + 7 * 3
+    assert priced.ub_bursts(7, 64, 0) == 10 + 7 * 64 * 32 / 64
+    assert priced.ub_bursts(7, 1, groups + 1) == 10 + 7 * 3
+    assert priced.ub_bursts(7, 5, groups) == 10 + 7 * (5 + 3)
+
+
+def test_cores_that_add_to_the_same_lines_wait_for_each_other(chip: str) -> None:
+    priced = costs(chip)
+    path, memory = priced.profile.paths.ub_to_gm, priced.profile.memory
+
+    def copied(sharers: float) -> GmCopy:
+        return priced.gm_copy(path, 256, 4, rows_apart=False, atomic_sharers=sharers)
+
+    plain, alone, five = (copied(sharers) for sharers in (0, 1, 5))
+    assert five.cycles - alone.cycles == pytest.approx(4 * memory.atomic_conflict_cycles)
+    assert alone.cycles == plain.cycles
+    assert plain.rate_fraction == 1
+    assert alone.rate_fraction == five.rate_fraction == memory.atomic_rate_fraction
+    assert plain.traffic_bytes == five.traffic_bytes == 4 * 256

@@ -227,6 +227,21 @@ def test_an_index_outside_stops_the_device(chip: str, wrong: int) -> None:
             run(chip, op, inputs, outputs)
 
 
+def test_an_element_takes_a_load_and_a_store_and_its_index_a_load() -> None:
+    """By the scalar unit, which moves pairs of them: half a pair for the index."""
+    profile = physics.with_cores("Ascend910B3", 1)
+    x, ids, new = numbers(4, 40), np.zeros((4, 30), np.int32), numbers(4, 30)
+    tasks, _ = kernels(profile, "ScatterElements", [x, ids, new], [like(x)], {"axis": 1})
+    (group,) = trace(tasks[-1], profile, numerics=False)
+    taken = sum(
+        times * each.cycles
+        for each, times in group.program.instructions()
+        if each.name == "ld_st_ub"
+    )
+    unit = profile.scalar
+    assert taken == 1.5 * ids.size * (unit.ub_load_cycles + unit.ub_store_cycles)
+
+
 # -- physics ---------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import floor
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim.hardware import load_profile
 from npusim.values.errors import KernelError
+from support.reference import observed
 from support.tasks import (
     BFLOAT16,
     CHIPS,
@@ -193,6 +196,17 @@ def test_larger_images_take_longer_and_nothing_beats_the_roofline(chip: str, op:
         assert_above_roofline(chip, op, [x], [out])
     assert times == sorted(times)
     assert times[-1] > 4 * times[0]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_between_four_pixels_every_row_is_blended_twice(chip: str) -> None:
+    """Down, then across, where both neighbours of every pixel are gathered first."""
+    rows = 9
+    x, out = images(1, 1, 4, 5, 16), images(1, 1, rows, 13, 16)
+    build = partial(kernels, chip, "ResizeBilinearV2", [x], [out])
+    (found,) = observed(build, load_profile(chip), reference=False)
+    for name in ("vgatherb", "vsub", "vmuls", "vadd"):
+        assert found.instructions["VECTOR", name] == 2 * rows
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -24,7 +24,7 @@ def test_a_mutation_has_one_place_and_a_test_that_kills_it(mutation: Mutation) -
 
 def test_no_mutation_is_listed_twice() -> None:
     assert len({each.what for each in MUTATIONS}) == len(MUTATIONS)
-    assert len({(each.file, each.new) for each in MUTATIONS}) == len(MUTATIONS)
+    assert len({(each.file, each.old, each.new) for each in MUTATIONS}) == len(MUTATIONS)
 
 
 def test_every_family_of_operators_has_a_mutation() -> None:

@@ -15,7 +15,6 @@ from spreads import LEAST_ROWS
 
 from npusim.hardware import load_profile
 from npusim.model.operator_class import kind_of
-from npusim.model.step import Item
 from npusim.operators.registry import band_class
 from npusim.validation.roofline import roofline_us
 from npusim.validation.table import read_rows
@@ -35,7 +34,7 @@ def main() -> None:
         if not profiled or row.task is None or not row.soc or band_class(row.op):
             continue
         ratio = row.duration_us / roofline_us(load_profile(row.soc), row.task)
-        kinds.setdefault(kind_of(Item(row.op, row.task)), []).append(ratio)
+        kinds.setdefault(kind_of(row.op, ""), []).append(ratio)
     everything = [ratio for ratios in kinds.values() for ratio in ratios]
     sys.stdout.write(f"{HEAD}everything: {flow(everything)}\nclasses:\n")
     for kind, ratios in sorted(kinds.items()):

@@ -150,15 +150,15 @@ def test_op_summary_is_read_with_either_name_of_the_block_column(
     (kernel,) = read_kernels(write_summary(tmp_path / "op_summary_1.csv", block, ROW))
     assert (kernel.name, kernel.op_type) == ("aclnnAdd_AddAiCore_Add", "Add")
     assert (kernel.block_num, kernel.mix_block_num, kernel.duration_us) == (48, 0, 12.5)
-    assert kernel.input_shapes == ("16,32", "")
-    assert kernel.input_dtypes == ("DT_BF16", "FLOAT16")
+    assert kernel.tensors.input_shapes == ("16,32", "")
+    assert kernel.tensors.input_dtypes == ("DT_BF16", "FLOAT16")
 
 
 def test_missing_values_are_none_and_every_dtype_spelling_is_read(tmp_path: Path) -> None:
     absent = [*ROW[:9], "N/A", "0", "N/A", "N/A", "NO", *["N/A"] * 6, "N/A"]
     file = write_summary(tmp_path / "op_summary.csv", "Block Num", ROW, absent)
     _, kernel = read_kernels(file)
-    assert (kernel.duration_us, kernel.block_num, kernel.input_dtypes) == (None, None, ())
+    assert (kernel.duration_us, kernel.block_num, kernel.tensors.input_dtypes) == (None, None, ())
     first, second = read_model(file).operators
     assert first.dtypes == ("BFLOAT16", "FLOAT16")
     assert (second.dtypes, second.time_us) == ((), 0.0)

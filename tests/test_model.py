@@ -19,7 +19,7 @@ from npusim.model.cache_state import Follower
 from npusim.model.operator_class import kind_of
 from npusim.model.results import Evidence, How, Timing
 from npusim.model.retiming import band_of_sum, with_dispatch
-from npusim.model.step import AclnnWork
+from npusim.model.step import AclnnWork, Operation, Work
 from npusim.model.timing import Timer
 from npusim.operators.tasks import TaskSpec
 from npusim.runtime.device import Device
@@ -63,9 +63,20 @@ def written(folder: Path, text: str, name: str = "model.yaml") -> Path:
     return file
 
 
+def item(
+    op: str,
+    work: Work | None,
+    count: int = 1,
+    measured_us: float | None = None,
+    engine: str = "",
+    weights: tuple[TensorSpec, ...] = (),
+) -> Item:
+    return Item(Operation(op, work, engine, weights=weights), count, measured_us)
+
+
 def add(size: int, kind: str = "fp16", **more: Any) -> Item:
     spec = TensorSpec((size,), kind)
-    return Item("Add", TaskSpec("Add", (spec, spec), (spec,)), **more)
+    return item("Add", TaskSpec("Add", (spec, spec), (spec,)), **more)
 
 
 def step_of(*items: Item) -> Step:
@@ -86,7 +97,7 @@ def test_a_list_is_unfolded_for_a_batch(tmp_path: Path) -> None:
         1,
     )
     assert first.inputs[0] == parse_tensor("fp16[3,64,64]")
-    assert [spec.shape for spec in first.weights] == [(64,)]
+    assert [spec.shape for spec in first.operation.weights] == [(64,)]
     assert model.at(3).launches == 3
     assert first.work is not None
     assert getattr(first.work, "arguments")["N"] == 3  # noqa: B009 - a TaskSpec has none
@@ -101,8 +112,12 @@ def test_a_list_takes_every_operator_that_estimate_takes(tmp_path: Path) -> None
       - {op: Gelu, arguments: {x: "fp16[{B}]"}}
     """
     step = read_model(written(tmp_path, text)).at(64)
-    assert [kind_of(item) for item in step.items] == ["elementwise", "matmul", "activation"]
-    assert step.items[1].weights == (TensorSpec((32, 64), "fp16"),)
+    assert [kind_of(item.op, item.engine) for item in step.items] == [
+        "elementwise",
+        "matmul",
+        "activation",
+    ]
+    assert step.items[1].operation.weights == (TensorSpec((32, 64), "fp16"),)
     device = Device("Ascend910B3")
     for each in retime(step, "Ascend910B3", l2="cold").items:
         assert isinstance(each.item.work, AclnnWork)
@@ -202,10 +217,14 @@ def test_both_profilers_and_both_spellings_are_read(tmp_path: Path, head: str, b
     assert [spec.format.name for spec in product.inputs] == ["FRACTAL_NZ", "FRACTAL_NZ", "ND"]
     assert isinstance(product.work, TaskSpec)
     assert product.work.inputs[3] is None
-    assert (talk.work, talk.engine, kind_of(talk)) == (None, "communication", "communication")
+    assert (talk.work, talk.engine, kind_of(talk.op, talk.engine)) == (
+        None,
+        "communication",
+        "communication",
+    )
     assert (cpu.engine, cpu.inputs[0].shape) == ("AI CPU", (8, 64))
     assert odd.work is None
-    assert "'8x64' is no shape" in odd.problem
+    assert "'8x64' is no shape" in odd.operation.problem
     assert step.measured_us == pytest.approx(134.5)
 
 
@@ -265,7 +284,7 @@ def test_equal_operators_are_simulated_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_step_without_order_finds_nothing_in_l2() -> None:
     spec = TensorSpec((2**22,), "fp16")
-    chain = [Item(name, TaskSpec(name, (spec,), (spec,))) for name in ("Relu", "Abs")]
+    chain = [item(name, TaskSpec(name, (spec,), (spec,))) for name in ("Relu", "Abs")]
     followed = retime(step_of(*chain), "Ascend910B3").items[1].timing.duration_us
     busy = retime(step_of(*chain), "Ascend910B3", l2="busy").items[1].timing.duration_us
     cold = retime(step_of(*chain), "Ascend910B3", l2="cold").items[1].timing.duration_us
@@ -276,25 +295,25 @@ def test_a_step_without_order_finds_nothing_in_l2() -> None:
 def test_what_adds_at_indices_keeps_its_measured_time() -> None:
     rows, where = TensorSpec((4096, 64), "fp32"), TensorSpec((4096,), "int32")
     work = TaskSpec("UnsortedSegmentSum", (rows, where), (TensorSpec((64, 64), "fp32"),))
-    known = Item("UnsortedSegmentSum", work, measured_us=123.0)
+    known = item("UnsortedSegmentSum", work, measured_us=123.0)
     here = retime(step_of(known), "Ascend910A", measured_on="Ascend910A")
     assert here.items[0].timing.how is How.MEASURED
     assert "how often indices repeat" in here.items[0].timing.note
-    unknown = Item("UnsortedSegmentSum", work)
+    unknown = item("UnsortedSegmentSum", work)
     assert retime(step_of(unknown), "Ascend910A").items[0].timing.how is How.SIMULATED
 
 
 def test_l2_follows_the_order_of_the_step() -> None:
     half = 8 * 2**20
     spec = TensorSpec((half,), "fp16")
-    make = Item("Relu", TaskSpec("Relu", (TensorSpec((half,), "fp32"),), (spec,)))
-    use = Item("Abs", TaskSpec("Abs", (spec,), (TensorSpec((half,), "fp16", "NCHW"),)))
-    follower = Follower(load_profile("Ascend910B3"))
-    assert follower.enter(make) == (0.0,)
-    assert follower.enter(use) == (0.0,)
-    follower.leave(make)
-    assert follower.enter(use) == (1.0,)
-    assert follower.enter(Item("Abs", use.work, weights=(spec,))) == (0.0,)
+    make = item("Relu", TaskSpec("Relu", (TensorSpec((half,), "fp32"),), (spec,)))
+    use = item("Abs", TaskSpec("Abs", (spec,), (TensorSpec((half,), "fp16", "NCHW"),)))
+    profile = load_profile("Ascend910B3")
+    assert Follower(profile).pass_through(use.operation) == (0.0,)
+    follower = Follower(profile)
+    assert follower.pass_through(make.operation) == (0.0,)
+    assert follower.pass_through(use.operation) == (1.0,)
+    assert follower.pass_through(item("Abs", use.work, weights=(spec,)).operation) == (0.0,)
     after = retime(step_of(make, use), "Ascend910B3").items[1].timing.duration_us
     alone = retime(step_of(use), "Ascend910B3").items[0].timing.duration_us
     warm = retime(step_of(use), "Ascend910B3", l2="warm").items[0].timing.duration_us
@@ -305,17 +324,20 @@ def test_l2_follows_the_order_of_the_step() -> None:
 def test_a_large_tensor_drives_out_what_was_there() -> None:
     small, large = TensorSpec((4096,), "fp16"), TensorSpec((256 * 2**20,), "fp16")
     follower = Follower(load_profile("Ascend910B3"))
-    follower.leave(Item("Relu", TaskSpec("Relu", (small,), (small,))))
-    assert follower.enter(Item("Abs", TaskSpec("Abs", (small,), (small,)))) == (1.0,)
-    follower.leave(Item("Relu", TaskSpec("Relu", (large,), (large,))))
-    assert follower.enter(Item("Abs", TaskSpec("Abs", (small,), (small,)))) == (0.0,)
+    kept, fills = (
+        item("Relu", TaskSpec("Relu", (spec,), (spec,))).operation for spec in (small, large)
+    )
+    follower.pass_through(kept)
+    assert follower.pass_through(kept) == (1.0,)
+    follower.pass_through(fills)
+    assert follower.pass_through(kept) == (0.0,)
 
 
 def timed(
     kind: str, time_us: float, low: float, high: float, evidence: Evidence, count: int = 1
 ) -> TimedItem:
     timing = Timing(time_us, (time_us * low, time_us * high), "", How.SIMULATED, evidence)
-    return TimedItem(Item(kind, None, count), timing, kind)
+    return TimedItem(item(kind, None, count), timing, kind)
 
 
 TIMED = st.builds(
@@ -396,14 +418,14 @@ CONV = TaskSpec(
 @pytest.mark.parametrize(
     ("item", "measured_on", "how", "time_us"),
     [
-        (Item("Conv2D", CONV, measured_us=80.0), "Ascend310P3", How.MEASURED, 80.0),
-        (Item("Conv2D", CONV, measured_us=80.0), "Ascend910A", How.SCALED, None),
-        (Item("Conv2D", CONV), "Ascend910A", How.ROOFLINE, None),
-        (Item("Conv2D", CONV, measured_us=80.0), None, How.ROOFLINE, None),
-        (Item("Odd", None, measured_us=7.0), "Ascend910A", How.UNSCALED, 7.0),
-        (Item("hcom", None, 1, 9.0, "communication"), "Ascend910A", How.UNSCALED, 9.0),
-        (Item("ArgMax", CONV, 1, 9.0, "AI CPU"), "Ascend310P3", How.MEASURED, 9.0),
-        (Item("Odd", None), None, How.NOTHING, 0.0),
+        (item("Conv2D", CONV, measured_us=80.0), "Ascend310P3", How.MEASURED, 80.0),
+        (item("Conv2D", CONV, measured_us=80.0), "Ascend910A", How.SCALED, None),
+        (item("Conv2D", CONV), "Ascend910A", How.ROOFLINE, None),
+        (item("Conv2D", CONV, measured_us=80.0), None, How.ROOFLINE, None),
+        (item("Odd", None, measured_us=7.0), "Ascend910A", How.UNSCALED, 7.0),
+        (item("hcom", None, 1, 9.0, "communication"), "Ascend910A", How.UNSCALED, 9.0),
+        (item("ArgMax", CONV, 1, 9.0, "AI CPU"), "Ascend310P3", How.MEASURED, 9.0),
+        (item("Odd", None), None, How.NOTHING, 0.0),
     ],
 )
 def test_what_is_not_simulated_is_carried_over_and_flagged(
@@ -427,7 +449,7 @@ def test_what_is_not_simulated_is_carried_over_and_flagged(
 
 def test_a_roofline_says_how_far_above_it_measured_kernels_were() -> None:
     known = rooflines()
-    timing = retime(step_of(Item("Conv2D", CONV)), "Ascend310P3").items[0].timing
+    timing = retime(step_of(item("Conv2D", CONV)), "Ascend310P3").items[0].timing
     spread = known.classes["convolution"]
     assert timing.band_us[1] == pytest.approx(timing.duration_us * spread.high)
     assert timing.band_us[0] <= timing.duration_us
@@ -435,7 +457,7 @@ def test_a_roofline_says_how_far_above_it_measured_kernels_were() -> None:
 
 
 def test_the_same_chip_tells_the_error_and_another_doesn_t() -> None:
-    step = step_of(Item("Conv2D", CONV, measured_us=80.0), add(2**20, measured_us=5.0))
+    step = step_of(item("Conv2D", CONV, measured_us=80.0), add(2**20, measured_us=5.0))
     here = retime(step, "Ascend910A", measured_on="Ascend910A")
     assert here.error is not None
     assert here.simulated_error is not None

@@ -10,7 +10,6 @@ an empty L2, ``warm`` one that holds everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +17,7 @@ from npusim.engine import L2State
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
-    from npusim.model.step import Item
-    from npusim.values.tensors import TensorSpec
+    from npusim.model.step import Operation
 
 ORDER: Final = "order"
 BUSY: Final = "busy"
@@ -40,38 +38,27 @@ class Follower:
     def __init__(self, profile: Profile) -> None:
         self._l2 = L2State(profile.memory.l2_bytes)
         self._numbers = count()
-        self._last: dict[tuple[object, ...], int] = {}
+        self._last: dict[str, int] = {}
 
-    def enter(self, item: Item) -> Residency:
-        """What of the item's inputs is in L2 when it starts."""
-        shares = []
-        for spec, number in self._known(item):
-            held = 0.0 if number is None else self._l2.resident_bytes(number)
-            shares.append(min(1.0, round(_STEPS * held / max(1, spec.nbytes)) / _STEPS))
-        return tuple(shares)
+    def pass_through(self, operation: Operation) -> Residency:
+        """It reads its inputs and writes its outputs: what of the inputs is in L2 before that."""
+        given = operation.read_tensors
+        taken = [None if key is None else self._last.get(key) for _, key in given]
+        found = tuple(
+            0.0 if number is None else self._share(number, nbytes)
+            for (nbytes, _), number in zip(given, taken, strict=True)
+        )
+        for (nbytes, _), number in zip(given, taken, strict=True):
+            self._touch(next(self._numbers) if number is None else number, nbytes)
+        for nbytes, key in operation.written_tensors:
+            number = self._last[key] = next(self._numbers)
+            self._touch(number, nbytes)
+        return found
 
-    def leave(self, item: Item) -> None:
-        """The item has read its inputs and written its outputs."""
-        for spec, number in self._known(item):
-            self._touch(next(self._numbers) if number is None else number, spec)
-        for spec in item.outputs:
-            number = self._last[_key(spec)] = next(self._numbers)
-            self._touch(number, spec)
+    def _share(self, number: int, nbytes: int) -> float:
+        held = self._l2.resident_bytes(number)
+        return min(1.0, round(_STEPS * held / max(1, nbytes)) / _STEPS)
 
-    def _known(self, item: Item) -> Iterator[tuple[TensorSpec, int | None]]:
-        """The inputs, each with the tensor that it is taken for; None for one from outside."""
-        weights = list(item.weights)
-        for spec in item.inputs:
-            if spec in weights:
-                weights.remove(spec)
-                yield spec, None
-            else:
-                yield spec, self._last.get(_key(spec))
-
-    def _touch(self, number: int, spec: TensorSpec) -> None:
-        if spec.nbytes:
-            self._l2.touch(number, spec.nbytes)
-
-
-def _key(spec: TensorSpec) -> tuple[object, ...]:
-    return spec.shape, spec.dtype, spec.format
+    def _touch(self, number: int, nbytes: int) -> None:
+        if nbytes:
+            self._l2.touch(number, nbytes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from npusim.model.step import AclnnWork, Item
+from npusim.model.step import AclnnWork, Item, Operation
 from npusim.operators.arguments import bind, parameter_of
 from npusim.operators.oracle import contract_of
 from npusim.operators.tasks import TaskSpec
@@ -83,7 +83,8 @@ def item_of(place: Place, raw: object) -> Item:
     count = _count(place / "count", raw.get("count", 1))
     work = _task(place, op.strip(), raw) if tensors else _call(place, op.strip(), raw)
     name = work.op if isinstance(work, AclnnWork) else work.op_type
-    return Item(name, work, count, measured_us, weights=_weights(place, raw, work))
+    operation = Operation(name, work, weights=_weights(place, raw, work))
+    return Item(operation, count, measured_us)
 
 
 def _call(place: Place, op: str, raw: Mapping[str, Any]) -> AclnnWork:

@@ -19,7 +19,7 @@ from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
-    from npusim.model.step import Item, Step
+    from npusim.model.step import Item, Operation, Step
     from npusim.values.status import Status
     from npusim.values.tensors import TensorSpec
 
@@ -32,12 +32,13 @@ def judge(step: Step, profile: Profile) -> dict[str, DtypeVerdict]:
     for item in step.items:
         if item.work is None:
             continue
-        counts[item.signature] = counts.get(item.signature, 0) + item.count
-        if item.signature not in found:
-            key = _question(item)
+        signature = item.operation.signature
+        counts[signature] = counts.get(signature, 0) + item.count
+        if signature not in found:
+            key = _question(item.operation)
             if key not in known:
                 known[key] = _verdict(item, profile)
-            found[item.signature] = known[key]
+            found[signature] = known[key]
     return {
         signature: replace(verdict, count=counts[signature]) for signature, verdict in found.items()
     }
@@ -54,11 +55,11 @@ def together(verdicts: dict[str, DtypeVerdict]) -> tuple[DtypeVerdict, ...]:
     return tuple(sorted(merged.values(), key=lambda each: (order.index(each.outcome), each.op)))
 
 
-def _question(item: Item) -> tuple[object, ...]:
+def _question(asked: Operation) -> tuple[object, ...]:
     """What the verdict depends on: a contract looks at everything, the catalogue at dtypes."""
-    if isinstance(item.work, TaskSpec):
-        return (item.op, _input_dtypes(item.work), _dtypes(item.work.outputs))
-    return (item.signature,)
+    if isinstance(asked.work, TaskSpec):
+        return (asked.op, _input_dtypes(asked.work), _dtypes(asked.work.outputs))
+    return (asked.signature,)
 
 
 def _verdict(item: Item, profile: Profile) -> DtypeVerdict:
@@ -70,14 +71,14 @@ def _verdict(item: Item, profile: Profile) -> DtypeVerdict:
 
 
 def _of_call(item: Item, work: AclnnWork, profile: Profile) -> DtypeVerdict:
-    dtypes = _named(_dtypes((*item.inputs, *item.outputs)))
+    dtypes = _named(_dtypes((*item.operation.inputs, *item.operation.outputs)))
     status = check(work.op, profile, work.arguments)
     if status.ok and work.contract is None and item.measured_us is None:
         status = replace(status, code=StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR)
     if status.ok:
         return DtypeVerdict(item.op, dtypes, Outcome.RUNS, "", 0)
     why = _why(status)
-    if item.uses_bf16:
+    if item.operation.uses_bf16:
         after = check(work.op, profile, work.in_fp16().arguments)
         if after.ok and work.contract is not None:
             return DtypeVerdict(item.op, dtypes, Outcome.AFTER_FP16, why, 0, status.code)
@@ -96,7 +97,7 @@ def _of_task(item: Item, work: TaskSpec, profile: Profile) -> DtypeVerdict:
         runs = verdict.answer is Answer.SUPPORTED
         outcome, why = (Outcome.RUNS, "") if runs else (Outcome.UNKNOWN, verdict.why)
         return DtypeVerdict(item.op, dtypes, outcome, why, 0)
-    half = task_verdict(task_in_fp16(work), profile) if item.uses_bf16 else None
+    half = task_verdict(task_in_fp16(work), profile) if item.operation.uses_bf16 else None
     helps = half is not None and half.answer is Answer.SUPPORTED
     outcome = Outcome.AFTER_FP16 if helps else Outcome.REJECTED
     return DtypeVerdict(item.op, dtypes, outcome, _why(status), 0, status.code)

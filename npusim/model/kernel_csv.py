@@ -13,7 +13,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from npusim.reading.tables import Table, table_in
 from npusim.values.errors import FileError
@@ -34,6 +36,8 @@ HEADERS = {
     "output_formats": ("Output Formats",),
     "step": ("Step Id",),
 }
+_SINGLE = ("name", "op_type", "task_type", "duration_us", "block_num", "mix_block_num", "step")
+_NO_COLUMN = -1
 _REQUIRED = ("name", "op_type", "input_dtypes")
 _MISSING = frozenset({"", "N/A", "NA"})
 _ABSENT = _MISSING | {"UNDEFINED", "DT_UNDEFINED", "NONE", "NULL"}
@@ -43,9 +47,20 @@ _COMMUNICATION = re.compile(
 NO_OPERATOR = "communication is the business of HCCL, not of an operator"
 
 
+class Tensors(NamedTuple):
+    """The tensors of a launch; texts are as in the file, one slot per tensor."""
+
+    input_shapes: tuple[str, ...]
+    input_dtypes: tuple[str, ...]
+    input_formats: tuple[str, ...]
+    output_shapes: tuple[str, ...]
+    output_dtypes: tuple[str, ...]
+    output_formats: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One launch as a profiler saw it; texts are as in the file, one slot per tensor.
+    """One launch as a profiler saw it.
 
     `duration_us` and the block counts are None where the file has ``N/A``.
     """
@@ -56,12 +71,7 @@ class Kernel:
     duration_us: float | None
     block_num: int | None
     mix_block_num: int | None
-    input_shapes: tuple[str, ...]
-    input_dtypes: tuple[str, ...]
-    input_formats: tuple[str, ...]
-    output_shapes: tuple[str, ...]
-    output_dtypes: tuple[str, ...]
-    output_formats: tuple[str, ...]
+    tensors: Tensors
     step: str = ""
 
     @property
@@ -69,10 +79,10 @@ class Kernel:
         """The operator type, or else the kernel's name."""
         return self.op_type or self.name
 
-    @property
-    def is_communication(self) -> bool:
-        """True for a task of the collective communication library."""
-        return self.task_type in ("COMMUNICATION", "HCCL") or bool(_COMMUNICATION.match(self.op))
+
+def is_communication(op: str, task_type: str) -> bool:
+    """True for a task of the collective communication library."""
+    return task_type in ("COMMUNICATION", "HCCL") or bool(_COMMUNICATION.match(op))
 
 
 def is_absent(text: str) -> bool:
@@ -88,29 +98,27 @@ def read_kernels(file: Path) -> Iterator[Kernel]:
 
 def _kernels(file: Path, table: Table) -> Iterator[Kernel]:
     columns = _columns(file, table.header)
-    for line, row in table.records():
-        text = {ours: row[theirs].strip() for ours, theirs in columns.items()}
-        slots = {name: _slots(text.get(name, "")) for name in HEADERS}
+    name, op_type, task_type, duration, block, mix, step, *slots = (
+        columns.get(ours, _NO_COLUMN) for ours in (*_SINGLE, *Tensors._fields)
+    )
+    for line, fields in table:
+        row = (*fields, "")  # what a column says that the file hasn't got
+        kind = row[op_type].strip()
         yield Kernel(
-            text["name"],
-            "" if text["op_type"] in _MISSING else text["op_type"],
-            text.get("task_type", ""),
-            _number(file, line, "duration", text.get("duration_us", "")),
-            _whole(file, line, "block number", text.get("block_num", "")),
-            _whole(file, line, "block number", text.get("mix_block_num", "")),
-            slots["input_shapes"],
-            slots["input_dtypes"],
-            slots["input_formats"],
-            slots["output_shapes"],
-            slots["output_dtypes"],
-            slots["output_formats"],
-            text.get("step", ""),
+            row[name].strip(),
+            "" if kind in _MISSING else kind,
+            row[task_type].strip(),
+            _number(file, line, "duration", row[duration].strip()),
+            _whole(file, line, "block number", row[block].strip()),
+            _whole(file, line, "block number", row[mix].strip()),
+            _slots(*(row[index] for index in slots)),
+            row[step].strip(),
         )
 
 
-def _columns(file: Path, header: Sequence[str]) -> dict[str, str]:
-    """Our names to the file's; column names may be padded, and their case differs by release."""
-    given = {name.strip().lower(): name for name in header if name}
+def _columns(file: Path, header: Sequence[str]) -> dict[str, int]:
+    """Where our names stand; column names may be padded, and their case differs by release."""
+    given = {name.strip().lower(): place for place, name in enumerate(header) if name}
     found = {
         ours: given[theirs.lower()]
         for ours, spellings in reversed(HEADERS.items())
@@ -125,11 +133,17 @@ def _columns(file: Path, header: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _slots(text: str) -> tuple[str, ...]:
-    """The slots of one cell; a scalar's empty shape keeps its slot, a missing cell has none."""
-    if text in _MISSING:
-        return ()
-    return tuple(part.strip().strip('"') for part in text.split(";"))
+@lru_cache(maxsize=65_536)  # a profile has many rows and few different ones
+def _slots(*cells: str) -> Tensors:
+    """The slots of cells; a scalar's empty shape keeps its slot, a missing cell has none."""
+    return Tensors(
+        *(
+            ()
+            if cell.strip() in _MISSING
+            else tuple(part.strip().strip('"') for part in cell.split(";"))
+            for cell in cells
+        )
+    )
 
 
 def _number(file: Path, line: int, what: str, text: str) -> float | None:

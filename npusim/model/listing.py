@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from npusim.model.kernel_csv import NO_OPERATOR, is_absent, read_kernels
+from npusim.model.kernel_csv import NO_OPERATOR, is_absent, is_communication, read_kernels
 from npusim.model.listed import Listed, Listing
 from npusim.reading.files import read_text
 from npusim.values.dtypes import dtype
@@ -40,9 +40,9 @@ def read_model(path: str | Path) -> Listing:
 def _from_profile(file: Path) -> Iterator[Listed]:
     for kernel in read_kernels(file):
         api = _API_IN_KERNEL_NAME.match(kernel.name)
-        why = NO_OPERATOR if kernel.is_communication else ""
-        dtypes, unread = _dtypes(kernel.input_dtypes)
-        outputs, unread_too = _dtypes(kernel.output_dtypes)
+        why = NO_OPERATOR if is_communication(kernel.op, kernel.task_type) else ""
+        dtypes, unread = _dtypes(kernel.tensors.input_dtypes)
+        outputs, unread_too = _dtypes(kernel.tensors.output_dtypes)
         yield Listed(
             kernel.op,
             "kernel",

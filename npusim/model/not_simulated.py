@@ -54,7 +54,7 @@ def _from_measured(
 def _roofline(item: Item, spec: TaskSpec, profile: Profile, note: str) -> Timing:
     """A roofline is nearly a lower bound: the band tells how far above it measured kernels were."""
     known = rooflines()
-    spread = known.classes.get(kind_of(item), known.everything)
+    spread = known.classes.get(kind_of(item.op, item.engine), known.everything)
     time_us = roofline_us(profile, spec)
     band_us = (time_us * min(spread.low, 1.0), time_us * max(spread.high, 1.0))
     return Timing(time_us, band_us, "not simulated", How.ROOFLINE, note=note)

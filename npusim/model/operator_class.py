@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from npusim.operators.registry import band_class, prototype
 
-if TYPE_CHECKING:
-    from npusim.model.step import Item
 
-
-def kind_of(item: Item) -> str:
-    """The class of an operator: its kernel's, or what its name says."""
-    known = prototype(item.op)
-    kind = known[0].band_class if known else band_class(item.op)
-    if kind:
-        return kind
-    if item.engine:
-        return item.engine
+def kind_of(op: str, engine: str) -> str:
+    """The class of an operator: its kernel's, the engine's, or what its name says."""
+    known = prototype(op)
+    kind = known[0].band_class if known else band_class(op)
+    if kind or engine:
+        return kind or engine
     for kind, words in _KINDS:
-        if any(word in item.op.lower() for word in words):
+        if any(word in op.lower() for word in words):
             return kind
     return "other"
 

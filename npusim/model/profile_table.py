@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import median_low
 from typing import Final
 
-from npusim.model.kernel_csv import NO_OPERATOR, Kernel, is_absent, read_kernels
-from npusim.model.step import AI_CPU, COMMUNICATION, Item, Step
+from npusim.model.kernel_csv import NO_OPERATOR, Tensors, is_absent, is_communication, read_kernels
+from npusim.model.step import AI_CPU, COMMUNICATION, Item, Operation, Step
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError
 from npusim.values.tensors import TensorSpec
@@ -23,19 +23,20 @@ def read_profile(file: Path, step: str = "") -> Step:
     shapes keep their measured time.  Raises FileError for other files, UnknownNameError for a step
     that isn't there.
     """
-    steps: dict[str, list[Kernel]] = {}
+    steps: dict[str, list[Item]] = {}
+    operation = lru_cache(maxsize=65_536)(_operation)  # many rows share a few of them
     for kernel in read_kernels(file):
-        steps.setdefault(kernel.step, []).append(kernel)
+        same = operation(kernel.op, kernel.task_type, kernel.tensors)
+        steps.setdefault(kernel.step, []).append(Item(same, 1, kernel.duration_us))
     if not steps:
         raise FileError(file, "has no kernels")
     if len(steps) > 1:
         steps.pop("", None)  # what ran between the steps
     chosen, notes = _choose(file, steps, step)
-    items = tuple(map(_item, steps[chosen]))
-    return Step(file.stem, "profile", items, notes=notes)
+    return Step(file.stem, "profile", tuple(steps[chosen]), notes=notes)
 
 
-def _choose(file: Path, steps: dict[str, list[Kernel]], wanted: str) -> tuple[str, tuple[str, ...]]:
+def _choose(file: Path, steps: dict[str, list[Item]], wanted: str) -> tuple[str, tuple[str, ...]]:
     if wanted:
         if wanted not in steps:
             raise UnknownNameError(f"step of {file}", wanted, steps)
@@ -43,8 +44,7 @@ def _choose(file: Path, steps: dict[str, list[Kernel]], wanted: str) -> tuple[st
     if len(steps) == 1:
         return next(iter(steps)), ()
     total_us = {
-        name: sum(kernel.duration_us or 0.0 for kernel in kernels)
-        for name, kernels in steps.items()
+        name: sum(item.measured_us or 0.0 for item in items) for name, items in steps.items()
     }
     middle = median_low(total_us.values())
     chosen = next(name for name in steps if total_us[name] == middle)
@@ -52,23 +52,22 @@ def _choose(file: Path, steps: dict[str, list[Kernel]], wanted: str) -> tuple[st
     return chosen, (note,)
 
 
-def _item(kernel: Kernel) -> Item:
-    op, time_us = kernel.op, kernel.duration_us
-    if kernel.is_communication:
-        return Item(op, None, 1, time_us, COMMUNICATION, NO_OPERATOR)
-    engine = AI_CPU if kernel.task_type.upper() in _CPU else ""
-    if not kernel.input_shapes and not kernel.output_shapes:
-        return Item(op, None, 1, time_us, engine, "the file has no shapes for it")
+def _operation(op: str, task_type: str, tensors: Tensors) -> Operation:
+    if is_communication(op, task_type):
+        return Operation(op, None, COMMUNICATION, NO_OPERATOR)
+    engine = AI_CPU if task_type.upper() in _CPU else ""
+    shapes, dtypes, formats, out_shapes, out_dtypes, out_formats = tensors
+    if not shapes and not out_shapes:
+        return Operation(op, None, engine, "the file has no shapes for it")
     try:
-        inputs = _operands(kernel.input_shapes, kernel.input_dtypes, kernel.input_formats)
-        outputs = _operands(kernel.output_shapes, kernel.output_dtypes, kernel.output_formats)
+        inputs = _operands(shapes, dtypes, formats)
+        outputs = _operands(out_shapes, out_dtypes, out_formats)
         work = TaskSpec(op, inputs, tuple(spec for spec in outputs if spec is not None))
     except NpusimError as error:
-        return Item(op, None, 1, time_us, engine, f"its tensors can't be read: {error.message}")
-    return Item(op, work, 1, time_us, engine, "it runs on the AI CPU" if engine else "")
+        return Operation(op, None, engine, f"its tensors can't be read: {error.message}")
+    return Operation(op, work, engine, "it runs on the AI CPU" if engine else "")
 
 
-@lru_cache(maxsize=65_536)  # a profile has many rows and few different ones
 def _operands(
     shapes: tuple[str, ...], dtypes: tuple[str, ...], formats: tuple[str, ...]
 ) -> tuple[TensorSpec | None, ...]:

@@ -52,7 +52,7 @@ class Timing:
     assumptions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TimedItem:
     """An operator of the step with its timing on the chip; `kind` is its class."""
 

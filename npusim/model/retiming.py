@@ -26,7 +26,7 @@ from npusim.model.results import (
     StepResult,
     TimedItem,
 )
-from npusim.model.step import AclnnWork, Item, Step
+from npusim.model.step import AclnnWork, Operation, Step
 from npusim.model.timing import Timer
 from npusim.values.errors import UnknownNameError
 
@@ -143,11 +143,10 @@ def _timed(
     follower = Follower(timer.profile) if follow else None
     found: list[TimedItem] = []
     for number, item in enumerate(step.items, 1):
-        residency = follower.enter(item) if follower else ()
-        timing = timer.time(item, residency, verdicts.get(item.signature))
-        if follower:
-            follower.leave(item)
-        found.append(TimedItem(item, timing, kind_of(item)))
+        operation = item.operation
+        residency = follower.pass_through(operation) if follower else ()
+        timing = timer.time(item, residency, verdicts.get(operation.signature))
+        found.append(TimedItem(item, timing, kind_of(operation.op, operation.engine)))
         if progress and (number % _SAY_EVERY == 0 or number == len(step.items)):
             progress(number, len(step.items))
     return found
@@ -180,12 +179,12 @@ def _classes(items: Sequence[TimedItem], device_us: float) -> tuple[ClassTime, .
 def _operators(items: Sequence[TimedItem]) -> tuple[OperatorTime, ...]:
     """One entry for each operator with its tensors, the most time-consuming first."""
     found = []
-    for _, members in _together(items, lambda each: each.item.signature):
+    for _, members in _together(items, lambda each: each.item.operation.signature):
         longest = max(members, key=lambda each: each.timing.duration_us)
         found.append(
             OperatorTime(
                 longest.item.op,
-                tensors_of(longest.item),
+                tensors_of(longest.item.operation),
                 longest.kind,
                 sum(each.item.count for each in members),
                 sum(each.total_us for each in members),
@@ -212,15 +211,15 @@ def _measured_us(items: Iterable[TimedItem]) -> float | None:
     return None if None in times else sum(time or 0.0 for time in times)
 
 
-def tensors_of(item: Item) -> str:
-    """The tensors of an item in one line: ``fp16[8,64] fp16[64] -> fp16[8,64]``."""
+def tensors_of(operation: Operation) -> str:
+    """The tensors of an operation in one line: ``fp16[8,64] fp16[64] -> fp16[8,64]``."""
     sides = [
         " ".join(f"{spec.dtype.name.lower()}[{','.join(map(str, spec.shape))}]" for spec in specs)
-        for specs in (item.inputs, item.outputs)
+        for specs in (operation.inputs, operation.outputs)
     ]
     given = " -> ".join(side for side in sides if side)
-    if isinstance(item.work, AclnnWork):
-        numbers = [f"{name}={value}" for name, value in item.work.arguments.items()
+    if isinstance(operation.work, AclnnWork):
+        numbers = [f"{name}={value}" for name, value in operation.work.arguments.items()
                    if isinstance(value, int | float)]  # fmt: skip
         return " ".join((given, *numbers))
     return given
@@ -245,9 +244,12 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _memory(step: Step, items: Sequence[TimedItem], chip: Profile) -> Memory:
-    working = max((_working_bytes(each) for each in items), default=0)
+    working = max(
+        (each.item.operation.bytes_beside_weights + each.timing.workspace_bytes for each in items),
+        default=0,
+    )
     stated = step.weights_bytes
-    marked = sum(each.item.count * sum(spec.nbytes for spec in each.item.weights) for each in items)
+    marked = sum(each.item.count * each.item.operation.weights_bytes for each in items)
     weights = stated if stated is not None else marked or None
     activations = step.activation_bytes
     basis = [
@@ -267,9 +269,3 @@ def _memory(step: Step, items: Sequence[TimedItem], chip: Profile) -> Memory:
         "; ".join(basis),
         chip.memory.capacity_bytes,
     )
-
-
-def _working_bytes(each: TimedItem) -> int:
-    weights = sum(spec.nbytes for spec in each.item.weights)
-    tensors = sum(spec.nbytes for spec in (*each.item.inputs, *each.item.outputs))
-    return tensors - weights + each.timing.workspace_bytes

@@ -46,47 +46,72 @@ class AclnnWork:
 Work = AclnnWork | TaskSpec
 
 
-@dataclass(frozen=True)
-class Item:
-    """One operator of a step, `count` times in a row.
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """What operators of a step have in common that differ in their times and counts only.
 
     `work` is None where the file doesn't say enough to do anything but keep its time; `problem`
-    says why.  `measured_us` is the time of one of them on the chip that the file comes from.
-    `engine` is set for what isn't an AI Core's work.  `weights` are the tensors among the inputs
-    that stay on the device; every repetition has its own.
+    says why. `engine` is set for what isn't an AI Core's work.  `weights` are the tensors among the
+    inputs that stay on the device; every repetition has its own.
     """
 
     op: str
     work: Work | None
-    count: int = 1
-    measured_us: float | None = None
     engine: str = ""
     problem: str = ""
     weights: tuple[TensorSpec, ...] = ()
 
     @cached_property
     def signature(self) -> str:
-        """What two items must share to be the same question: operator, tensors and attributes."""
+        """What two of them must share to be the same question: operator, tensors, attributes."""
         return f"{self.op}|{self.engine}|{self.work!r}"
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The tensors that go in, as far as the file tells."""
         if isinstance(self.work, TaskSpec):
             return tuple(spec for spec in self.work.inputs if spec is not None)
         return tuple(spec for io, spec in self._tensors() if io == "in")
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[TensorSpec, ...]:
         """The tensors that come out, as far as the file tells."""
         if isinstance(self.work, TaskSpec):
             return self.work.outputs
         return tuple(spec for io, spec in self._tensors() if io == "out")
 
+    @cached_property
+    def read_tensors(self) -> tuple[tuple[int, str | None], ...]:
+        """Bytes of each input, and what tells tensors apart; None for one from outside the step."""
+        weights, found = list(self.weights), list[tuple[int, str | None]]()
+        for spec in self.inputs:
+            if spec in weights:
+                weights.remove(spec)
+                found.append((spec.nbytes, None))
+            else:
+                found.append((spec.nbytes, _told_apart_by(spec)))
+        return tuple(found)
+
+    @cached_property
+    def written_tensors(self) -> tuple[tuple[int, str], ...]:
+        """Bytes of each output, and what tells tensors apart."""
+        return tuple((spec.nbytes, _told_apart_by(spec)) for spec in self.outputs)
+
     @property
     def uses_bf16(self) -> bool:
         """Whether some tensor is BFLOAT16."""
         return any(spec.dtype is BFLOAT16 for spec in (*self.inputs, *self.outputs))
+
+    @cached_property
+    def weights_bytes(self) -> int:
+        """Bytes of its weights, for each repetition."""
+        return sum(spec.nbytes for spec in self.weights)
+
+    @cached_property
+    def bytes_beside_weights(self) -> int:
+        """Bytes of all its tensors but the weights."""
+        tensors = sum(spec.nbytes for spec in (*self.inputs, *self.outputs))
+        return tensors - self.weights_bytes
 
     def _tensors(self) -> Iterator[tuple[str, TensorSpec]]:
         if not isinstance(self.work, AclnnWork):
@@ -96,6 +121,44 @@ class Item:
         for name, value in self.work.arguments.items():
             if isinstance(value, TensorSpec):
                 yield kinds.get(name, "in"), value
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One operator of a step, `count` times in a row.
+
+    `measured_us` is the time of one of them on the chip that the file comes from. Tables of a
+    million rows have a few different operations, which rows share.
+    """
+
+    operation: Operation
+    count: int = 1
+    measured_us: float | None = None
+
+    @property
+    def op(self) -> str:
+        """The operator's name."""
+        return self.operation.op
+
+    @property
+    def work(self) -> Work | None:
+        """What is to be done, as far as the file tells."""
+        return self.operation.work
+
+    @property
+    def engine(self) -> str:
+        """What does it, where that isn't an AI Core."""
+        return self.operation.engine
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """The tensors that go in, as far as the file tells."""
+        return self.operation.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """The tensors that come out, as far as the file tells."""
+        return self.operation.outputs
 
 
 @dataclass(frozen=True)
@@ -130,6 +193,10 @@ class Step:
         return sum(
             item.measured_us * item.count for item in self.items if item.measured_us is not None
         )
+
+
+def _told_apart_by(spec: TensorSpec) -> str:
+    return f"{spec.shape} {spec.dtype} {spec.format}"
 
 
 def in_fp16(work: Work) -> Work:

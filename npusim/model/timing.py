@@ -60,11 +60,11 @@ class Timer:
     def time(self, item: Item, residency: Residency, verdict: DtypeVerdict | None) -> Timing:
         """The timing of one repetition; `residency` counts only where L2 follows the order."""
         if item.work is None or item.engine:
-            return self._carried_over(item, item.problem)
+            return self._carried_over(item, item.operation.problem)
         if item.measured_us is not None and item.op in _BY_INDEX:
             return self._carried_over(item, _WHY_BY_INDEX)
         # Equal operators differ in their measured times, which a simulation doesn't ask for.
-        key = (item.signature, residency)
+        key = (item.operation.signature, residency)
         if key not in self._known:
             self._known[key] = self._ask(item.op, item.work, residency, verdict)
         found = self._known[key]

@@ -64,7 +64,7 @@ def _tensors(
     item: TimedItem,
 ) -> tuple[Sequence[TensorSpec | None], Sequence[TensorSpec | None]]:
     """Inputs and outputs as they were timed, absent optional inputs as None."""
-    asked = item.item
+    asked = item.item.operation
     if asked.work is not None and item.timing.note == IN_FP16:
         asked = replace(asked, work=in_fp16(asked.work))
     given = asked.work.inputs if isinstance(asked.work, TaskSpec) else asked.inputs

@@ -339,6 +339,10 @@ CELLS = 64 * 48
             id="16 images side by side, a burst for every channel and place",
         ),
         pytest.param(
+            "Ascend910B3", "TransData", [(32, 20), (2, 2, 16, 16)], np.float16, {},
+            2 * 32 * 32 // BESIDE, (0, 0), 0, id="slices of rows apart: turned, and back",
+        ),
+        pytest.param(
             "Ascend910B3", "ResizeNearestNeighborV2", [(1, 1, 2, 3, 16), (1, 1, 4, 6, 16)],
             np.float16, {}, 0, (2 * 6 + 2, 2 * (6 + 6) * LINE), 0, id="pixels, then rows, repeated",
         ),

@@ -359,7 +359,7 @@ def test_a_tile_can_be_read_across() -> None:
         core.pipe.init_buffer(out, 1, 24 * 16 * 4)
         across = x.window(((0, 1),), (16, 24), (1, 16))
         loaded = into.copy_in(across, (16, 24))
-        tile = core.transpose_block(out.alloc_tensor(FLOAT, 16, 24), loaded)
+        tile = core.move(out.alloc_tensor(FLOAT, 16, 24), loaded)
         into.free_tensor(loaded)
         out.copy_out(y[:, :], tile)
 

@@ -16,13 +16,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue, trace
+from npusim.ascendc import Core, GlobalTensor, Kernel, trace
 from npusim.engine.program import Pipe, Program
 from npusim.hardware import Profile, load_profile
-from npusim.library.block_matmul import BlockMatmul
 from npusim.library.matmul import Matmul, Product
 from npusim.library.matmul_tiling import MatmulTiling
-from npusim.library.operands import GmMatrix, L1Matrix
+from npusim.library.operands import GmMatrix
 from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem
 from support import physics
@@ -275,32 +274,6 @@ class OneCore(Kernel):
         matmul.run(self.product())
 
 
-class Blocks(OneCore):
-    """The same block by block, the left operand in L1 from the start."""
-
-    def process(self, core: Core) -> None:
-        product = self.product()
-        queue = TQue(TPosition.A1, 1, "whole_a")
-        core.pipe.init_buffer(queue, 1, 1 << 17)
-        left = queue.alloc_tensor(self.a.dtype, *self.a.shape)
-        product.a.load_l1(core, left, (0, self.m), (0, self.k))
-        queue.enque(left)
-        blocks = BlockMatmul(
-            core,
-            self.tiling,
-            self.a.dtype,
-            self.k,
-            out_dtype=self.c.dtype,
-            resident=(True, False),
-        )
-        blocks.set_tensor_a(L1Matrix(queue.deque(left), self.turn[0]))
-        blocks.set_tensor_b(product.b)
-        blocks.set_single_shape(self.m, self.n, self.k)
-        for block in blocks.iterate():
-            blocks.get_tensor_c(block, product.c)
-        queue.free_tensor(left)
-
-
 @st.composite
 def tilings(draw: st.DrawFn) -> MatmulTiling:
     """Tilings with small blocks, so that small products have many of everything."""
@@ -405,24 +378,3 @@ def test_every_tile_is_waited_for_and_given_back(chip: str, kept: tuple[bool, bo
     }
     found = handed_over(group.program)
     assert {pair: found[pair] for pair in wanted} == wanted
-
-
-@FEW
-@given(
-    size=st.tuples(*[st.integers(1, 130)] * 3), turn=turns, which=chips_and_kinds, tiling=tilings()
-)
-def test_an_operand_may_be_in_l1_already(
-    size: tuple[int, int, int],
-    turn: tuple[bool, bool],
-    which: tuple[str, Any, Any],
-    tiling: MatmulTiling,
-) -> None:
-    (m, n, k), (chip, kind, out) = size, which
-    a, b = small(m, k, kind=kind), small(k, n, kind=kind, seed=1)
-
-    def build() -> Built:
-        return [Blocks(a, b, np.full((m, n), 77, out), turn, tiling=tiling)], ()
-
-    (found,) = assert_exact(build, chip, wide(a) @ wide(b))
-    loads = [name for name, side in found.bytes if side == "read"]
-    assert sorted(name.split()[0] for name in loads) == ["a", "b"]

@@ -1,8 +1,7 @@
 """Matrix products of one cube core, block by block: operands through L1 and L0 into blocks of C.
 
 The interface is that of Ascend C's Matmul: set the operands, iterate over blocks of C, take each
-one out of L0C. Where tiles of the operands come from is up to their sources
-(:mod:`npusim.library.operands`).
+one out of L0C.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.ascendc.loops import Index, LoopIndex, values_of
+from npusim.ascendc.loops import Index, values_of
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT32, DType
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.core import Core
     from npusim.ascendc.tensors import LocalTensor
     from npusim.library.matmul_tiling import MatmulTiling
-    from npusim.library.operands import GmMatrix, OperandSource, Span
+    from npusim.library.operands import GmMatrix, Span
 
 # Where tiles of A and of B are.
 _INTO_L1 = (TPosition.A1, TPosition.B1)
@@ -39,7 +38,7 @@ class Block(NamedTuple):
 class _Tile(NamedTuple):
     """A tile in L1, and the row and column of its operand that it starts at."""
 
-    source: OperandSource
+    source: GmMatrix
     tensor: LocalTensor
     row: int = 0
     column: int = 0
@@ -85,9 +84,8 @@ class _Stage:
 class BlockMatmul:
     """Matrix products on one cube core, as often as wanted, with one set of buffers.
 
-    ``k`` is the longest sum, for which ``tiling`` was made. ``resident`` tells of A and of B
-    whether L1 holds them before the product starts, in memory that isn't reserved here. With an
-    ``out_dtype``, :meth:`get_tensor_c` takes blocks to global memory.
+    ``k`` is the longest sum, for which ``tiling`` was made. With an ``out_dtype``,
+    :meth:`get_tensor_c` takes blocks to global memory.
     """
 
     def __init__(
@@ -100,21 +98,15 @@ class BlockMatmul:
         out_dtype: DType | None = None,
         bias: DType | None = None,
         hf32: bool = False,
-        resident: tuple[bool, bool] = (False, False),
     ) -> None:
         self._core, self._tiling, self._hf32 = core, tiling, hf32
         self._sum_dtype = FLOAT if dtype.category == "float" else INT32
-        self._operands: dict[int, OperandSource] = {}
+        self._operands: dict[int, GmMatrix] = {}
         self._row: GmMatrix | None = None
         self._shape = (0, 0, 0)
         t = tiling
-        # An operand is kept in L1 for all of its blocks, streamed through it, or there already.
-        self._kept = tuple(
-            keep and not there for keep, there in zip((t.keep_a, t.keep_b), resident, strict=True)
-        )
-        self._streamed = tuple(
-            not (keep or there) for keep, there in zip((t.keep_a, t.keep_b), resident, strict=True)
-        )
+        # An operand is kept in L1 for all of its blocks, or streamed through it.
+        self._kept, self._streamed = (t.keep_a, t.keep_b), (not t.keep_a, not t.keep_b)
         wide = (t.base_m * dtype.itemsize, t.base_n * dtype.itemsize)
         streams = {
             place: nbytes * t.step_k
@@ -140,11 +132,11 @@ class BlockMatmul:
             core.pipe.init_buffer(self._staging, 1, block * out_dtype.itemsize)
         self._bias = None if bias is None else _Bias(core, bias, t.base_n)
 
-    def set_tensor_a(self, source: OperandSource) -> None:
+    def set_tensor_a(self, source: GmMatrix) -> None:
         """The left operand, (m, k)."""
         self._operands[0] = source
 
-    def set_tensor_b(self, source: OperandSource) -> None:
+    def set_tensor_b(self, source: GmMatrix) -> None:
         """The right operand, (k, n)."""
         self._operands[1] = source
 
@@ -170,7 +162,7 @@ class BlockMatmul:
                         (first_row, rows, turns), (first_column, columns, number)
                     )
                     continue
-                for turn in self._loop(turns * number):
+                for turn in self._core.loop(turns * number):
                     row = (turn % turns if turns > 1 and number > 1 else turn) if turns > 1 else 0
                     column = (turn // turns if turns > 1 else turn) if number > 1 else 0
                     yield from self._block(
@@ -202,11 +194,6 @@ class BlockMatmul:
             self._multiply_at_once(block, b)
             yield block
 
-    def _loop(self, count: int) -> Iterator[LoopIndex]:
-        """A loop over blocks; the host cuts what L1 holds for one of them at a time."""
-        resident = any(source.resident is not None for source in self._operands.values())
-        return self._core.loop(count, sequential=resident)
-
     # -- blocks ----------------------------------------------------------------------------------
 
     def _with_panel(self, m: tuple[int, int, int], n: tuple[int, int, int]) -> Iterator[Block]:
@@ -216,14 +203,14 @@ class BlockMatmul:
         keep_a = self._kept[0]
         source = self._operands[0 if keep_a else 1]
         outer, inner = (m, n) if keep_a else (n, m)
-        for first in self._loop(outer[2]):
+        for first in self._core.loop(outer[2]):
             fixed = (first * outer[1] + outer[0], outer[1])
             rows, columns = (fixed, (0, k)) if keep_a else ((0, k), fixed)
             tile = panel.alloc_tensor(source.dtype, *source.tile_shape(rows[1], columns[1]))
             source.load_l1(core, tile, rows, columns)
             panel.enque(tile)
             kept = _Tile(source, panel.deque(tile), _now(rows[0]), _now(columns[0]))
-            for turn in self._loop(inner[2]):
+            for turn in self._core.loop(inner[2]):
                 moving = (turn * inner[1] + inner[0], inner[1])
                 rows, columns = (fixed, moving) if keep_a else (moving, fixed)
                 yield from self._block(rows, columns, {0 if keep_a else 1: kept})
@@ -233,9 +220,6 @@ class BlockMatmul:
         """One block of C; of some operands L1 has all that it needs already."""
         block = Block(self._c.alloc_tensor(self._sum_dtype, rows[1], columns[1]), rows, columns)
         k = self._shape[2]
-        for side, source in self._operands.items():
-            if source.resident is not None:
-                there = {**there, side: _Tile(source, source.resident)}
         self._core.separately(
             lambda: self._multiply(block, there),
             lambda: self._multiply_at_once(block, self._at_once(1, (0, k), columns)),
@@ -313,9 +297,6 @@ class BlockMatmul:
         for buffer in (l1, l0):
             buffer.attach(core, 1, 0)
         piece = l0.get(source.dtype, rows[1], columns[1])
-        if source.resident is not None:
-            _Tile(source, source.resident).load(core, piece, rows, columns)
-            return piece
         tile = l1.get(source.dtype, *source.tile_shape(rows[1], columns[1]))
         source.load_l1(core, tile, rows, columns)
         _Tile(source, tile, _now(rows[0]), _now(columns[0])).load(core, piece, rows, columns)

@@ -1,6 +1,6 @@
-"""Where the tiles of a matrix product's operands come from, and the matrices that they are cut of.
+"""The operands of a matrix product: matrices in global memory, and how their tiles are loaded.
 
-An operand source fills tiles in L1 and moves pieces of them on into L0. Rows and columns are those
+Tiles are filled in L1, and pieces of them move on into L0. Rows and columns are those
 of the operand as the product has it, (m, k) or (k, n), however it lies in memory.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from npusim.values.arithmetic import round_up
 
@@ -20,34 +20,6 @@ if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
 Span = tuple["Index", int]  # first element and number of elements
-
-
-class OperandSource(Protocol):
-    """What :class:`npusim.library.block_matmul.BlockMatmul` asks of an operand."""
-
-    @property
-    def dtype(self) -> DType:
-        """The dtype that is multiplied."""
-        ...
-
-    @property
-    def resident(self) -> LocalTensor | None:
-        """The whole operand where L1 holds it already; then nothing is loaded."""
-        ...
-
-    def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
-        """The shape in L1 of a tile of ``rows`` x ``columns``."""
-        ...
-
-    def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
-        """Fill a tile in L1."""
-        ...
-
-    def load_l0(
-        self, core: Core, piece: LocalTensor, tile: LocalTensor, rows: slice, columns: slice
-    ) -> None:
-        """Move part of a tile, counted from the tile's first row and column, into L0."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +40,6 @@ class GmMatrix:
     @property
     def dtype(self) -> DType:
         return self.tensor.dtype
-
-    @property
-    def resident(self) -> LocalTensor | None:
-        return None
 
     def block(self, row: Place, rows: int, column: Place, columns: int) -> GmSlice:
         """Part of the matrix as it lies in memory: (columns, rows) of a transposed one.
@@ -106,45 +74,5 @@ class GmMatrix:
         self, core: Core, piece: LocalTensor, tile: LocalTensor, rows: slice, columns: slice
     ) -> None:
         """Turned on the way where it lies transposed."""
-        _load_l0(core, piece, tile, rows, columns, self.transposed)
-
-
-@dataclass(frozen=True, slots=True)
-class L1Matrix:
-    """A matrix that L1 holds as a whole; a ``transposed`` one lies there column by column."""
-
-    tensor: LocalTensor
-    transposed: bool = False
-
-    @property
-    def dtype(self) -> DType:
-        return self.tensor.dtype
-
-    @property
-    def resident(self) -> LocalTensor | None:
-        return self.tensor
-
-    def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
-        """As it lies there."""
-        return (columns, rows) if self.transposed else (rows, columns)
-
-    def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
-        """Nothing: it is there."""
-
-    def load_l0(
-        self, core: Core, piece: LocalTensor, tile: LocalTensor, rows: slice, columns: slice
-    ) -> None:
-        """Turned on the way where it lies transposed."""
-        _load_l0(core, piece, tile, rows, columns, self.transposed)
-
-
-def _load_l0(
-    core: Core,
-    piece: LocalTensor,
-    tile: LocalTensor,
-    rows: slice,
-    columns: slice,
-    transposed: bool,
-) -> None:
-    part = tile[columns, rows] if transposed else tile[rows, columns]
-    core.load_data(piece, part, transpose=transposed)
+        part = tile[columns, rows] if self.transposed else tile[rows, columns]
+        core.load_data(piece, part, transpose=self.transposed)

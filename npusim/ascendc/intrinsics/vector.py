@@ -71,17 +71,6 @@ class Vector(Elementwise):
             spread.alias(column.values(column.depth)[..., None])
         return spread
 
-    def transpose_block(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
-        """dst = src turned in UB: 16 x 16 blocks, each one vnchwconv.
-
-        The tile's logical shape stays as it is.
-
-        ``src`` was loaded along its other axis, so its numbers already stand where ``dst`` wants
-        them; what the instruction does is to bring them into that order physically.
-        """
-        self.issue("vnchwconv", src, (src,), writes=dst)
-        return self._copied(dst, src)
-
     def compare(
         self,
         dst: LocalTensor,

@@ -14,8 +14,7 @@ import npusim
 from npusim.model.kernel_csv import read_kernels
 from npusim.report import msprof
 from npusim.report.msprof import SummaryTask, in_order, op_statistic, op_summary, write_folder
-from npusim.report.msprof.columns import columns_of, tables_of
-from npusim.report.msprof.csvfile import cell
+from npusim.report.msprof.columns import cell, columns_of, tables_of
 from npusim.report.msprof.folder import CODE_COLUMNS, INSTRUCTION_COLUMNS
 from npusim.values.errors import ArgumentError, OutputExistsError
 from support import commands

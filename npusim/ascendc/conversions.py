@@ -5,16 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from npusim.values.dtypes import (
-    BFLOAT16,
-    BOOL,
-    FLOAT,
-    FLOAT16,
-    INT16,
-    INT32,
-    UINT8,
-    DType,
-)
+from npusim.values.dtypes import BFLOAT16, BOOL, FLOAT, FLOAT16, INT16, INT32, UINT8, DType
 from npusim.values.errors import UnsupportedIntrinsicError
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import numpy as np
 from npusim.ascendc import observer, rounding
 from npusim.ascendc.loop_scopes import LoopScopes
 from npusim.ascendc.recorder import Recorder
-from npusim.engine.program import Pipe
-from npusim.values.dtypes import FLOAT16
+from npusim.engine.program import Pipe, Program, Unit
+from npusim.values.dtypes import FLOAT16, DType
 from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.costs import InstructionCosts
     from npusim.ascendc.loops import LoopIndex
-    from npusim.engine.program import Program, Unit
     from npusim.hardware.profile import Profile
-    from npusim.values.dtypes import DType
 
 _VECTOR_PIPES = (Pipe.SCALAR, Pipe.VECTOR, Pipe.MTE2, Pipe.MTE3)
 _CUBE_PIPES = (Pipe.SCALAR, Pipe.MTE2, Pipe.MTE1, Pipe.CUBE)

@@ -15,7 +15,6 @@ from typing import Any
 
 from npusim.capi.library import installation
 from npusim.capi.runtime import journal
-from npusim.capi.runtime.settings import LEAKS_VARIABLE, SOC_VARIABLE
 from npusim.capi.tracing import TimedCall
 from npusim.values.errors import FileError
 
@@ -61,14 +60,14 @@ def run_program(
     with tempfile.TemporaryDirectory(prefix="npusim-exec-") as folder:
         searched = os.environ.get("LD_LIBRARY_PATH", "")
         environment = os.environ | {
-            SOC_VARIABLE: soc,
+            journal.SOC_VARIABLE: soc,
             journal.FOLDER_VARIABLE: folder,
             "LD_LIBRARY_PATH": ":".join(filter(None, (str(home.lib), searched))),
         }
         if with_timelines:
             environment[journal.TRACE_VARIABLE] = "1"
         if with_leaks:
-            environment[LEAKS_VARIABLE] = "1"
+            environment[journal.LEAKS_VARIABLE] = "1"
         try:
             done = subprocess.run([path, *words], env=environment, check=False)  # noqa: S603 - the user's program
         except OSError as error:

@@ -6,18 +6,16 @@ doubtful, the operator information and older pages decide, and the verdict says 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from npusim.catalogue import operators, wording
-from npusim.catalogue.facts import NULL, remembered
+from npusim.catalogue.facts import NULL, Catalogue, Page, Parameter, remembered
 from npusim.catalogue.verdicts import Answer, Evidence, ParameterVerdict, Verdict, worst
 from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from npusim.catalogue.facts import Catalogue, Page, Parameter
     from npusim.catalogue.question import Question
 
 _SAYS = {"yes": Answer.SUPPORTED, "no": Answer.REJECTED, "unlisted": Answer.UNKNOWN}

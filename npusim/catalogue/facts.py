@@ -6,15 +6,13 @@ on the operator pages.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from npusim.catalogue import store
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 _Work = TypeVar("_Work", bound="Callable[..., Any]")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from npusim.catalogue import apis, facts, kernels, wording
-from npusim.catalogue.facts import remembered
+from npusim.catalogue.facts import Catalogue, remembered
 from npusim.catalogue.names import API, GRAPH, Subject, find
 from npusim.catalogue.question import Question, ask
 from npusim.catalogue.verdicts import Answer, Verdict
@@ -14,25 +14,18 @@ from npusim.hardware.families import FAMILIES
 from npusim.values.errors import UnknownNameError
 from npusim.values.status import StatusCode
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from npusim.catalogue.facts import Catalogue
-
 
 def support(
     op: str,
     product: str,
     dtypes: Mapping[str, object] | Sequence[object] | None = None,
-    *,
-    catalogue: Catalogue | None = None,
 ) -> Verdict:
     """The verdict on `op` (API, operator type, ONNX or aten name) on a chip, product or family.
 
     `dtypes` are judged when given: by parameter name (dtypes or TensorSpecs), or in the order of
     the input tensors. Raises UnknownNameError or AmbiguousNameError for names, DTypeError.
     """
-    known = catalogue or facts.catalogue()
+    known = facts.catalogue()
     return answer(known, find(known, op), ask(product, dtypes))
 
 

@@ -8,6 +8,7 @@ can still use a kernel that is there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from npusim.catalogue.verdicts import Answer, Evidence, ParameterVerdict, Verdic
 from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from npusim.catalogue.facts import Catalogue, Operator, OperatorTensor
     from npusim.catalogue.names import Subject
     from npusim.catalogue.question import Question

@@ -7,17 +7,12 @@ it is compiled, the prototype, whose dtypes are those of all products together.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from npusim.catalogue.facts import AI_CORE_ENGINES, remembered
+from npusim.catalogue.facts import AI_CORE_ENGINES, Catalogue, Operator, remembered
 from npusim.catalogue.verdicts import Answer, Evidence
 from npusim.values.dtypes import DTYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from npusim.catalogue.facts import Catalogue, Operator
 
 COLUMN = "operator information"
 # Families without operator information in CANN 8.1; only the definitions of 2026 know them.

@@ -125,14 +125,13 @@ def search(
     product: str | None = None,
     *,
     dtype: object = None,
-    catalogue: Catalogue | None = None,
 ) -> tuple[MatrixRow, ...]:
     """The APIs whose name holds every word of `text`, on `product` or on all families.
 
     A word that is a dtype (``bf16``) asks for operators that take it, as `dtype` does; with a
     product, only operators that run there are given. Raises UnknownNameError, DTypeError.
     """
-    known = catalogue or facts.catalogue()
+    known = facts.catalogue()
     words, kinds = _words(text)
     if dtype is not None:
         kinds.append(dtype_of(dtype).name)
@@ -151,9 +150,9 @@ def search(
     return tuple(found)
 
 
-def diff(first: str, second: str, *, catalogue: Catalogue | None = None) -> Difference:
+def diff(first: str, second: str) -> Difference:
     """What the one product has and the other lacks, and where they take different dtypes."""
-    known = catalogue or facts.catalogue()
+    known = facts.catalogue()
     one, other = family_of(first), family_of(second)
     only_first, only_second, changes = [], [], []
     common = 0
@@ -173,11 +172,9 @@ def diff(first: str, second: str, *, catalogue: Catalogue | None = None) -> Diff
     return Difference(one, other, tuple(only_first), tuple(only_second), tuple(changes), common)
 
 
-def matrix(
-    products: Sequence[str] = (), *, catalogue: Catalogue | None = None
-) -> tuple[MatrixRow, ...]:
+def matrix(products: Sequence[str] = ()) -> tuple[MatrixRow, ...]:
     """Every API with a page on the families of `products`, or on all."""
-    known = catalogue or facts.catalogue()
+    known = facts.catalogue()
     wanted = [family_of(product) for product in products] or list(FAMILIES)
     return tuple(
         MatrixRow(api, tuple(entry(known, api, family) for family in dict.fromkeys(wanted)))
@@ -185,9 +182,9 @@ def matrix(
     )
 
 
-def summary(*, catalogue: Catalogue | None = None) -> tuple[FamilySummary, ...]:
+def summary() -> tuple[FamilySummary, ...]:
     """How many APIs and operators each family has, and how many of them take BFLOAT16."""
-    known = catalogue or facts.catalogue()
+    known = facts.catalogue()
     return tuple(_summary(known, family) for family in FAMILIES)
 
 

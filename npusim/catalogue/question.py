@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,6 @@ from npusim.values.errors import UnknownNameError
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from npusim.catalogue.facts import Parameter
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 # `Profile.family` -> (what its products are called, the chips in them), in the order of the pages.
 # Source: product table of the aclnn pages; Ascend/pytorch torch_npu/csrc/core/npu/NpuVariables.h.

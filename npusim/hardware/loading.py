@@ -16,27 +16,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from npusim.hardware.profile import GROUPS, PARTS, Profile
 from npusim.hardware.provenance import Problem, Provenance, Source, read_group, read_sources
-from npusim.hardware.reading import (
-    built_in_sources,
-    data_folder,
-    problems_of,
-    refusal,
-    stems,
-)
+from npusim.hardware.reading import built_in_sources, data_folder, problems_of, refusal, stems
 from npusim.reading.files import read_text
 from npusim.reading.kept import remembered
 from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import FileError, ProfileError, UsageError
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 # As the key is written in a block of YAML; a file that writes it otherwise isn't remembered.
 _INHERITS = re.compile(r"""^["']?inherits["']?\s*:\s*["']?([\w.-]+)""", re.MULTILINE)

@@ -10,13 +10,7 @@ from pydantic import BeforeValidator, ValidationError
 
 from npusim.hardware.profile import Count, Family, Group, Positive
 from npusim.hardware.provenance import CONFIDENCES, Problem
-from npusim.hardware.reading import (
-    built_in_sources,
-    data_folder,
-    parsed,
-    problems_of,
-    refusal,
-)
+from npusim.hardware.reading import built_in_sources, data_folder, parsed, problems_of, refusal
 
 
 def _tuple(value: object) -> object:

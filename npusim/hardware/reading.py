@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from npusim.hardware.provenance import Problem, Source, read_sources
 from npusim.reading.files import read_text
 from npusim.reading.kept import remembered
 from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import ProfileError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from importlib.resources.abc import Traversable
-
-    from pydantic import ValidationError
 
 
 class InvalidProfileError(ProfileError):

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from importlib.resources.abc import Traversable
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -19,9 +20,6 @@ from npusim.hardware.reading import data_folder, problems_of, refusal
 from npusim.reading.files import read_text
 from npusim.reading.kept import remembered
 from npusim.reading.markup import yaml_mapping
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
 
 Positive = Annotated[float, Field(gt=0)]
 

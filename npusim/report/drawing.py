@@ -7,7 +7,7 @@ follows the theme of the page it is in.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -113,6 +113,13 @@ def axes_of(figure: Figure, across: str = "", up: str = "") -> Axes:
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     return axes
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Names at the rows of horizontal bars, from top to bottom."""
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
 
 
 def _embedded(svg: str, name: str) -> str:

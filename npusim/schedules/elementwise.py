@@ -32,8 +32,7 @@ __all__ = ["ElementwiseKernel", "FlatTiling", "PlaneTiling", "Tile", "flat_tilin
 
 _CORE_ALIGN = 128  # elements; a core's share and a tile are multiples of it
 _COMPUTE_BYTES = 4  # the schedule counts buffers in float32 elements
-# Elements that one repeat counter chain covers, by the width of the widest type.
-_MAX_TILE = {1: 32767, 2: 32767, 4: 16383, 8: 8191}
+_MAX_TILE = 16383  # elements of 4 bytes that one repeat counter chain covers
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +50,11 @@ def flat_tiling(
     coexisting: float,
     *,
     least_bytes: int = 0,
-    widest: int = _COMPUTE_BYTES,
     leading: int = 0,
 ) -> FlatTiling:
     """Split ``elements`` over the vector cores; ``coexisting`` buffers of 4 bytes share UB.
 
-    ``itemsize`` is the output's, ``widest`` that of the widest buffer. A core gets at least
+    ``itemsize`` is the output's. A core gets at least
     ``least_bytes`` of the output; without such a limit one core does everything below two blocks
     for each core. ``leading`` splits the first axis, of that size, instead of all elements, as
     schedules do that don't fuse axes.
@@ -79,7 +77,7 @@ def flat_tiling(
 
     def limit(share: int) -> int:
         room = int(profile.buffers.ub_bytes // share / coexisting) // align * align
-        return min(_MAX_TILE[widest], room // _COMPUTE_BYTES)
+        return min(_MAX_TILE, room // _COMPUTE_BYTES)
 
     if per_core <= limit(1):
         return FlatTiling(elements, per_core, per_core, block_dim, double_buffer=False)

@@ -79,13 +79,10 @@ class FormulaKernel(ElementwiseKernel):
         outputs = _present(self.row.op_type, tensors[-self.row.outputs :])
         given = tensors[: -self.row.outputs]
         self.formula, operands, results = self._record(profile, given, outputs, attributes)
+        stored = tuple(zip(results, outputs, strict=True))
         # The gradient of an operand that is a single element is a sum.
-        sums = [tensor.numel == 1 and outputs[0].numel > 1 for tensor in outputs]
-        self.sums = {
-            term: tensor
-            for term, tensor, total in zip(results, outputs, sums, strict=True)
-            if total
-        }
+        several = outputs[0].numel > 1
+        self.sums = {term: out for term, out in stored if several and out.numel == 1}
         self.results: tuple[Term, ...] = tuple(term for term in results if term not in self.sums)
         self.plan = BufferPlan.of(self.formula.steps, self.results, tuple(self.sums))
         self.operands: dict[int, Term] = {}  # place among the inputs -> its value
@@ -95,9 +92,7 @@ class FormulaKernel(ElementwiseKernel):
                 continue
             self.operands[len(inputs)] = operand
             inputs.append(_on_device(tensor))
-        whole = tuple(
-            _on_device(each) for each, total in zip(outputs, sums, strict=True) if not total
-        )
+        whole = tuple(_on_device(out) for term, out in stored if term not in self.sums)
         self.spread = _spread_operands(whole, inputs)
         single = profile.buffers.block_bytes * (len(self.quantities) + len(self.sums))
         room = 1 - single / profile.buffers.ub_bytes  # what tiles may take of UB
@@ -320,13 +315,8 @@ class FormulaKernel(ElementwiseKernel):
 
 def kernel_of(row: Compute, doc: str = "") -> type[FormulaKernel]:
     """The kernel class of a row."""
-    members = {
-        "row": row,
-        "op_type": row.op_type,
-        "fuses": row.fuses,
-        "generated": row.generated,
-        "__doc__": doc or row.op_type,
-    }
+    members = {name: getattr(row, name) for name in ("op_type", "fuses", "generated")}
+    members |= {"row": row, "__doc__": doc or row.op_type}
     return type(row.op_type, (FormulaKernel,), members)
 
 

@@ -34,8 +34,9 @@ them. `l2` and `exact` are those of `npusim estimate`, `assume` of a call too.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
@@ -45,9 +46,6 @@ from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
 from npusim.runtime.cache_start import MODES
 from npusim.values.errors import FileError
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 MAX_AXIS_VALUES = 100_000
 """More values than anybody would sweep along one axis: a range that long is a typing error."""

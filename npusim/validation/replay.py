@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,8 +17,6 @@ from npusim.validation.roofline import roofline_us
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from npusim.ascendc import Kernel
     from npusim.validation.table import MeasuredRow
 

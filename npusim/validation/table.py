@@ -9,8 +9,9 @@ empty slot without one an absent input.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from npusim.operators.tasks import TaskSpec
 from npusim.reading.markup import json_value
@@ -18,10 +19,6 @@ from npusim.reading.tables import table_in
 from npusim.values.dtypes import dtype
 from npusim.values.errors import ArgumentError, FileError, NpusimError
 from npusim.values.tensors import TensorSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 _NEEDED = (
     "chip",

@@ -29,13 +29,7 @@ from npusim.ascendc import (
 from npusim.ascendc.events import Event
 from npusim.engine.program import Pipe
 from npusim.ops.multi_scale_deformable_attention_grad.points import INTERIOR, Mix
-from npusim.ops.multi_scale_deformable_attention_grad.tiles import (
-    Buffers,
-    Place,
-    Point,
-    Sums,
-    Tile,
-)
+from npusim.ops.multi_scale_deformable_attention_grad.tiles import Buffers, Place, Point, Sums, Tile
 from npusim.values.dtypes import FLOAT, INT32
 
 if TYPE_CHECKING:

@@ -14,14 +14,13 @@ from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor
 from npusim.engine.program import Pipe, Transfer
 from npusim.values.arithmetic import round_up
-from npusim.values.dtypes import FLOAT, FLOAT16
+from npusim.values.dtypes import FLOAT, FLOAT16, DType
 from npusim.values.errors import AlignmentError, KernelError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.hardware.profile import Path
-    from npusim.values.dtypes import DType
 
 BLOCKS_ROWS_LANES = 3  # axes of a matrix in fractals
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from npusim.capi.runtime.describing import DESCRIBING
 from npusim.capi.runtime.handles import WrongHandleError
+from npusim.capi.runtime.journal import LOG_VARIABLE
 from npusim.capi.runtime.life import LIFE
 from npusim.capi.runtime.memory import AddressError
 from npusim.capi.runtime.moving import MOVING
@@ -16,7 +17,6 @@ from npusim.capi.runtime.operators import FirstPhase, SecondPhase
 from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.scheduling import SCHEDULING
 from npusim.capi.runtime.session import Session
-from npusim.capi.runtime.settings import LOG_VARIABLE
 from npusim.values.errors import DeviceFault, NpusimError
 from npusim.values.status import AclError, Status, StatusCode
 

@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from npusim.values.errors import DeviceFault
     from npusim.values.status import Status
 
+# What the environment tells a program on the simulator.
+# The chip: any of its names, or the path of a profile.
+SOC_VARIABLE = "NPUSIM_SOC"
+DEFAULT_SOC = "Ascend910B3"
+
+# Set to anything: say at aclFinalize what was never given back; say every refusal as it happens.
+LEAKS_VARIABLE = "NPUSIM_LEAKS"
+LOG_VARIABLE = "NPUSIM_LOG"
+
+# Where its journal goes, and whether with timelines.
 FOLDER_VARIABLE = "NPUSIM_JOURNAL"
 TRACE_VARIABLE = "NPUSIM_JOURNAL_TRACE"
 FILE = "journal.jsonl"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import npusim
+from npusim.capi.runtime.journal import LEAKS_VARIABLE
 from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.session import DEVICES, Session
-from npusim.capi.runtime.settings import LEAKS_VARIABLE
 from npusim.capi.runtime.tables import Functions, need
 from npusim.values.errors import DeviceFault
 from npusim.values.status import AclError

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.capi.runtime.handles import Handles, WrongHandleError
 from npusim.capi.runtime.hostmemory import HostMemory
-from npusim.capi.runtime.journal import Journal
+from npusim.capi.runtime.journal import DEFAULT_SOC, LOG_VARIABLE, SOC_VARIABLE, Journal
 from npusim.capi.runtime.memory import DeviceMemory
 from npusim.capi.runtime.refusals import Refusal
-from npusim.capi.runtime.settings import DEFAULT_SOC, LOG_VARIABLE, SOC_VARIABLE
 from npusim.capi.runtime.streams import Clock, Event, Stream
 from npusim.values.errors import NpusimError
 from npusim.values.status import AclError, Status

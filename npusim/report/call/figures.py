@@ -10,7 +10,7 @@ import numpy as np
 
 from npusim.engine.verdict import BOUND_RATIO
 from npusim.report.document import Figure
-from npusim.report.drawing import GRID, INK, MARK, SERIES, SOFT, axes_of, draw
+from npusim.report.drawing import GRID, INK, MARK, SERIES, SOFT, axes_of, draw, name_rows
 from npusim.report.spelling import significant
 from npusim.report.trace import LANE_ORDER, OTHER_LANE
 
@@ -48,9 +48,7 @@ def products_figure(results: Sequence[Result]) -> Figure:
         above = [max(0.0, res.band_us[1] - res.duration_us) for res in ranked]
         axes.barh(places, times, color=SERIES[0], height=0.6)
         axes.errorbar(times, places, xerr=[below, above], fmt="none", ecolor=INK, capsize=3, lw=1)
-        axes.set_yticks(places, [res.soc for res in ranked])
-        axes.invert_yaxis()
-        axes.grid(visible=False, axis="y")
+        name_rows(axes, [res.soc for res in ranked])
         axes.set_xlim(left=0)
 
     height = 1.0 + 0.28 * len(ranked)
@@ -166,9 +164,7 @@ def pipes_figure(res: Result) -> Figure:
             shares = [task.pipes.get(pipe, 0.0) for pipe in pipes]
             axes.barh(places, shares, height=thick * 0.9, color=SERIES[number], label=names[number])
         axes.axvline(BOUND_RATIO, color=MARK, lw=1, ls="--")
-        axes.set_yticks(range(len(pipes)), pipes)
-        axes.invert_yaxis()
-        axes.grid(visible=False, axis="y")
+        name_rows(axes, pipes)
         axes.set_xlim(0, 1)
         if len(shown) > 1:
             drawing.legend(loc="outside lower center", ncols=2)

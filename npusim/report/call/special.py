@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from npusim.operators import registry
@@ -10,8 +11,6 @@ from npusim.runtime.device import Device
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     import numpy as np
 
     from npusim.hardware.profile import Profile

@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npusim.report.files import atomic_folder
-from npusim.report.msprof.columns import BASIC, MISSING, columns_of
-from npusim.report.msprof.csvfile import table
+from npusim.report.msprof.columns import BASIC, MISSING, columns_of, table
 from npusim.report.msprof.metrics import Row, fused_row, split_rows
 from npusim.report.trace import core_number, write_trace
 from npusim.values.errors import ArgumentError

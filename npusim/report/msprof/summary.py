@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from npusim.report.files import claim, claim_all, write_text
-from npusim.report.msprof.columns import tables_of
-from npusim.report.msprof.csvfile import table
+from npusim.report.msprof.columns import table, tables_of
 from npusim.report.msprof.folder import checked_timestamp
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from npusim.capacity.units import US_PER_MS
 from npusim.report.document import Figure, Table
-from npusim.report.drawing import MARK, PAGE, SERIES, axes_of, draw
+from npusim.report.drawing import MARK, PAGE, SERIES, axes_of, draw, name_rows
 from npusim.report.spelling import percent, significant
 
 if TYPE_CHECKING:
@@ -182,9 +182,7 @@ def classes_figure(steps: Mapping[str, Mapping[str, float]]) -> Figure | None:
             colour = SERIES[number % len(SERIES)]
             axes.barh(range(len(steps)), widths, left=ends, color=colour, height=0.6, label=name)
             ends = [end + width for end, width in zip(ends, widths, strict=True)]
-        axes.set_yticks(range(len(steps)), list(steps))
-        axes.invert_yaxis()
-        axes.grid(visible=False, axis="y")
+        name_rows(axes, list(steps))
         drawing.legend(loc="outside lower center", ncols=4)
 
     longest = max(steps, key=lambda name: sum(steps[name].values()))

@@ -20,12 +20,7 @@ from npusim.report.plan.figures import (
 from npusim.report.spelling import count, percent, significant, size
 
 if TYPE_CHECKING:
-    from npusim.capacity import (
-        Estimate,
-        Operation,
-        PlanResult,
-        ProductResult,
-    )
+    from npusim.capacity import Estimate, Operation, PlanResult, ProductResult
     from npusim.report.plan.data import ModelResults
 
 

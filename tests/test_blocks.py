@@ -25,7 +25,7 @@ def use(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     """Work with so many threads, however small the tensors are."""
     monkeypatch.setattr(blocks, "_WORTHWHILE_BYTES", 0)
     monkeypatch.setattr(blocks, "_MOST_THREADS", threads)
-    monkeypatch.setattr(blocks, "host_cores", lambda: threads)
+    monkeypatch.setattr(blocks, "cores", lambda: threads)
 
 
 def outputs(monkeypatch: pytest.MonkeyPatch, threads: int, op: str, arguments: Any) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -50,6 +52,52 @@ def test_every_source_file_is_shipped(wheel: Path) -> None:
                 wanted.add(f"{prefix}/{file.relative_to(ROOT / folder).as_posix()}")
     assert wanted <= shipped, sorted(wanted - shipped)
     assert "npusim/py.typed" in shipped
+
+
+def test_the_wheel_is_small(wheel: Path) -> None:
+    assert wheel.stat().st_size < 3 * 2**20
+
+
+def test_what_an_installation_brings_along_is_counted_and_justified() -> None:
+    """CONTRIBUTING says of each runtime dependency what it is for, and that there are no others."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {re.split(r"[<>=]", each)[0] for each in project["dependencies"]}
+    rows = re.findall(
+        r"^\| `([\w-]+)` \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert needed == set(rows)
+
+
+# What Linux and macOS have and Windows hasn't, or only Linux: where it is used, and behind what.
+ONLY_THERE = {
+    "fcntl": {"npusim/sweep/results.py": "except ImportError", "npusim/capi/library.py": ""},
+    "geteuid": {"npusim/reading/kept.py": 'sys.platform == "win32"'},
+    "sched_getaffinity": {"npusim/values/host.py": 'hasattr(os, "sched_getaffinity")'},
+    "/proc/": {"npusim/values/host.py": "except (OSError"},
+}
+NOWHERE = (
+    r"import (resource|pwd|grp|termios|tty)\b",
+    r"os\.(fork|getuid|killpg|setsid|mkfifo|getpgid)\b",
+    r"SIG(KILL|HUP|USR|ALRM|CHLD)",
+    r'"/(tmp|bin|usr|etc)/',
+    r"preexec_fn|start_new_session",
+)
+
+
+def test_no_call_that_only_some_systems_have_goes_unguarded() -> None:
+    """The C part runs on Linux only; everything else on macOS and Windows too."""
+    found: dict[str, set[str]] = {word: set() for word in ONLY_THERE}
+    for folder in ("npusim", "ops"):
+        for file in (ROOT / folder).rglob("*.py"):
+            text, place = file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix()
+            for word, places in ONLY_THERE.items():
+                if word in text:
+                    found[word].add(place)
+                    assert places.get(place, word) in text, f"{place} uses {word} unguarded"
+            if not place.startswith("npusim/capi/"):
+                for pattern in NOWHERE:
+                    assert not re.search(pattern, text), f"{place} uses {pattern}"
+    assert found == {word: set(places) for word, places in ONLY_THERE.items()}
 
 
 def test_the_wheel_works_from_any_folder(wheel: Path, tmp_path: Path) -> None:

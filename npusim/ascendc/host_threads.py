@@ -8,7 +8,6 @@ until all have come to the barrier, and done in the order of the blocks.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.values.errors import KernelError
+from npusim.values.host import cores
 
 if TYPE_CHECKING:
     from npusim.ascendc.block import Block
@@ -34,15 +34,8 @@ def shares(kernel: Kernel, blocks: Sequence[int], *, numerics: bool) -> list[lis
     nbytes = sum(tensor.buffer.nbytes for tensor in (*kernel.reads, *kernel.writes))
     if not numerics or not kernel.independent or nbytes < _WORTHWHILE_BYTES:
         return [list(blocks)]
-    length = ceil(len(blocks) / min(_MOST_THREADS, host_cores()))
+    length = ceil(len(blocks) / min(_MOST_THREADS, cores()))
     return [list(blocks[first : first + length]) for first in range(0, len(blocks), length)]
-
-
-def host_cores() -> int:
-    """Cores of the host that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def copies(kernel: Kernel, count: int) -> list[Kernel]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from npusim.cli import output
 from npusim.cli.options import L2, AsJson, Force
+from npusim.values.host import cores
 
 if TYPE_CHECKING:
     from npusim.validation.replay import Prediction
@@ -58,7 +58,7 @@ def validate(
         raise UnknownNameError("state of L2", l2, MODES)
     claim_all(csv_file, plot, force=force)
     rows = [row for row in read_rows(table) if _wanted(row, chip, builtin)]
-    processes = workers or os.cpu_count() or 1
+    processes = workers or cores()
 
     def show(done: int) -> None:
         if done % 50 == 0 or done == len(rows):

@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from npusim.values.garbage import collect_rarely
+from npusim.values.host import cores
 
 # What the workers of this machine have imported before they are forked.
 _PRELOADED = ["npusim.sweep.working"]
@@ -130,11 +131,3 @@ def local_crew(workers: int, points: int) -> Crew:
     """The crew for so many points on this machine; 0 workers mean one for each core."""
     wanted = min(workers or cores(), max(points, 1))
     return SoloCrew() if wanted == 1 else LocalCrew(wanted)
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # macOS, Windows
-        return os.cpu_count() or 1

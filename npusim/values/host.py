@@ -1,13 +1,21 @@
-"""The memory of the machine that we run on."""
+"""Cores and memory of the machine that we run on."""
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 from npusim.values.errors import HostMemoryError
 
 _PLENTY = 64 << 20  # bytes that need no look at how much there is
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # macOS, Windows
 
 
 def require_bytes(need: int, what: str) -> None:

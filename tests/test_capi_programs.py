@@ -266,7 +266,8 @@ free_null 100000, free_inside 107000, free_host 107000, copy 0, copy_null 100000
 copy_dest_max 107000, copy_past_end 107000, copy_before_start 107000, copy_back_too_much 107000
 copy_wrong_way 107000, copy_device_as_host 107000, copy_unknown_kind 100000, copy_nothing 107000
 copy_from_nowhere 107000, copy_to_nowhere 107000, set_past_end 107000, set_max_count 107000
-free 0, free_twice 107000, copy_freed 107000, malloc_host 0, free_host_memory 0
+free 0, free_twice 107000, copy_freed 107000, malloc_host 0
+malloc_host_endless 207001, free_host_memory 0
 free_host_twice 107000
 stream_null 100000, destroy_stream 0, destroy_stream_twice 107000, destroy_null_stream 100000
 synchronize_destroyed 107000, synchronize_invented 107000, failure_mode 100000
@@ -278,7 +279,7 @@ tensor_without_dims null, tensor_negative null, tensor_of_rank_999 null, tensor_
 array_without_values null, array_from_nowhere null
 destroy_tensor 0, destroy_tensor_twice 161002, destroy_null 0
 destroy_array_as_tensor 161002, size_of_null 161001, size_of_array 0, destroy_array 0
-size_of_destroyed 161002
+size_of_destroyed 161002, huge_tensor 161002, large_tensor 161002
 tensor_says 2_2_3_2_5_7_1_1_2, shape_into_nothing 161001, destroy_list 0
 destroy_member_of_destroyed_list 161002, scalar given, scalar_of_nothing null, size_of_list 0
 list_has 1, destroy_scalar_list 0, destroy_scalar_of_list 161002, destroy_floats 0, half 0.0999756
@@ -296,7 +297,9 @@ synchronize_workspace 507035
 synchronize_host_tensor 507035, synchronize_small_memory 507035, synchronize_freed_early 507035
 proper_call 0, proper_synchronize 0, proper_result -0.285714
 message ACL_ERROR, message_again null
-destroy_last_stream 0, reset 0, finalize 0, finalize_twice 100037
+destroy_last_stream 0, reset 0, finalize 0, malloc_after_finalize 107002
+plan_after_finalize 107002, synchronize_after_finalize 107002
+finalize_twice 100037
 """
 EXPECTED = dict(pair.split() for line in ANSWERS.strip().splitlines() for pair in line.split(", "))
 

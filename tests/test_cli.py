@@ -284,13 +284,13 @@ def test_trace_writes_a_file(npusim: Npusim, tmp_path: Path) -> None:
     [("all", None), ("5", (5,)), ("0-2", (0, 1, 2)), ("0-2,12-14,1", (0, 1, 2, 12, 13, 14))],
 )
 def test_cores_are_written_as_in_msprof(text: str, cores: tuple[int, ...] | None) -> None:
-    assert read_cores(text) == cores
+    assert read_cores(text, 40) == cores
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "1,,2", "-1"])
 def test_other_lists_of_cores_are_refused(text: str) -> None:
     with pytest.raises(ArgumentError):
-        read_cores(text)
+        read_cores(text, 40)
 
 
 @pytest.mark.parametrize("line", ["ops", "ops list"])
@@ -404,8 +404,12 @@ WRONG_USE = {
     "wrong cores": (f"trace GroupNormBackward -s 910b3 -n x {norm()}", 2, ["--core-id"]),
     "run without operator": ("run -s 910b3", 2, ["which operator"]),
     "case and parameters": ("run -s 910b3 --case a.json N=1", 2, ["--case"]),
-    "missing case file": ("run -s 910b3 --case nowhere.json", 2, ["nowhere.json", "exist"]),
-    "missing inputs": (f"run {BCE} -s 910b3 --inputs nowhere.npz", 2, ["nowhere.npz", "exist"]),
+    "missing case file": ("run -s 910b3 --case nowhere.json", 2, ["nowhere.json: there is no"]),
+    "missing inputs": (
+        f"run {BCE} -s 910b3 --inputs nowhere.npz",
+        2,
+        ["nowhere.npz: there is no"],
+    ),
     "missing profile": (f"estimate {BCE} -s ./nowhere.yaml {bce()}", 2, ["nowhere.yaml"]),
     "show all": ("profiles show all", 2, ["one chip"]),
 }

@@ -332,7 +332,7 @@ def test_one_file_can_t_hold_both_reports(folder: Path, capsys: pytest.CaptureFi
     both = folder / "page"
     said = npusim(capsys, "plan", folder / "plan.yaml", "--html", both, "--md", both)
     assert (said.code, said.out, both.exists()) == (2, "", False)
-    assert "--md and --html both name" in said.err
+    assert "is named twice" in said.err
 
 
 # npusim recommend

@@ -2,49 +2,110 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Sequence
-from io import TextIOWrapper
-from typing import NoReturn
+from contextlib import suppress
+from typing import Any, NoReturn, Self
 
 from npusim.values.garbage import collect_rarely
 
 __all__ = ["main"]
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
+
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and exit: 0 yes, 1 no (rejected or failed), 2 wrong usage."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    code = INTERRUPTED
+    with _CtrlC() as interruption, suppress(KeyboardInterrupt):
+        code = _run(list(sys.argv[1:] if argv is None else argv), interruption)
+    sys.exit(code)
+
+
+class _CtrlC:
+    """Ctrl-C while a command runs; before and after, it ends the process without a word.
+
+    Whoever calls `main` within a program of his own keeps his own handler afterwards.
+    """
+
+    def __init__(self) -> None:
+        self.has_come = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        ours = threading.current_thread() is threading.main_thread()
+        if ours and signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler):
+            self._before = signal.signal(signal.SIGINT, self._come)
+            self._unraisable, sys.unraisablehook = sys.unraisablehook, self._lost
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+            sys.unraisablehook = self._unraisable
+
+    def _come(self, *_: object) -> None:
+        self.has_come = True
+        raise KeyboardInterrupt
+
+    def _lost(self, about: Any) -> None:
+        """Ctrl-C came where no exception can leave (a finaliser): it comes again in a moment."""
+        if issubclass(about.exc_type, KeyboardInterrupt):
+            threading.Timer(0.01, signal.raise_signal, (signal.SIGINT,)).start()
+        else:
+            self._unraisable(about)
+
+
+def _run(arguments: list[str], interruption: _CtrlC) -> int:
+    """The exit code of a command line, when all it has to say is said."""
     # Taken out here and not by a verb, so that it may be appended to any failing command.
     debug = "--debug" in arguments
     arguments = [word for word in arguments if word != "--debug"]
-
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a letter still shows the rest
-            stream.reconfigure(errors="replace")
-
-    collect_rarely()
-    from npusim.cli.app import application
-
     try:
-        application(arguments)(args=arguments, prog_name="npusim")
+        from npusim.cli import output
+
+        output.open_streams()
+        collect_rarely()
+        from npusim.cli.app import application
+
+        try:
+            application(arguments)(args=arguments, prog_name="npusim")
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        output.flush()
+    except BrokenPipeError:  # whoever read has read enough
+        return 1
     except Exception as problem:
+        if interruption.has_come:  # in the middle of an import, say, which then failed
+            return INTERRUPTED
         if debug:
             raise
-        sys.exit(_explain(problem, as_json="--json" in arguments))
-    sys.exit(0)
+        return _explain(problem, as_json="--json" in arguments)
+    return code
 
 
 def _explain(problem: Exception, *, as_json: bool) -> int:
     """Print what went wrong to standard error (and as JSON, if asked); give the exit code."""
     from npusim.cli import output
-    from npusim.values.errors import NpusimError
+    from npusim.values.errors import FileError, NpusimError
 
+    if isinstance(problem, MemoryError):
+        from npusim.values.host import too_large
+
+        problem = too_large("what is asked", problem)
+    elif isinstance(problem, OSError):
+        problem = FileError(problem.filename or "the system", problem.strerror or str(problem))
     if isinstance(problem, NpusimError):
         if as_json:
             from npusim.report.renderers import jsonout
 
-            output.emit_json({"error": jsonout.error(problem)})
+            with suppress(OSError, NpusimError):  # standard output may be what is wrong
+                output.emit_json({"error": jsonout.error(problem)})
+                output.flush()
         output.complain(problem.message, problem.remedy)
         return problem.exit_code
     what = f"internal error, please report it: {type(problem).__name__}: {problem}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.operators.arguments import parameter_of
 from npusim.values.errors import ArgumentError
+from npusim.values.host import require_bytes
 from npusim.values.spelling import is_tensor, value_of, wanted_of
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def random_tensor(name: str, spec: TensorSpec, seed: int) -> np.ndarray[Any, Any
     kind = spec.dtype.numpy
     if kind is None:
         raise ArgumentError(f"{name}: NumPy has no {spec.dtype}, so there are no numbers to draw")
+    drawn = 4 if spec.dtype.category == "float" else 8  # bytes of a number before it is converted
+    require_bytes(spec.numel * (drawn + spec.dtype.itemsize), f"{name}={spec}")
     generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
     if spec.dtype.category == "float":
         return generator.standard_normal(spec.shape, dtype=np.float32).astype(kind)

@@ -75,7 +75,7 @@ def model(
     from npusim.report.files import claim_all, write_text
     from npusim.values.errors import ArgumentError
 
-    claim_all(csv_file, force=force)
+    claim_all(csv_file, beside=(file,), force=force)
     if dispatch_us is not None and not 0 <= dispatch_us < float("inf"):
         raise ArgumentError(f"--dispatch-us is {dispatch_us:g}; it must be 0 or more")
     asked = chips(soc)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
+
+from npusim.values.errors import FileError
+from npusim.values.spelling import visible
 
 if TYPE_CHECKING:
     from npusim.report.document import Block, Page
@@ -20,43 +28,97 @@ def emit(*parts: Page | Block | str) -> None:
     from npusim.report.renderers.terminal import renderable
 
     width = Console().width if sys.stdout.isatty() else PIPED_WIDTH
-    for number, part in enumerate(map(renderable, parts)):
-        console = Console(width=width, highlight=False, markup=False, emoji=False)
-        unlimited = console.options.update(width=_ENDLESS)
-        console.width = max(width, console.measure(part, options=unlimited).minimum)
-        if number:
-            console.print()
-        console.print(part)
+    with standard_output():
+        for number, part in enumerate(map(renderable, parts)):
+            console = Console(width=width, highlight=False, markup=False, emoji=False)
+            unlimited = console.options.update(width=_ENDLESS)
+            console.width = max(width, console.measure(part, options=unlimited).minimum)
+            if number:
+                console.print()
+            console.print(part)
 
 
 def emit_text(text: str) -> None:
     """Print the content of a file to standard output, as it is."""
-    sys.stdout.write(text)
+    with standard_output():
+        sys.stdout.write(text)
 
 
 def emit_json(value: object) -> None:
     """Print one JSON document to standard output."""
     from npusim.report.renderers import jsonout
 
-    sys.stdout.write(jsonout.dumps(value) + "\n")
+    emit_text(jsonout.dumps(value) + "\n")
 
 
 def note(text: str) -> None:
     """Tell something that isn't part of the result."""
-    sys.stderr.write(f"note: {text}\n")
+    _tell(f"note: {visible(text)}\n")
 
 
 def progress(text: str) -> None:
     """Say what is being worked on, on a terminal only; the next message replaces it."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
+        _tell(f"\r\x1b[K{visible(text)}")
 
 
 def complain(message: str, remedy: str = "") -> None:
     """Say what is wrong and what to do about it."""
-    sys.stdout.flush()
+    with suppress(OSError):
+        sys.stdout.flush()
     progress("")
-    sys.stderr.write(f"error: {message}\n")
-    if remedy:
-        sys.stderr.write(f"{remedy}\n")
+    _tell(f"error: {visible(message)}\n" + (f"{visible(remedy)}\n" if remedy else ""))
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):  # a result isn't lost because nobody hears the notes
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+@contextmanager
+def standard_output() -> Iterator[None]:
+    """What is written within is standard output; FileError where that is full or closed."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # whoever read has read enough
+    except OSError as error:
+        problem = f"can't be written: {error.strerror or error}"
+        raise FileError(
+            "standard output", problem, "Write to a file, or free some space."
+        ) from None
+
+
+class _Closed(io.TextIOBase):
+    """A standard output that isn't there."""
+
+    def write(self, text: str, /) -> int:
+        """Fails, as it does on a closed file."""
+        raise OSError(errno.EBADF, f"it is closed, {len(text)} characters are lost")
+
+
+def open_streams() -> None:
+    """Make standard output and error usable even where this process was started without them.
+
+    Writing to a standard output that isn't there fails; standard error goes nowhere.
+    """
+    if sys.stdout is None:
+        os.open(os.devnull, os.O_RDONLY)  # so that no file gets its number
+        sys.stdout = _Closed()
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that lacks a letter still shows the rest
+            stream.reconfigure(errors="replace")
+
+
+def flush() -> None:
+    """Write out what is left for standard output, once; FileError as for :func:`emit`."""
+    stream = sys.stdout
+    try:
+        with standard_output():
+            stream.flush()
+    except (OSError, FileError):
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")  # nothing is tried again
+        raise

@@ -55,7 +55,7 @@ def plan(
 
     wanted = _seeded(read_plan(file), seed)
     words = ["plan", str(file), *_given({"--seed": seed})]
-    _answer(wanted, file.parent, words, as_json, markdown, html, force=force)
+    _answer(wanted, file, file.parent, words, as_json, markdown, html, force=force)
 
 
 def recommend(
@@ -108,7 +108,7 @@ def recommend(
             "--seed": seed,
         }
     )
-    _answer(_seeded(wanted, seed), Path(), words, as_json, markdown, html, force=force)
+    _answer(_seeded(wanted, seed), model, Path(), words, as_json, markdown, html, force=force)
 
 
 def _plan_of_model(
@@ -160,6 +160,7 @@ def _command(words: list[str], markdown: Path | None, html: Path | None) -> str:
 
 def _answer(
     wanted: Plan,
+    file: Path,
     folder: Path,
     words: list[str],
     as_json: bool,
@@ -173,11 +174,8 @@ def _answer(
     from npusim.report.plan.data import plan_json
     from npusim.report.plan.page import plan_page
     from npusim.report.renderers.html import to_html, to_markdown
-    from npusim.values.errors import ArgumentError
 
-    if markdown is not None and html is not None and markdown.resolve() == html.resolve():
-        raise ArgumentError(f"--md and --html both name {html}", "Give them different names.")
-    claim_all(markdown, html, force=force)
+    claim_all(markdown, html, beside=(file,), force=force)
     source = SimulatedLatencies(wanted, folder, output.progress)
     try:
         result = evaluate(wanted, source, folder=folder, progress=output.progress)

@@ -46,7 +46,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run it on numbers: outputs as well as the time."""
-    from npusim.report.files import claim
+    from npusim.report.files import claim_all
 
     words = list(assignments or [])
     if op is not None and "=" in op:  # no operator was named, so this is the first assignment
@@ -54,7 +54,7 @@ def run(
         op = None
     as_profile = form is profiling.Format.MSPROF
     if path is not None and not as_profile:
-        claim(path, force=force)
+        claim_all(path, beside=(inputs, case), force=force)
     if case is not None:
         from npusim.cli import cases
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.cli import output
+from npusim.cli import INTERRUPTED, output
 from npusim.cli.options import AsJson, Exact, Force, Output, Socs
 from npusim.values.errors import ArgumentError, UnknownNameError
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from npusim.sweep.points import Point, Sweep
     from npusim.sweep.results import ResultFile
     from npusim.sweep.working import Answered
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
 
 Spec = Annotated[
     Path, typer.Argument(metavar="SPEC.yaml", help="What to sweep: calls, variables, products.")
@@ -35,7 +32,8 @@ Scheduler = Annotated[
     typer.Option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Work on this Dask cluster, e.g. tcp://host:8786 (needs npusim[cluster]).",
+        help="Work on this Dask cluster, e.g. tcp://host:8786 (needs npusim[cluster]). It must be "
+        "trusted: who answers there can run code here, and the other way round.",
     ),
 ]
 Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes; 0: one per core.")]
@@ -96,7 +94,7 @@ def sweep(
     _refuse_figure(plot, wanted, x, y)
     for note in wanted.notes:
         output.note(note)
-    claim_all(csv_file, plot, force=force or resume)
+    claim_all(csv_file, plot, beside=(spec, target), force=force or resume)
     start = time.perf_counter()
     with ResultFile(target, resume=resume, force=force) as results:
         todo = [point for point in wanted.points if point.key not in results.keys]

@@ -36,9 +36,9 @@ def trace(
     from npusim.report.files import claim
     from npusim.report.trace import write_trace
 
-    cores = read_cores(core_id)
-    question = calls.read_call(op, assignments)
     chip = one_chip(soc, "a trace shows one chip")
+    cores = read_cores(core_id, chip.profile.cores.most)
+    question = calls.read_call(op, assignments)
     claim(path, force=force)
     res = chip.device().estimate(question.name, **question.arguments)
     written = write_trace(res, path, cores=cores, force=force)
@@ -49,8 +49,11 @@ def trace(
     output.note("open it with MindStudio Insight, https://ui.perfetto.dev or chrome://tracing")
 
 
-def read_cores(text: str) -> tuple[int, ...] | None:
-    """The core numbers that `all`, `5`, `0-2` or `0-2,12-14` stand for; None means all."""
+def read_cores(text: str, most: int) -> tuple[int, ...] | None:
+    """The core numbers that `all`, `5`, `0-2` or `0-2,12-14` stand for; None means all.
+
+    ArgumentError for text that isn't of this form, and for a number that is none of `most` cores.
+    """
     if text.strip().lower() == ALL:
         return None
     numbers: list[int] = []
@@ -59,6 +62,10 @@ def read_cores(text: str) -> tuple[int, ...] | None:
         if found is None:
             raise ArgumentError(
                 f"--core-id {text!r} is not a list of cores", "Write all, 5, 0-2 or 0-2,12-14."
+            )
+        if max(map(len, found.groups(""))) > 9 or int(found[2] or found[1]) >= most:
+            raise ArgumentError(
+                f"--core-id {text}: the chip has {most} cores, counted from 0", "Write all or 0-2."
             )
         first = int(found[1])
         numbers.extend(range(first, int(found[2] or first) + 1))

@@ -26,7 +26,7 @@ Builtin = Annotated[
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write every row.")]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw a figure (SVG).")]
 Worst = Annotated[int, typer.Option("--worst", help="How many of the worst rows to list.")]
-Workers = Annotated[int, typer.Option("--workers", help="Processes; 0: one per core.")]
+Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes; 0: one per core.")]
 
 
 def validate(
@@ -56,7 +56,7 @@ def validate(
 
     if l2 not in MODES:
         raise UnknownNameError("state of L2", l2, MODES)
-    claim_all(csv_file, plot, force=force)
+    claim_all(csv_file, plot, beside=(table,), force=force)
     rows = [row for row in read_rows(table) if _wanted(row, chip, builtin)]
     processes = workers or cores()
 

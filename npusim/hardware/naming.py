@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from npusim.hardware.loading import (
     remove_profiles,
 )
 from npusim.hardware.products import Product, ProductLine, product_lines, products
-from npusim.values.errors import UnknownNameError
+from npusim.values.errors import UnknownNameError, expect
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -43,6 +44,7 @@ def resolve_soc(text: str) -> Resolution:
     Products are known by their English and Chinese names and nicknames; a product line stands for
     one chip of it, and the note says which.  Raises UnknownNameError with near misses.
     """
+    expect(text, str, "the name of a chip")
     key = _key(text)
     for spelling in (key, _PREFIX + key):
         if name := _chips().get(spelling):
@@ -60,6 +62,7 @@ def load_profile(name_or_path: str | Path) -> Profile:
     Raises UnknownNameError for a name that we don't know, FileError for a file that can't be read,
     and ProfileError for one with wrong keys.
     """
+    expect(name_or_path, (str, PathLike), "the name of a chip")
     text = str(name_or_path)
     if isinstance(name_or_path, Path) or text.endswith((".yaml", ".yml")):
         return profile_in(Path(text))

@@ -41,6 +41,12 @@ Fraction = Annotated[float, Field(gt=0, le=1)]
 Family = Literal["910", "A2", "310P", "A3", "310B", "950"]
 
 
+MOST_CORES = 4096
+"""Of one kind on a chip: each is simulated."""
+
+CoreCount = Annotated[int, Field(gt=0, le=MOST_CORES)]
+
+
 class Group(BaseModel):
     """Base of the groups: immutable, no unknown keys, no silent conversion between types."""
 
@@ -54,11 +60,16 @@ class Cores(Group):
     """How many cores of which kind; `vector_cores` is what a vector kernel may use."""
 
     style: Literal["unified", "split", "unified_plus_vector"]
-    ai_cores: Count
-    cube_cores: Count
-    vector_cores: Count
-    extra_vector_cores: Annotated[int, Field(ge=0)] = 0
-    ai_cpus: Count
+    ai_cores: CoreCount
+    cube_cores: CoreCount
+    vector_cores: CoreCount
+    extra_vector_cores: Annotated[int, Field(ge=0, le=MOST_CORES)] = 0
+    ai_cpus: CoreCount
+
+    @property
+    def most(self) -> int:
+        """How many cores of one kind there are, the kind that has most."""
+        return max(self.ai_cores, self.vector_cores) + self.extra_vector_cores
 
 
 class Clocks(Group):

@@ -110,7 +110,7 @@ def tensor_of(value: object) -> TensorArg:
     if isinstance(value, TensorArg):
         return value
     if isinstance(value, TensorSpec):
-        return TensorArg(value)
+        return TensorArg(value.addressable())
     if isinstance(value, str):
         return TensorArg(parse_tensor(value))
     if isinstance(value, np.generic):

@@ -28,7 +28,7 @@ from npusim.operators.registry import (
     standard_names,
 )
 from npusim.operators.tasks import kernels_on, refusing_nonsense
-from npusim.values.errors import ArgumentError, KernelError, UnknownNameError
+from npusim.values.errors import ArgumentError, KernelError, UnknownNameError, expect
 from npusim.values.spelling import guessed, is_tensor
 from npusim.values.tensors import TensorSpec
 
@@ -53,6 +53,7 @@ def resolve(name: str, arguments: Mapping[str, object]) -> Contract:
     An operator's own contract, or one made for a standard operator and these arguments (values, or
     the text of values). Raises UnknownNameError with near misses.
     """
+    expect(name, str, "the operator's name")
     exact = name.strip()  # MatMul isn't aclnnMatmul
     if exact in op_types() and f"aclnn{exact}" not in operators():
         return _standard(name, arguments)

@@ -70,5 +70,6 @@ def refusing_nonsense(op_type: str) -> Iterator[None]:
 
 
 def _tensor(name: str, spec: TensorSpec) -> GlobalTensor:
+    spec.addressable()
     buffer = GmBuffer(name, max(1, prod(spec.shape)) * spec.dtype.itemsize)
     return GlobalTensor(buffer, spec.dtype, spec.shape, format=spec.format)

@@ -100,7 +100,7 @@ def _array(file: Path, name: str, stream: IO[bytes], size: int) -> Array:
         stream.seek(0)
         found: Array = npy.read_array(stream, allow_pickle=False)
     except _BROKEN as error:
-        problem = f"{name}is not a readable .npy or .npz file: {_first_line(error)}"
+        problem = f"{name}is damaged, not a readable .npy or .npz file: {_first_line(error)}"
         raise FileError(file, problem, _REMEDY) from error
     return found
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from npusim.values.errors import FileError, OutputExistsError
+from npusim.reading.files import kind_of
+from npusim.values.errors import ArgumentError, FileError, OutputExistsError
 
 
 def claim(path: str | Path, *, force: bool = False) -> Path:
@@ -21,14 +22,15 @@ def claim(path: str | Path, *, force: bool = False) -> Path:
     """
     target = Path(path)
     folder = target.parent
-    if target.is_dir():
+    there = kind_of(target)
+    if there == "folder":
         raise FileError(target, "is a folder, not a file", f"Name a file in it: {target / 'NAME'}")
-    if not folder.is_dir():
-        problem = "is not a folder" if folder.exists() else "doesn't exist"
+    if (above := kind_of(folder)) != "folder":
+        problem = "is not a folder" if above else "doesn't exist"
         raise FileError(target, f"can't be written: {folder} {problem}", "Create the folder first.")
-    if _is_device(target):
+    if there == "device":  # /dev/null, a pipe: nothing to replace, so nothing to protect
         return target
-    if target.exists() and not force:
+    if there and not force:
         raise OutputExistsError(target)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise FileError(
@@ -37,17 +39,34 @@ def claim(path: str | Path, *, force: bool = False) -> Path:
     return target
 
 
-def claim_all(*paths: Path | None, force: bool = False) -> None:
-    """:func:`claim` each of the files that are wanted at all."""
-    for path in paths:
-        if path is not None:
-            claim(path, force=force)
+def claim_all(*paths: Path | None, beside: Iterable[Path | None] = (), force: bool = False) -> None:
+    """:func:`claim` each of the files that are wanted at all.
+
+    Raises ArgumentError where two of them, or one of them and one of those `beside` them, are one
+    file: what a command reads or writes elsewhere is never overwritten, `force` or not.
+    """
+    known: set[object] = set()
+    for path in filter(None, (*beside, *paths)):
+        file = _identity(path)
+        if file in known:
+            raise ArgumentError(f"{path} is named twice", "Give each file a name of its own.")
+        known.add(file)
+    for path in filter(None, paths):
+        claim(path, force=force)
+
+
+def _identity(path: Path) -> object:
+    """What is the same for two names of one file; a device may be written to twice."""
+    if (kind := kind_of(path)) == "file":
+        about = path.stat()
+        return about.st_dev, about.st_ino
+    return object() if kind == "device" else os.path.realpath(path)
 
 
 def write_text(path: str | Path, text: str, *, force: bool = False) -> None:
     """Write a whole file of text, as :func:`atomic_write` does."""
     with atomic_write(path, force=force) as stream:
-        stream.write(text.encode())
+        stream.write(text.encode(errors="backslashreplace"))
 
 
 @contextmanager
@@ -58,12 +77,15 @@ def atomic_write(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes]
     raises, it is removed and whatever stood at `path` is untouched.
     """
     target = claim(path, force=force)
-    if _is_device(target):
-        with _readable_os_errors(target), target.open("wb") as device:
-            yield device
+    if kind_of(target) == "device":
+        with _readable_os_errors(target), tempfile.TemporaryFile() as whole:
+            yield whole  # formats go back and forth in a file, which a pipe can't
+            whole.seek(0)
+            with target.open("wb") as device:
+                shutil.copyfileobj(whole, device)
         return
-    final = target.resolve()  # a symbolic link keeps pointing to the new content
     with _readable_os_errors(target):
+        final = target.resolve()  # a symbolic link keeps pointing to the new content
         descriptor, name = tempfile.mkstemp(
             dir=final.parent, prefix=f".{final.name}.", suffix=".part"
         )
@@ -78,11 +100,6 @@ def atomic_write(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes]
         with suppress(OSError):
             scratch.unlink()
         raise
-
-
-def _is_device(path: Path) -> bool:
-    """True for /dev/null, a pipe and the like: nothing to replace, so nothing to protect."""
-    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _mode_for(path: Path) -> int:
@@ -115,7 +132,7 @@ def atomic_folder(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     stands at `path` already is refused (OutputExistsError), or replaced as a whole with `force`.
     """
     target = Path(path)
-    if target.exists() and not (force and target.is_dir()):
+    if (there := kind_of(target)) and not (force and there == "folder"):
         raise OutputExistsError(target)
     with _readable_os_errors(target):
         target.parent.mkdir(exist_ok=True)
@@ -123,8 +140,8 @@ def atomic_folder(path: str | Path, *, force: bool = False) -> Iterator[Path]:
             tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         )
     try:
-        yield scratch
         with _readable_os_errors(target):
+            yield scratch
             scratch.chmod(0o777 & ~_umask())
             if target.exists():
                 old = scratch.with_suffix(".old")

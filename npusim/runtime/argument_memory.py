@@ -9,6 +9,7 @@ from weakref import ref
 import numpy as np
 
 from npusim.operators.contract import TensorArg
+from npusim.values.host import require_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,6 +81,7 @@ def bind(executor: Executor) -> dict[str, NDArray[Any]]:
             continue
         data = argument.data
         if data is None:
+            require_bytes(argument.spec.storage_bytes, f"{parameter.name}: {argument.spec}")
             flat = np.zeros(
                 argument.spec.storage_bytes // argument.spec.dtype.itemsize,
                 argument.spec.dtype.numpy,
@@ -114,5 +116,7 @@ def allocate_results(kernel: Kernel) -> None:
 
 
 def _new(tensor: GlobalTensor) -> NDArray[Any]:
-    held = np.dtype(np.float32) if tensor.buffer.wide else tensor.dtype.numpy
-    return np.empty(tensor.buffer.nbytes // tensor.dtype.itemsize, held)
+    held = np.dtype(np.float32) if tensor.buffer.wide else np.dtype(tensor.dtype.numpy)
+    count = tensor.buffer.nbytes // tensor.dtype.itemsize
+    require_bytes(count * held.itemsize, f"a buffer of {count:,} numbers")
+    return np.empty(count, held)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npusim.operators.oracle import planned
+from npusim.values.errors import expect
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -45,5 +46,6 @@ def get_workspace_size(
     ``assume`` sets numbers that the plan assumes where only data could tell them (see
     :meth:`Chain.assumed`).
     """
+    expect(assume or {}, Mapping, "assume")
     call, chain = planned(contract, profile, arguments, numerics=numerics, assume=assume)
     return chain.workspace_bytes(), Executor(call, chain, chain.workspace_bytes(), numerics)

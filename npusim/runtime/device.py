@@ -16,7 +16,7 @@ from npusim.runtime.cache_start import MODES, new_cache
 from npusim.runtime.launch import Launch
 from npusim.runtime.stream import Stream, result_of
 from npusim.runtime.task import run_tasks
-from npusim.values.errors import AclnnError, ArgumentError, UnknownNameError
+from npusim.values.errors import AclnnError, ArgumentError, UnknownNameError, expect
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
@@ -50,6 +50,8 @@ class Device:
     ) -> None:
         self.note = ""
         self.memo = Memo() if memo is None else memo
+        expect(soc_version, (str, PathLike, Profile), "soc_version")
+        expect(self.memo, Memo, "memo")
         if l2 is not None and l2 not in MODES:
             raise UnknownNameError("state of L2", l2, MODES)
         self.l2 = l2
@@ -162,7 +164,8 @@ class Device:
             numerics=numerics,
             assume=assume,
         )
-        on = stream or self.create_stream()
+        on = self.create_stream() if stream is None else stream
+        expect(on, Stream, "stream")
         if on.profile is not self.profile and on.profile != self.profile:
             raise ArgumentError(
                 f"the stream belongs to {on.profile.name}, the device is {self.profile.name}",

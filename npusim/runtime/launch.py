@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.operators.arguments import tensor_of
 from npusim.runtime.argument_memory import storage_of
-from npusim.values.errors import ArgumentError, KernelError
+from npusim.values.errors import ArgumentError, KernelError, expect
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -31,6 +31,9 @@ class Launch:
         block_dim: int | None,
         attributes: Mapping[str, object],
     ) -> None:
+        expect(kind, type, "a kernel")
+        if not issubclass(kind, Kernel):
+            raise ArgumentError(f"{kind!r:.80} is no kernel", "Give a class that inherits Kernel.")
         self.arguments = dict(_named(kind, profile, operands, attributes))
         self.numerics = all(each.data is not None for each in self.arguments.values())
         tensors = {

@@ -13,11 +13,13 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
 from npusim.values.garbage import collect_rarely
 from npusim.values.host import cores
+from npusim.values.signals import hidden_from_children
 
 # What the workers of this machine have imported before they are forked.
 _PRELOADED = ["npusim.sweep.working"]
@@ -94,6 +96,9 @@ class LocalCrew:
         context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
         if "forkserver" in methods:
             context.set_forkserver_preload(_PRELOADED)
+            resource_tracker.ensure_running()  # which lets Ctrl-C through again
+            with hidden_from_children():
+                forkserver.ensure_running()
         far, near = context.Pipe(duplex=False)
         pool = ProcessPoolExecutor(
             self._workers, mp_context=context, initializer=_begin, initargs=(far,)

@@ -6,13 +6,14 @@ at most one torn one at the end, which reading skips and resuming cuts off.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
-from npusim.reading.files import opened
+from npusim.reading.files import kind_of, opened
 from npusim.reading.limits import LONGEST_RESULT
 from npusim.reading.markup import json_value
 from npusim.report.files import claim
@@ -39,16 +40,15 @@ class ResultFile:
             claim(self.path, force=resume or force)
         except OutputExistsError:
             raise OutputExistsError(self.path, _RESUME) from None
-        if self.path.exists() and not self.path.is_file():
+        if kind_of(self.path) not in ("", "file"):
             raise FileError(self.path, "is no file that could be read again", "Name another (-o).")
         self.keys: set[str] = set()
-        if resume and self.path.exists():
-            self.keys = {row["key"] for row in read_rows(self.path)}
         self._stream = self._open()
         try:
-            self._lock()
+            self._lock()  # before the keys are read, so that nobody adds to them
             if resume:
-                self._stream.truncate(self.path.read_bytes().rfind(b"\n") + 1)
+                self.keys = {row["key"] for row in read_rows(self.path)}
+                self._cut_torn_end()
             else:
                 self._stream.truncate(0)
         except BaseException:
@@ -94,6 +94,12 @@ class ResultFile:
             ) from None
         except OSError:  # a file system without locks
             return
+
+    def _cut_torn_end(self) -> None:
+        with opened(self.path) as stream:
+            start = max(0, stream.seek(0, os.SEEK_END) - LONGEST_RESULT)
+            stream.seek(start)
+            self._stream.truncate(start + stream.read().rfind(b"\n") + 1)
 
 
 def read_rows(path: str | PathLike[str]) -> Iterator[dict[str, Any]]:

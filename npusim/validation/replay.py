@@ -15,11 +15,13 @@ from npusim.runtime.cache_start import prime
 from npusim.runtime.task import TaskRuns, run_tasks
 from npusim.validation.roofline import roofline_us
 from npusim.values.errors import NpusimError
+from npusim.values.signals import hidden_from_children
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
     from npusim.validation.table import MeasuredRow
 
+_MOST_WORKERS = 61  # what Windows can wait for
 _CHUNK = 64  # rows that a worker process predicts one after the other
 
 
@@ -67,10 +69,15 @@ def _predictions(rows: Iterable[MeasuredRow], l2: str, workers: int) -> Iterator
         yield from (predict(row, l2, memo) for row in rows)
         return
     everything = list(rows)
-    with ProcessPoolExecutor(workers) as pool:
-        chunks = [everything[at : at + _CHUNK] for at in range(0, len(everything), _CHUNK)]
-        for answered in pool.map(partial(_predict_all, l2), chunks):
+    chunks = [everything[at : at + _CHUNK] for at in range(0, len(everything), _CHUNK)]
+    pool = ProcessPoolExecutor(max(1, min(workers, len(chunks), _MOST_WORKERS)))
+    try:
+        with hidden_from_children():  # all of them are started by the first chunks
+            answers = pool.map(partial(_predict_all, l2), chunks)
+        for answered in answers:
             yield from answered
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _predict_all(l2: str, rows: Sequence[MeasuredRow]) -> list[Prediction]:

@@ -69,18 +69,29 @@ class UsageError(NpusimError):
     exit_code = 2
 
 
+def _brief(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:100]}...{text[-20:]}"
+
+
+def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
+    """ArgumentError where `what` was given as something of another kind."""
+    if not isinstance(value, kind):
+        raise ArgumentError(f"{what} can't be of type {type(value).__name__}: {value!r:.80}")
+
+
 class UnknownNameError(UsageError):
     """A name of some `kind` ("chip", "operator", ...) that isn't among the candidates."""
 
-    def __init__(self, kind: str, got: str, candidates: Iterable[str], remedy: str = "") -> None:
+    def __init__(self, kind: str, got: object, candidates: Iterable[str], remedy: str = "") -> None:
         self.kind = kind
         self.got = got
         self.candidates = tuple(candidates)
-        self.suggestions = tuple(near(got, self.candidates))
-        hint = did_you_mean(got, self.candidates)
+        self.suggestions = tuple(near(str(got), self.candidates))
+        hint = did_you_mean(str(got), self.candidates)
         if not hint and not remedy and 0 < len(self.candidates) <= 12:
             hint = f"Known: {', '.join(self.candidates)}."
-        super().__init__(f"unknown {kind} {got!r}", f"{hint} {remedy}".strip())
+        super().__init__(f"unknown {kind} {_brief(got)}", f"{hint} {remedy}".strip())
 
 
 class ArgumentError(UsageError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
@@ -22,6 +23,13 @@ def require_bytes(need: int, what: str) -> None:
     """HostMemoryError where `what` takes more memory than this process can have."""
     if need > _PLENTY and (have := available_bytes()) is not None and need > have:
         raise HostMemoryError(what, need, have)
+
+
+def too_large(what: str, error: MemoryError) -> HostMemoryError:
+    """The error for an allocation that failed; NumPy says how much it was for."""
+    shape, kind = getattr(error, "shape", None), getattr(error, "dtype", None)
+    need = 0 if shape is None or kind is None else math.prod(shape) * kind.itemsize
+    return HostMemoryError(what, need, available_bytes())
 
 
 def available_bytes() -> int | None:

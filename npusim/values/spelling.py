@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 ALL: Final = "all"
 _NULL: Final = ("null", "none", "nullptr")
 _TRUTH: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _TENSOR: Final = re.compile(r"\s*[\w.:]+\s*\[.*\]\s*(:\s*\w+\s*)?")
+
+
+def visible(text: str) -> str:
+    """The text with its control characters written out, so that a terminal only shows them.
+
+    Line ends and tabs stay; marks that turn the direction of writing are written out too.
+    """
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def names_in(words: Iterable[str], every: Callable[[], Iterable[str]]) -> list[str]:

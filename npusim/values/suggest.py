@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+_LONGEST = 200  # letters of a name
+
+
 def near(got: str, candidates: Iterable[str], n: int = 3) -> list[str]:
     """Up to `n` candidates that resemble `got`, best first; case and input order don't matter.
 
@@ -26,6 +29,8 @@ def _near(wanted: str, candidates: tuple[str, ...], n: int) -> tuple[str, ...]:
     by_lower: dict[str, str] = {}
     for candidate in candidates:
         by_lower.setdefault(candidate.lower(), candidate)
+    if len(wanted) > _LONGEST:  # difflib takes its time over long texts, and nobody meant one
+        return ()
     found = difflib.get_close_matches(wanted, by_lower, n=n, cutoff=0.6)
     if len(wanted) >= 3:
         parts = (name for name in by_lower if wanted in name or (len(name) >= 3 and name in wanted))

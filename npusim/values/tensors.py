@@ -6,16 +6,20 @@ import math
 import operator
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.dtypes import DType, dtype
-from npusim.values.errors import ArgumentError, NpusimError
+from npusim.values.errors import ArgumentError, NpusimError, expect
 from npusim.values.formats import Format, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import numpy as np
+
+
+MOST_ELEMENTS: Final = 2**63 - 1
+"""Of a tensor: what an int64 counts."""
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -89,6 +93,7 @@ class TensorSpec:
         `dtype` says what raw void data (``V2``) holds; any other array must already have it.
         Raises `ArgumentError` for negative strides and for strides that cut through elements.
         """
+        expect(getattr(array, "shape", None), tuple, "the shape of an array")
         kind = _array_dtype(array, dtype)
         if array.size == 0:
             return cls(array.shape, kind, format)
@@ -146,6 +151,12 @@ class TensorSpec:
         last = self.offset + sum((size - 1) * step for size, step in pairs)
         return self.dtype.nbytes(last + 1)
 
+    def addressable(self) -> TensorSpec:
+        """This tensor; ArgumentError where it has more elements than 64 bits count."""
+        if self.numel > MOST_ELEMENTS or max(self.shape, default=0) > MOST_ELEMENTS:
+            raise ArgumentError(f"{self} has more than {MOST_ELEMENTS:,} elements (2^63 - 1)")
+        return self
+
     def contiguous(self) -> TensorSpec:
         """The same tensor after a contiguous copy."""
         return TensorSpec(self.shape, self.dtype, self.format)
@@ -159,6 +170,7 @@ class TensorSpec:
         return f"{text} offset {self.offset}" if self.offset else text
 
 
+_MOST_DIGITS = 40  # of a size in words; Python reads no number of thousands of digits
 _TENSOR_TEXT = re.compile(
     r"\s*(?P<dtype>[\w.:]+?)\s*\[(?P<shape>[\d\s,]*)\]\s*(?::\s*(?P<format>\w+))?\s*"
 )
@@ -175,7 +187,10 @@ def parse_tensor(text: str) -> TensorSpec:
             f"can't read {text!r} as a tensor",
             "Write DTYPE[SIZE,SIZE,...] or DTYPE[...]:FORMAT, e.g. bf16[2,64,4096].",
         )
-    return TensorSpec([int(part) for part in sizes], found["dtype"], found["format"] or "UNDEFINED")
+    if any(len(part) > _MOST_DIGITS for part in sizes):
+        raise ArgumentError(f"a size of {max(map(len, sizes))} digits is no size")
+    shape = [int(part) for part in sizes]
+    return TensorSpec(shape, found["dtype"], found["format"] or "UNDEFINED").addressable()
 
 
 # `dtype` is a parameter name above, as on the operator pages; there the function goes by this name.

@@ -17,7 +17,7 @@ from npusim.capi.runtime.operators import FirstPhase, SecondPhase
 from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.scheduling import SCHEDULING
 from npusim.capi.runtime.session import Session
-from npusim.values.errors import DeviceFault, NpusimError
+from npusim.values.errors import DeviceFault, HostMemoryError, NpusimError
 from npusim.values.status import AclError, Status, StatusCode
 
 # The C functions by name; each gets the session and the C arguments.
@@ -73,8 +73,8 @@ def status_of(problem: Exception, *, is_aclnn: bool) -> Status:
         return Status(code, problem.message)
     if isinstance(problem, AddressError):
         return Status(_WRONG, problem.message, problem.remedy)
-    if isinstance(problem, MemoryError):
-        why = "this computer hasn't the memory that the simulated device needs"
+    if isinstance(problem, MemoryError | HostMemoryError):
+        why = getattr(problem, "message", "this computer hasn't the memory that is needed")
         return Status(AclError.ACL_ERROR_RT_MEMORY_ALLOCATION, why)
     code = StatusCode.ACLNN_ERR_INNER if is_aclnn else AclError.ACL_ERROR_INTERNAL_ERROR
     if isinstance(problem, NpusimError):

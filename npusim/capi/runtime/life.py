@@ -47,6 +47,7 @@ def finalize(session: Session) -> None:
     if os.environ.get(LEAKS_VARIABLE):
         _report_leaks(session)
     session.is_initialised, session.was_finalised = False, True
+    session.leave_devices()
 
 
 @LIFE.entry("aclnnInit")

@@ -10,6 +10,7 @@ import numpy as np
 from npusim.capi.runtime.memory import AddressError
 from npusim.capi.runtime.refusals import Refusal, task_fault
 from npusim.capi.runtime.tables import Functions, need
+from npusim.values.host import require_bytes
 from npusim.values.status import AclError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def malloc_host(session: Session, pointer: Any, size: int) -> None:
     need(hostPtr=pointer)
     session.current_device()
     _require_bytes(size)
+    require_bytes(size, "host memory")
     block = session.ffi.new("char[]", size)
     address = int(session.ffi.cast("uintptr_t", block))
     session.host_blocks[address] = block

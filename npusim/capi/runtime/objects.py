@@ -9,6 +9,8 @@ import numpy as np
 
 from npusim.capi.runtime.memory import AddressError, Block, DeviceMemory
 from npusim.operators.contract import TensorArg
+from npusim.values.errors import ArgumentError
+from npusim.values.tensors import MOST_ELEMENTS
 
 if TYPE_CHECKING:
     from npusim.values.dtypes import DType
@@ -54,7 +56,9 @@ def bind(tensor: Tensor, name: str, memory: DeviceMemory) -> Bound:
     A tensor that its memory doesn't hold gets zeros in the same shape: the first phase can't see
     memory, the task that runs later does.
     """
-    spec, kind = tensor.spec, tensor.spec.dtype.numpy
+    spec, kind = tensor.spec.addressable(), tensor.spec.dtype.numpy
+    if spec.nbytes > MOST_ELEMENTS:
+        raise ArgumentError(f"{name}: {spec} is larger than any memory")
     if kind is None or spec.dtype.bits < 8 or spec.is_empty:
         return Bound(TensorArg(spec, _zeros(spec, kind)))
     width = spec.dtype.itemsize

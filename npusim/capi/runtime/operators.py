@@ -42,8 +42,8 @@ class FirstPhase:
             which = "executor" if size else "workspaceSize"
             raise Refusal(_NULL, f"{which} is a null pointer")
         self._session.current_device()
-        arguments, bounds = self._arguments(given)
         try:
+            arguments, bounds = self._arguments(given)
             planned = self._plan(arguments, bounds)
         except NpusimError as problem:
             status = aclnn_status(problem)

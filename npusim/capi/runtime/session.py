@@ -125,6 +125,10 @@ class Session:
             )
         return self.thread.device
 
+    def leave_devices(self) -> None:
+        """No thread has a device any more: what needs one is refused with 107002."""
+        self.thread = _Thread()
+
     def stream(self, handle: int) -> Stream:
         """A stream of the current device; the null stream is the device's default one.
 

@@ -12,6 +12,7 @@ from rich.table import Table as Grid
 from rich.text import Text as Line
 
 from npusim.report.document import Block, Bullets, Code, Facts, Page, Table, Text, Tone, Toned
+from npusim.values.spelling import visible
 
 _STYLES: dict[Tone, str] = {
     "good": "green",
@@ -41,7 +42,7 @@ def renderable(part: Page | Block | str) -> RenderableType:
 
 def _page(page: Page) -> Iterator[RenderableType]:
     title = f"{page.title}: {page.subtitle}" if page.subtitle else page.title
-    yield Line(title, style="bold")
+    yield _line(title, "bold")
     for verdict in page.verdicts:
         yield Padding(_line(verdict.text), _INDENT)
     if page.facts:
@@ -52,17 +53,17 @@ def _page(page: Page) -> Iterator[RenderableType]:
             continue
         yield ""
         if section.title:
-            yield Line(section.title, style="bold")
+            yield _line(section.title, "bold")
         for number, block in enumerate(shown):
             if number and block.kind == "table":
                 yield ""
             yield renderable(block)
     if page.footer:
-        yield from ("", Line(page.footer, style="dim"))
+        yield from ("", _line(page.footer, "dim"))
 
 
-def _line(text: str) -> Line:
-    return Line(text, style=_STYLES[text.tone] if isinstance(text, Toned) else "")
+def _line(text: str, style: str = "") -> Line:
+    return Line(visible(text), style=_STYLES[text.tone] if isinstance(text, Toned) else style)
 
 
 def _facts(pairs: Iterable[tuple[str, str]]) -> Grid:
@@ -70,7 +71,7 @@ def _facts(pairs: Iterable[tuple[str, str]]) -> Grid:
     table.add_column(no_wrap=True, style="dim")
     table.add_column(overflow="fold")
     for name, value in pairs:
-        table.add_row(name, _line(value))
+        table.add_row(_line(name), _line(value))
     return table
 
 
@@ -80,9 +81,8 @@ def _table(table: Table) -> Grid:
     A terminal that is too narrow for them wraps the lines; that is ugly, and a cut number is wrong.
     """
     grid = Grid(
-        title=table.caption or None,
+        title=_line(table.caption, "bold") if table.caption else None,
         title_justify="left",
-        title_style="bold",
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
@@ -91,7 +91,7 @@ def _table(table: Table) -> Grid:
     for place, name in enumerate(table.columns):
         wraps = name in table.wide
         grid.add_column(
-            name,
+            _line(name),
             justify="right" if name in table.numbers else "left",
             no_wrap=not wraps,
             min_width=_NARROWEST if wraps else _widest(name, table.rows, place),
@@ -103,5 +103,5 @@ def _table(table: Table) -> Grid:
 
 
 def _widest(name: str, rows: Sequence[Sequence[str]], place: int) -> int:
-    lines = [line for row in rows for line in row[place].splitlines()]
+    lines = [line for row in rows for line in visible(row[place]).splitlines()]
     return max(map(cell_len, [name, *lines]))

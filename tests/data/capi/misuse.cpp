@@ -83,6 +83,8 @@ static void MemoryMisuse(bool wild) {
   TRY("copy_freed", aclrtMemcpy(block, 64, host, 64, ACL_MEMCPY_HOST_TO_DEVICE));
   void* pinned = nullptr;
   TRY("malloc_host", aclrtMallocHost(&pinned, 64));
+  void* endless = nullptr;
+  TRY("malloc_host_endless", aclrtMallocHost(&endless, static_cast<size_t>(-1)));
   TRY("free_host_memory", aclrtFreeHost(pinned));
   TRY("free_host_twice", aclrtFreeHost(pinned));
 }
@@ -279,6 +281,16 @@ static void InStream() {
   TRY("device_again", aclrtSetDevice(0));
 }
 
+// Sizes that no memory has.
+static void HugeTensors(void* memory) {
+  for (int64_t size : {int64_t(1) << 40, int64_t(1) << 31}) {
+    int64_t sizes[2] = {size, size};
+    aclTensor* huge = aclCreateTensor(sizes, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, sizes, 2, memory);
+    TRY(size >> 40 ? "huge_tensor" : "large_tensor", Plan(huge, huge, huge, huge).status);
+    aclDestroyTensor(huge);
+  }
+}
+
 // After all that, a proper call still gives the right numbers.
 static void ProperCall() {
   void* address[4];
@@ -303,6 +315,7 @@ int main(int argc, char**) {
   StreamMisuse();
   void* memory = Memory();
   ObjectMisuse(memory, argc < 2);
+  HugeTensors(memory);
   aclrtFree(memory);
   Questions();
   InStream();
@@ -314,6 +327,10 @@ int main(int argc, char**) {
   TRY("destroy_last_stream", aclrtDestroyStream(stream));
   TRY("reset", aclrtResetDevice(0));
   TRY("finalize", aclFinalize());
+  void* late = nullptr;
+  TRY("malloc_after_finalize", aclrtMalloc(&late, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+  TRY("plan_after_finalize", Plan(nullptr, nullptr, nullptr, nullptr).status);
+  TRY("synchronize_after_finalize", aclrtSynchronizeStream(nullptr));
   TRY("finalize_twice", aclFinalize());
   return 0;
 }

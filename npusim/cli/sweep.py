@@ -99,6 +99,7 @@ def sweep(
     with ResultFile(target, resume=resume, force=force) as results:
         todo = [point for point in wanted.points if point.key not in results.keys]
         _play(wanted, todo, results, scheduler, workers)
+        results.put_in_order(point.key for point in wanted.points)
     seconds = time.perf_counter() - start
     rows = _rows_of(wanted, target)
     _write(rows, wanted, csv_file, plot, (x, y))

@@ -1,4 +1,6 @@
-"""The file of results: JSON lines, one whole line for each point, in the order of completion.
+"""The file of results: JSON lines, one whole line for each point.
+
+They come in the order of completion, and stand in the order of the points once all are there.
 
 Every line is written with one system call, so that a sweep that is killed leaves whole lines and
 at most one torn one at the end, which reading skips and resuming cuts off.
@@ -7,7 +9,7 @@ at most one torn one at the end, which reading skips and resuming cuts off.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import IO, Any, Final, Self
 from npusim.reading.files import kind_of, opened
 from npusim.reading.limits import LONGEST_RESULT
 from npusim.reading.markup import json_value
-from npusim.report.files import claim
+from npusim.report.files import atomic_write, claim
 from npusim.values.errors import FileError, OutputExistsError
 
 # What every line begins with; tells the torn end of a file of ours from a file of someone else.
@@ -69,6 +71,18 @@ class ResultFile:
             raise self._unwritable(error.strerror or str(error)) from error
         if written != len(line):
             raise self._unwritable("the disk is full")
+
+    def put_in_order(self, keys: Iterable[str]) -> None:
+        """Give the lines the order of `keys`, behind those of other sweeps; all of them or none."""
+        places = {key.encode(): place for place, key in enumerate(keys)}
+        lines = self.path.read_bytes().splitlines(keepends=True)
+        first = len(_BEGINNING)
+        ordered = sorted(
+            lines, key=lambda line: places.get(line[first : line.index(b'"', first)], -1)
+        )
+        if ordered != lines:
+            with atomic_write(self.path, force=True) as stream:
+                stream.writelines(ordered)
 
     def _open(self) -> IO[bytes]:
         try:

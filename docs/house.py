@@ -65,7 +65,7 @@ DOORS = {
         tasks
         """,
     "runtime": "bands cache_start call device results stream task work",
-    "validation": "replay roofline statistics table",
+    "validation": "replay roofline statistics table work",
     "model": "checking reading results retiming step timing",
     "capacity": "units",
     "report": """

@@ -35,7 +35,7 @@ BASE: dict[str, Any] = {
     },
     "objective": {"quantile": "p90", "limit_ms": 60},
     "fleet": {"products": ["Small"]},
-    "simulation": {"runs": 2, "requests": 500, "max_cards": 64},
+    "simulation": {"runs": 3, "requests": 500, "max_requests": 1000, "max_cards": 64},
 }
 
 BOARDS = {
@@ -135,7 +135,7 @@ ARRIVALS, BATCHING = "workload.arrivals", "workload.batching"
         ("fleet.products", [{"product": "Small", "price_per_card": 9}], "the fleet no currency"),
         ("fleet.dispatch", "rr", "it must be 'shared', 'least_loaded', 'round_robin' or 'random'"),
         ("fleet.mtbf_h", 1000, "mtbf_h and mttr_h belong together"),
-        ("simulation.runs", 0, "simulation.runs is 0; it must be greater than 0"),
+        ("simulation.runs", 0, "simulation.runs is 0; it must be at least 2"),
         ("simulation.seed", 1.5, "simulation.seed is 1.5; it must be a whole number"),
         ("title", 5, "title is 5; it must be text"),
         ("workload", [], "workload is []; it must be a mapping of keys to values"),
@@ -295,7 +295,7 @@ def check_operations(product: ProductResult) -> None:
     assert product.failing is not None
     assert product.at_mean.utilisation.mean < product.at_peak.utilisation.mean
     assert product.at_peak.utilisation.mean < product.degraded.utilisation.mean
-    assert product.failing.run.interrupted == product.board.devices_per_card
+    assert 0 <= product.failing.run.interrupted <= product.board.devices_per_card
     counts = [cards for _, cards in product.cards_by_load]
     assert None not in counts
     assert counts == sorted(counts)  # type: ignore[type-var]
@@ -488,7 +488,7 @@ def test_assumptions_say_what_was_decided_for_the_reader() -> None:
         "Arrivals: Poisson.",
         "Dispatch: to the device with the fewest requests",
         "Every card holds all models.",
-        "2 runs of 500 or more requests",
+        "3 runs, of 500 requests or more at first",
         "coefficient of variation of 0.1",
         "Duo card: Two chips.",
         "head on Duo card: latencies stated in the plan.",
@@ -504,7 +504,7 @@ def test_bursts_that_are_too_long_to_simulate_are_told() -> None:
     demand = Demand.of(plan.workload, Path(), print)
     # Twenty bursts and what lies between them: 6,000 seconds.
     assert any(
-        "ends after 200,000 requests" in line and "2,400,000" in line
+        "ends after 1,000 requests" in line and "2,400,000" in line
         for line in assumptions(plan, demand, [])
     )
 

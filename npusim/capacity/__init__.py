@@ -9,13 +9,14 @@ from npusim.capacity.arrivals import (
     TraceArrivals,
 )
 from npusim.capacity.boards import Board, find_board
-from npusim.capacity.estimate import Estimate
+from npusim.capacity.estimate import CONFIDENCE, Estimate
 from npusim.capacity.fleet import Failures, Fleet, Outage, Stream, simulate
 from npusim.capacity.latencies import SimulatedLatencies
 from npusim.capacity.outcome import Course, FleetRun
 from npusim.capacity.plan import Plan, plan_of, read_plan
 from npusim.capacity.planning import evaluate
 from npusim.capacity.results import (
+    AtCards,
     CardCount,
     Cost,
     MemoryFit,
@@ -31,7 +32,9 @@ from npusim.capacity.sizing import Effort, Objective, Sizer
 from npusim.capacity.traces import Trace, iter_trace, read_trace
 
 __all__ = [
+    "CONFIDENCE",
     "Arrivals",
+    "AtCards",
     "Board",
     "BurstyArrivals",
     "CardCount",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from npusim.capacity.estimate import CONFIDENCE
 from npusim.capacity.fleet import WARM_UP_SHARE
-from npusim.capacity.sizing import Effort
+from npusim.capacity.sizing import DECIDED_AT
 
 if TYPE_CHECKING:
     from npusim.capacity.demand import Demand
@@ -38,10 +38,14 @@ def _of_the_plan(plan: Plan, demand: Demand) -> Iterator[str]:
     yield f"Arrivals: {demand.arrivals.describe()}."
     yield _DISPATCH_WORDS[plan.fleet.dispatch]
     yield "Every card holds all models."
-    yield f"Simulation: {simulation.runs} runs of {simulation.requests:,} or more requests each."
+    yield (
+        f"Simulation: {simulation.runs} runs, of {simulation.requests:,} requests or more at first "
+        f"and up to {max(simulation.requests, simulation.max_requests):,} until the "
+        f"{DECIDED_AT:.0%} interval of the quantile is on one side of the limit."
+    )
     yield f"The first {WARM_UP_SHARE:.0%} of each run isn't counted."
-    yield f"Held against the limit: the upper end of the {CONFIDENCE:.0%} interval over the runs."
-    wanted, most = demand.arrivals.requests(demand.peak_per_s, 1), Effort().max_requests
+    yield f"Intervals shown are those of {CONFIDENCE:.0%} over the runs."
+    wanted, most = demand.arrivals.requests(demand.peak_per_s, 1), simulation.max_requests
     if wanted > most:
         yield (
             f"A run ends after {most:,} requests where these arrivals ask for {wanted:,}: what is "
@@ -57,12 +61,6 @@ def _of_a_product(answer: ProductResult) -> Iterator[str]:
     board = answer.board
     if board.note:
         yield f"{board.name}: {board.note}"
-    if answer.at_peak is not None and not answer.at_peak.meets:
-        # The count stands on a load level at or above the peak, see `npusim.capacity.sizing`.
-        yield (
-            f"{board.name}: a close call; a load level above the peak is within the limit, while "
-            "at the peak itself the interval reaches beyond it."
-        )
 
 
 def _of_a_model(model: ModelOnProduct, where: str) -> Iterator[str]:

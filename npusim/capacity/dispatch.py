@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
-    import simpy
-
     from npusim.capacity.stations import Batch, Station
 
 Dispatch = Literal["shared", "least_loaded", "round_robin", "random"]
@@ -35,17 +33,6 @@ class Router:
         self._loads = [0] * len(stations)
         self._open = list(range(len(stations)))
         self._turn = -1
-
-    def feed(
-        self, env: simpy.Environment, times_us: Sequence[float], models: Sequence[int]
-    ) -> Generator[simpy.Event, None, None]:
-        """The process of arrivals: every request queues at its time."""
-        last_us = 0.0
-        for request, (time_us, model) in enumerate(zip(times_us, models, strict=True)):
-            if time_us > last_us:
-                yield env.timeout(time_us - last_us)
-                last_us = time_us
-            self.join(request, model, time_us)
 
     def join(self, request: int, model: int, now_us: float) -> None:
         """Queue a request at the station that the policy picks."""

@@ -1,4 +1,4 @@
-"""The fleet simulation on SimPy: arrivals, queues, batches, and cards that may fail.
+"""The fleet simulation: arrivals, queues, batches, and cards that may fail.
 
 What is random is drawn before the clock starts, in separate streams for arrivals, mix, service,
 dispatch and failures.  So one seed means the same requests for every fleet that is compared (common
@@ -7,17 +7,17 @@ random numbers).
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import simpy
 
 from npusim.capacity.dispatch import DISPATCH, Dispatch, Router
 from npusim.capacity.outcome import FleetRun
-from npusim.capacity.stations import Device, Lane, Station
+from npusim.capacity.stations import Clock, Device, Lane, Station
+from npusim.capacity.unbatched import begins_us
 from npusim.capacity.units import US_PER_S
 from npusim.values.errors import ArgumentError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.capacity.arrivals import Arrivals
+    from npusim.capacity.stations import Batch
 
 WARM_UP_SHARE = 0.1
 """The first requests meet a fleet that is emptier than it will be; this share isn't counted."""
@@ -147,17 +148,15 @@ def simulate(
     times_us = arrivals.times_us(rate_per_s, requests, arrival)
     models = _mix(streams, requests, mix)
     factors = _factors(service_cv, requests, service)
-    floor = _Floor(fleet, streams, requests, factors)
-    if fleet.dispatch == "shared":
-        floor.queue_all(times_us, models)
-    else:
-        draws = dispatch.random(requests).tolist() if fleet.dispatch == "random" else ()
-        floor.route(fleet.dispatch, times_us.tolist(), models.tolist(), draws)
+    draws = dispatch.random(requests).tolist() if fleet.dispatch == "random" else []
     outages = fleet.outages
     if fleet.failures is not None:
         outages += fleet.failures.outages(fleet.cards, times_us[-1] / US_PER_S, failure)
+    if not outages and all(stream.max_batch == 1 for stream in streams):
+        return _one_by_one(fleet, streams, times_us, models, factors, draws)
+    floor = _Floor(fleet, streams, requests, factors)
     floor.schedule(outages)
-    floor.play()
+    floor.play(times_us, models, draws)
     return _collect(floor, fleet, streams, times_us, models)
 
 
@@ -171,12 +170,12 @@ class _Floor:
         requests: int,
         factors: NDArray[np.float64] | None,
     ) -> None:
-        self.env = simpy.Environment()
+        self.clock = Clock()
         self.aborted: list[tuple[float, float]] = []
         self.lanes: list[Lane] = []
         self.router: Router | None = None
         self._remaining = requests
-        self._done = self.env.event()
+        self._dispatch = fleet.dispatch
         factor_list = None if factors is None else factors.tolist()
         stations = 1 if fleet.dispatch == "shared" else fleet.devices
         self.stations = []
@@ -186,14 +185,46 @@ class _Floor:
                 for model, stream in enumerate(streams)
             ]
             self.lanes += lanes
-            self.stations.append(Station(self.env, number, lanes, self._finished))
+            self.stations.append(Station(self.clock, number, lanes, self._finished))
         self.devices = []
         for number in range(fleet.devices):
             device = Device(number // fleet.devices_per_card, self.stations[number % stations])
             device.station.idle.append(device)
             self.devices.append(device)
 
-    def queue_all(self, times_us: NDArray[np.float64], models: NDArray[np.intp]) -> None:
+    def schedule(self, outages: tuple[Outage, ...]) -> None:
+        """Let cards fail and be repaired; a card that is down can't fail again."""
+        ordered = sorted(outages, key=lambda outage: (outage.card, outage.start_s))
+        for card, its_outages in groupby(ordered, key=lambda outage: outage.card):
+            devices = [device for device in self.devices if device.card == card]
+            up_us = 0.0
+            for outage in its_outages:
+                start_us = max(up_us, outage.start_s * US_PER_S)
+                up_us = start_us + outage.duration_s * US_PER_S
+                self.clock.at(start_us, self._fail, devices)
+                self.clock.at(up_us, self._repair, devices)
+
+    def play(
+        self, times_us: NDArray[np.float64], models: NDArray[np.intp], draws: list[float]
+    ) -> None:
+        """Run until the last request is served."""
+        arrivals: Iterator[tuple[int, int, float]] = iter(())
+        router: Router | None = None
+        if self._dispatch == "shared":
+            self._queue_all(times_us, models)
+        else:
+            self.router = router = Router(self._dispatch, self.stations, draws)
+            arrivals = zip(range(len(times_us)), models.tolist(), times_us.tolist(), strict=True)
+        arrival = next(arrivals, None)
+        clock = self.clock
+        while self._remaining:
+            if arrival is not None and router and arrival[2] <= clock.next_us():
+                router.join(*arrival)
+                arrival = next(arrivals, None)
+            else:
+                clock.step()
+
+    def _queue_all(self, times_us: NDArray[np.float64], models: NDArray[np.intp]) -> None:
         """Shared dispatch: the lanes hold all arrivals from the start, with their times."""
         (station,) = self.stations
         for lane in station.lanes:
@@ -202,54 +233,20 @@ class _Floor:
             lane.times_us = times_us[ids].tolist()
         station.kick(0.0)
 
-    def route(
-        self,
-        policy: Dispatch,
-        times_us: list[float],
-        models: list[int],
-        draws: tuple[float, ...] | list[float],
-    ) -> None:
-        """The other policies: a process hands every request to a station as it arrives."""
-        self.router = Router(policy, self.stations, draws)
-        self.env.process(self.router.feed(self.env, times_us, models))
-
-    def schedule(self, outages: tuple[Outage, ...]) -> None:
-        """One process for each card that fails at least once."""
-        ordered = sorted(outages, key=lambda outage: (outage.card, outage.start_s))
-        for card, its_outages in groupby(ordered, key=lambda outage: outage.card):
-            self.env.process(self._outages(card, list(its_outages)))
-
-    def play(self) -> None:
-        """Run until the last request is served."""
-        self.env.run(until=self._done)
-
-    def _finished(self, event: simpy.Event) -> None:
-        batch: Any = event.value
+    def _finished(self, now_us: float, batch: Batch) -> None:
         device = batch.device
         if device.batch is not batch:  # the card failed under it
             return
         device.batch = None
         batch.lane.record(batch)
         self._remaining -= batch.size
-        if not self._remaining:
-            self._done.succeed()
         station = device.station
         if self.router is not None:
             self.router.leave(station, batch.size)
         station.idle.append(device)
-        station.kick(batch.end_us)
+        station.kick(now_us)
 
-    def _outages(self, card: int, outages: list[Outage]) -> Generator[simpy.Event, None, None]:
-        devices = [device for device in self.devices if device.card == card]
-        for outage in outages:
-            wait_us = outage.start_s * US_PER_S - self.env.now
-            yield self.env.timeout(max(0.0, wait_us))
-            self._fail(devices)
-            yield self.env.timeout(outage.duration_s * US_PER_S)
-            self._repair(devices)
-
-    def _fail(self, devices: list[Device]) -> None:
-        now_us = self.env.now
+    def _fail(self, now_us: float, devices: list[Device]) -> None:
         for device in devices:
             batch, device.batch = device.batch, None
             if batch is None:
@@ -264,12 +261,12 @@ class _Floor:
                 self.router.evacuate(device.station, now_us)
             device.station.kick(now_us)
 
-    def _repair(self, devices: list[Device]) -> None:
+    def _repair(self, now_us: float, devices: list[Device]) -> None:
         for device in devices:
             if self.router is not None:
                 self.router.open(device.station)
             device.station.idle.append(device)
-            device.station.kick(self.env.now)
+            device.station.kick(now_us)
 
 
 def _mix(streams: tuple[Stream, ...], requests: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -287,6 +284,35 @@ def _factors(
         return None
     factors = rng.standard_gamma(service_cv**-2, requests)
     return factors * (requests / float(factors.sum()))
+
+
+def _one_by_one(
+    fleet: Fleet,
+    streams: tuple[Stream, ...],
+    times_us: NDArray[np.float64],
+    models: NDArray[np.intp],
+    factors: NDArray[np.float64] | None,
+    draws: list[float],
+) -> FleetRun:
+    services_us = np.array([stream.service_us[1] for stream in streams])[models]
+    if factors is not None:
+        services_us *= factors
+    begin_us = np.array(
+        begins_us(fleet.dispatch, fleet.devices, times_us.tolist(), services_us.tolist(), draws)
+    )
+    end_us = begin_us + services_us
+    return FleetRun(
+        devices=fleet.devices,
+        models=tuple(stream.name for stream in streams),
+        counted_from=int(len(times_us) * WARM_UP_SHARE),
+        arrival_us=times_us,
+        begin_us=begin_us,
+        end_us=end_us,
+        model=models.astype(np.int16),
+        busy_begin_us=np.sort(begin_us),
+        busy_end_us=np.sort(end_us),
+        interrupted=0,
+    )
 
 
 def _collect(

@@ -81,7 +81,8 @@ class SimulatedLatencies:
             points.append(
                 ServicePoint(batch, result.duration_us, *result.band_us, result.memory.total_bytes)
             )
-        return ServiceCurve.of(points, _basis(timed))
+        share = max(result.not_simulated_share for result in timed.values())
+        return ServiceCurve.of(points, _basis(timed), share)
 
     def _batches(self, model: ModelPlan, unfolded: Model) -> list[int]:
         stated = self._plan.workload.batching_of(model).max_batch

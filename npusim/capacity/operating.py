@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from npusim.capacity.estimate import Estimate
 from npusim.capacity.fleet import Outage
-from npusim.capacity.results import Operation
+from npusim.capacity.results import AtCards, Operation
 
 if TYPE_CHECKING:
     from npusim.capacity.outcome import FleetRun
@@ -40,6 +40,19 @@ def operate(sizer: Sizer, cards: int, rate_per_s: float, *, card_fails: bool = F
         longest_queue=max(run.longest_queue() for run in runs),
         meets=latency_us.hi <= objective.limit_us,
         run=runs[0],
+    )
+
+
+def at_cards(sizer: Sizer, cards: int, rate_per_s: float) -> AtCards:
+    """The quantile of this many cards at this load, as far as it was or can be decided."""
+    decision = sizer.decide(cards, rate_per_s)
+    keeps_up = decision.runs > 0
+    return AtCards(
+        cards,
+        decision.latency_us if keeps_up else None,
+        decision.holds,
+        rate_per_s / (cards * sizer.card_rate_per_s),
+        decision.requests * decision.runs,
     )
 
 

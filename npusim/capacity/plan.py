@@ -356,11 +356,15 @@ class FleetPlan(PlanPart):
 
 
 class SimulationPlan(PlanPart):
-    """How much to simulate, and the seed that everything random follows from."""
+    """How much to simulate, and the seed that everything random follows from.
+
+    `runs` of `requests` each at first; they get longer, up to `max_requests`, until they decide.
+    """
 
     seed: Annotated[int, Field(ge=0)] = 1
-    runs: Count = 5
+    runs: Annotated[int, Field(ge=2)] = 8
     requests: Count = 10_000
+    max_requests: Count = 160_000
     service_cv: NonNegative = 0.0
     max_cards: Count = 4096
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from npusim.capacity.assumptions import assumptions
 from npusim.capacity.boards import find_board
 from npusim.capacity.demand import Demand
-from npusim.capacity.operating import operate
+from npusim.capacity.operating import at_cards, operate
 from npusim.capacity.queueing import short_of_cards
 from npusim.capacity.results import CardCount, Cost, PlanResult, ProductResult, Scenario, Verdict
 from npusim.capacity.serving import conflict, memory_fit, served_models, streams_of
@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from npusim.capacity.results import ModelOnProduct
     from npusim.capacity.service import End, LatencySource
     from npusim.capacity.serving import Conflict
+    from npusim.capacity.sizing import Needed
 
 LOADS: Final = (0.5, 0.75, 1.0, 1.5, 2.0)
 """Shares of the peak for which the cards are counted, for the curve of cards over load."""
 
 GROWTH: Final = 2.0
+
+LOOKS: Final = 2
+"""What-ifs get runs of twice the length where the first don't decide, other loads don't."""
 
 
 def evaluate(
@@ -113,8 +117,8 @@ class _Product:
                 board, Verdict.NO_MEMORY, reason, "Lower max_batch.", models, memory=memory
             )
         sizer = self._sizer(models)
-        working = sizer.cards(self._demand.peak_per_s)
-        if working is None:
+        needed = sizer.needed(self._demand.peak_per_s)
+        if needed is None:
             peak_per_s = self._demand.peak_per_s
             reason = f"{plan.simulation.max_cards} cards don't carry {peak_per_s:g} requests/s"
             return ProductResult(
@@ -124,14 +128,14 @@ class _Product:
                 "Raise simulation.max_cards or loosen the objective.",
                 models, card_rate_per_s=sizer.card_rate_per_s, memory=memory,
             )  # fmt: skip
-        return self._counted(models, sizer, working)
+        return self._counted(models, sizer, needed)
 
     def _counted(
-        self, models: tuple[ModelOnProduct, ...], sizer: Sizer, working: int
+        self, models: tuple[ModelOnProduct, ...], sizer: Sizer, needed: Needed
     ) -> ProductResult:
         board, peak_per_s = self._board, self._demand.peak_per_s
-        count = self._count(sizer, working)
-        cards = count.installed
+        count = self._count(sizer, needed)
+        cards, working = count.installed, count.working
         self._say(f"{board.name}: {cards} cards; checking failures, growth and slow devices")
         failing = operate(sizer, cards, peak_per_s, card_fails=True) if cards > 1 else None
         return ProductResult(
@@ -150,21 +154,39 @@ class _Product:
             power_w=None if board.power_w_per_card is None else cards * board.power_w_per_card,
             cost=self._cost(cards),
             scenarios=self._scenarios(models, sizer, cards),
-            cards_by_load=tuple(
-                (share * peak_per_s, self._installed(sizer.cards(share * peak_per_s)))
-                for share in LOADS
+            cards_by_load=self._cards_by_load(sizer, working),
+            by_cards=tuple(
+                at_cards(sizer, number, peak_per_s)
+                for number in range(max(1, needed.perhaps - 1), working + 2)
             ),
         )
 
-    def _count(self, sizer: Sizer, working: int) -> CardCount:
+    def _count(self, sizer: Sizer, needed: Needed) -> CardCount:
         spare, per_server = self._plan.objective.spare_cards, self._board.cards_per_server
+        working, peak_per_s = needed.cards, self._demand.peak_per_s
+        open_ = [sizer.decide(number, peak_per_s) for number in range(needed.perhaps, working)]
         return CardCount(
-            closed_form=sizer.closed_form_cards(self._demand.peak_per_s),
+            closed_form=sizer.closed_form_cards(peak_per_s),
             working=working,
             spare=spare,
             servers=None if per_server is None else -(-(working + spare) // per_server),
-            carried_per_s=sizer.carried_rate_per_s(working),
+            carried_per_s=max(peak_per_s, sizer.carried_rate_per_s(working)),
+            perhaps=needed.perhaps,
+            to_decide=max(
+                (each.requests_to_decide(self._objective.limit_us) for each in open_), default=0.0
+            ),
         )
+
+    def _cards_by_load(self, sizer: Sizer, working: int) -> tuple[tuple[float, int | None], ...]:
+        """Installed cards at other loads, by few runs; never fewer for more load."""
+        found: list[tuple[float, int | None]] = []
+        fewest = 0
+        for share in LOADS:
+            rate_per_s = share * self._demand.peak_per_s
+            cards = working if share == 1 else sizer.cards(rate_per_s, looks=1)
+            fewest = max(fewest, cards or 0)
+            found.append((rate_per_s, self._installed(cards and fewest)))
+        return tuple(found)
 
     def _scenarios(
         self, models: tuple[ModelOnProduct, ...], sizer: Sizer, cards: int
@@ -181,7 +203,7 @@ class _Product:
         self, name: str, sizer: Sizer, cards: int, rate_per_s: float, beyond: Conflict | None = None
     ) -> Scenario:
         """The count for this sizer, and how the planned cards do at this load."""
-        needed = None if beyond else self._installed(sizer.cards(rate_per_s))
+        needed = None if beyond else self._installed(sizer.cards(rate_per_s, looks=LOOKS))
         reason = ""
         if beyond:
             reason = beyond.message
@@ -204,7 +226,12 @@ class _Product:
             devices_per_card=self._board.devices_per_card,
             dispatch=fleet.dispatch,
             service_cv=simulation.service_cv,
-            effort=Effort(tuple(seeds), simulation.requests, max_cards=simulation.max_cards),
+            effort=Effort(
+                tuple(seeds),
+                simulation.requests,
+                max_cards=simulation.max_cards,
+                max_requests=max(simulation.requests, simulation.max_requests),
+            ),
             progress=lambda cards, rate: self._say(
                 f"{self._board.name}: {cards} cards at {rate:.4g} requests/s"
             ),

@@ -68,6 +68,21 @@ class Operation:
 
 
 @dataclass(frozen=True)
+class AtCards:
+    """A number of working cards at the peak: the quantile, and whether it is within the limit.
+
+    `latency_us` is None where the cards can't keep up, `in_time` None where `requests` simulated
+    ones leave it open; `load` is the peak over what full batches would carry.
+    """
+
+    cards: int
+    latency_us: Estimate | None
+    in_time: bool | None
+    load: float
+    requests: int
+
+
+@dataclass(frozen=True)
 class Scenario:
     """What if: the cards it would take, and how the planned fleet does.
 
@@ -111,6 +126,8 @@ class CardCount:
 
     `closed_form` is by throughput alone, `working` what the simulation asks for, `installed` adds
     the spare cards; `carried_per_s` is the rate that the working cards carry within the objective.
+    `perhaps` is the fewest working cards that aren't ruled out, and about `to_decide` simulated
+    requests would tell.
     """
 
     closed_form: int
@@ -118,6 +135,13 @@ class CardCount:
     spare: int
     servers: int | None
     carried_per_s: float
+    perhaps: int
+    to_decide: float = 0.0
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether one card fewer is ruled out."""
+        return self.perhaps == self.working
 
     @property
     def installed(self) -> int:
@@ -138,7 +162,7 @@ class ProductResult:
     for the whole run, in `failing` one card fails for the middle third of it.  `headroom` is how
     much more than the peak the working cards carry; `short_share` the share of time in which more
     cards than the spare ones are down. `cards_by_load` pairs requests/s with installed cards (None:
-    more than may be tried).
+    more than may be tried), `by_cards` has the peak with fewer and more working cards.
     """
 
     board: Board
@@ -159,6 +183,16 @@ class ProductResult:
     cost: Cost | None = None
     scenarios: tuple[Scenario, ...] = ()
     cards_by_load: tuple[tuple[float, int | None], ...] = ()
+    by_cards: tuple[AtCards, ...] = ()
+
+    @property
+    def not_simulated(self) -> float | None:
+        """The share of time that isn't simulated, of the model that has the most of it.
+
+        None where no latency comes from the simulator.
+        """
+        shares = [model.curve.not_simulated for model in self.models]
+        return max((share for share in shares if share is not None), default=None)
 
     @property
     def meets(self) -> bool:

@@ -66,15 +66,22 @@ class ServiceCurve:
     """Latency of a batch over its size: rising, linear between the points, flat below the first.
 
     Build it with `of`; beyond the last point nothing is known and `ArgumentError` says so.  `basis`
-    is where the numbers come from.
+    is where the numbers come from, `not_simulated` the share of time that the simulator priced
+    without simulating it, None for numbers that aren't the simulator's.
     """
 
     points: tuple[ServicePoint, ...]
     basis: str = ""
     raised: tuple[int, ...] = ()
+    not_simulated: float | None = None
 
     @classmethod
-    def of(cls, points: Iterable[ServicePoint], basis: str = "") -> ServiceCurve:
+    def of(
+        cls,
+        points: Iterable[ServicePoint],
+        basis: str = "",
+        not_simulated: float | None = None,
+    ) -> ServiceCurve:
         """A curve through the points; a point faster than a smaller batch is raised to it.
 
         Such dips are real (a tile that fits exactly), but whoever plans shouldn't count on hitting
@@ -106,7 +113,7 @@ class ServiceCurve:
             for new, old in zip(risen, given, strict=True)
             if new.latency_us > old.latency_us
         )
-        return cls(tuple(risen), basis, raised)
+        return cls(tuple(risen), basis, raised, not_simulated)
 
     @classmethod
     def flat(cls, latency_us: float, max_batch: int = 1, basis: str = "") -> ServiceCurve:

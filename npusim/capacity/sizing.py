@@ -1,24 +1,18 @@
-"""Sizing: the fewest cards that meet a latency objective, found by bisection over simulations.
+"""Sizing: the fewest cards that meet a latency objective, decided or said to be undecided.
 
-Two guarantees hold by construction, whatever the simulations say: the count never falls when the
-load rises, and never rises when the limit is loosened.
+Whether m cards keep the limit is asked of several independent runs. As long as the interval of
+their quantile reaches across the limit, or is near it and hasn't been confirmed, all runs are made
+longer: that narrows the interval, and takes away what the empty fleet at the start and the exact
+mean of a short run flatter. What the longest runs leave open stays open, and the answer says so.
 
-* Every question has the form *does f(x) reach a threshold*, where f belongs to x alone: the latency
-  of m cards at one level of load doesn't depend on the limit, nor does the rate that m cards carry
-  depend on the load we plan for.  The same seeds, so the same requests, answer for each x.
-* The order in which x are asked is a fixed search tree.  Two thresholds take the same path until
-  one says yes and the other no, and from there on the looser one stays on the smaller side.
-
-A plain bisection over *do m cards meet the limit at this load* has neither: simulated latency isn't
-quite monotone (a little more load can fill batches sooner), and one odd value would turn the
-search.
+The same seeds, so the same requests, answer for every number of cards.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from npusim.capacity.estimate import Estimate
 from npusim.capacity.fleet import Fleet, device_rate_per_s, simulate
@@ -38,6 +32,21 @@ REQUESTS_BEYOND_QUANTILE = 100
 
 BATCHES_PER_DEVICE = 20
 """A run is long enough to fill every device's batch this often."""
+
+RELAXATIONS: Final = 30
+"""A run is this many times as long as a queue remembers, (1 - load) ** -2 requests."""
+
+DECIDED_AT: Final = 0.99
+"""The confidence of a decision, which looks more than once: more than what is shown."""
+
+LONGER: Final = 2
+"""Runs that don't decide are repeated this many times as long."""
+
+FAR: Final = 1.5
+"""A quantile that is this many times below or above the limit needs no second look."""
+
+FEW: Final = 3
+"""Runs that suffice where all of them are far from the limit."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +85,13 @@ class Objective:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is simulated: seeds, requests in a run, steps of load, cards in a fleet."""
+    """How much is simulated: seeds, requests in a run at first and at most, cards in a fleet."""
 
-    seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
     requests: int = 10_000
     load_levels: int = 32
     max_cards: int = 4096
-    max_requests: int = 200_000
+    max_requests: int = 160_000
 
     def __post_init__(self) -> None:
         """Refuse to simulate nothing."""
@@ -93,10 +102,39 @@ class Effort:
             raise ArgumentError(f"an effort of nothing: {self}")
 
 
+class Decision(NamedTuple):
+    """Whether cards keep the limit at a load: yes, no, or None where the runs leave it open.
+
+    `latency_us` is the quantile with its interval, infinite where the fleet can't keep up;
+    `requests` were played in each of `runs` runs.
+    """
+
+    cards: int
+    rate_per_s: float
+    holds: bool | None
+    latency_us: Estimate
+    requests: int
+    runs: int
+
+    def requests_to_decide(self, limit_us: float) -> float:
+        """About how many requests in all would decide: the width falls with their square root."""
+        mean, _, high = self.latency_us
+        gap = abs(math.log(limit_us / mean))
+        widths = math.log(high / mean) / gap if gap else math.inf
+        return self.requests * self.runs * max(1.0, widths) ** 2
+
+
+class Needed(NamedTuple):
+    """The fewest cards that surely carry a load, and the fewest that aren't ruled out."""
+
+    cards: int
+    perhaps: int
+
+
 class Sizer:
     """One workload on one kind of card: how many it needs, and what a number of them carries.
 
-    Latencies are cached, so asking for many loads costs little more than asking for one.
+    Decisions are remembered, so asking for many loads costs little more than asking for one.
     `progress` is called with cards and requests/s before each of them is simulated.
     """
 
@@ -120,7 +158,7 @@ class Sizer:
         self._dispatch = dispatch
         self._service_cv = service_cv
         self._progress = progress
-        self._latencies: dict[tuple[int, float], Estimate] = {}
+        self._decisions: dict[tuple[int, float], Decision] = {}
         self.card_rate_per_s = devices_per_card * device_rate_per_s(streams)
         """Requests per second of a card that is never idle and runs full batches."""
 
@@ -128,84 +166,135 @@ class Sizer:
         """The count by throughput alone, from card rate and target utilisation."""
         return cards_for_rate(rate_per_s, self.card_rate_per_s, self.objective.target_utilisation)
 
-    def cards(self, rate_per_s: float) -> int | None:
-        """The fewest cards that carry the rate, or None where `Effort.max_cards` don't."""
-        most = self.effort.max_cards
-        below, enough = 0, 1
-        while not self.carries(enough, rate_per_s):
+    def cards(self, rate_per_s: float, *, looks: int | None = None) -> int | None:
+        """The fewest cards that surely carry the rate, None where `Effort.max_cards` don't."""
+        needed = self.needed(rate_per_s, looks=looks)
+        return None if needed is None else needed.cards
+
+    def needed(self, rate_per_s: float, *, looks: int | None = None) -> Needed | None:
+        """The fewest cards, and the fewest that aren't ruled out; `looks` as for `decide`.
+
+        Throughput at the target utilisation rules out all below the closed form.
+        """
+        most, fewest = self.effort.max_cards, self.closed_form_cards(rate_per_s)
+        if fewest > most:
+            return None
+        below, enough, step = fewest - 1, fewest, 1
+        while not self.decide(enough, rate_per_s, looks=looks).holds:
             if enough == most:
                 return None
-            below, enough = enough, min(2 * enough, most)
+            below, enough, step = enough, min(enough + step, most), 2 * step
         while enough - below > 1:
             middle = (below + enough) // 2
-            if self.carries(middle, rate_per_s):
+            if self.decide(middle, rate_per_s, looks=looks).holds:
                 enough = middle
             else:
                 below = middle
-        return enough
+        perhaps = enough
+        while perhaps > fewest and self._is_open(perhaps - 1, rate_per_s, looks):
+            perhaps -= 1
+        return Needed(enough, perhaps)
 
-    def carries(self, cards: int, rate_per_s: float) -> bool:
-        """Whether these cards carry the rate; simulates only as far as the answer needs."""
-        # A quotient that is whole but for its last bits mustn't cost a level.
-        level = max(1, math.ceil(rate_per_s / self._step_per_s(cards) * (1 - 1e-12)))
-        return level <= self.effort.load_levels and self._carried_level(cards, level) >= level
+    def _is_open(self, cards: int, rate_per_s: float, looks: int | None) -> bool:
+        return self.decide(cards, rate_per_s, looks=looks).holds is None
+
+    def decide(self, cards: int, rate_per_s: float, *, looks: int | None = None) -> Decision:
+        """Whether these cards keep the limit; runs get longer at most `looks` - 1 times."""
+        key = (cards, rate_per_s)
+        known = self._decisions.get(key)
+        if known is None or (known.holds is None and looks is None):
+            self._decisions[key] = known = self._decide(cards, rate_per_s, looks)
+        return known
+
+    def _decide(self, cards: int, rate_per_s: float, looks: int | None) -> Decision:
+        seeds, limit_us = self.effort.seeds, self.objective.limit_us
+        if rate_per_s >= cards * self.card_rate_per_s:
+            never = Estimate(math.inf, math.inf, math.inf)
+            return Decision(cards, rate_per_s, False, never, 0, 0)
+        length, before, look = self.requests(cards, rate_per_s), None, 0
+        while True:
+            if self._progress is not None:
+                self._progress(cards, rate_per_s)
+            quantiles_us: list[float] = []
+            for seed in seeds:
+                run = self.run(cards, rate_per_s, seed, length=length)
+                quantiles_us.append(self.objective.latency_us(run))
+                if len(quantiles_us) == FEW and _are_far(quantiles_us, limit_us):
+                    break
+            shown = Estimate.of(quantiles_us)
+            holds = _side(Estimate.of(quantiles_us, DECIDED_AT), limit_us)
+            longer = self._within(length * LONGER, rate_per_s)
+            look += 1
+            sure = holds is not None and (holds is before or _are_far([shown.mean], limit_us))
+            if sure or longer <= length or look == looks:
+                return Decision(cards, rate_per_s, holds, shown, length, len(quantiles_us))
+            length, before = longer, holds
 
     def carried_rate_per_s(self, cards: int) -> float:
-        """The largest rate that these cards carry, in steps of one load level."""
-        return self._carried_level(cards) * self._step_per_s(cards)
+        """The largest rate that these cards carry, in steps of one load level, by short runs."""
+        step_per_s = (
+            cards
+            * self.card_rate_per_s
+            * self.objective.target_utilisation
+            / self.effort.load_levels
+        )
+        carried, failed = 0, self.effort.load_levels + 1
+        level = self.effort.load_levels  # most fleets carry the target: ask that first
+        while failed - carried > 1:
+            if self.decide(cards, level * step_per_s, looks=1).holds:
+                carried = level
+            else:
+                failed = level
+            level = (carried + failed) // 2
+        return carried * step_per_s
 
     def latency_us(self, cards: int, rate_per_s: float) -> Estimate:
         """The latency that the objective limits, over all seeds."""
-        key = (cards, rate_per_s)
-        if key not in self._latencies:
-            if self._progress is not None:
-                self._progress(cards, rate_per_s)
-            runs = (self.run(cards, rate_per_s, seed) for seed in self.effort.seeds)
-            self._latencies[key] = Estimate.of([self.objective.latency_us(run) for run in runs])
-        return self._latencies[key]
+        return self.decide(cards, rate_per_s).latency_us
 
     def run(
-        self, cards: int, rate_per_s: float, seed: int, outages: tuple[Outage, ...] = ()
+        self,
+        cards: int,
+        rate_per_s: float,
+        seed: int,
+        outages: tuple[Outage, ...] = (),
+        length: int | None = None,
     ) -> FleetRun:
-        """One simulation of these cards at this rate."""
+        """One simulation of these cards at this rate, of `length` requests if that is given."""
         fleet = Fleet(cards, self._devices_per_card, self._dispatch, outages=outages)
         return simulate(
             fleet,
             self.streams,
             self.arrivals,
             rate_per_s,
-            requests=self.requests(cards, rate_per_s),
+            requests=length or self.requests(cards, rate_per_s),
             seed=seed,
             service_cv=self._service_cv,
         )
 
     def requests(self, cards: int, rate_per_s: float) -> int:
-        """How many requests a run of these cards at this rate plays."""
+        """How many requests a run of these cards at this rate plays at first."""
         beyond = math.ceil(REQUESTS_BEYOND_QUANTILE / (1 - self.objective.quantile))
         devices = cards * self._devices_per_card
         filled = BATCHES_PER_DEVICE * devices * max(stream.max_batch for stream in self.streams)
-        wanted = min(max(self.effort.requests, beyond, filled), self.effort.max_requests)
-        return min(self.arrivals.requests(rate_per_s, wanted), self.effort.max_requests)
+        idle = max(1e-3, 1 - rate_per_s / (cards * self.card_rate_per_s))
+        remembered = math.ceil(RELAXATIONS / idle**2)
+        return self._within(max(self.effort.requests, beyond, filled, remembered), rate_per_s)
 
-    def _carried_level(self, cards: int, asked: int | None = None) -> int:
-        """The highest load level within the limit; only its side of `asked` counts, if given."""
-        carried, failed = 0, self.effort.load_levels + 1
-        level = (
-            self.effort.load_levels
-        )  # most fleets that are large enough carry the target: ask that first
-        while failed - carried > 1 and (asked is None or carried < asked < failed):
-            latency_us = self.latency_us(cards, level * self._step_per_s(cards)).hi
-            if latency_us <= self.objective.limit_us:
-                carried = level
-            else:
-                failed = level
-            level = (carried + failed) // 2
-        return carried
+    def _within(self, wanted: int, rate_per_s: float) -> int:
+        """As many requests as the arrivals make of it, but no more than may be played."""
+        most = self.effort.max_requests
+        return min(self.arrivals.requests(rate_per_s, min(wanted, most)), most)
 
-    def _step_per_s(self, cards: int) -> float:
-        return (
-            cards
-            * self.card_rate_per_s
-            * self.objective.target_utilisation
-            / self.effort.load_levels
-        )
+
+def _are_far(quantiles_us: list[float], limit_us: float) -> bool:
+    """Whether all are far on one side of the limit."""
+    return min(quantiles_us) > FAR * limit_us or max(quantiles_us) < limit_us / FAR
+
+
+def _side(latency_us: Estimate, limit_us: float) -> bool | None:
+    """On which side of the limit the whole interval is, None where it reaches across."""
+    limit_us *= 1 + 1e-9  # a time that adds up to the limit keeps it, whatever its last bits are
+    if latency_us.hi <= limit_us:
+        return True
+    return None if latency_us.lo <= limit_us else False

@@ -13,14 +13,38 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    import simpy
     from numpy.typing import NDArray
+
+
+class Clock:
+    """What happens when; of one time, in the order in which it was set."""
+
+    __slots__ = ("_events", "_numbers")
+
+    def __init__(self) -> None:
+        self._events: list[tuple[float, int, Callable[[float, Any], None], Any]] = []
+        self._numbers = count()
+
+    def at(self, time_us: float, action: Callable[[float, Any], None], about: object) -> None:
+        """Do it then: call the action with the time and what it is about."""
+        heappush(self._events, (time_us, next(self._numbers), action, about))
+
+    def next_us(self) -> float:
+        """When the next thing happens."""
+        return self._events[0][0] if self._events else inf
+
+    def step(self) -> None:
+        """Let it happen."""
+        time_us, _, action, about = heappop(self._events)
+        action(time_us, about)
 
 
 class Batch(NamedTuple):
@@ -135,16 +159,16 @@ class Device:
 class Station:
     """Lanes and the devices that serve them; `finished` is called back at each batch's end."""
 
-    __slots__ = ("_env", "_finished", "_others", "_wake_us", "idle", "lanes", "number")
+    __slots__ = ("_clock", "_finished", "_others", "_wake_us", "idle", "lanes", "number")
 
     def __init__(
         self,
-        env: simpy.Environment,
+        clock: Clock,
         number: int,
         lanes: list[Lane],
-        finished: Callable[[simpy.Event], None],
+        finished: Callable[[float, Batch], None],
     ) -> None:
-        self._env = env
+        self._clock = clock
         self._finished = finished
         self._wake_us = inf
         self.number = number
@@ -164,7 +188,7 @@ class Station:
             if ready_us > now_us:
                 if ready_us < self._wake_us:
                     self._wake_us = ready_us
-                    self._env.timeout(ready_us - now_us, ready_us).callbacks.append(self._woken)
+                    self._clock.at(ready_us, self._woken, None)
                 return
             if lane.retry:  # an interrupted batch runs again as it was
                 origin, head, size, service_us, *_ = lane.retry.popleft()
@@ -174,9 +198,9 @@ class Station:
             device = self.idle.popleft()
             end_us = now_us + service_us
             device.batch = Batch(origin, head, size, service_us, now_us, end_us, device)
-            self._env.timeout(service_us, device.batch).callbacks.append(self._finished)
+            self._clock.at(end_us, self._finished, device.batch)
 
-    def _woken(self, event: simpy.Event) -> None:
-        if event.value == self._wake_us:  # else an earlier wake has replaced this one
+    def _woken(self, now_us: float, _: None) -> None:
+        if now_us == self._wake_us:  # else an earlier wake has replaced this one
             self._wake_us = inf
-            self.kick(event.value)
+            self.kick(now_us)

@@ -43,6 +43,34 @@ class Residuals(_Frozen):
     classes: Mapping[str, Spread]
 
 
+class Yardstick(_Frozen):
+    """Efficiencies and static costs of a roofline."""
+
+    compute_efficiency: Positive
+    memory_efficiency: Positive
+    matrix_static_us: Positive
+    vector_static_us: Positive
+    provenance: Mapping[str, str]
+
+
+class Family(Spread):
+    """Quantiles of measured over roofline time, with the median by which a roofline is raised."""
+
+    median: Positive
+
+
+class Rooflines(_Frozen):
+    """What measurements left over from rooflines, by family of operators that have no kernel."""
+
+    yardstick: Yardstick
+    everything: Family
+    classes: Mapping[str, Family]
+
+    def of(self, family: str) -> Family:
+        """The spread of a family, or that of everything where too few rows are known."""
+        return self.classes.get(family, self.everything)
+
+
 class Calibration(_Frozen):
     """Residuals by microarchitecture and chip, and how much wider bands are without any."""
 
@@ -51,7 +79,7 @@ class Calibration(_Frozen):
     chips: Mapping[str, Residuals]
 
 
-_Known = TypeVar("_Known", Calibration, Residuals)
+_Known = TypeVar("_Known", Calibration, Rooflines)
 
 
 @cache
@@ -62,13 +90,10 @@ def calibration() -> Calibration:
 
 
 @cache
-def rooflines() -> Residuals:
-    """What measurements left over from rooflines, for operators that have no kernel here.
-
-    Measured over roofline time, by operator class, over all chips.
-    """
+def rooflines() -> Rooflines:
+    """Rooflines and what measurements left over from them, over all chips."""
     file = data_folder() / "calibration" / "rooflines.yaml"
-    return _remembered("rooflines", file, Residuals)
+    return _remembered("rooflines", file, Rooflines)
 
 
 def _remembered(kind: str, file: Traversable, model: type[_Known]) -> _Known:

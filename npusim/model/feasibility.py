@@ -15,7 +15,6 @@ from npusim.model.step import AclnnWork, task_in_fp16
 from npusim.operators.listed import task_verdict
 from npusim.operators.oracle import check
 from npusim.operators.tasks import TaskSpec
-from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -73,16 +72,14 @@ def _verdict(item: Item, profile: Profile) -> DtypeVerdict:
 def _of_call(item: Item, work: AclnnWork, profile: Profile) -> DtypeVerdict:
     dtypes = _named(_dtypes((*item.operation.inputs, *item.operation.outputs)))
     status = check(work.op, profile, work.arguments)
-    if status.ok and work.contract is None and item.measured_us is None:
-        status = replace(status, code=StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR)
     if status.ok:
         return DtypeVerdict(item.op, dtypes, Outcome.RUNS, "", 0)
     why = _why(status)
     if item.operation.uses_bf16:
         after = check(work.op, profile, work.in_fp16().arguments)
-        if after.ok and work.contract is not None:
+        if after.ok:
             return DtypeVerdict(item.op, dtypes, Outcome.AFTER_FP16, why, 0, status.code)
-        why = why if after.ok else f"in FLOAT16 too: {_why(after)}"
+        why = f"in FLOAT16 too: {_why(after)}"
     return DtypeVerdict(item.op, dtypes, Outcome.REJECTED, why, 0, status.code)
 
 

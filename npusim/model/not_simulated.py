@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.hardware import relative_uncertainty
-from npusim.hardware.residuals import rooflines
-from npusim.model.operator_class import kind_of
+from npusim.hardware.residuals import calibration, rooflines
 from npusim.model.results import How, Timing
+from npusim.model.step import AclnnWork
 from npusim.operators.tasks import TaskSpec
 from npusim.validation.roofline import roofline_us
+from npusim.validation.work import family_of
+from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -29,7 +31,7 @@ def carried_over(item: Item, profile: Profile, measured_on: Profile | None, reas
     if spec is None:
         note = f"{reason}; the file has neither tensors nor a time"
         return Timing(0.0, (0.0, 0.0), "unknown", How.NOTHING, note=note)
-    return _roofline(item, spec, profile, reason)
+    return _roofline(spec, profile, reason)
 
 
 def _from_measured(
@@ -46,17 +48,23 @@ def _from_measured(
         return _timing(measured_us, 2, "assumed", How.UNSCALED, reason)
     if measured_on is None:
         note = f"{reason}; say which chip the file was measured on to scale its time"
-        return _roofline(item, spec, profile, note)
+        return _roofline(spec, profile, note)
     ratio = roofline_us(profile, spec) / roofline_us(measured_on, spec)
     return _timing(measured_us * ratio, 1, "assumed", How.SCALED, reason)
 
 
-def _roofline(item: Item, spec: TaskSpec, profile: Profile, note: str) -> Timing:
-    """A roofline is nearly a lower bound: the band tells how far above it measured kernels were."""
-    known = rooflines()
-    spread = known.classes.get(kind_of(item.op, item.engine), known.everything)
-    time_us = roofline_us(profile, spec)
-    band_us = (time_us * min(spread.low, 1.0), time_us * max(spread.high, 1.0))
+def _roofline(spec: TaskSpec, profile: Profile, note: str) -> Timing:
+    """A roofline of the true work, raised as far as measured kernels of its family were above it.
+
+    The band is theirs too, wider on a microarchitecture on which nothing was measured.
+    """
+    spread = rooflines().of(family_of(spec.op_type))
+    known = calibration()
+    measured = profile.architecture in known.architectures
+    time_us = roofline_us(profile, spec) * spread.median
+    widening = 1.0 if measured else known.unmeasured_widening
+    low, high = ((end / spread.median) ** widening for end in (spread.low, spread.high))
+    band_us = (time_us * min(low, 1.0), time_us * max(high, 1.0))
     return Timing(time_us, band_us, "not simulated", How.ROOFLINE, note=note)
 
 
@@ -66,8 +74,11 @@ def _timing(time_us: float, times: int, confidence: str, how: How, note: str) ->
 
 
 def _spec(item: Item) -> TaskSpec | None:
-    if isinstance(item.work, TaskSpec):
+    """The work as a recorded task, as far as its tensors are known."""
+    if not isinstance(item.work, AclnnWork):
         return item.work
-    if item.work is None or item.work.contract is None:
-        return None  # of an operator without a kernel nobody knows which tensors it writes
-    return TaskSpec(item.op.removeprefix("aclnn"), item.inputs, item.outputs)
+    if not item.inputs:
+        return None
+    words = {name: value for name, value in item.work.arguments.items()
+             if not isinstance(value, TensorSpec)}  # fmt: skip
+    return TaskSpec(item.op.removeprefix("aclnn"), item.inputs, item.outputs, words)

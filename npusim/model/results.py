@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from npusim.catalogue.verdicts import Outcome
     from npusim.model.step import Item, Step
     from npusim.runtime.results import TaskResult
+
+
+DECIDED_UP_TO: Final = 0.1
+"""Above this share of time that isn't simulated, simulation hasn't decided an answer."""
 
 
 class How(Enum):
@@ -187,6 +191,16 @@ class StepResult:
         mine = [each for each in self.items if each.timing.how is How.SIMULATED]
         measured_us = sum(each.measured_us or 0.0 for each in mine)
         return sum(each.total_us for each in mine) / measured_us - 1 if measured_us else None
+
+    @property
+    def not_simulated_share(self) -> float:
+        """The share of time that isn't simulated; all of it where an operator isn't counted."""
+        return 1.0 if self.not_counted else round(1 - self.simulated_share, 9)
+
+    @property
+    def not_counted(self) -> int:
+        """Operators of which neither tensors nor a time are known: they are missing in the sum."""
+        return sum(each.item.count for each in self.items if each.timing.how is How.NOTHING)
 
     @property
     def refused(self) -> tuple[DtypeVerdict, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from npusim.catalogue import facts
 from npusim.operators.oracle import contract_of
 from npusim.operators.tasks import TaskSpec
 from npusim.values.dtypes import BFLOAT16, FLOAT16
@@ -117,7 +118,11 @@ class Operation:
         if not isinstance(self.work, AclnnWork):
             return
         contract = self.work.contract
-        kinds = {each.name: each.io for each in contract.parameters} if contract else {}
+        kinds = (
+            {each.name: each.io for each in contract.parameters}
+            if contract
+            else _catalogued(self.work.op)
+        )
         for name, value in self.work.arguments.items():
             if isinstance(value, TensorSpec):
                 yield kinds.get(name, "in"), value
@@ -197,6 +202,13 @@ class Step:
 
 def _told_apart_by(spec: TensorSpec) -> str:
     return f"{spec.shape} {spec.dtype} {spec.format}"
+
+
+def _catalogued(op: str) -> dict[str, str]:
+    """The directions of an API's parameters by its header; none where it has no header."""
+    known = facts.catalogue()
+    api = known.api_named(op.lower())
+    return {name: io for name, io, _ in known.prototype_of(api)} if api else {}
 
 
 def in_fp16(work: Work) -> Work:

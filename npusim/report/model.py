@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.report.csvfile import csv_text
 from npusim.report.document import Page, Section, Table, bullets
 from npusim.report.renderers.jsonout import fields
-from npusim.report.spelling import count, percent, significant, size
+from npusim.report.spelling import count, not_simulated, percent, significant, size
 
 if TYPE_CHECKING:
     from npusim.model.results import (
@@ -101,7 +101,9 @@ def headline(result: StepResult) -> str:
     if result.refused:
         operators = sum(each.count for each in result.refused)
         return f"{_title(result)} can't run on {result.soc}: {operators} operators are refused"
-    return f"{_title(result)} on {result.soc}: {time}, {runs_word(result)}"
+    missing = f"; {result.not_counted} operators aren't counted" if result.not_counted else ""
+    share = not_simulated(result.not_simulated_share)
+    return f"{_title(result)} on {result.soc}: {time}, {runs_word(result)}{missing}; {share}"
 
 
 def runs_word(result: StepResult) -> str:
@@ -166,6 +168,7 @@ _L2_WORDS = {
 def step_json(result: StepResult) -> dict[str, Any]:
     """Everything about a step on one chip, operators merged where they are the same."""
     return {
+        "verdict": headline(result),
         **fields(result, "model=step.name batch=step.batch soc product_line runs l2"),
         "measured_on": result.measured_on or None,
         **fields(result, "duration_us band_us band_basis device_us host_dispatch_us"),
@@ -173,7 +176,7 @@ def step_json(result: StepResult) -> dict[str, Any]:
         **fields(
             result,
             "measured_us error simulated_error calibrated_share simulated_share "
-            "launches=step.launches",
+            "not_simulated_share not_counted launches=step.launches",
         ),
         "classes": [_class_json(each) for each in result.classes],
         "bounds": [{"bound": bound, "share": share} for bound, share in result.bounds],

@@ -50,3 +50,13 @@ def size(value_bytes: float) -> str:
         if value_bytes >= factor:
             return f"{significant(value_bytes / factor)} {unit}"
     return f"{round(value_bytes)} B"
+
+
+def not_simulated(share: float | None) -> str:
+    """What a verdict says of the share of time that isn't simulated; None where none could be."""
+    from npusim.model.results import DECIDED_UP_TO
+
+    if share is None:
+        return "latencies as stated, not simulated"
+    text = f"{percent(share)} of the time isn't simulated"
+    return f"{text}: not decided by simulation" if share > DECIDED_UP_TO else text

@@ -7,8 +7,16 @@ time), utilisation is load per server. A queue that isn't stable has an infinite
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from npusim.values.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
 
 def erlang_b(servers: int, load: float) -> float:
@@ -89,6 +97,68 @@ def cards_for_wait(rate_per_s: float, service_s: float, quantile: float, wait_s:
     while mmc_wait_quantile_s(servers, rate_per_s, service_s, quantile) > wait_s:
         servers += 1
     return servers
+
+
+def mmc_latency_quantile_s(
+    servers: int, rate_per_s: float, service_s: float, quantile: float
+) -> float:
+    """The wait and service that a share `quantile` of the arrivals in M/M/c doesn't exceed."""
+    load = rate_per_s * service_s
+    if load >= servers:
+        return math.inf
+    waiting, spare = erlang_c(servers, load), servers - load
+    if abs(spare - 1) < 1e-9:
+        spare += 1e-6  # the limit of the formula below, which divides by spare - 1
+
+    def above(time_s: float) -> float:
+        own, queued = math.exp(-time_s / service_s), math.exp(-spare * time_s / service_s)
+        return (1 - waiting) * own + waiting * (spare * own - queued) / (spare - 1)
+
+    return _bisected(above, 1 - quantile, service_s)
+
+
+def mdc_latency_quantile_s(
+    servers: int, rate_per_s: float, service_s: float, quantile: float, steps: int = 1000
+) -> float:
+    """The same for M/D/c: each server of c is E(c)/D/1 of its own, Lindley's equation on a grid."""
+    load = rate_per_s * service_s
+    if load >= servers:
+        return math.inf
+    size = 6 * steps
+    grid = service_s / steps
+    times = np.arange(size) * grid * rate_per_s
+    log = -times + (servers - 1) * np.log(np.maximum(times, 1e-300)) - math.lgamma(servers)
+    gaps = np.exp(log)
+    gaps /= gaps.sum()
+    waits = np.zeros(size)
+    waits[0] = 1.0
+    for _ in range(2000):
+        moved = _convolved(waits, gaps[::-1])[: 2 * size - 1]  # wait less gap, then a service
+        after = np.zeros(size)
+        shift = size - 1 - steps
+        after[0] = moved[: shift + 1].sum()
+        after[1:] = moved[shift + 1 : shift + size]
+        if np.abs(after - waits).max() < 1e-9:
+            break
+        waits = after / after.sum()
+    place = int(np.searchsorted(np.cumsum(waits), quantile))
+    return place * grid + service_s
+
+
+def _convolved(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    length = len(one) + len(other) - 1
+    return np.fft.irfft(np.fft.rfft(one, length) * np.fft.rfft(other, length), length)
+
+
+def _bisected(above: Callable[[float], float], share: float, scale_s: float) -> float:
+    """Where a falling function comes down to a share."""
+    low, high = 0.0, scale_s
+    while above(high) > share:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if above(middle) > share else (low, middle)
+    return high
 
 
 def _check(servers: int, load: float) -> None:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from npusim.capacity import CONFIDENCE
 from npusim.capacity.units import US_PER_MS
 from npusim.report.document import Figure, Table
 from npusim.report.drawing import MARK, PAGE, SERIES, axes_of, draw, name_rows
+from npusim.report.model import milliseconds
 from npusim.report.spelling import percent, significant
 
 if TYPE_CHECKING:
@@ -62,6 +64,57 @@ def _survival(run: FleetRun) -> tuple[list[float], list[float]]:
     return list(latencies[ranks][keep]), list(above[keep])
 
 
+def by_cards_figure(result: PlanResult) -> Figure | None:
+    """The quantile at the peak over working cards: one fewer and one more included."""
+    known = [each for each in result.meeting if each.by_cards]
+    if not known:
+        return None
+    objective = result.plan.objective
+
+    from matplotlib.ticker import MaxNLocator
+
+    def paint(drawing: Drawing) -> None:
+        axes = axes_of(drawing, "working cards", "latency in ms")
+        for number, each in enumerate(known):
+            points = [(one.cards, one.latency_us) for one in each.by_cards if one.latency_us]
+            means = [value.mean / US_PER_MS for _, value in points]
+            reach = [[(value.mean - value.lo) / US_PER_MS for _, value in points],
+                     [(value.hi - value.mean) / US_PER_MS for _, value in points]]  # fmt: skip
+            axes.errorbar([cards for cards, _ in points], means, yerr=reach, fmt="o-", ms=4,
+                          capsize=3, color=SERIES[number % len(SERIES)],
+                          label=each.board.name)  # fmt: skip
+        axes.axhline(objective.limit_ms, color=MARK, ls="--", lw=1.2)
+        axes.set(yscale="log")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        _legend(axes, len(known))
+
+    rows = [
+        (
+            each.board.name,
+            str(one.cards),
+            "can't keep up"
+            if one.latency_us is None
+            else milliseconds(one.latency_us.mean, (one.latency_us.lo, one.latency_us.hi)),
+            percent(one.load),
+            {True: "yes", False: "no", None: "undecided"}[one.in_time],
+            f"{one.requests:,}",
+        )
+        for each in known
+        for one in each.by_cards
+    ]
+    quantile = f"p{100 * objective.quantile:g} at the peak"
+    numbers = ("working cards", quantile, "load", "requests simulated")
+    columns = ("product", "working cards", quantile, "load", "in time", "requests simulated")
+    caption = (
+        f"At the peak without spare cards; the bars are {percent(CONFIDENCE)} intervals, the "
+        f"dashed line is the limit. Load is the peak over what full batches would carry; the "
+        f"target is {percent(objective.target_utilisation)}."
+    )
+    table = Table(columns, rows, numbers, "Latency over cards, one fewer and one more")
+    drawn = draw("by-cards", paint, height_inches=3.2)
+    return Figure(drawn, "Latency against cards", caption, table=table)
+
+
 def cards_figure(result: PlanResult) -> Figure | None:
     """Installed cards over load, for every product that meets the objective."""
     known = [each for each in result.meeting if each.cards_by_load]
@@ -82,7 +135,10 @@ def cards_figure(result: PlanResult) -> Figure | None:
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         _legend(axes, len(known))
 
-    caption = "Cards to install at other loads, spare ones included; the dashed line is the peak."
+    caption = (
+        "Cards to install at other loads, spare ones included, by short runs (a card too many "
+        "where they don't decide); the dashed line is the peak."
+    )
     drawn = draw("cards", paint, height_inches=3.2)
     return Figure(drawn, "Cards against load", caption, table=_cards_table(known))
 

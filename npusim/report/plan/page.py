@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import npusim
 from npusim.capacity.units import US_PER_MS
 from npusim.hardware.reading import built_in_sources
+from npusim.model.results import DECIDED_UP_TO
 from npusim.report.document import Block, Bullets, Code, Page, Section, Table, Verdict
 from npusim.report.model import milliseconds
 from npusim.report.plan.figures import (
+    by_cards_figure,
     cards_figure,
     classes_figure,
     curves_figure,
     latency_figure,
     utilisation_figure,
 )
-from npusim.report.spelling import count, percent, significant, size
+from npusim.report.spelling import count, not_simulated, percent, significant, size
 
 if TYPE_CHECKING:
-    from npusim.capacity import Estimate, Operation, PlanResult, ProductResult
+    from npusim.capacity import CardCount, Estimate, Operation, PlanResult, ProductResult
     from npusim.report.plan.data import ModelResults
 
 
@@ -72,20 +75,64 @@ def verdicts(result: PlanResult) -> Iterator[Verdict]:
     for each in result.meeting:
         if each.count is None or each.at_peak is None:
             continue
-        cards = each.count
-        spare = f" ({cards.working} and {cards.spare} spare)" if cards.spare else ""
-        noun = "card" if cards.installed == 1 else "cards"
+        share = each.not_simulated or 0.0
+        sure = each.count.is_decided and share <= DECIDED_UP_TO
         yield Verdict(
-            f"{each.board.name}: {count(cards.installed)} {noun}{spare}; "
+            f"{each.board.name}: {_cards(each.count)}; "
             f"{_quantile(result.plan.objective.quantile)} at the peak "
-            f"{_interval(each.at_peak.latency_us)}, limited by {cards.limited_by}"
-            f"{_slow_end(each)}.",
-            "good",
+            f"{_interval(each.at_peak.latency_us)}, limited by {each.count.limited_by}"
+            f"{_slow_end(each)}{_busy(each, result.plan.objective.target_utilisation)}"
+            f"; {not_simulated(each.not_simulated)}.",
+            "good" if sure else "open",
         )
+        if not each.count.is_decided:
+            yield Verdict(_what_would_decide(result, each), "open")
     for each in result.products:
         if not each.meets:
             reason = f"{each.reason.rstrip('.')}. {each.remedy}".strip()
             yield Verdict(f"{each.board.name} {each.verdict.value}: {reason}", "bad")
+
+
+def _cards(cards: CardCount) -> str:
+    """The number to install, or the two between which it isn't decided."""
+    if not cards.is_decided:
+        return f"undecided between {cards.perhaps + cards.spare} and {cards.installed} cards"
+    spare = f" ({cards.working} and {cards.spare} spare)" if cards.spare else ""
+    return f"{cards.installed} {'card' if cards.installed == 1 else 'cards'}{spare}"
+
+
+def _what_would_decide(result: PlanResult, each: ProductResult) -> str:
+    """What an undecided count hangs on."""
+    objective = result.plan.objective
+    nearest = next(one for one in each.by_cards if one.in_time is None)
+    shown = "" if nearest.latency_us is None else f" is {_interval(nearest.latency_us)}"
+    wanted = each.count.to_decide / result.plan.simulation.runs if each.count else 0.0
+    longer = (
+        f"about {_up_to_two(wanted)} requests in each run (simulation.max_requests)"
+        if math.isfinite(wanted)
+        else "no number of requests"
+    )
+    return (
+        f"{each.board.name}: {_quantile(objective.quantile)} with {nearest.cards} working cards"
+        f"{shown} after {count(nearest.requests)} requests, and the limit {objective.limit_ms:g} "
+        f"ms; {longer} would decide it, or a limit outside that interval."
+    )
+
+
+def _up_to_two(value: float) -> str:
+    """A number with two digits, rounded up."""
+    step = 10 ** max(0, math.floor(math.log10(max(1.0, value))) - 1)
+    return count(math.ceil(value / step) * step)
+
+
+def _busy(each: ProductResult, target: float) -> str:
+    """What a verdict adds where the devices are busier than the target; empty where not."""
+    if each.at_peak is None or each.at_peak.utilisation.mean <= target:
+        return ""
+    return (
+        f"; busy for {percent(each.at_peak.utilisation.mean)} of the time, above the target of "
+        f"{percent(target)}: batches start with {significant(each.at_peak.mean_batch, 2)} requests"
+    )
 
 
 def _slow_end(each: ProductResult) -> str:
@@ -124,6 +171,8 @@ def _plan(result: PlanResult) -> Iterator[Block]:
             cells["cards"] = (
                 f"{cards.working} + {cards.spare}" if cards.spare else f"{cards.working}"
             )
+            if not cards.is_decided:
+                cells["cards"] = f"{cards.perhaps} to {cells['cards']}"
             cells["servers"] = "" if cards.servers is None else count(cards.servers)
             cells["by throughput"] = count(cards.closed_form)
             cells[quantile] = _interval(each.at_peak.latency_us)
@@ -137,7 +186,7 @@ def _plan(result: PlanResult) -> Iterator[Block]:
         names = [each.board.name for each in result.products]
         rows = [[name, *(values[name] for values in extra.values())] for name in names]
         yield Table(["product", *extra], rows, list(extra), "What the planned cards take")
-    for figure in (latency_figure(result), cards_figure(result)):
+    for figure in (by_cards_figure(result), latency_figure(result), cards_figure(result)):
         if figure is not None:
             yield figure
 

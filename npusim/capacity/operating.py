@@ -10,17 +10,27 @@ from npusim.capacity.results import AtCards, Operation
 
 if TYPE_CHECKING:
     from npusim.capacity.outcome import FleetRun
-    from npusim.capacity.sizing import Sizer
+    from npusim.capacity.sizing import Objective, Sizer
 
 QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
 
 
-def operate(sizer: Sizer, cards: int, rate_per_s: float, *, card_fails: bool = False) -> Operation:
-    """Simulate these cards at this load; `card_fails` takes one down for the middle third."""
-    objective = sizer.objective
-    runs = [
-        _run(sizer, cards, rate_per_s, seed, card_fails=card_fails) for seed in sizer.effort.seeds
-    ]
+def operate(
+    sizer: Sizer, cards: int, rate_per_s: float, *, card_fails: bool = False, runs: int = 99
+) -> Operation:
+    """Simulate these cards at this load; `card_fails` takes one down for the middle third.
+
+    With all seeds of the sizer, or its first `runs`.
+    """
+    key = (cards, rate_per_s, card_fails, runs)
+    if key not in sizer.operations:
+        seeds = sizer.effort.seeds[:runs]
+        played = [_run(sizer, cards, rate_per_s, seed, card_fails=card_fails) for seed in seeds]
+        sizer.operations[key] = _seen(sizer.objective, cards, rate_per_s, played)
+    return sizer.operations[key]
+
+
+def _seen(objective: Objective, cards: int, rate_per_s: float, runs: list[FleetRun]) -> Operation:
     latency_us = Estimate.of([objective.latency_us(run) for run in runs])
     quantiles = sorted({*QUANTILES, objective.quantile})
     models = runs[0].models

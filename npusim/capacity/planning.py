@@ -12,7 +12,7 @@ from npusim.capacity.operating import at_cards, operate
 from npusim.capacity.queueing import short_of_cards
 from npusim.capacity.results import CardCount, Cost, PlanResult, ProductResult, Scenario, Verdict
 from npusim.capacity.serving import conflict, memory_fit, served_models, streams_of
-from npusim.capacity.sizing import Effort, Objective, Sizer
+from npusim.capacity.sizing import FEW, Effort, Objective, Sizer
 from npusim.capacity.units import S_PER_H, US_PER_MS
 from npusim.values.errors import ArgumentError, RejectedError
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from npusim.capacity.boards import Board
+    from npusim.capacity.fleet import Stream
     from npusim.capacity.plan import Plan, ProductPlan
     from npusim.capacity.results import ModelOnProduct
     from npusim.capacity.service import End, LatencySource
@@ -52,8 +53,9 @@ def evaluate(
     say = progress or _silent
     boards = [board_of(product.product).amended(product) for product in plan.fleet.products]
     demand = Demand.of(plan.workload, folder or Path(), say)
+    sizers: dict[tuple[object, ...], Sizer] = {}
     answers = [
-        _Product(plan, demand, product, board, say).answer(latencies)
+        _Product(plan, demand, product, board, say, sizers).answer(latencies)
         for product, board in zip(plan.fleet.products, boards, strict=True)
     ]
     if all(answer.verdict is Verdict.TOO_SLOW for answer in answers):
@@ -78,8 +80,10 @@ class _Product:
         product: ProductPlan,
         board: Board,
         say: Callable[[str], None],
+        sizers: dict[tuple[object, ...], Sizer],
     ) -> None:
         self._plan = plan
+        self._sizers = sizers
         self._demand = demand
         self._product = product
         self._board = board
@@ -146,7 +150,7 @@ class _Product:
             count=count,
             headroom=count.carried_per_s / peak_per_s - 1,
             at_peak=operate(sizer, cards, peak_per_s),
-            at_mean=operate(sizer, cards, self._demand.mean_per_s),
+            at_mean=operate(sizer, cards, self._demand.mean_per_s, runs=FEW),
             degraded=operate(sizer, working, peak_per_s) if count.spare else None,
             failing=failing,
             short_share=self._short_share(cards, working),
@@ -210,17 +214,25 @@ class _Product:
         elif needed is None:
             reason = f"more than {sizer.effort.max_cards} cards"
         keeps_up = rate_per_s < cards * sizer.card_rate_per_s
-        planned = operate(sizer, cards, rate_per_s) if keeps_up else None
+        planned = operate(sizer, cards, rate_per_s, runs=FEW) if keeps_up else None
         return Scenario(name, rate_per_s, needed, planned, reason)
 
     def _installed(self, working: int | None) -> int | None:
         return None if working is None else working + self._plan.objective.spare_cards
 
     def _sizer(self, models: tuple[ModelOnProduct, ...], end: End = "estimate") -> Sizer:
+        """A sizer, one for all products on which the models take as long."""
+        streams = streams_of(models, end)
+        key = (streams, self._board.devices_per_card)
+        if key not in self._sizers:
+            self._sizers[key] = self._new_sizer(streams)
+        return self._sizers[key]
+
+    def _new_sizer(self, streams: tuple[Stream, ...]) -> Sizer:
         fleet, simulation = self._plan.fleet, self._plan.simulation
         seeds = range(simulation.seed, simulation.seed + simulation.runs)
         return Sizer(
-            streams_of(models, end),
+            streams,
             self._demand.arrivals,
             self._objective,
             devices_per_card=self._board.devices_per_card,

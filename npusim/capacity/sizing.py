@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from npusim.capacity.dispatch import Dispatch
     from npusim.capacity.fleet import Outage, Stream
     from npusim.capacity.outcome import FleetRun
+    from npusim.capacity.results import Operation
 
 REQUESTS_BEYOND_QUANTILE = 100
 """A run is long enough for this many requests above the quantile that it estimates."""
@@ -159,6 +160,7 @@ class Sizer:
         self._service_cv = service_cv
         self._progress = progress
         self._decisions: dict[tuple[int, float], Decision] = {}
+        self.operations: dict[tuple[int, float, bool, int], Operation] = {}
         self.card_rate_per_s = devices_per_card * device_rate_per_s(streams)
         """Requests per second of a card that is never idle and runs full batches."""
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from fitting import CONSTANTS, value_of
 
 from npusim.hardware import load_profile
-from npusim.report.validation import error_figure, scatter_figure, worst_rows
+from npusim.report.validation import errors, figure, scatter, worst_rows
 from npusim.validation.replay import Prediction, replay
 from npusim.validation.statistics import Accuracy, accuracy, grouped
 from npusim.validation.table import read_rows
@@ -83,8 +83,8 @@ def main() -> None:
     predictions = list(replay(read_rows(TABLE), workers=os.cpu_count() or 1))
     FIGURES.mkdir(exist_ok=True)
     for name, drawing in (
-        ("measured_vs_simulated", scatter_figure(predictions)),
-        ("error_by_size", error_figure(predictions)),
+        ("measured_vs_simulated", figure(predictions, (scatter,), (6.5, 6))),
+        ("error_by_size", figure(predictions, (errors,), (8, 4.5))),
     ):
         drawing.savefig(FIGURES / f"{name}.png", dpi=110, metadata={"Software": None})
     TARGET.write_text("\n".join(page(predictions)) + "\n", encoding="utf-8")

@@ -8,7 +8,6 @@ can still use a kernel that is there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from npusim.catalogue.verdicts import Answer, Evidence, ParameterVerdict, Verdic
 from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
-    from npusim.catalogue.facts import Catalogue, Operator, OperatorTensor
+    from npusim.catalogue.facts import Catalogue, OperatorTensor
     from npusim.catalogue.names import Subject
     from npusim.catalogue.question import Question
 
@@ -94,7 +93,12 @@ _NO_LIST = "its kernel chooses dtypes when it is compiled, so there is no list t
 def _judge_kernel(catalogue: Catalogue, op_type: str, question: Question) -> Verdict:
     entries = operators.on_ai_core(catalogue, op_type, question.family)
     evidence = operators.presence(catalogue, (op_type,), question.family)
-    tensors = _tensors(entries)
+    # The tensors of the entry that says most.
+    tensors = max(
+        (entry.tensors for entry in entries),
+        key=lambda tensors: sum(len(tensor.dtypes) for tensor in tensors),
+        default=(),
+    )
     if not entries:
         return _without_ai_core(catalogue, op_type, question, evidence)
     vague = any(entry.basis in ("dynamic_select", "listed") for entry in entries)
@@ -156,15 +160,6 @@ def _without_ai_core(
     reason = f"the AI CPU doesn't take {', '.join(refused)}" if on_cpu else evidence.text
     why = wording.not_offered(op_type, question, reason)
     return _verdict(op_type, question, Answer.REJECTED, why, code, evidence)
-
-
-def _tensors(entries: Sequence[Operator]) -> tuple[OperatorTensor, ...]:
-    """The tensors of the entry that says most."""
-    return max((entry.tensors for entry in entries), key=_size, default=())
-
-
-def _size(tensors: Sequence[OperatorTensor]) -> int:
-    return sum(len(tensor.dtypes) for tensor in tensors)
 
 
 def _parameter(tensor: OperatorTensor) -> ParameterVerdict:

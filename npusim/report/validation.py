@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.report.csvfile import csv_text
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from npusim.validation.replay import Prediction
     from npusim.validation.statistics import Accuracy
+
+    Panel = Callable[[Axes, Sequence[Prediction]], None]
 
 ROW_COLUMNS = (
     "line",
@@ -71,36 +73,22 @@ def worst_rows(predictions: Sequence[Prediction], count: int) -> list[Prediction
     return sorted(modelled, key=_ratio, reverse=True)[:count]
 
 
-def figure(predictions: Sequence[Prediction]) -> Figure:
-    """Measured against simulated (log-log), and error by size, side by side."""
+def figure(
+    predictions: Sequence[Prediction],
+    panels: Sequence[Panel],
+    size: tuple[float, float] = (11, 5),
+) -> Figure:
+    """Panels (:func:`scatter`, :func:`errors`) side by side; ``size`` is in inches."""
     from matplotlib.figure import Figure
 
-    drawing = Figure(figsize=(11, 5), layout="constrained")
-    left, right = drawing.subplots(1, 2)
-    _scatter(left, predictions)
-    _errors(right, predictions)
+    drawing = Figure(figsize=size, layout="constrained")
+    for axes, paint in zip(drawing.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        paint(axes, predictions)
     return drawing
 
 
-def scatter_figure(predictions: Sequence[Prediction]) -> Figure:
+def scatter(axes: Axes, predictions: Sequence[Prediction]) -> None:
     """Measured against simulated time, both logarithmic."""
-    from matplotlib.figure import Figure
-
-    drawing = Figure(figsize=(6.5, 6), layout="constrained")
-    _scatter(drawing.subplots(), predictions)
-    return drawing
-
-
-def error_figure(predictions: Sequence[Prediction]) -> Figure:
-    """Error against measured time."""
-    from matplotlib.figure import Figure
-
-    drawing = Figure(figsize=(8, 4.5), layout="constrained")
-    _errors(drawing.subplots(), predictions)
-    return drawing
-
-
-def _scatter(axes: Axes, predictions: Sequence[Prediction]) -> None:
     for chip, members in _by_chip(predictions).items():
         measured = [each.row.duration_us for each in members]
         axes.loglog(measured, [each.simulated_us for each in members], ".", ms=3, label=chip)
@@ -112,11 +100,12 @@ def _scatter(axes: Axes, predictions: Sequence[Prediction]) -> None:
     axes.set(xlabel="measured, us", ylabel="simulated, us")
 
 
-def _errors(axes: Axes, predictions: Sequence[Prediction]) -> None:
+def errors(axes: Axes, predictions: Sequence[Prediction]) -> None:
+    """Error against measured time."""
     for chip, members in _by_chip(predictions).items():
         measured = [each.row.duration_us for each in members]
-        errors = [100 * (each.error or 0.0) for each in members]
-        axes.semilogx(measured, errors, ".", ms=3, label=chip)
+        percents = [100 * (each.error or 0.0) for each in members]
+        axes.semilogx(measured, percents, ".", ms=3, label=chip)
     axes.axhline(0.0, color="k", lw=0.8)
     axes.set(xlabel="measured, us", ylabel="error, %", ylim=(-100, 200))
 
@@ -133,7 +122,7 @@ def figure_svg(predictions: Sequence[Prediction]) -> str:
 
     text = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "npusim"}):
-        figure(predictions).savefig(text, format="svg", metadata={"Date": None})
+        figure(predictions, (scatter, errors)).savefig(text, format="svg", metadata={"Date": None})
     return text.getvalue()
 
 

@@ -252,28 +252,10 @@ class _Builder:
         arguments: Mapping[str, Any],
         problem: str,
     ) -> Point:
-        content = {
-            "npusim": npusim.__version__,
-            "op": op,
-            "arguments": arguments,
-            "assume": call.assume,
-            "chip": chip,
-            "l2": self.spec.l2,
-            "exact": self.spec.exact,
-        }
-        return Point(
-            index=0,
-            key=_digest(content),
-            op=op,
-            soc=soc,
-            chip=chip,
-            axes=variables,
-            arguments=arguments,
-            assume=call.assume,
-            l2=self.spec.l2,
-            exact=self.spec.exact,
-            problem=problem,
-        )
+        played = call.assume, self.spec.l2, self.spec.exact
+        point = Point(0, "", op, soc, chip, variables, arguments, *played, problem)
+        content = jsonout.fields(point, "op arguments assume chip l2 exact")
+        return replace(point, key=_digest({"npusim": npusim.__version__, **content}))
 
 
 def _spelled(value: Any) -> Any:

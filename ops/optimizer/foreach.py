@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc import Core, GlobalTensor, Kernel
 from npusim.ascendc.task import Task, made
-from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
+from npusim.schedules.formula_kernel import Compute, kernel_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
-    from npusim.schedules.formula import Formula, Term
+    from npusim.schedules.formula import Term
 
 
 class ForeachKernel(Kernel):
-    """The same formula on the n-th tensors of every list: ``lists`` inputs, then outputs."""
+    """The same formula on the n-th tensors of every list: ``lists`` inputs, then outputs.
+
+    ``formula`` takes a number before the operands.
+    """
 
     lists: ClassVar[int]
-    each: ClassVar[Callable[..., type[FormulaKernel]]]
+    formula: ClassVar[Callable[..., Term]]
 
     def __init__(self, profile: Profile, *tensors: GlobalTensor, scalar: float = 1.0) -> None:
         count, rest = divmod(len(tensors), self.lists + 1)
@@ -27,12 +30,16 @@ class ForeachKernel(Kernel):
             raise KernelError(
                 self.op_type, f"{len(tensors)} tensors for {self.lists} lists and results"
             )
-        kernel = type(self).each(scalar)
+        kernel = kernel_of(Compute(self.op_type, self._scaled(scalar), half_in_float=True))
         groups = [tensors[index::count] for index in range(count)]
         self.parts = [kernel(profile, *group) for group in groups]
         self.block_dim = max(part.block_dim for part in self.parts)
         self.reads = tensors[: -count or None]
         self.writes = tensors[-count:]
+
+    @classmethod
+    def _scaled(cls, scalar: float) -> Callable[..., Term]:
+        return lambda f, *operands: cls.formula(f, scalar, *operands)
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
@@ -61,50 +68,20 @@ class ForeachKernel(Kernel):
                 part.process(core)
 
 
-def _addcdiv(scalar: float) -> type[FormulaKernel]:
-    def formula(f: Formula, x: Term, above: Term, below: Term) -> Term:
-        return f.add(x, f.mul(f.div(above, below), scalar))
-
-    return kernel_of(Compute("ForeachAddcdivScalar", formula, half_in_float=True))
-
-
-def _addcmul(scalar: float) -> type[FormulaKernel]:
-    def formula(f: Formula, x: Term, a: Term, b: Term) -> Term:
-        return f.add(x, f.mul(f.mul(a, b), scalar))
-
-    return kernel_of(Compute("ForeachAddcmulScalar", formula, half_in_float=True))
+_ROWS: dict[str, tuple[int, Callable[..., Term]]] = {
+    "ForeachAddcdivScalar": (3, lambda f, scalar, x, a, b: f.add(x, f.mul(f.div(a, b), scalar))),
+    "ForeachAddcmulScalar": (3, lambda f, scalar, x, a, b: f.add(x, f.mul(f.mul(a, b), scalar))),
+    "ForeachAddList": (
+        2,
+        lambda f, scalar, a, b: f.add(a, b if scalar == 1.0 else f.mul(b, scalar)),
+    ),
+    "ForeachMulScalar": (1, lambda f, scalar, x: f.mul(x, scalar)),
+}
 
 
-def _add(scalar: float) -> type[FormulaKernel]:
-    def formula(f: Formula, a: Term, b: Term) -> Term:
-        return f.add(a, b if scalar == 1.0 else f.mul(b, scalar))
-
-    return kernel_of(Compute("ForeachAddList", formula, half_in_float=True))
+def _kernel_of(op_type: str, lists: int, formula: Callable[..., Term]) -> type[ForeachKernel]:
+    members = {"op_type": op_type, "lists": lists, "formula": staticmethod(formula)}
+    return type(op_type, (ForeachKernel,), {**members, "__doc__": op_type})
 
 
-def _mul(scalar: float) -> type[FormulaKernel]:
-    return kernel_of(Compute("ForeachMulScalar", lambda f, x: f.mul(x, scalar), half_in_float=True))
-
-
-class ForeachAddcdivScalar(ForeachKernel):
-    """x + scalar * a / b."""
-
-    op_type, lists, each = "ForeachAddcdivScalar", 3, staticmethod(_addcdiv)
-
-
-class ForeachAddcmulScalar(ForeachKernel):
-    """x + scalar * a * b."""
-
-    op_type, lists, each = "ForeachAddcmulScalar", 3, staticmethod(_addcmul)
-
-
-class ForeachAddList(ForeachKernel):
-    """a + scalar * b."""
-
-    op_type, lists, each = "ForeachAddList", 2, staticmethod(_add)
-
-
-class ForeachMulScalar(ForeachKernel):
-    """scalar * x."""
-
-    op_type, lists, each = "ForeachMulScalar", 1, staticmethod(_mul)
+KERNELS = {op_type: _kernel_of(op_type, *row) for op_type, row in _ROWS.items()}

@@ -39,7 +39,7 @@ class Reductions(Lanes):
         self.require(fold.pairwise, src, dst)
         if self.recording:
             self._record_tree(fold, src)
-        return self._fold_last(fold, dst, src)
+        return self._folded(fold, dst, src)
 
     def whole_reduce(
         self, fold: Fold, dst: LocalTensor, src: LocalTensor, *, drained: bool = False
@@ -61,7 +61,7 @@ class Reductions(Lanes):
                 length, chained = ceil(length / lanes), True
                 if length == 1:
                     break
-        return self._fold_last(fold, dst, src)
+        return self._folded(fold, dst, src)
 
     def reduce_by_scalar(
         self, fold: Fold, dst: LocalTensor, src: LocalTensor, *, drained: bool = False
@@ -86,7 +86,7 @@ class Reductions(Lanes):
             self.emit_scalar(
                 "ld_ub", loads=each, operations=each, turns=each, stores=src.rows, detail=detail
             )
-        return self._fold_last(fold, dst, src)
+        return self._folded(fold, dst, src)
 
     def move_by_scalar(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
         """dst = src, element by element by way of a register of the scalar unit."""
@@ -115,7 +115,7 @@ class Reductions(Lanes):
                     fold.pairwise, src.dtype, src.row_elements, rows=rows, chained=chained
                 )
                 chained = True
-        return self._fold_first(fold, dst, src)
+        return self._folded(fold, dst, src, rows=True)
 
     def add_up_rows(self, dst: LocalTensor, src: LocalTensor, fold: Fold = SUM) -> LocalTensor:
         """dst = the rows of src folded one after the other, in one instruction.
@@ -126,7 +126,7 @@ class Reductions(Lanes):
         self.require(fold.pairwise, src, dst)
         rows, chained = src.shape[0], self.reads_last(src)
         self.emit_vector(fold.pairwise, src.dtype, src.row_elements, rows=rows, chained=chained)
-        return self._fold_first(fold, dst, src)
+        return self._folded(fold, dst, src, rows=True)
 
     def fold_by_instruction(
         self, intrinsic: str, src: LocalTensor, elements: int, rows: int
@@ -152,25 +152,18 @@ class Reductions(Lanes):
                 self.kernel_name, f"rows of shape {src.shape} folded into {dst.shape}"
             )
 
-    def _fold_last(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+    def _folded(
+        self, fold: Fold, dst: LocalTensor, src: LocalTensor, *, rows: bool = False
+    ) -> LocalTensor:
+        """The numbers: src folded along its last axis, or its ``rows`` onto each other."""
         self.wrote(dst)
         if self.numerics:
             depth = self.depth
-            keep = len(dst.shape) == len(src.shape)
+            axis, keep = depth if rows else -1, len(dst.shape) == len(src.shape)
             values, target = src.values(depth), dst.target(depth)
-            fold.function.reduce(values, axis=-1, out=target, dtype=values.dtype, keepdims=keep)
+            fold.function.reduce(values, axis=axis, out=target, dtype=values.dtype, keepdims=keep)
             self.settle(target)
-        self.computed(f"reduce_{fold.name}", src)
-        return dst
-
-    def _fold_first(self, fold: Fold, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
-        self.wrote(dst)
-        if self.numerics:
-            depth = self.depth
-            values, target = src.values(depth), dst.target(depth)
-            fold.function.reduce(values, axis=depth, out=target, dtype=values.dtype)
-            self.settle(target)
-        self.computed("fold_rows", src)
+        self.computed("fold_rows" if rows else f"reduce_{fold.name}", src)
         return dst
 
     def _record_tree(self, fold: Fold, src: LocalTensor) -> None:

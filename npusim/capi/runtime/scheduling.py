@@ -19,18 +19,11 @@ _COMPLETE, _NOT_READY = 0, 1  # aclrtEventStatus and aclrtStreamStatus
 _RECORDED_NOT_READY, _RECORDED_COMPLETE = 0, 1  # aclrtEventRecordedStatus
 
 
-@SCHEDULING.entry("aclrtCreateStream")
-def create_stream(session: Session, stream: Any) -> None:
-    """A stream on the current device."""
+@SCHEDULING.entry("aclrtCreateStream", "aclrtCreateStreamWithConfig")
+def create_stream(session: Session, stream: Any, *_: int) -> None:
+    """A stream on the current device; priorities and flags change nothing here."""
     need(stream=stream)
     stream[0] = session.tables.streams.add(session.new_stream())
-
-
-@SCHEDULING.entry("aclrtCreateStreamWithConfig")
-def create_stream_with(session: Session, stream: Any, priority: int, flag: int) -> None:
-    """A stream; priorities and flags change nothing here."""
-    del priority, flag
-    create_stream(session, stream)
 
 
 @SCHEDULING.entry("aclrtDestroyStream")
@@ -50,16 +43,12 @@ def destroy_stream_now(session: Session, stream: int) -> None:
     session.tables.streams.remove(stream)
 
 
-@SCHEDULING.entry("aclrtSynchronizeStream")
-def synchronize_stream(session: Session, stream: int) -> None:
-    """Waits for a stream: its tasks run now. A fault of one of them is reported here."""
-    session.stream(stream).synchronize()
+@SCHEDULING.entry("aclrtSynchronizeStream", "aclrtSynchronizeStreamWithTimeout")
+def synchronize_stream(session: Session, stream: int, *_: int) -> None:
+    """Waits for a stream: its tasks run now. A fault of one of them is reported here.
 
-
-@SCHEDULING.entry("aclrtSynchronizeStreamWithTimeout")
-def synchronize_stream_within(session: Session, stream: int, timeout: int) -> None:
-    """Waits for a stream; simulated time is never too long."""
-    del timeout
+    Simulated time is never longer than a timeout.
+    """
     session.stream(stream).synchronize()
 
 
@@ -87,19 +76,12 @@ def wait_event(session: Session, stream: int, event: int) -> None:
     session.stream(stream).wait_for(_event(session, event))
 
 
-@SCHEDULING.entry("aclrtCreateEvent")
-def create_event(session: Session, event: Any) -> None:
-    """An event."""
+@SCHEDULING.entry("aclrtCreateEvent", "aclrtCreateEventWithFlag", "aclrtCreateEventExWithFlag")
+def create_event(session: Session, event: Any, *_: int) -> None:
+    """An event; whatever the flags, it has a time."""
     need(event=event)
     session.current_device()
     event[0] = session.tables.events.add(Event())
-
-
-@SCHEDULING.entry("aclrtCreateEventWithFlag", "aclrtCreateEventExWithFlag")
-def create_event_with(session: Session, event: Any, flag: int) -> None:
-    """An event; whatever the flags, it has a time."""
-    del flag
-    create_event(session, event)
 
 
 @SCHEDULING.entry("aclrtDestroyEvent")
@@ -139,21 +121,17 @@ def query_event_status(session: Session, event: int, status: Any) -> None:
     status[0] = _RECORDED_COMPLETE if passed else _RECORDED_NOT_READY
 
 
-@SCHEDULING.entry("aclrtSynchronizeEvent")
-def synchronize_event(session: Session, event: int) -> None:
-    """Waits for an event; one that was never recorded has nothing to wait for."""
+@SCHEDULING.entry("aclrtSynchronizeEvent", "aclrtSynchronizeEventWithTimeout")
+def synchronize_event(session: Session, event: int, *_: int) -> None:
+    """Waits for an event; one that was never recorded has nothing to wait for.
+
+    Simulated time is never longer than a timeout.
+    """
     need(event=event)
     mark = _event(session, event).mark
     if mark is not None:
         mark.stream.run_until(mark)
         session.clock.now_us = max(session.clock.now_us, mark.time_us or 0.0)
-
-
-@SCHEDULING.entry("aclrtSynchronizeEventWithTimeout")
-def synchronize_event_within(session: Session, event: int, timeout: int) -> None:
-    """Waits for an event; simulated time is never too long."""
-    del timeout
-    synchronize_event(session, event)
 
 
 @SCHEDULING.entry("aclrtEventElapsedTime")

@@ -1,7 +1,7 @@
 """Matrix products of one cube core, block by block: operands through L1 and L0 into blocks of C.
 
-The interface is that of Ascend C's Matmul: set the operands, iterate over blocks of C, take each
-one out of L0C.
+As with Ascend C's Matmul: say what is multiplied, iterate over blocks of C, take each one out of
+L0C.
 """
 
 from __future__ import annotations
@@ -25,6 +25,18 @@ _INTO_L1 = (TPosition.A1, TPosition.B1)
 _INTO_L0 = (TPosition.A2, TPosition.B2)
 _IN_FLIGHT = 2  # blocks of results: one being summed up, one leaving
 _HOST_BYTES = 1 << 26  # of results that are computed at once
+
+
+class Product(NamedTuple):
+    """c = a @ b for (m, k) by (k, n), all three in global memory; ``bias`` is added to its rows."""
+
+    c: GmMatrix
+    a: GmMatrix
+    b: GmMatrix
+    m: int
+    n: int
+    k: int
+    bias: GmMatrix | None = None
 
 
 class Block(NamedTuple):
@@ -101,9 +113,6 @@ class BlockMatmul:
     ) -> None:
         self._core, self._tiling, self._hf32 = core, tiling, hf32
         self._sum_dtype = FLOAT if dtype.category == "float" else INT32
-        self._operands: dict[int, GmMatrix] = {}
-        self._row: GmMatrix | None = None
-        self._shape = (0, 0, 0)
         t = tiling
         # An operand is kept in L1 for all of its blocks, or streamed through it.
         self._kept, self._streamed = (t.keep_a, t.keep_b), (not t.keep_a, not t.keep_b)
@@ -132,21 +141,10 @@ class BlockMatmul:
             core.pipe.init_buffer(self._staging, 1, block * out_dtype.itemsize)
         self._bias = None if bias is None else _Bias(core, bias, t.base_n)
 
-    def set_tensor_a(self, source: GmMatrix) -> None:
-        """The left operand, (m, k)."""
-        self._operands[0] = source
-
-    def set_tensor_b(self, source: GmMatrix) -> None:
-        """The right operand, (k, n)."""
-        self._operands[1] = source
-
-    def set_bias(self, row: GmMatrix | None) -> None:
-        """What is added to every row, n elements; None for nothing."""
-        self._row = row
-
-    def set_single_shape(self, m: int, n: int, k: int) -> None:
-        """The sizes of the next product."""
-        self._shape = (m, n, k)
+    def begin(self, product: Product) -> None:
+        """The product that is worked on from now on."""
+        self._operands = (product.a, product.b)
+        self._row, self._shape = product.bias, (product.m, product.n, product.k)
 
     def iterate(self) -> Iterator[Block]:
         """The blocks of C, each in L0C until the next one is asked for.

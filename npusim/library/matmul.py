@@ -7,9 +7,9 @@ the numbers are computed in as few products as the host likes best.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from npusim.library.block_matmul import Block, BlockMatmul
+from npusim.library.block_matmul import Block, BlockMatmul, Product
 from npusim.library.operands import GmMatrix
 
 if TYPE_CHECKING:
@@ -21,18 +21,6 @@ __all__ = ["Block", "Finish", "GmMatrix", "Matmul", "Product"]
 
 # Moves a block of results from L0C to where it belongs.
 Finish = Callable[[Block], None]
-
-
-class Product(NamedTuple):
-    """c = a @ b for (m, k) by (k, n), all three in global memory; ``bias`` is added to its rows."""
-
-    c: GmMatrix
-    a: GmMatrix
-    b: GmMatrix
-    m: int
-    n: int
-    k: int
-    bias: GmMatrix | None = None
 
 
 class Matmul:
@@ -65,10 +53,7 @@ class Matmul:
     def run(self, product: Product) -> None:
         """Carry out a product."""
         blocks = self._blocks
-        blocks.set_tensor_a(product.a)
-        blocks.set_tensor_b(product.b)
-        blocks.set_bias(product.bias)
-        blocks.set_single_shape(product.m, product.n, product.k)
+        blocks.begin(product)
         self._core.separately(
             lambda: self._take_out(product, blocks.iterate()),
             lambda: self._take_out(product, blocks.whole_rows()),

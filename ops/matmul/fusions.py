@@ -46,7 +46,8 @@ class Fusion:
         dtype = compute_dtype(profile, kind, half_in_float=self.half_in_float)
         formula = Formula(profile, dtype)
         product = formula.operand(kind)
-        sides = tuple(Side(_like(problem.c, each), formula.operand(each.dtype)) for each in tiles)
+        lying = [replace(each, format=problem.c.tensor.format) for each in tiles]
+        sides = tuple(Side(Operand.of(each), formula.operand(each.dtype)) for each in lying)
         scalars: dict[int, Scalar] = {}
         quantities = [_quantity(scalars, index) for index in range(len(numbers))]
         wide = formula.cast(product, dtype)
@@ -58,11 +59,6 @@ class Fusion:
         return Epilogue(
             formula, product, sides, tuple(results), self.bias_last, tuple(numbers), scalars
         )
-
-
-def _like(c: Operand, tensor: GlobalTensor) -> Operand:
-    """A tensor that lies as the result does."""
-    return Operand.of(replace(tensor, format=c.tensor.format))
 
 
 def _quantity(scalars: dict[int, Scalar], index: int) -> Quantity:

@@ -152,10 +152,11 @@ class SplitMatMul(Kernel):
 
     def _sum_up(self, core: Core) -> None:
         """Add up the partial sums of a stretch of results."""
-        length = self._sums(core.get_block_idx(), core.get_sub_block_idx())
+        place = core.get_block_idx(), core.get_sub_block_idx()
+        length = self._sums(*place)
         if not length:
             return
-        first, out = self._first(core), self.problem.c.tensor
+        first, out = self._place(*place) * self.share, self.problem.c.tensor
         size = self.problem.m * self.problem.n
         ins, sums = TQue(TPosition.VECIN, _QUEUE_DEPTH, "partial"), TBuf("sum")
         outs = TQue(TPosition.VECOUT, _QUEUE_DEPTH, "result")
@@ -190,9 +191,6 @@ class SplitMatMul(Kernel):
         """Results that a vector core adds up."""
         total = self.problem.m * self.problem.n
         return max(0, min(self.share, total - self._place(block, sub_block) * self.share))
-
-    def _first(self, core: Core) -> int:
-        return self._place(core.get_block_idx(), core.get_sub_block_idx()) * self.share
 
     def _place(self, block: int, sub_block: int) -> int:
         """The number of a vector core among all of them."""

@@ -28,7 +28,7 @@ from npusim.ascendc import (
 )
 from npusim.ascendc.events import Event
 from npusim.engine.program import Pipe
-from npusim.ops.multi_scale_deformable_attention_grad.points import INTERIOR, Mix
+from npusim.ops.multi_scale_deformable_attention_grad.points import INTERIOR
 from npusim.ops.multi_scale_deformable_attention_grad.tiles import Buffers, Place, Point, Sums, Tile
 from npusim.values.dtypes import FLOAT, INT32
 
@@ -87,7 +87,9 @@ class Worker:
             for task in self.core.loop(part.tasks):
                 first = task * step
                 place = Place(0, first, first, first * self.kernel.sizes.heads, 0)
-                self.task(place, part.queries, _cases(part.mix))
+                # One case of corners stands for all with as many.
+                cases = zip((INTERIOR, _UPPER, _UPPER_LEFT, 0), part.mix, strict=True)
+                self.task(place, part.queries, list(cases))
 
     def follow(self, tasks: range, corners: NDArray[np.uint8]) -> None:
         """The tasks of a core themselves, each query with the corners that it has."""
@@ -374,8 +376,3 @@ class Worker:
             self.summed.wait()
             core.data_copy_pad(target.span(first, tile.queries), total)
         self.sums_stored.set()
-
-
-def _cases(mix: Mix) -> list[tuple[int, int]]:
-    """Points by corners, one case of corners standing for all with as many."""
-    return list(zip((INTERIOR, _UPPER, _UPPER_LEFT, 0), mix, strict=True))

@@ -17,6 +17,7 @@ from npusim.report.call.figures import (
     roofline_figure,
     timeline_figure,
 )
+from npusim.report.call.tables import refused
 from npusim.report.document import Block, Bullets, Code, Page, Section, Table, Text, Verdict
 from npusim.report.spelling import count, latency, percent, significant, size
 from npusim.runtime.bands import values_behind
@@ -81,12 +82,7 @@ def _verdicts(
             f"{slowest.soc} takes {times} times as long.",
             "good",
         )
-    refusals: dict[str, list[str]] = {}
-    for answer in answers:
-        if not answer.ok:
-            reason = answer.reason.replace(answer.soc, "the chip")
-            refusals.setdefault(f"{reason} {answer.remedy}".strip(), []).append(answer.soc)
-    for reason, socs in refusals.items():
+    for reason, socs in refused(answers, alike=True).items():
         yield Verdict(f"Not on {', '.join(socs)}: {reason}", "bad")
 
 

@@ -54,11 +54,17 @@ def comparison(operator: str, answers: Sequence[Answer]) -> Page:
 
 def refusals(answers: Sequence[Answer]) -> list[Block]:
     """Why some don't run it: one line for each reason, with all chips that have it."""
+    return [Text(f"{', '.join(socs)}: {reason}") for reason, socs in refused(answers).items()]
+
+
+def refused(answers: Sequence[Answer], *, alike: bool = False) -> dict[str, list[str]]:
+    """The chips by why they don't run it; ``alike`` where only the chip's name differs."""
     chips: dict[str, list[str]] = {}
     for answer in answers:
         if not answer.ok:
-            chips.setdefault(f"{answer.reason} {answer.remedy}".strip(), []).append(answer.soc)
-    return [Text(f"{', '.join(names)}: {reason}") for reason, names in chips.items()]
+            reason = answer.reason.replace(answer.soc, "the chip") if alike else answer.reason
+            chips.setdefault(f"{reason} {answer.remedy}".strip(), []).append(answer.soc)
+    return chips
 
 
 def result_page(res: Result) -> Page:

@@ -1,4 +1,4 @@
-"""Prices of instructions, counted by hand: repeats, fractals, runs and granules of a profile."""
+"""Prices of instructions, counted by hand: repeats, runs and granules of a profile."""
 
 from __future__ import annotations
 
@@ -44,20 +44,6 @@ def test_the_scalar_unit_pays_for_loads_stores_operations_and_turns(chip: str) -
     for what, cycles in priced.items():
         assert cycles > 0
         assert costs(chip).scalar(**{what: 7}) == pytest.approx(7 * cycles)
-
-
-def test_the_cube_multiplies_whole_fractals(chip: str) -> None:
-    """Of 16 x 16 results, and of 32 bytes along k."""
-    cube = load_profile(chip).cube
-    rate = cube.dtypes["float16"]
-    assert (cube.fractal_m, cube.fractal_n, rate.k_per_fractal) == (16, 16, 16)
-
-    def fractals(m: int, n: int, k: int) -> float:
-        extra = costs(chip).mmad("float16", m, n, k) - cube.mad_start_cycles
-        return extra / rate.cycles_per_fractal
-
-    for shape, count in (((16, 16, 16), 1), ((16, 16, 17), 2), ((17, 33, 16), 6), ((1, 1, 48), 3)):
-        assert fractals(*shape) == pytest.approx(count)
 
 
 def with_path(chip: str, **prices: float) -> InstructionCosts:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from npusim.values.status import Status, StatusCode
+from npusim.values.status import Status
 
 
 class Answer(Enum):
@@ -93,7 +93,7 @@ class Verdict:
     soc: str
     answer: Answer
     why: str
-    code: StatusCode | None
+    code: int | None
     evidence: tuple[Evidence, ...] = ()
     parameters: tuple[ParameterVerdict, ...] = ()
     notes: tuple[str, ...] = ()

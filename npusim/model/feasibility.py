@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from npusim.catalogue.verdicts import Answer, Outcome
 from npusim.model.results import DtypeVerdict
 from npusim.model.step import AclnnWork, task_in_fp16
+from npusim.operators import memory
 from npusim.operators.listed import task_verdict
 from npusim.operators.oracle import check
 from npusim.operators.tasks import TaskSpec
@@ -34,7 +35,7 @@ def judge(step: Step, profile: Profile) -> dict[str, DtypeVerdict]:
         signature = item.operation.signature
         counts[signature] = counts.get(signature, 0) + item.count
         if signature not in found:
-            key = _question(item.operation)
+            key = _question(item.operation, profile)
             if key not in known:
                 known[key] = _verdict(item, profile)
             found[signature] = known[key]
@@ -54,9 +55,12 @@ def together(verdicts: dict[str, DtypeVerdict]) -> tuple[DtypeVerdict, ...]:
     return tuple(sorted(merged.values(), key=lambda each: (order.index(each.outcome), each.op)))
 
 
-def _question(asked: Operation) -> tuple[object, ...]:
-    """What the verdict depends on: a contract looks at everything, the catalogue at dtypes."""
-    if isinstance(asked.work, TaskSpec):
+def _question(asked: Operation, profile: Profile) -> tuple[object, ...]:
+    """What the verdict depends on: a contract looks at everything, the catalogue at dtypes.
+
+    Shapes count where tensors don't fit into the memory.
+    """
+    if isinstance(asked.work, TaskSpec) and memory.of_task(asked.work, profile) is None:
         return (asked.op, _input_dtypes(asked.work), _dtypes(asked.work.outputs))
     return (asked.signature,)
 
@@ -85,6 +89,9 @@ def _of_call(item: Item, work: AclnnWork, profile: Profile) -> DtypeVerdict:
 
 def _of_task(item: Item, work: TaskSpec, profile: Profile) -> DtypeVerdict:
     dtypes = _named((*_input_dtypes(work), *_dtypes(work.outputs)))
+    if too_large := memory.of_task(work, profile):
+        why = _why(too_large)
+        return DtypeVerdict(item.op, dtypes, Outcome.REJECTED, why, 0, too_large.code)
     verdict = task_verdict(work, profile)
     if verdict is None:
         why = "the catalogue doesn't know this operator"

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 from npusim.catalogue import facts, judging, names
 from npusim.catalogue.question import Question, ask
 from npusim.catalogue.verdicts import Answer
+from npusim.hardware import load_profile
 from npusim.hardware.families import FAMILIES
 from npusim.hardware.products import product_lines
+from npusim.operators import memory
 from npusim.operators.contract import TensorArg
 from npusim.operators.registry import prototype
 from npusim.values.dtypes import BFLOAT16, FLOAT16, DType, dtype
@@ -73,7 +75,14 @@ def by_name(
     question = replace(ask(place, dict(kinds.values())), absent=absent)
     verdict = judging.answer(facts.catalogue(), subject, question)
     if verdict.answer is not Answer.REJECTED:
-        return verdict, ()
+        tensors = {each: spec for each, (_, spec) in kinds.items() if isinstance(spec, TensorSpec)}
+        status = memory.status_of(tensors, load_profile(place.soc)) if place.soc else None
+        if status is None:
+            return verdict, ()
+        refused = replace(
+            verdict, answer=Answer.REJECTED, why=status.message.rstrip("."), code=status.code
+        )
+        return refused, ()
     chips = (line.soc for line in product_lines() if line.family in verdict.supported_by)
     actions = [Action(soc_version=chip) for chip in chips]
     if judging.fp16_helps(facts.catalogue(), subject, question):

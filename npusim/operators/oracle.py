@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, cast
 from npusim.ascendc import Kernel, trace
 from npusim.hardware.families import FAMILIES
 from npusim.operators import arguments as binding
+from npusim.operators import memory
 from npusim.operators.checks import Objection, objection
 from npusim.operators.contract import Call, TensorArg
 from npusim.operators.registry import plan_of
@@ -120,6 +121,8 @@ def check_task(task: TaskSpec, profile: Profile) -> Status:
     verdict = listed.task_verdict(task, profile)
     if verdict is not None and (found := _by_catalogue(verdict)):
         return found.status
+    if status := memory.of_task(task, profile):
+        return status
     try:
         found = _by_kernels(kernels_of(profile, task), profile)
     except KernelError as error:
@@ -162,11 +165,13 @@ def by_facts(call: Call) -> Objection | None:
 
 
 def _answer(call: Call, assume: Mapping[str, object] | None) -> Objection | tuple[Call, Chain]:
-    if found := by_facts(call):
+    if found := by_facts(call) or memory.objection(call):
         return found
     try:
         whole = binding.complete(call)
-        if len(whole.arguments) > len(call.arguments) and (found := by_facts(whole)):
+        if len(whole.arguments) > len(call.arguments) and (
+            found := by_facts(whole) or memory.objection(whole)
+        ):
             return found
         chain = Chain(whole, cast("Profile", call.profile), assume)
         if not call.contract.is_empty(whole):
@@ -174,7 +179,7 @@ def _answer(call: Call, assume: Mapping[str, object] | None) -> Objection | tupl
     except KernelError as error:
         return _not_modelled(error)
     chain.refuse_unknown_assumptions()
-    return whole, chain
+    return memory.objection(whole, chain.workspace_bytes()) or (whole, chain)
 
 
 def _by_catalogue(verdict: Verdict) -> Objection | None:
@@ -189,6 +194,8 @@ def _not_modelled(error: KernelError) -> Objection:
 
 
 def _tried(found: Objection, call: Call) -> Status:
+    if found.status.code == memory.OUT_OF_MEMORY:
+        return memory.remedied(found, _without_data(call), refusal)
     from npusim.operators import remedies
 
     return remedies.tried(found, _without_data(call), refusal, by_facts)

@@ -54,17 +54,28 @@ for _ in range(6):
 print(json.dumps([times[0], min(times[1:])]))
 """
 
+# No card holds the largest of these, so they are asked of a chip with more memory.
 SIZES = """
-import json, sys, time
+import json, sys, tempfile, time
+from pathlib import Path
 sys.path.insert(0, {here!r})
 import npusim
 from calls import CHIP, cross_entropy, estimate, group_norm
+chip = Path(tempfile.mkdtemp()) / "roomy.yaml"
+chip.write_text('''
+inherits: ''' + CHIP + '''
+name: Roomy
+memory:
+  capacity_bytes: 1125899906842624
+  provenance:
+    capacity_bytes: {{source: own_statement, confidence: assumed}}
+''')
 estimate(cross_entropy(999))
 estimate(group_norm(3, 24, 500, 4))
 def best(call):
     times = []
     for _ in range(5):
-        device = npusim.Device(CHIP)
+        device = npusim.Device(str(chip))
         start = time.perf_counter()
         estimate(call, device)
         times.append(time.perf_counter() - start)

@@ -332,8 +332,10 @@ def test_sweep_and_model_say_the_same_of_it(npusim: Npusim, tmp_path: Path) -> N
     model = tmp_path / "model.yaml"
     model.write_text(f"calls:\n  - {{{call}}}\n")
     said = npusim("model --json -s 910B3,310P3", model)
-    assert said.code == 1
-    assert [each["dtypes"][0]["code"] for each in said.json["answers"]] == [561003, 561003]
+    assert said.code == 0, "910B3 runs it, at a price that isn't simulated"
+    assert [each["dtypes"][0]["code"] for each in said.json["answers"]] == [0, 561003]
+    assert [each["not_simulated_share"] for each in said.json["answers"]] == [1, 1]
+    assert "not decided by simulation" in said.json["answers"][0]["verdict"]
     spec, out = tmp_path / "spec.yaml", tmp_path / "out.jsonl"
     spec.write_text(f"products: 910B3\naxes: {{B: [1]}}\ncalls:\n  - {{{call}}}\n")
     assert npusim("sweep --workers 1", spec, "-o", out).code == 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from npusim.catalogue import facts, judging, names
 from npusim.catalogue.question import Question, ask
 from npusim.catalogue.verdicts import Answer
-from npusim.hardware import load_profile
+from npusim.hardware import load_profile, profile_names
 from npusim.hardware.families import FAMILIES
 from npusim.hardware.products import product_lines
 from npusim.operators import memory
@@ -76,7 +76,9 @@ def by_name(
     verdict = judging.answer(facts.catalogue(), subject, question)
     if verdict.answer is not Answer.REJECTED:
         tensors = {each: spec for each, (_, spec) in kinds.items() if isinstance(spec, TensorSpec)}
-        status = memory.status_of(tensors, load_profile(place.soc)) if place.soc else None
+        status = None
+        if place.soc in profile_names():  # else a chip of one's own, or a family
+            status = memory.status_of(tensors, load_profile(place.soc))
         if status is None:
             return verdict, ()
         refused = replace(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import yaml
 
 from npusim import Device, NpusimError, TensorSpec, load_profile
 from npusim.cli import main
@@ -26,6 +27,7 @@ from npusim.report.renderers.html import to_markdown
 from npusim.sweep.results import ResultFile
 from npusim.values.errors import ArgumentError, FileError, HostMemoryError
 from npusim.values.spelling import visible
+from support.plans import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -325,3 +327,38 @@ def test_errors_say_json_too(capsys: pytest.CaptureFixture[str]) -> None:
 def test_writing_where_nothing_can_be_written(tmp_path: Path) -> None:
     with pytest.raises(FileError):
         claim_all(tmp_path / "none" / "x")
+
+
+# -- counts ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "says"),
+    [
+        ("plan", "simulation: {requests: 9007199254740993}", "it must be at most 10,000,000"),
+        ("plan", "simulation: {runs: 9007199254740993}", "it must be at most 1,000"),
+        ("plan", "simulation: {max_cards: 9007199254740993}", "it must be at most 1,000,000"),
+        (
+            "model",
+            "calls: [{op: aclnnRelu, count: 9007199254740993, arguments: {self: 'fp16[4]'}}]",
+            "is no whole number from 1 to 1,000,000",
+        ),
+        ("profiles", "cores: {cube_cores: 1000000000, provenance: {cube_cores: %s}}", "4096"),
+    ],
+)
+def test_counts_have_bounds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str, text: str, says: str
+) -> None:
+    file = tmp_path / "f.yaml"
+    if verb == "plan":
+        text = yaml.safe_dump({**plan(), **yaml.safe_load(text)})
+    if verb == "profiles":
+        own = "{source: own_statement, confidence: assumed}"
+        text = f"inherits: Ascend910B3\nname: Mine\n{text % own}"
+    file.write_text(text, encoding="utf-8")
+    words = {"profiles": ("profiles", "show", file), "model": ("model", file, "-s", "910b3")}
+    start = time.process_time()
+    code, err = said(capsys, *words.get(verb, (verb, file)))
+    assert code == 2
+    assert says in err
+    assert time.process_time() - start < 5

@@ -46,6 +46,7 @@ from npusim.capacity.units import US_PER_MS
 from npusim.hardware.products import product_names
 from npusim.hardware.profile import Count, Group, NonNegative, Positive
 from npusim.reading.files import read_text
+from npusim.reading.limits import MOST_CARDS, MOST_REQUESTS, MOST_RUNS
 from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import ArgumentError, FileError, UsageError
 from npusim.values.spelling import names_in
@@ -102,6 +103,7 @@ def _quantile(value: object) -> object:
 Counts = Annotated[tuple[Count, ...], BeforeValidator(_sequence), Field(min_length=1)]
 Times = Annotated[tuple[Positive, ...], BeforeValidator(_sequence), Field(min_length=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
+Requests = Annotated[int, Field(gt=0, le=MOST_REQUESTS)]
 
 
 class CurvePlan(PlanPart):
@@ -253,7 +255,7 @@ class TracePlan(PlanPart):
 
     kind: Literal["trace"]
     file: str
-    window_requests: Annotated[int, Field(ge=2)] = 20_000
+    window_requests: Annotated[int, Field(ge=2, le=MOST_REQUESTS)] = 20_000
     drop_failed: bool = False
 
 
@@ -362,11 +364,11 @@ class SimulationPlan(PlanPart):
     """
 
     seed: Annotated[int, Field(ge=0)] = 1
-    runs: Annotated[int, Field(ge=2)] = 8
-    requests: Count = 10_000
-    max_requests: Count = 160_000
+    runs: Annotated[int, Field(ge=2, le=MOST_RUNS)] = 8
+    requests: Requests = 10_000
+    max_requests: Requests = 160_000
     service_cv: NonNegative = 0.0
-    max_cards: Count = 4096
+    max_cards: Annotated[int, Field(gt=0, le=MOST_CARDS)] = 4096
 
 
 class Plan(PlanPart):

@@ -15,6 +15,7 @@ _DEMANDS: Final = {
     "greater_than": "it must be greater than {gt:g}",
     "greater_than_equal": "it must be at least {ge:g}",
     "less_than": "it must be less than {lt:g}",
+    "less_than_equal": "it must be at most {le:,}",
     "finite_number": "it must be finite",
     "float_type": "it must be a number",
     "int_type": "it must be a whole number",

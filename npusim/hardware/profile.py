@@ -23,6 +23,7 @@ from pydantic import (
 
 from npusim.hardware import codes
 from npusim.hardware.provenance import CONFIDENCES, Provenance, Source
+from npusim.reading.limits import MOST_CORES
 from npusim.values.errors import UnknownNameError
 
 
@@ -40,9 +41,6 @@ NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Family = Literal["910", "A2", "310P", "A3", "310B", "950"]
 
-
-MOST_CORES = 4096
-"""Of one kind on a chip: each is simulated."""
 
 CoreCount = Annotated[int, Field(gt=0, le=MOST_CORES)]
 

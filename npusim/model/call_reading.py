@@ -12,6 +12,7 @@ from npusim.model.step import AclnnWork, Item, Operation
 from npusim.operators.arguments import bind, parameter_of
 from npusim.operators.oracle import contract_of
 from npusim.operators.tasks import TaskSpec
+from npusim.reading.limits import MOST_CALLS
 from npusim.values.errors import FileError, NpusimError
 from npusim.values.spelling import is_null, is_tensor, value_of, with_nulls
 from npusim.values.suggest import did_you_mean
@@ -167,8 +168,8 @@ def _weights(
 
 
 def _count(where: Place, value: object) -> int:
-    if type(value) is not int or value < 1:
-        raise where.wrong(f"{value!r} is no whole number of at least 1")
+    if type(value) is not int or not 1 <= value <= MOST_CALLS:
+        raise where.wrong(f"{value!r} is no whole number from 1 to {MOST_CALLS:,}")
     return value
 
 

@@ -44,6 +44,7 @@ _KINDS: dict[str, Kind] = {
     "text": "text",
 }
 _RESULT = re.compile(r"(out|y)\d*")  # what outputs are called where no prototype is known
+_MOST_TENSORS = 1024  # in a list
 _PAGES = "Rules of the operator's page aren't checked; the kernel refuses what it doesn't cover."
 
 
@@ -270,7 +271,7 @@ class _Call:
             return (slot.name,)
         pattern = re.compile(rf"{re.escape(slot.name)}(\d+)")
         given = [int(found[1]) for each in self.arguments if (found := pattern.fullmatch(each))]
-        count = max(given, default=-1) + 1
+        count = min(max(given, default=-1) + 1, _MOST_TENSORS)
         if not count and slot in self.output_slots:
             count = self._length()
         return tuple(f"{slot.name}{place}" for place in range(max(1, count)))
@@ -281,9 +282,12 @@ class _Call:
         if others and not self.operator.parts:
             return len(self._names(others[0]))
         found = guessed(self.arguments.get(self.operator.parts))
-        if found is None:
-            return 1
-        return len(found) if isinstance(found, list | tuple) else int(cast("int", found))
+        if isinstance(found, list | tuple):
+            return len(found)
+        if isinstance(found, int) and found > _MOST_TENSORS:
+            problem = f"{self.operator.parts} = {found}; a list has at most {_MOST_TENSORS} tensors"
+            raise ArgumentError(problem)
+        return found if isinstance(found, int) else 1
 
 
 def _described(name: str, spec: TensorSpec) -> GlobalTensor:

@@ -33,6 +33,21 @@ MOST_UNPACKED_BYTES: Final = 256 << 20
 
 MOST_UNPACKED_TIMES: Final = 100
 
+MOST_CALLS: Final = 1_000_000
+"""Of one kind in a step of a model (`count`)."""
+
+MOST_REQUESTS: Final = 10_000_000
+"""Of one run of a plan."""
+
+MOST_RUNS: Final = 1000
+"""Of a plan."""
+
+MOST_CARDS: Final = 1_000_000
+"""That a plan looks at."""
+
+MOST_CORES: Final = 4096
+"""Of one kind on a chip: each is simulated."""
+
 MOST_HEADER_BYTES: Final = 10_000
 """Of an array in .npy or .npz, which says its dtype and shape."""
 

@@ -76,7 +76,8 @@ def _verdicts(
     else:
         time = latency(focus.duration_us, focus.band_us)
         slowest = max(results, key=lambda res: res.duration_us)
-        times = significant(slowest.duration_us / focus.duration_us, 2)
+        ratio = slowest.duration_us / focus.duration_us if focus.duration_us else 1.0
+        times = significant(ratio, 2)
         yield Verdict(
             f"Fastest on {focus.soc}: {time}, {focus.bound}. "
             f"{slowest.soc} takes {times} times as long.",

@@ -62,7 +62,7 @@ DOORS = {
     "library": "matmul matmul_tiling operands",
     "operators": """
         arguments checks contract definition listed memory oracle registry resolve results
-        task_chain tasks
+        shape_checks task_chain tasks
         """,
     "runtime": "bands cache_start call device results stream task work",
     "validation": "replay roofline statistics table work",

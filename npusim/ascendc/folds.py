@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from npusim.values.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,13 @@ class Fold:
     final: str
     function: np.ufunc
     neutral: float
+
+    def neutral_in(self, dtype: DType) -> float:
+        """What is neutral among the numbers of a dtype: integers have no infinity."""
+        if dtype.is_float or abs(self.neutral) != inf:
+            return self.neutral
+        limits = np.iinfo(str(dtype.numpy))
+        return int(limits.min if self.neutral < 0 else limits.max)
 
 
 SUM = Fold("sum", "vadd", "vcadd", np.add, 0.0)

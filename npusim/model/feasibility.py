@@ -6,6 +6,7 @@ knows dtypes: that a device has run it says more than what npusim has a kernel f
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from npusim.operators import memory
 from npusim.operators.listed import task_verdict
 from npusim.operators.oracle import check
 from npusim.operators.tasks import TaskSpec
+from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -80,10 +82,11 @@ def _of_call(item: Item, work: AclnnWork, profile: Profile) -> DtypeVerdict:
         return DtypeVerdict(item.op, dtypes, Outcome.RUNS, "", 0)
     why = _why(status)
     if item.operation.uses_bf16:
-        after = check(work.op, profile, work.in_fp16().arguments)
-        if after.ok:
-            return DtypeVerdict(item.op, dtypes, Outcome.AFTER_FP16, why, 0, status.code)
-        why = f"in FLOAT16 too: {_why(after)}"
+        with suppress(UsageError):  # in FLOAT16 the question may be one for more arguments
+            after = check(work.op, profile, work.in_fp16().arguments)
+            if after.ok:
+                return DtypeVerdict(item.op, dtypes, Outcome.AFTER_FP16, why, 0, status.code)
+            why = f"in FLOAT16 too: {_why(after)}"
     return DtypeVerdict(item.op, dtypes, Outcome.REJECTED, why, 0, status.code)
 
 

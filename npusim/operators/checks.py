@@ -97,7 +97,7 @@ def sizes(shape: Iterable[int]) -> str:
 
 
 def _or(names: Sequence[str]) -> str:
-    return families.either(list(names))
+    return families.either(list(names)) if names else "nothing"
 
 
 def _and(names: Sequence[str]) -> str:
@@ -335,12 +335,13 @@ def attribute_in(name: str, allowed: Sequence[int]) -> Check:
 
 
 def attribute_at_least(name: str, least: int) -> Check:
-    """161002 when the int64 or floating attribute is below `least`, or NaN."""
+    """161002 when a number, or one in a list, is below `least`, or NaN."""
 
     def test(call: Call) -> Finding:
-        got = call.arguments[name]
-        if isinstance(got, int | float) and got >= least:
-            return None
-        return f"{name} should be at least {least}, but got {got}."
+        value = call.arguments.get(name)
+        for got in value if isinstance(value, tuple) else (value,):
+            if isinstance(got, int | float) and not got >= least:
+                return f"{name} should be at least {least}, but got {got}."
+        return None
 
     return invalid(f"{name} is below {least}", test)

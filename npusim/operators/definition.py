@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     # where they don't tell.
     Rule = Callable[[Sequence[TensorSpec], Mapping[str, Any]], list[TensorSpec]]
 
+# A constructor of checks, or one of shape_checks, and its arguments.
+CheckRow = tuple[Any, ...]
+
 AttributeKind = Literal["int", "float", "bool", "ints", "text"]
 
 
@@ -150,9 +153,10 @@ class Operator(Prototype):
     names the attribute that tells how many tensors an output list has; without it, as many as the
     first list of inputs. Errors of operators of one ``band_class`` are estimated together.
     ``fusable`` operators may be parts of one ``FusionOp_A_B`` kernel: each takes the result of the
-    one before as its first operand. ``dtypes`` lists what each product family takes, for every
-    tensor, and ``most_axes`` how many dimensions; without them the catalogue says it. ``package``
-    is where the module is.
+    one before as its first operand. ``checks`` are what a call must fulfil beside its dtypes, in
+    order (npusim/operators/shape_checks.py), None for those of the module. ``dtypes`` lists what
+    each product family takes, for every tensor, and ``most_axes`` how many dimensions; without them
+    the catalogue says it. ``package`` is where the module is.
     """
 
     name: str
@@ -165,6 +169,7 @@ class Operator(Prototype):
     parts: str = ""
     band_class: str = ""
     fusable: bool = False
+    checks: tuple[CheckRow, ...] | None = None
     dtypes: Mapping[str, tuple[DType, ...]] | None = None
     most_axes: int = 8
     package: str = ""
@@ -201,11 +206,15 @@ Definition = Operator | Page
 
 
 def family(
-    band_class: str, *definitions: Definition, **modules: tuple[Operator, ...]
+    band_class: str,
+    *definitions: Definition,
+    checks: Mapping[str, tuple[CheckRow, ...]] | None = None,
+    **modules: tuple[Operator, ...],
 ) -> tuple[Definition, ...]:
     """The definitions of a folder, operators by the module that has their kernels.
 
-    Their errors are estimated together as ``band_class``.
+    Their errors are estimated together as ``band_class``; ``checks`` are those of each module's
+    operators that name none themselves.
     """
     found = [replace(each, band_class=each.band_class or band_class) for each in definitions]
     for module, operators in modules.items():
@@ -214,5 +223,6 @@ def family(
             if isinstance(kernel, str):
                 kernel = f"{module}:{kernel or each.name}"
             own = each.band_class or band_class
-            found.append(replace(each, band_class=own, kernel=kernel))
+            checked = each.checks if each.checks is not None else (checks or {}).get(module)
+            found.append(replace(each, band_class=own, kernel=kernel, checks=checked))
     return tuple(found)

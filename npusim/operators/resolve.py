@@ -8,10 +8,11 @@ rule or from the kernel, as far as shapes and attributes tell them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.task import Task
@@ -27,6 +28,7 @@ from npusim.operators.registry import (
     prototype,
     standard_names,
 )
+from npusim.operators.shape_checks import as_inferred
 from npusim.operators.tasks import kernels_on, refusing_nonsense
 from npusim.values.errors import ArgumentError, KernelError, UnknownNameError, expect
 from npusim.values.spelling import guessed, is_tensor
@@ -45,6 +47,7 @@ _KINDS: dict[str, Kind] = {
 }
 _RESULT = re.compile(r"(out|y)\d*")  # what outputs are called where no prototype is known
 _MOST_TENSORS = 1024  # in a list
+_STAND_INS = (61, 67, 71, 73, 79, 83, 89, 97)  # sizes for axes without elements
 _PAGES = "Rules of the operator's page aren't checked; the kernel refuses what it doesn't cover."
 
 
@@ -138,6 +141,22 @@ class _Call:
         if self.operator.dtypes:
             yield dtype_supported(*tensors)
             yield rank_at_most(self.operator.most_axes, *tensors)
+        spellings = self._spellings()
+        for build, *words in self.operator.checks or ():
+            options = words.pop() if isinstance(words[-1], dict) else {}
+            yield build(*_spelled(words, spellings), **options)
+        if self.operator.infer:
+            yield as_inferred(self.outputs(), self._told)
+
+    def _spellings(self) -> dict[str, tuple[str, ...]]:
+        """What the parameters are called that checks know by the operator's names."""
+        found: dict[str, tuple[str, ...]] = {}
+        found |= {each.target: (each.name,) for each in self.attributes if each.target}
+        sides = (self.operator.inputs, self.input_slots), (self.operator.outputs, self.output_slots)
+        for own, called in sides:
+            for slot, other in zip(own, called, strict=False):
+                found[slot.name] = self._names(other)
+        return {**found, "<": tuple(dict(self.inputs())), ">": self.outputs()}
 
     def inputs(self) -> Iterator[tuple[str, Slot]]:
         """Input tensors by the parameter's name."""
@@ -149,23 +168,41 @@ class _Call:
         """Output tensors by the parameter's name, those changed in place among them."""
         return tuple(name for slot in self.output_slots for name in self._names(slot))
 
+    def _told(self, call: Call) -> dict[str, TensorSpec]:
+        """The outputs that the definition's rule describes, those that are given too."""
+        own = dict(self.inputs())
+        fresh = [name for name in self.outputs() if name not in own]
+        specs = [call.spec(name) for name in own if call.is_given(name)]
+        if not self.operator.infer or not (specs or self._needs_none()):
+            return {}
+        try:
+            attributes = dict(self._attributes(call))
+        except KernelError:  # planning says so, which comes later
+            return {}
+        return dict(zip(fresh, self.operator.infer(specs, attributes), strict=False))
+
+    def _needs_none(self) -> bool:
+        return bool(self.input_slots) and all(slot.optional for slot in self.input_slots)
+
     def infer_outputs(self, call: Call) -> dict[str, TensorSpec]:
         """What the kernels make, for outputs that the call leaves out."""
         own = dict(self.inputs())  # in the order of the operator
         if all(name in own or name in call.arguments for name in self.outputs()):
             return {}
         fresh = [name for name in self.outputs() if name not in own]
-        specs = [call.spec(name) for name in own if call.is_given(name)]
-        attributes, rule = dict(self._attributes(call)), self.operator.infer
-        if not specs and any(not slot.optional for slot in self.input_slots):
-            rule = None
-        with refusing_nonsense(self.operator.name):
-            found = rule(specs, attributes) if rule else []
-        return dict(zip(fresh, found or self._made(call), strict=False))
+        return self._told(call) or dict(zip(fresh, self._made(call), strict=False))
 
     def _made(self, call: Call) -> list[TensorSpec]:
-        """The results that the kernels make for themselves."""
-        tensors = self._tensors(call, lambda name: _described(name, call.spec(name)))
+        """The results that the kernels make for themselves.
+
+        An axis without elements is given a size that no other has, to be found again.
+        """
+        specs = {name: call.spec(name) for name, _ in self.inputs() if call.is_given(name)}
+        sizes = {size for spec in specs.values() for size in spec.shape}
+        free = (each for each in _STAND_INS if all(size % each or not size for size in sizes))
+        standing = next(free, 0) if 0 in sizes else 0
+        filled = {name: _with_elements(spec, standing) for name, spec in specs.items()}
+        tensors = self._tensors(call, lambda name: _described(name, filled[name]))
         try:
             kernels = self._kernels(call, tensors, ())
         except KernelError as error:
@@ -178,7 +215,7 @@ class _Call:
         for each in kernels[-1].writes:
             if each.buffer.number not in given:
                 made.setdefault(each.buffer.number, each)
-        return [TensorSpec(each.shape, each.dtype) for each in made.values()]
+        return [TensorSpec(_emptied(each.shape, standing), each.dtype) for each in made.values()]
 
     def _is_cured_by_outputs(self, call: Call, tensors: tuple[GlobalTensor | None, ...]) -> bool:
         """Whether the kernels take these inputs with results like one of them."""
@@ -221,7 +258,10 @@ class _Call:
     ) -> tuple[Kernel, ...]:
         profile = cast("Profile", call.profile)
         attributes = dict(self._attributes(call))
-        return kernels_on(Task(profile, self.operator.name, inputs, outputs, attributes))
+        task = Task(profile, self.operator.name, inputs, outputs, attributes)
+        known = self.operator.is_known or self.name != self.operator.name
+        with nullcontext() if known else refusing_nonsense(self.operator.name):
+            return kernels_on(task)
 
     def _attributes(self, call: Call) -> Iterator[tuple[str, object]]:
         for attribute in self.attributes:
@@ -288,6 +328,23 @@ class _Call:
             problem = f"{self.operator.parts} = {found}; a list has at most {_MOST_TENSORS} tensors"
             raise ArgumentError(problem)
         return found if isinstance(found, int) else 1
+
+
+def _spelled(words: Iterable[Any], spellings: Mapping[str, tuple[str, ...]]) -> Iterator[Any]:
+    """The arguments of a check by the call's names; a name in a list stands for a list."""
+    for word in words:
+        if isinstance(word, tuple):
+            yield tuple(_spelled(word, spellings))
+        else:
+            yield from spellings.get(word, (word,)) if isinstance(word, str) else (word,)
+
+
+def _with_elements(spec: TensorSpec, standing: int) -> TensorSpec:
+    return TensorSpec([size or standing for size in spec.shape], spec.dtype, spec.format)
+
+
+def _emptied(shape: tuple[int, ...], standing: int) -> tuple[int, ...]:
+    return tuple(0 if standing and size % standing == 0 else size for size in shape)
 
 
 def _described(name: str, spec: TensorSpec) -> GlobalTensor:

@@ -47,20 +47,21 @@ def kernels_of(profile: Profile, task: TaskSpec) -> tuple[Kernel, ...]:
         for index, spec in enumerate(task.inputs)
     )
     outputs = tuple(_tensor(f"y{index}", spec) for index, spec in enumerate(task.outputs))
-    return kernels_on(Task(profile, task.op_type, inputs, outputs, task.attributes))
+    with refusing_nonsense(task.op_type):
+        return kernels_on(Task(profile, task.op_type, inputs, outputs, task.attributes))
 
 
 def kernels_on(task: Task) -> tuple[Kernel, ...]:
     """The same on tensors that are there already; outputs may be left out where they follow."""
-    with refusing_nonsense(task.op_type):
-        return builder(task.op_type)(task)
+    return builder(task.op_type)(task)
 
 
 @contextmanager
 def refusing_nonsense(op_type: str) -> Iterator[None]:
-    """KernelError for tensors and attributes that are no call of the operator.
+    """KernelError for records that are no call of the operator.
 
-    Tilings and rules of results rely on its ranks, sizes and numbers of tensors.
+    Tilings rely on its ranks, sizes and numbers of tensors, which checks see to where parameters
+    are known: in calls, but not in records and for operators without a prototype.
     """
     try:
         yield

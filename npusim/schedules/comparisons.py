@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npusim.values.errors import KernelError
+
 if TYPE_CHECKING:
-    from npusim.schedules.formula import Formula, Term
+    from npusim.schedules.formula import Formula, Operand, Term
 
 _SMALLEST = 2.0**-126  # times 2**62 twice and 2**2 this is one
 _LARGE = 2.0**62
 
 
-def step(f: Formula, x: Term) -> Term:
+def step(f: Formula, x: Operand) -> Term:
     """1 where x > 0, else 0, in float32: cut off at the smallest normal number and scaled up.
 
     Source: compare functions of the public operator sources (ops/built-in/tbe/impl/less.py).
     """
+    x = f.tile(x)
+    if not x.dtype.is_float:
+        raise KernelError("compare", f"steps of {x.dtype} aren't modelled")
     low = f.max(f.min(x, f.fill(_SMALLEST, x.dtype)), f.fill(0.0, x.dtype))
     return f.mul(f.mul(f.mul(low, _LARGE), _LARGE), 4.0)
 

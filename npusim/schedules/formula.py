@@ -238,9 +238,9 @@ class Formula:
         """``x`` in a buffer of its own."""
         return self.step(Core.move, (x,))
 
-    def cast(self, x: Term, dtype: DType, mode: RoundMode = RoundMode.CAST_RINT) -> Term:
+    def cast(self, x: Operand, dtype: DType, mode: RoundMode = RoundMode.CAST_RINT) -> Term:
         """``x`` in ``dtype``; of several conversions the last one rounds as ``mode`` says."""
-        wanted = device_dtype(dtype)
+        x, wanted = self.tile(x), device_dtype(dtype)
         path = conversion_path(self.profile, x.dtype, wanted)
         for index, each in enumerate(path):
             last = index == len(path) - 1

@@ -1,7 +1,9 @@
 """Activation functions and their gradients."""
 
+from npusim.operators.checks import same_shape
 from npusim.operators.definition import Aclnn, Operator, family, real, text, whole
 from npusim.operators.results import like
+from npusim.operators.shape_checks import axes_in, bits_of, broadcast
 
 _SLOPE = (real("negativeSlope?", "negative_slope"),)
 _ELU = (real("alpha?"), real("scale?", only=1.0), real("inputScale?", only=1.0))
@@ -14,6 +16,7 @@ _FROM_RESULT = "output gradOutput -> gradInput"
 # fmt: off
 OPERATORS = family(
     "activation",
+    checks={"forward": ((same_shape, "<", ">"),), "gradients": ((broadcast, ">", "<"),)},
     forward=(
         Operator("Elu", "x -> y", _ELU[:2], Aclnn("aclnnElu", attributes=_ELU, in_place=True)),
         Operator("FastGelu", "x -> y", (), Aclnn("aclnnFastGelu")),
@@ -29,7 +32,7 @@ OPERATORS = family(
         Operator("Mish", "x -> y", (), Aclnn("aclnnMish", in_place=True)),
         Operator("Relu", "x -> y", (), Aclnn("aclnnRelu", in_place=True)),
         Operator("Relu6", "x -> y"),
-        Operator("ReluV2", "x -> y mask"),
+        Operator("ReluV2", "x -> y mask", checks=((same_shape, "x", "y"),)),
         Operator("Selu", "x -> y", (), Aclnn("aclnnSelu", in_place=True)),
         Operator("Sigmoid", "x -> y", (), Aclnn("aclnnSigmoid", in_place=True)),
         Operator("Silu"),
@@ -52,9 +55,11 @@ OPERATORS = family(
         Operator("TanhGrad", "y dy -> z", (),
             (Aclnn("aclnnTanhBackward", _FROM_RESULT), Aclnn("aclnnTanhGrad", "y dy -> dx"))),
     ),
-    masked=(Operator("ReluGradV2", "gradients mask -> backprops", infer=like),),
+    masked=(Operator("ReluGradV2", "gradients mask -> backprops", infer=like,
+        checks=((bits_of, "gradients", "mask"),)),),
     gated=(
         Operator("SwiGlu", "x -> y", (whole("dim?"),),
-            Aclnn("aclnnSwiGlu", "x -> out", (whole("dim?"),)), kernel="swi_glu"),
+            Aclnn("aclnnSwiGlu", "x -> out", (whole("dim?"),)), kernel="swi_glu",
+            checks=((axes_in, "dim", "x"),)),
     ),
 )

@@ -1,30 +1,52 @@
 """Batch normalisation in training and inference, forward and backward, on tensors in NC1HWC0."""
 
+from npusim.operators.checks import attribute_at_least
 from npusim.operators.definition import Operator, family, real
+from npusim.operators.results import like
+from npusim.operators.shape_checks import fits
+from npusim.ops.batch_norm_training.results import rows, with_rows
 
 _EPSILON = (real("epsilon?"),)
 _SUMS = "x sum square_sum scale offset"
 _BATCH = "batch_mean batch_variance"
+_MAPS = ("x", "grads", "y")
+_CHANNELS = (
+    "sum", "square_sum", "scale", "offset", "mean", "variance", "b", *_BATCH.split(),
+    "diff_scale", "diff_offset", "reserve_1", "reserve_2",
+)  # fmt: skip
+# Maps in NC1HWC0, and a row of numbers for the channels.
+_CHECKS = (
+    (
+        fits,
+        *(word for name in _MAPS for word in (name, "n c1 h w c0")),
+        *(word for name in _CHANNELS for word in (name, "1 c1 1 1 c0")),
+    ),
+    (attribute_at_least, "epsilon", 0),
+)
 
 # fmt: off
 OPERATORS = family(
     "batch_norm_training",
+    checks=dict.fromkeys(("sums", "gradient", "update"), _CHECKS),
     sums=(
-        Operator("BNTrainingReduce", "x -> sum square_sum"),
-        Operator("BNTrainingUpdateGrad", f"grads x {_BATCH} -> diff_scale diff_offset", _EPSILON),
+        Operator("BNTrainingReduce", "x -> sum square_sum", infer=rows(2)),
+        Operator("BNTrainingUpdateGrad", f"grads x {_BATCH} -> diff_scale diff_offset", _EPSILON,
+            infer=rows(2)),
     ),
     gradient=(
         Operator("BNTrainingReduceGrad", f"grads x diff_scale diff_offset scale {_BATCH} -> y",
-            _EPSILON),
+            _EPSILON, infer=like),
     ),
     update=(
         Operator("BNTrainingUpdate", f"{_SUMS} mean variance -> y mean variance {_BATCH}",
-            _EPSILON),
-        Operator("BNTrainingUpdateV2", f"{_SUMS} -> y {_BATCH}", _EPSILON),
-        Operator("BNTrainingUpdateV3", f"{_SUMS} -> y {_BATCH} reserve_1 reserve_2", _EPSILON),
-        Operator("BNInfer", "x scale offset mean variance -> y", _EPSILON),
-        Operator("BNInferenceD", "x mean variance scale? b? -> y", _EPSILON),
-        Operator("FusionOp_BNTrainingUpdate_ReLUV2", kernel="BNTrainingUpdateRelu"),
-        Operator("FusionOp_BNTrainingUpdate_Add_ReLUV2", kernel="BNTrainingUpdateAddRelu"),
+            _EPSILON, infer=with_rows(2)),
+        Operator("BNTrainingUpdateV2", f"{_SUMS} -> y {_BATCH}", _EPSILON, infer=with_rows(2)),
+        Operator("BNTrainingUpdateV3", f"{_SUMS} -> y {_BATCH} reserve_1 reserve_2", _EPSILON,
+            infer=with_rows(4)),
+        Operator("BNInfer", "x scale offset mean variance -> y", _EPSILON, infer=like),
+        Operator("BNInferenceD", "x mean variance scale? b? -> y", _EPSILON, infer=like),
+        Operator("FusionOp_BNTrainingUpdate_ReLUV2", kernel="BNTrainingUpdateRelu", checks=()),
+        Operator("FusionOp_BNTrainingUpdate_Add_ReLUV2", kernel="BNTrainingUpdateAddRelu",
+            checks=()),
     ),
 )

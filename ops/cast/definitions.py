@@ -1,5 +1,6 @@
 """Conversion between dtypes."""
 
+from npusim.operators.checks import same_shape
 from npusim.operators.definition import Aclnn, Operator, family, text, whole
 from npusim.operators.results import converted
 
@@ -8,6 +9,7 @@ OPERATORS = family(
     "cast",
     kernel=(
         Operator("Cast", "x -> y", (whole("dst_type?"),),
-            Aclnn("aclnnCast", attributes=(text("dtype", "dst_type"),)), infer=converted),
+            Aclnn("aclnnCast", attributes=(text("dtype", "dst_type"),)), infer=converted,
+            checks=((same_shape, "x", "y"),)),
     ),
 )

@@ -1,7 +1,16 @@
 """Copies between layouts: what makes tensors contiguous, spreads them, writes strided outputs."""
 
+from npusim.operators.checks import attribute_at_least, same_shape
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, whole
+from npusim.operators.shape_checks import (
+    axes_in,
+    for_each_axis,
+    needs,
+    no_zero,
+    same_but_along,
+)
 from npusim.ops.data_movement import results
+from npusim.ops.data_movement.checks import covers, inside, same_length, splits, spreads
 
 _JOINED = (whole("concat_dim?"),)
 _ORDER = (ints("perm?"),)
@@ -10,6 +19,16 @@ _PART = (ints("offsets?"), ints("size?"))
 _STEPS = (ints("begin?"), ints("end?"), ints("strides?"))
 _SHAPE = (ints("shape?"),)
 _PARTS = (whole("split_dim?"), whole("num_split?"))
+_JOINS = ((axes_in, "concat_dim", "x"), (same_but_along, "concat_dim", "x"))
+_FRAMES = ((needs, "paddings", "y"), (for_each_axis, "paddings", "x", {"each": 2}),
+    (attribute_at_least, "paddings", 0))  # fmt: skip
+_TURNS = ((needs, "perm", "y"), (axes_in, "perm", "x"), (for_each_axis, "perm", "x"))
+_PARTED = ((axes_in, "split_dim", "x"), (splits, "split_dim", "x", "num_split", "size_splits"))
+_STRIDES = (
+    (same_length, "begin", "end", "strides"),
+    *((for_each_axis, name, "x", {"most": True}) for name in ("begin", "end", "strides")),
+    (no_zero, "strides"),
+)
 
 # fmt: off
 OPERATORS = family(
@@ -17,42 +36,54 @@ OPERATORS = family(
     joining=(
         Operator("ConcatD", "x* -> y", _JOINED,
             Aclnn("aclnnCat", "tensors* -> out", (whole("dim", "concat_dim"),)),
-            ("Concat", "ConcatV2", "ConcatV2D"), infer=results.joined, kernel="Concat"),
+            ("Concat", "ConcatV2", "ConcatV2D"), infer=results.joined, kernel="Concat",
+            checks=_JOINS),
         Operator("Pack", "x* -> y", (whole("axis?"),),
-            Aclnn("aclnnStack", "tensors* -> out", (whole("dim", "axis"),))),
+            Aclnn("aclnnStack", "tensors* -> out", (whole("dim", "axis"),)), infer=results.stacked,
+            checks=((same_shape, "x"), (axes_in, "axis", "x", {"more": 1}))),
     ),
     layouts=(Operator("TransData", "src -> dst"),),
     padding=(
-        Operator("Pad", "x -> y", _FRAME, also=("PadD",), infer=results.padded),
-        Operator("PadV3", "x constant_values? -> y", _FRAME, infer=results.padded, kernel="Pad"),
+        Operator("Pad", "x -> y", _FRAME, also=("PadD",), infer=results.padded, checks=_FRAMES),
+        Operator("PadV3", "x constant_values? -> y", _FRAME, infer=results.padded, kernel="Pad",
+            checks=_FRAMES),
         Operator("StridedSliceGrad", "dy -> output", (*_SHAPE, *_STEPS),
-            infer=results.shaped_by("shape"), kernel="Pad"),
+            infer=results.shaped_by("shape"), kernel="Pad",
+            checks=((same_length, "begin", "end", "strides", "shape"), (no_zero, "strides"),
+                (attribute_at_least, "shape", 0), (for_each_axis, "shape", "dy"))),
     ),
     permuting=(
         Operator("ConfusionTransposeD", "x -> y", (*_ORDER, *_SHAPE, flag("transpose_first?"))),
         Operator("Transpose", "x -> y", _ORDER,
-            Aclnn("aclnnPermute", attributes=(ints("dims", "perm"),)), ("TransposeD",)),
+            Aclnn("aclnnPermute", attributes=(ints("dims", "perm"),)), ("TransposeD",),
+            infer=results.permuted, checks=_TURNS),
         Operator("TransposeNOD"),
     ),
     slicing=(
-        Operator("Slice", "x -> y", _PART, also=("SliceD",), infer=results.shaped_by("size")),
-        Operator("StridedSlice", "x -> y", _STEPS, also=("StridedSliceD",), infer=results.cut),
+        Operator("Slice", "x -> y", _PART, also=("SliceD",), infer=results.part,
+            checks=((needs, "size", "y"), (for_each_axis, "offsets", "x"),
+                (for_each_axis, "size", "x"), (inside, "offsets", "size", "x"))),
+        Operator("StridedSlice", "x -> y", _STEPS, also=("StridedSliceD",), infer=results.cut,
+            checks=_STRIDES),
     ),
     spreading=(
         Operator("BroadcastTo", "x -> y", _SHAPE,
             Aclnn("aclnnExpand", attributes=(ints("size", "shape"),)),
-            ("BroadcastToD", "Expand", "ExpandD"), infer=results.shaped_by("shape")),
+            ("BroadcastToD", "Expand", "ExpandD"), infer=results.shaped_by("shape"),
+            checks=((needs, "shape", "y"), (covers, "shape", "x"), (spreads, "shape", "x"))),
         Operator("Tile", "x -> y", (ints("multiples?"),),
             Aclnn("aclnnRepeat", attributes=(ints("repeats", "multiples"),)), ("TileD",),
-            infer=results.tiled, kernel="BroadcastTo"),
+            infer=results.tiled, kernel="BroadcastTo",
+            checks=((needs, "multiples", "y"), (covers, "multiples", "x"),
+                (attribute_at_least, "multiples", 0))),
     ),
     splitting=(
         Operator("Split", "x -> y*", _PARTS, also=("SplitD",), infer=results.parts,
-            parts="num_split"),
+            parts="num_split", checks=_PARTED),
         Operator("SplitV", "x -> y*", (ints("size_splits?"), *_PARTS), also=("SplitVD",),
-            infer=results.parts, parts="size_splits", kernel="Split"),
+            infer=results.parts, parts="size_splits", kernel="Split", checks=_PARTED),
         Operator("Unpack", "x -> y*", (whole("num?", None), whole("axis?")), infer=results.unpacked,
-            parts="num"),
+            parts="num", checks=((axes_in, "axis", "x"),)),
     ),
     strided=(
         Operator("AsStrided"),

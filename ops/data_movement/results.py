@@ -26,7 +26,36 @@ def parts(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[Te
     axis = int(attributes.get("split_dim", 0)) % max(1, x.rank)
     count = int(attributes.get("num_split", 1))
     sizes = numbers(attributes.get("size_splits")) or [x.shape[axis] // max(1, count)] * count
+    rest = x.shape[axis] - sum(size for size in sizes if size >= 0)
+    sizes = [rest if size < 0 else size for size in sizes]
     return [described((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype) for size in sizes]
+
+
+def stacked(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """With one more axis, as long as there are inputs."""
+    shape = list(given[0].shape)
+    axis = int(attributes.get("axis", 0)) % (len(shape) + 1)
+    return [described((*shape[:axis], len(given), *shape[axis:]), given[0].dtype)]
+
+
+def permuted(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """Axes in another order."""
+    order = numbers(attributes.get("perm"))
+    x = given[0]
+    return [] if order is None else [described([x.shape[axis] for axis in order], x.dtype)]
+
+
+def part(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """As large as is said; -1 is the rest of an axis."""
+    size, x = numbers(attributes.get("size")), given[0]
+    if size is None:
+        return []
+    begin = numbers(attributes.get("offsets")) or [0] * x.rank
+    taken = [
+        whole - first if length == -1 else length
+        for whole, first, length in zip(x.shape, begin, size, strict=False)
+    ]
+    return [described(taken, x.dtype)]
 
 
 def unpacked(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:

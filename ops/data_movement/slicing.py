@@ -103,9 +103,9 @@ def matched(op_type: str, whole: Sequence[int], part: Sequence[int]) -> tuple[in
 
 def _numbers(found: object, rank: int, default: int) -> tuple[int, ...]:
     """An attribute with one number per axis; the default where it isn't recorded."""
-    if not isinstance(found, list | tuple) or len(found) != rank:
+    if not isinstance(found, list | tuple) or len(found) > rank:
         return (default,) * rank
-    return tuple(int(each) for each in found)
+    return (*map(int, found), *(default,) * (rank - len(found)))
 
 
 def _check(

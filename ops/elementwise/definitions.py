@@ -1,8 +1,17 @@
 """Elementwise arithmetic with broadcasting, comparisons, selections, copies and fills."""
 
+from npusim.operators.checks import attribute_at_least, broadcasts_to, rank_is, same_shape
 from npusim.operators.definition import Aclnn, Operator, family, ints, real
 from npusim.operators.results import filled, like
+from npusim.operators.shape_checks import (
+    bits_of,
+    broadcast,
+    needs,
+    one_element,
+)
 
+_BROADCAST = (broadcast, ">", "<")
+_ALIKE = (same_shape, "<", ">")
 _TWO = "self other -> out"
 _THREE = "x1 x2 x3 -> y"
 _ALPHA = (real("alpha?", only=1.0),)
@@ -13,6 +22,13 @@ _NATURAL = (real("base?", only=-1.0), real("scale?", only=1.0), real("shift?", o
 # fmt: off
 OPERATORS = family(
     "elementwise",
+    checks={
+        "arithmetic": (_BROADCAST,),
+        "comparison": (_BROADCAST,),
+        "fusion": (_BROADCAST,),
+        "moves": (_ALIKE,),
+        "composed": (_ALIKE,),
+    },
     arithmetic=(
         Operator("Abs", "x -> y", (), Aclnn("aclnnAbs"), fusable=True),
         Operator("Add", "x1 x2 -> y", (), Aclnn("aclnnAdd", _TWO, _ALPHA, in_place=True),
@@ -20,9 +36,9 @@ OPERATORS = family(
         Operator("AddN", "x* -> y", (), Aclnn("aclnnAddN", "tensors* -> out"), fusable=True),
         Operator("Adds", "x -> y", _VALUE,
             Aclnn("aclnnAdds", attributes=(real("other", "value"), *_ALPHA), in_place=True)),
-        Operator("AssignAdd", "ref value -> ref"),
-        Operator("AssignSub", "var value -> var"),
-        Operator("BiasAdd", "x bias -> y", fusable=True),
+        Operator("AssignAdd", "ref value -> ref", checks=((broadcasts_to, "ref", "value"),)),
+        Operator("AssignSub", "var value -> var", checks=((broadcasts_to, "var", "value"),)),
+        Operator("BiasAdd", "x bias -> y", fusable=True, checks=((rank_is, 1, "bias"), _BROADCAST)),
         Operator("Ceil", "x -> y", (), Aclnn("aclnnCeil", in_place=True)),
         Operator("ClipByValue", "x clip_value_min clip_value_max -> y"),
         Operator("Div", "x1 x2 -> y"),
@@ -69,7 +85,8 @@ OPERATORS = family(
     ),
     fills=(
         Operator("AtomicAddrClean"),
-        Operator("Fill", "- value? -> y", (ints("dims?"),), infer=filled),
+        Operator("Fill", "- value? -> y", (ints("dims?"),), infer=filled,
+            checks=((needs, "dims", "y"), (attribute_at_least, "dims", 0), (one_element, "value"))),
         Operator("MemSet", kernel="ZerosLike"),
         Operator("NPUAllocFloatStatus", "-> data", kernel="ZerosLike"),
         Operator("NPUClearFloatStatus", "addr -> data", also=("NPUGetFloatStatus",), infer=like),
@@ -78,7 +95,8 @@ OPERATORS = family(
     ),
     fusion=(Operator("FusionOp_Mul_Neg", also=("FusionOp_RealDiv_Neg",), kernel="fused_kernel"),),
     masks=(
-        Operator("DropOutDoMask", "x mask keep_prob -> y", also=("DropoutDoMask",), infer=like),
+        Operator("DropOutDoMask", "x mask keep_prob -> y", also=("DropoutDoMask",), infer=like,
+            checks=((bits_of, "x", "mask"), (one_element, "keep_prob"))),
     ),
     moves=(
         Operator("Assign", "ref value -> ref"),

@@ -73,7 +73,7 @@ class ZerosLike(Fill):
     number = 0.0
 
     def __init__(self, profile: Profile, *tensors: GlobalTensor) -> None:
-        if not tensors:
+        if not any(tensor.numel for tensor in tensors):
             raise KernelError(self.op_type, "no tensor to fill")
         super().__init__(profile, tensors[-1], value=self.number)
 

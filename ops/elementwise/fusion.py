@@ -45,6 +45,8 @@ def _operands(op_type: str) -> int:
 
 def fused_kernel(task: Task) -> tuple[Kernel, ...]:
     """The kernel named after its parts."""
+    parts = task.op_type.removeprefix(_PREFIX).split("_")
+    task.present(1 + sum(_operands(part) - 1 for part in parts))
     return _kernel(task.op_type).from_task(task)
 
 

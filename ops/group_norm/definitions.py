@@ -1,14 +1,21 @@
 """Group normalisation."""
 
+from npusim.operators.checks import attribute_at_least
 from npusim.operators.definition import Aclnn, Operator, family, flag, real, whole
+from npusim.operators.shape_checks import fits, one_per_part, parts_of
 
 _FORWARD = "self gamma beta -> out meanOut rstdOut"
 _SIZES = (whole("N?", None), whole("C?", None), whole("HxW?", None))
 _GROUPS = (whole("group", "num_groups"), real("eps?", "epsilon"))
+_IMAGES = (fits, "x", "n c *hw", "y", "n c *hw", "gamma", "c", "beta", "c")
+_CHECKS = (_IMAGES, (parts_of, "x", 1, "num_groups"),
+    (one_per_part, "x", "num_groups", "mean", "rstd"), (attribute_at_least, "epsilon", 0),
+    (attribute_at_least, "eps", 0))  # fmt: skip
 
 # fmt: off
 OPERATORS = family(
     "group_norm",
+    checks={"kernel": _CHECKS},
     kernel=(
         Operator("GroupNorm", "x gamma beta -> y mean rstd",
             (whole("num_groups?"), real("epsilon?")),

@@ -1,6 +1,8 @@
 """Losses that are computed element by element, and their gradients."""
 
+from npusim.operators.checks import attribute_at_least
 from npusim.operators.definition import Aclnn, Operator, family, real, whole
+from npusim.operators.shape_checks import broadcast
 
 _UNREDUCED = (whole("reduction", only=0),)
 _SIGMA = (real("sigma?"),)
@@ -9,6 +11,7 @@ _SMOOTH = (*_UNREDUCED, real("beta", "sigma"))
 # fmt: off
 OPERATORS = family(
     "loss",
+    checks={"kernel": ((broadcast, ">", "<"), (attribute_at_least, "sigma", 0))},
     kernel=(
         Operator("BinaryCrossEntropy", "x y weight? -> output", (),
             Aclnn("aclnnBinaryCrossEntropy", "self target weight? -> out", _UNREDUCED)),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Operand, Term
@@ -51,8 +52,14 @@ def _mse_grad(f: Formula, x: Term, target: Term, grad: Operand, scale: float) ->
     return f.mul(f.mul(f.sub(x, target), 2.0 * scale), grad)
 
 
+def _smooths(sigma: float) -> None:
+    if not sigma:
+        raise KernelError("SmoothL1Loss", "sigma = 0, which is the L1 loss, isn't modelled")
+
+
 def _smooth(f: Formula, x: Term, target: Term, sigma: float) -> Term:
     """d**2 / (2 sigma) below sigma, |d| - sigma / 2 above."""
+    _smooths(sigma)
     size = f.abs(f.sub(x, target))
     near = f.min(size, sigma)
     return f.add(f.mul(f.mul(near, near), 0.5 / sigma), f.sub(size, near))
@@ -60,6 +67,7 @@ def _smooth(f: Formula, x: Term, target: Term, sigma: float) -> Term:
 
 def _smooth_grad(f: Formula, x: Term, target: Term, grad: Operand, sigma: float) -> Term:
     """The difference cut off at +-sigma, over sigma."""
+    _smooths(sigma)
     cut = f.max(f.min(f.sub(x, target), sigma), -sigma)
     return f.mul(f.mul(cut, 1.0 / sigma), grad)
 

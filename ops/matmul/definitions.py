@@ -1,6 +1,7 @@
 """Matrix products: MatMul, BatchMatMul, Gemm, and their fusions with what follows."""
 
-from npusim.operators.definition import Operator, Page, family, flag
+from npusim.operators.definition import Attribute, Operator, Page, family, flag
+from npusim.ops.matmul.checks import product
 
 _TURNED = (flag("transpose_x1?"), flag("transpose_x2?"))
 _TURNED_EACH = (flag("adj_x1?"), flag("adj_x2?"))
@@ -8,6 +9,11 @@ _HF32 = flag("enable_hf32?")
 _BIASED = "x1 x2 bias? -> y"
 _FOLLOWING = ("Add", "AddN", "Mul", "Gelu", "GeLU", "GeluGrad", "GeLUGrad", "Relu", "ReLU", "Tanh")
 _FUSED = tuple(f"FusionOp_MatMul_{name}" for name in _FOLLOWING)
+
+
+def _checked(flags: tuple[Attribute, ...]) -> tuple[tuple[object, ...], ...]:
+    return ((product, "x1", "x2", "bias", "y", {"turned": tuple(each.name for each in flags)}),)
+
 
 # fmt: off
 OPERATORS = family(
@@ -17,11 +23,16 @@ OPERATORS = family(
     Page("aclnnAddmm", "contract:ADDMM", ("addmm",)),
     Page("aclnnBatchMatMul", "contract:BATCH_MATMUL", ("bmm",)),
     records=(
-        Operator("MatMul", _BIASED, _TURNED, also=("MatMulV2",), kernel="product"),
-        Operator("MatMulV3", _BIASED, (*_TURNED, _HF32), kernel="product"),
-        Operator("BatchMatMul", "x1 x2 -> y", _TURNED_EACH, kernel="product"),
-        Operator("BatchMatMulV2", _BIASED, _TURNED_EACH, kernel="product"),
-        Operator("BatchMatMulV3", _BIASED, (*_TURNED_EACH, _HF32), kernel="product"),
+        Operator("MatMul", _BIASED, _TURNED, also=("MatMulV2",), kernel="product",
+            checks=_checked(_TURNED)),
+        Operator("MatMulV3", _BIASED, (*_TURNED, _HF32), kernel="product",
+            checks=_checked(_TURNED)),
+        Operator("BatchMatMul", "x1 x2 -> y", _TURNED_EACH, kernel="product",
+            checks=_checked(_TURNED_EACH)),
+        Operator("BatchMatMulV2", _BIASED, _TURNED_EACH, kernel="product",
+            checks=_checked(_TURNED_EACH)),
+        Operator("BatchMatMulV3", _BIASED, (*_TURNED_EACH, _HF32), kernel="product",
+            checks=_checked(_TURNED_EACH)),
         Operator("Gemm", kernel="product"),
         Operator("FusionOp_BatchMatMul_FusedMulAdd", also=_FUSED, kernel="fused_product"),
     ),

@@ -97,7 +97,7 @@ class ColumnsPlan:
         fold = job.kind.fold
         base = (*kept_places(nest.kept, index, out=False), (first, 1))
         sums = self.results.sums.get(job.dtype, width)
-        core.duplicate(sums, fold.neutral)
+        core.duplicate(sums, fold.neutral_in(sums.dtype))
         for outer in folded_places(core, nest.folded):
             for begin, rows in core.tiles(0, self.rows, self.tile_rows, sequential=True):
                 places = (*base, *outer, (begin, nest.inner_folded.step))

@@ -1,6 +1,8 @@
 """Sums, means, products, largest and smallest elements along axes."""
 
+from npusim.operators.checks import rank_in
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, text
+from npusim.operators.shape_checks import axes_in
 from npusim.ops.reduction import results
 
 _AXES = (ints("axes?"), flag("keep_dims?"))
@@ -19,13 +21,15 @@ def _reduction(op_type: str, *aclnn: Aclnn) -> Operator:
 # fmt: off
 OPERATORS = family(
     "reduction",
+    checks={"kernel": ((axes_in, "axes", "<"), (axes_in, "axis", "<"))},
     kernel=(
         _reduction("ReduceSum", Aclnn("aclnnReduceSum", attributes=(*_DIMS, _DTYPE))),
         _reduction("ReduceMean", Aclnn("aclnnMean", attributes=(*_DIM, _DTYPE))),
         _reduction("ReduceMax", Aclnn("aclnnAmax", attributes=_DIM)),
         _reduction("ReduceMin", Aclnn("aclnnAmin", attributes=_DIM)),
         _reduction("ReduceProd"),
-        Operator("BiasAddGrad", "x -> y", infer=results.sums_of_columns),
+        Operator("BiasAddGrad", "x -> y", infer=results.sums_of_columns,
+            checks=((rank_in, range(1, 9), "x"),)),
         Operator("SquareSumV1", "x -> y", _AXIS, infer=results.reduced),
         Operator("SquareSumV2", "x -> y1 y2", _AXIS, infer=results.reduced_and_kept),
         Operator("L2Loss", "x -> y", infer=results.one_number),

@@ -85,7 +85,7 @@ class RowsPlan:
         sums = self.results.sums.get(job.dtype, count)
         if not nest.folded and self.chunk == nest.inner_folded.size:
             return self._row_sums(core, sums, places, count, self.chunk)
-        core.duplicate(sums, job.kind.fold.neutral)
+        core.duplicate(sums, job.kind.fold.neutral_in(job.dtype))
         part = self.results.part.get(job.dtype, count)
         folded = nest.folded
         if turns:

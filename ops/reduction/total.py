@@ -63,7 +63,7 @@ class TotalPlan:
         for unit in self._turns(block):
             start, length = unit * self.share, self._length(unit)
             total = results.sums.get(job.dtype, 1)
-            core.duplicate(total, fold.neutral)
+            core.duplicate(total, fold.neutral_in(job.dtype))
             flat = job.x.view(job.x.numel)
             for first, count in core.tiles(start, length, self.tile, sequential=True):
                 tile = tiles.load(flat.span(first, count), (count,))
@@ -86,7 +86,8 @@ class TotalPlan:
         job = self.job
         queue = TQue(TPosition.VECOUT, 1, "partial")
         core.pipe.init_buffer(queue, 1, self.lanes * job.dtype.itemsize)
-        row = core.duplicate(queue.alloc_tensor(job.dtype, self.lanes), job.kind.fold.neutral)
+        neutral = job.kind.fold.neutral_in(job.dtype)
+        row = core.duplicate(queue.alloc_tensor(job.dtype, self.lanes), neutral)
         core.move(row[:1], total)
         queue.copy_out(self.scratch[0].span(block * self.lanes, self.lanes), row)
 

@@ -1,20 +1,30 @@
 """Root-mean-square normalisation, with the sum of two tensors in front of it, and its gradient."""
 
+from npusim.operators.checks import attribute_at_least
 from npusim.operators.definition import Aclnn, Operator, family, real
+from npusim.operators.shape_checks import fits, one_per_row
 
 _EPSILON = (real("epsilon?"),)
+_ROWS = "*rows *row"
+_PER_ROW = (one_per_row, "x", "gamma", "rstd")
+_POSITIVE = (attribute_at_least, "epsilon", 0)
 
 # fmt: off
 OPERATORS = family(
     "rms_norm",
     kernel=(
         Operator("RmsNorm", "x gamma -> y rstd", _EPSILON,
-            Aclnn("aclnnRmsNorm", "x gamma -> yOut rstdOut", _EPSILON)),
+            Aclnn("aclnnRmsNorm", "x gamma -> yOut rstdOut", _EPSILON),
+            checks=((fits, "gamma", "*row", "x", _ROWS, "y", _ROWS), _PER_ROW, _POSITIVE)),
         Operator("AddRmsNorm", "x1 x2 gamma -> y rstd x", _EPSILON,
-            Aclnn("aclnnAddRmsNorm", "x1 x2 gamma -> yOut rstdOut xOut", _EPSILON)),
+            Aclnn("aclnnAddRmsNorm", "x1 x2 gamma -> yOut rstdOut xOut", _EPSILON),
+            checks=((fits, "gamma", "*row", "x1", _ROWS, "x2", _ROWS, "y", _ROWS, "x", _ROWS),
+                (one_per_row, "x1", "gamma", "rstd"), _POSITIVE)),
     ),
     gradient=(
         Operator("RmsNormGrad", "dy x rstd gamma -> dx dgamma", (),
-            Aclnn("aclnnRmsNormGrad", "dy x rstd gamma -> dxOut dgammaOut")),
+            Aclnn("aclnnRmsNormGrad", "dy x rstd gamma -> dxOut dgammaOut"),
+            checks=((fits, "gamma", "*row", "x", _ROWS, "dy", _ROWS, "dx", _ROWS, "dgamma", "*row"),
+                _PER_ROW)),
     ),
 )

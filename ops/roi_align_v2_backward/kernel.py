@@ -63,9 +63,11 @@ class ROIAlignGrad(Kernel):
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """The kernel of a recorded task: unknown boxes, samples per bin as recorded or else 2."""
-        grad, boxes = task.inputs[:2]
-        if grad is None or boxes is None or len(grad.shape) != 5 or len(task.outputs[0].shape) != 5:
+        grad, boxes, out = task.present(2, 1)
+        if len(grad.shape) != 5 or len(out.shape) != 5:
             raise task.refused("gradients and map are NC1HWC0, and boxes are needed")
+        if boxes.shape != (grad.shape[0], 5) or grad.shape[1::3] != out.shape[1::3]:
+            raise task.refused(f"gradients {grad.shape} of boxes {boxes.shape} in {out.shape}")
         recorded = task.attributes.get("sample_num")
         samples = recorded if isinstance(recorded, int) and recorded > 0 else _USUAL_SAMPLES
         found = Attributes(1.0, samples, aligned=False)

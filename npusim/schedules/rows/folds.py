@@ -66,7 +66,7 @@ def fold_strips(core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> L
     def strip_by_strip() -> None:
         width = core.costs.repeat_elements(src.dtype.itemsize)
         sums = LocalTensor(core, src.dtype, (rows, width), dst.buffer, (dst.slot, "strips"))
-        core.duplicate(sums, fold.neutral)
+        core.duplicate(sums, fold.neutral_in(sums.dtype))
         for begin in range(0, columns, width):
             part = sums[:, : min(width, columns - begin)]
             core.combine(fold, part, part, src[:, begin : begin + width])

@@ -117,7 +117,7 @@ class RowRun:
             for step in each.steps:
                 if step.call is FOLD:
                     total = self.totals[step.target] = self._small(step.target, everything, 0)
-                    self.core.duplicate(total, _fold_of(step).neutral)
+                    self.core.duplicate(total, _fold_of(step).neutral_in(total.dtype))
             for begin, length in self.layout.chunks(self.core):
                 self._chunk((piece, begin, length), each, plan, columns)
             columns.update(self.totals)

@@ -1,0 +1,32 @@
+"""What comes out of batch normalisation: a map like the input, and rows of a number per channel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from npusim.operators.results import described, like
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from npusim.operators.definition import Rule
+    from npusim.values.tensors import TensorSpec
+
+
+def with_rows(count: int) -> Rule:
+    """A map and rows."""
+
+    def rule(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+        return [*like(given, attributes), *rows(count)(given, attributes)]
+
+    return rule
+
+
+def rows(count: int) -> Rule:
+    """A number per channel, in float32."""
+
+    def rule(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+        shape = given[0].shape
+        return [described((1, shape[1], 1, 1, shape[4]), FLOAT)] * count
+
+    return rule

@@ -1,0 +1,92 @@
+"""Which shapes of tables, indices and updates belong together, and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from npusim.operators.checks import each_tensor, invalid, size_mismatch, sizes
+from npusim.operators.results import described
+from npusim.operators.shape_checks import entries
+
+if TYPE_CHECKING:
+    from npusim.operators.contract import Call, Check, Finding
+    from npusim.values.tensors import TensorSpec
+
+
+def tuples_of(indices: str, of: str) -> Check:
+    """161002 for index tuples with more numbers than a tensor has axes."""
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        for table, whole in call.given(of):
+            if not spec.rank or not 0 < spec.shape[-1] <= whole.rank:
+                axes = f"{table} with sizes {sizes(whole.shape)} has axes"
+                return f"The last axis of {name} {sizes(spec.shape)} should be as most as {axes}."
+        return None
+
+    return each_tensor(f"{indices} has more numbers than {of} has axes", (indices,), objection)
+
+
+def rows_at(var: str, indices: str, updates: str) -> Check:
+    """161002 for updates that aren't a row for each index, or for each tuple of one number."""
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        places, row = call.spec(indices).shape, call.spec(var).shape[1:]
+        if call.spec(var).rank and spec.shape in ((*places, *row), (*places[:-1], *row)):
+            return None
+        return size_mismatch(name, spec.shape, (*places, *row), f"{indices} and the rows of {var}")
+
+    return each_tensor(f"{updates} isn't a row of {var} for each index", (updates,), objection)
+
+
+def added_along(axis: str, var: str, indices: str, updates: str) -> Check:
+    """161002 for updates that aren't like a variable but along an axis, which indices name."""
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        whole, places = call.spec(var), call.spec(indices)
+        if not whole.rank or places.rank != 1:
+            return f"{indices} {sizes(places.shape)} should be a row of places in {var}."
+        place = (entries(call, axis) or (0,))[0] % whole.rank
+        wanted = (*whole.shape[:place], places.numel, *whole.shape[place + 1 :])
+        return size_mismatch(name, spec.shape, wanted, f"{var} along axis {place}")
+
+    return each_tensor(f"{updates} doesn't fit {var} along {axis}", (updates,), objection)
+
+
+def places_in(axis: str, of: str, *inputs: str) -> Check:
+    """161002 for indices, the second input, beyond a tensor in axes other than ``axis``."""
+    indices = inputs[1]
+
+    def test(call: Call) -> Finding:
+        whole, places = call.spec(of), call.spec(indices)
+        place = (entries(call, axis) or (0,))[0] % max(1, whole.rank)
+        pairs = enumerate(zip(whole.shape, places.shape, strict=False))
+        beyond = any(given > own for at, (own, given) in pairs if at != place)
+        if beyond or whole.rank != places.rank:
+            limit = f"{of} with sizes {sizes(whole.shape)} but for axis {place}"
+            return f"{indices} {sizes(places.shape)} should lie inside {limit}."
+        return None
+
+    return invalid(f"{indices} isn't inside {of}", test)
+
+
+def gathered(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """The indices in the place of the axis."""
+    x, indices, *_ = given
+    axis = int(attributes.get("axis", 0)) % max(1, x.rank)
+    return [described((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)]
+
+
+def gathered_parts(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """A part of the tensor for each tuple of indices."""
+    x, indices = given
+    return [described((*indices.shape[:-1], *x.shape[indices.shape[-1] :]), x.dtype)]
+
+
+def one_hot(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """One more axis, as long as there are classes."""
+    depth = attributes.get("depth")
+    if depth is None:
+        return []
+    shape, axis = given[0].shape, int(attributes.get("axis", -1)) % (given[0].rank + 1)
+    return [described((*shape[:axis], int(depth), *shape[axis:]), given[1].dtype)]

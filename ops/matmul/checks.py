@@ -1,0 +1,49 @@
+"""Which shapes the operands of a matrix product may have, as the attributes say they lie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.operators.checks import invalid, sizes
+from npusim.values.formats import Format
+
+if TYPE_CHECKING:
+    from npusim.operators.contract import Call, Check, Finding
+
+Shape = tuple[int, ...]
+
+
+def product(first: str, second: str, bias: str, result: str, *, turned: tuple[str, str]) -> Check:
+    """161002 for matrices, a bias and a result that are no product; ``turned`` are the flags."""
+
+    def test(call: Call) -> Finding:
+        given = dict(call.given(first, second, bias, result))
+        if any(spec.format is Format.FRACTAL_NZ for spec in given.values()):
+            return None  # as large as their storage, which is larger than the matrices
+        for name in (first, second):
+            if given[name].rank < 2:
+                shape = sizes(given[name].shape)
+                return f"Expected a matrix or a batch of them, but got {name} with sizes {shape}."
+        (m, k), (inner, n) = (
+            spec.shape[:-3:-1] if call.arguments.get(flag) else spec.shape[-2:]
+            for spec, flag in zip((given[first], given[second]), turned, strict=True)
+        )
+        if k != inner:
+            one, other = (f"{name} {sizes(given[name].shape)}" for name in (first, second))
+            way = f"of {one} it is {k}, of {other} {inner}; {' and '.join(turned)} turn them."
+            return f"The k-axis of the two inputs are different: {way}"
+        batches = given[first].shape[:-2], given[second].shape[:-2]
+        batch = max(batches, key=lambda shape: (len(shape), shape))
+        if any(set(shape) - {1} and shape != batch for shape in batches):
+            return f"{first} and {second} are batches of {' and '.join(map(sizes, batches))}."
+        if bias in given and not _is_row(given[bias].shape, n):
+            return f"{bias} should have {n} elements in a row, but has {sizes(given[bias].shape)}."
+        if result in given and given[result].shape != (*batch, m, n):
+            return f"{result} should be {sizes((*batch, m, n))}, not {sizes(given[result].shape)}."
+        return None
+
+    return invalid(f"{first} and {second} can't be multiplied, or {bias} added", test)
+
+
+def _is_row(shape: Shape, columns: int) -> bool:
+    return bool(shape) and shape[-1] == columns and set(shape[:-1]) <= {1}

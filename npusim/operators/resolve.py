@@ -140,7 +140,7 @@ class _Call:
             yield not_null(*required)
         if self.operator.dtypes:
             yield dtype_supported(*tensors)
-            yield rank_at_most(self.operator.most_axes, *tensors)
+        yield rank_at_most(self.operator.most_axes, *tensors)
         spellings = self._spellings()
         for build, *words in self.operator.checks or ():
             options = words.pop() if isinstance(words[-1], dict) else {}

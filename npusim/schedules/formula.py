@@ -265,7 +265,11 @@ class Formula:
         extras: tuple[object, ...] = (),
         dtype: DType | None = None,
     ) -> Term:
-        """Record an instruction: any row of the core's table, or another of its methods."""
+        """Record an instruction: any row of the core's table, or another of its methods.
+
+        What a caller gives as a single element is repeated.
+        """
+        sources = tuple(self.tile(each) for each in sources)
         target = self.operand(dtype or sources[0].dtype)
         self.steps.append(Step(call, target, sources, extras))
         return target

@@ -34,7 +34,7 @@ def swi_glu(task: Task) -> tuple[Kernel, ...]:
     if not x.shape:
         raise task.refused("needs an operand of rank 1 or more")
     tasks: list[Kernel] = []
-    if x.shape[-1] % 2:
+    if x.shape[-1] % 2 and x.shape[-1] > 1:
         x = _even(task.profile, x, tasks)
     axis = task.whole_number("dim", -1) % len(x.shape)
     if x.shape[axis] % 2:

@@ -13,6 +13,7 @@ from npusim.ascendc import RoundMode
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
 from npusim.values.dtypes import FLOAT, INT32
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Number, Operand, Term
@@ -58,6 +59,8 @@ def _shared_out(f: Formula, larger: Operand, smaller: Operand, grad: Term) -> tu
     to one.
     """
     high, low = f.tile(larger), f.tile(smaller)
+    if not high.dtype.is_float:
+        raise KernelError("MaximumGrad", f"steps of {high.dtype} aren't modelled")
     zero = f.mul(high, 0.0)
     smallest, large, four = (f.add(zero, number) for number in (2.0**-126, 2.0**62, 4.0))
     difference = f.add(f.sub(high, low), 2.0**-126)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from npusim.operators.registry import kernel_class
+from npusim.operators.registry import definition, kernel_class
 from npusim.ops.matmul.epilogue import Epilogue, Side
 from npusim.ops.matmul.operands import Operand, Problem
 from npusim.schedules.formula import Formula, Quantity, Term, compute_dtype
@@ -93,6 +93,8 @@ def _activation(name: str) -> Fused:
     """The formula of an operator of its own."""
 
     def apply(f: Formula, x: Term, tiles: list[Term], _: list[Quantity]) -> Term:
+        if len(tiles) + 1 != len(definition(name).inputs):
+            raise KernelError(name, f"{len(tiles)} tensors beside the product")
         row: Compute = kernel_class(name).row  # type: ignore[attr-defined]
         found = row.formula(f, x, *tiles, **row.attributes)
         if not isinstance(found, Term):

@@ -73,9 +73,9 @@ class UpsampleNearestExact2dGrad(Kernel):
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """A record of the 2-D operator; images of one row of pixels are covered."""
-        grad, out = task.inputs[0], task.outputs[0]
-        shapes = [] if grad is None else [grad.shape, out.shape]
-        if grad is None or out.dtype is not FLOAT or any(shape[2:3] != (1,) for shape in shapes):
+        grad, out = task.present(1, 1)
+        shapes = [grad.shape, out.shape]
+        if out.dtype is not FLOAT or any(shape[2:3] != (1,) for shape in shapes):
             raise task.refused(f"shapes {shapes}: only rows of float32 are covered")
         rows = prod(grad.shape[:3])
         scale = task.attributes.get("scales_w", 0.0)

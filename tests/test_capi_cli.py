@@ -59,7 +59,7 @@ def test_without_cffi_it_names_the_extra(
         said = npusim(capsys, "", *words)
         assert said.code == 2
         assert "pip install 'npusim[capi]'" in said.err
-    assert not cache.exists()
+    assert not list(cache.rglob("*.so"))  # a profile may be kept there
     assert source.exists()
 
 

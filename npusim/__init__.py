@@ -5,8 +5,8 @@ Will an operator run, how long does it take, how many cards are needed.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.version import __version__
@@ -58,9 +58,9 @@ __all__ = [
 
 # In a clone, ops/ and hw_profiles/ stand beside this folder and not in it. Python started there
 # finds this folder first, installed or not, so it has to look for sub-packages beside it too.
-_FOLDER = Path(__file__).parent
-if not (_FOLDER / "ops").exists() and (_FOLDER.parent / "ops" / "__init__.py").is_file():
-    __path__.append(str(_FOLDER.parent))
+_FOLDER, _ABOVE = __path__[0], os.path.dirname(__path__[0])  # noqa: PTH120 - pathlib takes its time
+if not os.path.exists(f"{_FOLDER}/ops") and os.path.isfile(f"{_ABOVE}/ops/__init__.py"):  # noqa: PTH110, PTH113
+    __path__.append(_ABOVE)
 
 
 def __getattr__(name: str) -> Any:

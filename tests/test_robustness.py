@@ -362,3 +362,33 @@ def test_counts_have_bounds(
     assert code == 2
     assert says in err
     assert time.process_time() - start < 5
+
+
+# -- what programs in C++ are linked to ------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no library elsewhere")
+def test_a_library_of_somebody_else_isnt_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from npusim.capi import library
+
+    monkeypatch.setenv("NPUSIM_CACHE", str(tmp_path))
+    for name in ("require_linux", "require_cffi"):
+        monkeypatch.setattr(library.tools, name, lambda: None)
+    monkeypatch.setattr(library, "_c_source", lambda: "source")
+    root = library._cache() / library._key("source")
+    assert root.parent == tmp_path / "capi"
+    root.mkdir(parents=True)
+    (root / "complete").touch()
+    root.chmod(0o700)
+    assert library.installation().root == root
+    root.chmod(0o777)
+    with pytest.raises(FileError, match="belongs to somebody else, or others may write"):
+        library.installation()
+    (tmp_path / "other").mkdir(mode=0o700)
+    (root / "complete").rename(tmp_path / "other" / "complete")
+    root.rmdir()
+    root.symlink_to(tmp_path / "other")
+    with pytest.raises(FileError, match="belongs to somebody else"):
+        library.installation()

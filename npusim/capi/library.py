@@ -25,6 +25,7 @@ import npusim
 from npusim.capi import tools
 from npusim.capi.declarations import headers, prototypes
 from npusim.reading.files import read_text
+from npusim.reading.kept import cache_folder, is_ours
 from npusim.values.errors import FileError, UsageError
 
 LIBRARY = "libascendcl.so"
@@ -32,6 +33,7 @@ OTHER_NAMES = ("libnnopbase.so", "libopapi.so")  # what programs link besides; o
 
 _MODULE = "_npusim_capi"
 _DONE = "complete"
+_REMEDY = "Name another folder in the environment variable NPUSIM_CACHE."
 
 # Handles are numbers to us, never read through: pointers to these types, and these types.
 _OPAQUE = frozenset(
@@ -108,15 +110,13 @@ def installation() -> Installation:
         with _locked(root):
             if not (root / _DONE).exists():  # another process may have built it meanwhile
                 _build(root, source, compiler)
+    if root.is_symlink() or not is_ours(root.stat()):  # what is in it will be executed
+        raise FileError(root, "belongs to somebody else, or others may write to it", _REMEDY)
     return Installation(root)
 
 
 def _cache() -> Path:
-    told = os.environ.get("NPUSIM_CACHE")
-    if told:
-        return Path(told).absolute() / "capi"
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "npusim" / "capi"
+    return (cache_folder() or Path.home() / ".cache" / "npusim").absolute() / "capi"
 
 
 def _key(source: str) -> str:
@@ -133,13 +133,13 @@ def _locked(root: Path) -> Iterator[None]:
 
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
-        with root.with_suffix(".lock").open("w") as lock:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
+        with os.fdopen(os.open(root.with_suffix(".lock"), flags, 0o600), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
     except OSError as error:
-        remedy = "Name another folder in the environment variable NPUSIM_CACHE."
         problem = f"can't be written: {error.strerror or error}"
-        raise FileError(root.parent, problem, remedy) from None
+        raise FileError(root.parent, problem, _REMEDY) from None
 
 
 def _build(root: Path, source: str, compiler: list[str]) -> None:

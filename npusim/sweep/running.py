@@ -19,6 +19,7 @@ from npusim.hardware.loading import profile_names
 from npusim.hardware.naming import load_profile
 from npusim.sweep.working import Answered, Chunk, Report, failed, work
 from npusim.values.errors import RejectedError
+from npusim.values.signals import hidden_from_children
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -108,7 +109,8 @@ class _Run:
         """Hand over a chunk; False when the executor is found to be broken."""
         chips = {point.chip: self.chips[point.chip] for point in points}
         try:
-            future = self.crew.executor.submit(work, Chunk(npusim.__version__, chips, points))
+            with hidden_from_children():  # it may start a worker
+                future = self.crew.executor.submit(work, Chunk(npusim.__version__, chips, points))
         except self.crew.lost:
             self.waiting.extendleft(reversed(points))
             if not self.pending:

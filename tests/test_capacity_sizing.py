@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import runpy
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -122,6 +124,16 @@ def test_the_count_is_exact_where_there_is_a_closed_form(
         if exact(cards, rate_per_s, 1e-3, 0.95) <= limit_us / 1e6
     )
     assert asked.needed(rate_per_s) == (fewest, fewest)
+
+
+@pytest.mark.parametrize("number", [1, 2, 6, 7, 15, 18, 19])
+def test_a_plan_decides_as_a_long_run_does(number: int) -> None:
+    """A few of those that `benchmarks/plans.py` compares with runs of a million requests."""
+    plans = runpy.run_path(str(Path(__file__).parent.parent / "benchmarks" / "plans.py"))
+    asked, rate_per_s = plans["workload"](number)
+    needed = asked.needed(rate_per_s)
+    assert needed.perhaps == needed.cards
+    assert plans["by_a_long_run"](asked, rate_per_s, needed.cards, 100_000) == needed.cards
 
 
 def test_a_loose_limit_leaves_the_closed_form() -> None:

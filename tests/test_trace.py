@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -13,8 +14,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import npusim
-from npusim.report.trace import CNAMES, HEADER, LANE_ORDER, OTHER_CNAME, process_order, write_trace
+from npusim.report.trace import (
+    CNAMES,
+    HEADER,
+    LANE_ORDER,
+    OTHER_CNAME,
+    estimated_bytes,
+    process_order,
+    write_trace,
+)
 from npusim.values.errors import ArgumentError, OutputExistsError
+from support.commands import npusim as command
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -81,7 +91,10 @@ class FakeResult:
     def cores(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(each.core for each in self.listed))
 
-    def slices(self, cores: Collection[str] | None = None) -> Iterator[FakeSlice]:
+    def slices(
+        self, cores: Collection[str] | None = None, until_us: float = 1.0
+    ) -> Iterator[FakeSlice]:
+        assert until_us > 0
         yield from (each for each in self.listed if cores is None or each.core in cores)
         if self.broken:
             raise RuntimeError("the iteration broke off")
@@ -275,3 +288,63 @@ def test_another_process_writes_the_same_bytes(norm: Path, tmp_path: Path) -> No
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         subprocess.run([*command, "-s", "910b3", "-o", path], check=True, env=environment)
         assert path.read_bytes() == norm.read_bytes()
+
+
+# Sizes
+
+
+LARGE = (
+    "trace aclnnMultiScaleDeformableAttentionGrad -s 910b3 value=fp32[1,5440,8,32] "
+    "spatialShape=int32[4,2] levelStartIndex=int32[4] location=fp32[1,5440,8,4,4,2] "
+    "attnWeight=fp32[1,5440,8,4,4] gradOutput=fp32[1,5440,256] --json"
+)
+
+
+def test_a_large_trace_is_refused_with_its_size_and_a_part_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "trace.json"
+    refused = command(capsys, LARGE, "-o", file)
+    assert refused.code == 2
+    assert not file.exists()
+    error = refused.json["error"]
+    assert re.search(r"about [\d,]+ MB", error["message"])
+    for way in ("--cores 0", "--window 0-", "--all"):
+        assert way in error["remedy"]
+    part = command(capsys, LARGE, "-o", file, "--cores", 0, "--window", "100-130")
+    assert part.code == 0
+    events = [each for each in json.loads(file.read_text())["traceEvents"] if each["ph"] == "X"]
+    inside = [each for each in events if each["pid"] != "tasks"]
+    assert len(inside) == part.json["slices"] > 100
+    assert all(each["ts"] <= 130 and each["ts"] + each["dur"] >= 100 for each in inside)
+
+
+def test_the_estimated_size_is_about_that_of_the_file(tmp_path: Path) -> None:
+    x = npusim.TensorSpec((4096, 512), "float16")
+    res = npusim.Device("910b3").estimate("Add", x1=x, x2=x)
+    middle_us = (res.duration_us / 2, res.duration_us)
+    for cores, window_us in ((None, None), ((0, 1), None), (None, middle_us)):
+        written = write_trace(
+            res, tmp_path / "t.json", cores=cores, window_us=window_us, force=True
+        )
+        actual = written.path.stat().st_size
+        assert 0.4 < estimated_bytes(res, cores, window_us) / actual < 2.5
+    assert res.timeline.count() == sum(1 for _ in res.timeline.slices())
+    cores_used = res.timeline.cores[:1]
+    assert res.timeline.count(cores_used) == sum(1 for _ in res.timeline.slices(cores_used))
+
+
+@pytest.mark.parametrize("window", ["5", "9-3", "a-b", "1-1", "-3-4"])
+def test_a_window_is_a_span(window: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = command(capsys, f"trace Add x1=fp16[64] x2=fp16[64] -s 910b3 --window={window}")
+    assert said.code == 2
+    assert "is no span of microseconds" in said.err
+
+
+def test_progress_hears_what_is_looked_at(tmp_path: Path) -> None:
+    heard: list[int] = []
+    x = npusim.TensorSpec((8192, 8192), "float16")
+    res = npusim.Device("910b3").estimate("Add", x1=x, x2=x)
+    write_trace(res, tmp_path / "t.json", progress=heard.append)
+    assert heard == sorted(heard)
+    assert len(heard) == res.timeline.count() // 20_000

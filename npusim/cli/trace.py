@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,13 +14,36 @@ from npusim.cli.options import AsJson, Assignments, Force, Operator, Socs
 from npusim.values.errors import ArgumentError
 from npusim.values.spelling import ALL
 
+if TYPE_CHECKING:
+    from npusim.report.trace import Window
+    from npusim.runtime.results import Result
+
 TraceFile = Annotated[
     Path, typer.Option("-o", "--output", metavar="FILE", help="The JSON file to write.")
 ]
 CoreIds = Annotated[
     str,
-    typer.Option("-n", "--core-id", metavar="CORES", help="Which cores: all, 5, 0-2 or 0-2,12-14."),
+    typer.Option(
+        "-n",
+        "--cores",
+        "--core-id",
+        metavar="CORES",
+        help="Which cores: all, 5, 0-2 or 0-2,12-14.",
+    ),
 ]
+WindowUs = Annotated[
+    str | None,
+    typer.Option(
+        "--window",
+        metavar="US-US",
+        help="From which to which microsecond, e.g. 100-250.",
+        show_default=False,
+    ),
+]
+Everything = Annotated[bool, typer.Option("--all", help="Write it however large it gets.")]
+
+LARGE_BYTES = 200_000_000
+"""What nobody gets without having asked for it."""
 
 
 def trace(
@@ -29,6 +52,8 @@ def trace(
     soc: Socs = None,
     path: TraceFile = Path("trace.json"),
     core_id: CoreIds = "all",
+    window: WindowUs = None,
+    everything: Everything = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -37,16 +62,55 @@ def trace(
     from npusim.report.trace import write_trace
 
     chip = one_chip(soc, "a trace shows one chip")
-    cores = read_cores(core_id, chip.profile.cores.most)
+    cores, window_us = read_cores(core_id, chip.profile.cores.most), read_window(window)
     question = calls.read_call(op, assignments)
     claim(path, force=force)
     res = chip.device().estimate(question.name, **question.arguments)
-    written = write_trace(res, path, cores=cores, force=force)
+    if not everything:
+        _refuse_if_large(res, cores, window_us)
+    try:
+        written = write_trace(
+            res,
+            path,
+            cores=cores,
+            window_us=window_us,
+            force=force,
+            progress=lambda looked_at: output.progress(f"{path}: {looked_at:,} instructions"),
+        )
+    finally:
+        output.progress("")
     if as_json:
         output.emit_json(vars(written))
         return
     output.emit(f"{written.path}: {written.slices} slices on {written.cores} cores of {res.soc}")
     output.note("open it with MindStudio Insight, https://ui.perfetto.dev or chrome://tracing")
+
+
+def _refuse_if_large(res: Result, cores: tuple[int, ...] | None, window_us: Window | None) -> None:
+    from npusim.report.spelling import significant
+    from npusim.report.trace import estimated_bytes
+
+    nbytes = estimated_bytes(res, cores, window_us)
+    if nbytes > LARGE_BYTES:
+        part_us = significant(0.5 * LARGE_BYTES / nbytes * res.duration_us, 2).replace(",", "")
+        raise ArgumentError(
+            f"the trace would be about {significant(nbytes / 1e6)} MB, more than viewers open "
+            f"({LARGE_BYTES // 10**6} MB)",
+            f"Write a part of it, --cores 0 or --window 0-{part_us}, or --all if you want it all.",
+        )
+
+
+def read_window(text: str | None) -> Window | None:
+    """The microseconds between which `100-250` lies; None means all."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*-\s*(\d+(?:\.\d+)?)\s*", text)
+    if found is None or float(found[1]) >= float(found[2]):
+        raise ArgumentError(
+            f"--window {text!r} is no span of microseconds",
+            "Write the first and the last: 100-250.",
+        )
+    return float(found[1]), float(found[2])
 
 
 def read_cores(text: str, most: int) -> tuple[int, ...] | None:

@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +68,12 @@ TASKS_LANE = "stream"
 # One encoder for all events: json.dumps would make a new one each time.
 _ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
+Window = tuple[float, float]
+"""The microseconds of the call between which something is shown."""
+
+_SAY_EVERY = 20_000
+_SAMPLE = 2_000  # events whose length is that of all
+
 _CORE = re.compile(r"core(\d+)")
 _VECTOR_CORE = re.compile(r"veccore(\d+)")
 
@@ -85,27 +93,45 @@ def write_trace(
     path: str | Path,
     *,
     cores: tuple[int, ...] | None = None,
+    window_us: Window | None = None,
     force: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> TraceSummary:
     """Write the timeline of `res` to `path`, event by event, so that its length costs no memory.
 
-    `cores` keeps the cores with these numbers only; ArgumentError when none of them is used.  The
-    same result gives the same bytes.
+    `cores` keeps the cores with these numbers only, `window_us` what lies at least partly between
+    two times; ArgumentError when none of the cores is used.  The same result gives the same bytes.
+    `progress` hears how many slices have been looked at.
     """
-    tally = _Tally()
+    tally = _Tally(progress)
     with atomic_write(path, force=force) as stream:
         head = json.dumps(HEADER)[:-1]
         stream.write(f'{head}, "traceEvents": [\n'.encode())
         separator = b""
-        for event in _events(res, cores, tally):
+        for event in _events(res, cores, window_us, tally):
             stream.write(separator + event.encode())
             separator = b",\n"
         stream.write(b"\n]}\n")
     return TraceSummary(Path(path), tally.slices, len(tally.cores), tally.end_us)
 
 
+def estimated_bytes(res: Result, cores: tuple[int, ...] | None, window_us: Window | None) -> int:
+    """About how large the file would be: its first events say how long one is."""
+    tally = _Tally()
+    events = islice(_events(res, cores, None, tally), _SAMPLE)
+    sample = sum(len(event) + 2 for event in events)
+    slices = res.timeline.count(_chosen(res, cores))
+    if window_us is not None and res.duration_us:
+        first, last = window_us
+        seen_us = max(0.0, min(last, res.duration_us) - first)
+        slices = round(slices * min(1.0, seen_us / res.duration_us))
+    return round(sample / max(1, tally.slices) * max(slices, tally.slices))
+
+
 @dataclass
 class _Tally:
+    progress: Callable[[int], None] | None = None
+    looked_at: int = 0
     slices: int = 0
     arrows: int = 0
     end_us: float = 0.0
@@ -113,17 +139,29 @@ class _Tally:
     def __post_init__(self) -> None:
         self.cores: dict[str, set[str]] = {}
 
+    def look(self) -> None:
+        """Count a slice, written or not."""
+        self.looked_at += 1
+        if self.progress is not None and self.looked_at % _SAY_EVERY == 0:
+            self.progress(self.looked_at)
 
-def _events(res: Result, cores: tuple[int, ...] | None, tally: _Tally) -> Iterator[str]:
+
+def _events(
+    res: Result, cores: tuple[int, ...] | None, window_us: Window | None, tally: _Tally
+) -> Iterator[str]:
     """The events as JSON, in the order of the file."""
+    first_us, last_us = window_us or (0.0, inf)
     yield _metadata("process_sort_index", TASKS_PROCESS, TASKS_LANE, 0)
     for task in res.tasks:
         args = {"block_dim": task.block_dim, "bound": task.bound}
         frame = _frame(task.name, CNAMES["ALL"], TASKS_PROCESS, TASKS_LANE, _ENCODE(args))
         yield _timed(frame, task.start_us, task.duration_us)
-    for item in res.timeline.slices(_chosen(res, cores)):
+    for item in res.timeline.slices(_chosen(res, cores), last_us):
+        tally.look()
         if item.duration_us <= 0:
             continue  # viewers drop what has no width, and some complain
+        if not first_us <= item.start_us + item.duration_us or item.start_us > last_us:
+            continue
         yield from _lane_metadata(item, tally.cores)
         tally.slices += 1
         tally.end_us = max(tally.end_us, item.start_us + item.duration_us)

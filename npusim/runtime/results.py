@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from npusim.engine import KernelRun, Pipe, Unit
@@ -70,6 +71,9 @@ class Slice:
     waited_for: tuple[Origin, ...] = ()
 
 
+_LATE_IN_A_ROW = 2_000
+
+
 @dataclass(frozen=True, eq=False)
 class Timeline:
     """Everything that happened on every pipe; repetitions are unfolded only while iterating."""
@@ -115,10 +119,22 @@ class Timeline:
             for index, record in enumerate(run.records)
         }
 
-    def slices(self, cores: Collection[str] | None = None) -> Iterator[Slice]:
+    def count(self, cores: Collection[str] | None = None) -> int:
+        """How many slices there are, without unfolding them."""
+        return sum(
+            step.times * sum(cores is None or place.core in cores for place in group.places)
+            for task in self.work()
+            for group in task.cores
+            for step in group.steps
+        )
+
+    def slices(
+        self, cores: Collection[str] | None = None, until_us: float = inf
+    ) -> Iterator[Slice]:
         """All instructions, task by task and core by core.
 
-        Of the named cores only if ``cores`` is given.
+        Of the named cores only if ``cores`` is given, and of each hardly more than what begins
+        before ``until_us``.
         """
         for task, run in zip(self.tasks, self._runs, strict=True):
             first_us = task.start_us + task.launch_us
@@ -130,13 +146,24 @@ class Timeline:
             for place, index in places:
                 core = _name(self._profile, *place)
                 if cores is None or core in cores:
-                    yield from self._core_slices(task, core, run, index, first_us)
+                    yield from self._core_slices(task, core, run, index, first_us, until_us)
 
     def _core_slices(
-        self, task: TaskResult, core: str, run: KernelRun, index: int, first_us: float
+        self,
+        task: TaskResult,
+        core: str,
+        run: KernelRun,
+        index: int,
+        first_us: float,
+        until_us: float,
     ) -> Iterator[Slice]:
         clock = self._profile.clock_mhz
+        late = 0
         for span, origins in linked(run.records[index]):
+            # Pipes run ahead of each other, so one late instruction isn't the end.
+            late = late + 1 if first_us + span.start / clock > until_us else 0
+            if late > _LATE_IN_A_ROW:
+                return
             instruction = span.instruction
             yield Slice(
                 task.name,

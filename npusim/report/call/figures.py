@@ -27,6 +27,7 @@ _PIPE_COLOURS = dict(
     zip(("MTE2", "VECTOR", "MTE3", "CUBE", "MTE1", "FIXP", "SCALAR"), SERIES, strict=False)
 )
 _CORES_SHOWN = 3
+SLICES_DRAWN = 200_000  # instructions that a timeline is drawn from: two seconds
 _STEPS_SHOWN = 400  # parts of a timeline: what a screen can show
 _NO_LOAD = 1e-3  # a level of memory that is used less has nothing to say about a task
 
@@ -183,8 +184,16 @@ def _told_apart(tasks: Sequence[TaskResult]) -> list[str]:
 
 
 def timeline_figure(res: Result) -> Figure | None:
-    """What the pipes of a few cores do over the whole call; None where nothing runs."""
+    """What the pipes of a few cores do over the whole call.
+
+    None where nothing runs, and where even one core does so much that it would take long to unfold
+    and be seen as a flat band.
+    """
     cores = _few(res.timeline.cores)
+    while cores and res.timeline.count(cores) > SLICES_DRAWN:
+        cores = cores[:-1]
+    if not cores:
+        return None
     lanes: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for item in res.timeline.slices(set(cores)):
         lane = lanes.setdefault((item.core, item.pipe), [])

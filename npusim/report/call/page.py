@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import npusim
 from npusim.report.call.figures import (
+    SLICES_DRAWN,
     longest_work,
     pipe_order,
     pipes_figure,
@@ -133,6 +134,12 @@ def _time(res: Result) -> Iterator[Block]:
     yield Table(("task", *numbers, "bound by"), rows, numbers)
     if (timeline := timeline_figure(res)) is not None:
         yield timeline
+    elif (instructions := res.timeline.count(res.timeline.cores[:1])) > SLICES_DRAWN:
+        yield Text(
+            f"The first core alone executes {count(instructions)} instructions, of which a "
+            "timeline would show a flat band. `npusim trace` writes a part of it: --cores 0 "
+            "--window 0-100."
+        )
     yield pipes_figure(res)
 
 

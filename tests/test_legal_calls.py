@@ -104,7 +104,9 @@ WRONG: list[tuple[str, dict[str, Any], int, str]] = [
     ("Pad", {"x": X, "paddings": [1]}, 161002, "paddings should have 4 entries"),
     ("SplitV", {"x": X, "split_dim": 1, "size_splits": [0]}, 161002, "don't make up 5"),
     ("SplitD", {"x": X, "split_dim": 1, "num_split": 2}, 161002, "should divide 5"),
-    ("Split", {"x": "fp16[]"}, 161002, "no axis"),
+    ("Split", {"x": "fp16[]"}, 161002, "dimension input, but got x with sizes []"),
+    ("Unpack", {"x": "fp16[]"}, 161002, "dimension input"),
+    ("Gather", {"x": "fp16[]", "indices": "int32[2]"}, 161002, "dimension input"),
     ("Tile", {"x": X}, 161001, "multiples"),
     ("ExpandD", {"x": X, "y": None}, 161001, "argument y"),
     ("BroadcastTo", {"x": X, "shape": [4, 6]}, 161002, "can't be broadcast to shape [4, 6]"),
@@ -190,6 +192,24 @@ def test_what_was_an_internal_error_is_computed() -> None:
     empty = device(CHIP).run("Equal", x1=np.zeros(0, np.float32), x2=np.zeros((3, 1), np.float32))
     assert empty.outputs is not None
     assert empty.outputs["y"].shape == (3, 0)
+
+
+def test_tensors_without_elements_are_left_out_of_lists_and_nothing_is_made_up_for_others() -> None:
+    empty, full = np.zeros((0, 4), np.float32), np.ones((3, 4), np.float32)
+    done = device(CHIP).run("ConcatD", x0=empty, x1=full, x2=full, concat_dim=0)
+    assert done.outputs is not None
+    np.testing.assert_array_equal(done.outputs["y"], np.ones((6, 4)))
+    parts = device(CHIP).run("SplitV", x=full, split_dim=0, size_splits=[0, 3])
+    assert parts.outputs is not None
+    np.testing.assert_array_equal(parts.outputs["y1"], full)
+    for op, arguments in (
+        ("ReduceProdD", {"x": empty, "axes": [0]}),
+        ("MatMul", {"x1": np.ones((3, 0), np.float16), "x2": np.ones((0, 4), np.float16)}),
+    ):
+        status = device(CHIP).check(op, **arguments)
+        assert (status.code, status.is_modelled) == (561003, False)
+        assert "without elements" in status.message
+    assert device(CHIP).check("ReduceSumD", x=empty, axes=[1]).ok
 
 
 def test_one_bad_call_doesnt_kill_a_model(tmp_path: Any) -> None:

@@ -1,7 +1,7 @@
 """The contract of a name: the one of its page, or one made from the operator's definition.
 
-A definition without a page tells parameters, and perhaps dtypes and dimensions; the rest of what
-such a call checks nobody has written down. Outputs that are left out follow from the definition's
+A definition without a page tells parameters and the checks of shapes and attributes, and perhaps
+dtypes; else the catalogue has them. Outputs that are left out follow from the definition's
 rule or from the kernel, as far as shapes and attributes tell them.
 """
 
@@ -48,7 +48,7 @@ _KINDS: dict[str, Kind] = {
 _RESULT = re.compile(r"(out|y)\d*")  # what outputs are called where no prototype is known
 _MOST_TENSORS = 1024  # in a list
 _STAND_INS = (61, 67, 71, 73, 79, 83, 89, 97)  # sizes for axes without elements
-_PAGES = "Rules of the operator's page aren't checked; the kernel refuses what it doesn't cover."
+_PAGES = "Dtypes and shapes are checked, further rules of the operator's page aren't."
 
 
 def resolve(name: str, arguments: Mapping[str, object]) -> Contract:
@@ -128,7 +128,7 @@ class _Call:
             products=tuple(self.operator.dtypes or FAMILIES),
             checks=tuple(self._checks(required)),
             infer_outputs=self.infer_outputs,
-            is_empty=lambda call: any_empty(call, *(name for name, _ in self.inputs())),
+            is_empty=self._is_empty,
             plan=self.plan,
             notes=(_PAGES,),
             source="operator prototypes; public kernels",
@@ -143,6 +143,8 @@ class _Call:
         yield rank_at_most(self.operator.most_axes, *tensors)
         spellings = self._spellings()
         for build, *words in self.operator.checks or ():
+            if isinstance(words[0], str) and words[0] not in spellings:
+                continue  # of a module's operators not all have it
             options = words.pop() if isinstance(words[-1], dict) else {}
             yield build(*_spelled(words, spellings), **options)
         if self.operator.infer:
@@ -167,6 +169,14 @@ class _Call:
     def outputs(self) -> tuple[str, ...]:
         """Output tensors by the parameter's name, those changed in place among them."""
         return tuple(name for slot in self.output_slots for name in self._names(slot))
+
+    def _is_empty(self, call: Call) -> bool:
+        """Whether nothing comes out; a call that only changes inputs has none to change or add."""
+        own = dict(self.inputs())
+        fresh = [name for name in self.outputs() if name not in own]
+        if not fresh:
+            return any_empty(call, *own)
+        return all(spec.is_empty for _, spec in call.given(*fresh))
 
     def _told(self, call: Call) -> dict[str, TensorSpec]:
         """The outputs that the definition's rule describes, those that are given too."""
@@ -233,15 +243,19 @@ class _Call:
     def plan(self, call: Call, chain: Chain) -> None:
         """Queue the kernels, and MemSet in front of those that add to what they find."""
         tensors = self._tensors(call, chain.input)
-        names = [name for name, _ in self.inputs()]
-        changed = {name: tensors[self._places()[name]] for name in self.outputs() if name in names}
+        names, order = [name for name, _ in self.inputs()], self._order()
+        changed = {name: tensors[order.index(name)] for name in self.outputs() if name in names}
         results = {
             name: changed[name] if name in changed else chain.output(name)
             for name in self.outputs()
             if name in changed or name in call.arguments
         }
-        known = tuple(each for each in results.values() if each is not None)
-        for kernel in self._kernels(call, tensors, known):
+        inputs = self._with_elements(zip(order, tensors, strict=True))
+        outputs = tuple(each for each in self._with_elements(results.items()) if each is not None)
+        if any(tensor is not None and not tensor.numel for tensor in inputs):
+            problem = "results of tensors without elements aren't modelled"
+            raise KernelError(self.operator.name, problem)
+        for kernel in self._kernels(call, inputs, outputs):
             chain.adopt(kernel)
             for cleared in kernel.adds_into:
                 chain.launch("MemSet", cleared)
@@ -249,6 +263,18 @@ class _Call:
         for name, tensor in results.items():
             if tensor is not None:
                 chain.finish(name, tensor)
+
+    def _with_elements(
+        self, tensors: Iterable[tuple[str, GlobalTensor | None]]
+    ) -> tuple[GlobalTensor | None, ...]:
+        """The tensors without those of lists that have no elements: nobody works on them."""
+        slots = (slot for slot in (*self.input_slots, *self.output_slots) if slot.many)
+        lists = {name for slot in slots for name in self._names(slot)}
+        return tuple(
+            tensor
+            for name, tensor in tensors
+            if name not in lists or tensor is None or tensor.numel
+        )
 
     def _kernels(
         self,
@@ -281,15 +307,11 @@ class _Call:
     ) -> tuple[GlobalTensor | None, ...]:
         """The inputs in the kernel's order; one that is given twice is one tensor."""
         made = {name: make(name) for name, _ in self.inputs() if call.is_given(name)}
-        return tuple(
-            made.get(name)
-            for slot in self.input_slots
-            for name in (self._names(slot) or (slot.name,))
-        )
+        return tuple(map(made.get, self._order()))
 
-    def _places(self) -> dict[str, int]:
-        names = [name for slot in self.input_slots for name in (self._names(slot) or (slot.name,))]
-        return {name: place for place, name in enumerate(names)}
+    def _order(self) -> list[str]:
+        """The kernel's inputs by the parameter's name, which may stand there twice."""
+        return [name for slot in self.input_slots for name in (self._names(slot) or (slot.name,))]
 
     def _parameters(self) -> Iterator[Parameter]:
         own, changed = dict(self.inputs()), set(self.outputs())

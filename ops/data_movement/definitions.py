@@ -1,6 +1,6 @@
 """Copies between layouts: what makes tensors contiguous, spreads them, writes strided outputs."""
 
-from npusim.operators.checks import attribute_at_least, same_shape
+from npusim.operators.checks import attribute_at_least, rank_in, same_shape
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, whole
 from npusim.operators.shape_checks import (
     axes_in,
@@ -19,11 +19,16 @@ _PART = (ints("offsets?"), ints("size?"))
 _STEPS = (ints("begin?"), ints("end?"), ints("strides?"))
 _SHAPE = (ints("shape?"),)
 _PARTS = (whole("split_dim?"), whole("num_split?"))
-_JOINS = ((axes_in, "concat_dim", "x"), (same_but_along, "concat_dim", "x"))
+_AXIS = (rank_in, range(1, 9), "x")
+_JOINS = (_AXIS, (axes_in, "concat_dim", "x"), (same_but_along, "concat_dim", "x"))
 _FRAMES = ((needs, "paddings", "y"), (for_each_axis, "paddings", "x", {"each": 2}),
     (attribute_at_least, "paddings", 0))  # fmt: skip
 _TURNS = ((needs, "perm", "y"), (axes_in, "perm", "x"), (for_each_axis, "perm", "x"))
-_PARTED = ((axes_in, "split_dim", "x"), (splits, "split_dim", "x", "num_split", "size_splits"))
+_PARTED = (
+    _AXIS,
+    (axes_in, "split_dim", "x"),
+    (splits, "split_dim", "x", "num_split", "size_splits"),
+)
 _STRIDES = (
     (same_length, "begin", "end", "strides"),
     *((for_each_axis, name, "x", {"most": True}) for name in ("begin", "end", "strides")),
@@ -83,7 +88,7 @@ OPERATORS = family(
         Operator("SplitV", "x -> y*", (ints("size_splits?"), *_PARTS), also=("SplitVD",),
             infer=results.parts, parts="size_splits", kernel="Split", checks=_PARTED),
         Operator("Unpack", "x -> y*", (whole("num?", None), whole("axis?")), infer=results.unpacked,
-            parts="num", checks=((axes_in, "axis", "x"),)),
+            parts="num", checks=(_AXIS, (axes_in, "axis", "x"))),
     ),
     strided=(
         Operator("AsStrided"),

@@ -32,7 +32,9 @@ def rows_at(var: str, indices: str, updates: str) -> Check:
 
     def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
         places, row = call.spec(indices).shape, call.spec(var).shape[1:]
-        if call.spec(var).rank and spec.shape in ((*places, *row), (*places[:-1], *row)):
+        if not call.spec(var).rank:
+            return f"{var} has no rows."
+        if spec.shape in ((*places, *row), (*places[:-1], *row)):
             return None
         return size_mismatch(name, spec.shape, (*places, *row), f"{indices} and the rows of {var}")
 

@@ -1,6 +1,6 @@
 """Rows at places that data tells: gathered, scattered, added up; and places turned into ones."""
 
-from npusim.operators.checks import attribute_at_least, same_shape
+from npusim.operators.checks import attribute_at_least, rank_in, same_shape
 from npusim.operators.definition import Aclnn, Operator, family, flag, text, whole
 from npusim.operators.shape_checks import axes_in, fits, needs, one_element
 from npusim.ops.indexing.checks import (
@@ -22,7 +22,7 @@ _CLASSES = (whole("numClasses", "depth"), whole("axis?", only=-1))
 _NEGATIVE = (flag("negativeIndexSupport?", None),)
 _SCATTERED = (whole("dim"), whole("reduce?", only=0))
 _ROWS = ((rows_at, "var", "indices", "updates"),)
-_ALONG = ((axes_in, "axis", "x"),)
+_ALONG = ((rank_in, range(1, 9), "x"), (axes_in, "axis", "x"))
 _SUMS = ((needs, "num_segments", "y"), (attribute_at_least, "num_segments", 1),
     (fits, "segment_ids", "*ids", "x", "*ids *row", "y", "n *row"))  # fmt: skip
 _ENCODES = ((needs, "depth", "y"), (attribute_at_least, "depth", 1),
@@ -38,7 +38,7 @@ def _picked(axis: str, x: str) -> tuple[tuple[object, ...], ...]:
 OPERATORS = family(
     "indexing",
     gather=(
-        Operator("Embedding", "x indices -> y", kernel="GatherV2", infer=gathered),
+        Operator("Embedding", "x indices -> y", kernel="GatherV2", infer=gathered, checks=_ALONG),
         Operator("GatherNd", "x indices -> y", (),
             Aclnn("aclnnGatherNd", "self indices -> out", _NEGATIVE), infer=gathered_parts,
             checks=((tuples_of, "indices", "x"),)),
@@ -47,7 +47,7 @@ OPERATORS = family(
              Aclnn("aclnnIndexSelect", "self index -> out", _DIM),
              Aclnn("aclnnGatherV2", "self index -> out", _DIM)),
             ("GatherV2D",), infer=gathered, checks=_ALONG),
-        Operator("Gather", "x indices -> y", kernel="gather", infer=gathered),
+        Operator("Gather", "x indices -> y", kernel="gather", infer=gathered, checks=_ALONG),
     ),
     one_hot=(
         Operator("OneHot", "x on_value off_value -> y", _HOT,

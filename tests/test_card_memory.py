@@ -104,3 +104,17 @@ def test_verbs_exit_with_one(verb: str, op: str, capsys: pytest.CaptureFixture[s
     said = npusim(capsys, f"{verb} {op}=fp16[4611686018427387904,1,1] -s 910b3")
     assert said.code == 1
     assert "207001" in said.out + said.err
+
+
+def test_a_model_larger_than_the_card_doesn_t_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "big.yaml"
+    small = "fp16[64,1024]"
+    call = f"calls:\n  - {{op: Relu, inputs: ['{small}'], outputs: ['{small}']}}\n"
+    file.write_text(f"name: big\nmemory: {{weights_bytes: {40 * GIB}}}\n{call}")
+    said = npusim(capsys, "model -s 910b4 --json", file)
+    assert said.code == 1
+    (answer,) = said.json["answers"]
+    assert answer["verdict"].startswith("big can't run on Ascend910B4: it needs 40.0 GiB of 32.0")
+    assert npusim(capsys, "model -s 910b3", file).code == 0

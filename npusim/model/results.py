@@ -139,6 +139,11 @@ class Memory:
             return None
         return self.weights_bytes + self.activation_bytes
 
+    @property
+    def fits(self) -> bool:
+        """Whether that is no more than the device has, as far as the file tells."""
+        return (self.total_bytes or self.working_bytes) <= self.capacity_bytes
+
 
 @dataclass(frozen=True)
 class StepResult:
@@ -214,10 +219,10 @@ class StepResult:
 
     @property
     def runs(self) -> bool:
-        """Whether nothing in the step is refused, be it after a change to FLOAT16."""
-        return not self.refused
+        """Whether nothing in the step is refused, be it after a change to FLOAT16, and it fits."""
+        return not self.refused and self.memory.fits
 
     @property
     def runs_unchanged(self) -> bool:
-        """Whether nothing in the step is refused as it stands."""
-        return not self.refused and not self.needs_fp16
+        """Whether nothing in the step is refused as it stands, and it fits."""
+        return self.runs and not self.needs_fp16

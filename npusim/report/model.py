@@ -101,6 +101,8 @@ def headline(result: StepResult) -> str:
     if result.refused:
         operators = sum(each.count for each in result.refused)
         return f"{_title(result)} can't run on {result.soc}: {operators} operators are refused"
+    if not result.memory.fits:
+        return f"{_title(result)} can't run on {result.soc}: it needs {_memory_word(result.memory)}"
     missing = f"; {result.not_counted} operators aren't counted" if result.not_counted else ""
     share = not_simulated(result.not_simulated_share)
     return f"{_title(result)} on {result.soc}: {time}, {runs_word(result)}{missing}; {share}"
@@ -108,8 +110,8 @@ def headline(result: StepResult) -> str:
 
 def runs_word(result: StepResult) -> str:
     """``runs``, ``runs in FP16`` or ``refused``."""
-    if result.refused:
-        return "refused"
+    if not result.runs:
+        return "refused" if result.refused else "doesn't fit"
     return "runs in FP16" if result.needs_fp16 else "runs"
 
 

@@ -17,6 +17,8 @@ from npusim.capacity.plan import Plan, plan_of, read_plan
 from npusim.capacity.planning import LOADS, evaluate
 from npusim.capacity.results import PlanResult, ProductResult, Verdict
 from npusim.capacity.service import ServiceCurve, ServicePoint
+from npusim.report.plan.data import plan_json
+from npusim.report.plan.page import verdicts
 from npusim.values.errors import (
     ArgumentError,
     FileError,
@@ -551,3 +553,50 @@ def test_boards_are_found_by_any_name(name: str, soc: str, devices: int) -> None
     else:
         assert board.cards_per_server is None
         assert "one chip a card is assumed" in board.note
+
+
+UNDECIDED = (
+    ("workload.models.0.curve", {"batch": [1], "latency_ms": [1.9]}),
+    (BATCHING, {}),
+    (ARRIVALS, {"kind": "bursty", "burst_ratio": 2, "burst_share": 0.2, "burst_s": 0.05}),
+    ("objective.quantile", "p95"),
+)
+
+
+def test_a_close_call_is_undecided_and_says_what_would_decide_it() -> None:
+    """Three cards have a p95 of about 23 ms, which short runs can't tell from the limit."""
+    result = answer(*UNDECIDED, ("objective.limit_ms", 22.8))
+    (product,) = result.products
+    assert product.count is not None
+    assert (product.count.perhaps, product.count.working) == (3, 4)
+    assert not product.count.is_decided
+    assert [one.in_time for one in product.by_cards] == [False, None, True, True]
+    said = [verdict.text for verdict in verdicts(result)]
+    assert "undecided between 3 and 4 cards" in said[0]
+    assert "p95 with 3 working cards is" in said[1]
+    assert "requests in each run (simulation.max_requests) would decide it" in said[1]
+
+
+def test_a_count_stands_with_one_card_fewer_and_one_more() -> None:
+    result = answer(*UNDECIDED, ("objective.limit_ms", 60), ("simulation", {"requests": 10_000}))
+    (product,) = result.products
+    assert product.count is not None
+    assert product.count.is_decided
+    cards = product.count.working
+    assert [one.cards for one in product.by_cards] == [cards - 1, cards, cards + 1]
+    assert [one.in_time for one in product.by_cards] == [False, True, True]
+    found = plan_json(result, {}, [])["products"][0]
+    assert found["cards"]["decided"]
+    assert [one["cards"] for one in found["by_cards"]] == [cards - 1, cards, cards + 1]
+
+
+def test_a_utilisation_above_the_target_stands_in_the_verdict() -> None:
+    """A batch starts as soon as a device is free, so devices are busy with few requests each."""
+    curve = {"batch": [1, 32], "latency_ms": [4, 6]}
+    result = answer(("workload.models.0.curve", curve), (BATCHING, {"max_batch": 32}))
+    (product,) = result.products
+    assert product.at_peak is not None
+    assert product.at_peak.utilisation.mean > 0.7
+    (verdict,) = verdicts(result)
+    assert "above the target of 70 %" in verdict.text
+    assert "latencies as stated, not simulated" in verdict.text

@@ -68,6 +68,6 @@ def at_cards(sizer: Sizer, cards: int, rate_per_s: float) -> AtCards:
 
 def _run(sizer: Sizer, cards: int, rate_per_s: float, seed: int, *, card_fails: bool) -> FleetRun:
     if not card_fails:
-        return sizer.run(cards, rate_per_s, seed)
+        return sizer.run(cards, rate_per_s, seed, length=sizer.length(cards, rate_per_s))
     third_s = sizer.requests(cards, rate_per_s) / rate_per_s / 3
     return sizer.run(cards, rate_per_s, seed, (Outage(0, third_s, third_s),))

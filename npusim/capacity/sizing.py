@@ -274,6 +274,11 @@ class Sizer:
             service_cv=self._service_cv,
         )
 
+    def length(self, cards: int, rate_per_s: float) -> int:
+        """How many requests a run played that decided, or plays at first."""
+        known = self._decisions.get((cards, rate_per_s))
+        return (known and known.requests) or self.requests(cards, rate_per_s)
+
     def requests(self, cards: int, rate_per_s: float) -> int:
         """How many requests a run of these cards at this rate plays at first."""
         beyond = math.ceil(REQUESTS_BEYOND_QUANTILE / (1 - self.objective.quantile))

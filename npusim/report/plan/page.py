@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from npusim.report.plan.data import ModelResults
 
 
+_MOST_REQUESTS = 10**8  # in a run, which then takes minutes
+
+
 def plan_page(result: PlanResult, models: ModelResults | None = None, command: str = "") -> Page:
     """The report of an evaluated plan.
 
@@ -109,13 +112,13 @@ def _what_would_decide(result: PlanResult, each: ProductResult) -> str:
     wanted = each.count.to_decide / result.plan.simulation.runs if each.count else 0.0
     longer = (
         f"about {_up_to_two(wanted)} requests in each run (simulation.max_requests)"
-        if math.isfinite(wanted)
-        else "no number of requests"
+        if wanted < _MOST_REQUESTS
+        else "no number of requests that can be simulated"
     )
     return (
         f"{each.board.name}: {_quantile(objective.quantile)} with {nearest.cards} working cards"
         f"{shown} after {count(nearest.requests)} requests, and the limit {objective.limit_ms:g} "
-        f"ms; {longer} would decide it, or a limit outside that interval."
+        f"ms; {longer} would decide it; a limit outside that interval would."
     )
 
 

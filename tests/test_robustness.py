@@ -272,6 +272,38 @@ def interrupted(words: list[str], after_s: float, folder: Path) -> tuple[int, st
     return process.returncode, err
 
 
+SLOW = """\
+import time
+import npusim.report.trace
+from npusim.cli import main
+from npusim.report.files import atomic_write
+
+def slowly(res, path, *_, **__):
+    with atomic_write(path) as stream:
+        stream.write(b"half")
+        time.sleep(60)
+
+npusim.report.trace.write_trace = slowly
+main(["trace", "aclnnRelu", "-s", "910b3", "self=fp16[4]"])
+"""
+
+
+@posix
+def test_a_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    for _ in range(600):
+        if list(tmp_path.glob(".trace.json.*.part")):
+            break
+        time.sleep(0.1)
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "Traceback" not in err
+    assert not list(tmp_path.iterdir())
+
+
 @posix
 def test_ctrl_c_never_shows_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(SPEC, encoding="utf-8")

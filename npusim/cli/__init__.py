@@ -13,8 +13,9 @@ from npusim.values.garbage import collect_rarely
 
 __all__ = ["main"]
 
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it: 128 and the number of the signal."""
+_SIGNALLED = 128  # and the number of the signal: the exit code of what a signal ends, as in shells
+INTERRUPTED = _SIGNALLED + signal.SIGINT
+"""The exit code after Ctrl-C."""
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -22,39 +23,40 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     code = INTERRUPTED
     with _CtrlC() as interruption, suppress(KeyboardInterrupt):
         code = _run(list(sys.argv[1:] if argv is None else argv), interruption)
-    sys.exit(code)
+    sys.exit(_SIGNALLED + interruption.number if interruption.number else code)
 
 
 class _CtrlC:
-    """Ctrl-C while a command runs; before and after, it ends the process without a word.
+    """Ctrl-C or a SIGTERM while a command runs; before and after, they end it without a word.
 
     Whoever calls `main` within a program of his own keeps his own handler afterwards.
     """
 
     def __init__(self) -> None:
-        self.has_come = False
-        self._before: Any = None
+        self.number = 0  # of the signal that has come
+        self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        ours = threading.current_thread() is threading.main_thread()
-        if ours and signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler):
-            self._before = signal.signal(signal.SIGINT, self._come)
-            self._unraisable, sys.unraisablehook = sys.unraisablehook, self._lost
+        self._unraisable, sys.unraisablehook = sys.unraisablehook, self._lost
+        if threading.current_thread() is threading.main_thread():
+            for each in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler):
+                    self._before[each] = signal.signal(each, self._come)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-            sys.unraisablehook = self._unraisable
+        for each, before in self._before.items():
+            signal.signal(each, before)
+        sys.unraisablehook = self._unraisable
 
-    def _come(self, *_: object) -> None:
-        self.has_come = True
+    def _come(self, number: int, _: object) -> None:
+        self.number = number
         raise KeyboardInterrupt
 
     def _lost(self, about: Any) -> None:
         """Ctrl-C came where no exception can leave (a finaliser): it comes again in a moment."""
         if issubclass(about.exc_type, KeyboardInterrupt):
-            threading.Timer(0.01, signal.raise_signal, (signal.SIGINT,)).start()
+            threading.Timer(0.01, signal.raise_signal, (self.number or signal.SIGINT,)).start()
         else:
             self._unraisable(about)
 
@@ -80,7 +82,7 @@ def _run(arguments: list[str], interruption: _CtrlC) -> int:
     except BrokenPipeError:  # whoever read has read enough
         return 1
     except Exception as problem:
-        if interruption.has_come:  # in the middle of an import, say, which then failed
+        if interruption.number:  # in the middle of an import, say, which then failed
             return INTERRUPTED
         if debug:
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -70,7 +71,9 @@ def _predictions(rows: Iterable[MeasuredRow], l2: str, workers: int) -> Iterator
         return
     everything = list(rows)
     chunks = [everything[at : at + _CHUNK] for at in range(0, len(everything), _CHUNK)]
-    pool = ProcessPoolExecutor(max(1, min(workers, len(chunks), _MOST_WORKERS)))
+    processes = max(1, min(workers, len(chunks), _MOST_WORKERS))
+    # The pool ends its processes by SIGTERM, which is for none of our own handlers.
+    pool = ProcessPoolExecutor(processes, None, signal.signal, (signal.SIGTERM, signal.SIG_DFL))
     try:
         with hidden_from_children():  # all of them are started by the first chunks
             answers = pool.map(partial(_predict_all, l2), chunks)

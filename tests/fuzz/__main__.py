@@ -33,8 +33,9 @@ def main() -> int:
         done += 1
         if outcome.verdict not in (SUCCESS, REFUSED):
             faults.append(outcome)
+            print(f"{outcome.verdict}: {outcome.case!s:.300} {outcome.site}", flush=True)
             if given.show:
-                print(outcome.case, outcome.verdict, outcome.about, sep="\n")
+                print(outcome.about)
         if done % 500 == 0:
             print(
                 f"{done} cases, {len(faults)} faults, {time.monotonic() - start:.0f} s", flush=True

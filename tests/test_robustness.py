@@ -424,3 +424,14 @@ def test_a_library_of_somebody_else_isnt_linked(
     root.symlink_to(tmp_path / "other")
     with pytest.raises(FileError, match="belongs to somebody else"):
         library.installation()
+
+
+def test_a_chip_that_has_no_room_for_a_tile(tmp_path: Path) -> None:
+    own = "{source: own_statement, confidence: assumed}"
+    file = tmp_path / "chip.yaml"
+    text = f"buffers: {{l0c_bytes: 1, provenance: {{l0c_bytes: {own}}}}}\n"
+    file.write_text(f"inherits: Ascend910B3\nname: Mine\n{text}", encoding="utf-8")
+    arguments = {"self": "fp16[33,64]", "mat2": "fp16[64,47]", "cubeMathType": 0}
+    status = Device(str(file)).check("aclnnMatmul", **arguments)
+    assert not status.is_modelled
+    assert "Mine has no room for a tile" in status.message

@@ -20,6 +20,7 @@ from npusim.ascendc.intrinsics.vector import Vector
 from npusim.ascendc.loops import LoopIndex
 from npusim.ascendc.queues import TPipe
 from npusim.engine.program import Barrier, Unit
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,6 +126,8 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         All full tiles come as one loop (one by one if ``sequential``); a shorter last tile comes as
         a loop of its own.
         """
+        if tile_length < 1:
+            raise KernelError("", "no tile fits: it would have no elements", "Use fewer buffers.")
         full, rest = divmod(length, tile_length)
         for index in self.loop(full, sequential=sequential):
             yield index * tile_length + start, tile_length

@@ -86,7 +86,7 @@ class Buffers(Group):
     l0b_bytes: Count
     l0c_bytes: Count
     bias_table_bytes: Count | None = None
-    block_bytes: Count
+    block_bytes: Annotated[int, Field(ge=16, le=512, multiple_of=16)]
     ub_bank_groups: Count
     ub_banks: Count
 

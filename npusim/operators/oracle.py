@@ -178,6 +178,9 @@ def _answer(call: Call, assume: Mapping[str, object] | None) -> Objection | tupl
             plan_of(call.contract)(whole, chain)
     except KernelError as error:
         return _not_modelled(error)
+    except ZeroDivisionError:  # a memory that holds no tile, on a chip of one's own
+        name = call.contract.name
+        return _not_modelled(KernelError(name, f"{call.profile.name} has no room for a tile"))
     chain.refuse_unknown_assumptions()
     return memory.objection(whole, chain.workspace_bytes()) or (whole, chain)
 

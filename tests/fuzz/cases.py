@@ -232,7 +232,16 @@ MODEL = {
 def models(dice: Dice, made: Case) -> None:
     made.files["m.yaml"] = _dumped(dice, MODEL)
     if dice.random() < 0.2:
-        made.words = ["recommend", "m.yaml", "--rate", "50", "--slo", "20", "-s", odd.chip(dice)]
+        made.words = [
+            "recommend",
+            "m.yaml",
+            "--rate",
+            "50",
+            "--slo",
+            "20",
+            "-s",
+            dice.choice(odd.CHIPS[:7]),
+        ]
         _options(
             dice,
             made,

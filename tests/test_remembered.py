@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from npusim.hardware import cache, loading, naming
-from npusim.hardware.cache import remembered
+from npusim.hardware import loading, naming
+from npusim.reading import kept
+from npusim.reading.kept import remembered
 from npusim.values.errors import ProfileError
 
 
@@ -17,7 +18,7 @@ from npusim.values.errors import ProfileError
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder."""
     place = tmp_path / "cache"
-    monkeypatch.setenv(cache.VARIABLE, str(place))
+    monkeypatch.setenv(kept.VARIABLE, str(place))
     return place
 
 
@@ -56,7 +57,7 @@ def test_other_texts_are_read_anew(texts: list[str]) -> None:
 
 def test_other_code_reads_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered("thing", ["a"], dict, counted(1)[0])
-    monkeypatch.setattr(cache, "_code", lambda: b"another version")
+    monkeypatch.setattr(kept, "_code", lambda: b"another version")
     assert remembered("thing", ["a"], dict, counted(2)[0]) == {"value": 2}
 
 
@@ -91,7 +92,7 @@ def test_a_folder_that_cannot_be_written_costs_time_alone(folder: Path) -> None:
 
 
 def test_an_empty_variable_turns_it_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(cache.VARIABLE, "")
+    monkeypatch.setenv(kept.VARIABLE, "")
     for value in (1, 2):
         assert remembered("thing", ["a"], dict, counted(value)[0]) == {"value": value}
     assert not folder.exists()
@@ -101,7 +102,7 @@ def test_an_empty_variable_turns_it_off(folder: Path, monkeypatch: pytest.Monkey
 def test_a_remembered_profile_is_the_profile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = fresh(name), fresh(name)
     assert first is not second
-    monkeypatch.setenv(cache.VARIABLE, "")
+    monkeypatch.setenv(kept.VARIABLE, "")
     read = fresh(name)
     assert first == second == read
     assert second.provenance == read.provenance

@@ -435,3 +435,15 @@ def test_a_chip_that_has_no_room_for_a_tile(tmp_path: Path) -> None:
     status = Device(str(file)).check("aclnnMatmul", **arguments)
     assert not status.is_modelled
     assert "Mine has no room for a tile" in status.message
+
+
+@pytest.mark.parametrize("duration", ["0", "-0.0", "nan", "inf", "-1", "²"])
+def test_a_measured_time_is_above_zero(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], duration: str
+) -> None:
+    file = tmp_path / "v.csv"
+    head = "chip,op,input_shapes,input_dtypes,output_shapes,output_dtypes,duration_us"
+    file.write_text(f'{head}\n910B3,Relu,"4",FLOAT,"4",FLOAT,{duration}\n', encoding="utf-8")
+    code, err = said(capsys, "validate", file, "--workers", "1")
+    assert code == 2
+    assert "not a time above 0" in err

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from npusim.operators.tasks import TaskSpec
@@ -78,9 +79,11 @@ def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
 def _row(line: int, record: Mapping[str, str], path: str | Path) -> MeasuredRow:
     try:
         duration_us = float(record["duration_us"])
+        if not 0 < duration_us < inf:
+            raise ValueError
     except ValueError:
         raise FileError(
-            path, f"line {line}: duration_us is {record['duration_us']!r}, not a number"
+            path, f"line {line}: duration_us is {record['duration_us']!r}, not a time above 0"
         ) from None
     task, problem = None, ""
     try:

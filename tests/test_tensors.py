@@ -158,13 +158,6 @@ def test_every_spelling_of_a_format_is_understood(spelling: object) -> None:
     assert format_of(spelling) is Format.NCHW
 
 
-def test_formats_know_whether_they_are_private_to_the_device() -> None:
-    private = [each.name for each in Format if each.is_private]
-    assert "FRACTAL_NZ" in private
-    assert "NC1HWC0" in private
-    assert not {"NCHW", "ND", "NCL", "NDHWC"} & set(private)
-
-
 def test_an_unknown_format_is_refused_with_near_misses() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean NCHW"):
         format_of("NCHV")

@@ -152,11 +152,10 @@ class Operator(Prototype):
     ``infer`` describes results that a call leaves out, where the kernel itself can't. ``parts``
     names the attribute that tells how many tensors an output list has; without it, as many as the
     first list of inputs. Errors of operators of one ``band_class`` are estimated together.
-    ``fusable`` operators may be parts of one ``FusionOp_A_B`` kernel: each takes the result of the
-    one before as its first operand. ``checks`` are what a call must fulfil beside its dtypes, in
-    order (npusim/operators/shape_checks.py), None for those of the module. ``dtypes`` lists what
-    each product family takes, for every tensor, and ``most_axes`` how many dimensions; without them
-    the catalogue says it. ``package`` is where the module is.
+    ``checks`` are what a call must fulfil beside its dtypes, in order
+    (npusim/operators/shape_checks.py), None for those of the module. ``dtypes`` lists what each
+    product family takes, for every tensor, and ``most_axes`` how many dimensions; without them the
+    catalogue says it. ``package`` is where the module is.
     """
 
     name: str
@@ -168,7 +167,6 @@ class Operator(Prototype):
     infer: Rule | None = None
     parts: str = ""
     band_class: str = ""
-    fusable: bool = False
     checks: tuple[CheckRow, ...] | None = None
     dtypes: Mapping[str, tuple[DType, ...]] | None = None
     most_axes: int = 8

@@ -34,11 +34,6 @@ class Format(IntEnum):
     def __str__(self) -> str:
         return self.name
 
-    @property
-    def is_private(self) -> bool:
-        """True for a layout that only the device uses (blocked, C0-padded)."""
-        return "C0" in self.name or self.name.startswith("FRACTAL")
-
 
 _BY_NAME = {**Format.__members__, "NZ": Format.FRACTAL_NZ, "5HD": Format.NC1HWC0}
 _PREFIXES = ("ACLFORMAT::", "GE::", "ACL_FORMAT_", "FORMAT_", "ACL_")

@@ -77,17 +77,6 @@ class AclError(IntEnum):
     ACL_ERROR_RT_VECTOR_CORE_EXCEPTION = 507035
 
 
-_MEANINGS = {
-    StatusCode.ACLNN_SUCCESS: "the call is accepted",
-    StatusCode.ACLNN_ERR_PARAM_NULLPTR: "an argument that must be given is a null pointer",
-    StatusCode.ACLNN_ERR_PARAM_INVALID: "an argument breaks a rule of the operator",
-    StatusCode.ACLNN_ERR_RUNTIME_ERROR: "a runtime call inside the API failed",
-    StatusCode.ACLNN_ERR_INNER_INFERSHAPE_ERROR: "the output shape can't be inferred",
-    StatusCode.ACLNN_ERR_INNER_TILING_ERROR: "the kernel can't be tiled for these shapes",
-    StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR: "the product has no kernel of this operator",
-    StatusCode.ACLNN_ERR_INNER_NULLPTR: "a step inside the API produced a null pointer",
-}
-
 # The log code that precedes the text in plog, by first digit (hicann/opbase, operator log macros).
 _LOG_CODES = {"1": "EZ1001", "3": "EZ9903", "5": "EZ9999"}
 
@@ -98,12 +87,6 @@ def code_name(code: int) -> str:
         if code in family._value2member_map_:
             return family(code).name
     return "UNKNOWN"
-
-
-def code_meaning(code: int) -> str:
-    """One clause that says what the code stands for, or the empty string."""
-    known = code in StatusCode._value2member_map_
-    return _MEANINGS.get(StatusCode(code), "") if known else ""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -65,11 +66,13 @@ class _ProgramTimeline:
         )
         return tuple(dict.fromkeys(names))
 
-    def slices(self, cores: Collection[str] | None = None) -> Iterator[Slice]:
+    def slices(
+        self, cores: Collection[str] | None = None, until_us: float = inf
+    ) -> Iterator[Slice]:
         for call in self._calls:
             if call.stream != self._main:
                 yield from (self._task_slice(call, task) for task in call.result.tasks)
-            for each in call.result.timeline.slices():
+            for each in call.result.timeline.slices(None, until_us - call.start_us):
                 lane = self._lane(call, each.core)
                 if cores is None or lane in cores:
                     yield _moved_slice(each, lane, call.start_us)

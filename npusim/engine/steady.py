@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _HISTORY = 6  # longest period looked for, in iterations
 _PATIENCE = 24  # iterations played before near-repetition is accepted as repetition
 _TOLERANCE = 1e-6  # of a period: what rounding of the clock explains
-_LOOSE_TOLERANCE = 2e-3  # of a period, once patience is over
+_LOOSE_TOLERANCE = 2e-5  # of a period, once patience is over: total cycles are off by about as much
 _SHORTEST = 4  # loops with fewer iterations left are simply played
 _HOPELESS = 256  # iterations after which a loop that has not repeated is played to its end
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -153,11 +153,34 @@ def simulate(
     if fleet.failures is not None:
         outages += fleet.failures.outages(fleet.cards, times_us[-1] / US_PER_S, failure)
     if not outages and all(stream.max_batch == 1 for stream in streams):
-        return _one_by_one(fleet, streams, times_us, models, factors, draws)
-    floor = _Floor(fleet, streams, requests, factors)
-    floor.schedule(outages)
-    floor.play(times_us, models, draws)
-    return _collect(floor, fleet, streams, times_us, models)
+        served = _one_by_one(fleet, streams, times_us, models, factors, draws)
+    else:
+        floor = _Floor(fleet, streams, requests, factors)
+        floor.schedule(outages)
+        floor.play(times_us, models, draws)
+        served = _collect(floor, requests)
+    return FleetRun(
+        devices=fleet.devices,
+        models=tuple(stream.name for stream in streams),
+        counted_from=int(requests * WARM_UP_SHARE),
+        arrival_us=times_us,
+        model=models.astype(np.int16),
+        begin_us=served.begin_us,
+        end_us=served.end_us,
+        busy_begin_us=np.sort(served.busy_begin_us),
+        busy_end_us=np.sort(served.busy_end_us),
+        interrupted=served.interrupted,
+    )
+
+
+class _Served(NamedTuple):
+    """When the service of each request began and ended, and when devices were busy, unsorted."""
+
+    begin_us: NDArray[np.float64]
+    end_us: NDArray[np.float64]
+    busy_begin_us: NDArray[np.float64]
+    busy_end_us: NDArray[np.float64]
+    interrupted: int
 
 
 class _Floor:
@@ -293,7 +316,7 @@ def _one_by_one(
     models: NDArray[np.intp],
     factors: NDArray[np.float64] | None,
     draws: list[float],
-) -> FleetRun:
+) -> _Served:
     services_us = np.array([stream.service_us[1] for stream in streams])[models]
     if factors is not None:
         services_us *= factors
@@ -301,29 +324,11 @@ def _one_by_one(
         begins_us(fleet.dispatch, fleet.devices, times_us.tolist(), services_us.tolist(), draws)
     )
     end_us = begin_us + services_us
-    return FleetRun(
-        devices=fleet.devices,
-        models=tuple(stream.name for stream in streams),
-        counted_from=int(len(times_us) * WARM_UP_SHARE),
-        arrival_us=times_us,
-        begin_us=begin_us,
-        end_us=end_us,
-        model=models.astype(np.int16),
-        busy_begin_us=np.sort(begin_us),
-        busy_end_us=np.sort(end_us),
-        interrupted=0,
-    )
+    return _Served(begin_us, end_us, begin_us, end_us, 0)
 
 
-def _collect(
-    floor: _Floor,
-    fleet: Fleet,
-    streams: tuple[Stream, ...],
-    times_us: NDArray[np.float64],
-    models: NDArray[np.intp],
-) -> FleetRun:
-    begin_us = np.empty_like(times_us)
-    end_us = np.empty_like(times_us)
+def _collect(floor: _Floor, requests: int) -> _Served:
+    begin_us, end_us = np.empty(requests), np.empty(requests)
     aborted_us = np.array(floor.aborted).reshape(-1, 2)
     busy_us = [(aborted_us[:, 0], aborted_us[:, 1])]
     for lane in floor.lanes:
@@ -331,15 +336,5 @@ def _collect(
         begin_us[served.ids] = np.repeat(served.begins_us, served.sizes)
         end_us[served.ids] = np.repeat(served.ends_us, served.sizes)
         busy_us.append((served.begins_us, served.ends_us))
-    return FleetRun(
-        devices=fleet.devices,
-        models=tuple(stream.name for stream in streams),
-        counted_from=int(len(times_us) * WARM_UP_SHARE),
-        arrival_us=times_us,
-        begin_us=begin_us,
-        end_us=end_us,
-        model=models.astype(np.int16),
-        busy_begin_us=np.sort(np.concatenate([begin for begin, _ in busy_us])),
-        busy_end_us=np.sort(np.concatenate([end for _, end in busy_us])),
-        interrupted=len(floor.aborted),
-    )
+    busy_begin_us, busy_end_us = map(np.concatenate, zip(*busy_us, strict=True))
+    return _Served(begin_us, end_us, busy_begin_us, busy_end_us, len(floor.aborted))

@@ -55,8 +55,8 @@ DOORS = {
         kernel loops queues rounding task tensors
         """,
     "schedules": """
-        buffers comparisons elementwise formula formula_kernel masks rows.folds rows.formats
-        rows.formula rows.kernel rows.layouts rows.play rows.program rows.shares runner
+        block_split buffers comparisons elementwise formula formula_kernel masks rows.folds
+        rows.formats rows.formula rows.kernel rows.layouts rows.play rows.program rows.shares runner
         spreading tile_grid
         """,
     "library": "matmul matmul_tiling operands",

@@ -54,14 +54,17 @@ class InstructionCosts:
         *,
         rows: int = 1,
         chained: bool = True,
+        by_blocks: bool = False,
     ) -> float:
         """Cycles of one vector instruction over ``rows`` rows of ``elements`` elements.
 
-        ``chained`` means that it reads what the instruction just before it wrote, so it pays the
+        A repeat takes one row, or ``by_blocks`` a block of each of eight rows (source: TBE's
+        instructions with broadcast, public elewise_schedule.py). ``chained`` means that it reads
+        what the instruction just before it wrote, so it pays the
         pipeline's depth; an independent instruction in a stream pays its repeats alone.
         """
         rate = self._rate(intrinsic, dtype, itemsize)
-        repeats = rows * ceil(elements * itemsize / self._repeat_bytes)
+        repeats = self._repeats(rows, elements * itemsize, by_blocks=by_blocks)
         scales = self.profile.vector
         special = intrinsic in _SPECIAL
         busy = repeats * rate.cycles_per_repeat
@@ -71,6 +74,14 @@ class InstructionCosts:
             if chained
             else max(busy, self.profile.scalar.issue_cycles)
         )
+
+    def _repeats(self, rows: int, row_bytes: int, *, by_blocks: bool) -> int:
+        """How often a vector instruction goes through its lanes for ``rows`` rows."""
+        block = self.profile.buffers.block_bytes
+        by_rows = rows * ceil(row_bytes / self._repeat_bytes)
+        if not by_blocks or row_bytes % block:
+            return by_rows
+        return min(by_rows, ceil(rows * block / self._repeat_bytes) * (row_bytes // block))
 
     def row_fill(self, dtype: str, itemsize: int, elements: int, *, chained: bool) -> float:
         """Cycles of filling one row of a tile with a number, as a loop over its rows does it."""

@@ -86,6 +86,7 @@ class Issuer:
         self._loops: list[LoopIndex] = []
         self.scopes = LoopScopes(kernel_name)
         self._last_written: object = None
+        self.shares_rows = False  # rows of one operand are added to several rows of a tile at once
         self._unread: set[object] = set()
         self._filled: set[object] = set()
         self.observer = observer.current()
@@ -215,8 +216,13 @@ class Issuer:
         shape_of: Tile,
         reads: tuple[Tile, ...],
         writes: Tile | None = None,
+        *,
+        by_blocks: bool = False,
     ) -> None:
-        """Append one vector instruction over the rows of ``shape_of``, into it or ``writes``."""
+        """Append one vector instruction over the rows of ``shape_of``, into it or ``writes``.
+
+        ``by_blocks`` may go through several short rows at once, a block of each.
+        """
         target = shape_of if writes is None else writes
         if self.recording:
             detail = f"{shape_of.dtype.intrinsic} {'x'.join(map(str, shape_of.shape)) or '1'}"
@@ -226,6 +232,7 @@ class Issuer:
                 shape_of.row_elements,
                 rows=shape_of.rows,
                 chained=self.reads_last(*reads) or self.is_last(target),
+                by_blocks=by_blocks,
                 detail=detail,
             )
         self.wrote(target)
@@ -238,13 +245,20 @@ class Issuer:
         *,
         rows: int = 1,
         chained: bool,
+        by_blocks: bool = False,
         detail: str = "",
     ) -> None:
         """Append a vector instruction over ``rows`` rows of ``elements`` elements."""
         if self.recording:
             name = dtype.intrinsic
             cycles = self.costs.vector(
-                intrinsic, name, dtype.itemsize, elements, rows=rows, chained=chained
+                intrinsic,
+                name,
+                dtype.itemsize,
+                elements,
+                rows=rows,
+                chained=chained,
+                by_blocks=by_blocks,
             )
             detail = detail or f"{name} {rows}x{elements}"
             self.recorder.emit(Pipe.VECTOR, intrinsic, cycles, detail=detail)

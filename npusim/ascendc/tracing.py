@@ -9,8 +9,9 @@ from npusim.ascendc import host_threads, observer
 from npusim.ascendc.block import Block, Storage, units_of
 from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.mistakes import told
-from npusim.engine.program import CoreGroup, Instruction, Pipe, Program, Unit
-from npusim.engine.schedule import pipes_of
+from npusim.ascendc.rounds import in_rounds
+from npusim.engine import block_cycles
+from npusim.engine.program import CoreGroup, Unit
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -59,16 +60,39 @@ def trace(
         host_threads.run(kernel, running, parts, numerics=numerics)
     if numerics and not reference:  # where data decides what is done, a reference run follows it
         _compare_blocks(kernel, running, kinds)
+    apart = getattr(profile.cores, f"{kernel.cores}_cores")
+    each = block_cycles(profile, generated=kernel.generated)
     return tuple(
         CoreGroup(
-            tuple(blocks),
-            _with_head(core.recorder.program, costs),
-            core.unit,
-            blocks[0] if kernel.is_mix else None,
+            cores,
+            in_rounds(
+                [running[block].cores[place].recorder.program for block in rounds],
+                costs,
+                [each * block for block in range(cores[-1], kernel.block_dim, apart)],
+            ),
+            running[rounds[0]].cores[place].unit,
+            rounds[0] if kernel.is_mix else None,
         )
-        for blocks in kinds.values()
-        for core in running[blocks[0]].cores
+        for rounds, cores in _rounds(kernel, kinds, apart).items()
+        for place in range(len(running[rounds[0]].cores))
     )
+
+
+def _rounds(
+    kernel: Kernel, kinds: Mapping[Hashable, Sequence[int]], apart: int
+) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """Which cores do alike blocks one after the other, by the first blocks of those kinds.
+
+    A launch of more blocks than there are cores, ``apart``, goes in rounds. Clusters have one.
+    """
+    if kernel.is_mix:
+        return {(blocks[0],): tuple(blocks) for blocks in kinds.values()}
+    kind = {block: blocks[0] for blocks in kinds.values() for block in blocks}
+    found: dict[tuple[int, ...], list[int]] = {}
+    for core in range(min(apart, kernel.block_dim)):
+        rounds = tuple(kind[block] for block in range(core, kernel.block_dim, apart))
+        found.setdefault(rounds, []).append(core)
+    return {rounds: tuple(members) for rounds, members in found.items()}
 
 
 def _compare_blocks(
@@ -107,16 +131,3 @@ def _summed(work: Work) -> str:
     """Instructions and bytes in a few words."""
     count = sum(number for number, _ in work.values())
     return f"{count} instructions with {sum(nbytes for _, nbytes in work.values())} bytes"
-
-
-def _with_head(program: Program, costs: InstructionCosts) -> Program:
-    """Put the entry code of every kernel (argument loading, pipe set-up) in front."""
-    others = [pipe for pipe in pipes_of(program) if pipe is not Pipe.SCALAR]
-    flags = list(range(len(program.flags), len(program.flags) + len(others)))
-    program.flags.extend(0 for _ in others)
-    head = Instruction(Pipe.SCALAR, "kernel_head", costs.kernel_head(), sets=tuple(flags))
-    gates = [
-        Instruction(pipe, "", 0.0, waits=(flag,)) for pipe, flag in zip(others, flags, strict=True)
-    ]
-    program.body = [head, *gates, *program.body]
-    return program

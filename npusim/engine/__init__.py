@@ -4,7 +4,7 @@ In go the programs of all cores, out comes a timeline.
 """
 
 from npusim.engine.l2 import L2State
-from npusim.engine.machine import Machine, machine_of
+from npusim.engine.machine import Machine, block_cycles, machine_of
 from npusim.engine.memo import Memo
 from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Program, Transfer, Unit
 from npusim.engine.simulate import KernelRun, simulate
@@ -22,6 +22,7 @@ __all__ = [
     "Program",
     "Transfer",
     "Unit",
+    "block_cycles",
     "l2_cycles",
     "machine_of",
     "simulate",

@@ -56,28 +56,39 @@ class Machine:
 
 
 def machine_of(
-    profile: Profile, block_dim: int, *, mix: bool = False, generated: bool = False
+    profile: Profile,
+    block_dim: int,
+    *,
+    mix: bool = False,
+    cores: str = "vector",
+    generated: bool = False,
 ) -> Machine:
     """The machine that runs one kernel of ``block_dim`` blocks.
 
-    ``mix`` for kernels on cube and vector cores, ``generated`` for those that the operator compiler
-    made from a formula.
+    ``mix`` for kernels on cube and vector cores, ``cores`` for those on one kind, ``generated`` for
+    those that the operator compiler made from a formula.
     """
     clock = profile.clock_mhz
     launch = profile.launch
-    per_block_us = launch.per_block_us
-    if not generated and launch.written_per_block_us is not None:
-        per_block_us = launch.written_per_block_us
-    launch_us = (
-        launch.base_us + per_block_us * (block_dim - 1) + (launch.mix_extra_us if mix else 0.0)
-    )
+    cube = mix or cores == "cube"
+    most = profile.cores.cube_cores if cube else profile.cores.vector_cores
+    started = 0 if block_dim > most and not mix else block_dim - 1  # rounds start as they come
+    launch_cycles = launch.base_us * clock + started * block_cycles(profile, generated=generated)
+    launch_cycles += launch.mix_extra_us * clock if mix else 0.0
     l2_read = bytes_per_cycle(profile.l2_sustained_gbps, clock)
     rates = MemoryRates(
         hbm=bytes_per_cycle(profile.hbm_sustained_gbps, clock),
         l2_read=l2_read,
         l2_write=l2_read * profile.memory.l2_write_fraction,
     )
-    return Machine(rates, profile.memory.l2_bytes, launch.sync_all_us * clock, launch_us * clock)
+    return Machine(rates, profile.memory.l2_bytes, launch.sync_all_us * clock, launch_cycles)
+
+
+def block_cycles(profile: Profile, *, generated: bool) -> float:
+    """Cycles from the start of a block to that of the next one of the launch."""
+    launch = profile.launch
+    written_us = None if generated else launch.written_per_block_us
+    return (launch.per_block_us if written_us is None else written_us) * profile.clock_mhz
 
 
 def bytes_per_cycle(gbps: float, clock_mhz: float) -> float:

@@ -76,7 +76,8 @@ def _groups(
     for group in groups:
         program = group.program
         about = (group.blocks, group.unit, group.cluster, tuple(program.flags))
-        yield (*about, tuple(program.delays.items()), tuple(_nodes(program.body, treated)))
+        times = (tuple(program.starts.items()), tuple(program.delays.items()))
+        yield (*about, *times, tuple(_nodes(program.body, treated)))
 
 
 def _nodes(nodes: Sequence[Node], treated: Mapping[Transfer, Treatment]) -> list[Hashable]:

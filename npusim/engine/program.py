@@ -123,6 +123,7 @@ Node = Instruction | Loop | Barrier
 class Program:
     """What one core does, and the initial count of every flag.
 
+    ``starts`` are the cycles at which flags that the launch sets arrive, a list for each.
     ``delays`` are the cycles between setting a flag and its arrival, for flags between cores. The
     programs of one cluster share both. ``kernel`` and the ``names`` of flags are for errors.
     """
@@ -132,6 +133,7 @@ class Program:
     delays: dict[int, float] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     kernel: str = ""
+    starts: dict[int, tuple[float, ...]] = field(default_factory=dict)
 
     def instructions(self) -> list[tuple[Instruction, int]]:
         """Every instruction with how often it runs."""

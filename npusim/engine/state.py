@@ -120,6 +120,7 @@ def _prepared(
 ) -> GroupState:
     program = group.program
     held = {flag: [0.0] * initial for flag, initial in enumerate(program.flags) if initial}
+    held |= {flag: list(times) for flag, times in program.starts.items()}
     flags = Flags(held)
     if group.cluster is not None:
         flags = clusters.setdefault(group.cluster, flags)

@@ -85,7 +85,13 @@ def play(
     memo: Memo | None = None,
 ) -> KernelRun:
     """One kernel's numbers, its instruction streams and their time."""
-    machine = machine_of(profile, kernel.block_dim, mix=kernel.is_mix, generated=kernel.generated)
+    machine = machine_of(
+        profile,
+        kernel.block_dim,
+        mix=kernel.is_mix,
+        cores=kernel.cores,
+        generated=kernel.generated,
+    )
     tensors = (*kernel.reads, *kernel.writes, *kernel.scratch)
     sizes = {tensor.buffer.number: tensor.buffer.nbytes for tensor in tensors}
     groups = trace(kernel, profile, numerics=numerics)

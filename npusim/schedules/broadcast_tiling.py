@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm import GlobalTensor, GmSlice, Place
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
+    from npusim.schedules.block_split import BlockSplit
     from npusim.schedules.broadcasting import Plane
 
 _CORE_ALIGN = 128  # elements; a tile's limit is a multiple of it
@@ -65,19 +66,23 @@ class PlaneTiling:
         *,
         share_rows: bool = False,
         narrowest: int = _COMPUTE_BYTES // 2,
+        split: BlockSplit | None = None,
     ) -> PlaneTiling:
         """Tiles for ``plane``: as many whole rows as the buffers take, else one row in pieces.
 
         ``share_rows`` lets cores share a row where there are fewer rows than cores. ``itemsize``
         is that of the widest buffer, ``narrowest`` that of the one whose rows are padded by the
-        most elements.
+        most elements. ``split`` says what each block gets, where the schedule decides that by axes.
         """
         block = profile.buffers.block_bytes // min(itemsize, _COMPUTE_BYTES)
         limit = int(profile.buffers.ub_bytes // 2 / coexisting / _COMPUTE_BYTES)
         limit = limit // _CORE_ALIGN * _CORE_ALIGN
         total, cores = prod(plane.outer) * plane.rows, profile.cores.vector_cores
         parts, width = 1, plane.columns
-        if share_rows and total < cores:
+        if split and plane.columns > split.elements:
+            width = split.elements
+            parts = ceil(plane.columns / width)
+        elif share_rows and not split and total < cores:
             least = profile.launch.elementwise_core_bytes // itemsize
             parts = max(1, min(cores // total, plane.columns // least))
             width = round_up(ceil(plane.columns / parts), max(_CORE_ALIGN, block))
@@ -85,13 +90,13 @@ class PlaneTiling:
         pad = max(2 * block, profile.buffers.block_bytes // narrowest)
         padded = round_up(width, pad)
         columns = min(width, plane.columns) if padded <= limit else limit
-        per_core = ceil(total / cores)
+        per_core = max(1, split.elements // plane.columns) if split else ceil(total / cores)
         if plane.outer:  # a tile stays inside one plane
             per_core = divisor_at_least(plane.rows, per_core)
         rows = min(max(1, limit // padded), per_core)
         return cls(
             plane,
-            ceil(total / per_core) * parts,
+            split.block_dim if split else ceil(total / per_core) * parts,
             per_core,
             rows,
             columns,
@@ -119,7 +124,7 @@ class PlaneTiling:
 
     def _rows(self, group: int) -> int:
         total = prod(self.plane.outer) * self.plane.rows
-        return min(self.rows_per_core, total - group * self.rows_per_core)
+        return max(0, min(self.rows_per_core, total - group * self.rows_per_core))
 
     def _columns(self, part: int) -> tuple[int, int]:
         """First column and number of columns of one of the cores that share a row."""

@@ -15,6 +15,7 @@ from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc.kernel import Kernel
+from npusim.schedules.block_split import Axes, BlockSplit, block_split, least_bytes
 from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
 from npusim.schedules.broadcasting import broadcast
 from npusim.schedules.rows.shares import RowShare
@@ -50,22 +51,21 @@ def flat_tiling(
     coexisting: float,
     *,
     least_bytes: int = 0,
-    leading: int = 0,
+    split: BlockSplit | None = None,
 ) -> FlatTiling:
     """Split ``elements`` over the vector cores; ``coexisting`` buffers of 4 bytes share UB.
 
-    ``itemsize`` is the output's. A core gets at least
-    ``least_bytes`` of the output; without such a limit one core does everything below two blocks
-    for each core. ``leading`` splits the first axis, of that size, instead of all elements, as
-    schedules do that don't fuse axes.
+    ``itemsize`` is the output's. A core gets at least ``least_bytes`` of the output; without such a
+    limit one core does everything below two blocks for each core. ``split`` says which elements
+    each block gets, where the schedule decides that by axes.
     """
     cores = profile.cores.vector_cores
     block = profile.buffers.block_bytes
     if not least_bytes and elements < 2 * cores * (block // itemsize):
         return FlatTiling(elements, elements, elements, 1, double_buffer=False)
-    if leading:
-        per_core = ceil(leading / cores) * (elements // leading)
-        block_dim = min(leading, cores)
+    if split:
+        whole = block // itemsize if split.inner == 1 else 1
+        per_core, block_dim = round_up(split.elements, whole), split.block_dim
     else:
         per_core = max(ceil(elements / cores), least_bytes // itemsize)
         per_core = round_up(
@@ -86,19 +86,6 @@ def flat_tiling(
     return FlatTiling(elements, per_core, tile, block_dim, double_buffer=True)
 
 
-def leading_axis(profile: Profile, tensor: GlobalTensor) -> int:
-    """Size of the first axis where a schedule that doesn't fuse axes splits that alone, else 0.
-
-    It does if the axis keeps more than half of the cores busy. Schedules for any shape fuse always.
-    Source: block counts of measured elementwise kernels, 16 for a batch of 16 on 30 cores.
-    """
-    shape = [size for size in tensor.shape if size > 1]
-    if not profile.software.compiled_for_shape or len(shape) < 2:
-        return 0
-    enough = tensor.nbytes // shape[0] >= profile.launch.elementwise_core_bytes
-    return shape[0] if enough and 2 * shape[0] > profile.cores.vector_cores else 0
-
-
 def _core_align(profile: Profile, itemsize: int) -> int:
     """Elements that a core's share is a multiple of.
 
@@ -107,6 +94,18 @@ def _core_align(profile: Profile, itemsize: int) -> int:
     if profile.software.compiled_for_shape:
         return profile.buffers.block_bytes // itemsize
     return _CORE_ALIGN
+
+
+def whole_tiles(profile: Profile, elements: int, itemsize: int, buffers: float) -> FlatTiling:
+    """Tiles as long as half of UB holds in ``buffers`` of them, dealt out whole.
+
+    Source: schedule of the optimizers' steps (public: tbe/impl/util/util_apply_op_schedule.py).
+    """
+    room = int(profile.buffers.ub_bytes // 2 // (2 * buffers * _CORE_ALIGN))
+    tile = min(room * _CORE_ALIGN * 2 // itemsize, elements)
+    each = ceil(elements / tile / profile.cores.vector_cores)
+    block_dim = ceil(elements / tile / each)
+    return FlatTiling(elements, each * tile, tile, block_dim, double_buffer=each > 1)
 
 
 class ElementwiseKernel(Kernel):
@@ -118,9 +117,10 @@ class ElementwiseKernel(Kernel):
     generated: ClassVar[bool] = True
     coexisting: float = 3
     fills_cores: ClassVar[bool] = True  # a core gets a least share of the output, or it stays idle
-    fuses: ClassVar[bool] = (
-        True  # False: the schedule for one shape splits the first axis over the cores
-    )
+    axes: ClassVar[Axes] = Axes.FUSED
+    buffers: float = 0  # that a schedule counts which deals out whole tiles
+    computed: int = 1  # tensors that the compiler's graph computes
+    operand_shapes: tuple[tuple[int, ...], ...] = ()
 
     def __init__(
         self,
@@ -163,29 +163,46 @@ class ElementwiseKernel(Kernel):
             return core.broadcast_column(column)
         return queue.copy_in(source)
 
-    def plan_planes(self, profile: Profile, widest: int) -> PlaneTiling | PackedTiling:
+    def plan_planes(
+        self, profile: Profile, widest: int, split: BlockSplit | None
+    ) -> PlaneTiling | PackedTiling:
         """Tiles for operands that broadcast along some axes."""
-        return PlaneTiling.of(profile, self.plane, self.coexisting, widest)
+        return PlaneTiling.of(profile, self.plane, self.coexisting, widest, split=split)
 
     def _tile(self, profile: Profile) -> None:
-        output = self.output
         widest = max(tensor.dtype.itemsize for tensor in (*self.outputs, *self.inputs))
+        split = self._block_split(profile)
         if self.plane.is_flat:
-            self.division = self.tiling = flat_tiling(
-                profile,
-                output.numel,
-                output.dtype.itemsize,
-                self.coexisting,
-                least_bytes=profile.launch.elementwise_core_bytes if self.fills_cores else 0,
-                leading=0 if self.fuses else leading_axis(profile, output),
-            )
+            self.division = self.tiling = self._flat_tiling(profile, split)
             self.tile_elements = self.tiling.tile
             self.block_dim = self.tiling.block_dim
             self.double_buffer = self.tiling.double_buffer
         else:
-            self.division = self.planes = self.plan_planes(profile, widest)
+            self.division = self.planes = self.plan_planes(profile, widest, split)
             self.tile_elements = self.planes.footprint
             self.block_dim = self.planes.block_dim
+
+    def _flat_tiling(self, profile: Profile, split: BlockSplit | None) -> FlatTiling:
+        elements, itemsize = self.output.numel, self.output.dtype.itemsize
+        if self.buffers and profile.software.compiled_for_shape:
+            return whole_tiles(profile, elements, itemsize, self.buffers)
+        least = profile.launch.elementwise_core_bytes if self.fills_cores else 0
+        return flat_tiling(
+            profile, elements, itemsize, self.coexisting, least_bytes=least, split=split
+        )
+
+    def _block_split(self, profile: Profile) -> BlockSplit | None:
+        """The blocks of a schedule for one shape; those for any shape fuse all axes."""
+        if not (profile.software.compiled_for_shape and self.fills_cores):
+            return None
+        shape = self.output.shape
+        if self.axes.fuses(self.operand_shapes):
+            shape = (*self.plane.outer, self.plane.rows, self.plane.columns)
+            shape = (self.output.numel,) if self.plane.is_flat else shape
+        shape = shape or (1,)
+        itemsize = self.output.dtype.itemsize
+        least = least_bytes(profile, shape, itemsize, self.computed)
+        return block_split(shape, itemsize, profile.cores.vector_cores, least)
 
     def _flat_tiles(self, core: Core) -> Iterator[Tile]:
         tiling = self.tiling

@@ -37,9 +37,13 @@ class Term:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Quantity:
-    """A single number that the kernel reads; ``evaluate`` gets it from the core."""
+    """A single number that the kernel reads; ``evaluate`` gets it from the core.
+
+    ``operations`` counts what is computed for it.
+    """
 
     evaluate: Callable[[Core], Value]
+    operations: int = 0
 
     def __add__(self, other: Number) -> Quantity:
         return self._with(other, lambda a, b: a + b)
@@ -60,7 +64,7 @@ class Quantity:
         return self._with(other, lambda a, b: b / a)
 
     def __neg__(self) -> Quantity:
-        return Quantity(lambda core: -self.evaluate(core))
+        return Quantity(lambda core: -self.evaluate(core), self.operations)
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -73,7 +77,7 @@ class Quantity:
             _spend(core, "vsqrt")
             return core.scalar_sqrt(value) if isinstance(value, Scalar) else value**0.5
 
-        return Quantity(root)
+        return Quantity(root, self.operations + 1)
 
     def where_positive(self, otherwise: float, *tests: Quantity) -> Quantity:
         """This number where all ``tests`` are positive, else ``otherwise``."""
@@ -87,7 +91,7 @@ class Quantity:
                     value = core.scalar_select(tested, value, otherwise)
             return value
 
-        return Quantity(chosen)
+        return Quantity(chosen, self.operations + sum(1 + test.operations for test in tests))
 
     def _with(self, other: Number, operation: Callable[[Value, Value], Value]) -> Quantity:
         def combined(core: Core) -> Value:
@@ -95,7 +99,8 @@ class Quantity:
             _spend(core, "vmuls")
             return operation(self.evaluate(core), second)
 
-        return Quantity(combined)
+        more = other.operations if isinstance(other, Quantity) else 0
+        return Quantity(combined, self.operations + more + 1)
 
 
 def _spend(core: Core, intrinsic: str) -> None:

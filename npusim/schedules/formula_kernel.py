@@ -15,6 +15,7 @@ from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
+from npusim.schedules.block_split import Axes, BlockSplit
 from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
 from npusim.schedules.broadcasting import broadcast
 from npusim.schedules.buffers import BufferPlan
@@ -49,8 +50,9 @@ class Compute:
     are the operands that the results have the shape of, all of them if empty. ``numbers`` are
     operands that are single elements by definition; others are treated so where the result has
     more. ``cold`` are operands that nothing has used since the training step before, or long ago
-    in this one, so that none of them is left in L2. ``generated`` is false for those that the
-    device has a kernel in Ascend C for.
+    in this one, so that none of them is left in L2. ``axes`` says when the schedule fuses axes,
+    ``buffers`` how many it counts where it deals out whole tiles. ``generated`` is false for those
+    that the device has a kernel in Ascend C for.
     """
 
     op_type: str
@@ -63,7 +65,8 @@ class Compute:
     like: tuple[int, ...] = ()
     numbers: tuple[int, ...] = ()
     attributes: Mapping[str, object] = field(default_factory=dict)
-    fuses: bool = True
+    axes: Axes = Axes.FUSED
+    buffers: float = 0
     cold: tuple[int, ...] = ()
     generated: bool = True
 
@@ -97,6 +100,8 @@ class FormulaKernel(ElementwiseKernel):
         single = profile.buffers.block_bytes * (len(self.quantities) + len(self.sums))
         room = 1 - single / profile.buffers.ub_bytes  # what tiles may take of UB
         self.coexisting = self._bytes_per_element(inputs) / FLOAT_BYTES / room
+        self.operand_shapes = tuple(tensor.shape for tensor in given if tensor is not None)
+        self.computed = self._computed_tensors()
         super().__init__(profile, tuple(inputs), whole)
         self.reads = tuple(tensor for tensor in given if tensor is not None)
         self.writes = outputs
@@ -133,7 +138,11 @@ class FormulaKernel(ElementwiseKernel):
         self.temps = [TBuf(f"t{index}") for index in range(len(self.plan.widths))]
         for buffer, width in zip(self.temps, self.plan.widths, strict=True):
             core.pipe.init_buffer(buffer, 1, elements * width)
-        self._read_numbers(core)
+        self.number_que = TQue(
+            TPosition.VECIN, len(self.quantities) * self.depth, "numbers", consumer=Pipe.SCALAR
+        )
+        if self.quantities:
+            core.pipe.init_buffer(self.number_que, self.number_que.depth, core.block_bytes)
         if self.sums:
             self.sum_que = TQue(TPosition.VECOUT, len(self.sums), "sums")
             core.pipe.init_buffer(self.sum_que, len(self.sums), core.block_bytes)
@@ -146,6 +155,7 @@ class FormulaKernel(ElementwiseKernel):
 
     def process(self, core: Core) -> None:
         """The work of one block."""
+        core.shares_rows = self.profile.software.compiled_for_shape
         super().process(core)
         self._finish(core)
 
@@ -155,6 +165,7 @@ class FormulaKernel(ElementwiseKernel):
         loaded: dict[Term, tuple[TQue, LocalTensor]] = {}
         for index, term in self.operands.items():
             values[term], loaded[term] = self._operand(core, tile, index)
+        self._read_numbers(core)
 
         def target(term: Term, sources: list[LocalTensor]) -> LocalTensor:
             return self._target(term, sources, tile)
@@ -167,14 +178,22 @@ class FormulaKernel(ElementwiseKernel):
         self.runner.run(self.formula.steps, values, target, used)
         self._store(core, tile, values)
 
-    def plan_planes(self, profile: Profile, widest: int) -> PlaneTiling | PackedTiling:
+    def plan_planes(
+        self, profile: Profile, widest: int, split: BlockSplit | None
+    ) -> PlaneTiling | PackedTiling:
         """Tiles for operands that broadcast along some axes."""
         if PackedTiling.fits(profile, self.plane, widest):
-            return PackedTiling.of(profile, self.plane, self.coexisting, widest)
+            return PackedTiling.of(profile, self.plane, self.coexisting, widest, split)
         tensors = (*self.outputs, *self.inputs)
         narrowest = min(*(each.dtype.itemsize for each in tensors), widest, *self.plan.widths)
         return PlaneTiling.of(
-            profile, self.plane, self.coexisting, widest, share_rows=True, narrowest=narrowest
+            profile,
+            self.plane,
+            self.coexisting,
+            widest,
+            share_rows=True,
+            narrowest=narrowest,
+            split=split,
         )
 
     # -- what the formula looks like ---------------------------------------------------------------
@@ -222,6 +241,12 @@ class FormulaKernel(ElementwiseKernel):
             return Quantity(lambda _: self.scalars[index])
         return formula.operand(tensor.dtype)
 
+    def _computed_tensors(self) -> int:
+        """What the compiler's graph computes: steps, operands that are repeated, single numbers."""
+        extras = {extra for step in self.formula.steps for extra in step.extras}
+        numbers = sum(each.operations for each in extras if isinstance(each, Quantity))
+        return len(self.formula.steps) + len(self.spread) + len(self.quantities) + numbers
+
     def _bytes_per_element(self, inputs: list[GlobalTensor]) -> int:
         spread = sum(inputs[index].dtype.itemsize for index in self.spread)
         queues = sum(tensor.dtype.itemsize for tensor in inputs)
@@ -231,11 +256,9 @@ class FormulaKernel(ElementwiseKernel):
     # -- what happens to a tile --------------------------------------------------------------------
 
     def _read_numbers(self, core: Core) -> None:
-        """The scalar unit reads the single elements and computes with them, once per core."""
-        queue = TQue(TPosition.VECIN, len(self.quantities), "numbers", consumer=Pipe.SCALAR)
+        """The single elements come with every tile; the scalar unit computes with them."""
+        queue = self.number_que
         self.scalars: dict[int, Scalar] = {}
-        if self.quantities:
-            core.pipe.init_buffer(queue, len(self.quantities), core.block_bytes)
         loaded = {}
         for index, tensor in self.quantities.items():
             loaded[index] = queue.alloc_tensor(tensor.dtype, 1)
@@ -315,7 +338,7 @@ class FormulaKernel(ElementwiseKernel):
 
 def kernel_of(row: Compute, doc: str = "") -> type[FormulaKernel]:
     """The kernel class of a row."""
-    members = {name: getattr(row, name) for name in ("op_type", "fuses", "generated")}
+    members = {name: getattr(row, name) for name in ("op_type", "axes", "buffers", "generated")}
     members |= {"row": row, "__doc__": doc or row.op_type}
     return type(row.op_type, (FormulaKernel,), members)
 

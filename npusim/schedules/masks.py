@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc.kernel import Kernel
 from npusim.ascendc.queues import TBuf, TPosition, TQue
-from npusim.schedules.elementwise import FlatTiling, flat_tiling, leading_axis
+from npusim.schedules.block_split import Axes, block_split, least_bytes
+from npusim.schedules.elementwise import FlatTiling, flat_tiling
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT16, UINT8
 from npusim.values.errors import KernelError
@@ -31,7 +32,7 @@ class BitMaskKernel(Kernel):
     """out = ``transform(x)`` where the mask's bit is set, else 0; tiles are flat."""
 
     generated: ClassVar[bool] = True
-    fuses: ClassVar[bool] = True  # as for elementwise kernels
+    axes: ClassVar[Axes] = Axes.FUSED
 
     def __init__(
         self, profile: Profile, x: GlobalTensor, mask: GlobalTensor, out: GlobalTensor
@@ -92,18 +93,22 @@ class BitMaskKernel(Kernel):
 
     def _tiled(self, profile: Profile) -> FlatTiling:
         buffers = 3.5 * self.x.dtype.itemsize / 4
-        leading = 0 if self.fuses else leading_axis(profile, self.writes[0])
+        itemsize, split = self.out.dtype.itemsize, None
+        if profile.software.compiled_for_shape:
+            shape = self.out.shape if self.axes is Axes.FUSED else self.writes[0].shape
+            least = least_bytes(profile, shape, itemsize, 1)
+            split = block_split(shape, itemsize, profile.cores.vector_cores, least)
         plain = flat_tiling(
             profile,
             self.out.numel,
-            self.out.dtype.itemsize,
+            itemsize,
             buffers,
             least_bytes=profile.launch.elementwise_core_bytes,
-            leading=leading,
+            split=split,
         )
         per_core = round_up(plain.per_core, _ALIGN)
         tile = min(per_core, max(_ALIGN, plain.tile // _ALIGN * _ALIGN))
-        blocks = plain.block_dim if leading else ceil(plain.rows / per_core)
+        blocks = plain.block_dim if split and split.inner > 1 else ceil(plain.rows / per_core)
         return FlatTiling(plain.rows, per_core, tile, blocks, tile < per_core)
 
     def _select(self, core: Core, out: LocalTensor, bits: LocalTensor, x: LocalTensor) -> None:

@@ -8,7 +8,7 @@ in one piece, smaller operands are loaded as they are and repeated on chip (see
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm import GlobalTensor, GmSlice, Place
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
+    from npusim.schedules.block_split import BlockSplit
     from npusim.schedules.broadcasting import Plane
 
 _ALIGN = 128  # elements
@@ -55,8 +56,18 @@ class PackedTiling:
         return bool(row_bytes % block) and row_bytes < profile.vector.repeat_bytes
 
     @classmethod
-    def of(cls, profile: Profile, plane: Plane, coexisting: float, itemsize: int) -> PackedTiling:
-        """As many units per tile as ``coexisting`` buffers of 4 bytes leave room for."""
+    def of(
+        cls,
+        profile: Profile,
+        plane: Plane,
+        coexisting: float,
+        itemsize: int,
+        split: BlockSplit | None = None,
+    ) -> PackedTiling:
+        """As many units per tile as ``coexisting`` buffers of 4 bytes leave room for.
+
+        ``split`` says what each block gets, where the schedule decides that by axes.
+        """
         room = int(profile.buffers.ub_bytes // 2 / coexisting / _COMPUTE_BYTES)
         limit = max(_ALIGN, room - _ALIGN)  # what is left over rounds slots up to whole blocks
         deep = bool(plane.outer) and plane.rows * plane.columns <= limit
@@ -67,6 +78,8 @@ class PackedTiling:
         least = ceil(profile.launch.elementwise_core_bytes / (size * itemsize))
         total = prod(outer) * units
         per_core = max(ceil(total / profile.cores.vector_cores), min(least, units))
+        if split:
+            per_core = max(1, split.elements // size)
         if outer:
             per_core = divisor_at_least(units, per_core)
         block = profile.buffers.block_bytes // itemsize
@@ -78,7 +91,7 @@ class PackedTiling:
             units=units,
             rows=rows,
             columns=plane.columns,
-            block_dim=ceil(total / per_core),
+            block_dim=split.block_dim if split else ceil(total / per_core),
             units_per_core=per_core,
             tile_units=tile,
             deep=deep,
@@ -89,16 +102,17 @@ class PackedTiling:
         """Elements of a tile."""
         return self.tile_units * self.rows * self.columns
 
-    def block_kind(self, block: int) -> Hashable:
+    def block_kind(self, block: int) -> int:
         """Units of a block."""
-        return min(self.units_per_core, prod(self.outer) * self.units - block * self.units_per_core)
+        total = prod(self.outer) * self.units
+        return max(0, min(self.units_per_core, total - block * self.units_per_core))
 
     def tiles(self, core: Core) -> Iterator[Tile]:
         """The tiles of one block."""
         block = core.get_block_idx()
-        share = min(
-            self.units_per_core, prod(self.outer) * self.units - block * self.units_per_core
-        )
+        share = self.block_kind(block)
+        if not share:
+            return
         inside = min(share, self.units)
         plane, unit = divmod(block * self.units_per_core, self.units)
         for turn in core.loop(ceil(share / inside)):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import RoundMode
+from npusim.schedules.block_split import Axes
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula_kernel import Compute, kernels_of_table
 from npusim.values.dtypes import FLOAT, INT32
@@ -73,25 +74,29 @@ def _shared_out(f: Formula, larger: Operand, smaller: Operand, grad: Term) -> tu
 
 
 _ROWS = (
-    Compute("Add", lambda f, a, b: f.add(a, b), fuses=False),
-    Compute("Sub", lambda f, a, b: f.sub(a, b), fuses=False),
-    Compute("Mul", lambda f, a, b: f.mul(a, b)),
+    Compute("Add", lambda f, a, b: f.add(a, b), axes=Axes.KEPT),
+    Compute("Sub", lambda f, a, b: f.sub(a, b), axes=Axes.KEPT),
+    Compute("Mul", lambda f, a, b: f.mul(a, b), axes=Axes.KEPT_WITH_NUMBER),
     Compute("RealDiv", lambda f, a, b: f.div(a, b), half_in_float=True),
     Compute("Div", lambda f, a, b: f.div(a, b)),
-    Compute("Maximum", lambda f, a, b: f.max(a, b), fuses=False),
-    Compute("Minimum", lambda f, a, b: f.min(a, b), fuses=False),
-    Compute("MaximumGrad", _shared_out, outputs=2),
-    Compute("MinimumGrad", lambda f, a, b, grad: _shared_out(f, b, a, grad), outputs=2),
-    Compute("Adds", lambda f, x, value: f.add(x, value), attributes={"value": 0.0}),
-    Compute("Muls", lambda f, x, value: f.mul(x, value), attributes={"value": 1.0}),
+    Compute("Maximum", lambda f, a, b: f.max(a, b), axes=Axes.FUSED_IF_ALIKE),
+    Compute("Minimum", lambda f, a, b: f.min(a, b), axes=Axes.KEPT),
+    Compute("MaximumGrad", _shared_out, outputs=2, axes=Axes.KEPT),
+    Compute(
+        "MinimumGrad", lambda f, a, b, grad: _shared_out(f, b, a, grad), outputs=2, axes=Axes.KEPT
+    ),
+    Compute("Adds", lambda f, x, value: f.add(x, value), attributes={"value": 0.0}, axes=Axes.KEPT),
+    Compute("Muls", lambda f, x, value: f.mul(x, value), attributes={"value": 1.0}, axes=Axes.KEPT),
     Compute("AssignAdd", lambda f, x, value: f.add(x, value), like=(0,)),
     Compute("AssignSub", lambda f, x, value: f.sub(x, value), like=(0,)),
     Compute("AddN", _add_n),
-    Compute("BiasAdd", lambda f, x, bias: f.add(x, bias), fuses=False),
-    Compute("FusedMulAdd", lambda f, a, b, c: f.add(f.mul(a, b), c)),
+    Compute("BiasAdd", lambda f, x, bias: f.add(x, bias), axes=Axes.KEPT),
+    Compute("FusedMulAdd", lambda f, a, b, c: f.add(f.mul(a, b), c), axes=Axes.KEPT),
     # Adds the decay of a weight, which the step before has used last, to its gradient.
-    Compute("FusedMulAddN", lambda f, a, b, c: f.add(f.mul(a, c), b), fuses=False, cold=(0,)),
-    Compute("FusedMulAddAdd", lambda f, a, b, c, d: f.add(f.add(f.mul(a, b), c), d)),
+    Compute("FusedMulAddN", lambda f, a, b, c: f.add(f.mul(a, c), b), axes=Axes.KEPT, cold=(0,)),
+    Compute(
+        "FusedMulAddAdd", lambda f, a, b, c, d: f.add(f.add(f.mul(a, b), c), d), axes=Axes.KEPT
+    ),
     Compute("Neg", lambda f, x: f.neg(x)),
     Compute("Abs", lambda f, x: f.abs(x)),
     Compute("Square", lambda f, x: f.mul(x, x)),
@@ -105,7 +110,7 @@ _ROWS = (
     Compute("Floor", _whole(RoundMode.CAST_FLOOR), half_in_float=True),
     Compute("Ceil", _whole(RoundMode.CAST_CEIL), half_in_float=True),
     Compute("Round", _whole(RoundMode.CAST_RINT), half_in_float=True),
-    Compute("ClipByValue", _clip, like=(0,)),
+    Compute("ClipByValue", _clip, like=(0,), axes=Axes.KEPT),
 )
 
 KERNELS = kernels_of_table(_ROWS)

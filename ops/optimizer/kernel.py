@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from npusim.schedules.block_split import Axes
 from npusim.schedules.formula import Formula, Number, Operand, Quantity, Term
 from npusim.schedules.formula_kernel import Compute, kernel_of, kernels_of_table
 
@@ -164,7 +165,7 @@ _ALL = tuple(range(16))
 _step = partial(Compute, like=(0,), cold=_ALL)
 
 _ROWS = (
-    _step("ApplyMomentum", _momentum, outputs=2, numbers=(2, 4)),
+    _step("ApplyMomentum", _momentum, outputs=2, numbers=(2, 4), buffers=6),
     _step(
         "FusedMulApplyMomentum",
         lambda f, var, accum, rate, grad, momentum, scale: _momentum(
@@ -173,9 +174,16 @@ _ROWS = (
         outputs=2,
         numbers=(2, 4, 5),
     ),
-    _step("Adam", _adam, outputs=3, numbers=(3, 4, 5, 6, 7, 8)),
-    _step("LambApplyOptimizerAssign", _lamb_update, outputs=3),
-    _step("LambApplyWeightAssign", _lamb_weight, like=(4,), typed_by=4, numbers=(0, 1, 2)),
+    _step("Adam", _adam, outputs=3, numbers=(3, 4, 5, 6, 7, 8), buffers=15),
+    _step("LambApplyOptimizerAssign", _lamb_update, outputs=3, axes=Axes.KEPT),
+    _step(
+        "LambApplyWeightAssign",
+        _lamb_weight,
+        like=(4,),
+        typed_by=4,
+        numbers=(0, 1, 2),
+        axes=Axes.KEPT,
+    ),
     _step(
         "ApplyRMSProp",
         _rms_prop,
@@ -187,8 +195,15 @@ _ROWS = (
         "ApplyGradientDescent",
         lambda f, var, rate, grad: f.sub(var, f.mul(grad, rate)),
         numbers=(1,),
+        buffers=1.5,
     ),
-    _step("SGD", _sgd, numbers=(2, 4), attributes={"dampening": 0.0, "weight_decay": 0.0}),
+    _step(
+        "SGD",
+        _sgd,
+        numbers=(2, 4),
+        attributes={"dampening": 0.0, "weight_decay": 0.0},
+        buffers=9,
+    ),
 )
 
 KERNELS = kernels_of_table(_ROWS)

@@ -71,11 +71,12 @@ class Intrinsic(Generic[Operands]):
             name = self.instead
             core.issue("vector_dup", dst, ())
         core.require(name, dst, *sources)
+        shared = core.shares_rows and any(source.shape != dst.shape for source in sources)
         for source in sources:
             if source.shape != dst.shape and not _repeats(source.shape, dst.shape):
                 shapes = ", ".join(str(tensor.shape) for tensor in (dst, *sources))
                 raise KernelError(core.kernel_name, f"{name} on shapes {shapes}")
-        core.issue(name, dst, sources)
+        core.issue(name, dst, sources, by_blocks=shared)
         if core.numerics:
             self.compute(core, dst, *operands)
         core.computed(self.__name__, dst)

@@ -1,0 +1,78 @@
+"""The blocks that one core runs, one after the other, as one program: each begins with its head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from npusim.engine.program import Instruction, Loop, Node, Pipe, Program
+from npusim.engine.schedule import pipes_of
+
+if TYPE_CHECKING:
+    from npusim.ascendc.costs import InstructionCosts
+
+
+def in_rounds(
+    programs: Sequence[Program], costs: InstructionCosts, starts: Sequence[float]
+) -> Program:
+    """``programs`` with the entry code of the kernel (arguments, pipe set-up) in front of each.
+
+    Of several, each begins when the one before it has ended on all pipes of the core, and the
+    launch has come to it: at the cycle in ``starts``.
+    """
+    first = programs[0]
+    if len(programs) == 1:
+        return _begun(first, costs, ended=())
+    used = {pipe: None for program in programs for pipe in pipes_of(program)}
+    joined = Program(kernel=first.kernel)
+    launched = _flag(joined, 0)
+    joined.starts[launched] = tuple(starts)
+    ended = {pipe: _flag(joined, 1) for pipe in used if pipe is not Pipe.SCALAR}
+    for _, group in groupby(programs, key=id):
+        rounds = list(group)
+        begun = _begun(_after(rounds[0], joined), costs, ended=(launched, *ended.values()))
+        joined.flags[len(joined.flags) :] = begun.flags[len(joined.flags) :]
+        ends = [Instruction(pipe, "", 0.0, sets=(flag,)) for pipe, flag in ended.items()]
+        joined.body.append(Loop(len(rounds), [*begun.body, *ends]))
+    return joined
+
+
+def _begun(program: Program, costs: InstructionCosts, ended: tuple[int, ...]) -> Program:
+    """The program behind its head, which every other pipe waits for."""
+    others = [pipe for pipe in pipes_of(program) if pipe is not Pipe.SCALAR]
+    flags = [_flag(program, 0) for _ in others]
+    head = Instruction(
+        Pipe.SCALAR, "kernel_head", costs.kernel_head(), waits=ended, sets=tuple(flags)
+    )
+    gates = [
+        Instruction(pipe, "", 0.0, waits=(flag,)) for pipe, flag in zip(others, flags, strict=True)
+    ]
+    program.body = [head, *gates, *program.body]
+    return program
+
+
+def _flag(program: Program, count: int) -> int:
+    program.flags.append(count)
+    return len(program.flags) - 1
+
+
+def _after(program: Program, joined: Program) -> Program:
+    """A copy of ``program`` whose flags follow those of ``joined``."""
+    first = len(joined.flags)
+    joined.names |= {flag + first: name for flag, name in program.names.items()}
+    return Program(
+        [_moved(node, first) for node in program.body],
+        [*joined.flags, *program.flags],
+        kernel=program.kernel,
+    )
+
+
+def _moved(node: Node, first: int) -> Node:
+    if isinstance(node, Loop):
+        return Loop(node.count, [_moved(each, first) for each in node.body])
+    if isinstance(node, Instruction):
+        waits, sets = (tuple(flag + first for flag in each) for each in (node.waits, node.sets))
+        return replace(node, waits=waits, sets=sets)
+    return node

@@ -1,0 +1,121 @@
+"""How a schedule that is compiled for one shape deals the elements of a result out to blocks.
+
+Axes that the schedule doesn't fuse stay as they are: blocks split the first axis that, with those
+before it, counts enough of them. Behind other axes only whole divisors can be split off.
+Source: the TBE compiler's vector schedule (public, Apache 2.0: te_schedule/vector_schedule.py,
+elewise_schedule.py): what a block gets at least, the search for the axis, its divisors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import ceil, prod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
+
+_FEW_TENSORS = 5  # computed tensors up to which a block gets twice the least bytes
+_ROW_BYTES = 512  # of one row for each core that are enough for a block
+_MOST_ROUNDS = 4  # blocks of a divisor for each core, at most
+_ENOUGH = 0.85  # of the cores kept busy by a smaller divisor
+
+
+class Axes(Enum):
+    """When an operator's definition fuses axes that all operands treat alike, before it schedules.
+
+    Source: the operators' definitions (public, Apache 2.0: ops/built-in/tbe/impl).
+    """
+
+    FUSED = "always"
+    KEPT = "never"
+    FUSED_IF_ALIKE = "if the operands have one shape"
+    KEPT_WITH_NUMBER = "unless the second operand is a single element"
+
+    def fuses(self, shapes: Sequence[tuple[int, ...]]) -> bool:
+        """Whether it does for operands of these shapes."""
+        if self is Axes.FUSED_IF_ALIKE:
+            return len(set(shapes)) == 1
+        if self is Axes.KEPT_WITH_NUMBER:
+            return len(shapes) < 2 or prod(shapes[1]) != 1
+        return self is Axes.FUSED
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSplit:
+    """Blocks that share an axis: ``parts`` are launched, each for ``length`` of its elements.
+
+    ``before`` is the product of the axes in front, ``inner`` of those behind. The last of the
+    parts may have less to do, or nothing.
+    """
+
+    before: int
+    parts: int
+    length: int
+    inner: int
+
+    @property
+    def block_dim(self) -> int:
+        """Blocks of the launch."""
+        return self.before * self.parts
+
+    @property
+    def elements(self) -> int:
+        """Elements of one block."""
+        return self.length * self.inner
+
+
+def least_bytes(profile: Profile, shape: Sequence[int], itemsize: int, tensors: int) -> int:
+    """Bytes of a result of ``shape`` that are worth a block.
+
+    ``tensors`` counts what the schedule computes: longer formulas are split further.
+    """
+    row_bytes = prod(shape[1:]) * itemsize
+    if len(shape) > 1 and shape[0] == profile.cores.vector_cores and row_bytes >= _ROW_BYTES:
+        return _ROW_BYTES
+    several = profile.launch.elementwise_core_bytes
+    return several if tensors <= _FEW_TENSORS else several // 2
+
+
+def block_split(shape: Sequence[int], itemsize: int, cores: int, least: int) -> BlockSplit:
+    """Blocks for a result of ``shape``, at least ``least`` bytes each while cores are left."""
+    nbytes = prod(shape) * itemsize
+    wanted = max(1, min(cores, ceil(nbytes / least)))
+    axis, parts = _first_axis(shape, wanted)
+    size, before, inner = shape[axis], prod(shape[:axis]), prod(shape[axis + 1 :])
+    if before == 1:
+        return BlockSplit(1, parts, ceil(size / parts), inner)
+    if size % (size // parts):
+        parts = _divisor(size, before, cores, nbytes, least)
+    length = size // parts
+    return BlockSplit(before, ceil(size / length), length, inner)
+
+
+def _first_axis(shape: Sequence[int], wanted: int) -> tuple[int, int]:
+    """The axis to split, and into how many parts."""
+    before = 1
+    for axis, size in enumerate(shape):
+        if before * size >= wanted:
+            return axis, max(1, wanted // before)
+        before *= size
+    return len(shape) - 1, 1
+
+
+def _divisor(size: int, before: int, cores: int, nbytes: int, least: int) -> int:
+    """The divisor of an axis that comes closest to one block for each core."""
+    small = large = 1
+    for factor in _divisors(size):
+        if factor * before > cores:
+            large = factor
+            break
+        small = factor
+    blocks = large * before
+    if blocks > cores * _MOST_ROUNDS or nbytes < blocks * least or small * before > cores * _ENOUGH:
+        return small
+    return large
+
+
+def _divisors(size: int) -> Iterator[int]:
+    return (factor for factor in range(1, size + 1) if size % factor == 0)

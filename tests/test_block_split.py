@@ -1,0 +1,120 @@
+"""Which blocks schedules for one shape launch, on ragged shapes and by recorded launches."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npusim import TensorSpec, load_profile
+from npusim.ascendc import GlobalTensor, GmBuffer
+from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.ops.elementwise.fills import Fill
+from npusim.runtime.task import run_tasks
+from npusim.schedules.block_split import Axes, block_split
+from npusim.schedules.elementwise import FlatTiling
+from npusim.values.dtypes import FLOAT
+
+CORES, LEAST = 30, 2048
+shapes = st.lists(st.sampled_from([1, 2, 3, 7, 13, 16, 19, 33, 37, 65, 101, 999]), min_size=1)
+
+
+@given(shapes.filter(lambda shape: len(shape) <= 5), st.sampled_from([1, 2, 4]))
+def test_blocks_cover_every_element_and_are_at_most_four_rounds(
+    shape: list[int], itemsize: int
+) -> None:
+    split = block_split(shape, itemsize, CORES, LEAST)
+    assert split.block_dim * split.elements >= prod(shape)
+    assert (split.parts - 1) * split.length <= split.parts * split.length
+    assert 1 <= split.block_dim <= 4 * CORES
+    if split.before > 1:  # behind other axes a part is whole, so that a block has one piece
+        assert split.before * split.parts * split.elements == prod(shape)
+
+
+# What the profiler recorded on the 30 cores of the first generation (reports/data).
+LAUNCHES = [
+    ("Add", [(32, 128, 768), (1, 128, 768)], 30),
+    ("BiasAdd", [(16, 16, 40, 40, 16), (1, 16, 1, 1, 16)], 16),
+    ("FusedMulAddN", [(4, 16, 16, 16), (4, 16, 16, 16), (1,)], 32),
+    ("FusedMulAddN", [(8, 32, 16, 16), (8, 32, 16, 16), (1,)], 32),
+    ("Mul", [(2, 768), (1,)], 2),
+    ("Mul", [(32, 100), (32, 1)], 7),
+    ("Minimum", [(64, 20, 20, 3, 1, 2), (64, 1, 1, 1, 150, 2)], 30),
+]
+
+
+@pytest.mark.parametrize(("op", "operands", "blocks"), LAUNCHES)
+def test_blocks_are_those_of_recorded_launches(
+    op: str, operands: list[tuple[int, ...]], blocks: int
+) -> None:
+    profile = load_profile("Ascend910B")
+    inputs = tuple(TensorSpec(shape, "float32") for shape in operands)
+    out = TensorSpec(np.broadcast_shapes(*operands), "float32")
+    (kernel,) = kernels_of(profile, TaskSpec(op, inputs, (out,)))
+    assert kernel.block_dim == blocks
+
+
+def test_optimizer_steps_deal_out_whole_tiles() -> None:
+    profile = load_profile("Ascend910B")
+    found = []
+    for shape in ((1024,), (256, 128), (512, 256), (184965, 1), (1024, 512)):
+        tensor, number = TensorSpec(shape, "float32"), TensorSpec((1,), "float32")
+        task = TaskSpec("Adam", (tensor,) * 3 + (number,) * 6 + (tensor,), (tensor,) * 3)
+        (kernel,) = kernels_of(profile, task)
+        found.append(kernel.block_dim)
+    assert found == [1, 16, 21, 29, 27]
+
+
+def test_definitions_say_when_axes_are_fused() -> None:
+    alike, row, number = ((4, 5), (4, 5)), ((4, 5), (1, 5)), ((4, 5), (1,))
+    expected = {
+        Axes.FUSED: [True, True, True],
+        Axes.KEPT: [False, False, False],
+        Axes.FUSED_IF_ALIKE: [True, False, False],
+        Axes.KEPT_WITH_NUMBER: [True, True, False],
+    }
+    for axes, answers in expected.items():
+        assert [axes.fuses(shapes) for shapes in (alike, row, number)] == answers
+
+
+def _decayed(rows: int, *, numerics: bool) -> tuple[float, int]:
+    """Time and blocks of adding a decay to gradients of [2, rows, 32768], checked if computed."""
+    profile = load_profile("Ascend910B")
+    tensor, number = TensorSpec((2, rows, 32768), "float32"), TensorSpec((1,), "float32")
+    (kernel,) = kernels_of(profile, TaskSpec("FusedMulAddN", (tensor, tensor, number), (tensor,)))
+    if numerics:
+        rng = np.random.default_rng(rows)
+        values = [rng.random(each.numel, dtype=np.float32) for each in kernel.reads]
+        for each, data in zip(kernel.reads, values, strict=True):
+            each.buffer.data = data
+        kernel.writes[0].buffer.data = np.empty(tensor.numel, np.float32)
+    run = run_tasks([kernel], profile, numerics=numerics)
+    if numerics:
+        weight, grad, decay = values
+        np.testing.assert_allclose(kernel.writes[0].buffer.data, weight * decay + grad, rtol=1e-5)
+    return run.duration_us, kernel.block_dim
+
+
+def test_more_blocks_than_cores_go_in_rounds() -> None:
+    one_us, blocks = _decayed(15, numerics=True)
+    assert blocks == 30
+    two_us, blocks = _decayed(31, numerics=True)
+    assert blocks == 62  # 31 has no divisor that keeps 30 cores busy
+    assert 1.5 * one_us < two_us < 4 * one_us
+
+
+def test_a_small_block_more_costs_its_start_only() -> None:
+    """The launch comes to the second round when the first has ended long ago."""
+    profile = load_profile("Ascend910B")
+    times = []
+    for cores in (30, 32):
+        more = profile.cores.model_copy(update={"vector_cores": cores})
+        chip = profile.model_copy(update={"cores": more})
+        kernel = Fill(chip, GlobalTensor(GmBuffer("out", 32 * 2048), FLOAT, (32 * 512,)), value=1.0)
+        kernel.tiling = kernel.division = FlatTiling(32 * 512, 512, 512, 32, double_buffer=False)
+        kernel.block_dim = 32
+        times.append(run_tasks([kernel], chip).duration_us)
+    assert times[0] == pytest.approx(times[1], rel=0.05)

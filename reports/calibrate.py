@@ -37,6 +37,7 @@ LEFT_OUT_ROWS = {"dav-c100": 160, "dav-c220": 150}  # the same where one workloa
 # Constants that the chips of an architecture have values of their own for.
 KEPT = {"dav-c220": ("memory.hbm_sustained_fraction",)}
 LEAST_ROWS = 10  # of a workload that is left out
+LEAST_OF_CHIP = 40  # rows of a chip that has bands of its own
 WIDENING = 1.3  # of a band in logarithms where the class or the chip was not measured
 
 
@@ -175,14 +176,23 @@ def write_residuals(rows: list[MeasuredRow]) -> None:
     for each in predictions:
         chips.setdefault(each.row.soc, []).append(each)
         architectures.setdefault(load_profile(each.row.soc).architecture, []).append(each)
+    known = {name: spreads(members) for name, members in architectures.items()}
     text = [
-        "# Made by reports/calibrate.py --residuals. Measured over simulated time: 10 % and 90 %",
-        "# quantiles on the rows of reports/data/measured_ops.csv.gz, by operator class.",
+        "# Made by reports/calibrate.py --residuals. Measured over simulated time: conformal 10 %",
+        "# and 90 % quantiles on the rows of reports/data/measured_ops.csv.gz, by operator class,",
+        "# over groups of networks and operators.",
         f"unmeasured_widening: {WIDENING}",
         "architectures:",
-        as_yaml({name: spreads(members) for name, members in architectures.items()}, "  "),
+        as_yaml(known, "  "),
         "chips:",
-        as_yaml({name: spreads(m) for name, m in chips.items() if len(m) > 40}, "  "),
+        as_yaml(
+            {
+                name: spreads(members, known[load_profile(name).architecture])
+                for name, members in chips.items()
+                if len(members) > LEAST_OF_CHIP
+            },
+            "  ",
+        ),
     ]
     (PROFILES / "calibration" / "residuals.yaml").write_text(
         "\n".join(text) + "\n", encoding="utf-8"

@@ -1,41 +1,65 @@
-"""The residuals of a set of predictions, by operator class: what bands are made of."""
+"""The residuals of a set of predictions, by operator class: what bands are made of.
+
+All rows of an operator in a network share one error: batch sizes and layers don't make it less.
+So not rows but groups (networks x operators) are what was drawn: quantiles are conformal over n
+groups (a tail of 1 - 0.9 (1 + 1/n) on either side), a row weighs 1 / sqrt(rows of its group), and
+the ends are pulled towards those of all classes by n / (n + 5). Bands hold for 80 % of all rows,
+not of each class.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from npusim.operators.registry import band_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from npusim.validation.replay import Prediction
 
-LEAST_ROWS = 12  # a class with fewer rows has no band of its own
-_QUANTILES = (
-    0.085,
-    0.915,
-)  # a little outside 10 % and 90 %: rows that no fit has seen scatter more
+_TAIL = 0.1  # of rows beyond either end
+_PULL = 5  # groups that all classes together count for
 
 Table = dict[str, dict[str, float | int]]
 
 
-def spreads(predictions: Iterable[Prediction]) -> tuple[dict[str, float | int], Table]:
-    """Quantiles of measured over simulated time: of all rows, and of each larger class."""
-    ratios: dict[str, list[float]] = {}
+class Residual(NamedTuple):
+    """The logarithm of measured over simulated time of a row, and the group that it belongs to."""
+
+    logarithm: float
+    group: tuple[str, str]
+
+
+def spreads(
+    predictions: Iterable[Prediction], above: tuple[dict[str, float | int], Table] | None = None
+) -> tuple[dict[str, float | int], Table]:
+    """Quantiles of measured over simulated time: of all rows, and of each class.
+
+    Those of a chip are pulled towards the ones ``above``, its microarchitecture's.
+    """
+    kinds: dict[str, list[Residual]] = {}
     for each in predictions:
         if each.simulated_us:
-            kind = band_class(each.row.op)
-            ratios.setdefault(kind, []).append(each.row.duration_us / each.simulated_us)
-    everything = _spread([ratio for values in ratios.values() for ratio in values])
-    classes = {
-        kind: _spread(values)
-        for kind, values in sorted(ratios.items())
-        if len(values) >= LEAST_ROWS
+            residual = Residual(
+                float(np.log(each.row.duration_us / each.simulated_us)),
+                (network(each.row.workload), each.row.op),
+            )
+            kinds.setdefault(band_class(each.row.op), []).append(residual)
+    everything, classes = above or ({}, {})
+    whole = _spread([each for values in kinds.values() for each in values], everything)
+    return whole, {
+        kind: _spread(values, classes.get(kind) or whole) for kind, values in sorted(kinds.items())
     }
-    return everything, classes
+
+
+def network(workload: str) -> str:
+    """A workload without the sizes in its name: ``bert_128_32 train step`` is ``bert``."""
+    return re.split(r"[ _,(]*\d", workload)[0]
 
 
 def as_yaml(tables: Mapping[str, tuple[dict[str, float | int], Table]], indent: str) -> str:
@@ -53,9 +77,32 @@ def as_yaml(tables: Mapping[str, tuple[dict[str, float | int], Table]], indent: 
     return "\n".join(lines)
 
 
-def _spread(ratios: list[float]) -> dict[str, float | int]:
-    low, high = np.quantile(ratios, _QUANTILES)
-    return {"low": round(float(low), 3), "high": round(float(high), 3), "rows": len(ratios)}
+def _spread(
+    residuals: Sequence[Residual], towards: Mapping[str, float | int]
+) -> dict[str, float | int]:
+    sizes = Counter(each.group for each in residuals)
+    groups = len(sizes)
+    tail = max(0.0, 1 - (1 - _TAIL) * (1 + 1 / groups))
+    ends = _weighted_quantiles(
+        np.array([each.logarithm for each in residuals]),
+        np.array([sizes[each.group] ** -0.5 for each in residuals]),
+        (tail, 1 - tail),
+    )
+    share = groups / (groups + _PULL) if towards else 1.0
+    low, high = (
+        float(np.exp(share * end + (1 - share) * np.log(towards.get(name, 1.0))))
+        for name, end in zip(("low", "high"), ends, strict=True)
+    )
+    return {"low": round(low, 3), "high": round(high, 3), "rows": len(residuals)}
+
+
+def _weighted_quantiles(
+    values: np.ndarray, weights: np.ndarray, quantiles: Sequence[float]
+) -> Sequence[float]:
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order]) - weights[order] / 2
+    found = np.interp(quantiles, reached / weights.sum(), values[order])
+    return [float(each) for each in found]
 
 
 def _flow(spread: Mapping[str, float | int]) -> str:

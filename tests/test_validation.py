@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from fitting import CONSTANTS, fit, value_of, with_values
-from spreads import spreads
+from spreads import network, spreads
 
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec
 from npusim.validation.replay import predict, replay, simulate_task
-from npusim.validation.statistics import accuracy, spearman
+from npusim.validation.statistics import accuracy, by_workload, spearman
 from npusim.validation.table import MeasuredRow, read_rows
 from npusim.values.errors import FileError
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from npusim.validation.replay import Prediction
 
 HEADER = (
     "chip,op,op_family,impl,input_shapes,input_dtypes,input_formats,output_shapes,output_dtypes,"
@@ -154,14 +156,62 @@ def test_a_strong_pull_keeps_the_published_value(tmp_path: Path) -> None:
     assert found.values[key] == pytest.approx(found.published[key])
 
 
-def test_spreads_keep_classes_with_enough_rows(tmp_path: Path) -> None:
-    lines = [MUL.format(shape=f"{n + 1}", us=1.0 + n / 50) for n in range(20)]
-    predictions = list(replay(list(read_rows(table(tmp_path, *lines))), l2="cold"))
-    everything, classes = spreads(predictions)
-    assert everything["rows"] == 20
-    assert list(classes) == ["elementwise"]
-    assert classes["elementwise"]["low"] < classes["elementwise"]["high"]
-    assert spreads(predictions[:5])[1] == {}
+def _rows_of(tmp_path: Path, *lines: tuple[str, str, float]) -> list[Prediction]:
+    """Predictions for products of 64 numbers: workload, name of the operator, measured time."""
+    text = [
+        MUL.format(shape="64", us=us).replace(",Mul,", f",{op},").removesuffix(",w")
+        + f",{workload}"
+        for workload, op, us in lines
+    ]
+    return list(replay(list(read_rows(table(tmp_path, *text))), l2="cold"))
+
+
+def test_spreads_count_groups_of_a_network_not_rows(tmp_path: Path) -> None:
+    few = [("net_1", "Mul", 1.0), ("net_2", "Mul", 1.0), ("other_1", "Add", 4.0)]
+    everything, classes = spreads(_rows_of(tmp_path, *few))
+    assert everything["rows"] == 3
+    assert classes["elementwise"] == everything  # one class: pulled to itself
+    often, _ = spreads(_rows_of(tmp_path, *few, *[("net_3", "Mul", 1.0)] * 50))
+    assert often["low"] == everything["low"]  # the same batch 50 times says nothing new
+    assert often["high"] == everything["high"]
+
+
+def test_spreads_of_a_chip_are_pulled_to_its_microarchitecture(tmp_path: Path) -> None:
+    rows = _rows_of(tmp_path, ("net", "Mul", 1.0), ("net", "Add", 4.0))
+    alone, _ = spreads(rows)
+    wide = {"low": alone["low"] / 4, "high": alone["high"] * 4, "rows": 9}
+    pulled, _ = spreads(rows, (wide, {}))
+    assert wide["low"] < pulled["low"] < alone["low"]
+    assert alone["high"] < pulled["high"] < wide["high"]
+
+
+def test_bands_of_many_groups_hold_four_of_five(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    networks = [f"net{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(200)]
+    times = np.exp(rng.normal(0.5, 0.3, 400))
+    lines = zip(networks, ["Mul"] * 200, times[:200].tolist(), strict=True)
+    seen = _rows_of(tmp_path, *lines)
+    everything, _ = spreads(seen)
+    simulated = seen[0].simulated_us or 0.0
+    inside = [everything["low"] <= us / simulated <= everything["high"] for us in times[200:]]
+    assert 0.75 < np.mean(inside) < 0.9
+
+
+def test_networks_are_workloads_without_sizes() -> None:
+    assert network("bert_128_32 train step (MindSpore)") == network("bert_32_32 train step")
+    assert network("resnet50_16_224_224 train step") != network("yolov5_16 train step")
+
+
+def test_errors_of_a_step_are_weighted_by_time(tmp_path: Path) -> None:
+    rows = _rows_of(tmp_path, ("step", "Mul", 1.0), ("step", "Add", 9.0), ("step", "What", 10.0))
+    simulated = sum(each.simulated_us or 0.0 for each in rows)
+    assert by_workload(rows) == {}  # too few rows to say anything
+    (found,) = by_workload(rows, least=2).values()
+    assert (found.rows, found.measured_us, found.modelled_ratio) == (2, 10.0, 0.5)
+    assert found.error == pytest.approx(simulated / 10 - 1)
+    known = [each for each in rows if each.simulated_us is not None]
+    apart = sum(abs(each.simulated_us - each.row.duration_us) for each in known)
+    assert found.absolute_error == pytest.approx(apart / 10)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def validate(
     as_json: AsJson = False,
     force: Force = False,
 ) -> None:
-    """Replay measured kernel times and print the error by chip and family.
+    """Replay measured kernel times and print the error by chip, family and workload.
 
     Rows that can't be modelled are counted and listed with the reason. Exit code 0 when the table
     could be read, whatever the errors are.
@@ -50,7 +50,7 @@ def validate(
     from npusim.report.files import claim_all, write_text
     from npusim.runtime.cache_start import MODES
     from npusim.validation.replay import replay
-    from npusim.validation.statistics import accuracy, grouped
+    from npusim.validation.statistics import accuracy, by_workload, grouped
     from npusim.validation.table import read_rows
     from npusim.values.errors import UnknownNameError
 
@@ -69,6 +69,7 @@ def validate(
     overall = accuracy(predictions)
     by_chip = grouped(predictions, lambda each: each.row.chip)
     by_family = grouped(predictions, lambda each: each.row.family or "?")
+    steps = by_workload(predictions)
     if csv_file is not None:
         write_text(csv_file, report.rows_csv(predictions), force=force)
     if plot is not None:
@@ -79,6 +80,7 @@ def validate(
                 "overall": overall.as_dict(),
                 "by_chip": {name: each.as_dict() for name, each in by_chip.items()},
                 "by_family": {name: each.as_dict() for name, each in by_family.items()},
+                "by_workload": {name: each.as_dict() for name, each in steps.items()},
                 "not_modelled": _reasons(predictions),
             }
         )
@@ -87,6 +89,7 @@ def validate(
         report.accuracy_table("all rows", {"overall": overall}),
         report.accuracy_table("by chip", by_chip),
         report.accuracy_table("by family", by_family),
+        *([report.step_table(steps)] if steps else []),
         *_lines("worst rows", [_line(each) for each in report.worst_rows(predictions, worst)]),
         *_lines(
             "not modelled", [f"{count:5d}  {why}" for why, count in _reasons(predictions).items()]

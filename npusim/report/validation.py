@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from npusim.report.csvfile import csv_text
@@ -14,9 +15,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from npusim.validation.replay import Prediction
-    from npusim.validation.statistics import Accuracy
+    from npusim.validation.statistics import Accuracy, StepAccuracy
 
     Panel = Callable[[Axes, Sequence[Prediction]], None]
+
+_NAME_WIDTH = 60  # letters of a workload's name that a table shows
 
 ROW_COLUMNS = (
     "line",
@@ -52,6 +55,23 @@ def accuracy_table(title: str, groups: Mapping[str, Accuracy]) -> Table:
         for name, each in groups.items()
     ]
     return Table(("", *numbers), rows, numbers, title)
+
+
+def step_table(groups: Mapping[str, StepAccuracy]) -> Table:
+    """One line per workload: its time, how much of it is modelled, errors weighted by time."""
+    numbers = ("rows", "measured us", "modelled", "error", "sum of errors")
+    rows = [
+        (
+            shorten(name, _NAME_WIDTH, placeholder=" ..."),
+            str(each.rows),
+            f"{each.measured_us:.0f}",
+            _percent(each.modelled_ratio),
+            _percent(each.error, signed=True),
+            _percent(each.absolute_error),
+        )
+        for name, each in groups.items()
+    ]
+    return Table(("", *numbers), rows, numbers, "by workload, weighted by time")
 
 
 def rows_csv(predictions: Sequence[Prediction]) -> str:

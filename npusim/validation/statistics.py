@@ -1,4 +1,4 @@
-"""How far predictions are from measurements, over all rows and by chip and family."""
+"""How far predictions are from measurements: all rows, groups of them, steps of workloads."""
 
 from __future__ import annotations
 
@@ -60,6 +60,50 @@ def accuracy(predictions: Iterable[Prediction]) -> Accuracy:
         in_band=float(np.mean(inside)),
         roofline_median_abs_error=float(np.median(np.abs(rooflines / measured - 1))),
     )
+
+
+@dataclass(frozen=True)
+class StepAccuracy:
+    """A workload's kernels added up: ``error`` of the sum, and of all errors as they are.
+
+    Both are fractions of ``measured_us``; only modelled rows count, ``modelled_ratio`` of the time.
+    """
+
+    rows: int
+    measured_us: float
+    modelled_ratio: float
+    error: float
+    absolute_error: float
+
+    def as_dict(self) -> dict[str, float | int]:
+        """The fields as plain numbers."""
+        return asdict(self)
+
+
+def by_workload(predictions: Iterable[Prediction], least: int = 10) -> dict[str, StepAccuracy]:
+    """Errors weighted by time for each workload of at least ``least`` modelled rows."""
+    groups: dict[str, list[Prediction]] = {}
+    for each in predictions:
+        if each.row.workload:
+            groups.setdefault(each.row.workload, []).append(each)
+    found = {}
+    for name, members in sorted(groups.items()):
+        pairs = [
+            (each.simulated_us, each.row.duration_us)
+            for each in members
+            if each.simulated_us is not None
+        ]
+        if len(pairs) < least:
+            continue
+        measured = sum(time for _, time in pairs)
+        found[name] = StepAccuracy(
+            rows=len(pairs),
+            measured_us=measured,
+            modelled_ratio=measured / sum(each.row.duration_us for each in members),
+            error=sum(time for time, _ in pairs) / measured - 1,
+            absolute_error=sum(abs(simulated - time) for simulated, time in pairs) / measured,
+        )
+    return found
 
 
 def grouped(

@@ -47,7 +47,7 @@ class Kernel(ABC):
     buffer_num: ClassVar[int] = 2
     cores: ClassVar[Literal["vector", "cube"]] = "vector"
     is_mix: ClassVar[bool] = False
-    generated: ClassVar[bool] = False
+    generated: bool = False
     independent: ClassVar[bool] = False
 
     block_dim: int
@@ -61,6 +61,11 @@ class Kernel(ABC):
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         cls.op_type = cls.op_type or cls.__name__
+
+    @property
+    def launched_blocks(self) -> int:
+        """Blocks of the launch; ``block_dim`` of them run at once, each for others after it."""
+        return self.block_dim
 
     @classmethod
     def built(cls, *arguments: object, **attributes: object) -> Self:

@@ -255,10 +255,13 @@ class Software(Group):
 
     `compiled_for_shape`: kernels are compiled for one shape, so that loops are unrolled; else they
     are code for any shape. `matmul_generation` is the V of MatMulV2 and MatMulV3.
+    `matmul_load_bytes_per_cycle` is what the search for matmul tilings takes a load into L1 to
+    reach; without it no such search is made.
     """
 
     compiled_for_shape: bool
     matmul_generation: Literal[2, 3]
+    matmul_load_bytes_per_cycle: Positive | None = None
 
 
 class Intrinsics(Group):

@@ -126,8 +126,8 @@ class BlockMatmul:
         self._panel: TQue | None = None
         if any(self._kept):
             side = self._kept.index(True)
-            self._panel = TQue(_INTO_L1[side], t.depth_1, "panel")
-            core.pipe.init_buffer(self._panel, t.depth_1, wide[side] * round_up(k, t.base_k))
+            self._panel = TQue(_INTO_L1[side], t.panels, "panel")
+            core.pipe.init_buffer(self._panel, t.panels, wide[side] * round_up(k, t.base_k))
         into_l0 = {place: nbytes * t.base_k for place, nbytes in zip(_INTO_L0, wide, strict=True)}
         self._l0 = _Stage(core, into_l0, t.depth_0)
         # With one block in L0C, results leave it piece by piece while the next ones arrive.

@@ -25,8 +25,8 @@ class MatmulTiling:
     """A block of C is ``base_m x base_n``; of k, ``base_k`` are in L0 and ``step_k`` in L1.
 
     ``keep_a`` and ``keep_b`` say that L1 holds all of k of one block row of A, or of one block
-    column of B, while the other operand streams past. ``depth_c`` blocks of C are in L0C, and
-    ``depth_1`` and ``depth_0`` tiles of the operands in L1 and L0.
+    column of B, ``panels`` of these at a time, while the other operand streams past. ``depth_c``
+    blocks of C are in L0C, and ``depth_1`` and ``depth_0`` tiles of the operands in L1 and L0.
     """
 
     base_m: int
@@ -38,6 +38,7 @@ class MatmulTiling:
     depth_c: int
     depth_1: int = 2
     depth_0: int = 2
+    panels: int = 2
 
     @classmethod
     def of(cls, profile: Profile, dtype: DType, m: int, n: int, k: int) -> MatmulTiling:

@@ -114,7 +114,7 @@ class ElementwiseKernel(Kernel):
     ``coexisting`` is how many tile-sized buffers of 4 bytes per element are alive at once.
     """
 
-    generated: ClassVar[bool] = True
+    generated: bool = True
     coexisting: float = 3
     fills_cores: ClassVar[bool] = True  # a core gets a least share of the output, or it stays idle
     axes: ClassVar[Axes] = Axes.FUSED

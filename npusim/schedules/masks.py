@@ -31,7 +31,7 @@ _MASK_LANES = 128  # elements that the mask register covers
 class BitMaskKernel(Kernel):
     """out = ``transform(x)`` where the mask's bit is set, else 0; tiles are flat."""
 
-    generated: ClassVar[bool] = True
+    generated: bool = True
     axes: ClassVar[Axes] = Axes.FUSED
 
     def __init__(

@@ -49,6 +49,7 @@ class MatMul(Kernel):
         op_type: str = "MatMul",
     ) -> None:
         self.op_type = op_type  # one kernel for operators of several names
+        self.generated = not op_type.endswith("V3")  # those are written in Ascend C
         self.problem, self.bias, self.hf32 = problem, bias, hf32
         through_ub = profile.paths.l0c_to_gm is None
         if epilogue is not None and not through_ub:
@@ -67,6 +68,11 @@ class MatMul(Kernel):
         self.reads = (problem.a.tensor, problem.b.tensor, *rows, *others)
         self.writes = (problem.c.tensor,) if self.epilogue is None else self.epilogue.writes
         self._wide: dict[int, GlobalTensor] = {}
+
+    @property
+    def launched_blocks(self) -> int:
+        """Rectangles, where the compiler has made each of them a block."""
+        return self.partition.launched_blocks
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Matrices, rows and columns of a core."""
@@ -181,4 +187,5 @@ def shape_of(problem: Problem, hf32: bool, has_bias: bool, steps_out: int = 0) -
         hf32,
         steps_out,
         has_bias,
+        bool(problem.b.lanes),
     )

@@ -83,6 +83,7 @@ class SplitMatMul(Kernel):
         op_type: str = "MatMul",
     ) -> None:
         self.op_type = op_type  # one kernel for operators of several names
+        self.generated = not op_type.endswith("V3")  # those are written in Ascend C
         self.problem, self.split, self.bias, self.hf32 = problem, split, bias, hf32
         self.grid = split.partition.block_dim
         self.block_dim = split.parts * self.grid

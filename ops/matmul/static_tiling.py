@@ -1,11 +1,12 @@
 """Tilings of kernels that are compiled for one shape, as on the first generation.
 
 There every cut is a divisor, counted in fractals: of what the cores get, of the blocks they work
-in, of the parts of k. The compiler knows 32 cores: it prefers as many rectangles to fewer, and a
-chip with 30 cores then works in two rounds. Loads, products and stores of a block follow each
-other, nothing is double buffered. An operand that all blocks of a core share stays in L1 if all of
-k fits there. Evidence: block counts and times of 130 profiled kernels of the
-30-core part; those tuned by hand (about a tenth of them) are up to four times faster than this.
+in, of the parts of k. The compiler knows 32 cores (the public TBE schedule, mmad_schedule, cuts for
+as many), so that a chip with 30 may have to work in two rounds. Loads, products and stores of a
+block follow each other, nothing is double buffered. An operand that all blocks of a core share
+stays in L1 if all of k fits there. The compiler's own search isn't published; that divisors are
+taken, and that more rectangles than the chip has cores are, is what profiled block counts show.
+Kernels tuned by hand (about a tenth) are up to four times faster than this.
 """
 
 from __future__ import annotations
@@ -22,12 +23,7 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _CORES_KNOWN = 32
-_ENOUGH = 25  # rectangles that are used as they are
-_HALF = 16  # rectangles that more are preferred to even for small results
-_SMALL = 1500  # fractals of a result for which fewer rectangles are good enough
-_LONGEST = 32  # fractals along an edge of a block
-_LARGE = 20_000  # fractals of a result that is worth a schedule of its own
-_MANY_STEPS = 8  # vector instructions per element from which on they decide the partition
+_ENOUGH = 3 / 4  # of them: rectangles that more aren't looked for
 
 
 class _Size(NamedTuple):
@@ -42,16 +38,9 @@ def static_partition(profile: Profile, shape: Shape) -> Partition:
     """The rectangles, and the cheapest blocks that divide them."""
     lanes = profile.buffers.block_bytes // shape.dtype.itemsize
     high, wide = profile.cube.fractal_m, profile.cube.fractal_n
-    whole, unit = _size(profile, shape), _unit(profile, shape)
-    cores = profile.cores.cube_cores
+    whole, cores = _size(profile, shape), profile.cores.cube_cores
     groups = min(shape.batch, cores)
-    found = min(
-        (_cost(profile, shape, part, block) * ceil(rows * columns / cores), (rows, columns), block)
-        for rows, columns in _splits(shape, whole, unit, cores)
-        for part in (_Size(whole.m // rows, whole.n // columns, whole.k),)
-        for block in _blocks(profile, part, unit)
-    )
-    _, (rows, columns), block = found
+    (rows, columns), block = _found(profile, shape)
     part = _Size(whole.m // rows, whole.n // columns, whole.k)
     room = profile.buffers.l1_bytes // ((block.m + block.n) * _fractal(profile))
     step = max(each for each in _divisors(whole.k, room) if each % block.k == 0)
@@ -67,34 +56,62 @@ def static_partition(profile: Profile, shape: Shape) -> Partition:
         depth_c=1,
         depth_1=1,
         depth_0=1,
+        panels=1,
     )
     return Partition(
-        shape, groups, whole.m // rows * high, whole.n // columns * wide, blocks, cores
+        shape, groups, whole.m // rows * high, whole.n // columns * wide, blocks, cores, True
     )
 
 
-def applies_to(profile: Profile, shape: Shape) -> bool:
-    """True where nothing but the product decides its partition.
+def static_serves(profile: Profile, found: Partition) -> bool:
+    """False where it is better to cut as evenly as fractals allow, into unequal parts.
 
-    A large product with many vector instructions for every element is bound by those. Where parts
-    can't be equal, it is cut as evenly as fractals allow, and everything is double buffered.
+    That is so if equal parts leave over half of the cores idle that there is work for, and if
+    results on their way out take the vector unit longer than sums take the cube, so that two rounds
+    of blocks would take twice as long.
     """
+    shape, cube = found.shape, profile.cube
     whole = _size(profile, shape)
-    many = shape.steps_out >= _MANY_STEPS and whole.m * whole.n >= _LARGE
-    most = _most(whole, _unit(profile, shape), profile.cores.cube_cores)
-    return not many or most >= _ENOUGH
+    if 2 * found.launched_blocks <= profile.cores.cube_cores:
+        return found.launched_blocks == shape.batch * whole.m * whole.n
+    results = cube.fractal_m * cube.fractal_n * FLOAT.itemsize
+    vector = shape.steps_out * results / profile.vector.repeat_bytes
+    products = whole.k * cube.dtypes[shape.dtype.intrinsic].cycles_per_fractal
+    return found.launched_blocks == found.block_dim or vector <= products
 
 
-def _splits(shape: Shape, whole: _Size, unit: _Size, cores: int) -> list[tuple[int, int]]:
-    """Rectangles along rows and columns: as many as possible, of those with equal parts."""
-    if shape.batch > 1:
-        return [(1, 1)]
-    within, more = _most(whole, unit, cores), _most(whole, unit, _CORES_KNOWN)
-    wanted = within
-    large = whole.m * whole.n >= _SMALL
-    if more > within and within < _ENOUGH and (within <= _HALF or large):
-        wanted = more
-    return [pair for pair in _pairs(whole, unit) if pair[0] * pair[1] == wanted]
+def _found(profile: Profile, shape: Shape) -> tuple[tuple[int, int], _Size]:
+    """Rectangles along rows and columns, and the block that they are worked in.
+
+    As many equal ones as the chip has cores for. Where these are few, as many as the compiler
+    knows cores, if that saves more than launching more blocks costs.
+    """
+    found = _cheapest(profile, shape, 1)
+    if shape.batch == 1:
+        whole, unit = _size(profile, shape), _unit(profile, shape)
+        within = _most(whole, unit, profile.cores.cube_cores)
+        more = _most(whole, unit, _CORES_KNOWN)
+        found = _cheapest(profile, shape, within)
+        if within <= _ENOUGH * _CORES_KNOWN and more > within:
+            launching = (more - within) * profile.launch.per_block_us * profile.clock_mhz
+            other = _cheapest(profile, shape, more)
+            if other[0] + launching < found[0]:
+                found = other
+    return found[1], found[2]
+
+
+def _cheapest(
+    profile: Profile, shape: Shape, rectangles: int
+) -> tuple[float, tuple[int, int], _Size]:
+    """So many equal rectangles in the cheapest blocks that divide them, and their cycles."""
+    whole, unit = _size(profile, shape), _unit(profile, shape)
+    return min(
+        (_cost(profile, shape, part, block), (rows, columns), block)
+        for rows, columns in _pairs(whole, unit)
+        if rows * columns == rectangles
+        for part in (_Size(whole.m // rows, whole.n // columns, whole.k),)
+        for block in _blocks(profile, part, unit)
+    )
 
 
 def _most(whole: _Size, unit: _Size, limit: int) -> int:
@@ -134,8 +151,10 @@ def _blocks(profile: Profile, part: _Size, unit: _Size) -> list[_Size]:
     buffers, fractal = profile.buffers, _fractal(profile)
     result = profile.cube.fractal_m * profile.cube.fractal_n * FLOAT.itemsize
     found = []
-    for m in (unit.m * each for each in _divisors(part.m // unit.m, _LONGEST // unit.m)):
-        for n in (unit.n * each for each in _divisors(part.n // unit.n, _LONGEST // unit.n)):
+    for m in (unit.m * each for each in _divisors(part.m // unit.m, buffers.l0a_bytes // fractal)):
+        for n in (
+            unit.n * each for each in _divisors(part.n // unit.n, buffers.l0b_bytes // fractal)
+        ):
             room = min(buffers.l0a_bytes // (m * fractal), buffers.l0b_bytes // (n * fractal))
             if room and m * n * result <= buffers.l0c_bytes:
                 found.append(_Size(m, n, max(_divisors(part.k, room))))

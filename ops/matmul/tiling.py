@@ -13,8 +13,9 @@ from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
+from npusim.ops.matmul import cache_tiling
 from npusim.ops.matmul.shapes import Partition, Shape
-from npusim.ops.matmul.static_tiling import applies_to, static_partition
+from npusim.ops.matmul.static_tiling import static_partition, static_serves
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
@@ -45,9 +46,15 @@ Way = tuple[int, int, int]  # rectangles along the batch, rows of one, columns o
 @lru_cache(maxsize=4096)
 def partition(profile: Profile, shape: Shape, cores: int = 0) -> Partition:
     """The partition that keeps the busiest of ``cores`` (0: all) busy for the shortest time."""
-    if profile.software.compiled_for_shape and applies_to(profile, shape):
-        return static_partition(profile, shape)
+    if profile.software.compiled_for_shape:
+        static = static_partition(profile, shape)
+        if static_serves(profile, static):
+            return static
     cores = cores or profile.cores.cube_cores
+    if cache_tiling.applies_to(profile, shape):
+        found = cache_tiling.partition(profile, shape, cores)
+        if found is not None:
+            return found
     costs = _Costs(profile, shape)
     estimates = {way: costs.cycles(way, _BASES[0]) for way in _ways(profile, shape, cores)}
     ways = sorted(estimates, key=lambda way: (estimates[way], way))[:_SHORTLIST]

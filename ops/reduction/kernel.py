@@ -26,7 +26,7 @@ class Reduction(Kernel):
     ``kept`` takes the elements as they were folded, for operators with such a second result.
     """
 
-    generated: ClassVar[bool] = True
+    generated = True
     op_type: str
     kind: ClassVar[Kind]
 

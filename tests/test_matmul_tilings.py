@@ -1,0 +1,152 @@
+"""How matrix products are shared out and cut, on even, ragged, prime and tiny shapes."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim.hardware import load_profile
+from npusim.library.matmul_tiling import MatmulTiling
+from npusim.ops.matmul.shapes import Partition, Shape
+from npusim.ops.matmul.tiling import partition
+from npusim.values.dtypes import FLOAT, FLOAT16, DType
+from support.tasks import CHIPS
+
+EDGES = [1, 2, 3, 5, 7, 11, 13, 15, 16, 17, 37, 49, 101, 169, 197, 256, 257, 999, 1000, 2053, 4096]
+
+
+def found_for(
+    chip: str,
+    m: int,
+    k: int,
+    n: int,
+    *,
+    batch: int = 1,
+    turned: tuple[bool, bool] = (False, False),
+    fractals: tuple[bool, bool] = (False, False),
+    kind: DType = FLOAT16,
+    bias: bool = False,
+) -> Partition:
+    shape = Shape(
+        batch, m, n, k, *turned, fractals[0], kind, kind.itemsize, False, 0, bias, fractals[1]
+    )
+    return partition(load_profile(chip), shape)
+
+
+def assert_all_results_once(found: Partition) -> None:
+    shape = found.shape
+    shares = [share for core in range(found.block_dim) for share in found.shares(core)]
+    cells = sum(share.count * share.rows * share.columns for share in shares)
+    assert cells == shape.batch * shape.m * shape.n
+    assert len({(each.first, each.row, each.column) for each in shares}) == len(shares)
+    assert all(share.rows > 0 and share.columns > 0 for share in shares)
+
+
+def assert_fits(chip: str, blocks: MatmulTiling, shape: Shape) -> None:
+    buffers, size = load_profile(chip).buffers, shape.dtype.itemsize
+    assert blocks.base_m * blocks.base_k * size * blocks.depth_0 <= buffers.l0a_bytes
+    assert blocks.base_n * blocks.base_k * size * blocks.depth_0 <= buffers.l0b_bytes
+    assert blocks.base_m * blocks.base_n * 4 * blocks.depth_c <= buffers.l0c_bytes
+    whole = -(-shape.k // blocks.base_k) * blocks.base_k
+    kept = (blocks.base_m * blocks.keep_a + blocks.base_n * blocks.keep_b) * whole * blocks.panels
+    passing = blocks.base_m * (not blocks.keep_a) + blocks.base_n * (not blocks.keep_b)
+    assert (kept + passing * blocks.step_k * blocks.depth_1) * size <= buffers.l1_bytes
+    assert blocks.step_k % blocks.base_k == 0
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("turned", list(product((False, True), repeat=2)), ids=str)
+def test_ragged_products_are_cut_into_blocks_that_fit(chip: str, turned: tuple[bool, bool]) -> None:
+    for place, (m, n) in enumerate(product(EDGES, repeat=2)):
+        k = EDGES[(5 * place) % len(EDGES)]
+        found = found_for(chip, m, k, n, turned=turned)
+        assert_all_results_once(found)
+        assert_fits(chip, found.blocks, found.shape)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    m=st.integers(1, 400),
+    k=st.integers(1, 3000),
+    n=st.integers(1, 3000),
+    batch=st.integers(1, 50),
+    turned=st.tuples(st.booleans(), st.booleans()),
+    bias=st.booleans(),
+    kind=st.sampled_from([FLOAT16, FLOAT]),
+)
+def test_any_product_fits_the_chip(
+    m: int, k: int, n: int, batch: int, turned: tuple[bool, bool], bias: bool, kind: DType
+) -> None:
+    found = found_for("Ascend910B3", m, k, n, batch=batch, turned=turned, bias=bias, kind=kind)
+    assert_all_results_once(found)
+    assert_fits("Ascend910B3", found.blocks, found.shape)
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "blocks"),
+    # Columns in fractals by 24 cores: 64 in threes, 160 in sevens, 192 in eights; 1024 in tiles of
+    # 16, of which a core takes three; 37 in twos; 5 one by one.
+    [
+        (2048, 1024, 22),
+        (1024, 2560, 23),
+        (1024, 3072, 24),
+        (1024, 16384, 22),
+        (1024, 592, 19),
+        (1024, 80, 5),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 4, 15])
+def test_a_few_rows_by_weights_in_fractals(rows: int, k: int, n: int, blocks: int) -> None:
+    found = found_for("Ascend910B2", rows, k, n, turned=(False, True), fractals=(False, True))
+    assert found.block_dim == blocks
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "turned", "bias", "blocks"),
+    [
+        (32, 1000, 4096, (False, False), False, 16),  # rows of whole lines: 16 fractals a core
+        (32, 4096, 4096, (False, True), True, 16),  # A doesn't fit into L1, tiles of 128 columns
+        (32, 4096, 9216, (False, False), False, 24),
+        (32, 9216, 4096, (False, True), True, 16),
+    ],
+)
+def test_float_weights_of_linear_layers(
+    m: int, k: int, n: int, turned: tuple[bool, bool], bias: bool, blocks: int
+) -> None:
+    found = found_for("Ascend910B2", m, k, n, turned=turned, bias=bias, kind=FLOAT)
+    assert found.block_dim == blocks
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "launched"),
+    # In fractals: divisors of both edges whose product the 32 cores of the compiler allow.
+    [
+        (4096, 768, 768, 32),
+        (2560, 768, 768, 30),
+        (20000, 512, 1024, 25),
+        (12000, 512, 1024, 30),
+        (64, 768, 768, 24),  # 32 would save less than launching them costs
+        (128, 12000, 16, 8),
+        (640, 768, 21136, 20),
+    ],
+)
+def test_compiled_products_have_equal_blocks(m: int, k: int, n: int, launched: int) -> None:
+    chip = "Ascend910ProB"
+    found = found_for(chip, m, k, n, fractals=(True, True))
+    assert found.launched_blocks == launched
+    assert found.block_dim == min(launched, load_profile(chip).cores.cube_cores)
+    assert prod(found.grid) == launched
+
+
+@pytest.mark.parametrize(
+    "size", [(16 * 37, 768, 16 * 41), (16 * 101, 64, 16 * 3), (16, 64, 16 * 97)]
+)
+def test_prime_edges_leave_no_core_idle_for_long(size: tuple[int, int, int]) -> None:
+    """Equal parts would put all of it on one core."""
+    for chip in CHIPS:
+        found = found_for(chip, *size, fractals=(True, True))
+        assert found.block_dim > load_profile(chip).cores.cube_cores // 2, (chip, found.grid)

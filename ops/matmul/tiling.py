@@ -35,9 +35,6 @@ _BASES = (
     (16, 512),
 )
 _SHORTLIST = 6  # partitions that are looked at with every base
-_OVERLAP_LOSS = 0.05  # of what the other pipes have to do: the part that isn't hidden
-_PANEL_WEIGHT = 0.1  # of the time to read what a core needs once: compact parts are kind to L2
-_BASE_MARGIN = 0.005  # by which a less usual base has to be better
 
 
 Way = tuple[int, int, int]  # rectangles along the batch, rows of one, columns of one
@@ -59,7 +56,7 @@ def partition(profile: Profile, shape: Shape, cores: int = 0) -> Partition:
     estimates = {way: costs.cycles(way, _BASES[0]) for way in _ways(profile, shape, cores)}
     ways = sorted(estimates, key=lambda way: (estimates[way], way))[:_SHORTLIST]
     *_, way, base = min(
-        (costs.cycles(way, base) * (1 + _BASE_MARGIN * place), order, place, way, base)
+        (costs.cycles(way, base), order, place, way, base)
         for order, way in enumerate(ways)
         for place, base in enumerate(_BASES)
     )
@@ -70,7 +67,7 @@ def estimated_cycles(profile: Profile, found: Partition) -> float:
     """Cycles of the busiest core, roughly: what partitions are compared by."""
     blocks = found.blocks
     way = found.groups, found.rows, found.columns
-    return _Costs(profile, found.shape).cycles(way, (blocks.base_m, blocks.base_n))
+    return _Costs(profile, found.shape).cycles(way, (blocks.base_m, blocks.base_n))[0]
 
 
 def _ways(profile: Profile, shape: Shape, cores: int) -> Iterator[Way]:
@@ -116,8 +113,8 @@ class _Costs:
             self._profile, shape.dtype, (base_m, base_n), rows, shape.k, spare
         )
 
-    def cycles(self, way: Way, base: tuple[int, int]) -> float:
-        """Cycles of the core with most to do, and a little for a large number of cores."""
+    def cycles(self, way: Way, base: tuple[int, int]) -> tuple[float, float]:
+        """Cycles of the core with most to do, and, to tell equal ones apart, those of its pipes."""
         shape, profile = self._shape, self._profile
         groups, rows, columns = way
         blocks = self.blocks(way, base)
@@ -168,10 +165,7 @@ class _Costs:
         busiest = max(*pipes, hbm)
         first = (blocks.base_m + blocks.base_n) * min(blocks.step_k, shape.k) * size / rate
         last = blocks.base_m * blocks.base_n * shape.out_bytes / out.bytes_per_cycle
-        launch = profile.launch.per_block_us * profile.clock_mhz * cores
-        idle = (sum(pipes) - max(pipes)) * _OVERLAP_LOSS
-        idle += (rows + columns) * shape.k * size / rate * _PANEL_WEIGHT
-        return turns * (busiest + idle) + first + last + launch
+        return turns * busiest + first + last, turns * sum(pipes)
 
     def _evenly(self, total: int, most: int) -> int:
         """Blocks of at most ``most``, of one size as far as whole fractals allow."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.hardware import load_profile
-from npusim.library.matmul_tiling import MatmulTiling
 from npusim.ops.matmul.shapes import Partition, Shape
 from npusim.ops.matmul.tiling import partition
 from npusim.values.dtypes import FLOAT, FLOAT16, DType
 from support.tasks import CHIPS
+
+if TYPE_CHECKING:
+    from npusim.library.matmul_tiling import MatmulTiling
 
 EDGES = [1, 2, 3, 5, 7, 11, 13, 15, 16, 17, 37, 49, 101, 169, 197, 256, 257, 999, 1000, 2053, 4096]
 

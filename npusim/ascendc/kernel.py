@@ -62,11 +62,6 @@ class Kernel(ABC):
         super().__init_subclass__(**options)
         cls.op_type = cls.op_type or cls.__name__
 
-    @property
-    def launched_blocks(self) -> int:
-        """Blocks of the launch; ``block_dim`` of them run at once, each for others after it."""
-        return self.block_dim
-
     @classmethod
     def built(cls, *arguments: object, **attributes: object) -> Self:
         """A kernel of this class; a mistake in its ``__init__`` is told with its line."""

@@ -69,11 +69,6 @@ class MatMul(Kernel):
         self.writes = (problem.c.tensor,) if self.epilogue is None else self.epilogue.writes
         self._wide: dict[int, GlobalTensor] = {}
 
-    @property
-    def launched_blocks(self) -> int:
-        """Rectangles, where the compiler has made each of them a block."""
-        return self.partition.launched_blocks
-
     def block_kind(self, block_idx: int) -> Hashable:
         """Matrices, rows and columns of a core."""
         shares = self.partition.shares(block_idx)

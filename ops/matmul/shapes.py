@@ -48,8 +48,7 @@ class Share:
 class Partition:
     """A grid of rectangles: matrices, rows and columns of one (the last ones get what remains).
 
-    ``cores`` share them, one after the other where there are more rectangles than cores;
-    ``block_each`` says that every rectangle is a block of the launch.
+    ``cores`` share them, one after the other where there are more rectangles than cores.
     """
 
     shape: Shape
@@ -58,7 +57,6 @@ class Partition:
     columns: int
     blocks: MatmulTiling
     cores: int
-    block_each: bool = False
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -70,11 +68,6 @@ class Partition:
     def block_dim(self) -> int:
         """Number of cores in use."""
         return min(self.cores, prod(self.grid))
-
-    @property
-    def launched_blocks(self) -> int:
-        """Number of blocks of the launch."""
-        return prod(self.grid) if self.block_each else self.block_dim
 
     def shares(self, core: int) -> list[Share]:
         """The rectangles of a core."""

@@ -58,8 +58,9 @@ def static_partition(profile: Profile, shape: Shape) -> Partition:
         depth_0=1,
         panels=1,
     )
+    turns = max(cores, rows * columns)  # a rectangle is a block, and blocks go in rounds
     return Partition(
-        shape, groups, whole.m // rows * high, whole.n // columns * wide, blocks, cores, True
+        shape, groups, whole.m // rows * high, whole.n // columns * wide, blocks, turns
     )
 
 
@@ -72,12 +73,13 @@ def static_serves(profile: Profile, found: Partition) -> bool:
     """
     shape, cube = found.shape, profile.cube
     whole = _size(profile, shape)
-    if 2 * found.launched_blocks <= profile.cores.cube_cores:
-        return found.launched_blocks == shape.batch * whole.m * whole.n
+    blocks, cores = found.block_dim, profile.cores.cube_cores
+    if 2 * blocks <= cores:
+        return blocks == shape.batch * whole.m * whole.n
     results = cube.fractal_m * cube.fractal_n * FLOAT.itemsize
     vector = shape.steps_out * results / profile.vector.repeat_bytes
     products = whole.k * cube.dtypes[shape.dtype.intrinsic].cycles_per_fractal
-    return found.launched_blocks == found.block_dim or vector <= products
+    return blocks <= cores or vector <= products
 
 
 def _found(profile: Profile, shape: Shape) -> tuple[tuple[int, int], _Size]:

@@ -22,18 +22,9 @@ from npusim.values.dtypes import FLOAT
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
-# Rows and columns of a block of C, the usual one first; smaller ones where a core has less.
-_BASES = (
-    (128, 256),
-    (256, 256),
-    (256, 128),
-    (128, 128),
-    (64, 256),
-    (256, 64),
-    (64, 512),
-    (32, 512),
-    (16, 512),
-)
+# Rows and columns of a block of C where a core has less than a usual one.
+_SMALLER_BASES = ((128, 128), (64, 256), (256, 64), (64, 512), (32, 512), (16, 512))
+_LONG, _SHORT = 256, 128  # edges of a usual one
 _SHORTLIST = 6  # partitions that are looked at with every base
 
 
@@ -53,12 +44,13 @@ def partition(profile: Profile, shape: Shape, cores: int = 0) -> Partition:
         if found is not None:
             return found
     costs = _Costs(profile, shape)
-    estimates = {way: costs.cycles(way, _BASES[0]) for way in _ways(profile, shape, cores)}
+    usual = _usual_base(profile, shape)
+    estimates = {way: costs.cycles(way, usual) for way in _ways(profile, shape, cores)}
     ways = sorted(estimates, key=lambda way: (estimates[way], way))[:_SHORTLIST]
     *_, way, base = min(
         (costs.cycles(way, base), order, place, way, base)
         for order, way in enumerate(ways)
-        for place, base in enumerate(_BASES)
+        for place, base in enumerate((usual, *_SMALLER_BASES))
     )
     return Partition(shape, *way, costs.blocks(way, base), cores)
 
@@ -68,6 +60,28 @@ def estimated_cycles(profile: Profile, found: Partition) -> float:
     blocks = found.blocks
     way = found.groups, found.rows, found.columns
     return _Costs(profile, found.shape).cycles(way, (blocks.base_m, blocks.base_n))[0]
+
+
+def _usual_base(profile: Profile, shape: Shape) -> tuple[int, int]:
+    """Rows and columns of a block that fills L0C: broad ones, unless operands are turned.
+
+    Then the blocks are tall where that loads less, or m alone is long. Source: ops-nn, MatMulV3,
+    matmul_v3_base_tiling.cpp (SetBaseBlockTiling).
+    """
+    broad, tall = (_SHORT, _LONG), (_LONG, _SHORT)
+    if shape.turned_a == shape.turned_b:
+        return tall if shape.turned_a else broad
+    if shape.b_in_fractals:
+        return broad
+    much = profile.cores.cube_cores // 2 * _LONG
+    long_m, long_n = shape.m >= much, shape.n >= much
+    if long_m and long_n:
+        loads = [
+            ceil(shape.m / base[0]) * shape.n + ceil(shape.n / base[1]) * shape.m
+            for base in (tall, broad)
+        ]
+        return tall if loads[0] < loads[1] else broad
+    return tall if not long_n and (long_m or shape.m > shape.n) else broad
 
 
 def _ways(profile: Profile, shape: Shape, cores: int) -> Iterator[Way]:

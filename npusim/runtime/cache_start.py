@@ -9,6 +9,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.engine import L2State
+from npusim.values.dtypes import FLOAT
+from npusim.values.formats import Format
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -43,11 +45,10 @@ def prime(
     inputs are still there, all the time where it works on what is long gone.
     """
     memory = profile.memory
-    long_ago = {
-        tensor.buffer.number
-        for tensor in inputs
-        if mode == "in_graph" and (tensor in cold or len(tensor.shape) == 1)
-    }
+    long_ago: set[int] = set()
+    if mode == "in_graph":
+        known = [*cold, *(tensor for tensor in inputs if len(tensor.shape) == 1)]
+        long_ago = {tensor.buffer.number for tensor in (*known, *_master_weights(inputs))}
     share = {"cold": 0.0, "warm": 1.0, "in_graph": memory.l2_in_graph_share}[mode]
     recent = [tensor for tensor in inputs if tensor.buffer.number not in long_ago]
     found = _fill(cache, recent, share * memory.l2_bytes)
@@ -61,6 +62,17 @@ def prime(
         cache.write_back_share = streaming * memory.l2_write_back_share
     else:
         cache.write_back_share = 0.0
+
+
+def _master_weights(inputs: Sequence[GlobalTensor]) -> Sequence[GlobalTensor]:
+    """The weights of a convolution in float32, which the step before has used last.
+
+    They come in a format of their own, ahead of their gradients.
+    """
+    weights = [
+        tensor for tensor in inputs if tensor.format is Format.FRACTAL_Z and tensor.dtype is FLOAT
+    ]
+    return weights[:1]
 
 
 def _fill(cache: L2State, tensors: Sequence[GlobalTensor], room: float) -> float:

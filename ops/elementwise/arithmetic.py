@@ -92,8 +92,7 @@ _ROWS = (
     Compute("AddN", _add_n),
     Compute("BiasAdd", lambda f, x, bias: f.add(x, bias), axes=Axes.KEPT),
     Compute("FusedMulAdd", lambda f, a, b, c: f.add(f.mul(a, b), c), axes=Axes.KEPT),
-    # Adds the decay of a weight, which the step before has used last, to its gradient.
-    Compute("FusedMulAddN", lambda f, a, b, c: f.add(f.mul(a, c), b), axes=Axes.KEPT, cold=(0,)),
+    Compute("FusedMulAddN", lambda f, a, b, c: f.add(f.mul(a, c), b), axes=Axes.KEPT),
     Compute(
         "FusedMulAddAdd", lambda f, a, b, c, d: f.add(f.add(f.mul(a, b), c), d), axes=Axes.KEPT
     ),

@@ -253,6 +253,13 @@ def test_less_bandwidth_is_never_faster() -> None:
     assert before >= 20 * 50 * 8192 / 100.0  # every load is a miss
 
 
+def test_a_clock_that_is_coarser_than_the_end_of_a_transfer_goes_on() -> None:
+    slow = machine(MemoryRates(hbm=1e-9, l2_read=1e6, l2_write=1e6))
+    cycles = play((3, sharing(5, 8192)), (2, sharing(3, 5000)), on=slow, exact=True).cycles
+    nbytes = 3 * 5 * 8192 + 2 * 3 * 5000
+    assert cycles >= nbytes / 1e-9 > 2**46
+
+
 # -- barriers --------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ulp
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from npusim.engine.clock import after
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 Owner = TypeVar("Owner")
 
 _EPSILON = 1e-9
-_DONE_CYCLES = 1e-6  # a transfer this close to its end has ended: finer than a float clock
+_DONE_CYCLES = 1e-6  # a transfer this close to its end has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,10 @@ class SharedBandwidth(Generic[Owner]):
         if version != self._version:
             return  # a transfer started meanwhile: a later wake-up carries on
         self._advance()
-        ended = [flow.owner for flow in self._flows if flow.remaining <= _DONE_CYCLES * flow.rate]
-        self._flows = [flow for flow in self._flows if flow.remaining > _DONE_CYCLES * flow.rate]
+        # A late clock is coarser: what ends before its next tick would wake up now for ever.
+        done = max(_DONE_CYCLES, 2 * ulp(self._env.now))
+        ended = [flow.owner for flow in self._flows if flow.remaining <= done * flow.rate]
+        self._flows = [flow for flow in self._flows if flow.remaining > done * flow.rate]
         self._changed = True
         self._ended(ended)
 

@@ -3,8 +3,6 @@
 Will an operator run, how long does it take, how many cards are needed.
 """
 
-from __future__ import annotations
-
 import os
 
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all of this
@@ -64,7 +62,7 @@ if not os.path.exists(f"{_FOLDER}/ops") and os.path.isfile(f"{_ABOVE}/ops/__init
     __path__.append(_ABOVE)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     from importlib import import_module
 
     if name in _PACKAGES:

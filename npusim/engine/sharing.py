@@ -27,11 +27,13 @@ _DONE_CYCLES = 1e-6  # a transfer this close to its end has ended
 class Claim:
     """What transfers of one kind on some cores at once take, at a ``ceiling`` for each core.
 
+    ``demand`` is what each byte takes of each resource,
     ``loads`` are the bytes per cycle of each resource for one byte per cycle of every core,
     ``most`` those at the ceiling; ``uses`` names the resources.
     """
 
     ceiling: float
+    demand: tuple[tuple[str, float], ...]
     loads: tuple[tuple[str, float], ...]
     most: tuple[tuple[str, float], ...]
     uses: frozenset[str]
@@ -42,10 +44,15 @@ class Claim:
         used = {name: amount for name, amount in demand.items() if amount}
         return cls(
             ceiling,
+            tuple(used.items()),
             tuple((name, cores * amount) for name, amount in used.items()),
             tuple((name, cores * ceiling * amount) for name, amount in used.items()),
             frozenset(used),
         )
+
+    def of_cores(self, cores: int) -> Claim:
+        """The same on another number of cores."""
+        return Claim.of(cores, self.ceiling, dict(self.demand))
 
 
 @dataclass(slots=True, eq=False)
@@ -92,6 +99,16 @@ class SharedBandwidth(Generic[Owner]):
         """Begin to move ``nbytes`` on each core; bandwidth is shared out at the next settle."""
         self._advance()
         self._flows.append(Flow(nbytes, claim, owner))
+        self._changed = True
+
+    def replace(self, owners: Mapping[Owner, Sequence[tuple[Owner, Claim]]]) -> None:
+        """Let transfers go on as those of other owners, each with its claim."""
+        self._advance()
+        self._flows = [
+            Flow(flow.remaining, claim, owner)
+            for flow in self._flows
+            for owner, claim in owners.get(flow.owner, ((flow.owner, flow.claim),))
+        ]
         self._changed = True
 
     def settle(self) -> None:

@@ -102,6 +102,11 @@ class SteadyState:
         self._seen.pop(run.serial, None)
         self._played.pop(run.serial, None)
 
+    def forget_all(self) -> None:
+        """Called when groups of cores are put together or taken apart."""
+        self._seen.clear()
+        self._played.clear()
+
     def _checkpoint(self, mover: PipeState) -> _Checkpoint:
         pipes = self._state.pipes
         flows = self._memory.flows  # brought up to now

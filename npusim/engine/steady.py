@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from npusim.engine.state import LoopRun, PipeState, State
 
 _HISTORY = 6  # longest period looked for, in iterations
-_PATIENCE = 24  # iterations played before near-repetition is accepted as repetition
-_TOLERANCE = 1e-6  # of a period: what rounding of the clock explains
-_LOOSE_TOLERANCE = 2e-5  # of a period, once patience is over: total cycles are off by about as much
+_ROUNDING = 1e-6  # of a period: what rounding of the clock explains
+_TOLERANCE = 2e-5  # of a period, for near-repetition, and of all cycles, for what jumps are off by
+_PATIENCE = 24  # iterations played before a jump may be off by that part of its own cycles, too
 _SHORTEST = 4  # loops with fewer iterations left are simply played
 _HOPELESS = 256  # iterations after which a loop that has not repeated is played to its end
 
@@ -66,6 +66,7 @@ class SteadyState:
         self._memory = memory
         self._seen: dict[int, deque[_Checkpoint]] = {}
         self._played: dict[int, int] = {}
+        self._off = 0.0  # cycles that jumps may have been off by so far
 
     def iteration_ended(self, state: PipeState, run: LoopRun) -> list[PipeState]:
         """Called by every pipe after every iteration; acts for the pipe that is furthest behind.
@@ -81,15 +82,15 @@ class SteadyState:
             return []
         checkpoint = self._checkpoint(state)
         history = self._seen.setdefault(run.serial, deque(maxlen=_HISTORY))
-        tolerance = _TOLERANCE if played < _PATIENCE else _LOOSE_TOLERANCE
         for earlier in reversed(history):
             if earlier.shape != checkpoint.shape:
                 continue
-            waits = _LongWaits(earlier, checkpoint, tolerance)
+            waits = _LongWaits(earlier, checkpoint)
             if not waits.alike:
                 continue
             progress = self._progress(earlier, checkpoint)
-            if progress is not None and self._jump(earlier, checkpoint, progress, waits):
+            patient = played >= _PATIENCE
+            if progress is not None and self._jump(earlier, checkpoint, progress, waits, patient):
                 for moved, _ in progress:
                     if moved is not None:
                         self.forget(moved)
@@ -121,7 +122,7 @@ class SteadyState:
         return _Checkpoint(
             shape,
             [state.due for state in pipes],
-            [flow.remaining for flow in flows],
+            [flow.remaining / (flow.rate or flow.claim.ceiling) for flow in flows],
             [{flag: times[:] for flag, times in flags.held.items()} for flags in self._state.flags],
             [tuple(state.runs) for state in pipes],
             [tuple(state.turns) for state in pipes],
@@ -161,6 +162,7 @@ class SteadyState:
         now: _Checkpoint,
         progress: list[_Step],
         waits: _LongWaits,
+        patient: bool,
     ) -> bool:
         rooms = [
             (run.loop.count - 1 - max(member.turns[run.level] for member in run.members)) // step
@@ -170,9 +172,11 @@ class SteadyState:
         period = now.time - earlier.time
         if not rooms or period <= 0:
             return False
-        periods = int(min(*rooms, waits.room / period, waits.stocked_periods))
+        afforded = self._afforded(waits.off, period, now.time, patient)
+        periods = int(min(*rooms, waits.room / period, waits.stocked_periods, afforded))
         if periods < 1:
             return False
+        self._off += periods * waits.off
         self._state.shift += periods * period
         waits.shorten(self._state, periods * period)
         waits.use_up(self._state, periods)
@@ -187,22 +191,32 @@ class SteadyState:
         return True
 
 
+    def _afforded(self, off: float, period: float, time: float, patient: bool) -> float:
+        """How many periods may be jumped over that each may be ``off`` by some cycles."""
+        if off <= _ROUNDING * period:
+            return inf
+        each = off - _TOLERANCE * period if patient else off
+        left = _TOLERANCE * time - self._off
+        return inf if each <= 0.0 <= left else left / max(each, _ROUNDING * period)
+
+
 class _LongWaits:
     """Who waits from one checkpoint to the next and wakes at ``room`` cycles from now or later.
 
-    ``alike`` tells whether all others are where they were, but for a part ``tolerance`` of the
-    period: what is due is as good as what has long been due. A pipe that ran ahead and has left the
+    ``alike`` tells whether all others are nearly where they were, ``off`` by how many cycles: what
+    is due is as good as what has long been due. A pipe that ran ahead and has left the
     loop leaves a stock of flags, of which every period takes some: it lasts ``stocked_periods``.
     """
 
-    def __init__(self, earlier: _Checkpoint, now: _Checkpoint, tolerance: float) -> None:
+    def __init__(self, earlier: _Checkpoint, now: _Checkpoint) -> None:
+        self.off = 0.0
         self.room = self.stocked_periods = inf
         self.stocks: list[tuple[int, int, int]] = []  # cluster, flag, how many a period takes
         self.pipes: list[int] = []
         self.flags: list[tuple[int, int, int]] = []  # cluster, flag, place in its list
         self._start, self._end = earlier.now, now.now
         self._period = now.time - earlier.time
-        self._slack = tolerance * self._period
+        self._slack = _TOLERANCE * self._period
         self.alike = self._compare(earlier, now)
 
     def shorten(self, state: State, cycles: float) -> None:
@@ -230,10 +244,10 @@ class _LongWaits:
 
     def _compare(self, earlier: _Checkpoint, now: _Checkpoint) -> bool:
         for a, b in zip(earlier.remaining, now.remaining, strict=True):
-            if abs(a - b) > self._slack:
+            if not self._is_near(a - b):
                 return False
         for index, (a, b) in enumerate(zip(earlier.due, now.due, strict=True)):
-            if abs(max(a - self._start, 0.0) - max(b - self._end, 0.0)) > self._slack:
+            if not self._is_near(max(a - self._start, 0.0) - max(b - self._end, 0.0)):
                 if not self._still_waits(a, b):
                     return False
                 self.pipes.append(index)
@@ -254,10 +268,18 @@ class _LongWaits:
             if taken:
                 return False
             for place, (a, b) in enumerate(zip(times, now[flag], strict=True)):
-                if abs(max(a - self._start, 0.0) - max(b - self._end, 0.0)) > self._slack:
+                if not self._is_near(max(a - self._start, 0.0) - max(b - self._end, 0.0)):
                     if not self._still_waits(a, b):
                         return False
                     self.flags.append((cluster, flag, place))
+        return True
+
+    def _is_near(self, cycles: float) -> bool:
+        """Whether something comes at the same time of the period."""
+        off = abs(cycles)
+        if off > self._slack:
+            return False
+        self.off = max(self.off, off)
         return True
 
     def _still_waits(self, a: float, b: float) -> bool:

@@ -169,6 +169,7 @@ def step_of(
 
 
 def advance(run: LoopRun, turns: int) -> None:
+    """Let everybody in a loop be so many iterations further."""
     for member in run.members:
         member.turns[run.level] += turns
     run.inner = {(loop, turn + turns): inner for (loop, turn), inner in run.inner.items()}

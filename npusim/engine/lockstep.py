@@ -3,12 +3,12 @@
 At the start of a kernel and behind every barrier, teams whose programs begin alike are put
 together. One then stands for all of them, until a loop of some ends sooner than that of others or a
 step differs; from there on each is by itself again, or with those that are still like it. It takes
-the bandwidth of all cores that it stands for, so that nothing happens sooner or later than it would.
+the bandwidth of all cores that it stands for, so that everything happens when it would anyway.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -50,6 +50,7 @@ class _Alike:
     """
 
     def __init__(self, one: Team, other: Team) -> None:
+        self.team = other
         self.loops: dict[int, Loop] = {}
         self.flags: dict[int, int] = {}
         self._taken: dict[int, int] = {}  # flags of the first team by those of the second
@@ -89,14 +90,16 @@ class Lockstep:
         self._split(self._teams)
         for state in self._state.pipes:
             state.origin = state.place
-        parts: list[list[Team]] = []
+        parts: list[tuple[Team, list[_Alike]]] = []
         for team in self._alone:
-            part = next((part for part in parts if _go_on_alike(part[0], team)), None)
-            if part is None:
-                parts.append([team])
+            for first, others in parts:
+                if (alike := _going_on_alike(first, team)) is not None:
+                    others.append(alike)
+                    break
             else:
-                part.append(team)
-        self._unite(parts)
+                parts.append((team, []))
+        for first, others in parts:
+            self._unite(first, others)
 
     def part(self, pipe: PipeState) -> None:
         """The step at which ``pipe`` is isn't the same for all that it stands for."""
@@ -109,7 +112,8 @@ class Lockstep:
             step = own.steps[own.place]
             key = (_told(step), step.waits, step.sets, step.loop.count)
             parts.setdefault(key, []).append(member.team)
-        self._unite(parts.values())
+        for first, *others in parts.values():
+            self._unite(first, [_Alike(first, other) for other in others])
 
     def end(self) -> None:
         """Every group is by itself again."""
@@ -127,18 +131,16 @@ class Lockstep:
             pipes = zip(*(member.pipes for member in members), strict=True)
             self._replaced(dict(zip(team.pipes, pipes, strict=True)))
 
-    def _unite(self, parts: Iterable[Sequence[Team]]) -> None:
-        for members in [part for part in parts if len(part) > 1]:
-            first = members[0]
-            team, loops = _united(members)
-            same = {flag: flag for flag in team.members[0].flags}
-            _hand_over(first, team, loops, same, self._state)
-            self._exchange(members, [team])
-            gone: dict[PipeState, Sequence[PipeState]] = {
-                state: () for each in members[1:] for state in each.pipes
-            }
-            stand = {old: (new,) for old, new in zip(first.pipes, team.pipes, strict=True)}
-            self._replaced(gone | stand)
+    def _unite(self, first: Team, others: Sequence[_Alike]) -> None:
+        if not others:
+            return
+        team, loops = _united(first, others)
+        same = {flag: flag for flag in team.members[0].flags}
+        _hand_over(first, team, loops, same, self._state)
+        self._exchange([first, *(each.team for each in others)], [team])
+        gone = {state: () for each in others for state in each.team.pipes}
+        stand = {old: (new,) for old, new in zip(first.pipes, team.pipes, strict=True)}
+        self._replaced({**gone, **stand})
 
     def _exchange(self, old: Sequence[Team], new: Sequence[Team]) -> None:
         self._teams = [team for team in self._teams if team not in old] + list(new)
@@ -158,26 +160,25 @@ def _ahead(state: PipeState) -> list[Step]:
 def _told(step: Step) -> Hashable:
     """Equal for steps that are alike, but for their loops and the numbers of their flags."""
     claim = step.claim and (step.claim.ceiling, step.claim.demand)
-    delays = tuple(delay for _, delay in step.sets)
+    delays = [delay for _, delay in step.sets]
     about = (step.kind, step.cycles, step.bus_bytes, claim, bool(step.parts))
-    return (*about, len(step.waits), delays)
+    return (*about, len(step.waits), *delays)
 
 
-def _go_on_alike(one: Team, other: Team) -> bool:
-    """Whether two teams are in the same state, and the next loop of every pipe is alike."""
+def _going_on_alike(one: Team, other: Team) -> _Alike | None:
+    """What two teams in the same state have in common, if every pipe's next loop is alike."""
     if [_where(state) for state in one.pipes] != [_where(state) for state in other.pipes]:
-        return False
+        return None
     if any(state.runs for state in (*one.pipes, *other.pipes)):
-        return False  # a barrier in a loop
+        return None  # a barrier in a loop
     alike = _Alike(one, other)
     for state, its, shared in zip(one.pipes, other.pipes, alike.shared, strict=True):
         ahead = _ahead(state)
         whole = shared == len(ahead) == len(_ahead(its))
         if not whole and all(step.kind is not Kind.TURN for step in ahead[:shared]):
-            return False
-    return all(
-        _past(one, flag) == _past(other, own) for flag, own in alike.flags.items()
-    )
+            return None
+    at_once = all(_past(one, flag) == _past(other, own) for flag, own in alike.flags.items())
+    return alike if at_once else None
 
 
 def _where(state: PipeState) -> Hashable:
@@ -190,28 +191,32 @@ def _past(team: Team, flag: int) -> list[float]:
     return [max(time - now, 0.0) for time in team.flags.held.get(flag, ())]
 
 
-def _united(members: Sequence[Team]) -> tuple[Team, dict[int, Loop]]:
+def _united(first: Team, others: Sequence[_Alike]) -> tuple[Team, dict[int, Loop]]:
     """The team to stand for several in the same state, and its loops by those of the first."""
-    first = members[0]
-    known = [_Alike(first, member) for member in members]
-    shared = [min(counts) for counts in zip(*(each.shared for each in known), strict=True)]
-    common = set.intersection(*(set(each.loops) for each in known))
-    flags = set.intersection(*(set(each.flags) for each in known))
+    shared = [min(counts) for counts in zip(*(each.shared for each in others), strict=True)]
+    own = {
+        id(step.loop): step.loop
+        for state, count in zip(first.pipes, shared, strict=True)
+        for step in state.steps[state.origin : state.origin + count]
+        if step.kind is Kind.ENTER
+    }
+    flags = set.intersection(*(set(each.flags) for each in others))
     loops, uneven = {}, set()
-    for loop in common:
-        counts = [each.loops[loop].count for each in known]
-        loops[loop] = Loop(min(counts))
+    for known, loop in own.items():
+        counts = [loop.count, *(each.loops[known].count for each in others)]
+        loops[known] = Loop(min(counts))
         if min(counts) < max(counts):
-            uneven.add(loop)
+            uneven.add(known)
     state = Flags({}, first.flags.unordered)
     lengths = iter(shared)
     groups = []
     for index, group in enumerate(first.groups):
         about = group.group
-        blocks = [block for each in members for block in each.groups[index].group.blocks]
+        teams = (first, *(each.team for each in others))
+        blocks = [block for each in teams for block in each.groups[index].group.blocks]
         whole = replace(about, blocks=tuple(blocks))
         made = GroupState(whole, state, CoreRecord(whole.blocks, about.unit, about.program))
-        made.users = {id(loops[loop]): group.users[loop] for loop in common & group.users.keys()}
+        made.users = {id(loops[loop]): group.users[loop] for loop in own if loop in group.users}
         for pipe in group.pipes:
             steps = _steps(pipe, next(lengths), loops, uneven, whole.size)
             made.pipes.append(PipeState(pipe.pipe, made, steps, origin=pipe.origin))
@@ -219,11 +224,16 @@ def _united(members: Sequence[Team]) -> tuple[Team, dict[int, Loop]]:
     team = Team(groups)
     team.members = [
         _Member(
-            member,
-            {id(loops[loop]): each.loops[loop] for loop in common},
-            {flag: each.flags[flag] for flag in flags},
-        )
-        for member, each in zip(members, known, strict=True)
+            first, {id(loops[known]): own[known] for known in own}, {flag: flag for flag in flags}
+        ),
+        *(
+            _Member(
+                each.team,
+                {id(loops[known]): each.loops[known] for known in own},
+                {flag: each.flags[flag] for flag in flags},
+            )
+            for each in others
+        ),
     ]
     return team, loops
 
@@ -232,14 +242,16 @@ def _steps(
     state: PipeState, shared: int, loops: Mapping[int, Loop], uneven: set[int], cores: int
 ) -> list[Step]:
     """The steps of a pipe that stands for others: those in common, and the place to part."""
-    steps = state.steps[: state.origin]
-    for step in state.steps[state.origin : state.origin + shared]:
+
+    def common(step: Step) -> Step:
         if step.claim is not None:
-            step = replace(step, claim=step.claim.of_cores(cores))
-        elif step.kind in _OF_LOOPS:
-            step = replace(step, loop=loops[id(step.loop)], uneven=id(step.loop) in uneven)
-        steps.append(step)
-    return [*steps, Step(Kind.PART)]
+            return replace(step, claim=step.claim.of_cores(cores))
+        if step.kind in _OF_LOOPS:
+            return replace(step, loop=loops[id(step.loop)], uneven=id(step.loop) in uneven)
+        return step
+
+    first, last = state.origin, state.origin + shared
+    return [*state.steps[:first], *map(common, state.steps[first:last]), Step(Kind.PART)]
 
 
 def _hand_over(
@@ -289,7 +301,8 @@ def _write_down(group: GroupState, own: GroupState) -> None:
     }
     record, done = own.record, group.record
     before = len(record.entries)
-    record.entries += [(pipe, parts[id(each)], start, end) for pipe, each, start, end in done.entries]
+    for pipe, done_parts, start, end in done.entries:
+        record.entries.append((pipe, parts[id(done_parts)], start, end))
     record.folds += [
         replace(fold, first=fold.first + before, last=fold.last + before) for fold in done.folds
     ]

@@ -58,7 +58,9 @@ class Paces:
         """Nothing that was seen holds any more."""
         self._found.clear()
 
-    def jump(self, mover: PipeState, history: Sequence[Checkpoint], now: Checkpoint, off: float) -> float | None:
+    def jump(
+        self, mover: PipeState, history: Sequence[Checkpoint], now: Checkpoint, off: float
+    ) -> float | None:
         """Jump if every group has a pace.
 
         Returns the cycles that the jump may be off by, which with the ``off`` of all jumps before
@@ -92,9 +94,10 @@ class Paces:
             step_of(*each)
             for each in zip(before.runs, before.turns, after.runs, after.turns, strict=True)
         }
-        if len(steps) != 1:
+        step = steps.pop()
+        if steps or step is None:
             return None
-        ((run, turns),) = steps
+        run, turns = step
         if run is None:
             return None
         busy = tuple(b - a for a, b in zip(before.busy, after.busy, strict=True))

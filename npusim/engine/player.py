@@ -84,11 +84,12 @@ class Player:
         self._ready: deque[PipeState] = deque()
         self._meeting: list[PipeState] = []
         self._steady = None if exact else SteadyState(self.env, self.state, self.memory)
-        self._lockstep = None if exact else Lockstep(self.state, self._replace)
+        self._lockstep = Lockstep(self.state, self._replace)
+        self._exact = exact
 
     def play(self) -> None:
         """Run to the end; raises DeadlockError if a pipe waits for a flag that nobody sets."""
-        if self._lockstep is not None:
+        if not self._exact:
             self._lockstep.join()
         self._ready.extend(self.state.pipes)
         self._advance()
@@ -96,8 +97,7 @@ class Player:
         waiting = [state for state in self.state.pipes if state.stage is not Stage.FINISHED]
         if waiting:
             raise _deadlock(waiting)
-        if self._lockstep is not None:
-            self._lockstep.end()
+        self._lockstep.end()
         for state in self.state.pipes:
             state.group.record.busy[state.pipe] = state.busy
 
@@ -127,7 +127,7 @@ class Player:
             listed.extend(now)
         self.memory.replace(
             {
-                old: [(new, new.steps[new.place].claim) for new in stand]
+                old: [(new, claim) for new in stand if (claim := new.steps[new.place].claim)]
                 for old, stand in pipes.items()
                 if old.stage is Stage.MOVING
             }
@@ -142,7 +142,6 @@ class Player:
 
     def _part(self, state: PipeState) -> None:
         """Go on by themselves, those for whom ``state`` stood."""
-        assert self._lockstep is not None
         self._wake(state)
         self._lockstep.part(state)
 
@@ -311,7 +310,7 @@ class Player:
             together = max(each.clock for each in self._meeting) + self._sync_cycles
             for each in self._meeting:
                 each.clock = together
-            if self._lockstep is not None:
+            if not self._exact:
                 self._lockstep.join()
             for each in self._meeting:
                 self._sleep(each, together)

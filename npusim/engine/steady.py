@@ -31,6 +31,7 @@ _PATIENCE = 24  # iterations played before a jump may be off by that part of its
 _SHORTEST = 4  # loops with fewer iterations left are simply played
 _HOPELESS = 256  # iterations after which a loop that has not repeated is played to its end
 
+
 class SteadyState:
     """Watches the loops of all cores and jumps when they repeat."""
 

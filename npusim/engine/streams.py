@@ -36,8 +36,8 @@ class Step:
     WORK waits for flags, is busy for ``cycles`` and then moves ``bus_bytes`` on each core, taking
     of shared bandwidth what ``claim`` says (None: it moves nothing); ``sets`` are the flags it
     sets, each with the cycles until it arrives. ENTER begins a loop, TURN ends one of its
-    iterations and goes back to the step after ``target``. MEET is a barrier. PART is where groups in
-    step don't do the same any more; ``uneven`` loops end sooner in some of them.
+    iterations and goes back to the step after ``target``. MEET is a barrier. PART is where
+    groups that one stands for don't do the same any more; ``uneven`` loops end sooner in some.
     """
 
     kind: Kind

@@ -6,7 +6,7 @@ replayed measurement all use it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from npusim.ascendc import Kernel, trace
 from npusim.engine import KernelRun, L2State, Memo, machine_of, simulate, verdict
 from npusim.runtime.bands import band_of
 from npusim.runtime.results import TaskResult, pipe_ratios
+from npusim.runtime.streams import streams_of
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -88,8 +89,13 @@ def play(
     machine = machine_of(profile, kernel.block_dim, mix=kernel.is_mix, generated=kernel.generated)
     tensors = (*kernel.reads, *kernel.writes, *kernel.scratch)
     sizes = {tensor.buffer.number: tensor.buffer.nbytes for tensor in tensors}
-    groups = trace(kernel, profile, numerics=numerics)
-    return simulate(groups, machine, l2, sizes, exact=exact, memo=memo)
+    known_as: Mapping[int, int] = {}
+    if numerics:
+        groups = trace(kernel, profile, numerics=True)
+    else:
+        groups, known_as = streams_of(kernel, profile, memo)
+    sizes |= {theirs: sizes[own] for theirs, own in known_as.items() if own in sizes}
+    return simulate(groups, machine, l2, sizes, exact=exact, memo=memo, known_as=known_as)
 
 
 def describe(kernel: Kernel, profile: Profile, run: KernelRun, start_us: float = 0.0) -> TaskResult:

@@ -66,6 +66,9 @@ class Paces:
         Returns the cycles that the jump may be off by, which with the ``off`` of all jumps before
         it has to stay within tolerance; None if there is no jump.
         """
+        moving = [each for each in self._state.groups if not _rests(each, now.now)]
+        if len(moving) < 2:
+            return None
         group = mover.group
         seen = (self._pace(group, earlier, now) for earlier in reversed(history))
         pace = next((each for each in seen if each is not None), None)
@@ -75,8 +78,7 @@ class Paces:
         if known and abs(known.period - pace.period) <= TOLERANCE * pace.period:
             pace = replace(pace, times=known.times + 1)
         self._found[group] = pace
-        moving = [each for each in self._state.groups if not _rests(each, now.now)]
-        if len(moving) < 2 or not all(self._holds(each, now) for each in moving):
+        if not all(self._holds(each, now) for each in moving):
             return None
         return self._stride({each: self._found[each] for each in moving}, now, off)
 
@@ -87,6 +89,8 @@ class Paces:
         first = now.pipes.index(group.pipes[0])
         pipes = slice(first, first + len(group.pipes))
         before, after = earlier.part(index, pipes), now.part(index, pipes)
+        if before.shape != after.shape:
+            return None
         waits = LongWaits(before, after)
         if not waits.alike or waits.pipes or waits.flags or waits.stocks:
             return None

@@ -29,6 +29,8 @@ _HISTORY = 6  # longest period looked for, in iterations
 _ROUNDING = 1e-6  # of a period: what rounding of the clock explains
 _PATIENCE = 24  # iterations played before a jump may be off by that part of its own cycles, too
 _SHORTEST = 4  # loops with fewer iterations left are simply played
+_OFTEN = 48  # iterations that are all looked at; then some in a row, now and then
+_NOW_AND_THEN = 32
 _HOPELESS = 256  # iterations after which a loop that has not repeated is played to its end
 
 
@@ -56,11 +58,13 @@ class SteadyState:
         if run.loop.count - max(turns) < _SHORTEST or state.turns[level] != min(turns):
             return []
         played = self._played[run.serial] = self._played.get(run.serial, 0) + 1
-        if played > _HOPELESS:
+        if played > _HOPELESS or (played > _OFTEN and played % _NOW_AND_THEN > _HISTORY):
             return []
         checkpoint = self._checkpoint(state)
         history = self._seen.setdefault(run.serial, deque(maxlen=_HISTORY))
         for earlier in reversed(history):
+            if earlier.shape != checkpoint.shape:
+                continue
             waits = LongWaits(earlier, checkpoint)
             if not waits.alike:
                 continue

@@ -31,19 +31,21 @@ _SMALL_BYTES = 1 << 14  # of an array that is looked at
 
 
 def streams_of(
-    kernel: Kernel, profile: Profile, memo: Memo | None
+    kernel: Kernel, profile: Profile, memo: Memo | None, *, numerics: bool
 ) -> tuple[tuple[CoreGroup, ...], Mapping[int, int]]:
-    """What a kernel's cores do, from shapes alone, and the number of each buffer by that in it."""
-    description = _Description(profile)
-    key = description.of(kernel) if memo is not None and memo.limit_bytes else None
-    if memo is None or key is None:
-        return trace(kernel, profile, numerics=False), {}
-    found = memo.streams(key)
-    if found is None:
-        groups = trace(kernel, profile, numerics=False)
-        found = Streams(groups, tuple(description.buffers), profile)
-        memo.keep_streams(key, found)
-    return found.groups, dict(zip(found.buffers, description.buffers, strict=True))
+    """What a kernel's cores do, and the number of each buffer by that in it.
+
+    With ``numerics`` its numbers are computed, too; without, what ``memo`` knows isn't traced.
+    """
+    description, key = _Description(profile), None
+    if memo is not None and memo.limit_bytes and not numerics:
+        key = description.of(kernel)
+        if key is not None and (found := memo.streams(key)) is not None:
+            return found.groups, dict(zip(found.buffers, description.buffers, strict=True))
+    groups = trace(kernel, profile, numerics=numerics)
+    if memo is not None and key is not None:
+        memo.keep_streams(key, Streams(groups, tuple(description.buffers), profile))
+    return groups, {}
 
 
 def _is_ours(kind: type) -> bool:

@@ -6,17 +6,17 @@ replayed measurement all use it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import Kernel, trace
 from npusim.engine import KernelRun, L2State, Memo, machine_of, simulate, verdict
 from npusim.runtime.bands import band_of
 from npusim.runtime.results import TaskResult, pipe_ratios
 from npusim.runtime.streams import streams_of
 
 if TYPE_CHECKING:
+    from npusim.ascendc import Kernel
     from npusim.hardware.profile import Profile
 
 
@@ -89,11 +89,7 @@ def play(
     machine = machine_of(profile, kernel.block_dim, mix=kernel.is_mix, generated=kernel.generated)
     tensors = (*kernel.reads, *kernel.writes, *kernel.scratch)
     sizes = {tensor.buffer.number: tensor.buffer.nbytes for tensor in tensors}
-    known_as: Mapping[int, int] = {}
-    if numerics:
-        groups = trace(kernel, profile, numerics=True)
-    else:
-        groups, known_as = streams_of(kernel, profile, memo)
+    groups, known_as = streams_of(kernel, profile, memo, numerics=numerics)
     sizes |= {theirs: sizes[own] for theirs, own in known_as.items() if own in sizes}
     return simulate(groups, machine, l2, sizes, exact=exact, memo=memo, known_as=known_as)
 

@@ -219,9 +219,11 @@ def _meant(name: str, unknown: UnknownNameError) -> str:
 def _catalogued(name: str, chip: Chip, arguments: Mapping[str, object]) -> Status:
     """The status by the catalogue alone, for a name without a kernel here."""
     from npusim.catalogue.families import Place
+    from npusim.hardware.profile import Profile
     from npusim.operators import listed
 
-    verdict, actions = listed.by_name(name, Place(chip.family, chip.name), arguments)
+    own = chip if isinstance(chip, Profile) else None
+    verdict, actions = listed.by_name(name, Place(chip.family, chip.name, profile=own), arguments)
     if verdict.code:
         return Status(verdict.code, f"{verdict.why}.", verdict.remedy, actions)
     sentence = f"{verdict.why}; npusim has no kernel of {verdict.subject}, so it can't be timed."

@@ -344,6 +344,8 @@ WRONG: dict[str, Callable[[], Any]] = {
     "assume array": lambda: Device("910b3").estimate(
         "aclnnRelu", self="fp16[4]", assume=np.ones(3)
     ),  # type: ignore[arg-type]
+    "text deep": lambda: Device("910b3").estimate("GeluV2", x="fp16[4]", approximate=deep()),
+    "many digits": lambda: Device("910b3").estimate("aclnnRelu", self=10**5000),
     "kernel": lambda: Device("910b3").launch(None),  # type: ignore[arg-type]
     "no kernel": lambda: Device("910b3").launch(int, np.zeros(3)),  # type: ignore[type-var]
     "shape": lambda: TensorSpec(None, "fp16"),  # type: ignore[arg-type]

@@ -174,7 +174,7 @@ def _sequence_of(read: Callable[[object], Any]) -> Callable[[object], tuple[Any,
 def _text(value: object) -> str:
     if isinstance(value, str | int | float):
         return str(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and all(isinstance(e, str | int | float) for e in value):
         return ",".join(map(str, value))
     raise TypeError
 

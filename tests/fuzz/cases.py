@@ -429,9 +429,8 @@ def _table(dice: Dice, whole: bytes) -> bytes:
         for _ in range(dice.choice((1, 2, 3))):
             row = dice.choice(rows[1:] if dice.random() < 0.9 else rows)
             act = dice.randrange(8)
-            if act == 0:
+            if act == 0 and row:
                 del row[dice.randrange(len(row)) :]
-                row = row or [b""]
             elif row:
                 row[dice.randrange(len(row))] = str(odd.scalar(dice)).encode(
                     "utf-8", "surrogatepass"

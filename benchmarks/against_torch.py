@@ -1,7 +1,8 @@
 """Numbers through the kernels, next to torch: `python benchmarks/against_torch.py OPERATOR WHO`.
 
 Prints the best time in seconds and the peak memory in MiB beyond inputs and outputs as JSON. WHO is
-npusim or torch, each in a process of its own, with two threads.
+npusim, plain (npusim without its extra ``fast``) or torch, each in a process of its own, with two
+threads.
 """
 
 from __future__ import annotations
@@ -103,4 +104,6 @@ def theirs(operator: str) -> list[float]:
 
 
 if __name__ == "__main__":
+    if sys.argv[2] == "plain":
+        sys.modules["llvmlite"] = None  # type: ignore[assignment]  # as if it weren't installed
     print(json.dumps((theirs if sys.argv[2] == "torch" else ours)(sys.argv[1])))

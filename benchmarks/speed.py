@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
@@ -28,10 +29,12 @@ import npusim
 from npusim.report.files import atomic_write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 REPEATS = 5
+TURNS = 3  # of commands that take half a minute
 HERE = Path(__file__).parent
+_TABLE = "data/measured_ops.csv.gz"
 TWO_THREADS = {**os.environ, "OMP_NUM_THREADS": "2"}
 
 IMPORTS = ("-c", "import numpy, pydantic, simpy")
@@ -205,22 +208,26 @@ def products() -> Iterator[Figure]:
 
 def numbers() -> Iterator[Figure]:
     script = str(HERE / "against_torch.py")
-    for operator, what, limit in (
-        ("cross_entropy", "BinaryCrossEntropyBackward 2**24 fp32", 1.0),
-        ("group_norm", "GroupNormBackward 2**24 bf16", 1.5),
+    for operator, what, limits in (
+        ("cross_entropy", "BinaryCrossEntropyBackward 2**24 fp32", {"npusim": 1.0, "plain": 1.3}),
+        ("group_norm", "GroupNormBackward 2**24 bf16", {"npusim": 1.5, "plain": inf}),
     ):
-        times: dict[str, list[float]] = {"npusim": [], "torch": []}
+        times: dict[str, list[float]] = {"npusim": [], "plain": [], "torch": []}
         memory = 0.0
         for _ in range(3):
             for who, found in times.items():
-                if who == "npusim" or find_spec("torch") is not None:
+                if find_spec({"npusim": "llvmlite", "torch": "torch"}.get(who, "npusim")):
                     seconds, beyond = told_by(script, operator, who, repeats=1)
                     found.append(seconds)
                     memory = max(memory, beyond)
-        yield Figure(f"run {what}", min(times["npusim"]), inf, "s")
-        if times["torch"]:
-            ratio = min(times["npusim"]) / min(times["torch"])
-            yield Figure(f"run {what}, over torch on 2 threads", ratio, limit, "x")
+        for who, limit in limits.items():
+            if not times[who]:
+                continue
+            named = what if who == "plain" else f"{what} with [fast]"
+            yield Figure(f"run {named}", min(times[who]), inf, "s")
+            if times["torch"]:
+                ratio = min(times[who]) / min(times["torch"])
+                yield Figure(f"run {named}, over torch on 2 threads", ratio, limit, "x")
         yield Figure(f"run {what}, memory beyond inputs and outputs", memory, 200, "MiB")
 
     ours, plain = told_by("-c", BOXES.format(here=str(HERE)), repeats=2)
@@ -229,7 +236,7 @@ def numbers() -> Iterator[Figure]:
 
 
 def validation() -> Iterator[Figure]:
-    table = str(HERE.parent / "reports" / "data" / "measured_ops.csv.gz")
+    table = str(HERE.parent / "reports" / _TABLE)
     seconds, _ = seconds_of(("-m", "npusim", "validate", table))
     yield Figure("`npusim validate` of the whole measured table", seconds, 60, "s")
 
@@ -245,6 +252,40 @@ def sweeps() -> Iterator[Figure]:
     yield Figure("`npusim sweep` of 3,000 points, 2 processes", times["2"], 60, "s")
     yield Figure("the same with 1 process", times["1"], inf, "s")
     yield Figure("2 processes over 1", times["2"] / times["1"], 1 / 1.7, "x")
+
+
+def against(other: Path) -> Iterator[Figure]:
+    """Sweep and validation, over those of another checkout and its own .venv, taking turns."""
+    pythons = {"this": sys.executable, "other": str(other / ".venv" / "bin" / "python")}
+    spec, table = (str(HERE.parent / "reports" / name) for name in ("sweep_example.yaml", _TABLE))
+    for what, words in (
+        ("`npusim sweep` of 3,000 points", ("sweep", spec, "--force", "-o", "rows.jsonl")),
+        ("`npusim validate` of all rows", ("validate", table, "--force", "--csv", "rows.csv")),
+    ):
+        used: dict[str, list[tuple[float, float]]] = {who: [] for who in pythons}
+        for _ in range(TURNS):
+            for who, python in pythons.items():
+                used[who].append(times_of((python, "-m", "npusim", *words, "--workers", "2")))
+        ours, theirs = (
+            [min(each) for each in zip(*used[who], strict=True)] for who in ("this", "other")
+        )
+        yield Figure(f"{what}, processor time", ours[0], inf, "s")
+        yield Figure("the same, over the other checkout", ours[0] / theirs[0], 0.5, "x")
+        yield Figure("its wall time, over the other checkout", ours[1] / theirs[1], 0.5, "x")
+
+
+def times_of(command: Sequence[str]) -> tuple[float, float]:
+    """Processor time of a command and its processes, and wall time."""
+    import resource  # not on Windows
+
+    def used() -> float:
+        about = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return about.ru_utime + about.ru_stime
+
+    before, start = used(), time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(command, check=True, capture_output=True, cwd=folder)
+    return used() - before, time.perf_counter() - start
 
 
 PARTS = {
@@ -295,9 +336,15 @@ def machine() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, add_help=True)
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the page")
-    wanted = parser.parse_args().write
+    help_of_other = "only compare sweep and validate with another checkout, which has a .venv"
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help=help_of_other)
+    given = parser.parse_args()
+    wanted = given.write
+    measured: dict[str, Callable[[], Iterator[Figure]]] = PARTS
+    if given.against is not None:
+        measured = {f"Against {given.against}": partial(against, given.against.resolve())}
     parts: dict[str, list[Figure]] = {}
-    for title, measure in PARTS.items():
+    for title, measure in measured.items():
         print(title)
         parts[title] = []
         for figure in measure():

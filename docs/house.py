@@ -47,7 +47,7 @@ DOORS = {
         templates tensors version
         """,
     "reading": "arrays files kept limits markup tables",
-    "hardware": "families loading naming products profile provenance reading residuals",
+    "hardware": "families loading naming numbers products profile provenance reading residuals",
     "catalogue": "facts families judging names queries question verdicts wording",
     "engine": "arrows program schedule simulate timeline verdict",
     "ascendc": """

@@ -3,15 +3,12 @@
 Will an operator run, how long does it take, how many cards are needed.
 """
 
-from __future__ import annotations
-
 import os
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
-from npusim.values.version import __version__
-
+TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all of this
 if TYPE_CHECKING:
+    from typing import Any
+
     from npusim.hardware.naming import load_profile
     from npusim.hardware.profile import Profile
     from npusim.runtime.device import Device
@@ -19,9 +16,10 @@ if TYPE_CHECKING:
     from npusim.values.errors import AclnnError, DeviceFault, NpusimError
     from npusim.values.status import Status
     from npusim.values.tensors import TensorSpec
+    from npusim.values.version import __version__
 
 # Where the public names live. They are imported when first used: `import npusim` alone costs next
-# to nothing.
+# to nothing, so that the command line is soon ready for Ctrl-C.
 _HOMES = {
     "AclnnError": "npusim.values.errors",
     "Device": "npusim.runtime.device",
@@ -34,6 +32,7 @@ _HOMES = {
     "TaskResult": "npusim.runtime.results",
     "TensorSpec": "npusim.values.tensors",
     "Timeline": "npusim.runtime.results",
+    "__version__": "npusim.values.version",
     "load_profile": "npusim.hardware.naming",
 }
 
@@ -63,7 +62,9 @@ if not os.path.exists(f"{_FOLDER}/ops") and os.path.isfile(f"{_ABOVE}/ops/__init
     __path__.append(_ABOVE)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    from importlib import import_module
+
     if name in _PACKAGES:
         return import_module(f"npusim.{name}")
     if name not in _HOMES:

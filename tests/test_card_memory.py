@@ -106,6 +106,22 @@ def test_verbs_exit_with_one(verb: str, op: str, capsys: pytest.CaptureFixture[s
     assert "207001" in said.out + said.err
 
 
+def test_a_chip_of_ones_own_has_its_own_memory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = "{source: own_statement, confidence: assumed}"
+    memory = f"{{capacity_bytes: 1000000, provenance: {{capacity_bytes: {own}}}}}"
+    file = tmp_path / "small.yaml"
+    file.write_text(f"inherits: Ascend910B3\nname: Small\nmemory: {memory}\n", "utf-8")
+    for op in ("aclnnRelu", "aclnnSort"):  # with a kernel, and by the catalogue alone
+        status = Device(str(file)).check(op, self="fp16[1024,1024]")
+        assert status.code == OUT_OF_MEMORY
+        assert "Small has" in status.message
+        said = npusim(capsys, f"check {op} self=fp16[1024,1024] -s", file)
+        assert said.code == 1
+        assert "207001" in said.out
+
+
 def test_a_model_larger_than_the_card_doesn_t_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

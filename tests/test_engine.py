@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from npusim.engine import KernelRun, Pipe, Program
+from npusim.engine.player import Player
 from npusim.engine.schedule import Burst, PipeLoop, Repeat, project
 from npusim.values.errors import DeadlockError, KernelError
 from support.programs import (
@@ -253,6 +254,13 @@ def test_less_bandwidth_is_never_faster() -> None:
     assert before >= 20 * 50 * 8192 / 100.0  # every load is a miss
 
 
+def test_a_clock_that_is_coarser_than_the_end_of_a_transfer_goes_on() -> None:
+    slow = machine(MemoryRates(hbm=1e-9, l2_read=1e6, l2_write=1e6))
+    cycles = play((3, sharing(5, 8192)), (2, sharing(3, 5000)), on=slow, exact=True).cycles
+    nbytes = 3 * 5 * 8192 + 2 * 3 * 5000
+    assert cycles >= nbytes / 1e-9 > 2**46
+
+
 # -- barriers --------------------------------------------------------------------------------------
 
 
@@ -392,3 +400,98 @@ def test_the_same_programs_give_the_same_run(program: Program, cores: int) -> No
     on = machine(MemoryRates(hbm=300.0, l2_read=900.0, l2_write=900.0))
     first, again = (play((cores, program), (3, sharing(9, 800)), on=on) for _ in range(2))
     assert repr(first) == repr(again)
+
+
+# -- groups in step, and groups at their own pace --------------------------------------------------
+
+
+def in_phases(counts: tuple[int, int, int], size: int, *, clears: int = 0) -> Program:
+    """Loops behind a barrier, which moves ``size`` bytes; some cores clear something before it."""
+    writer = Writer()
+    if clears:
+        zeros = writer.queue(Pipe.VECTOR, Pipe.MTE3, 1)
+        writer.open(clears)
+        writer.do(Pipe.VECTOR, "zero", 9, waits=(zeros.free,), sets=(zeros.filled,))
+        writer.do(Pipe.MTE3, "clear", 11, waits=(zeros.filled,), sets=(zeros.free,))
+        writer.close()
+    else:
+        writer.do(Pipe.VECTOR, "nothing", 1)
+        writer.do(Pipe.MTE3, "nothing", 1)
+    inside = writer.queue(Pipe.MTE2, Pipe.VECTOR, 2)
+    writer.do(Pipe.MTE2, "head", 3)
+    writer.barrier()
+    outer, inner, last = counts
+    writer.open(outer)
+    for count in (inner, last):
+        writer.open(count)
+        load = transfer(size, 60.0)
+        writer.do(Pipe.MTE2, "load", 7, waits=(inside.free,), sets=(inside.filled,), moves=load)
+        writer.do(Pipe.VECTOR, "add", 20 + count, waits=(inside.filled,), sets=(inside.free,))
+        writer.close()
+    store = transfer(size, 40.0, buffer=2, write=True)
+    writer.do(Pipe.MTE3, "store", 5, moves=store)
+    writer.close()
+    return writer.program
+
+
+counts_of_loops = st.tuples(st.integers(1, 5), st.integers(1, 40), st.integers(1, 6))
+
+
+@FEW
+@given(st.lists(counts_of_loops, min_size=1, max_size=4), st.integers(0, 3), st.booleans())
+def test_groups_in_step_do_what_each_does_by_itself(
+    counts: list[tuple[int, int, int]], clears: int, tight: bool
+) -> None:
+    rate = 300.0 if tight else 1e6
+    on = machine(MemoryRates(hbm=rate, l2_read=2 * rate, l2_write=rate))
+    groups = [
+        (cores + 1, in_phases(each, 640, clears=clears * (cores % 2)))
+        for cores, each in enumerate([*counts, *counts])
+    ]
+    jumped, played = (play(*groups, on=on, exact=exact) for exact in (False, True))
+    assert jumped.cycles == pytest.approx(played.cycles, rel=1e-4, abs=1e-6)
+    for index, (ours, theirs) in enumerate(zip(jumped.records, played.records, strict=True)):
+        assert ours.blocks == theirs.blocks
+        assert ours.busy == pytest.approx(theirs.busy, rel=1e-3)
+        pairs = zip(ours.totals(), theirs.totals(), strict=True)
+        assert all(a.instruction is b.instruction and a.times == b.times for a, b in pairs)
+        assert [s[:2] for s in spans(jumped, index)] == [s[:2] for s in spans(played, index)]
+
+
+def test_groups_in_step_are_played_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    worked = []
+    work = Player._work
+    monkeypatch.setattr(Player, "_work", lambda *given: worked.append(given) or work(*given))
+    on = machine(MemoryRates(hbm=700.0, l2_read=2000.0, l2_write=2000.0))
+    play(*[(1, sharing(3, 8192)) for _ in range(6)], on=on)
+    together = len(worked)
+    worked.clear()
+    play((6, sharing(3, 8192)), on=on)
+    assert together == len(worked)
+
+
+def test_groups_at_their_own_pace_jump_and_end_where_playing_ends() -> None:
+    """Periods of 97 and 101 cycles come back together after 97 * 101 cycles alone."""
+    on = machine(MemoryRates(hbm=1e6, l2_read=1e6, l2_write=1e6))
+
+    def paced(cycles: float, count: int) -> Program:
+        writer = Writer()
+        writer.open(1000)  # what has gone before: errors are counted against it
+        writer.do(Pipe.VECTOR, "before", 1000)
+        writer.close()
+        writer.barrier()
+        writer.open(count)
+        writer.do(Pipe.VECTOR, "work", cycles, sets=(0,))
+        writer.do(Pipe.MTE3, "store", 1, waits=(0,), moves=transfer(64, 60.0, write=True))
+        writer.close()
+        writer.program.flags.append(0)
+        return writer.program
+
+    groups = ((1, paced(97, 200)), (1, paced(101, 180)))
+    jumped, played = (play(*groups, on=on, exact=exact) for exact in (False, True))
+    assert jumped.cycles == pytest.approx(played.cycles, rel=1e-4)
+    assert jumped.jumped_cycles > 10_000
+    for ours, theirs in zip(jumped.records, played.records, strict=True):
+        assert [a.times for a in ours.totals()] == [b.times for b in theirs.totals()]
+        starts = [span.start for span in ours.spans() if span.pipe is Pipe.VECTOR]
+        assert starts == sorted(starts)

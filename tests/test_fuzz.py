@@ -1,4 +1,7 @@
-"""A few dozen odd commands and calls, always the same; ``python tests/fuzz`` does many more."""
+"""A few dozen odd commands and calls, and two kills, always the same.
+
+``python tests/fuzz`` and ``python tests/fuzz/kills.py`` do many more.
+"""
 
 from __future__ import annotations
 
@@ -15,3 +18,12 @@ def test_odd_cases_end_in_answers_or_clean_refusals() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "refused" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent to groups of processes")
+def test_a_killed_command_leaves_nothing_half_written_and_goes_on() -> None:
+    script = str(Path(__file__).parent / "fuzz" / "kills.py")
+    command = [sys.executable, script, "--kills", "2", "--only", "sweep", "--only", "trace"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 faults" in done.stdout

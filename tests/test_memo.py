@@ -6,17 +6,24 @@ import gc
 import threading
 import tracemalloc
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from npusim import Device, Result
+from npusim import Device, Result, TensorSpec
+from npusim.ascendc import Core, GlobalTensor, Kernel, trace
 from npusim.engine import Memo, simulate
 from npusim.engine.l2 import L2State
 from npusim.engine.player import Player
 from npusim.engine.program import CoreGroup
+from npusim.runtime import streams
 from support.programs import machine, pipeline
 
+if TYPE_CHECKING:
+    from npusim.hardware import Profile
+
 CHIP = "Ascend910B3"
+SOFTMAX = {"self": "fp16[40,300]", "dim": 1, "out": "fp16[40,300]"}
 SHAPES = ("fp32[1024]", "fp32[5000]", "fp32[64,999]")
 
 
@@ -138,3 +145,59 @@ def test_threads_may_share_a_memo() -> None:
         each.join()
     assert found == [wanted] * 4
     assert memo.held_bytes <= memo.limit_bytes
+
+
+# -- instruction streams ---------------------------------------------------------------------------
+
+
+def test_a_kernel_is_traced_once_for_equal_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced = []
+
+    def counting(kernel: Kernel, *given: Any, **options: Any) -> Any:
+        traced.append(kernel.op_type)
+        return trace(kernel, *given, **options)
+
+    monkeypatch.setattr(streams, "trace", counting)
+    device = Device(CHIP)
+    first, again = (device.estimate("aclnnSoftmax", **SOFTMAX) for _ in range(2))
+    assert len(traced) == len(first.tasks)
+    assert again.tasks == first.tasks
+    device.estimate("aclnnSoftmax", **{**SOFTMAX, "dim": 0})
+    assert len(traced) > len(first.tasks)
+
+
+def test_streams_of_other_memory_find_in_l2_what_is_there() -> None:
+    """Equal calls on other memory: L2 knows it by other numbers than the streams."""
+    x, y, z, u, v, w = (TensorSpec((1 << 20,), "float16") for _ in range(6))
+    calls = ((x, y, z), (u, v, w), (v, u, w), (z, x, u), (x, y, z))
+    found = []
+    for memo in (Memo(), Memo(0)):
+        device = Device(CHIP, memo=memo)
+        stream = device.create_stream()
+        for one, other, out in calls:
+            call = device.estimate("aclnnMul", stream=stream, self=one, other=other, out=out)
+            found.append([(task.duration_us, task.hbm_bytes) for task in call.tasks])
+    assert found[:5] == found[5:]
+    assert found[0] == found[1] != found[2]
+
+
+class Doubled(Kernel):
+    """A user's kernel that depends on more than its attributes."""
+
+    turns = 1
+
+    def __init__(self, _: Profile, x: GlobalTensor, y: GlobalTensor) -> None:
+        self.x, self.y = x, y
+        self.reads, self.writes = (x,), (y,)
+        self.block_dim = 1
+
+    def process(self, core: Core) -> None:
+        for _ in range(Doubled.turns):
+            core.scalar_alu("turn", 10)
+
+
+def test_a_kernel_of_ones_own_is_traced_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    device, x = Device(CHIP), TensorSpec((64,), "float32")
+    once = device.launch(Doubled, x, x).cycles
+    monkeypatch.setattr(Doubled, "turns", 50)
+    assert device.launch(Doubled, x, x).cycles > once

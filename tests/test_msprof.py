@@ -547,3 +547,14 @@ def test_a_summary_that_cannot_be_written_is_one_sentence(
     assert said.code == 2
     assert message in said.err
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_summary_has_a_row_for_each_task_and_so_a_limit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "model.yaml"
+    call = "{op: aclnnRelu, count: 1000000, arguments: {self: 'fp16[4]'}}"
+    file.write_text(f"calls: [{call}]\n", encoding="utf-8")
+    said = commands.npusim(capsys, f"model {file} -s 910b3 --format msprof -o {tmp_path}/out")
+    assert said.code == 2
+    assert "1,000,000 rows, a task each; at most 100,000" in said.err

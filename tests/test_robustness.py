@@ -318,6 +318,14 @@ def test_ctrl_c_never_shows_a_traceback(tmp_path: Path) -> None:
 
 # -- the Python API --------------------------------------------------------------------------------
 
+
+def deep() -> Any:
+    found: list[Any] = []
+    for _ in range(5000):
+        found = [found]
+    return found
+
+
 WRONG: dict[str, Callable[[], Any]] = {
     "operator None": lambda: Device("910b3").run(None),  # type: ignore[arg-type]
     "operator bytes": lambda: Device("910b3").estimate(b"Add"),  # type: ignore[arg-type]
@@ -327,9 +335,17 @@ WRONG: dict[str, Callable[[], Any]] = {
     "l2 list": lambda: Device("910b3", l2=[]),  # type: ignore[arg-type]
     "chip None": lambda: Device(None),  # type: ignore[arg-type]
     "chip number": lambda: load_profile(910),  # type: ignore[arg-type]
+    "l2 array": lambda: Device("910b3", l2=np.zeros(3)),  # type: ignore[arg-type]
+    "exact": lambda: Device("910b3", exact=np.zeros(3)),  # type: ignore[arg-type]
+    "executor": lambda: Device("910b3").create_stream().execute(None, 0, 3),  # type: ignore[arg-type]
     "memo": lambda: Device("910b3", memo=3),  # type: ignore[arg-type]
     "stream": lambda: Device("910b3").estimate("aclnnRelu", self="fp16[4]", stream=3),  # type: ignore[arg-type]
     "assume": lambda: Device("910b3").estimate("aclnnRelu", self="fp16[4]", assume=3),  # type: ignore[arg-type]
+    "assume array": lambda: Device("910b3").estimate(
+        "aclnnRelu", self="fp16[4]", assume=np.ones(3)
+    ),  # type: ignore[arg-type]
+    "text deep": lambda: Device("910b3").estimate("GeluV2", x="fp16[4]", approximate=deep()),
+    "many digits": lambda: Device("910b3").estimate("aclnnRelu", self=10**5000),
     "kernel": lambda: Device("910b3").launch(None),  # type: ignore[arg-type]
     "no kernel": lambda: Device("910b3").launch(int, np.zeros(3)),  # type: ignore[type-var]
     "shape": lambda: TensorSpec(None, "fp16"),  # type: ignore[arg-type]

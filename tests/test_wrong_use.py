@@ -192,6 +192,14 @@ def profile_file(folder: Path, text: str) -> str:
         ("clocks: {cube_mhz: -900, provenance: {cube_mhz: %s}}", "clocks.cube_mhz", -900),
         ("buffers: {ub_bytes: 0, provenance: {ub_bytes: %s}}", "buffers.ub_bytes", 0),
         ("memory: {l2_gbps: .nan, provenance: {l2_gbps: %s}}", "memory.l2_gbps", None),
+        ("memory: {l2_gbps: 1.0e-9, provenance: {l2_gbps: %s}}", "memory.l2_gbps", None),
+        (
+            "launch: {kernel_head_cycles: 1000000000000, provenance: {kernel_head_cycles: %s}}",
+            "launch.kernel_head_cycles",
+            10**12,
+        ),
+        ("clocks: {cube_mhz: 1000000, provenance: {cube_mhz: %s}}", "clocks.cube_mhz", 10**6),
+        ("vector: {repeat_bytes: 1, provenance: {repeat_bytes: %s}}", "vector.repeat_bytes", 1),
     ],
 )
 def test_a_profile_with_a_wrong_value(tmp_path: Path, text: str, key: str, value: object) -> None:

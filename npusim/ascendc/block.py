@@ -13,6 +13,7 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from npusim.ascendc.chains import Engine
     from npusim.ascendc.costs import InstructionCosts
     from npusim.ascendc.kernel import Kernel
     from npusim.hardware.profile import Profile
@@ -33,6 +34,7 @@ class Block:
         numerics: bool,
         recording: bool,
         reference: bool,
+        engine: Engine | None = None,
     ) -> None:
         widened = any(tensor.buffer.wide for tensor in (*kernel.reads, *kernel.writes))
         self._kernel = kernel
@@ -40,7 +42,15 @@ class Block:
             kernel.op_type, block_idx, kernel.block_dim, widened=widened, reference=reference
         )
         self.cores = [
-            Core(self._cluster, costs, unit, memory, numerics=numerics, recording=recording)
+            Core(
+                self._cluster,
+                costs,
+                unit,
+                memory,
+                numerics=numerics,
+                recording=recording,
+                engine=engine,
+            )
             for unit, memory in storage.items()
         ]
         self._phases: list[Iterator[Barrier | CoreWait]] = []
@@ -52,7 +62,7 @@ class Block:
         A core that waits for another is left where it is until the other has come far enough.
         """
         if not self._phases:
-            self._phases = [self._kernel.process(core) or iter(()) for core in self.cores]
+            self._phases = [self._started(core) for core in self.cores]
         running = list(range(len(self.cores)))
         arrived, name = 0, f"block {self._cluster.block_idx}"
         while running:
@@ -65,6 +75,7 @@ class Block:
                 )
             for place in ready:
                 step = next(self._phases[place], None)
+                self.cores[place].chain.run()
                 if isinstance(step, CoreWait):
                     self._waits[place] = step
                 else:
@@ -78,6 +89,12 @@ class Block:
                 f"{name}: some of its cores end while the others wait in sync_all",
             )
         return arrived > 0
+
+    def _started(self, core: Core) -> Iterator[Barrier | CoreWait]:
+        """The kernel's code on a core; without waits in it, it has run when this returns."""
+        phases = self._kernel.process(core) or iter(())
+        core.chain.run()
+        return phases
 
     def _may_go_on(self, place: int) -> bool:
         wait = self._waits.get(place)

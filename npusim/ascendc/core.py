@@ -25,6 +25,7 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from npusim.ascendc.chains import Engine
     from npusim.ascendc.costs import InstructionCosts
 
 Steps: TypeAlias = "Iterator[Barrier | CoreWait]"
@@ -48,6 +49,7 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         *,
         numerics: bool,
         recording: bool,
+        engine: Engine | None,
     ) -> None:
         super().__init__(
             cluster.kernel_name,
@@ -58,6 +60,7 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
             numerics=numerics,
             recording=recording,
             widened=cluster.widened,
+            engine=engine,
         )
         self.cluster = cluster
         self.reference = cluster.reference
@@ -102,12 +105,17 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         one_by_one = sequential or self.reference
         step = 1 if one_by_one else at_once or self._batch(count, inner_bytes)
         executed = count if self.numerics or self.reference else 1
+        apart = count > 1 and not one_by_one and at_once != 1
+        if apart:
+            self.chain.run()
         for first in range(0, executed, step):
             last = min(first + step, executed)
             self._loops.append(LoopIndex(depth, first, last, count))
-            self.scopes.begin(at_once=count > 1 and not one_by_one and at_once != 1)
+            self.scopes.begin(at_once=apart)
             self._last_written = None
             yield self._loops[-1]
+            if count > 1:
+                self.chain.run(depth if apart else None)
             self._loops.pop()
             self.scopes.end()
             if first == 0 and counted:

@@ -226,7 +226,7 @@ class GmSlice:
 
     def ends_tensor(self) -> bool:
         """True when all iterations take the same tile and it reaches its buffer's padded end."""
-        if self._is_scattered or any(
+        if self.is_scattered or any(
             index.count > 1 and step for index, step in self._affine.values()
         ):
             return False
@@ -238,9 +238,13 @@ class GmSlice:
 
     def read(self, depth: int) -> NDArray[Any]:
         """The numbers with ``depth`` stack axes, a view wherever NumPy can make one."""
-        if not self._is_scattered:
+        if not self.is_scattered:
             return self._view(depth)
         return self._windows()[self._starts(depth)]
+
+    def own_place(self, depth: int) -> NDArray[Any] | None:
+        """The memory itself, where it is evenly spaced and no two iterations meet in it."""
+        return None if self.is_scattered or self._overlaps() else self._view(depth)
 
     def write(self, values: NDArray[Any], depth: int) -> None:
         """Store ``values`` (with ``depth`` stack axes).
@@ -249,7 +253,7 @@ class GmSlice:
         """
         moving = self.depths
         last = tuple(slice(None) if level in moving else slice(-1, None) for level in range(depth))
-        if self._is_scattered:
+        if self.is_scattered:
             self._windows()[self._starts(depth)] = values[last]
         else:
             self._view(depth)[...] = values[last]
@@ -260,7 +264,7 @@ class GmSlice:
         for level in range(depth):
             if level not in moving and values.shape[level] > 1:
                 values = values.sum(axis=level, keepdims=True, dtype=values.dtype)
-        if self._is_scattered or self._overlaps():
+        if self.is_scattered or self._overlaps():
             self._accumulate_one_by_one(values, depth)
         else:
             view = self._view(depth)
@@ -279,7 +283,7 @@ class GmSlice:
             add(place, tile, out=place)
 
     @property
-    def _is_scattered(self) -> bool:
+    def is_scattered(self) -> bool:
         """True when the addresses of the iterations aren't evenly spaced."""
         return bool(self._irregular or self._computed)
 

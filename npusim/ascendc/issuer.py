@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from npusim.ascendc import observer, rounding
+from npusim.ascendc.chains import Chain
 from npusim.ascendc.loop_scopes import LoopScopes
 from npusim.ascendc.recorder import Recorder
 from npusim.engine.program import Pipe, Program, Unit
@@ -22,6 +23,7 @@ from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from npusim.ascendc.chains import Engine
     from npusim.ascendc.costs import InstructionCosts
     from npusim.ascendc.loops import LoopIndex
     from npusim.hardware.profile import Profile
@@ -70,6 +72,7 @@ class Issuer:
         numerics: bool,
         recording: bool,
         widened: bool,
+        engine: Engine | None = None,
     ) -> None:
         self.kernel_name = kernel_name
         self.profile: Profile = costs.profile
@@ -80,6 +83,9 @@ class Issuer:
         self.recording = recording
         self.scheduling = False  # instructions are written down whose numbers are found elsewhere
         self.widened = widened
+        self.chain = Chain(
+            engine if numerics else None, saturates=not self.profile.features.inf_nan
+        )
         self.block_bytes = costs.profile.buffers.block_bytes
         self.phase = 0
         self._storage = storage

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from npusim.values.errors import AlignmentError, KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc.issuer import Issuer
+    from npusim.ascendc.passes import Work
     from npusim.ascendc.tile_states import Tile
     from npusim.values.dtypes import DType
 
@@ -125,6 +127,12 @@ class LocalTensor:
 
     def values(self, depth: int) -> NDArray[Any]:
         """The numbers with ``depth`` stack axes, to be read only."""
+        array = self.shown(depth)
+        self.core.chain.before_reading(array)
+        return array
+
+    def shown(self, depth: int) -> NDArray[Any]:
+        """As :meth:`values`, for a step of a chain: some of them may still have to be computed."""
         self._check_phase()
         self.check_read()
         return deepen(self._numbers(), self.depth, depth)
@@ -134,6 +142,12 @@ class LocalTensor:
 
         ``whole`` promises that all of them will be.
         """
+        array = self.room(depth, whole=whole)
+        self.core.chain.before_writing(array)
+        return array
+
+    def room(self, depth: int, *, whole: bool = True) -> NDArray[Any]:
+        """As :meth:`target`, for a step of a chain."""
         self._check_phase()
         self.check_write()
         if depth > self.depth and self.core.stack_size(self.depth, depth) > 1:
@@ -143,6 +157,24 @@ class LocalTensor:
         else:
             self._own(keep=not whole)
         return deepen(self._numbers(), self.depth, depth)
+
+    def becomes(self, work: Work, *sources: LocalTensor | NDArray[Any] | np.generic) -> None:
+        """Its numbers are what ``work`` makes of others, at once or with the core's chain."""
+        core = self.core
+        depth, chain = core.depth, core.chain
+        values = [each.shown(depth) if isinstance(each, LocalTensor) else each for each in sources]
+        target = self.room(depth)
+        if work.folds and target.ndim == np.ndim(values[0]):
+            target = target[..., 0]
+        home = self.home if self._root is None else self._root.home
+        if chain.compute(work, target, *values, home=home):
+            return
+        for value in values:
+            chain.before_reading(np.asarray(value))
+        chain.before_writing(target)
+        work.compute(*values, out=target)
+        if work.settles:
+            core.settle(target)
 
     def _numbers(self) -> NDArray[Any]:
         if self._root is not None and self._cut is not None:
@@ -159,6 +191,7 @@ class LocalTensor:
             shown, self._array = self._array, self.core.storage(self)
             self._aliased = False
             if keep and shown is not None:
+                self.core.chain.run()
                 self._array[...] = shown
 
     def _check_phase(self) -> None:
@@ -176,6 +209,7 @@ class LocalTensor:
         A part copies them.
         """
         if self._root is not None:
+            self.core.chain.run()
             self.target(self.depth)[...] = values
         else:
             self.check_write()
@@ -290,12 +324,40 @@ class Scalar:
     Arithmetic on it costs scalar cycles and holds back what is issued later.
     """
 
-    __slots__ = ("core", "depth", "value")
+    __slots__ = ("__weakref__", "_shown", "_value", "core", "depth")
 
     def __init__(self, core: Issuer, value: NDArray[Any] | None, depth: int) -> None:
         self.core = core
-        self.value = value
         self.depth = depth
+        self._value = value
+        self._shown: NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, core: Issuer, shown: NDArray[Any], depth: int) -> Scalar:
+        """The numbers that a tile shows, or will show when the core's chain has been computed."""
+        scalar = cls(core, None, depth)
+        scalar._shown = shown
+        known = ref(scalar)  # many are read for the wait alone
+
+        def read() -> None:
+            waiting = known()
+            if waiting is not None and waiting._shown is not None:
+                waiting.value = np.array(waiting._shown)
+
+        if not core.chain.tells_later(shown, read):
+            read()
+        return scalar
+
+    @property
+    def value(self) -> NDArray[Any] | None:
+        """The number in every iteration; None in a run without numbers."""
+        if self._shown is not None:
+            self.core.chain.run()
+        return self._value
+
+    @value.setter
+    def value(self, value: NDArray[Any] | None) -> None:
+        self._value, self._shown = value, None
 
     def values(self, depth: int, trailing: int = 0) -> NDArray[Any]:
         """The numbers with ``depth`` stack axes and ``trailing`` axes of length one behind."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import host_threads, observer
+from npusim.ascendc import blockwise, host_threads, machine_code, observer
 from npusim.ascendc.block import Block, Storage, units_of
 from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.mistakes import told
@@ -15,8 +15,11 @@ from npusim.engine.program import CoreGroup, Unit
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from npusim.ascendc.chains import Engine
     from npusim.ascendc.kernel import Kernel
     from npusim.hardware.profile import Profile
+
+_WORTH_COMPILING_BYTES = 1 << 26  # of tensors: below, compiling takes longer than it saves
 
 Work = dict[str, tuple[int, int]]  # instructions and bytes by what they are
 
@@ -43,6 +46,7 @@ def trace(
     parts = host_threads.shares(kernel, wanted, numerics=numerics and not alone)
     if watched is not None:
         watched.begin(kernel)
+    engine = _engine(kernel) if numerics else None
     running: dict[int, Block] = {}
     for own, part in zip(host_threads.copies(kernel, len(parts)), parts, strict=True):
         storage: dict[Unit, Storage] = {unit: {} for unit in units_of(kernel, profile)}
@@ -55,6 +59,7 @@ def trace(
                 numerics=numerics,
                 recording=block in first or block in compared,
                 reference=reference,
+                engine=None if reference else engine,
             )
     with told(kernel.op_type, type(kernel).__module__):
         host_threads.run(kernel, running, parts, numerics=numerics)
@@ -93,6 +98,13 @@ def _rounds(
         rounds = tuple(kind[block] for block in range(core, kernel.block_dim, apart))
         found.setdefault(rounds, []).append(core)
     return {rounds: tuple(members) for rounds, members in found.items()}
+
+
+def _engine(kernel: Kernel) -> Engine:
+    """What computes chains of steps; machine code where that makes up for compiling it."""
+    nbytes = sum(tensor.nbytes for tensor in (*kernel.reads, *kernel.writes))
+    compiles = nbytes >= _WORTH_COMPILING_BYTES and machine_code.is_available()
+    return machine_code.run if compiles else blockwise.run
 
 
 def _compare_blocks(

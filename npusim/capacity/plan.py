@@ -43,8 +43,9 @@ from npusim.capacity.dispatch import Dispatch  # noqa: TC001 - pydantic reads it
 from npusim.capacity.plan_wording import sentences
 from npusim.capacity.service import ServiceCurve, ServicePoint
 from npusim.capacity.units import US_PER_MS
+from npusim.hardware.numbers import Bytes, Count, NonNegative, Positive
 from npusim.hardware.products import product_names
-from npusim.hardware.profile import Count, Group, NonNegative, Positive
+from npusim.hardware.profile import Group
 from npusim.reading.files import read_text
 from npusim.reading.limits import MOST_CARDS, MOST_REQUESTS, MOST_RUNS
 from npusim.reading.markup import yaml_mapping
@@ -101,6 +102,7 @@ def _quantile(value: object) -> object:
 
 
 Counts = Annotated[tuple[Count, ...], BeforeValidator(_sequence), Field(min_length=1)]
+Sizes = Annotated[tuple[Bytes, ...], BeforeValidator(_sequence), Field(min_length=1)]
 Times = Annotated[tuple[Positive, ...], BeforeValidator(_sequence), Field(min_length=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Requests = Annotated[int, Field(gt=0, le=MOST_REQUESTS)]
@@ -113,7 +115,7 @@ class CurvePlan(PlanPart):
     latency_ms: Times
     lo_ms: Times | None = None
     hi_ms: Times | None = None
-    memory_bytes: Counts | None = None
+    memory_bytes: Sizes | None = None
     basis: str = "stated in the plan"
 
     @model_validator(mode="after")
@@ -328,7 +330,7 @@ class ProductPlan(PlanPart):
 
     product: Annotated[str, Field(min_length=1)]
     cards_per_server: Count | None = None
-    memory_bytes_per_device: Count | None = None
+    memory_bytes_per_device: Bytes | None = None
     power_w_per_card: Positive | None = None
     price_per_card: Positive | None = None
     price_per_card_hour: Positive | None = None

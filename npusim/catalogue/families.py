@@ -10,9 +10,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 from npusim.hardware.families import FAMILIES
 from npusim.values.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
 
 # Chip names, lower case and without "Ascend". Source: Ascend/pytorch
 # torch_npu/csrc/core/npu/NpuVariables.h (the chips) and the product table of the aclnn pages.
@@ -33,12 +37,14 @@ _MISTAKABLE = "Ascend910B"  # the first generation, which many take for A2: that
 class Place:
     """Where something is to run: a family and, when one was named, the chip.
 
-    `note` is what the reader should know about how a name was understood.
+    `note` is what the reader should know about how a name was understood, `profile` a chip of the
+    user's own.
     """
 
     family: str
     soc: str = ""
     note: str = field(default="", compare=False)
+    profile: Profile | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:

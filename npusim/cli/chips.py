@@ -70,7 +70,7 @@ def places(wanted: Sequence[str] | None) -> list[Place]:
     for name in names(wanted, lambda: FAMILIES):
         if is_profile_path(name):
             profile = load_profile(name)
-            found[Place(profile.family, profile.name)] = None
+            found[Place(profile.family, profile.name, profile=profile)] = None
             continue
         place = place_of(name)
         if place.note:

@@ -5,7 +5,7 @@ In go the programs of all cores, out comes a timeline.
 
 from npusim.engine.l2 import L2State
 from npusim.engine.machine import Machine, block_cycles, machine_of
-from npusim.engine.memo import Memo
+from npusim.engine.memo import Memo, Streams
 from npusim.engine.program import CoreGroup, Instruction, Loop, Pipe, Program, Transfer, Unit
 from npusim.engine.simulate import KernelRun, simulate
 from npusim.engine.verdict import l2_cycles, verdict
@@ -20,6 +20,7 @@ __all__ = [
     "Memo",
     "Pipe",
     "Program",
+    "Streams",
     "Transfer",
     "Unit",
     "block_cycles",

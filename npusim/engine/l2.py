@@ -63,6 +63,7 @@ class L2State:
         self,
         touched: Mapping[int, float],
         sizes: Mapping[int, float],
+        held: Mapping[int, float],
         users: Mapping[int, int],
         produced: Collection[int] = (),
     ) -> Callable[[Transfer], float]:
@@ -70,10 +71,11 @@ class L2State:
 
         ``touched`` are the bytes that all cores together move of each buffer for their own first
         time, ``sizes`` how much of the buffer that is: what one core has fetched the others find in
-        L2. ``users`` counts the cores that touch a buffer. ``produced`` are buffers that the kernel
-        itself fills before it reads them: they are read from L2 as far as they fit.
+        L2. ``held`` are the bytes of each that were in L2 before. ``users`` counts the cores that
+        touch a buffer. ``produced`` are buffers that the kernel itself fills before it reads them:
+        they are read from L2 as far as they fit.
         """
-        return _Misses(self, touched, sizes, users, produced).of
+        return _Misses(self, touched, sizes, held, users, produced).of
 
 
 class _Misses:
@@ -84,6 +86,7 @@ class _Misses:
         cache: L2State,
         touched: Mapping[int, float],
         sizes: Mapping[int, float],
+        held: Mapping[int, float],
         users: Mapping[int, int],
         produced: Collection[int],
     ) -> None:
@@ -92,9 +95,7 @@ class _Misses:
         self._total = sum(sizes.values())
         self._overflow = max(0.0, 1.0 - capacity / self._total) if self._total else 0.0
         self._cold = {
-            buffer: (size - min(size, cache.resident_bytes(buffer))) / touched[buffer]
-            if touched[buffer]
-            else 0.0
+            buffer: (size - min(size, held[buffer])) / touched[buffer] if touched[buffer] else 0.0
             for buffer, size in sizes.items()
         }
         self._own = {

@@ -1,4 +1,4 @@
-"""What has been played before need not be played again.
+"""What has been traced or played before need not be traced or played again.
 
 A kernel is known again by everything that decides what happens when: the instructions of all its
 cores, how memory treats their transfers, and the chip's rates. Which buffers they move doesn't.
@@ -9,36 +9,69 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.engine.player import Played
 from npusim.engine.program import Barrier, CoreGroup, Loop, Node, Transfer
 
 if TYPE_CHECKING:
     from npusim.engine.machine import Machine, Treatment
-    from npusim.engine.player import Played
 
 DEFAULT_BYTES = 80_000_000
 _BYTES = (2500, 450, 150)  # a record, an instruction (its part of the key too), an entry: measured
 _LARGEST_SHARE = 1 / 3  # of the limit, for one kernel: more isn't worth keeping
 
 
-class Memo:
-    """The runs that are kept, those used last at the end; for any number of threads.
+class Streams(NamedTuple):
+    """The instruction streams of a kernel on a chip, and the numbers of its buffers in them."""
 
-    All together take about ``limit_bytes``; with 0 nothing is kept.
+    groups: tuple[CoreGroup, ...]
+    buffers: tuple[int, ...]
+    profile: object  # kept, so that no other takes its place
+
+
+class Memo:
+    """Runs and instruction streams that are kept, those used last at the end; for any threads.
+
+    All together take about ``limit_bytes``; with 0 nothing is kept. Its length counts runs.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self.held_bytes = 0
         self._lock = Lock()
-        self._kept: OrderedDict[Hashable, tuple[Played, int]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[Played | Streams, int]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        with self._lock:
+            return sum(isinstance(found, Played) for found, _ in self._kept.values())
 
-    def get(self, key: Hashable) -> Played | None:
-        """What is kept under ``key``."""
+    def run(self, key: Hashable) -> Played | None:
+        """The run that is kept under ``key``."""
+        found = self._get(key)
+        return found if isinstance(found, Played) else None
+
+    def keep_run(self, key: Hashable, found: Played) -> None:
+        """Keep a run, if it is worth its room; those used longest ago have to go."""
+        record, instruction, entry = _BYTES
+        nbytes = sum(
+            record + instruction * len(each.program.instructions()) + entry * len(each.entries)
+            for each in found.records
+        )
+        self._keep(key, found, nbytes)
+
+    def streams(self, key: Hashable) -> Streams | None:
+        """The instruction streams that are kept under ``key``."""
+        found = self._get(key)
+        return found if isinstance(found, Streams) else None
+
+    def keep_streams(self, key: Hashable, found: Streams) -> None:
+        """Keep instruction streams, as :meth:`keep_run` does."""
+        record, instruction, _ = _BYTES
+        instructions = sum(len(group.program.instructions()) for group in found.groups)
+        self._keep(key, found, record + instruction * instructions)
+
+    def _get(self, key: Hashable) -> Played | Streams | None:
         with self._lock:
             found = self._kept.get(key)
             if found is None:
@@ -46,9 +79,7 @@ class Memo:
             self._kept.move_to_end(key)
         return found[0]
 
-    def keep(self, key: Hashable, found: Played) -> None:
-        """Keep a run, if it is worth its room; those used longest ago have to go."""
-        nbytes = _bytes(found)
+    def _keep(self, key: Hashable, found: Played | Streams, nbytes: int) -> None:
         with self._lock:
             if nbytes > _LARGEST_SHARE * self.limit_bytes or key in self._kept:
                 return
@@ -96,11 +127,3 @@ def _nodes(nodes: Sequence[Node], treated: Mapping[Transfer, Treatment]) -> list
                 bus = (moved.bus_bytes, moved.ceiling, moved.payload_bytes, moved.write)
                 found.append((*about, node.waits, node.sets, *bus, treated[moved]))
     return found
-
-
-def _bytes(found: Played) -> int:
-    record, instruction, entry = _BYTES
-    return sum(
-        record + instruction * len(each.program.instructions()) + entry * len(each.entries)
-        for each in found.records
-    )

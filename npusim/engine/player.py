@@ -15,11 +15,11 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Mapping
-from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 import simpy
 
+from npusim.engine.lockstep import Lockstep, Replaced
 from npusim.engine.sharing import SharedBandwidth
 from npusim.engine.state import Flags, LoopRun, PipeState, Stage, State
 from npusim.engine.steady import SteadyState
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from npusim.engine.program import CoreGroup, Transfer
     from npusim.engine.timeline import CoreRecord
 
-_WORK, _ENTER, _TURN, _MEET, _STOP = Kind
+_WORK, _ENTER, _TURN, _MEET, _STOP, _PART = Kind
 _BEFORE, _BUSY_UNTIL = Stage.BEFORE, Stage.BUSY_UNTIL
 
 
@@ -81,19 +81,23 @@ class Player:
             self.env, machine.rates.bandwidths, self._moved
         )
         self._sync_cycles = machine.sync_cycles
-        self._serial = count()
         self._ready: deque[PipeState] = deque()
         self._meeting: list[PipeState] = []
         self._steady = None if exact else SteadyState(self.env, self.state, self.memory)
+        self._lockstep = Lockstep(self.state, self._replace)
+        self._exact = exact
 
     def play(self) -> None:
         """Run to the end; raises DeadlockError if a pipe waits for a flag that nobody sets."""
+        if not self._exact:
+            self._lockstep.join()
         self._ready.extend(self.state.pipes)
         self._advance()
         self.env.run()
         waiting = [state for state in self.state.pipes if state.stage is not Stage.FINISHED]
         if waiting:
             raise _deadlock(waiting)
+        self._lockstep.end()
         for state in self.state.pipes:
             state.group.record.busy[state.pipe] = state.busy
 
@@ -114,6 +118,32 @@ class Player:
         timeout = self.env.timeout(max(0.0, until - self.env.now))
         if timeout.callbacks is not None:  # None only once the event has been processed
             timeout.callbacks.append(resume)
+
+    def _replace(self, pipes: Replaced) -> None:
+        """Go on with other pipes in the place of some."""
+        for listed in (self._ready, self._meeting):
+            now = [new for old in listed for new in pipes.get(old, (old,))]
+            listed.clear()
+            listed.extend(now)
+        self.memory.replace(
+            {
+                old: [(new, claim) for new in stand if (claim := new.steps[new.place].claim)]
+                for old, stand in pipes.items()
+                if old.stage is Stage.MOVING
+            }
+        )
+        for old, stand in pipes.items():
+            for new in stand:
+                if old.alarm is not None:
+                    self._sleep(new, old.alarm)
+            old.alarm = None
+        if self._steady is not None:
+            self._steady.forget_all()
+
+    def _part(self, state: PipeState) -> None:
+        """Go on by themselves, those for whom ``state`` stood."""
+        self._wake(state)
+        self._lockstep.part(state)
 
     def _moved(self, ended: list[PipeState]) -> None:
         """The last bytes of these pipes' transfers have been moved."""
@@ -150,6 +180,9 @@ class Player:
             elif kind is _MEET:
                 if not self._meet(state):
                     return
+            elif kind is _PART:
+                self._part(state)
+                return
             else:
                 state.stage = Stage.FINISHED
                 return
@@ -226,7 +259,7 @@ class Player:
         run = table.get(key)
         if run is None:
             users = state.group.users[id(loop)]
-            run = table[key] = LoopRun(loop, next(self._serial), len(state.runs), users)
+            run = table[key] = LoopRun(loop, next(self.state.serials), len(state.runs), users)
         run.members.append(state)
         state.runs.append(run)
         state.turns.append(0)
@@ -245,6 +278,10 @@ class Player:
                 self._sleep(state, state.clock)
                 return False
             return True
+        if step.uneven:
+            state.turns[-1] -= 1
+            self._part(state)
+            return False
         state.place += 1
         state.runs.pop()
         state.turns.pop()
@@ -273,7 +310,10 @@ class Player:
             together = max(each.clock for each in self._meeting) + self._sync_cycles
             for each in self._meeting:
                 each.clock = together
-                self._sleep(each, each.clock)
+            if not self._exact:
+                self._lockstep.join()
+            for each in self._meeting:
+                self._sleep(each, together)
             self._meeting = []
         return False
 

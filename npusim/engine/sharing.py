@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ulp
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from npusim.engine.clock import after
@@ -19,18 +20,20 @@ if TYPE_CHECKING:
 Owner = TypeVar("Owner")
 
 _EPSILON = 1e-9
-_DONE_CYCLES = 1e-6  # a transfer this close to its end has ended: finer than a float clock
+_DONE_CYCLES = 1e-6  # a transfer this close to its end has ended
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What transfers of one kind on some cores at once take, at a ``ceiling`` for each core.
 
+    ``demand`` is what each byte takes of each resource,
     ``loads`` are the bytes per cycle of each resource for one byte per cycle of every core,
     ``most`` those at the ceiling; ``uses`` names the resources.
     """
 
     ceiling: float
+    demand: tuple[tuple[str, float], ...]
     loads: tuple[tuple[str, float], ...]
     most: tuple[tuple[str, float], ...]
     uses: frozenset[str]
@@ -41,10 +44,15 @@ class Claim:
         used = {name: amount for name, amount in demand.items() if amount}
         return cls(
             ceiling,
+            tuple(used.items()),
             tuple((name, cores * amount) for name, amount in used.items()),
             tuple((name, cores * ceiling * amount) for name, amount in used.items()),
             frozenset(used),
         )
+
+    def of_cores(self, cores: int) -> Claim:
+        """The same on another number of cores."""
+        return Claim.of(cores, self.ceiling, dict(self.demand))
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +101,16 @@ class SharedBandwidth(Generic[Owner]):
         self._flows.append(Flow(nbytes, claim, owner))
         self._changed = True
 
+    def replace(self, owners: Mapping[Owner, Sequence[tuple[Owner, Claim]]]) -> None:
+        """Let transfers go on as those of other owners, each with its claim."""
+        self._advance()
+        self._flows = [
+            Flow(flow.remaining, claim, owner)
+            for flow in self._flows
+            for owner, claim in owners.get(flow.owner, ((flow.owner, flow.claim),))
+        ]
+        self._changed = True
+
     def settle(self) -> None:
         """Share out the bandwidth among the transfers that there are now."""
         if not self._changed:
@@ -117,8 +135,10 @@ class SharedBandwidth(Generic[Owner]):
         if version != self._version:
             return  # a transfer started meanwhile: a later wake-up carries on
         self._advance()
-        ended = [flow.owner for flow in self._flows if flow.remaining <= _DONE_CYCLES * flow.rate]
-        self._flows = [flow for flow in self._flows if flow.remaining > _DONE_CYCLES * flow.rate]
+        # A late clock is coarser: what ends before its next tick would wake up now for ever.
+        done = max(_DONE_CYCLES, 2 * ulp(self._env.now))
+        ended = [flow.owner for flow in self._flows if flow.remaining <= done * flow.rate]
+        self._flows = [flow for flow in self._flows if flow.remaining > done * flow.rate]
         self._changed = True
         self._ended(ended)
 

@@ -71,26 +71,30 @@ def simulate(
     *,
     exact: bool = False,
     memo: Memo | None = None,
+    known_as: Mapping[int, int] | None = None,
 ) -> KernelRun:
     """Play the programs of all cores; ``l2`` is read and left as the kernel leaves it.
 
     ``buffers`` are the sizes of the buffers in bytes. ``exact`` plays every repetition instead of
-    jumping over the steady state. A kernel that ``memo`` knows isn't played again.
+    jumping over the steady state. A kernel that ``memo`` knows isn't played again. ``known_as`` are
+    the numbers by which ``l2`` knows buffers that the programs number otherwise.
     """
+    numbers = known_as or {}
     listed = _Listed(groups)
     touched = listed.footprint()
     sizes = {
         buffer: min(nbytes, (buffers or {}).get(buffer, nbytes))
         for buffer, nbytes in touched.items()
     }
-    miss = l2.misses(touched, sizes, listed.users(), listed.produced())
+    held = {buffer: l2.resident_bytes(numbers.get(buffer, buffer)) for buffer in sizes}
+    miss = l2.misses(touched, sizes, held, listed.users(), listed.produced())
     l2_cost = crowding(touched, sizes, miss, machine.rates.l2_read / machine.rates.hbm)
     treated = {
         transfer: Treatment(miss(transfer), l2_cost(transfer)) for transfer, _ in listed.transfers
     }
     played = _played(groups, machine, treated, exact, memo)
     for buffer, nbytes in sizes.items():
-        l2.touch(buffer, nbytes)
+        l2.touch(numbers.get(buffer, buffer), nbytes)
     launch = machine.launch_cycles
     return KernelRun(
         played.end + launch,
@@ -112,10 +116,10 @@ def _played(
     if memo is None or not memo.limit_bytes:
         return play(groups, machine, treated, exact=exact)
     key = key_of(groups, machine, treated, exact=exact)
-    found = memo.get(key)
+    found = memo.run(key)
     if found is None:
         found = play(groups, machine, treated, exact=exact)
-        memo.keep(key, found)
+        memo.keep_run(key, found)
     return found
 
 

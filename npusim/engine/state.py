@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import count
 from typing import TYPE_CHECKING
 
 from npusim.engine.schedule import pipes_of, project
@@ -56,6 +57,7 @@ class PipeState:
     group: GroupState
     steps: list[Step]
     place: int = 0
+    origin: int = 0  # where it last started together with the pipes of other groups
     stage: Stage = Stage.BEFORE
     waited: int = 0  # flags of the step that are taken
     ready: bool = True  # not waiting for anything but its turn in the player's list
@@ -113,6 +115,7 @@ class State:
         for flags in self.flags:
             flags.unordered = _unordered(flags, self.pipes)
         self.shift = 0.0
+        self.serials = count()  # of runs of loops
 
 
 def _prepared(

@@ -26,6 +26,7 @@ class Kind(IntEnum):
     TURN = 2
     MEET = 3
     STOP = 4
+    PART = 5
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +36,8 @@ class Step:
     WORK waits for flags, is busy for ``cycles`` and then moves ``bus_bytes`` on each core, taking
     of shared bandwidth what ``claim`` says (None: it moves nothing); ``sets`` are the flags it
     sets, each with the cycles until it arrives. ENTER begins a loop, TURN ends one of its
-    iterations and goes back to the step after ``target``. MEET is a barrier.
+    iterations and goes back to the step after ``target``. MEET is a barrier. PART is where
+    groups that one stands for don't do the same any more; ``uneven`` loops end sooner in some.
     """
 
     kind: Kind
@@ -47,6 +49,7 @@ class Step:
     parts: tuple[Part, ...] = ()
     loop: Loop = field(default_factory=lambda: _NO_LOOP)
     target: int = -1
+    uneven: bool = False
 
 
 def flatten(

@@ -8,7 +8,8 @@ from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator, ValidationError
 
-from npusim.hardware.profile import Count, Family, Group, Positive
+from npusim.hardware.numbers import Bytes, Count, Positive  # noqa: TC001 - pydantic reads them
+from npusim.hardware.profile import Family, Group
 from npusim.hardware.provenance import CONFIDENCES, Problem
 from npusim.hardware.reading import built_in_sources, data_folder, parsed, problems_of, refusal
 
@@ -45,7 +46,7 @@ class Product(_Named):
 
     chips_per_card: Count
     cards_per_server: Count
-    memory_bytes_per_chip: Count
+    memory_bytes_per_chip: Bytes
     power_w: Positive | None
 
 

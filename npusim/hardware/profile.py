@@ -22,6 +22,19 @@ from pydantic import (
 )
 
 from npusim.hardware import codes
+from npusim.hardware.numbers import (
+    Bytes,
+    CoreCount,
+    Count,
+    Cycles,
+    Fraction,
+    Megahertz,
+    Microseconds,
+    RepeatBytes,
+    Scale,
+    Share,
+    Speed,
+)
 from npusim.hardware.provenance import CONFIDENCES, Provenance, Source
 from npusim.reading.limits import MOST_CORES
 from npusim.values.errors import UnknownNameError
@@ -35,14 +48,7 @@ def _words(value: object) -> object:
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
-Count = Annotated[int, Field(gt=0)]
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
-Fraction = Annotated[float, Field(gt=0, le=1)]
 Family = Literal["910", "A2", "310P", "A3", "310B", "950"]
-
-
-CoreCount = Annotated[int, Field(gt=0, le=MOST_CORES)]
 
 
 class Group(BaseModel):
@@ -73,19 +79,19 @@ class Cores(Group):
 class Clocks(Group):
     """Core clocks in MHz."""
 
-    cube_mhz: Count
-    vector_mhz: Count
+    cube_mhz: Megahertz
+    vector_mhz: Megahertz
 
 
 class Buffers(Group):
     """On-chip memories of one core, in bytes."""
 
-    ub_bytes: Count
-    l1_bytes: Count
-    l0a_bytes: Count
-    l0b_bytes: Count
-    l0c_bytes: Count
-    bias_table_bytes: Count | None = None
+    ub_bytes: Bytes
+    l1_bytes: Bytes
+    l0a_bytes: Bytes
+    l0b_bytes: Bytes
+    l0c_bytes: Bytes
+    bias_table_bytes: Bytes | None = None
     block_bytes: Annotated[int, Field(ge=16, le=512, multiple_of=16)]
     ub_bank_groups: Count
     ub_banks: Count
@@ -101,22 +107,22 @@ class Buffers(Group):
 class Memory(Group):
     """The memory that all cores share: HBM (or DDR) behind the L2, and what atomics cost in it."""
 
-    capacity_bytes: Count
-    hbm_nominal_gbps: Positive
+    capacity_bytes: Bytes
+    hbm_nominal_gbps: Speed
     hbm_sustained_fraction: Fraction
-    hbm_latency_cycles: NonNegative
-    l2_bytes: Count
-    l2_gbps: Positive
+    hbm_latency_cycles: Cycles
+    l2_bytes: Bytes
+    l2_gbps: Speed
     l2_sustained_fraction: Fraction
     l2_write_fraction: Fraction
-    l2_line_bytes: Count
-    l2_sector_bytes: Count
+    l2_line_bytes: Bytes
+    l2_sector_bytes: Bytes
     l2_ways: Count
-    l2_latency_cycles: NonNegative
+    l2_latency_cycles: Cycles
     atomic_rate_fraction: Fraction
-    atomic_conflict_cycles: NonNegative
-    l2_in_graph_share: Annotated[float, Field(ge=0, le=1)]
-    l2_write_back_share: Annotated[float, Field(ge=0, le=1)]
+    atomic_conflict_cycles: Cycles
+    l2_in_graph_share: Share
+    l2_write_back_share: Share
     l2_reuse_fraction: Fraction
 
     @field_validator("l2_sector_bytes")
@@ -139,12 +145,12 @@ class Path(Group):
     lines.
     """
 
-    bytes_per_cycle: Positive
-    setup_cycles: NonNegative
-    latency_cycles: NonNegative = 0
-    burst_cycles: NonNegative
-    ragged_burst_cycles: NonNegative = 0
-    granule_bytes: Count
+    bytes_per_cycle: Speed
+    setup_cycles: Cycles
+    latency_cycles: Cycles = 0
+    burst_cycles: Cycles
+    ragged_burst_cycles: Cycles = 0
+    granule_bytes: Bytes
     shared_fraction: Fraction = 1
 
 
@@ -169,8 +175,8 @@ class Paths(Group):
 class Rate(Group):
     """Cycles of a vector instruction: `start_cycles` once, `cycles_per_repeat` for each repeat."""
 
-    start_cycles: NonNegative
-    cycles_per_repeat: Positive
+    start_cycles: Cycles
+    cycles_per_repeat: Speed
 
 
 class Vector(Group):
@@ -179,11 +185,11 @@ class Vector(Group):
     A conversion is keyed ``vconv`` and ``"float16->float32"``.  `default` prices what has no row.
     """
 
-    repeat_bytes: Count
-    unaligned_floor_cycles: NonNegative
-    start_scale: Positive
-    simple_scale: Positive
-    special_scale: Positive
+    repeat_bytes: RepeatBytes
+    unaligned_floor_cycles: Cycles
+    start_scale: Scale
+    simple_scale: Scale
+    special_scale: Scale
     default: Rate
     instructions: Mapping[str, Mapping[str, Rate]]
 
@@ -191,20 +197,20 @@ class Vector(Group):
 class Scalar(Group):
     """Cycles of the scalar unit: arithmetic, loads, stores, issue of an instruction, a loop."""
 
-    alu_cycles: NonNegative
-    ub_load_cycles: NonNegative
-    ub_store_cycles: NonNegative
-    gm_load_cycles: NonNegative
-    gm_miss_cycles: NonNegative
-    issue_cycles: NonNegative
-    loop_cycles: NonNegative
+    alu_cycles: Cycles
+    ub_load_cycles: Cycles
+    ub_store_cycles: Cycles
+    gm_load_cycles: Cycles
+    gm_miss_cycles: Cycles
+    issue_cycles: Cycles
+    loop_cycles: Cycles
 
 
 class CubeRate(Group):
     """One fractal of a dtype: its depth k in elements, and the cycles it takes."""
 
     k_per_fractal: Count
-    cycles_per_fractal: Positive
+    cycles_per_fractal: Speed
 
 
 class Cube(Group):
@@ -213,11 +219,11 @@ class Cube(Group):
     fractal_m: Count
     fractal_n: Count
     dtypes: Mapping[str, CubeRate]
-    mad_start_cycles: NonNegative
-    mad_isolated_cycles: NonNegative
-    mte1_setup_cycles: NonNegative
-    nd2nz_setup_cycles: NonNegative | None = None
-    l0c_read_bytes_per_cycle: Positive | None = None
+    mad_start_cycles: Cycles
+    mad_isolated_cycles: Cycles
+    mte1_setup_cycles: Cycles
+    nd2nz_setup_cycles: Cycles | None = None
+    l0c_read_bytes_per_cycle: Speed | None = None
 
 
 class Launch(Group):
@@ -229,15 +235,15 @@ class Launch(Group):
     lines of their code and tiling data, which are served one after the other.
     """
 
-    base_us: NonNegative
-    per_block_us: NonNegative
-    written_per_block_us: NonNegative | None = None
-    mix_extra_us: NonNegative
-    sync_all_us: NonNegative
-    sync_flag_us: NonNegative | None = None
-    kernel_head_cycles: NonNegative
-    elementwise_core_bytes: Count
-    host_dispatch_us: NonNegative
+    base_us: Microseconds
+    per_block_us: Microseconds
+    written_per_block_us: Microseconds | None = None
+    mix_extra_us: Microseconds
+    sync_all_us: Microseconds
+    sync_flag_us: Microseconds | None = None
+    kernel_head_cycles: Cycles
+    elementwise_core_bytes: Bytes
+    host_dispatch_us: Microseconds
 
 
 class Features(Group):
@@ -277,10 +283,10 @@ class Intrinsics(Group):
 class Published(Group):
     """Peaks as advertised; kept to compare with, never used to compute (TFLOPS, TOPS)."""
 
-    fp16_tflops: Positive | None = None
-    bf16_tflops: Positive | None = None
-    fp32_tflops: Positive | None = None
-    int8_tops: Positive | None = None
+    fp16_tflops: Speed | None = None
+    bf16_tflops: Speed | None = None
+    fp32_tflops: Speed | None = None
+    int8_tops: Speed | None = None
 
 
 class Profile(Group):

@@ -154,12 +154,12 @@ def _read_entry(
         problems.append(Problem(at, sorted(map(str, extra)), "source, confidence and notes only"))
         return None
     confidence = entry["confidence"]
-    if confidence not in CONFIDENCES:
+    if not isinstance(confidence, str) or confidence not in CONFIDENCES:
         problems.append(Problem(f"{at}.confidence", confidence, f"one of {', '.join(CONFIDENCES)}"))
         return None
     named = entry["source"]
     keys = named if isinstance(named, list) else [named]
-    unknown = [key for key in keys if key not in sources]
+    unknown = [key for key in keys if not isinstance(key, str) or key not in sources]
     if unknown or not keys:
         got = unknown[0] if unknown else named
         problems.append(Problem(f"{at}.source", got, f"one of {', '.join(sources)}"))

@@ -16,12 +16,11 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from npusim.hardware.numbers import Positive
 from npusim.hardware.reading import data_folder, problems_of, refusal
 from npusim.reading.files import read_text
 from npusim.reading.kept import remembered
 from npusim.reading.markup import yaml_mapping
-
-Positive = Annotated[float, Field(gt=0)]
 
 
 class _Frozen(BaseModel):

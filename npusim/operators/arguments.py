@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from npusim.operators.contract import Argument, Call, Contract, Parameter, TensorArg
-from npusim.values.errors import ArgumentError, NpusimError, UnknownNameError
+from npusim.values.errors import ArgumentError, NpusimError, UnknownNameError, brief
 from npusim.values.tensors import TensorSpec, parse_tensor
 
 _INT64_RANGE = range(-(2**63), 2**63)
@@ -174,7 +174,7 @@ def _sequence_of(read: Callable[[object], Any]) -> Callable[[object], tuple[Any,
 def _text(value: object) -> str:
     if isinstance(value, str | int | float):
         return str(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple) and all(isinstance(e, str | int | float) for e in value):
         return ",".join(map(str, value))
     raise TypeError
 
@@ -208,4 +208,4 @@ def _wanted(parameter: Parameter) -> str:
 
 def _shown(value: object) -> str:
     kind = type(value).__name__
-    return repr(value) if isinstance(value, str | int | float | bool) else f"of type {kind}"
+    return brief(value) if isinstance(value, str | int | float | bool) else f"of type {kind}"

@@ -76,9 +76,10 @@ def by_name(
     verdict = judging.answer(facts.catalogue(), subject, question)
     if verdict.answer is not Answer.REJECTED:
         tensors = {each: spec for each, (_, spec) in kinds.items() if isinstance(spec, TensorSpec)}
-        status = None
-        if place.soc in profile_names():  # else a chip of one's own, or a family
-            status = memory.status_of(tensors, load_profile(place.soc))
+        chip = place.profile
+        if chip is None and place.soc in profile_names():  # else a family, or a chip without one
+            chip = load_profile(place.soc)
+        status = None if chip is None else memory.status_of(tensors, chip)
         if status is None:
             return verdict, ()
         refused = replace(

@@ -143,6 +143,12 @@ def refusal(call: Call) -> Objection | None:
     return _by_kernels(found[1].tasks, found[1].profile)
 
 
+def _by_plan(call: Call) -> Objection | None:
+    """Why a call is refused before its kernels' code runs."""
+    found = _answer(call, None)
+    return found if isinstance(found, Objection) else None
+
+
 def _by_kernels(kernels: Iterable[Kernel], profile: Profile) -> Objection | None:
     """What the instructions of the kernels, which shapes decide, ask of the chip in vain."""
     try:
@@ -201,7 +207,8 @@ def _tried(found: Objection, call: Call) -> Status:
         return memory.remedied(found, _without_data(call), refusal)
     from npusim.operators import remedies
 
-    return remedies.tried(found, _without_data(call), refusal, by_facts)
+    judges = remedies.Judges(refusal, _by_plan, by_facts)
+    return remedies.tried(found, _without_data(call), judges)
 
 
 def _meant(name: str, unknown: UnknownNameError) -> str:
@@ -219,9 +226,11 @@ def _meant(name: str, unknown: UnknownNameError) -> str:
 def _catalogued(name: str, chip: Chip, arguments: Mapping[str, object]) -> Status:
     """The status by the catalogue alone, for a name without a kernel here."""
     from npusim.catalogue.families import Place
+    from npusim.hardware.profile import Profile
     from npusim.operators import listed
 
-    verdict, actions = listed.by_name(name, Place(chip.family, chip.name), arguments)
+    own = chip if isinstance(chip, Profile) else None
+    verdict, actions = listed.by_name(name, Place(chip.family, chip.name, profile=own), arguments)
     if verdict.code:
         return Status(verdict.code, f"{verdict.why}.", verdict.remedy, actions)
     sentence = f"{verdict.why}; npusim has no kernel of {verdict.subject}, so it can't be timed."

@@ -19,6 +19,8 @@ from npusim.values.errors import UsageError
 from npusim.values.status import Action, Status, StatusCode
 
 if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
+
     Ask = Callable[[Call], Objection | None]
 
 # Some 30 ms at most; a change that helps is among the first few.
@@ -40,16 +42,23 @@ class _Change(NamedTuple):
     arguments: Mapping[str, Argument]
 
 
-def tried(found: Objection, call: Call, ask: Ask, by_facts: Ask) -> Status:
-    """The status of a refused call with the ways out that help, or none.
+class Judges(NamedTuple):
+    """Who judges a changed call: wholly, without running the kernels' code, without kernels."""
 
-    `ask` judges a call wholly, `by_facts` without kernels, as for families without a profile.
-    """
+    wholly: Ask
+    by_plan: Ask
+    by_facts: Ask
+
+
+def tried(found: Objection, call: Call, judges: Judges) -> Status:
+    """The status of a refused call with the ways out that help, or none."""
     status = found.status
     if status.code == StatusCode.ACLNN_ERR_PARAM_NULLPTR:
         return status
-    change = _change(found, call, ask) if found.changes is not None else None
-    families, chips = _products(call, ask, by_facts)
+    offered = call.profile.family in call.contract.products  # else not for other arguments, either
+    changes = offered and found.changes is not None
+    change = _change(found, call, judges.wholly) if changes else None
+    families, chips = _products(call, judges)
     if not chips or not status.is_modelled:
         families = [*chips]
     if change is None and not families:
@@ -158,23 +167,40 @@ class _Family(NamedTuple):
     family: str
 
 
-def _products(call: Call, ask: Ask, by_facts: Ask) -> tuple[list[str], dict[str, str]]:
+def _products(call: Call, judges: Judges) -> tuple[list[str], dict[str, str]]:
     """The families that accept the call as it is, and the chip by which each was asked."""
     ours = {line.family: line.soc for line in reversed(product_lines())}
     families: list[str] = []
-    chips: dict[str, str] = {}
+    chips: dict[str, Profile] = {}
     for family in FAMILIES:
         elsewhere = _on(_Family(family, family), call)
-        if family == call.profile.family or by_facts(elsewhere) is not None:
+        if family == call.profile.family or judges.by_facts(elsewhere) is not None:
             continue
         if family not in ours:
             verdict = verdict_on(elsewhere)
             if verdict is None or verdict.answer is Answer.SUPPORTED:
                 families.append(family)
-        elif _asked(ask, _on(load_profile(ours[family]), call)) is None:
+            continue
+        chip = load_profile(ours[family])
+        known = any(_take_alike(chip, other) for other in chips.values())
+        if _asked(judges.by_plan if known else judges.wholly, _on(chip, call)) is None:
             families.append(family)
-            chips[family] = ours[family]
-    return families, chips
+            chips[family] = chip
+    return families, {family: chip.name for family, chip in chips.items()}
+
+
+def _take_alike(chip: Profile, other: Profile) -> bool:
+    """Whether the cores of two chips take the same instructions on the same memories."""
+    parts = ("buffers", "cube", "features", "intrinsics")
+    return all(getattr(chip, part) == getattr(other, part) for part in parts) and (
+        _shape(chip) == _shape(other)
+    )
+
+
+def _shape(chip: Profile) -> tuple[object, ...]:
+    """How cores are put together, and the paths that they have."""
+    cores, paths = chip.cores, tuple(name for name, path in chip.paths if path is not None)
+    return cores.style, cores.vector_cores / max(1, cores.cube_cores), paths
 
 
 def _on(chip: Chip, call: Call) -> Call:

@@ -36,6 +36,9 @@ MOST_UNPACKED_TIMES: Final = 100
 MOST_CALLS: Final = 1_000_000
 """Of one kind in a step of a model (`count`)."""
 
+MOST_TASKS: Final = 100_000
+"""In the profiler's tables of a model, which have a row for each."""
+
 MOST_REQUESTS: Final = 10_000_000
 """Of one run of a plan."""
 
@@ -47,6 +50,29 @@ MOST_CARDS: Final = 1_000_000
 
 MOST_CORES: Final = 4096
 """Of one kind on a chip: each is simulated."""
+
+MOST_CYCLES: Final = 1_000_000
+"""Of one step of a chip: an instruction, a latency, the head of a kernel."""
+
+MOST_US: Final = 1_000_000
+"""Of one step of a chip that is given in microseconds: a launch, a barrier."""
+
+MOST_MHZ: Final = 100_000
+"""Of a chip's clock."""
+
+MOST_CHIP_BYTES: Final = 1 << 50
+"""Of a chip's memory, and of anything smaller on it."""
+
+MOST_COUNT: Final = 1 << 20
+"""Of anything else that is counted on a chip: ways, banks, elements of a fractal."""
+
+LEAST_RATE: Final = 1e-6
+"""Of a chip, in bytes per cycle, GB/s or cycles for each; fractions aren't smaller either."""
+
+MOST_RATE: Final = 1e9
+
+MOST_SCALE: Final = 1000
+"""That the costs of vector instructions are multiplied with; no less than a thousandth."""
 
 MOST_HEADER_BYTES: Final = 10_000
 """Of an array in .npy or .npz, which says its dtype and shape."""

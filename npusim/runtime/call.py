@@ -46,6 +46,6 @@ def get_workspace_size(
     ``assume`` sets numbers that the plan assumes where only data could tell them (see
     :meth:`Chain.assumed`).
     """
-    expect(assume or {}, Mapping, "assume")
+    expect({} if assume is None else assume, Mapping, "assume")
     call, chain = planned(contract, profile, arguments, numerics=numerics, assume=assume)
     return chain.workspace_bytes(), Executor(call, chain, chain.workspace_bytes(), numerics)

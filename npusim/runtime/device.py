@@ -52,6 +52,8 @@ class Device:
         self.memo = Memo() if memo is None else memo
         expect(soc_version, (str, PathLike, Profile), "soc_version")
         expect(self.memo, Memo, "memo")
+        expect(exact, bool, "exact")
+        expect(l2, (str, type(None)), "l2")
         if l2 is not None and l2 not in MODES:
             raise UnknownNameError("state of L2", l2, MODES)
         self.l2 = l2

@@ -13,9 +13,10 @@ from npusim.operators.oracle import refused_by_kernel
 from npusim.runtime import argument_memory
 from npusim.runtime.argument_memory import Places
 from npusim.runtime.cache_start import new_cache
+from npusim.runtime.call import Executor
 from npusim.runtime.results import Result, Timeline
 from npusim.runtime.task import TaskRuns, run_tasks
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, expect
 from npusim.values.status import Status, StatusCode
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from npusim.engine import Memo
     from npusim.hardware.profile import Profile
     from npusim.operators.task_chain import Chain
-    from npusim.runtime.call import Executor
 
 
 @dataclass(eq=False)
@@ -51,10 +51,13 @@ class Stream:
     def execute(self, workspace: object, workspace_size: int, executor: Executor | None) -> Status:
         """Phase two: queue the executor's tasks.
 
-        Returns 161001 for a null executor or a missing workspace.
+        Returns 161001 for a null executor or a missing workspace. Raises ArgumentError for what is
+        no executor or no size.
         """
         if executor is None:
             return _null("executor is a null pointer")
+        expect(executor, Executor, "executor")
+        expect(workspace_size, int, "workspace_size")
         if workspace_size > 0 and workspace is None:
             return _null(f"workspace is a null pointer, {workspace_size} bytes are needed")
         if executor.used:

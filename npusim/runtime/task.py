@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.ascendc import Kernel, trace
 from npusim.engine import KernelRun, L2State, Memo, machine_of, simulate, verdict
 from npusim.runtime.bands import band_of
 from npusim.runtime.results import TaskResult, pipe_ratios
+from npusim.runtime.streams import streams_of
 
 if TYPE_CHECKING:
+    from npusim.ascendc import Kernel
     from npusim.hardware.profile import Profile
 
 
@@ -94,8 +95,9 @@ def play(
     )
     tensors = (*kernel.reads, *kernel.writes, *kernel.scratch)
     sizes = {tensor.buffer.number: tensor.buffer.nbytes for tensor in tensors}
-    groups = trace(kernel, profile, numerics=numerics)
-    return simulate(groups, machine, l2, sizes, exact=exact, memo=memo)
+    groups, known_as = streams_of(kernel, profile, memo, numerics=numerics)
+    sizes |= {theirs: sizes[own] for theirs, own in known_as.items() if own in sizes}
+    return simulate(groups, machine, l2, sizes, exact=exact, memo=memo, known_as=known_as)
 
 
 def describe(kernel: Kernel, profile: Profile, run: KernelRun, start_us: float = 0.0) -> TaskResult:

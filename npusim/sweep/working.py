@@ -68,9 +68,14 @@ def work(chunk: Chunk) -> Report:
     with _one_at_a_time:
         start = time.perf_counter()
         _refuse_other_version(chunk.version)
-        memo = Memo()
-        answers = tuple(answer(point, _chip(point, chunk), memo) for point in chunk.points)
+        answers = tuple(answer(point, _chip(point, chunk), _memo()) for point in chunk.points)
         return Report(answers, time.perf_counter() - start)
+
+
+@cache
+def _memo() -> Memo:
+    """What this process has played for any point."""
+    return Memo()
 
 
 def answer(point: Point, chip: Profile, memo: Memo | None = None) -> Answered:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from npusim.engine import L2State, Memo
@@ -16,11 +17,14 @@ from npusim.runtime.cache_start import prime
 from npusim.runtime.task import TaskRuns, run_tasks
 from npusim.validation.roofline import roofline_us
 from npusim.values.errors import NpusimError
+from npusim.values.garbage import collect_rarely
 from npusim.values.signals import hidden_from_children
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
     from npusim.validation.table import MeasuredRow
+
+_Answers = Generator["Prediction", None, None]
 
 _MOST_WORKERS = 61  # what Windows can wait for
 _CHUNK = 64  # rows that a worker process predicts one after the other
@@ -65,15 +69,27 @@ def replay(
 
 
 def _predictions(rows: Iterable[MeasuredRow], l2: str, workers: int) -> Iterator[Prediction]:
-    if workers == 1:
-        memo = Memo()
-        yield from (predict(row, l2, memo) for row in rows)
-        return
+    """What is asked several times is answered once."""
     everything = list(rows)
-    chunks = [everything[at : at + _CHUNK] for at in range(0, len(everything), _CHUNK)]
+    questions: dict[Hashable, MeasuredRow] = {}
+    for row in everything:
+        questions.setdefault(row.question, row)
+    found: dict[Hashable, Prediction] = {}
+    with closing(_answers(list(questions.values()), l2, workers)) as answers:
+        for row in everything:
+            if row.question not in found:
+                found[row.question] = next(answers)
+            yield replace(found[row.question], row=row)
+
+
+def _answers(rows: Sequence[MeasuredRow], l2: str, workers: int) -> _Answers:
+    if workers == 1:
+        yield from (predict(row, l2, _memo()) for row in rows)
+        return
+    chunks = [rows[at : at + _CHUNK] for at in range(0, len(rows), _CHUNK)]
     processes = max(1, min(workers, len(chunks), _MOST_WORKERS))
     # The pool ends its processes by SIGTERM, which is for none of our own handlers.
-    pool = ProcessPoolExecutor(processes, None, signal.signal, (signal.SIGTERM, signal.SIG_DFL))
+    pool = ProcessPoolExecutor(processes, None, _begin)
     try:
         with hidden_from_children():  # all of them are started by the first chunks
             answers = pool.map(partial(_predict_all, l2), chunks)
@@ -83,9 +99,20 @@ def _predictions(rows: Iterable[MeasuredRow], l2: str, workers: int) -> Iterator
         pool.shutdown(cancel_futures=True)
 
 
+def _begin() -> None:
+    """Prepare a worker process."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    collect_rarely()
+
+
 def _predict_all(l2: str, rows: Sequence[MeasuredRow]) -> list[Prediction]:
-    memo = Memo()
-    return [predict(row, l2, memo) for row in rows]
+    return [predict(row, l2, _memo()) for row in rows]
+
+
+@cache
+def _memo() -> Memo:
+    """What this process has played for any row."""
+    return Memo()
 
 
 def predict(row: MeasuredRow, l2: str, memo: Memo | None = None) -> Prediction:

@@ -9,8 +9,9 @@ empty slot without one an absent input.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from math import inf
 from pathlib import Path
 
@@ -59,6 +60,13 @@ class MeasuredRow:
     task: TaskSpec | None
     problem: str
     counters: Mapping[str, str]
+
+    @cached_property
+    def question(self) -> Hashable:
+        """Equal for rows that have the same answer."""
+        task = self.task
+        asked = task and (task.op_type, task.inputs, task.outputs, repr(task.attributes))
+        return self.chip, asked, self.problem
 
 
 def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
@@ -111,15 +119,26 @@ def _row(line: int, record: Mapping[str, str], path: str | Path) -> MeasuredRow:
 
 
 def _task(record: Mapping[str, str]) -> TaskSpec:
-    inputs = tuple(_operands(record, "input"))
-    outputs = tuple(spec for spec in _operands(record, "output") if spec is not None)
-    return TaskSpec(record["op"], inputs, outputs, _attributes(record.get("attrs", "")))
+    inputs, outputs = (
+        _operands(
+            record[f"{side}_shapes"], record[f"{side}_dtypes"], record.get(f"{side}_formats", "")
+        )
+        for side in ("input", "output")
+    )
+    made = tuple(spec for spec in outputs if spec is not None)
+    return TaskSpec(record["op"], inputs, made, _attributes(record.get("attrs", "")))
 
 
-def _operands(record: Mapping[str, str], side: str) -> Iterator[TensorSpec | None]:
-    dtypes = record[f"{side}_dtypes"].split(";") if record[f"{side}_dtypes"] else []
-    formats = record.get(f"{side}_formats", "").split(";")
-    shapes = record[f"{side}_shapes"].split(";") if record[f"{side}_shapes"] or dtypes else []
+@lru_cache(maxsize=4096)
+def _operands(shapes: str, dtypes: str, formats: str) -> tuple[TensorSpec | None, ...]:
+    """The tensors of a cell with shapes, of which a table has few different ones."""
+    return tuple(_slots(shapes, dtypes, formats))
+
+
+def _slots(all_shapes: str, all_dtypes: str, all_formats: str) -> Iterator[TensorSpec | None]:
+    dtypes = all_dtypes.split(";") if all_dtypes else []
+    formats = all_formats.split(";")
+    shapes = all_shapes.split(";") if all_shapes or dtypes else []
     if len(dtypes) == 1 and all(text.startswith("[") for text in shapes):
         dtypes *= len(shapes)  # lists of tensors: their dtype is written once
     for index, text in enumerate(shapes):

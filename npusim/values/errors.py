@@ -69,15 +69,19 @@ class UsageError(NpusimError):
     exit_code = 2
 
 
-def _brief(value: object) -> str:
-    text = repr(value)
+def brief(value: object) -> str:
+    """A value in a sentence: its beginning and end, or its type where Python can't spell it."""
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # too many lists within lists, or digits
+        return f"a value of type {type(value).__name__}"
     return text if len(text) <= 200 else f"{text[:100]}...{text[-20:]}"
 
 
 def expect(value: object, kind: type | tuple[type, ...], what: str) -> None:
     """ArgumentError where `what` was given as something of another kind."""
     if not isinstance(value, kind):
-        raise ArgumentError(f"{what} can't be of type {type(value).__name__}: {value!r:.80}")
+        raise ArgumentError(f"{what} can't be of type {type(value).__name__}: {brief(value)}")
 
 
 class UnknownNameError(UsageError):
@@ -87,11 +91,12 @@ class UnknownNameError(UsageError):
         self.kind = kind
         self.got = got
         self.candidates = tuple(candidates)
-        self.suggestions = tuple(near(str(got), self.candidates))
-        hint = did_you_mean(str(got), self.candidates)
+        word = got if isinstance(got, str) else brief(got)
+        self.suggestions = tuple(near(word, self.candidates))
+        hint = did_you_mean(word, self.candidates)
         if not hint and not remedy and 0 < len(self.candidates) <= 12:
             hint = f"Known: {', '.join(self.candidates)}."
-        super().__init__(f"unknown {kind} {_brief(got)}", f"{hint} {remedy}".strip())
+        super().__init__(f"unknown {kind} {brief(got)}", f"{hint} {remedy}".strip())
 
 
 class ArgumentError(UsageError):

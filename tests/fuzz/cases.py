@@ -10,16 +10,18 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from fuzz import odd
+from fuzz.api_cases import api_objects
+from fuzz.files import folders, onnx_models, programs
+from fuzz.surroundings import surround
 from support.plans import plan
 
 Dice = random.Random
-REPORTS = Path(__file__).parents[2] / "reports"
+SURROUNDED = 0.15
 
 
 @dataclass
@@ -32,6 +34,7 @@ class Case:
     files: dict[str, bytes] = field(default_factory=dict)
     call: Callable[[], object] | None = None
     shown: str = ""
+    around: Callable[[], None] | None = None  # what is odd about the process, done before it runs
 
     def __str__(self) -> str:
         return f"{self.seed} {self.kind}: {self.shown or self.words!r}"
@@ -46,6 +49,9 @@ def case(seed: int) -> Case:
     made.kind = make.__name__
     make(dice, made)
     made.words = [word.replace("\0", "") for word in made.words]  # no command line has it
+    if made.words and dice.random() < SURROUNDED:
+        state = dice.getrandbits(64)
+        made.around = lambda: surround(Dice(state))
     return made
 
 
@@ -361,6 +367,45 @@ def profiles(dice: Dice, made: Case) -> None:
         ]
 
 
+@cache
+def _numbers() -> tuple[tuple[str, ...], ...]:
+    """Every number of a profile, as the path of its keys."""
+    from npusim import load_profile
+
+    def numbers(content: Any, path: tuple[str, ...] = ()) -> Any:
+        if isinstance(content, Mapping):
+            for key, value in content.items():
+                yield from numbers(value, (*path, key))
+        elif isinstance(content, int | float) and not isinstance(content, bool):
+            yield path
+
+    return tuple(numbers(load_profile("910b3").model_dump()))
+
+
+def extremes(dice: Dice, made: Case) -> None:
+    """A chip with one or two numbers at the end of what they may be, or beyond it."""
+    content: dict[str, Any] = {
+        **PROFILE,
+        "inherits": dice.choice(("Ascend910B3", "Ascend310P3", "Ascend910A")),
+    }
+    for _ in range(dice.choice((1, 1, 2))):
+        *groups, key = dice.choice([path for path in _numbers() if len(path) > 1])
+        part = content.setdefault(groups[0], {})
+        part["provenance"] = {"default": OWN}
+        for group in groups[1:]:
+            part = part.setdefault(group, {})
+        part[key] = dice.choice((*EDGES, *EXTREMES, *odd.NUMBERS))
+    made.files["chip.yaml"] = yaml.safe_dump(content).encode()
+    made.words = [
+        dice.choice(("estimate", "run")),
+        *dice.choice(CALLS),
+        "-s",
+        "chip.yaml",
+        "--json",
+    ]
+
+
+EDGES = (1e-6, 1e-3, 0.999, 1.0, 999_999, 1_000_000, 1e6, 1e9, 2**20, 2**50, 100_000, 4096, 512)
 MEASURED = (
     b"chip,op,op_family,impl,input_shapes,input_dtypes,input_formats,output_shapes,output_dtypes,"
     b"output_formats,attrs,duration_us,trust,workload\n"
@@ -384,9 +429,8 @@ def _table(dice: Dice, whole: bytes) -> bytes:
         for _ in range(dice.choice((1, 2, 3))):
             row = dice.choice(rows[1:] if dice.random() < 0.9 else rows)
             act = dice.randrange(8)
-            if act == 0:
+            if act == 0 and row:
                 del row[dice.randrange(len(row)) :]
-                row = row or [b""]
             elif row:
                 row[dice.randrange(len(row))] = str(odd.scalar(dice)).encode(
                     "utf-8", "surrogatepass"
@@ -514,6 +558,25 @@ def words(dice: Dice, made: Case) -> None:
     made.files["lock.yaml"] = b"a: 1"
 
 
+def catalogue(dice: Dice, made: Case) -> None:
+    """What is asked of the catalogue, and of pages about chips and operators."""
+    name = dice.choice(
+        (*_names()[:40], *_names()[-40:], "aclnnFlashAttentionScore", "x", str(odd.scalar(dice)))
+    )
+    made.words = [
+        *dice.choice((
+            ("ops",), ("ops", "show", name), ("ops", "list"), ("ops", "diff", odd.chip(dice), odd.chip(dice)),
+            ("ops", "matrix"), ("ops", "summary"), ("ops", "summary", "--check", "x.csv"), ("profiles", "show", odd.chip(dice)),
+            ("profiles", "list"), ("profiles",), ("capi",), ("check", name), ("demo",),
+        ))
+    ]  # fmt: skip
+    made.files["x.csv"] = odd.bent(dice, b"a,b\n1,2\n")
+    _options(
+        dice, made, ("--json",), ("--search", "norm bf16", "'"), ("-s", "910b3", "all", "A2"), ("--format", "csv", "html"),
+        ("-o", "out.csv", "x.csv", "/dev/full", "no/such"), ("--force",), ("--lib-dir",),
+    )  # fmt: skip
+
+
 # -- the Python API --------------------------------------------------------------------------------
 
 
@@ -573,5 +636,6 @@ def _api_value(dice: Dice, kind: str) -> Any:
 
 MAKERS: tuple[tuple[Callable[[Dice, Case], None], float], ...] = (
     (operators, 30), (plans, 8), (models, 9), (sweeps, 6), (profiles, 9), (tables, 10), (traces, 3),
-    (arrays, 6), (case_files, 6), (words, 5), (api, 14),
+    (arrays, 6), (case_files, 6), (words, 5), (api, 10), (api_objects, 10), (catalogue, 4), (extremes, 6),
+    (onnx_models, 2), (folders, 2), (programs, 0.6),
 )  # fmt: skip

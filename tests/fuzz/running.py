@@ -22,7 +22,7 @@ from fuzz.cases import Case, case
 
 MEMORY_BYTES = 2 << 30
 CPU_S = 10
-WALL_S = 60
+WALL_S = 240  # on a busy machine too
 
 SUCCESS, REFUSED, INTERNAL, HANG, CRASH = "success", "refused", "internal error", "hang", "crash"
 
@@ -56,6 +56,7 @@ def prepare(*, thoroughly: bool) -> None:
         proper = [["run", *call], ["report", *call, "-o", "a.html"]][: 1 + thoroughly]
         for each in kinds.values():
             for name, content in each.files.items():
+                Path(name).parent.mkdir(parents=True, exist_ok=True)
                 Path(name).write_bytes(content)
         for words in [*proper, *(each.words for each in kinds.values())]:
             with suppress(SystemExit), redirect_stderr(io.StringIO()):
@@ -141,6 +142,7 @@ def _play(wanted: Case, folder: Path) -> None:
         os.setpgid(0, 0)
         os.chdir(folder)
         for name, content in wanted.files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
         with (
             Path(".err").open("w", encoding="utf-8", errors="replace") as err,
@@ -152,14 +154,17 @@ def _play(wanted: Case, folder: Path) -> None:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 5))
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-            code = _command(wanted.words) if wanted.call is None else _called(wanted.call)
-            sys.stdout.flush()
-            sys.stderr.flush()
+            if wanted.around is not None:
+                wanted.around()
+            code = (
+                _called(wanted.call) if wanted.call is not None else _command(wanted.words, folder)
+            )
+            err.flush()
     finally:
         os._exit(code)
 
 
-def _command(words: list[str]) -> int:
+def _command(words: list[str], folder: Path) -> int:
     from npusim.cli import main
 
     try:
@@ -170,7 +175,7 @@ def _command(words: list[str]) -> int:
         traceback.print_exc()
         return 98
     sys.stderr.flush()
-    if "internal error" in Path(".err").read_text("utf-8", "replace"):
+    if "internal error" in (folder / ".err").read_text("utf-8", "replace"):
         with suppress(SystemExit):  # once more, for where it happened
             try:
                 main([*words, "--debug"])

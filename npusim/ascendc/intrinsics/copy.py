@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc import rounding
+from npusim.ascendc.chains import COPY, FOREVER
 from npusim.ascendc.gm import GmSlice
 from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.rounding import RoundMode
@@ -168,17 +169,34 @@ class Copies(Issuer):
         src.check_read()
         if self.recording:
             self._emit_copy(Pipe.MTE3, "copy_ubuf_to_gm", "ub_to_gm", dst, write=True)
-        if self.numerics:
+        if self.numerics and not self._put_off(dst, src):
             self._put(dst, src.values(self.depth))
+
+    def _put_off(self, dst: GmSlice, src: LocalTensor) -> bool:
+        """Leave a store to the chain that computes what is stored; False where it can't be."""
+        place = None if self._atomic_sharers or self.widened else dst.own_place(self.depth)
+        values = src.shown(self.depth)
+        if place is None or place.shape != values.shape:
+            return False
+        if not self.chain.compute(COPY, place, values, home=FOREVER):
+            return False
+        if self.observer is not None:
+            self.observer.stored(self, dst, adds=False)
+        return True
 
     def _read(self, src: GmSlice, depth: int) -> NDArray[Any]:
         if self.observer is not None:
             self.observer.loaded(self, src)
-        return src.read(depth)
+        if src.is_scattered:
+            self.chain.run()
+        values = src.read(depth)
+        self.chain.before_reading(values)
+        return values
 
     def _put(self, dst: GmSlice, values: NDArray[Any]) -> None:
         """Store numbers with as many stack axes as there are loops, or add them."""
         depth = self.depth
+        self.chain.run()
         values = values.reshape(values.shape[:depth] + dst.shape)
         adds = self._atomic_sharers > 0 and self._adds
         if self.observer is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, overload
 import numpy as np
 
 from npusim.ascendc.issuer import Issuer
+from npusim.ascendc.passes import Work
 from npusim.ascendc.tensors import LocalTensor, Scalar
 from npusim.values.errors import KernelError
 
@@ -29,7 +30,7 @@ class Intrinsic(Generic[Operands]):
 
     ``number`` says that one more operand is a number. A chip without the instruction for a dtype
     refuses it, or fills a tile with the number for the instruction called ``instead``. ``updates``
-    marks results that go on from what the target holds.
+    marks results that go on from what the target holds, which comes last among the numbers then.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Intrinsic(Generic[Operands]):
 
     def __set_name__(self, owner: type[Issuer], name: str) -> None:
         self.__name__ = name
+        self._work = Work(name, self.computation)
 
     @overload
     def __get__(self, core: None, owner: type[Issuer]) -> Self: ...
@@ -84,13 +86,12 @@ class Intrinsic(Generic[Operands]):
 
     def compute(self, core: Issuer, dst: LocalTensor, *operands: Any) -> None:
         """The numbers alone, for schedules whose instructions are others."""
-        depth = core.depth
-        values: list[object] = [source.values(depth) for source in operands[: self.tiles]]
+        sources = [*operands[: self.tiles]]
         if self.number:
-            values.append(number_of(operands[-1], depth, operands[self.tiles - 1]))
-        target = dst.target(depth, whole=not self.updates)
-        self.computation(*values, out=target)
-        core.settle(target)
+            sources.append(number_of(operands[-1], core.depth, operands[self.tiles - 1]))
+        if self.updates:
+            sources.append(dst)
+        dst.becomes(self._work, *sources)
 
 
 def number_of(number: Number, depth: int, like: LocalTensor) -> NDArray[Any] | np.generic:
@@ -123,8 +124,8 @@ def _relu(src: NDArray[Any], out: NDArray[Any]) -> None:
     np.maximum(src, out.dtype.type(0), out=out)
 
 
-def _axpy(src: NDArray[Any], number: NDArray[Any], out: NDArray[Any]) -> None:
-    np.add(out, src * number, out=out)
+def _axpy(src: NDArray[Any], number: NDArray[Any], before: NDArray[Any], out: NDArray[Any]) -> None:
+    np.add(before, src * number, out=out)
 
 
 _OfTile = Intrinsic[[LocalTensor, LocalTensor]]

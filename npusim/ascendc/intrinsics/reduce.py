@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.folds import LARGEST, SMALLEST, SUM, Fold
 from npusim.ascendc.intrinsics.by_lanes import Lanes
 from npusim.ascendc.intrinsics.elementwise import BY_HARDWARE_NAME
+from npusim.ascendc.passes import Work
 from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.ascendc.tensors import LocalTensor
+
+
+@cache
+def _along_rows(fold: Fold) -> Work:
+    """What folding each row into a number computes."""
+
+    def folded(values: NDArray[Any], out: NDArray[Any]) -> None:
+        fold.function.reduce(values, axis=-1, out=out, dtype=values.dtype)
+
+    return Work(f"fold {fold.name}", folded, folds=True)
 
 
 class Reductions(Lanes):
@@ -157,12 +171,13 @@ class Reductions(Lanes):
     ) -> LocalTensor:
         """The numbers: src folded along its last axis, or its ``rows`` onto each other."""
         self.wrote(dst)
-        if self.numerics:
+        if self.numerics and rows:
             depth = self.depth
-            axis, keep = depth if rows else -1, len(dst.shape) == len(src.shape)
             values, target = src.values(depth), dst.target(depth)
-            fold.function.reduce(values, axis=axis, out=target, dtype=values.dtype, keepdims=keep)
+            fold.function.reduce(values, axis=depth, out=target, dtype=values.dtype)
             self.settle(target)
+        elif self.numerics:
+            dst.becomes(_along_rows(fold), src)
         self.computed("fold_rows" if rows else f"reduce_{fold.name}", src)
         return dst
 

@@ -30,14 +30,13 @@ class Scalars(Issuer):
         if not self.numerics:
             depth = index.depth + 1 if isinstance(index, IndexArray) else tensor.depth
             return Scalar(self, None, depth)
-        values = tensor.values(tensor.depth)
         if isinstance(index, IndexArray):
-            picked = values[..., index.values]
+            picked = tensor.values(tensor.depth)[..., index.values]
             missing = (1,) * (index.depth - tensor.depth)
             picked = picked.reshape(picked.shape[:-1] + missing + picked.shape[-1:])
             return Scalar(self, picked, index.depth + 1)
-        picked = values[..., index] if tensor.shape else values
-        return Scalar(self, np.array(picked), tensor.depth)
+        values = tensor.shown(tensor.depth)
+        return Scalar.of(self, values[..., index] if tensor.shape else values, tensor.depth)
 
     def set_value(self, tensor: LocalTensor, index: int, value: Scalar | float) -> None:
         """Store one element of a tile (SetValue)."""
@@ -57,6 +56,7 @@ class Scalars(Issuer):
             return Scalar(self, None, self.depth)
         depth = self.depth
         values = source.read(depth)
+        self.chain.before_reading(values)
         number = np.asarray(values.reshape(values.shape[:depth]), np.float32)
         return Scalar(self, number, depth)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npusim.ascendc import rounding
+from npusim.ascendc.chains import COPY
 from npusim.ascendc.intrinsics.elementwise import Elementwise, Number, number_of
+from npusim.ascendc.passes import Work
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor
 from npusim.engine.program import Pipe
@@ -16,6 +19,8 @@ from npusim.values.errors import UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from npusim.values.dtypes import DType
 
 
 class CmpMode(StrEnum):
@@ -39,6 +44,42 @@ _COMPARE: dict[CmpMode, np.ufunc] = {
 }
 
 
+def _filled(number: NDArray[Any], out: NDArray[Any]) -> None:
+    np.copyto(out, number, casting="unsafe")
+
+
+def _compared(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any], *, comparison: np.ufunc) -> None:
+    np.copyto(out, comparison(a, b), casting="unsafe")
+
+
+def _selected(mask: NDArray[Any], a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
+    out[...] = np.where(mask != 0, a, b)
+
+
+_DUPLICATE = Work("duplicate", _filled, settles=False)
+_SELECT = Work("select", _selected, settles=False)
+_COMPARISONS = {
+    mode: Work(f"compare {mode}", partial(_compared, comparison=comparison), settles=False)
+    for mode, comparison in _COMPARE.items()
+}
+
+
+@cache
+def _conversion(source: DType, target: DType, mode: RoundMode) -> Work:
+    """What ``cast`` computes."""
+
+    def whole(values: NDArray[Any], out: NDArray[Any]) -> None:
+        out[...] = rounding.to_whole(values, mode)
+
+    def converted(values: NDArray[Any], out: NDArray[Any]) -> None:
+        rounding.convert(values, out, target, mode)
+
+    to_whole = source is target and mode is not RoundMode.CAST_NONE
+    return Work(
+        f"{source.intrinsic} to {target.intrinsic} {mode}", whole if to_whole else converted
+    )
+
+
 class Vector(Elementwise):
     """The part of :class:`npusim.ascendc.core.Core` that moves, fills, compares, converts."""
 
@@ -58,8 +99,7 @@ class Vector(Elementwise):
         """Fill dst with a number (vector_dup)."""
         self.issue("vector_dup", dst, ())
         if self.numerics:
-            depth = self.depth
-            dst.target(depth)[...] = number_of(scalar, depth, dst)
+            dst.becomes(_DUPLICATE, number_of(scalar, self.depth, dst))
         self.computed("duplicate", dst)
         return dst
 
@@ -86,12 +126,12 @@ class Vector(Elementwise):
         """
         self.require(f"vcmpv_{mode}", src0, src1)
         self.issue(f"vcmpv_{mode}", src0, (src0, src1), writes=dst)
-        if self.numerics:
+        if self.numerics and packed:
             depth = self.depth
             true = _COMPARE[mode](src0.values(depth), src1.values(depth))
-            if packed:
-                true = np.packbits(true, axis=-1, bitorder="little")
-            np.copyto(dst.target(depth), true, casting="unsafe")
+            dst.target(depth)[...] = np.packbits(true, axis=-1, bitorder="little")
+        elif self.numerics:
+            dst.becomes(_COMPARISONS[mode], src0, src1)
         self.computed("compare", src0)
         return dst
 
@@ -119,14 +159,12 @@ class Vector(Elementwise):
         self.issue("vsel", dst, (mask, *others))
         if self.numerics:
             depth = self.depth
-            kept = mask.values(depth)
+            kept: LocalTensor | NDArray[Any] = mask
             if packed:
-                kept = np.unpackbits(kept, axis=-1, count=dst.numel, bitorder="little")
-            if isinstance(src1, LocalTensor):
-                other: NDArray[Any] | np.generic = src1.values(depth)
-            else:
-                other = number_of(src1, depth, src0)
-            dst.target(depth)[...] = np.where(kept != 0, src0.values(depth), other)
+                bits = mask.values(depth)
+                kept = np.unpackbits(bits, axis=-1, count=dst.numel, bitorder="little")
+            other = src1 if isinstance(src1, LocalTensor) else number_of(src1, depth, src0)
+            dst.becomes(_SELECT, kept, src0, other)
         self.computed("select", dst)
         return dst
 
@@ -151,19 +189,12 @@ class Vector(Elementwise):
             self.recorder.emit(Pipe.VECTOR, "vconv", cycles, detail=f"{form} {mode}")
         self.wrote(dst)
         if self.numerics:
-            depth = self.depth
-            result = dst.target(depth)
-            if src.dtype is dst.dtype and mode is not RoundMode.CAST_NONE:
-                result[...] = rounding.to_whole(src.values(depth), mode)
-            else:
-                rounding.convert(src.values(depth), result, dst.dtype, mode)
-            self.settle(result)
+            dst.becomes(_conversion(src.dtype, dst.dtype, mode), src)
         self.computed("cast", dst)
         return dst
 
     def _copied(self, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
         if self.numerics:
-            depth = self.depth
-            np.copyto(dst.target(depth), src.values(depth))
+            dst.becomes(COPY, src)
         self.computed("copy", dst)
         return dst

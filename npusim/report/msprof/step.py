@@ -10,7 +10,9 @@ from npusim.hardware import Profile, load_profile
 from npusim.model.step import AI_CPU, COMMUNICATION, in_fp16
 from npusim.model.timing import IN_FP16
 from npusim.operators.tasks import TaskSpec
+from npusim.reading.limits import MOST_TASKS
 from npusim.report.msprof.summary import MISSING, SummaryTask
+from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
     from npusim.model.results import StepResult, TimedItem
@@ -24,8 +26,15 @@ def step_tasks(result: StepResult, profile: Profile | None = None) -> tuple[Summ
 
     An operator is named by its type and its number in the step.  What isn't simulated has a time
     and no pipes.  A task starts when the one before it is done and the host has launched its
-    operator; `profile` is the chip of the result, where it isn't a built-in one.
+    operator; `profile` is the chip of the result, where it isn't a built-in one. Raises
+    ArgumentError for more than `MOST_TASKS`.
     """
+    rows = sum(item.item.count * max(1, len(item.timing.tasks)) for item in result.items)
+    if rows > MOST_TASKS:
+        raise ArgumentError(
+            f"the profiler's tables would have {rows:,} rows, a task each; at most {MOST_TASKS:,}",
+            "Lower the count of what is repeated; times are in proportion.",
+        )
     chip = profile or load_profile(result.soc)
     placed: list[SummaryTask] = []
     free_us = host_us = 0.0

@@ -1,0 +1,175 @@
+"""Where all pipes are at one moment, and whether they are there again later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npusim.engine.state import LoopRun, PipeState, State
+
+TOLERANCE = 2e-5  # of a period, for near-repetition, and of all cycles, for what jumps are off by
+
+# The loop that has moved on and by how many iterations; None and 0 where none has.
+Step = tuple["LoopRun | None", int]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where everybody is.
+
+    ``shape`` comes back with a state, and so do the other times once ``now`` is taken off them;
+    ``runs`` and ``turns`` tell what has moved on.
+    """
+
+    shape: tuple[list[object], ...]
+    pipes: list[PipeState]
+    due: list[float]
+    remaining: dict[PipeState, float]
+    flags: list[dict[int, list[float]]]
+    runs: list[tuple[LoopRun, ...]]
+    turns: list[tuple[int, ...]]
+    now: float
+    time: float
+    entries: list[int]
+    busy: list[float]
+
+    def part(self, group: int, pipes: slice) -> Checkpoint:
+        """What of it concerns one group."""
+        own = set(self.pipes[pipes])
+        return Checkpoint(
+            tuple(each[pipes] for each in self.shape),
+            self.pipes[pipes],
+            self.due[pipes],
+            {pipe: cycles for pipe, cycles in self.remaining.items() if pipe in own},
+            self.flags[group : group + 1],
+            self.runs[pipes],
+            self.turns[pipes],
+            self.now,
+            self.time,
+            self.entries[group : group + 1],
+            self.busy[pipes],
+        )
+
+
+class LongWaits:
+    """Who waits from one checkpoint to the next and wakes at ``room`` cycles from now or later.
+
+    ``alike`` tells whether all others are nearly where they were, ``off`` by how many cycles: what
+    is due is as good as what has long been due. A pipe that ran ahead and has left the
+    loop leaves a stock of flags, of which every period takes some: it lasts ``stocked_periods``.
+    """
+
+    def __init__(self, earlier: Checkpoint, now: Checkpoint) -> None:
+        self.off = 0.0
+        self.room = self.stocked_periods = inf
+        self.stocks: list[tuple[int, int, int]] = []  # cluster, flag, how many a period takes
+        self.pipes: list[int] = []
+        self.flags: list[tuple[int, int, int]] = []  # cluster, flag, place in its list
+        self._start, self._end = earlier.now, now.now
+        self._period = now.time - earlier.time
+        self._slack = TOLERANCE * self._period
+        self.alike = self._compare(earlier, now)
+
+    def shorten(self, state: State, cycles: float) -> None:
+        """Everybody else has jumped ``cycles`` ahead: what is waited for is that much nearer."""
+        for index in self.pipes:
+            pipe = state.pipes[index]
+            pipe.clock -= cycles
+            pipe.started -= cycles
+            if pipe.alarm is not None:
+                pipe.alarm -= cycles
+        for cluster, flag, place in self.flags:
+            state.flags[cluster].held[flag][place] -= cycles
+
+    def use_up(self, state: State, periods: int) -> None:
+        """Take from the stocks of flags what the periods jumped over take."""
+        for cluster, flag, taken in self.stocks:
+            held = state.flags[cluster].held
+            del held[flag][: periods * taken]
+            if not held[flag]:
+                del held[flag]
+
+    def rescheduled(self, state: State) -> list[PipeState]:
+        """The waiting pipes whose alarm is nearer now."""
+        return [state.pipes[index] for index in self.pipes if state.pipes[index].alarm is not None]
+
+    def _compare(self, earlier: Checkpoint, now: Checkpoint) -> bool:
+        if earlier.remaining.keys() != now.remaining.keys():
+            return False
+        if not all(self._is_near(a - now.remaining[pipe]) for pipe, a in earlier.remaining.items()):
+            return False
+        for index, (a, b) in enumerate(zip(earlier.due, now.due, strict=True)):
+            if not self._is_near(max(a - self._start, 0.0) - max(b - self._end, 0.0)):
+                if not self._still_waits(a, b):
+                    return False
+                self.pipes.append(index)
+        pairs = zip(earlier.flags, now.flags, strict=True)
+        return all(self._compare_flags(index, *pair) for index, pair in enumerate(pairs))
+
+    def _compare_flags(
+        self, cluster: int, earlier: dict[int, list[float]], now: dict[int, list[float]]
+    ) -> bool:
+        if earlier.keys() != now.keys():
+            return False
+        for flag, times in earlier.items():
+            taken = len(times) - len(now[flag])
+            if taken > 0 and max(times) <= self._start:  # all of them set long ago
+                self.stocks.append((cluster, flag, taken))
+                self.stocked_periods = min(self.stocked_periods, len(now[flag]) // taken)
+                continue
+            if taken:
+                return False
+            for place, (a, b) in enumerate(zip(times, now[flag], strict=True)):
+                if not self._is_near(max(a - self._start, 0.0) - max(b - self._end, 0.0)):
+                    if not self._still_waits(a, b):
+                        return False
+                    self.flags.append((cluster, flag, place))
+        return True
+
+    def _is_near(self, cycles: float) -> bool:
+        """Whether something comes at the same time of the period."""
+        off = abs(cycles)
+        if off > self._slack:
+            return False
+        self.off = max(self.off, off)
+        return True
+
+    def _still_waits(self, a: float, b: float) -> bool:
+        """Whether two times on SimPy's clock are one and the same in the future."""
+        nearer = (a - self._start) - (b - self._end)
+        if b <= self._end or abs(nearer - self._period) > self._slack:
+            return False
+        self.room = min(self.room, b - self._end)
+        return True
+
+
+def step_of(
+    old_runs: tuple[LoopRun, ...],
+    old_turns: tuple[int, ...],
+    runs: tuple[LoopRun, ...],
+    turns: tuple[int, ...],
+) -> Step | None:
+    """The loop in which a pipe has moved on, and how far; None if it is at another place in it."""
+    if old_turns == turns:
+        return (None, 0) if old_runs == runs else None
+    if len(old_turns) != len(turns):
+        return None
+    for level, (old, new) in enumerate(zip(old_turns, turns, strict=True)):
+        if old_runs[level] is not runs[level]:
+            return None
+        if old != new:
+            alike = old_turns[level + 1 :] == turns[level + 1 :] and all(
+                a.loop is b.loop
+                for a, b in zip(old_runs[level + 1 :], runs[level + 1 :], strict=True)
+            )
+            return (runs[level], new - old) if alike else None
+    return None
+
+
+def advance(run: LoopRun, turns: int) -> None:
+    """Let everybody in a loop be so many iterations further."""
+    for member in run.members:
+        member.turns[run.level] += turns
+    run.inner = {(loop, turn + turns): inner for (loop, turn), inner in run.inner.items()}

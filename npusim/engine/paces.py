@@ -1,0 +1,155 @@
+"""Groups of cores that repeat each at a pace of its own, and hardly get in each other's way.
+
+Their periods differ, so that the state of all of them never comes back. When every group has been
+where it was before, several times in a row and always after as long, all go on for as many of their
+own periods as take about the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from npusim.engine.checkpoints import TOLERANCE, Checkpoint, LongWaits, advance, step_of
+from npusim.engine.state import GroupState, PipeState, Stage, State
+from npusim.engine.timeline import Fold
+
+if TYPE_CHECKING:
+    from npusim.engine.state import LoopRun
+
+_SETTLED = 4  # periods in a row that have to be as long
+_TRIED = 256  # numbers of periods that are tried
+
+
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """The loop of a group takes ``period`` cycles for ``turns`` iterations, ``times`` in a row.
+
+    ``off`` is by how many cycles the group isn't where it was, ``entries`` what it writes down in a
+    period, and ``busy`` for how long its pipes are. It was seen at ``time``.
+    """
+
+    run: LoopRun
+    turns: int
+    period: float
+    off: float
+    entries: int
+    busy: tuple[float, ...]
+    time: float
+    times: int = 1
+
+    @property
+    def room(self) -> int:
+        """Periods that are left before the loop ends."""
+        level = self.run.level
+        most = max(member.turns[level] for member in self.run.members)
+        return (self.run.loop.count - 1 - most) // self.turns
+
+
+class Paces:
+    """Watches every group by itself, and lets all of them jump."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._found: dict[GroupState, _Pace] = {}
+
+    def forget(self) -> None:
+        """Nothing that was seen holds any more."""
+        self._found.clear()
+
+    def jump(
+        self, mover: PipeState, history: Sequence[Checkpoint], now: Checkpoint, off: float
+    ) -> float | None:
+        """Jump if every group has a pace.
+
+        Returns the cycles that the jump may be off by, which with the ``off`` of all jumps before
+        it has to stay within tolerance; None if there is no jump.
+        """
+        moving = [each for each in self._state.groups if not _rests(each, now.now)]
+        if len(moving) < 2:
+            return None
+        group = mover.group
+        seen = (self._pace(group, earlier, now) for earlier in reversed(history))
+        pace = next((each for each in seen if each is not None), None)
+        known = self._found.pop(group, None)
+        if pace is None:
+            return None
+        if known and abs(known.period - pace.period) <= TOLERANCE * pace.period:
+            pace = replace(pace, times=known.times + 1)
+        self._found[group] = pace
+        if not all(self._holds(each, now) for each in moving):
+            return None
+        return self._stride({each: self._found[each] for each in moving}, now, off)
+
+    def _pace(self, group: GroupState, earlier: Checkpoint, now: Checkpoint) -> _Pace | None:
+        if group.group.cluster is not None:
+            return None
+        index = self._state.groups.index(group)
+        first = now.pipes.index(group.pipes[0])
+        pipes = slice(first, first + len(group.pipes))
+        before, after = earlier.part(index, pipes), now.part(index, pipes)
+        if before.shape != after.shape:
+            return None
+        waits = LongWaits(before, after)
+        if not waits.alike or waits.pipes or waits.flags or waits.stocks:
+            return None
+        steps = {
+            step_of(*each)
+            for each in zip(before.runs, before.turns, after.runs, after.turns, strict=True)
+        }
+        step = steps.pop()
+        if steps or step is None:
+            return None
+        run, turns = step
+        if run is None:
+            return None
+        busy = tuple(b - a for a, b in zip(before.busy, after.busy, strict=True))
+        entries = after.entries[0] - before.entries[0]
+        return _Pace(run, turns, after.time - before.time, waits.off, entries, busy, after.time)
+
+    def _holds(self, group: GroupState, now: Checkpoint) -> bool:
+        """Whether a group has a pace that it still keeps."""
+        pace = self._found.get(group)
+        if pace is None or pace.times < _SETTLED or now.time > pace.time + 2 * pace.period:
+            return False
+        run, record = pace.run, group.record
+        first = len(record.entries) - pace.entries
+        whole = all(fold.last <= first or fold.first >= first for fold in record.folds)
+        return whole and len(run.members) == len(group.pipes)
+
+    def _stride(self, paces: dict[GroupState, _Pace], now: Checkpoint, off: float) -> float | None:
+        slowest = min(paces.values(), key=lambda pace: pace.room * pace.period)
+        for number in range(slowest.room, max(0, slowest.room - _TRIED), -1):
+            cycles = number * slowest.period
+            periods = {
+                group: min(pace.room, round(cycles / pace.period)) for group, pace in paces.items()
+            }
+            wrong = max(
+                abs(periods[group] * pace.period - cycles) + periods[group] * pace.off
+                for group, pace in paces.items()
+            )
+            if min(periods.values()) and off + wrong <= TOLERANCE * now.time:
+                self._go(paces, periods, cycles)
+                return wrong
+        return None
+
+    def _go(
+        self, paces: dict[GroupState, _Pace], periods: dict[GroupState, int], cycles: float
+    ) -> None:
+        self._state.shift += cycles
+        for group, pace in paces.items():
+            times, last = periods[group], len(group.record.entries)
+            advance(pace.run, times * pace.turns)
+            for state, busy in zip(group.pipes, pace.busy, strict=True):
+                state.busy += times * busy
+            fold = Fold(last - pace.entries, last, times, cycles / times)
+            group.record.folds.append(fold)
+
+
+def _rests(group: GroupState, now: float) -> bool:
+    """Whether a group does nothing until others come to a barrier."""
+    return all(
+        state.stage is Stage.FINISHED or (state.stage is Stage.MEETING and state.clock <= now)
+        for state in group.pipes
+    )

@@ -1,0 +1,121 @@
+"""The instruction streams of kernels: traced once for all kernels that are described alike.
+
+Kernels of npusim do what their attributes say; so two of a class whose attributes are equal, up to
+which memory they work on, have the same instructions. What a user's own kernel depends on nobody
+knows, so it is traced each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from types import FunctionType, NoneType
+from typing import TYPE_CHECKING, Any, get_origin
+
+import numpy as np
+
+from npusim.ascendc import GmBuffer, Kernel, trace
+from npusim.engine import Streams
+from npusim.values.dtypes import DType
+
+if TYPE_CHECKING:
+    from npusim.engine import CoreGroup, Memo
+    from npusim.hardware.profile import Profile
+
+_OURS = ("npusim.", "abc", "builtins", "typing")
+
+_ATOMS = (NoneType, bool, int, float, str, bytes, Enum, type, np.ufunc, DType)
+_DEEPEST = 50  # attributes in attributes
+_SMALL_BYTES = 1 << 14  # of an array that is looked at
+
+
+def streams_of(
+    kernel: Kernel, profile: Profile, memo: Memo | None, *, numerics: bool
+) -> tuple[tuple[CoreGroup, ...], Mapping[int, int]]:
+    """What a kernel's cores do, and the number of each buffer by that in it.
+
+    With ``numerics`` its numbers are computed, too; without, what ``memo`` knows isn't traced.
+    """
+    description, key = _Description(profile), None
+    if memo is not None and memo.limit_bytes and not numerics:
+        key = description.of(kernel)
+        if key is not None and (found := memo.streams(key)) is not None:
+            return found.groups, dict(zip(found.buffers, description.buffers, strict=True))
+    groups = trace(kernel, profile, numerics=numerics)
+    if memo is not None and key is not None:
+        memo.keep_streams(key, Streams(groups, tuple(description.buffers), profile))
+    return groups, {}
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__ != "builtins" and all(
+        each.__module__.startswith(_OURS) for each in kind.__mro__
+    )
+
+
+class _UnknownError(Exception):
+    """Something that can't be described."""
+
+
+class _Description:
+    """What distinguishes a kernel from others; ``buffers`` are listed as they are met."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self.buffers: dict[int, Hashable] = {}
+        self._met: dict[int, int] = {}
+
+    def of(self, kernel: Kernel) -> Hashable:
+        """The description; None where there is something that can't be described."""
+        kind = type(kernel)
+        if not _is_ours(kind):
+            return None
+        try:
+            told = self._items(vars(kernel), 0)
+        except _UnknownError:
+            return None
+        return kind, id(self._profile), told, tuple(self.buffers.values())
+
+    def _told(self, value: object, depth: int) -> Hashable:
+        kind = type(value)
+        if isinstance(value, _ATOMS) or get_origin(value) is not None:
+            return kind, value
+        if value is self._profile:
+            return "profile"
+        if depth > _DEEPEST:
+            raise _UnknownError
+        if isinstance(value, GmBuffer):
+            return self._buffer(value)
+        if isinstance(value, tuple | list):
+            return kind, tuple([self._told(each, depth + 1) for each in value])
+        if isinstance(value, frozenset):
+            return kind, frozenset(self._told(each, depth + 1) for each in value)
+        if isinstance(value, dict):
+            return self._items(value, depth + 1)
+        if id(value) in self._met:
+            return "met before", self._met[id(value)]
+        self._met[id(value)] = len(self._met)
+        if isinstance(value, FunctionType):
+            held = [cell.cell_contents for cell in value.__closure__ or ()]
+            given = (held, value.__defaults__, value.__kwdefaults__)
+            return value.__module__, value.__code__, self._told(given, depth + 1)
+        if isinstance(value, np.ndarray) and value.nbytes <= _SMALL_BYTES:
+            return value.dtype.str, value.shape, value.tobytes()
+        if is_dataclass(value):
+            parts = [self._told(getattr(value, each.name), depth + 1) for each in fields(value)]
+            return kind, tuple(parts)
+        if _is_ours(kind) and hasattr(value, "__dict__"):
+            return kind, self._items(vars(value), depth + 1)
+        raise _UnknownError
+
+    def _items(self, given: Mapping[Any, object], depth: int) -> Hashable:
+        return tuple(
+            [(self._told(name, depth), self._told(value, depth)) for name, value in given.items()]
+        )
+
+    def _buffer(self, buffer: GmBuffer) -> Hashable:
+        if buffer.data is not None:
+            raise _UnknownError
+        self.buffers.setdefault(buffer.number, (buffer.name, buffer.nbytes, buffer.wide))
+        return "buffer", list(self.buffers).index(buffer.number)

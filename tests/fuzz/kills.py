@@ -1,0 +1,187 @@
+"""Commands that are killed: ``python tests/fuzz/kills.py --kills 200``.
+
+Each command is started, told to end (TERM, KILL, INT) at a random moment, and looked at: no
+traceback of ours, nothing half-written, and what is begun again gives what an undisturbed command
+gives. Before the first line of `npusim/__main__.py` has run, Ctrl-C is Python's own to answer, with
+a traceback; these are counted apart. And when it comes while a C extension is being imported, Python ends itself
+by SIGINT, whatever exit code is asked of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+sys.path[:0] = [str(Path(__file__).parents[1])]
+
+from fuzz.cases import KERNELS, MEASURED, MODEL
+from support.plans import plan
+
+SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+SPEC = {
+    "products": ["Ascend910B3", "Ascend310P3"],
+    "axes": {"N": {"from": 1, "to": 60, "step": 1}},
+    "calls": [
+        {"op": "aclnnRelu", "arguments": {"self": "fp16[{N},64]"}},
+        {"op": "SoftmaxV2", "arguments": {"x": "fp16[{N},{N}]"}},
+    ],
+}
+CALL = ("SoftmaxV2", "x=fp16[2000,129]", "-s", "910b3")
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "sweep": ("sweep", "s.yaml", "-o", "r.jsonl", "--csv", "r.csv", "--workers", "2"),
+    "report": ("report", *CALL, "-o", "r.html"),
+    "plan": ("plan", "p.yaml", "--html", "p.html", "--md", "p.md"),
+    "run": ("run", *CALL, "-o", "o.npz"),
+    "trace": ("trace", *CALL, "-o", "t.json"),
+    "summary": ("estimate", *CALL, "--format", "msprof", "-o", "prof", "--timestamp", "20260102030405"),
+    "model": ("model", "m.yaml", "-s", "910b3,310p3", "--csv", "m.csv"),
+    "kernels": ("model", "k.csv", "-s", "910b3", "--csv", "k_out.csv"),
+    "validate": ("validate", "v.csv", "--csv", "v_out.csv", "--workers", "2"),
+}  # fmt: skip
+
+
+def _files(folder: Path) -> None:
+    for name, content in (
+        ("s", SPEC),
+        ("p", plan(simulation={"runs": 3, "requests": 4000})),
+        ("m", MODEL),
+    ):
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    (folder / "k.csv").write_bytes(KERNELS)
+    (folder / "v.csv").write_bytes(MEASURED + MEASURED.split(b"\n")[1] * 1)
+
+
+def _start(
+    words: tuple[str, ...], folder: Path, more: tuple[str, ...] = ()
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "npusim", *words, *more],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )
+
+
+def _contents(folder: Path) -> dict[str, str]:
+    """What is finished, by a digest; a sweep's lines come in any order."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.name.endswith(".lock") and ".part" not in str(path):
+            data = path.read_bytes()
+            if path.suffix == ".jsonl":
+                data = b"\n".join(sorted(data.splitlines()))
+            found[str(path.relative_to(folder))] = hashlib.sha256(data).hexdigest()
+    return found
+
+
+class Round:
+    """One command: what it makes undisturbed, and how it takes being killed."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.words = name, COMMANDS[name]
+        self.before_us = 0
+        with tempfile.TemporaryDirectory() as folder:
+            _files(Path(folder))
+            start = time.monotonic()
+            process = _start(self.words, Path(folder))
+            _, said = process.communicate()
+            self.takes_s = time.monotonic() - start
+            assert process.returncode in (0, 1), said
+            self.wanted = _contents(Path(folder))
+
+    def kill(self, dice: random.Random) -> list[str]:
+        """Kill it once and let it go on; what was wrong."""
+        folder = Path(tempfile.mkdtemp(prefix="kill-"))
+        _files(folder)
+        before = set(_contents(folder))
+        number = dice.choice(SIGNALS)
+        after_s = dice.choice((0.05, self.takes_s)) * dice.random() * 1.1
+        process = _start(self.words, folder)
+        time.sleep(after_s)
+        whole = number != signal.SIGKILL or dice.random() < 0.5
+        if process.poll() is None:
+            (os.killpg if whole else os.kill)(process.pid, number)
+        try:
+            _, said = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            return [f"{self.name} {number.name} at {after_s:.2f} s: goes on for a minute"]
+        wrong = self._judge(number, process.returncode, said, folder, before)
+        again = ("--force",) if set(_contents(folder)) - before else ()
+        if self.name == "sweep":
+            again = ("--resume",) if (folder / "r.jsonl").exists() else ()
+            (folder / "r.csv").unlink(missing_ok=True)
+        last = _start(self.words, folder, again)
+        _, said = last.communicate(timeout=120)
+        if last.returncode not in (0, 1):
+            wrong.append(f"again: exit {last.returncode}: {said[-300:]}")
+        elif _contents(folder) != self.wanted:
+            kept = {*_contents(folder).items()} ^ {*self.wanted.items()}
+            wrong.append(
+                f"again: other files than undisturbed: {sorted({name for name, _ in kept})}"
+            )
+        shutil.rmtree(folder, ignore_errors=True)
+        return [f"{self.name} {number.name} at {after_s:.3f} s: {each}" for each in wrong]
+
+    def _judge(
+        self, number: signal.Signals, code: int, said: str, folder: Path, before: set[str]
+    ) -> list[str]:
+        wrong = []
+        if "Traceback" in said and "npusim/" not in said.replace("npusim/__init__.py", ""):
+            self.before_us += 1
+        elif "Traceback" in said:
+            wrong.append(f"a traceback: {said[-900:]}")
+        if code not in (0, 1, -number, 128 + number, -signal.SIGINT):
+            wrong.append(f"exit code {code}: {said[-300:]}")
+        if number != signal.SIGKILL:
+            wrong += [f"left over: {path.name}" for path in folder.rglob("*.part")]
+        for name, digest in _contents(folder).items():
+            if (
+                name not in before
+                and not name.endswith(".jsonl")
+                and digest != self.wanted.get(name)
+            ):
+                wrong.append(f"half-written: {name}")
+        return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=COMMANDS, action="append")
+    given = parser.parse_args()
+    rounds = [Round(name) for name in given.only or COMMANDS]
+    dice, faults, done = random.Random(given.seed), 0, Counter[str]()  # noqa: S311
+    for turn in range(given.kills):
+        each = rounds[turn % len(rounds)]
+        wrong = each.kill(dice)
+        done[each.name] += 1
+        faults += bool(wrong)
+        for line in wrong:
+            print(line, flush=True)
+    before_us = sum(each.before_us for each in rounds)
+    print(", ".join(f"{count} x {name}" for name, count in done.items()))
+    print(f"{faults} faults; {before_us} x Ctrl-C before npusim was there")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -267,7 +267,7 @@ class Software(Group):
 
     compiled_for_shape: bool
     matmul_generation: Literal[2, 3]
-    matmul_load_bytes_per_cycle: Positive | None = None
+    matmul_load_bytes_per_cycle: Speed | None = None
 
 
 class Intrinsics(Group):

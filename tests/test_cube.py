@@ -325,11 +325,15 @@ def cycles_of(body: Body, pipe: Pipe, chip: str = A2) -> float:
 @pytest.mark.parametrize(
     ("chip", "kind", "sums", "shape", "fractals", "each"),
     [
-        (A2, FLOAT16, FLOAT, (16, 16, 16), 1, 1),
+        # With 16 rows, what takes the time is getting the other operand out of L0B.
+        (A2, FLOAT16, FLOAT, (16, 16, 16), 1, 2),
+        (A2, FLOAT16, FLOAT, (1, 37, 101), 3 * 7, 2),
+        (A2, FLOAT, FLOAT, (16, 16, 16), 2, 2),
         (A2, FLOAT16, FLOAT, (17, 33, 50), 2 * 3 * 4, 1),
         (A2, BFLOAT16, FLOAT, (128, 64, 128), 8 * 4 * 8, 1),
         (A2, FLOAT, FLOAT, (128, 64, 64), 8 * 8 * 4, 2),
-        (A2, INT8, INT32, (16, 64, 32), 1 * 2 * 2, 1),
+        (A2, INT8, INT32, (16, 64, 32), 1 * 2 * 2, 2),
+        (A2, INT8, INT32, (17, 64, 32), 2 * 2 * 2, 1),
         ("Ascend910A", FLOAT16, FLOAT, (100, 20, 40), 7 * 2 * 3, 1),
         ("Ascend310P3", INT8, INT32, (16, 33, 16), 2, 1),
     ],
@@ -347,6 +351,13 @@ def test_a_product_costs_its_fractals(
 
     start = load_profile(chip).cube.mad_start_cycles
     assert cycles_of(body, Pipe.CUBE, chip) == fractals * each + start
+
+
+@pytest.mark.parametrize(("itemsize", "cycles"), [(4, 12), (2, 8), (1, 6)])
+def test_results_are_read_and_sent_on_in_turns(itemsize: int, cycles: float) -> None:
+    """A fractal of float32 sums: 4 cycles to read it, 2 for every byte of a result."""
+    rate = InstructionCosts(load_profile(A2)).fixpipe_rate(itemsize / FLOAT.itemsize)
+    assert 16 * 16 * itemsize / rate == pytest.approx(cycles)
 
 
 @pytest.mark.parametrize("chip", UNIFIED)

@@ -133,10 +133,11 @@ class InstructionCosts:
         """Cycles of multiplying ``m x k`` by ``k x n`` elements of ``dtype`` in the cube."""
         cube = self.profile.cube
         rate = cube.dtypes[dtype]
-        fractals = (
-            ceil(m / cube.fractal_m) * ceil(n / cube.fractal_n) * ceil(k / rate.k_per_fractal)
-        )
-        return cube.mad_start_cycles + fractals * rate.cycles_per_fractal
+        high, deep = ceil(m / cube.fractal_m), ceil(k / rate.k_per_fractal)
+        fractal_bytes = self.profile.buffers.block_bytes * cube.fractal_n
+        fetch = fractal_bytes / (cube.l0b_bytes_per_cycle or inf)
+        column = max(high * rate.cycles_per_fractal, fetch)  # one fractal of B with all of A's
+        return cube.mad_start_cycles + ceil(n / cube.fractal_n) * deep * column
 
     def path(self, name: str) -> Path | None:
         """The profile's copy path of that name, None where the chip has none."""
@@ -187,9 +188,15 @@ class InstructionCosts:
         rate = path.bytes_per_cycle * min(1.0, traffic / (runs * cut * line))
         return self._gm_copy(path, path.setup_cycles, float(traffic), rate, atomic_sharers)
 
-    def l0c_read_rate(self, shrink: float) -> float:
-        """Bytes per cycle that leave L0C, where each is worth ``shrink`` of those that are read."""
-        return (self.profile.cube.l0c_read_bytes_per_cycle or inf) * shrink
+    def fixpipe_rate(self, shrink: float) -> float:
+        """Bytes per cycle that leave L0C, where each is worth ``shrink`` of those that are read.
+
+        They are read and sent on in turns (source: cann-ops, GemmCycleModelL0c2out).
+        """
+        cube = self.profile.cube
+        read = 1 / (shrink * (cube.l0c_read_bytes_per_cycle or inf))
+        sent = 1 / (cube.fixpipe_bytes_per_cycle or inf)
+        return 1 / (read + sent) if read + sent else inf
 
     def adding_at_once(self, cores: int) -> float:
         """How many of ``cores`` that add once, at the end of alike work, do so at a time.

@@ -214,7 +214,12 @@ class CubeRate(Group):
 
 
 class Cube(Group):
-    """The matrix unit: a fractal is ``fractal_m x k x fractal_n``."""
+    """The matrix unit: a fractal is ``fractal_m x k x fractal_n``.
+
+    A fractal of B takes `l0b_bytes_per_cycle` to come out of L0B, however few rows it is multiplied
+    with. Results leave L0C in turns: read at `l0c_read_bytes_per_cycle`, sent on at
+    `fixpipe_bytes_per_cycle`.
+    """
 
     fractal_m: Count
     fractal_n: Count
@@ -223,7 +228,9 @@ class Cube(Group):
     mad_isolated_cycles: Cycles
     mte1_setup_cycles: Cycles
     nd2nz_setup_cycles: Cycles | None = None
+    l0b_bytes_per_cycle: Speed | None = None
     l0c_read_bytes_per_cycle: Speed | None = None
+    fixpipe_bytes_per_cycle: Speed | None = None
 
 
 class Launch(Group):

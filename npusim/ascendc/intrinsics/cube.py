@@ -128,7 +128,7 @@ class Cube(Copies):
         if self.recording:
             # Results are read from L0C in its own dtype, and leave it in theirs.
             shrink = dst.tensor.dtype.itemsize / src.dtype.itemsize
-            most = self.costs.l0c_read_rate(shrink)
+            most = self.costs.fixpipe_rate(shrink)
             self._emit_copy(
                 Pipe.FIXP,
                 "copy_matrix_cc_to_gm",

@@ -14,7 +14,7 @@ from npusim.ascendc import GlobalTensor, GmBuffer
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.elementwise.fills import Fill
 from npusim.runtime.task import run_tasks
-from npusim.schedules.block_split import Axes, block_split
+from npusim.schedules.block_split import Axes, block_split, fullest_share
 from npusim.schedules.elementwise import FlatTiling
 from npusim.values.dtypes import FLOAT
 
@@ -118,3 +118,32 @@ def test_a_small_block_more_costs_its_start_only() -> None:
         kernel.block_dim = 32
         times.append(run_tasks([kernel], chip).duration_us)
     assert times[0] == pytest.approx(times[1], rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("axes", "share"),
+    [((32, 128), 160), ((128, 128), 640), ((256, 128), 1152), ((5, 6), 1), ((7, 3), 1), ((30,), 1)],
+)
+def test_the_axis_that_leaves_the_fewest_cores_idle_is_split(
+    axes: tuple[int, ...], share: int
+) -> None:
+    assert fullest_share(axes, CORES) == share
+
+
+@pytest.mark.parametrize("axes", [(37,), (37, 101), (2, 3, 5), (13, 19, 33), (1, 1), (999, 7)])
+def test_no_more_shares_than_cores(axes: tuple[int, ...]) -> None:
+    assert -(-prod(axes) // fullest_share(axes, CORES)) <= CORES
+
+
+def _filled(blocks: int, per_block: int, length: int) -> float:
+    """Time of a launch of ``blocks`` that fill ``length`` elements, ``per_block`` each."""
+    profile = load_profile("Ascend910B")
+    kernel = Fill(profile, GlobalTensor(GmBuffer("out", 4 * length), FLOAT, (length,)), value=1.0)
+    kernel.tiling = kernel.division = FlatTiling(length, per_block, per_block, 0, False)
+    kernel.block_dim = blocks
+    return run_tasks([kernel], profile).duration_us
+
+
+def test_cores_with_one_block_of_a_launch_in_rounds_begin_one_after_the_other() -> None:
+    whole, one_more = _filled(30, 16000, 30 * 16000), _filled(31, 16000, 30 * 16000 + 8)
+    assert whole <= one_more <= whole * 1.2

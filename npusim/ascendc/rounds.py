@@ -19,11 +19,11 @@ def in_rounds(
 ) -> Program:
     """``programs`` with the entry code of the kernel (arguments, pipe set-up) in front of each.
 
-    Of several, each begins when the one before it has ended on all pipes of the core, and the
-    launch has come to it: at the cycle in ``starts``.
+    Each begins when the one before it has ended on all pipes of the core, and the launch has come
+    to it: at the cycle in ``starts``, at once where there are none.
     """
     first = programs[0]
-    if len(programs) == 1:
+    if not starts:
         return _begun(first, costs, ended=())
     used = {pipe: None for program in programs for pipe in pipes_of(program)}
     joined = Program(kernel=first.kernel)

@@ -11,11 +11,13 @@ from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.mistakes import told
 from npusim.ascendc.rounds import in_rounds
 from npusim.engine import block_cycles
-from npusim.engine.program import CoreGroup, Unit
+from npusim.engine.program import CoreGroup, Pipe, Unit
+from npusim.engine.schedule import pipes_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc.chains import Engine
+    from npusim.ascendc.core import Core
     from npusim.ascendc.kernel import Kernel
     from npusim.hardware.profile import Profile
 
@@ -67,13 +69,14 @@ def trace(
         _compare_blocks(kernel, running, kinds)
     apart = getattr(profile.cores, f"{kernel.cores}_cores")
     each = block_cycles(profile, generated=kernel.generated)
+    busy = _last_with_work(kinds, running)
     return tuple(
         CoreGroup(
             cores,
             in_rounds(
                 [running[block].cores[place].recorder.program for block in rounds],
                 costs,
-                [each * block for block in range(cores[-1], kernel.block_dim, apart)],
+                [each * block for block in _late(kernel, cores, apart, busy)],
             ),
             running[rounds[0]].cores[place].unit,
             rounds[0] if kernel.is_mix else None,
@@ -105,6 +108,30 @@ def _engine(kernel: Kernel) -> Engine:
     nbytes = sum(tensor.nbytes for tensor in (*kernel.reads, *kernel.writes))
     compiles = nbytes >= _WORTH_COMPILING_BYTES and machine_code.is_available()
     return machine_code.run if compiles else blockwise.run
+
+
+def _last_with_work(kinds: Mapping[Hashable, Sequence[int]], running: Mapping[int, Block]) -> int:
+    """The last block that uses more of its cores than the scalar unit."""
+    last = {blocks[-1]: running[blocks[0]].cores for blocks in kinds.values()}
+    busy = [block for block, cores in last.items() if any(_works(core) for core in cores)]
+    return max(busy, default=max(last))
+
+
+def _works(core: Core) -> bool:
+    return any(pipe is not Pipe.SCALAR for pipe in pipes_of(core.recorder.program))
+
+
+def _late(kernel: Kernel, cores: Sequence[int], apart: int, busy: int) -> Sequence[int]:
+    """How many blocks the launch hands out from its zero to the rounds of some cores.
+
+    None if they are there at zero: that is when the last block with work, ``busy``, is handed out,
+    or, of a launch in rounds, the first block.
+    """
+    if kernel.is_mix:
+        return ()
+    if kernel.block_dim > apart:
+        return range(cores[-1], kernel.block_dim, apart)
+    return (cores[-1] - busy,) if cores[0] > busy else ()
 
 
 def _compare_blocks(

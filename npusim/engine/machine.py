@@ -56,24 +56,17 @@ class Machine:
 
 
 def machine_of(
-    profile: Profile,
-    block_dim: int,
-    *,
-    mix: bool = False,
-    cores: str = "vector",
-    generated: bool = False,
+    profile: Profile, blocks: int, *, mix: bool = False, generated: bool = False
 ) -> Machine:
-    """The machine that runs one kernel of ``block_dim`` blocks.
+    """The machine that runs one kernel, as soon as its first ``blocks`` have been started.
 
-    ``mix`` for kernels on cube and vector cores, ``cores`` for those on one kind, ``generated`` for
-    those that the operator compiler made from a formula.
+    ``mix`` for kernels on cube and vector cores, ``generated`` for those that the operator compiler
+    made from a formula.
     """
     clock = profile.clock_mhz
     launch = profile.launch
-    cube = mix or cores == "cube"
-    most = profile.cores.cube_cores if cube else profile.cores.vector_cores
-    started = 0 if block_dim > most and not mix else block_dim - 1  # rounds start as they come
-    launch_cycles = launch.base_us * clock + started * block_cycles(profile, generated=generated)
+    further = (blocks - 1) * block_cycles(profile, generated=generated)
+    launch_cycles = launch.base_us * clock + further
     launch_cycles += launch.mix_extra_us * clock if mix else 0.0
     l2_read = bytes_per_cycle(profile.l2_sustained_gbps, clock)
     rates = MemoryRates(

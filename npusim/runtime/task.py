@@ -86,17 +86,12 @@ def play(
     memo: Memo | None = None,
 ) -> KernelRun:
     """One kernel's numbers, its instruction streams and their time."""
-    machine = machine_of(
-        profile,
-        kernel.block_dim,
-        mix=kernel.is_mix,
-        cores=kernel.cores,
-        generated=kernel.generated,
-    )
     tensors = (*kernel.reads, *kernel.writes, *kernel.scratch)
     sizes = {tensor.buffer.number: tensor.buffer.nbytes for tensor in tensors}
     groups, known_as = streams_of(kernel, profile, memo, numerics=numerics)
     sizes |= {theirs: sizes[own] for theirs, own in known_as.items() if own in sizes}
+    started = max((max(group.blocks) for group in groups if not group.program.starts), default=0)
+    machine = machine_of(profile, started + 1, mix=kernel.is_mix, generated=kernel.generated)
     return simulate(groups, machine, l2, sizes, exact=exact, memo=memo, known_as=known_as)
 
 

@@ -51,6 +51,7 @@ class BlockSplit:
     parts may have less to do, or nothing.
     """
 
+    axis: int
     before: int
     parts: int
     length: int
@@ -86,11 +87,11 @@ def block_split(shape: Sequence[int], itemsize: int, cores: int, least: int) -> 
     axis, parts = _first_axis(shape, wanted)
     size, before, inner = shape[axis], prod(shape[:axis]), prod(shape[axis + 1 :])
     if before == 1:
-        return BlockSplit(1, parts, ceil(size / parts), inner)
+        return BlockSplit(axis, 1, parts, ceil(size / parts), inner)
     if size % (size // parts):
         parts = _divisor(size, before, cores, nbytes, least)
     length = size // parts
-    return BlockSplit(before, ceil(size / length), length, inner)
+    return BlockSplit(axis, before, ceil(size / length), length, inner)
 
 
 def _first_axis(shape: Sequence[int], wanted: int) -> tuple[int, int]:
@@ -119,3 +120,28 @@ def _divisor(size: int, before: int, cores: int, nbytes: int, least: int) -> int
 
 def _divisors(size: int) -> Iterator[int]:
     return (factor for factor in range(1, size + 1) if size % factor == 0)
+
+
+def fullest_share(axes: Sequence[int], cores: int) -> int:
+    """Iterations of ``axes`` that a block does where they can't be fused as a whole.
+
+    Either one axis is split, or a run of small ones and divisors of those at its ends make the
+    blocks; the way that leaves the fewest cores idle is taken, the first among equals. Source:
+    schedule of several reductions (te_schedule/reduce_multi_schedule.py, conservative tiling).
+    """
+    total = prod(axes)
+    shares = [ceil(size / cores) for size in axes]
+    ways = [
+        (size / (share * cores), total // size * share)
+        for size, share in zip(axes, shares, strict=True)
+    ]
+    for first in range(len(axes)):
+        for last in range(first + 1, len(axes)):
+            inner = prod(axes[first + 1 : last])
+            ways += [
+                (blocks / cores, ceil(total / blocks))
+                for left in _divisors(axes[first])
+                for right in _divisors(axes[last])
+                if (blocks := left * inner * right) <= cores
+            ]
+    return max(ways, key=lambda way: way[0])[1]

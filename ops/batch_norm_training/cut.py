@@ -1,8 +1,9 @@
 """How the planes of an NC1HWC0 tensor are dealt out to cores.
 
-Schedules for one shape split a single axis: the channel slices where there are as many as cores,
-else the batch, else the rows. Shares are ceil(size / cores), so some cores may stay idle.
-Source: public tensor compiler, schedules of bn_reduce, bn_update_grad and bn_update.
+Schedules for one shape split the channel slices, the batch or the rows, each by a rule of its own.
+Split into as many parts as there are cores, an axis takes a block for each of them, and those that
+ceil(size / cores) leaves without work end at once.
+Source: public tensor compiler, schedules of bn_reduce, bn_update_grad, bn_update, bn_grad_reduce.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from npusim.schedules.block_split import block_split
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, GmSlice
     from npusim.ascendc.loops import Index
+
+_LEAST_BYTES = 1024  # of data that a block is worth starting for
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +65,30 @@ class Share:
         return self.batches, self.slices, self.rows
 
 
+_IDLE = Share(0, 0, 0, 0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """``block_dim`` equal shares (the last ones smaller) of batches, slices and rows."""
+    """Equal shares (the last ones smaller) of batches, slices and rows.
+
+    At least ``launched`` blocks; those without a share have nothing to do.
+    """
 
     planes: Planes
     batch_share: int
     slice_share: int
     row_share: int
+    launched: int = 0
 
     @property
     def block_dim(self) -> int:
         """Number of blocks."""
+        return max(self.launched, self.shares)
+
+    @property
+    def shares(self) -> int:
+        """Number of blocks with work."""
         return prod(self._parts)
 
     @property
@@ -83,6 +99,8 @@ class Cut:
     def share(self, block: int) -> Share:
         """The part of a block."""
         _, slice_parts, row_parts = self._parts
+        if block >= self.shares:
+            return _IDLE
         planes = self.planes
         batch = block // (slice_parts * row_parts) * self.batch_share
         piece = block // row_parts % slice_parts * self.slice_share
@@ -106,24 +124,35 @@ class Cut:
         )
 
 
-def cut_batch(planes: Planes, cores: int) -> Cut:
-    """Each core some batches."""
-    return Cut(planes, ceil(planes.batch / cores), planes.slices, planes.rows)
+def cut_batch(planes: Planes, parts: int, launched: int = 0) -> Cut:
+    """The batch in ``parts``."""
+    return Cut(planes, ceil(planes.batch / parts), planes.slices, planes.rows, launched)
 
 
-def cut_slices(planes: Planes, cores: int) -> Cut:
-    """Each core some channel slices."""
-    return Cut(planes, planes.batch, ceil(planes.slices / cores), planes.rows)
+def cut_slices(planes: Planes, parts: int, launched: int = 0) -> Cut:
+    """The channel slices in ``parts``."""
+    return Cut(planes, planes.batch, ceil(planes.slices / parts), planes.rows, launched)
 
 
-def cut_rows(planes: Planes, cores: int) -> Cut:
-    """Each core one batch, or a part of its rows where there are more cores than batches."""
-    parts = max(1, cores // planes.batch)
-    share = ceil(planes.rows / parts)
-    return Cut(planes, ceil(planes.batch / cores), planes.slices, share)
-
-
-def cut_height(planes: Planes, parts: int) -> Cut:
-    """Each core a part of the height of all batches."""
+def cut_height(planes: Planes, parts: int, *, batches: int) -> Cut:
+    """The height in ``parts``, and ``batches`` batches for each block."""
     width = planes.rows // planes.height
-    return Cut(planes, planes.batch, planes.slices, ceil(planes.height / parts) * width)
+    return Cut(planes, batches, planes.slices, ceil(planes.height / parts) * width)
+
+
+def cut_leading(planes: Planes, itemsize: int, cores: int, *, slices: bool, exact: bool) -> Cut:
+    """The axis that makes enough blocks of batches, slices (if ``slices``), height and width.
+
+    ``exact`` schedules split it into parts, so that a first axis takes a block for every part.
+    """
+    width = planes.rows // planes.height
+    sizes = [planes.batch, planes.slices if slices else 1, planes.height, width]
+    split = block_split((*sizes, planes.lanes), itemsize, cores, _LEAST_BYTES)
+    axis = min(split.axis, len(sizes) - 1)  # lanes stay together
+    share, launched = split.length if axis == split.axis else 1, 0
+    if axis == split.axis and split.before == 1:
+        share = split.length if exact else sizes[axis] // split.parts
+        launched = split.parts if exact else 0
+    slice_share = share if axis == 1 else 1 if slices and axis > 1 else planes.slices
+    row_share = (planes.rows, planes.rows, share * width, share)[axis]
+    return Cut(planes, share if axis == 0 else 1, slice_share, row_share, launched)

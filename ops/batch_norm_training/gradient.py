@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.ops.batch_norm_training.cut import Planes, Share
-from npusim.ops.batch_norm_training.maps import ChannelMap, Where, batch_first
+from npusim.ops.batch_norm_training.cut import Planes, Share, cut_leading
+from npusim.ops.batch_norm_training.maps import ChannelMap, Where
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
@@ -41,7 +41,9 @@ class BNTrainingReduceGrad(ChannelMap):
         count: int = 0,
     ) -> None:
         planes = Planes.of(self.op_type, x)
-        super().__init__(profile, (grads, x), y, batch_first(planes, profile.cores.vector_cores))
+        cores, exact = profile.cores.vector_cores, profile.software.compiled_for_shape
+        cut = cut_leading(planes, y.dtype.itemsize, cores, slices=True, exact=exact)
+        super().__init__(profile, (grads, x), y, cut)
         self.per_channel = (diff_scale, diff_offset, scale, mean, variance)
         self.epsilon, self.count = epsilon, count or planes.batch * planes.rows
         self.reads, self.writes = (grads, x, *self.per_channel), (y,)

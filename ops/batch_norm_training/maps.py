@@ -6,13 +6,13 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc import Core, GlobalTensor, LocalTensor, RoundMode, TBuf, TPosition, TQue
-from npusim.ops.batch_norm_training.cut import Cut, Planes, Share, cut_batch, cut_rows, cut_slices
 from npusim.ops.batch_norm_training.loading import PlaneKernel, Statistics
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
+    from npusim.ops.batch_norm_training.cut import Cut, Share
 
 
 class Where(NamedTuple):
@@ -41,6 +41,8 @@ class ChannelMap(PlaneKernel):
 
     def process(self, core: Core) -> None:
         share, lanes = self.cut.share(core.get_block_idx()), self.planes.lanes
+        if not share.batches:
+            return
         self.reserve(core, self.tile_rows * lanes)
         self.statistics = Statistics(core, share, lanes, self.kept)
         self.prepare(core, share)
@@ -79,21 +81,3 @@ class ChannelMap(PlaneKernel):
         buffer = TBuf(name)
         core.pipe.init_buffer(buffer, 1, nbytes)
         return buffer
-
-
-def batch_first(planes: Planes, cores: int) -> Cut:
-    """The batch is split wherever it keeps half of the cores busy, else slices or rows are."""
-    if planes.batch >= cores // 2:
-        return cut_batch(planes, cores)
-    if planes.slices >= cores // 2:
-        return cut_slices(planes, cores)
-    return cut_rows(planes, cores)
-
-
-def batch_or_slices(planes: Planes, cores: int) -> Cut:
-    """The batch is split where there is one for every core, else the slices are."""
-    if planes.batch >= cores:
-        return cut_batch(planes, cores)
-    if planes.slices > 1:
-        return cut_slices(planes, cores)
-    return cut_rows(planes, cores)

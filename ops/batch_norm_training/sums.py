@@ -18,7 +18,7 @@ from npusim.ops.batch_norm_training.cut import (
     Share,
     cut_batch,
     cut_height,
-    cut_rows,
+    cut_leading,
     cut_slices,
 )
 from npusim.ops.batch_norm_training.loading import PlaneKernel, Statistics
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
-_FEW_ROWS = 16  # rows of a plane for which the special schedules aren't worth it
-
 
 class _ChannelSums(PlaneKernel):
     """Two sums per channel over batch and rows: subclasses say of what."""
 
     temporaries: ClassVar[int] = 1  # float32 tiles beside the inputs
+    few_rows: ClassVar[int] = 0  # of a plane, for which the special schedules aren't used
+    idle_slices: ClassVar[bool] = True  # a block for every core where slices are split
 
     def __init__(
         self,
@@ -49,6 +49,8 @@ class _ChannelSums(PlaneKernel):
 
     def process(self, core: Core) -> None:
         share, lanes = self.cut.share(core.get_block_idx()), self.planes.lanes
+        if not share.batches:
+            return
         elements = self.tile_rows * lanes
         self.reserve_tiles(core, elements)
         self.buffers = [TBuf(f"work{index}") for index in range(self.temporaries)]
@@ -92,7 +94,7 @@ class _ChannelSums(PlaneKernel):
         queue.enque(sums)
         queue.deque(sums)
         if self.cut.splits_sums:
-            core.set_atomic_add(self.block_dim)
+            core.set_atomic_add(self.cut.shares)
         lanes = self.planes.lanes
         for row, result in enumerate(self.results):
             place = result.view(result.numel).span(share.first_slice * lanes, share.slices * lanes)
@@ -101,18 +103,20 @@ class _ChannelSums(PlaneKernel):
         queue.free_tensor(sums)
 
     def _cut(self, profile: Profile) -> Cut:
+        """Slices if there are enough, else the height or the batch; else the general schedule's."""
         planes, cores = self.planes, profile.cores.vector_cores
-        self.special = planes.rows > _FEW_ROWS
-        if self.special and planes.slices >= cores:
-            return cut_slices(planes, cores)
-        if self.special and planes.batch >= cores:
-            return cut_batch(planes, cores)
+        launched = cores if profile.software.compiled_for_shape else 0
+        large = planes.rows > self.few_rows
+        self.special = True
+        if large and planes.slices >= cores:
+            return cut_slices(planes, cores, launched if self.idle_slices else 0)
+        if planes.height >= cores and planes.height % cores == 0:
+            return cut_height(planes, cores, batches=planes.batch)
+        if large and planes.batch >= cores:
+            return cut_batch(planes, cores, launched)
         self.special = False
-        if planes.slices >= cores:
-            return cut_slices(planes, cores)
-        if planes.height % cores == 0 and planes.batch == 1:
-            return cut_height(planes, cores)
-        return cut_rows(planes, cores)
+        itemsize = self.inputs[-1].dtype.itemsize
+        return cut_leading(planes, itemsize, cores, slices=False, exact=False)
 
 
 class BNTrainingReduce(_ChannelSums):
@@ -120,6 +124,8 @@ class BNTrainingReduce(_ChannelSums):
 
     op_type = "BNTrainingReduce"
     names = ("x",)
+    few_rows = 16
+    idle_slices = False
 
     def __init__(
         self,

@@ -21,8 +21,15 @@ from npusim.ascendc import (
 )
 from npusim.ascendc.events import Event
 from npusim.engine.program import Pipe
-from npusim.ops.batch_norm_training.cut import Planes, Share, cut_batch, cut_rows, cut_slices
-from npusim.ops.batch_norm_training.maps import ChannelMap, Where, batch_or_slices
+from npusim.ops.batch_norm_training.cut import (
+    Cut,
+    Planes,
+    Share,
+    cut_batch,
+    cut_leading,
+    cut_slices,
+)
+from npusim.ops.batch_norm_training.maps import ChannelMap, Where
 from npusim.values.dtypes import FLOAT, UINT8
 
 if TYPE_CHECKING:
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _BITS = 8
+_SMALL_PLANE = 512  # elements up to which a plane is one core's
 
 
 class BNTrainingUpdate(ChannelMap):
@@ -62,11 +70,35 @@ class BNTrainingUpdate(ChannelMap):
         planes = Planes.of(self.op_type, x)
         self.mask = mask
         inputs = (x,) if other is None else (x, other)
-        super().__init__(profile, inputs, y, batch_or_slices(planes, profile.cores.vector_cores))
+        super().__init__(profile, inputs, y, self._cut(profile, planes, y))
         self.per_channel, self.results = per_channel, statistics
         self.epsilon, self.momentum = epsilon, factor
         self.reads = (*inputs, *per_channel)
         self.writes = (y, *statistics) if mask is None else (y, mask, *statistics)
+
+    def _cut(self, profile: Profile, planes: Planes, y: GlobalTensor) -> Cut:
+        """Slices, except where planes are large and running statistics stored under a condition.
+
+        That takes slices that can't be dealt out evenly, and a batch for every core, blocks of
+        batch and slices that can be dealt out evenly, or less than a plane for each core.
+        """
+        cores = profile.cores.vector_cores
+        batch, slices = planes.batch, planes.slices
+        launched = cores if profile.software.compiled_for_shape else 0
+        count = batch * slices
+        uneven = slices < cores or slices % cores > 0
+        divides = count >= cores and count % cores == 0 and cores % batch == 0
+        conditional = uneven and (batch >= cores or divides or count < cores)
+        if self.running and not (conditional and planes.rows * planes.lanes > _SMALL_PLANE):
+            return cut_slices(planes, min(slices, cores), launched if slices >= cores else 0)
+        if batch >= cores:
+            return cut_batch(planes, cores, launched)
+        if slices >= cores:
+            return cut_slices(planes, cores, launched)
+        if count >= cores:
+            return Cut(planes, 1, count // cores, planes.rows)
+        exact = profile.software.compiled_for_shape
+        return cut_leading(planes, y.dtype.itemsize, cores, slices=True, exact=exact)
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
@@ -269,9 +301,9 @@ class BNInfer(ChannelMap):
     ) -> None:
         planes = Planes.of(self.op_type, x)
         cores = profile.cores.vector_cores
-        wide = planes.batch >= cores
-        cut = cut_batch if wide else cut_slices if planes.slices >= cores // 2 else cut_rows
-        super().__init__(profile, (x,), y, cut(planes, cores))
+        exact = profile.software.compiled_for_shape
+        cut = cut_leading(planes, y.dtype.itemsize, cores, slices=True, exact=exact)
+        super().__init__(profile, (x,), y, cut)
         self.per_channel, self.epsilon = per_channel, epsilon
         self.reads = (x, *(tensor for tensor in per_channel if tensor is not None))
         self.writes = (y,)

@@ -1,6 +1,8 @@
 """LayerNorm and the gradient of its input, row by row.
 
-Source of the formulas: public operator sources (impl/layer_norm.py, layer_norm_x_backprop_v2.py).
+Source of the formulas: public operator sources (impl/layer_norm.py, layer_norm_x_backprop_v2.py);
+the gradient comes from the compiler's schedule of several reductions, LayerNorm from one of its own
+that fuses the axes.
 """
 
 from __future__ import annotations
@@ -102,6 +104,7 @@ LayerNormXBackpropV2 = kernel_of(
         wide=(1,),
         attributes={"epsilon": 1e-12},
         by_lanes=True,
+        fuses=False,
     )
 )
 LayerNormXBackpropV3 = kernel_of(
@@ -112,5 +115,6 @@ LayerNormXBackpropV3 = kernel_of(
         results=(_T, _T),
         wide=(1,),
         by_lanes=True,
+        fuses=False,
     )
 )

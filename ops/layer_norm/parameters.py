@@ -1,6 +1,6 @@
 """Gradients of LayerNorm's gamma and beta: sums over all rows, column by column.
 
-In FRACTAL_NZ a slice of 16 columns is one core's work. Otherwise cores share the rows, as many of
+In FRACTAL_NZ a slice of 16 columns is a block's work. Otherwise cores share the rows, as many of
 them as divide their number, and add into results that another task has cleared.
 Source: operator sources (impl/layer_norm_beta_gamma_backprop_v2.py); block counts of recorded
 kernels.
@@ -59,11 +59,10 @@ class LayerNormBetaGammaBackpropV2(Kernel):
             raise KernelError(self.op_type, f"{grads.shape} has no rows of {columns}")
         self.columns, self.rows = columns, grads.numel // columns
         self.fractal = is_fractal(grads) and prod(grads.shape[:-3]) * _LANES == columns
-        self.limit_cores = profile.cores.vector_cores
         self.width = _LANES if self.fractal else columns
-        self.units = columns // self.width if self.fractal else self._row_parts()
-        self.share = self.rows if self.fractal else self.rows // self.units
-        self.block_dim = min(self.units, self.limit_cores)
+        cores = profile.cores.vector_cores
+        self.block_dim = columns // self.width if self.fractal else self._row_parts(cores)
+        self.share = self.rows if self.fractal else self.rows // self.block_dim
         self.adds_into = () if self.fractal else self.results
         self.depth = self.buffer_num if self.fractal else 1
         width = sum(
@@ -78,13 +77,14 @@ class LayerNormBetaGammaBackpropV2(Kernel):
             raise KernelError(self.op_type, f"rows of {columns} don't fit into UB")
         self.tile_rows = min(self.share, limit // self.padded)
 
-    def _row_parts(self) -> int:
+    def _row_parts(self, cores: int) -> int:
         """The largest number of cores that share the rows evenly."""
-        cores = range(min(self.limit_cores, self.rows), 0, -1)
-        return next(parts for parts in cores if self.rows % parts == 0)
+        most = range(min(cores, self.rows), 0, -1)
+        return next(parts for parts in most if self.rows % parts == 0)
 
     def block_kind(self, block_idx: int) -> Hashable:
-        return len(self._units_of(block_idx))
+        del block_idx  # they are all alike
+        return self.share
 
     def process(self, core: Core) -> None:
         elements = self.tile_rows * self.padded
@@ -101,17 +101,13 @@ class LayerNormBetaGammaBackpropV2(Kernel):
         core.pipe.init_buffer(self.parts, 2, self.width * FLOAT.itemsize)
         self.out_que = TQue(TPosition.VECOUT, 1, "sums")
         core.pipe.init_buffer(self.out_que, 1, 2 * self.padded * FLOAT.itemsize)
-        for unit in self._units_of(core.get_block_idx()):
-            self._sums(core, unit)
-
-    def _sums(self, core: Core, unit: int) -> None:
-        width = self.width
+        width, block = self.width, core.get_block_idx()
         sums = self.out_que.alloc_tensor(FLOAT, 2, width)
         core.duplicate(sums, 0.0)
-        start = 0 if self.fractal else unit * self.share
+        start = 0 if self.fractal else block * self.share
         for first, rows in core.tiles(start, self.share, self.tile_rows, sequential=True):
             tiles = [
-                self._load(core, index, self._piece(tensor, unit, first, rows))
+                self._load(core, index, self._piece(tensor, block, first, rows))
                 for index, tensor in enumerate(self.inputs)
             ]
             self._add_up(core, sums, tiles, rows)
@@ -122,7 +118,7 @@ class LayerNormBetaGammaBackpropV2(Kernel):
         self.out_que.deque(sums)
         if not self.fractal:
             core.set_atomic_add(self.block_dim)
-        column = unit * width if self.fractal else 0
+        column = block * width if self.fractal else 0
         for index, result in enumerate(self.results):
             core.copy_runs(result.view(result.numel).span(column, width), sums[index])
         core.set_atomic_none()
@@ -150,14 +146,10 @@ class LayerNormBetaGammaBackpropV2(Kernel):
         self.queues[index].free_tensor(loaded)
         return wide
 
-    def _piece(self, tensor: GlobalTensor, unit: int, first: Index, rows: int) -> GmSlice:
+    def _piece(self, tensor: GlobalTensor, block: int, first: Index, rows: int) -> GmSlice:
         flat, width = tensor.view(tensor.numel), self.width
         if self.fractal:
-            places = ((unit, self.rows * width), (first, width))
+            places = ((block, self.rows * width), (first, width))
             return flat.window(places, (rows * width,), (1,))
         piece = flat.window(((first, width),), (rows, width), (width, 1))
         return piece.by_rows() if self.padded > width and rows > 1 else piece
-
-    def _units_of(self, block: int) -> range:
-        """The shares of a block: more shares than cores are worked off in turns."""
-        return range(block, self.units, self.limit_cores)

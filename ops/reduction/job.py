@@ -98,6 +98,16 @@ class Job:
         slots = 3 * depth + 2  # each of whole blocks
         return (buffers.ub_bytes - slots * buffers.block_bytes) // row
 
+    def adders(self, block: int, blocks: int) -> int:
+        """Blocks of a launch that add at the end of their work when ``block`` does.
+
+        Blocks end in the order in which they start, so a core that has another block to do was
+        the first to end, and met nobody.
+        """
+        if block + self.cores < blocks:
+            return 1
+        return min(self.cores, blocks - block // self.cores * self.cores)
+
     @property
     def has_copy(self) -> bool:
         """Whether tiles are brought into another buffer before they are folded."""

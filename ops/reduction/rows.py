@@ -37,7 +37,7 @@ class RowsPlan:
         self.outer_share, self.row_share = self._shares()
         self.outer_parts = ceil(nest.outer / self.outer_share)
         self.row_parts = ceil(nest.inner_kept.size / self.row_share)
-        self.block_dim = min(job.cores, self.units) if self.per_unit else self._parts
+        self.block_dim = self.units if self.per_unit else self._parts
         limit = job.tile_limit(self.depth)
         length = nest.inner_folded.size
         self.padded = job.padded(length)
@@ -51,7 +51,7 @@ class RowsPlan:
     def block_kind(self, block: int) -> Hashable:
         """Results and shares of the outer folded loop of a block."""
         if self.per_unit:
-            return tuple(self._unit(unit)[1] for unit in self._units_of(block))
+            return self._unit(block)[1], self.job.adders(block, self.block_dim)
         return self._rows(block)[1], self._outers(block)[1]
 
     def process(self, core: Core) -> None:
@@ -62,10 +62,9 @@ class RowsPlan:
         if not self.per_unit:
             self._share(core, block, ())
             return
-        outer = self.job.nest.folded[0]
-        for unit in self._units_of(block):
-            first, count = self._unit(unit)
-            self._share(core, 0, ((first, outer.step),), count)
+        self.adders = self.job.adders(block, self.block_dim)
+        first, count = self._unit(block)
+        self._share(core, 0, ((first, self.job.nest.folded[0].step),), count)
 
     def _share(self, core: Core, block: int, base: Places, turns: int = 0) -> None:
         nest = self.job.nest
@@ -77,7 +76,7 @@ class RowsPlan:
             for first, count in core.tiles(first_row, rows, self.tile_rows):
                 sums = self._folded(core, (*places, (first, nest.inner_kept.step)), count, turns)
                 where = (*kept_places(nest.kept, index, out=True), (first, 1))
-                self.results.store(sums, where, sharers=self.units if self.per_unit else 0)
+                self.results.store(sums, where, sharers=self.adders if self.per_unit else 0)
 
     def _folded(self, core: Core, places: Places, count: int, turns: int) -> LocalTensor:
         """``count`` rows folded along everything that is to be folded."""
@@ -165,10 +164,6 @@ class RowsPlan:
         first = block % self.row_parts * self.row_share
         return first, min(self.row_share, rows - first)
 
-    def _units_of(self, block: int) -> range:
-        """The shares of a block: more shares than cores are worked off in turns."""
-        return range(block, self.units, self.job.cores)
-
-    def _unit(self, unit: int) -> tuple[int, int]:
-        first = unit * self.per_unit
+    def _unit(self, block: int) -> tuple[int, int]:
+        first = block * self.per_unit
         return first, min(self.per_unit, self.job.nest.folded[0].size - first)

@@ -26,7 +26,7 @@ _MANY_TILES = 2  # from which on the next tile is loaded while one is folded
 
 
 class TotalPlan:
-    """Shares of the flattened input, worked off in turns where there are more than cores."""
+    """Shares of the flattened input, one for each block."""
 
     def __init__(self, job: Job, shape: tuple[int, ...]) -> None:
         self.job, self.shape, self.elements = job, shape, job.x.numel
@@ -36,8 +36,7 @@ class TotalPlan:
         self.share = self._share()
         if not self.atomic and not self.staged:
             self.share = self.elements
-        self.units = ceil(self.elements / self.share)
-        self.block_dim = min(self.units, job.cores)
+        self.block_dim = ceil(self.elements / self.share)
         limit = job.tile_limit(2)
         tiles = ceil(self.share / limit)
         self.tile = min(self.share, round_up(ceil(self.share / tiles), 64))
@@ -50,9 +49,9 @@ class TotalPlan:
             self.scratch = (GlobalTensor(buffer, job.dtype, (self.block_dim, self.lanes)),)
 
     def block_kind(self, block: int) -> Hashable:
-        """Elements of each turn of a block."""
-        first = bool(self.scratch) and block == 0
-        return first, tuple(self._length(unit) for unit in self._turns(block))
+        """Elements of a block, who adds with it, and whether it finishes what all found."""
+        adders = self.job.adders(block, self.block_dim)
+        return bool(self.scratch) and block == 0, adders, self._length(block)
 
     def process(self, core: Core) -> Iterator[Barrier]:
         """A block's shares; then, behind a barrier, what all blocks found."""
@@ -60,26 +59,25 @@ class TotalPlan:
         tiles = Tiles(core, job, self.tile, self.depth)
         results = Results(core, job, job.block)
         fold = job.kind.fold
-        for unit in self._turns(block):
-            start, length = unit * self.share, self._length(unit)
-            total = results.sums.get(job.dtype, 1)
-            core.duplicate(total, fold.neutral_in(job.dtype))
-            flat = job.x.view(job.x.numel)
-            for first, count in core.tiles(start, length, self.tile, sequential=True):
-                tile = tiles.load(flat.span(first, count), (count,))
-                part = core.reduce(fold, results.part.get(job.dtype, 1), tile)
-                core.combine(fold, total, total, part)
-                kept = None if job.kept is None else job.kept.view(flat.numel).span(first, count)
-                tiles.release(tile, kept)
-            if self.scratch:
-                self._leave(core, block, total)
-            else:
-                results.store(total, ((0, 1),), sharers=self.block_dim if self.atomic else 0)
-        if self.scratch:
-            yield core.sync_all()
-            core.pipe.reset()
-            if block == 0:
-                self._finish(core)
+        start, length = block * self.share, self._length(block)
+        total = results.sums.get(job.dtype, 1)
+        core.duplicate(total, fold.neutral_in(job.dtype))
+        flat = job.x.view(job.x.numel)
+        for first, count in core.tiles(start, length, self.tile, sequential=True):
+            tile = tiles.load(flat.span(first, count), (count,))
+            part = core.reduce(fold, results.part.get(job.dtype, 1), tile)
+            core.combine(fold, total, total, part)
+            kept = None if job.kept is None else job.kept.view(flat.numel).span(first, count)
+            tiles.release(tile, kept)
+        if not self.scratch:
+            adders = job.adders(block, self.block_dim) if self.atomic else 0
+            results.store(total, ((0, 1),), sharers=adders)
+            return
+        self._leave(core, block, total)
+        yield core.sync_all()
+        core.pipe.reset()
+        if block == 0:
+            self._finish(core)
 
     def _leave(self, core: Core, block: int, total: LocalTensor) -> None:
         """A block of neutral numbers with the share's in front, into workspace."""
@@ -128,8 +126,5 @@ class TotalPlan:
                 return prod(shape[:axes])
         return self.elements
 
-    def _turns(self, block: int) -> range:
-        return range(block, self.units, self.job.cores)
-
-    def _length(self, unit: int) -> int:
-        return min(self.share, self.elements - unit * self.share)
+    def _length(self, block: int) -> int:
+        return min(self.share, self.elements - block * self.share)

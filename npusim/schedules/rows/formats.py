@@ -38,7 +38,11 @@ class _NestedLayout(RowLayout):
     """Rows in two nested loops: cores share the outer one, or the inner where that is short."""
 
     def deal_out(self, profile: Profile, outer: int, inner: int, multiple: int) -> None:
-        """Shares of the cores, those of the inner loop rounded up to a ``multiple``."""
+        """Shares of the cores, those of the inner loop rounded up to a ``multiple``.
+
+        Compilers for one shape split an axis into as many parts as there are cores and launch a
+        block for each, though rounding leaves some of them without work.
+        """
         cores, self._sizes = profile.cores.vector_cores, (outer, inner)
         self.outer_share, self.inner_share = 1, inner
         if outer >= cores:
@@ -48,15 +52,23 @@ class _NestedLayout(RowLayout):
             self.inner_share = min(inner, round_up(share, multiple))
         self._inner_parts = ceil(inner / self.inner_share)
         self.block_dim = ceil(outer / self.outer_share) * self._inner_parts
+        alone = outer if inner <= multiple else inner // multiple if outer == 1 else 0
+        if profile.software.compiled_for_shape and alone >= cores:
+            self.block_dim = cores
 
     def block_kind(self, block: int) -> Hashable:
         return self.share(block)[2:]
+
+    def works(self, block: int) -> bool:
+        return self.share(block)[2] > 0
 
     def share(self, block: int) -> tuple[int, int, int, int]:
         """Where a block begins in both loops, and how much of each it does."""
         outer = block // self._inner_parts * self.outer_share
         inner = block % self._inner_parts * self.inner_share
         outers, inners = self._sizes
+        if outer >= outers:
+            return 0, 0, 0, 0
         counts = min(self.outer_share, outers - outer), min(self.inner_share, inners - inner)
         return outer, inner, *counts
 

@@ -36,6 +36,8 @@ class RowOperator:
     cores of their own for vectors) with queues of ``depth`` slots; rows of up to ``most_columns``
     are worked on together there, and columns repeated along them. A core gets at least
     ``least_rows``; ``by_lanes`` kernels spend a repeat on every 16 elements of a fractal's row.
+    ``fuses`` tells whether the compiler for one shape deals out all rows as one axis; its schedule
+    of several reductions doesn't.
     """
 
     op_type: str
@@ -50,6 +52,7 @@ class RowOperator:
     raw: bool = False
     generated: bool = True
     by_lanes: bool = False
+    fuses: bool = True
 
 
 class RowKernel(Kernel):
@@ -112,6 +115,7 @@ class RowKernel(Kernel):
             columns = x.shape[axis]  # axes of one element may stand behind it
         if not columns or x.numel % columns:
             raise KernelError(self.op_type, f"{x.shape} has no rows of {columns}")
+        fuses = self.row.fuses or not profile.software.compiled_for_shape
         layout = RowsLayout(
             profile,
             x.numel // columns,
@@ -119,6 +123,7 @@ class RowKernel(Kernel):
             itemsize,
             self.row.least_rows,
             generated=self.row.generated,
+            axes=() if fuses else x.shape[:axis],
         )
         layout.one_by_one = 0 < self.row.most_columns < columns
         return layout
@@ -131,6 +136,8 @@ class RowKernel(Kernel):
         return self.layout.block_kind(block_idx)
 
     def process(self, core: Core) -> None:
+        if not self.layout.works(core.get_block_idx()):
+            return
         run = RowRun(core, self.layout, self.program, self.depth)
         for piece in self.layout.pieces(core):
             run.piece(piece)

@@ -9,6 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.intrinsics.elementwise import Intrinsic
+from npusim.schedules.block_split import fullest_share
 from npusim.schedules.rows.folds import (
     fold_each_row,
     fold_packed_rows,
@@ -76,6 +77,11 @@ class RowLayout(ABC):
     def block_kind(self, block: int) -> Hashable:
         """What a block has to do, up to addresses."""
 
+    def works(self, block: int) -> bool:
+        """Whether a block has rows at all."""
+        del block
+        return True
+
     @abstractmethod
     def pieces(self, core: Core) -> Iterator[Piece]:
         """The pieces of a core."""
@@ -134,7 +140,8 @@ class RowsLayout(RowLayout):
 
     Tiles are (rows, columns), columns (rows,), lines (1, columns).
 
-    ``least_rows`` is what a core gets at least.
+    ``least_rows`` is what a core gets at least. ``axes`` are those around the rows, for schedules
+    that don't fuse them.
     """
 
     def __init__(
@@ -146,6 +153,7 @@ class RowsLayout(RowLayout):
         least_rows: int = 1,
         *,
         generated: bool = True,
+        axes: tuple[int, ...] = (),
     ) -> None:
         super().__init__(profile, rows, columns, generated=generated)
         self.itemsize, self.least_rows = itemsize, least_rows
@@ -156,7 +164,9 @@ class RowsLayout(RowLayout):
         self.ragged = columns % self._step > 0 and not self.packed
         self.one_by_one = False  # whether rows are worked on singly though more would fit
         self.tile_rows = 1
-        self.share = max(min(rows, least_rows), ceil(rows / profile.cores.vector_cores))
+        cores = profile.cores.vector_cores
+        even = fullest_share(axes, cores) if axes else ceil(rows / cores)
+        self.share = max(min(rows, least_rows), even)
         if self.packed and self.share < rows:
             self.share = self._whole_blocks()
         self.block_dim = ceil(rows / self.share)

@@ -1,7 +1,6 @@
 """How one core cuts a matrix product into blocks that its memories hold.
 
-The block sizes follow from the sizes of the memories; the vendor's own search is not published, so
-they may differ from its choice.
+The block sizes follow from the sizes of the memories, where an operator has no tiling of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a matrix product is partitioned among the cube cores, and the blocks that each works in.
 
-Every core gets a rectangle of C, of one or several matrices of the batch. Kernels for one shape have
-tilings of their own (static_tiling), those of A2 the vendor's search where an edge is short
+Every core gets a rectangle of C, of one or several matrices of the batch. Kernels for one shape
+have tilings of their own (static_tiling), those of A2 the vendor's search where an edge is short
 (cache_tiling). Of what remains, large products and chips without a fixpipe, the cycles of the
 busiest pipe are compared, products, loads through L2 and stores, within the capacities, in whole
 fractals and whole lines of L2.

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import yaml
 from fitting import CONSTANTS, Constant, Fit, fit, simulations
-from spreads import as_yaml, spreads
+from spreads import as_yaml, network, spreads
 
 from npusim.hardware import load_profile
 from npusim.validation.replay import Prediction, replay
@@ -90,11 +90,6 @@ def published_values(architecture: str, constants: list[Constant]) -> dict[str, 
     return found
 
 
-def network(row: MeasuredRow) -> str:
-    """The workload of a row without its batch size or test number: ``bert_32_32 train step``."""
-    return row.workload.split("/")[0].split("_")[0].split(" level")[0].split(" loop")[0]
-
-
 def write_left_out(by_architecture: dict[str, list[MeasuredRow]]) -> None:
     """Median errors on every workload with the constants of a fit to all others.
 
@@ -103,9 +98,9 @@ def write_left_out(by_architecture: dict[str, list[MeasuredRow]]) -> None:
     records = []
     for architecture, members in sorted(by_architecture.items()):
         rows = modelled(members)
-        for name in sorted({network(row) for row in rows}):
-            inside = [row for row in rows if network(row) == name]
-            others = [row for row in rows if network(row) != name]
+        for name in sorted({network(row.workload) for row in rows}):
+            inside = [row for row in rows if network(row.workload) == name]
+            others = [row for row in rows if network(row.workload) != name]
             if len(inside) < LEAST_ROWS or not others:
                 continue
             fitted = calibrate(architecture, others, LEFT_OUT_ROWS[architecture])

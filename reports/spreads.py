@@ -58,8 +58,8 @@ def spreads(
 
 
 def network(workload: str) -> str:
-    """A workload without the sizes in its name: ``bert_128_32 train step`` is ``bert``."""
-    return re.split(r"[ _,(]*\d", workload)[0]
+    """A workload without batch sizes or test numbers: ``bert_128_32 train step`` is ``bert``."""
+    return re.split(r"[/_,]| level| loop", workload)[0]
 
 
 def as_yaml(tables: Mapping[str, tuple[dict[str, float | int], Table]], indent: str) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.engine import Memo
 from npusim.hardware import Profile, load_profile
-from npusim.validation.replay import simulate_task
+from npusim.validation.replay import simulate_task, start_of
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def simulations(
             continue
         profile = with_values(load_profile(row.soc), values)
         try:
-            yield row, simulate_task(profile, row.task, l2, memo).duration_us
+            yield row, simulate_task(profile, row.task, start_of(row, l2), memo).duration_us
         except NpusimError:
             continue
 

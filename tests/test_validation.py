@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from spreads import network, spreads
 
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec
-from npusim.validation.replay import predict, replay, simulate_task
+from npusim.validation.replay import predict, replay, simulate_task, start_of
 from npusim.validation.statistics import accuracy, by_workload, spearman
 from npusim.validation.table import MeasuredRow, read_rows
 from npusim.values.errors import FileError
@@ -103,6 +104,26 @@ def test_the_state_of_l2_shows_in_the_time(tmp_path: Path) -> None:
     assert cold is not None
     assert warm is not None
     assert warm < cold
+
+
+@pytest.mark.parametrize("shape", ["7,13", "999,1009", "20000,20011"])
+def test_rows_of_loops_find_what_the_turn_before_left(tmp_path: Path, shape: str) -> None:
+    """What fits is there; what is larger has to be written back too."""
+    (row,) = read_rows(table(tmp_path, MUL.format(shape=shape, us=9.0)))
+    loop, flushed = (replace(row, repeated=how) for how in ("loop", "flushed"))
+    times = [predict(each, "in_graph").simulated_us or 0.0 for each in (loop, flushed)]
+    assert times[0] <= 1.02 * times[1]
+    if shape == "999,1009":
+        assert times[0] < 0.9 * times[1]
+    assert {start_of(loop, mode) for mode in ("cold", "warm")} == {"cold", "warm"}
+    assert start_of(row, "in_graph") == "in_graph"
+
+
+def test_a_row_says_how_it_was_repeated(tmp_path: Path) -> None:
+    for workload, how in (("loop (warm L2)", "loop"), ("train step", "")):
+        line = MUL.format(shape="8,8", us=9.0).rpartition(",")[0] + f",{workload}"
+        (row,) = read_rows(table(tmp_path, line))
+        assert row.repeated == how
 
 
 def test_statistics_against_numpy(tmp_path: Path) -> None:

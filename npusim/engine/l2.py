@@ -39,6 +39,16 @@ class L2State:
         """Bytes of a buffer that are in L2."""
         return self._resident.get(buffer, 0.0)
 
+    def repeat(self, sizes: Mapping[int, float]) -> None:
+        """Bring the cache into the state in which a loop over these buffers (bytes) finds it.
+
+        What doesn't fit drives out a part of everything, modified bytes among it.
+        """
+        gone = _evicted(sum(sizes.values()) / (self.reuse_fraction * self.capacity_bytes))
+        for buffer, nbytes in sizes.items():
+            self.touch(buffer, (1.0 - gone) * nbytes)
+        self.write_back_share = gone
+
     def touch(self, buffer: int, nbytes: float) -> None:
         """``nbytes`` of a buffer have been read or written.
 

@@ -60,7 +60,8 @@ def replay(
 ) -> Iterator[Prediction]:
     """Predict every row, in order.
 
-    ``l2`` says what the cache holds when a task starts (cold, warm or in_graph).
+    ``l2`` says what the cache holds when a task starts (cold, warm or in_graph); in a graph, rows
+    of loops find what the turn before has left.
     """
     for done, prediction in enumerate(_predictions(rows, l2, workers), start=1):
         if progress is not None:
@@ -124,18 +125,32 @@ def predict(row: MeasuredRow, l2: str, memo: Memo | None = None) -> Prediction:
     profile = load_profile(row.soc)
     roofline = roofline_us(profile, row.task)
     try:
-        found = simulate_task(profile, row.task, l2, memo)
+        found = simulate_task(profile, row.task, start_of(row, l2), memo)
     except NpusimError as error:
         return Prediction(row, None, None, roofline, "", " ".join(str(error).split()))
     pipes = found.longest.pipes if found.longest else {}
     return Prediction(row, found.duration_us, found.band_us, roofline, found.bound, "", pipes)
 
 
+def start_of(row: MeasuredRow, l2: str) -> str:
+    """What a row's task finds in L2: ``l2``, but what a loop leaves where it wasn't in a graph."""
+    return row.repeated or l2 if l2 == "in_graph" else l2
+
+
 def simulate_task(profile: Profile, task: TaskSpec, l2: str, memo: Memo | None = None) -> TaskRuns:
-    """The kernels of a recorded task, each with its inputs in L2 as ``l2`` says."""
-    cache = L2State(profile.memory.l2_bytes)
-    kernels = _primed(kernels_of(profile, task), profile, cache, l2)
-    return run_tasks(kernels, profile, cache, memo=memo)
+    """The kernels of a recorded task, each with its inputs in L2 as ``l2`` says.
+
+    In a ``loop`` they find what the turn before has left there, and nothing where L2 is ``flushed``
+    in between.
+    """
+    cache = L2State(profile.memory.l2_bytes, reuse_fraction=profile.memory.l2_reuse_fraction)
+    kernels = tuple(kernels_of(profile, task))
+    if l2 == "loop":
+        tensors = (tensor for each in kernels for tensor in (*each.reads, *each.writes))
+        cache.repeat({each.buffer.number: each.buffer.nbytes for each in tensors})
+    if l2 in ("loop", "flushed"):
+        return run_tasks(kernels, profile, cache, memo=memo)
+    return run_tasks(_primed(kernels, profile, cache, l2), profile, cache, memo=memo)
 
 
 def _primed(

@@ -2,9 +2,10 @@
 
 Columns as in the tables that `npusim validate` takes: ``chip``, ``op``, ``op_family``, ``impl``,
 ``input_shapes``, ``input_dtypes``, ``input_formats``, the same for outputs, ``attrs``,
-``duration_us``, ``trust``, ``workload``. Slots are separated by ``;``, dimensions by ``,``; ``[a
-b]`` is a list of tensors, ``scalar`` (or an empty slot that has a dtype) a tensor of rank 0, an
-empty slot without one an absent input.
+``duration_us``, ``trust``, ``workload``, ``measure_kind``, ``notes``; the last three say where a
+time is that of a loop over the same tensors. Slots are separated by ``;``, dimensions by ``,``;
+``[a b]`` is a list of tensors, ``scalar`` (or an empty slot that has a dtype) a tensor of rank 0,
+an empty slot without one an absent input.
 """
 
 from __future__ import annotations
@@ -31,6 +32,13 @@ _NEEDED = (
     "output_dtypes",
     "duration_us",
 )
+
+# How tables say that a task was run again and again, and what it then finds in L2. References of
+# benchmarks get fresh tensors: 50 MB take as long as HBM needs for them.
+_REPEATED = {
+    "flushed": ("reference implementation", "L2 flush between"),
+    "loop": ("loop", "warm L2", "L2-warm", " calls"),
+}
 
 # How tables name chips -> the profile that is meant.
 _CHIPS = {
@@ -59,6 +67,7 @@ class MeasuredRow:
     duration_us: float
     task: TaskSpec | None
     problem: str
+    repeated: str
     counters: Mapping[str, str]
 
     @cached_property
@@ -66,7 +75,7 @@ class MeasuredRow:
         """Equal for rows that have the same answer."""
         task = self.task
         asked = task and (task.op_type, task.inputs, task.outputs, repr(task.attributes))
-        return self.chip, asked, self.problem
+        return self.chip, asked, self.repeated, self.problem
 
 
 def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
@@ -110,12 +119,22 @@ def _row(line: int, record: Mapping[str, str], path: str | Path) -> MeasuredRow:
         duration_us=duration_us,
         task=task,
         problem=problem,
+        repeated=_repeated(record),
         counters={
             key: value
             for key, value in record.items()
             if key.startswith(("aic_", "aiv_")) and value
         },
     )
+
+
+def _repeated(record: Mapping[str, str]) -> str:
+    """How the task was run again and again: a key of _REPEATED, or nothing for one in a step."""
+    told = " ".join(record.get(name, "") for name in ("workload", "measure_kind", "notes"))
+    for how, phrases in _REPEATED.items():
+        if any(phrase in told for phrase in phrases):
+            return how
+    return ""
 
 
 def _task(record: Mapping[str, str]) -> TaskSpec:

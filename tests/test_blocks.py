@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 
 from npusim import Device
+from npusim.ascendc import Core, trace
 from npusim.ascendc import host_threads as blocks
+from npusim.hardware import load_profile
 from npusim.ops.binary_cross_entropy_backward.kernel import BinaryCrossEntropyGrad
-from npusim.values.errors import RejectedError
+from npusim.values.dtypes import FLOAT
+from npusim.values.errors import KernelError, RejectedError
 from support.cross_entropy import CROSS_ENTROPY, cross_entropy
 from support.group_norm import GROUP_NORM, SIZES, group_norm
+from support.kernels import Probe, content, gm, numbers, queues
 
 if TYPE_CHECKING:
     from npusim.engine.program import Barrier
@@ -95,3 +99,85 @@ def test_overflow_is_silent_in_every_thread(monkeypatch: pytest.MonkeyPatch) -> 
     result = Device(CHIP).run(CROSS_ENTROPY, **arguments)
     assert result.outputs is not None
     assert np.isinf(result.outputs["out"]).any()
+
+
+TASKS, WIDTH = 23, 64
+FIRST = (0, 4, 8, 8, 12, 16, TASKS)  # task of each of six blocks, one of which has none
+
+
+class Shared(Probe):
+    """Blocks that have nothing in common; those with equally many tasks are alike."""
+
+    independent = True
+
+    def block_kind(self, block_idx: int) -> int:
+        return FIRST[block_idx + 1] - FIRST[block_idx]
+
+
+def shared(reference: bool) -> tuple[bytes, bytes, list[int], list[int]]:
+    """Twice the numbers of all tasks, their sums in threes; whose body ran; its loops."""
+    x, y = gm(numbers(TASKS * WIDTH)), gm(np.zeros(TASKS * WIDTH, np.float32), "y")
+    z, turns = gm(np.zeros(3 * WIDTH, np.float32), "z"), []
+
+    def body(core: Core) -> None:
+        into, out = queues(core, WIDTH)
+        for task in core.share(FIRST.__getitem__):
+            turns.append(core.get_block_idx())
+            tile, doubled = (
+                into.copy_in(x.span(task * WIDTH, WIDTH)),
+                out.alloc_tensor(FLOAT, WIDTH),
+            )
+            core.add(doubled, tile, tile)
+            into.free_tensor(tile)
+            out.enque(doubled)
+            out.deque(doubled)
+            core.copy_runs(y.span(task * WIDTH, WIDTH), doubled)
+            core.set_atomic_add()
+            core.copy_runs(z.window(((task % 3, WIDTH),), (WIDTH,), (1,)), doubled)
+            core.set_atomic_none()
+            out.free_tensor(doubled)
+
+    kernel = Shared(body, x, y, z, blocks=len(FIRST) - 1)
+    groups = trace(kernel, load_profile(CHIP), numerics=True, reference=reference)
+    counts = [times for group in groups for _, times in group.program.instructions()]
+    return content(y).tobytes(), content(z).tobytes(), turns, counts
+
+
+def test_tasks_of_some_blocks_are_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    *wanted, ran, _ = shared(reference=True)
+    assert len(ran) == TASKS
+    known = None
+    for threads in (1, 2, 4):
+        use(monkeypatch, threads)
+        *bits, ran, counts = shared(reference=False)
+        assert bits == wanted
+        known = known or counts
+        assert counts == known
+        if threads == 1:  # the first one computes, others are only written down
+            assert ran == [0, 4, 5]
+
+
+@pytest.mark.parametrize("numerics", [False, True])
+def test_a_share_adds_to_places_of_its_tasks(numerics: bool) -> None:
+    x, y = gm(numbers(8 * TASKS)), gm(np.zeros(8, np.float32), "y")
+
+    def body(core: Core) -> None:
+        into, _ = queues(core, 8)
+        for task in core.share(FIRST.__getitem__):
+            tile = into.copy_in(x.span(task * 8, 8))
+            core.set_atomic_add()
+            core.copy_runs(y.span(0, 8), tile)
+
+    with pytest.raises(KernelError, match="all tasks of a share add to one place of y"):
+        trace(Shared(body, x, y, blocks=6), load_profile(CHIP), numerics=numerics)
+
+
+def test_a_share_is_an_outermost_loop() -> None:
+    x = gm(numbers(8))
+
+    def body(core: Core) -> None:
+        for _ in core.loop(2):
+            list(core.share(FIRST.__getitem__))
+
+    with pytest.raises(KernelError, match="outermost loop"):
+        trace(Shared(body, x, blocks=6), load_profile(CHIP), numerics=True)

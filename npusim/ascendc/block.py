@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from npusim.ascendc.cluster import Cluster, CoreWait
+from npusim.ascendc.cluster import Cluster, CoreWait, Progress
 from npusim.ascendc.core import Core
 from npusim.engine.program import VECTOR, Barrier, Unit
 from npusim.values.errors import KernelError
@@ -35,11 +35,17 @@ class Block:
         recording: bool,
         reference: bool,
         engine: Engine | None = None,
+        progress: Progress | None = None,
     ) -> None:
         widened = any(tensor.buffer.wide for tensor in (*kernel.reads, *kernel.writes))
         self._kernel = kernel
         self._cluster = Cluster(
-            kernel.op_type, block_idx, kernel.block_dim, widened=widened, reference=reference
+            kernel.op_type,
+            block_idx,
+            kernel.block_dim,
+            widened=widened,
+            reference=reference,
+            progress=progress,
         )
         self.cores = [
             Core(

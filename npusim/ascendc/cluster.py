@@ -8,7 +8,7 @@ have clusters of a single core.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from npusim.ascendc.issuer import Issuer
 from npusim.engine.program import Pipe, Program, Unit
@@ -26,17 +26,36 @@ class CoreWait:
     times: int
 
 
+@dataclass(slots=True)
+class Progress:
+    """How far the blocks up to ``last_block``, run one after the other, have come together.
+
+    ``reached`` has the first task that isn't computed yet, for each loop over tasks.
+    """
+
+    last_block: int
+    reached: dict[int, int] = field(default_factory=dict)
+
+
 class Cluster:
     """The cores of one block: which kernel and block they run, and their shared table of flags."""
 
     def __init__(
-        self, kernel_name: str, block_idx: int, block_num: int, *, widened: bool, reference: bool
+        self,
+        kernel_name: str,
+        block_idx: int,
+        block_num: int,
+        *,
+        widened: bool,
+        reference: bool,
+        progress: Progress | None = None,
     ) -> None:
         self.kernel_name = kernel_name
         self.block_idx = block_idx
         self.block_num = block_num
         self.widened = widened
         self.reference = reference
+        self.progress = progress
         self.units: list[Unit] = []
         self._flags: list[int] = []
         self._delays: dict[int, float] = {}

@@ -5,7 +5,7 @@ Block index, memories, loops, and the intrinsics of the other modules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -65,6 +65,7 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         self.cluster = cluster
         self.reference = cluster.reference
         self.pipe = TPipe(self)
+        self._shares = 0  # begun so far
 
     def get_block_idx(self) -> int:
         """Index of this block, 0 <= index < :meth:`get_block_num`."""
@@ -98,27 +99,72 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         """
         if count <= 0:
             return
+        one_by_one = sequential or self.reference
+        step = 1 if one_by_one else at_once or self._batch(count, inner_bytes)
+        executed = count if self.numerics or self.reference else 1
+        turns = ((first, min(first + step, executed)) for first in range(0, executed, step))
+        apart = count > 1 and not one_by_one and at_once != 1
+        yield from self._turns(count, turns, apart=apart)
+
+    def share(self, first: Callable[[int], int], *, inner_bytes: int = 0) -> Iterator[LoopIndex]:
+        """Loop over the block's tasks, from ``first(block)`` up to ``first(block + 1)``.
+
+        As :meth:`loop`, with the number of the task as index. Where blocks are ``independent``, the
+        host computes some blocks' tasks at once, so the body must depend on nothing but the task,
+        and what it adds to global memory goes to a place of the task, each by one copy.
+        """
+        if self._loops:
+            raise KernelError(self.kernel_name, "a block's share of the tasks is an outermost loop")
+        start = first(self.get_block_idx())
+        self._shares += 1
+        self.in_share = True
+        for turn in self._tasks(first, start, inner_bytes):
+            yield turn + start
+        self.in_share = False
+
+    def _tasks(
+        self, first: Callable[[int], int], start: int, inner_bytes: int
+    ) -> Iterator[LoopIndex]:
+        """The block's tasks and perhaps those of the next blocks; none where others had them."""
+        count, progress = first(self.get_block_idx() + 1) - start, self.cluster.progress
+        if count <= 0 or progress is None or not self.numerics:
+            yield from self.loop(count, inner_bytes=inner_bytes)
+            return
+        done = max(0, progress.reached.get(self._shares, start) - start)
+        known = first(progress.last_block + 1) - start
+        if done < count:
+            step = self._batch(known - done, inner_bytes)
+            turns = [(begin, min(begin + step, known)) for begin in range(done, count, step)]
+            progress.reached[self._shares] = start + turns[-1][1]
+            yield from self._turns(count, turns, apart=True)
+        elif self.recording:
+            self.numerics = False
+            yield from self._turns(count, [(0, 1)], apart=True)
+            self.numerics = True
+
+    def _turns(
+        self, count: int, turns: Iterable[tuple[int, int]], *, apart: bool
+    ) -> Iterator[LoopIndex]:
+        """The iterations of a loop that are executed, from one up to another, each pair at once.
+
+        ``apart`` gives every iteration local memory of its own.
+        """
         counted = self.recording and not self.reference
         if counted:
             self.recorder.enter_loop()
         depth, recording = self.depth, self.recording
-        one_by_one = sequential or self.reference
-        step = 1 if one_by_one else at_once or self._batch(count, inner_bytes)
-        executed = count if self.numerics or self.reference else 1
-        apart = count > 1 and not one_by_one and at_once != 1
         if apart:
             self.chain.run()
-        for first in range(0, executed, step):
-            last = min(first + step, executed)
+        for first, last in turns:
             self._loops.append(LoopIndex(depth, first, last, count))
             self.scopes.begin(at_once=apart)
             self._last_written = None
             yield self._loops[-1]
-            if count > 1:
+            if count > 1 or apart:
                 self.chain.run(depth if apart else None)
             self._loops.pop()
             self.scopes.end()
-            if first == 0 and counted:
+            if counted and self.recording:
                 self.recorder.leave_loop(count, depth)
                 self.recording = False
         self.recording = recording

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import blockwise, host_threads, machine_code, observer
 from npusim.ascendc.block import Block, Storage, units_of
+from npusim.ascendc.cluster import Progress
 from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.mistakes import told
 from npusim.ascendc.rounds import in_rounds
@@ -52,6 +53,8 @@ def trace(
     running: dict[int, Block] = {}
     for own, part in zip(host_threads.copies(kernel, len(parts)), parts, strict=True):
         storage: dict[Unit, Storage] = {unit: {} for unit in units_of(kernel, profile)}
+        together = numerics and kernel.independent and not alone
+        progress = Progress(part[-1]) if together else None
         for block in part:
             running[block] = Block(
                 own,
@@ -62,6 +65,7 @@ def trace(
                 recording=block in first or block in compared,
                 reference=reference,
                 engine=None if reference else engine,
+                progress=progress,
             )
     with told(kernel.op_type, type(kernel).__module__):
         host_threads.run(kernel, running, parts, numerics=numerics)

@@ -105,12 +105,10 @@ class GroupNormGrad(Kernel):
         if self.sums.needs_zero:
             self.sums.clear(core)
             yield core.sync_all()
-        tasks = self._task_count(core.get_block_idx())
         buffers = Buffers(core, self.tiling, self.buffer_num)
         # Where a group is more than a tile, one task fills the core's buffers many times over.
         group_bytes = 3 * self.tiling.group_channels * self.tiling.size * FLOAT.itemsize
-        for turn in core.loop(tasks, inner_bytes=group_bytes):
-            index = turn + self.tiling.first_task(core.get_block_idx())
+        for index in core.share(self.tiling.first_task, inner_bytes=group_bytes):
             rstd = core.load_scalar(self.rstd.span(index, 1))
             mean = core.load_scalar(self.mean.span(index, 1))
             self._task(core, buffers, _Task(index, rstd, -(mean * rstd)))

@@ -102,8 +102,8 @@ class Tiling:
         return 2 * FLOAT.itemsize * self.channels * (1 if self.batch <= 2 else self.rows)
 
     def first_task(self, block: int) -> int:
-        """Index of a block's first task."""
-        return block * self.tasks_per_core - max(0, block - self.first_cores)
+        """Index of a block's first task; the number of tasks for blocks that have none."""
+        return min(block * self.tasks_per_core - max(0, block - self.first_cores), self.tasks)
 
     def task_count(self, block: int) -> int:
         """Number of tasks of a block."""

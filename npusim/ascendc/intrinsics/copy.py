@@ -31,6 +31,7 @@ class Copies(Issuer):
 
     _atomic_sharers = 0.0
     _adds = True  # what shares lines of global memory adds to them
+    in_share = False  # of tasks, some of which are other blocks'
     _deferred_adds: list[tuple[GmSlice, NDArray[Any], int]] | None = None
 
     def data_copy(self, dst: LocalTensor | GmSlice, src: LocalTensor | GmSlice) -> None:
@@ -167,6 +168,13 @@ class Copies(Issuer):
     def _store(self, dst: GmSlice, src: LocalTensor) -> None:
         self._same_size(src, dst)
         src.check_read()
+        if self.in_share and self._atomic_sharers and self._adds and 0 not in dst.depths:
+            raise KernelError(
+                self.kernel_name,
+                f"all tasks of a share add to one place of {dst.tensor.buffer.name}",
+                "Loop over the block's tasks with core.loop; a share's bits would depend on the "
+                "host.",
+            )
         if self.recording:
             self._emit_copy(Pipe.MTE3, "copy_ubuf_to_gm", "ub_to_gm", dst, write=True)
         if self.numerics and not self._put_off(dst, src):

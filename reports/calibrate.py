@@ -18,6 +18,7 @@ import statistics
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
+from math import isclose
 from pathlib import Path
 
 import yaml
@@ -136,12 +137,18 @@ def say(text: str) -> None:
 
 
 def write_constants(architecture: str, fitted: Fit, measured: list[str]) -> None:
-    """The fitted values as a layer over the architecture's published ones."""
+    """The fitted values as a layer over the architecture's published ones.
+
+    Constants that the rows didn't move stay what they were published or assumed to be.
+    """
     chips = ", ".join(measured)
     groups: dict[str, list[tuple[str, str, float]]] = {}
-    for constant in (each for each in CONSTANTS if each.key in fitted.values):
+    for constant in CONSTANTS:
+        value = fitted.values.get(constant.key)
+        if value is None or isclose(value, fitted.published[constant.key], rel_tol=1e-6):
+            continue
         group, leaf = constant.key.split(".", 1)
-        groups.setdefault(group, []).append((leaf, constant.meaning, fitted.values[constant.key]))
+        groups.setdefault(group, []).append((leaf, constant.meaning, value))
     lines = [
         f"# Made by reports/calibrate.py from {fitted.rows} measured kernels. Mean absolute log",
         f"# error, with the pull to published values: {fitted.loss_before:.4f} before the fit,",

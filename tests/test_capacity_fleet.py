@@ -245,6 +245,38 @@ def test_every_request_is_served_once_and_no_device_does_two_things(
     assert failing or run.interrupted == 0
 
 
+@settings(max_examples=120, deadline=None)
+@given(
+    cards=st.integers(1, 6),
+    dispatch=st.sampled_from(DISPATCH),
+    most=st.integers(2, 9),
+    wait_us=st.sampled_from((0.0, 3.0, 200.0, 5000.0)),
+    load=st.floats(0.05, 1.2),
+    service_cv=st.sampled_from((0.0, 0.7)),
+    together=st.booleans(),
+    seed=st.integers(0, 2**32),
+)
+def test_batches_without_a_clock_are_those_with_one(
+    cards: int, dispatch: str, most: int, wait_us: float, load: float, service_cv: float,
+    together: bool, seed: int,
+) -> None:  # fmt: skip
+    stream = Stream("m", (0.0, *(100 + 30.0 * n for n in range(1, most + 1))), 1.0, wait_us)
+    rate_per_s = load * cards * device_rate_per_s((stream,))
+    times_ms = np.cumsum(np.random.default_rng(seed).exponential(1e3 / rate_per_s, 300))
+    if together:  # several at the same instant
+        times_ms = times_ms.round(1)
+    runs = [
+        simulate(
+            Fleet(cards, 1, dispatch, outages=outages),  # type: ignore[arg-type]
+            (stream,), Given(tuple(times_ms)), rate_per_s,
+            requests=300, seed=seed, service_cv=service_cv,
+        )
+        for outages in ((), (Outage(0, 1e9, 1.0),))
+    ]  # fmt: skip
+    for name in ("begin_us", "end_us", "busy_begin_us", "busy_end_us"):
+        np.testing.assert_array_equal(*(getattr(run, name) for run in runs), name)
+
+
 def test_the_checks_above_can_fail() -> None:
     run = simulate(Fleet(3), SINGLE, PoissonArrivals(), 2500, requests=500, seed=1)
     check(run, Fleet(3), SINGLE)

@@ -74,6 +74,17 @@ def test_an_order_isnt_the_one_that_undoes_it(chip: str) -> None:
 
 
 @pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("shape", [(48, 48), (33, 35), (13, 17, 53), (5, 33, 33)])
+def test_turned_tiles_fit_with_their_padding_where_one_core_does_all(
+    chip: str, shape: tuple[int, ...]
+) -> None:
+    x = numbers(*shape)
+    alone, backwards = with_cores(chip, 1), {"perm": [*range(x.ndim)][::-1]}
+    (kernel,), _ = kernels(alone, "Transpose", [x], [like(x.T)], backwards)
+    trace(kernel, alone, numerics=False)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(
     ("shape", "order"),
     [((300, 500), (1, 0)), ((2, 40, 12, 64), (0, 2, 1, 3)), ((64, 3, 50), (1, 2, 0))],

@@ -122,6 +122,13 @@ def test_sums_of_segments(rows: int, width: int, count: int, chip: str) -> None:
     assert_time_needs_no_numbers(chip, "UnsortedSegmentSum", [x, ids], [out])
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.int32])
+def test_a_scalar_has_no_segments(kind: Any) -> None:
+    x, ids = numbers(kind=np.float16), numbers(kind=kind)
+    with pytest.raises(KernelError, match="a scalar has no segments"):
+        run("Ascend910B3", "UnsortedSegmentSumD", [x, ids], [x], num_segments=64)
+
+
 def changed(chip: str, op: str, inputs: list[Array], **given: object) -> Array:
     """The variable that an operator works on in place."""
     (kernel,), _ = kernels(chip, op, inputs, [], given)

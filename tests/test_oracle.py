@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import beyond_sources
 import numpy as np
@@ -199,6 +201,8 @@ def test_a_name_from_elsewhere_is_the_operator_that_it_stands_for() -> None:
 def test_the_catalogue_is_opened_only_where_a_definition_lists_no_dtypes() -> None:
     code = """
 import sys
+from collections import OrderedDict
+from functools import partial
 from npusim import Device
 tensor = "fp16[64,64]"
 Device("Ascend910B3").check("aclnnMatmul", self=tensor, mat2=tensor, cubeMathType=1)
@@ -402,3 +406,25 @@ def test_every_aclnn_name_with_a_kernel_is_judged_by_the_names_of_its_tensors() 
                 taken.add(name)
     # The first generation computes nothing in BFLOAT16; what moves bytes may take it.
     assert taken == {"aclnnTensorMove"}
+
+
+def test_kernels_that_have_run_are_not_run_again_for_remedies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    call: dict[str, Any] = {
+        "gradOutput": TensorSpec((3, 5, 14), "float16"),
+        "outputSize": [14],
+        "inputSize": [3, 5, 7],
+        "scales": 0.0,
+    }
+    name = "UpsampleNearestExact1dBackward"
+    at_first = Device("Ascend910A").check(name, **call)
+    assert {action.soc_version for action in at_first.actions} >= {"Ascend910B3"}
+    monkeypatch.setattr(oracle, "trace", Mock(side_effect=AssertionError))
+    assert Device("Ascend910A").check(name, **call) == at_first
+    assert Device("Ascend310P3").check(name, **call).actions == at_first.actions
+    monkeypatch.setattr(oracle.proven, "_proven", OrderedDict())
+    with pytest.raises(AssertionError):
+        Device("Ascend910A").check(name, **call)
+    Device("Ascend910B3").estimate(name, **call)
+    assert Device("Ascend910A").check(name, **call) == at_first

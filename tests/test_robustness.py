@@ -93,6 +93,17 @@ def test_a_working_folder_that_has_been_deleted(tmp_path: Path) -> None:
     assert "trace.json: can't be written: No such file or directory" in again.stderr
 
 
+def test_a_terminal_of_no_size(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.setenv(name, "\u00b2")
+    with pytest.raises(SystemExit) as end:
+        main(["estimate", *RELU])
+    assert end.value.code == 0
+    assert "latency" in capsys.readouterr().out
+
+
 def test_more_than_the_host_has(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

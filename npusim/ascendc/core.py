@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Steps: TypeAlias = "Iterator[Barrier | CoreWait]"
 
 _STACK_BYTES = 1 << 24  # numbers worked on at once per core: few calls of NumPy, in L3
+_SHARE_BYTES = 1 << 25  # the same for tasks of several blocks, whose chains pass through L3 anyway
 
 
 class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearranging):
@@ -133,7 +134,7 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         done = max(0, progress.reached.get(self._shares, start) - start)
         known = first(progress.last_block + 1) - start
         if done < count:
-            step = self._batch(known - done, inner_bytes)
+            step = self._batch(known - done, inner_bytes, _SHARE_BYTES)
             turns = [(begin, min(begin + step, known)) for begin in range(done, count, step)]
             progress.reached[self._shares] = start + turns[-1][1]
             yield from self._turns(count, turns, apart=True)
@@ -238,7 +239,7 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
             if recording:
                 self._last_written, self._unread = before[2:]
 
-    def _batch(self, count: int, inner_bytes: int) -> int:
+    def _batch(self, count: int, inner_bytes: int, most_bytes: int = _STACK_BYTES) -> int:
         """How many iterations to execute at once.
 
         As many as keep their numbers in the host's caches.
@@ -246,4 +247,4 @@ class Core(Vector, Reductions, Cube, Scalars, Fills, Addressing, Crossing, Rearr
         if any(index.last - index.first > 1 for index in self._loops):
             return count
         per_iteration = max(1, inner_bytes, sum(self.pipe.used_bytes.values()))
-        return max(1, min(count, _STACK_BYTES // per_iteration))
+        return max(1, min(count, most_bytes // per_iteration))

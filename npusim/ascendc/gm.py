@@ -358,13 +358,10 @@ class GmSlice:
 
     def _offsets(self, depth: int) -> NDArray[np.int64]:
         """The places of all elements of the tile in every iteration."""
-        starts = self._starts(depth)
-        total = starts.reshape(starts.shape + (1,) * len(self.shape))
-        for axis, (size, step) in enumerate(zip(self.shape, self.steps, strict=True)):
-            total = total + (np.arange(size, dtype=np.int64) * step).reshape(
-                (-1,) + (1,) * (len(self.shape) - axis - 1)
-            )
-        return total
+        tile = np.zeros((), np.int64)
+        for size, step in zip(self.shape, self.steps, strict=True):
+            tile = np.add.outer(tile, np.arange(size, dtype=np.int64) * step)
+        return np.add.outer(self._starts(depth), tile)
 
     def _overlaps(self) -> bool:
         extent = 1 + sum(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
@@ -15,6 +16,28 @@ DISPATCH: tuple[Dispatch, ...] = get_args(Dispatch)
 
 _CLOSED = 1 << 40
 """Added to the load of a closed station, so that one comparison finds the least loaded open one."""
+
+
+class Loads:
+    """The requests at each station, and which one has the fewest: the first of several."""
+
+    def __init__(self, stations: int) -> None:
+        self._loads = [0] * stations
+        self._order = list(range(stations))  # load and number in one; outdated ones are left in
+
+    def add(self, number: int, requests: int) -> None:
+        """More of them at a station, or fewer."""
+        self._loads[number] = load = self._loads[number] + requests
+        heappush(self._order, load * len(self._loads) + number)
+
+    def least(self) -> int:
+        """The station that has the fewest."""
+        order, loads = self._order, self._loads
+        while True:
+            load, number = divmod(order[0], len(loads))
+            if loads[number] == load:
+                return number
+            heappop(order)
 
 
 class Router:
@@ -30,14 +53,14 @@ class Router:
         self._policy = policy
         self._stations = stations
         self._draws = draws
-        self._loads = [0] * len(stations)
+        self._loads = Loads(len(stations))
         self._open = list(range(len(stations)))
         self._turn = -1
 
     def join(self, request: int, model: int, now_us: float) -> None:
         """Queue a request at the station that the policy picks."""
         number = self._pick(request)
-        self._loads[number] += 1
+        self._loads.add(number, 1)
         station = self._stations[number]
         lane = station.lanes[model]
         lane.times_us.append(now_us)
@@ -47,16 +70,16 @@ class Router:
 
     def leave(self, station: Station, requests: int) -> None:
         """Note that requests have left a station, done or sent elsewhere."""
-        self._loads[station.number] -= requests
+        self._loads.add(station.number, -requests)
 
     def close(self, station: Station) -> None:
         """Send nothing more to this station, as long as another one is open."""
-        self._loads[station.number] += _CLOSED
+        self._loads.add(station.number, _CLOSED)
         self._open.remove(station.number)
 
     def open(self, station: Station) -> None:
         """Send requests to this station again."""
-        self._loads[station.number] -= _CLOSED
+        self._loads.add(station.number, -_CLOSED)
         self._open.append(station.number)
         self._open.sort()
 
@@ -76,13 +99,13 @@ class Router:
     def _resume(self, batch: Batch, old: Station, now_us: float) -> None:
         new = self._stations[self._pick(batch.lane.ids[batch.head])]
         self.leave(old, batch.size)
-        self._loads[new.number] += batch.size
+        self._loads.add(new.number, batch.size)
         new.lanes[batch.lane.model].retry.append(batch)
         new.kick(now_us)
 
     def _pick(self, request: int) -> int:
         if self._policy == "least_loaded":
-            return self._loads.index(min(self._loads))
+            return self._loads.least()
         choices = self._open or range(len(self._stations))
         if self._policy == "random":
             return choices[int(self._draws[request] * len(choices))]

@@ -7,13 +7,14 @@ random numbers).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from npusim.capacity.batched import Batching, serve
 from npusim.capacity.dispatch import DISPATCH, Dispatch, Router
 from npusim.capacity.outcome import FleetRun
 from npusim.capacity.stations import Clock, Device, Lane, Station
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from npusim.capacity.arrivals import Arrivals
-    from npusim.capacity.stations import Batch
+    from npusim.capacity.stations import Batch, Served
 
 WARM_UP_SHARE = 0.1
 """The first requests meet a fleet that is emptier than it will be; this share isn't counted."""
@@ -154,11 +155,17 @@ def simulate(
         outages += fleet.failures.outages(fleet.cards, times_us[-1] / US_PER_S, failure)
     if not outages and all(stream.max_batch == 1 for stream in streams):
         served = _one_by_one(fleet, streams, times_us, models, factors, draws)
+    elif not outages and len(streams) == 1:
+        drawn = None if factors is None else factors.tolist()
+        (stream,) = streams
+        batching = Batching(stream.service_us, stream.max_wait_us, drawn)
+        served = _collect(serve(fleet.dispatch, fleet.devices, times_us, batching, draws), requests)
     else:
         floor = _Floor(fleet, streams, requests, factors)
         floor.schedule(outages)
         floor.play(times_us, models, draws)
-        served = _collect(floor, requests)
+        harvest = (lane.harvest() for lane in floor.lanes)
+        served = _collect(harvest, requests, floor.aborted)
     return FleetRun(
         devices=fleet.devices,
         models=tuple(stream.name for stream in streams),
@@ -173,7 +180,7 @@ def simulate(
     )
 
 
-class _Served(NamedTuple):
+class _Times(NamedTuple):
     """When the service of each request began and ended, and when devices were busy, unsorted."""
 
     begin_us: NDArray[np.float64]
@@ -316,7 +323,7 @@ def _one_by_one(
     models: NDArray[np.intp],
     factors: NDArray[np.float64] | None,
     draws: list[float],
-) -> _Served:
+) -> _Times:
     services_us = np.array([stream.service_us[1] for stream in streams])[models]
     if factors is not None:
         services_us *= factors
@@ -324,17 +331,18 @@ def _one_by_one(
         begins_us(fleet.dispatch, fleet.devices, times_us.tolist(), services_us.tolist(), draws)
     )
     end_us = begin_us + services_us
-    return _Served(begin_us, end_us, begin_us, end_us, 0)
+    return _Times(begin_us, end_us, begin_us, end_us, 0)
 
 
-def _collect(floor: _Floor, requests: int) -> _Served:
+def _collect(
+    lanes: Iterable[Served], requests: int, aborted: Sequence[tuple[float, float]] = ()
+) -> _Times:
     begin_us, end_us = np.empty(requests), np.empty(requests)
-    aborted_us = np.array(floor.aborted).reshape(-1, 2)
+    aborted_us = np.array(aborted).reshape(-1, 2)
     busy_us = [(aborted_us[:, 0], aborted_us[:, 1])]
-    for lane in floor.lanes:
-        served = lane.harvest()
+    for served in lanes:
         begin_us[served.ids] = np.repeat(served.begins_us, served.sizes)
         end_us[served.ids] = np.repeat(served.ends_us, served.sizes)
         busy_us.append((served.begins_us, served.ends_us))
     busy_begin_us, busy_end_us = map(np.concatenate, zip(*busy_us, strict=True))
-    return _Served(begin_us, end_us, busy_begin_us, busy_end_us, len(floor.aborted))
+    return _Times(begin_us, end_us, busy_begin_us, busy_end_us, len(aborted))

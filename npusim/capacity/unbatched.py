@@ -10,6 +10,8 @@ from heapq import heappop, heappush, heapreplace
 from math import inf
 from typing import TYPE_CHECKING
 
+from npusim.capacity.dispatch import Loads
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -59,15 +61,15 @@ def _least_loaded(
     devices: int, times_us: Sequence[float], services_us: Sequence[float]
 ) -> list[float]:
     """To the device with the fewest requests, the first of several."""
-    free_us, loads = [0.0] * devices, [0] * devices
+    free_us, loads = [0.0] * devices, Loads(devices)
     ends = [(inf, 0)]
     found = []
     for time_us, service_us in zip(times_us, services_us, strict=True):
         while ends[0][0] <= time_us:
-            loads[heappop(ends)[1]] -= 1
-        place = loads.index(min(loads))
-        begin_us = free_us[place] if loads[place] else time_us
-        loads[place] += 1
+            loads.add(heappop(ends)[1], -1)
+        place = loads.least()
+        begin_us = max(free_us[place], time_us)
+        loads.add(place, 1)
         free_us[place] = end_us = begin_us + service_us
         heappush(ends, (end_us, place))
         found.append(begin_us)

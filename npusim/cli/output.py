@@ -103,6 +103,9 @@ def open_streams() -> None:
 
     Writing to a standard output that isn't there fails; standard error goes nowhere.
     """
+    for name in ("COLUMNS", "LINES"):  # rich takes any digit for a number, superscripts too
+        if not os.environ.get(name, "0").isdecimal():
+            del os.environ[name]
     if sys.stdout is None:
         os.open(os.devnull, os.O_RDONLY)  # so that no file gets its number
         sys.stdout = _Closed()

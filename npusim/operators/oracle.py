@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 from npusim.ascendc import Kernel, trace
 from npusim.hardware.families import FAMILIES
 from npusim.operators import arguments as binding
-from npusim.operators import memory
+from npusim.operators import memory, proven
 from npusim.operators.checks import Objection, objection
 from npusim.operators.contract import Call, TensorArg
 from npusim.operators.registry import plan_of
@@ -135,18 +135,26 @@ def refused_by_kernel(error: KernelError, call: Call) -> AclnnError:
     return AclnnError(_tried(_not_modelled(error), call))
 
 
+def has_run(call: Call, chain: Chain) -> None:
+    """Take note that the kernels of a planned call ran, for those who ask for remedies later."""
+    has_data = any(
+        isinstance(value, TensorArg) and value.data is not None for value in call.arguments.values()
+    )
+    if not has_data and not chain.is_told:
+        proven.remember(call)
+
+
 def refusal(call: Call) -> Objection | None:
     """Why a call is refused, None when it is accepted; its remedy isn't tried."""
     found = _answer(call, None)
     if isinstance(found, Objection):
         return found
-    return _by_kernels(found[1].tasks, found[1].profile)
-
-
-def _by_plan(call: Call) -> Objection | None:
-    """Why a call is refused before its kernels' code runs."""
-    found = _answer(call, None)
-    return found if isinstance(found, Objection) else None
+    whole, chain = found
+    if proven.is_known(whole):
+        return None
+    if (unfit := _by_kernels(chain.tasks, chain.profile)) is None:
+        proven.remember(whole)
+    return unfit
 
 
 def _by_kernels(kernels: Iterable[Kernel], profile: Profile) -> Objection | None:
@@ -207,7 +215,7 @@ def _tried(found: Objection, call: Call) -> Status:
         return memory.remedied(found, _without_data(call), refusal)
     from npusim.operators import remedies
 
-    judges = remedies.Judges(refusal, _by_plan, by_facts)
+    judges = remedies.Judges(refusal, by_facts)
     return remedies.tried(found, _without_data(call), judges)
 
 

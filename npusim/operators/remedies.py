@@ -19,8 +19,6 @@ from npusim.values.errors import UsageError
 from npusim.values.status import Action, Status, StatusCode
 
 if TYPE_CHECKING:
-    from npusim.hardware.profile import Profile
-
     Ask = Callable[[Call], Objection | None]
 
 # Some 30 ms at most; a change that helps is among the first few.
@@ -43,10 +41,9 @@ class _Change(NamedTuple):
 
 
 class Judges(NamedTuple):
-    """Who judges a changed call: wholly, without running the kernels' code, without kernels."""
+    """Who judges a changed call: wholly, or without kernels."""
 
     wholly: Ask
-    by_plan: Ask
     by_facts: Ask
 
 
@@ -171,7 +168,7 @@ def _products(call: Call, judges: Judges) -> tuple[list[str], dict[str, str]]:
     """The families that accept the call as it is, and the chip by which each was asked."""
     ours = {line.family: line.soc for line in reversed(product_lines())}
     families: list[str] = []
-    chips: dict[str, Profile] = {}
+    chips: dict[str, str] = {}
     for family in FAMILIES:
         elsewhere = _on(_Family(family, family), call)
         if family == call.profile.family or judges.by_facts(elsewhere) is not None:
@@ -181,26 +178,10 @@ def _products(call: Call, judges: Judges) -> tuple[list[str], dict[str, str]]:
             if verdict is None or verdict.answer is Answer.SUPPORTED:
                 families.append(family)
             continue
-        chip = load_profile(ours[family])
-        known = any(_take_alike(chip, other) for other in chips.values())
-        if _asked(judges.by_plan if known else judges.wholly, _on(chip, call)) is None:
+        if _asked(judges.wholly, _on(load_profile(ours[family]), call)) is None:
             families.append(family)
-            chips[family] = chip
-    return families, {family: chip.name for family, chip in chips.items()}
-
-
-def _take_alike(chip: Profile, other: Profile) -> bool:
-    """Whether the cores of two chips take the same instructions on the same memories."""
-    parts = ("buffers", "cube", "features", "intrinsics")
-    return all(getattr(chip, part) == getattr(other, part) for part in parts) and (
-        _shape(chip) == _shape(other)
-    )
-
-
-def _shape(chip: Profile) -> tuple[object, ...]:
-    """How cores are put together, and the paths that they have."""
-    cores, paths = chip.cores, tuple(name for name, path in chip.paths if path is not None)
-    return cores.style, cores.vector_cores / max(1, cores.cube_cores), paths
+            chips[family] = ours[family]
+    return families, chips
 
 
 def _on(chip: Chip, call: Call) -> Call:

@@ -157,6 +157,11 @@ class Chain:
         self.tasks.append(kernel)
         return kernel
 
+    @property
+    def is_told(self) -> bool:
+        """Whether the caller said what the plan would otherwise assume."""
+        return bool(self._assume)
+
     def assume(self, sentence: str) -> None:
         """Note an assumption that the estimate rests on; shown with the result."""
         if sentence not in self.assumptions:

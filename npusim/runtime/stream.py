@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from npusim.operators.oracle import refused_by_kernel
+from npusim.operators.oracle import has_run, refused_by_kernel
 from npusim.runtime import argument_memory
 from npusim.runtime.argument_memory import Places
 from npusim.runtime.cache_start import new_cache
@@ -95,6 +95,7 @@ class Stream:
             )
         except KernelError as error:
             raise refused_by_kernel(error, executor.call) from error
+        has_run(executor.call, chain)
         for buffer in chain.arguments.values():  # the caller's, who wants it back when he is done
             buffer.data = None
         return result_of(

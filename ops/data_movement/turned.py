@@ -102,10 +102,8 @@ def _lengths(
     reach = [_length(box.sizes, axes) for axes in (source, target)]
     step, limit = room.step, room.elements
     first = min(reach[0], side)
-    second = min(reach[1], max(step, limit // round_up(first, step)))
-    second = _even(reach[1], second, step)
-    spare = limit // round_up(second, step)
-    return [_even(reach[0], min(reach[0], spare), step), second]
+    second = _even(reach[1], max(step, limit // round_up(first, step)), step)
+    return [_even(reach[0], limit // round_up(second, step), step), second]
 
 
 def _spread(
@@ -145,7 +143,7 @@ def _length(sizes: tuple[int, ...], axes: tuple[int, ...]) -> int:
 
 
 def _even(size: int, most: int, step: int) -> int:
-    """A length of at most ``most`` that cuts ``size`` into like pieces, whole steps if it can."""
-    if size <= most:
+    """A length that cuts ``size`` into like pieces, in whole steps at most ``most``."""
+    if round_up(size, step) <= most:
         return size
     return min(max(step, most // step * step), round_up(ceil(size / ceil(size / most)), step))

@@ -199,6 +199,8 @@ class UnsortedSegmentSum(ScatterRows):
             raise task.refused(f"{ids.shape} numbers for {x.shape}")
         inner = x.shape[len(ids.shape) :]
         out = task.outputs[0] if task.outputs else _segments(task, x, inner)
+        if not out.shape:
+            raise task.refused("a scalar has no segments")
         kernel = cls(task.profile, x, ids, out, (1, out.shape[0], prod(inner)))
         kernel.adds_into = (out,)
         return kernel

@@ -36,7 +36,7 @@ def main() -> int:
             print(f"{outcome.verdict}: {outcome.case!s:.300} {outcome.site}", flush=True)
             if given.show:
                 print(outcome.about)
-        if done % 500 == 0:
+        if done % 100 == 0:
             print(
                 f"{done} cases, {len(faults)} faults, {time.monotonic() - start:.0f} s", flush=True
             )

@@ -177,6 +177,8 @@ def main() -> int:
         faults += bool(wrong)
         for line in wrong:
             print(line, flush=True)
+        if (turn + 1) % 10 == 0:
+            print(f"{turn + 1} kills, {faults} faults", flush=True)
     before_us = sum(each.before_us for each in rounds)
     print(", ".join(f"{count} x {name}" for name, count in done.items()))
     print(f"{faults} faults; {before_us} x Ctrl-C before npusim was there")

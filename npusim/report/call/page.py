@@ -213,7 +213,7 @@ def source_line(site: str) -> str:
     found = find_spec("npusim.ops")
     for folder in (found.submodule_search_locations or ()) if found and place else ():
         file = Path(folder) / place
-        if file.is_file() and number.isdigit():
+        if file.is_file() and number.isdecimal():
             return linecache.getline(str(file), int(number)).strip()
     return ""
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.capacity.arrivals import GammaArrivals, PoissonArrivals
-from npusim.capacity.dispatch import DISPATCH
+from npusim.capacity.dispatch import DISPATCH, Loads
 from npusim.capacity.fleet import (
     Failures,
     Fleet,
@@ -277,6 +277,19 @@ def test_batches_without_a_clock_are_those_with_one(
         np.testing.assert_array_equal(*(getattr(run, name) for run in runs), name)
 
 
+@given(st.integers(1, 80), st.lists(st.tuples(st.integers(0, 79), st.integers(0, 5)), max_size=60))
+def test_the_station_with_the_fewest_is_found(stations: int, steps: list[tuple[int, int]]) -> None:
+    loads, plain = Loads(stations), [0] * stations
+    for number, requests in steps:
+        place = number % stations
+        wanted = requests - plain[place] if requests < 2 else requests  # fewer, or more
+        loads.add(place, wanted)
+        plain[place] += wanted
+        loads.add(least := loads.least(), 1)
+        assert least == plain.index(min(plain))
+        plain[least] += 1
+
+
 def test_the_checks_above_can_fail() -> None:
     run = simulate(Fleet(3), SINGLE, PoissonArrivals(), 2500, requests=500, seed=1)
     check(run, Fleet(3), SINGLE)
@@ -331,7 +344,7 @@ def test_the_capacity_of_a_mix_is_the_time_that_its_requests_take() -> None:
 DIGEST = """
 import hashlib
 from npusim.capacity.arrivals import GammaArrivals
-from npusim.capacity.dispatch import DISPATCH
+from npusim.capacity.dispatch import DISPATCH, Loads
 from npusim.capacity.fleet import Failures, Fleet, Stream, simulate
 streams = (Stream("a", (0.0, 500.0, 600.0), 3.0, 300.0), Stream("b", (0.0, 900.0)))
 digest = hashlib.sha256()

@@ -17,27 +17,32 @@ DISPATCH: tuple[Dispatch, ...] = get_args(Dispatch)
 _CLOSED = 1 << 40
 """Added to the load of a closed station, so that one comparison finds the least loaded open one."""
 
+_FEW = 50  # stations
+
 
 class Loads:
     """The requests at each station, and which one has the fewest: the first of several."""
 
     def __init__(self, stations: int) -> None:
         self._loads = [0] * stations
-        self._order = list(range(stations))  # load and number in one; outdated ones are left in
+        # Load and number in one, outdated ones left in; few stations are sooner looked through.
+        self._order = list(range(stations)) if stations > _FEW else []
 
     def add(self, number: int, requests: int) -> None:
         """More of them at a station, or fewer."""
         self._loads[number] = load = self._loads[number] + requests
-        heappush(self._order, load * len(self._loads) + number)
+        if self._order:
+            heappush(self._order, load * len(self._loads) + number)
 
     def least(self) -> int:
         """The station that has the fewest."""
         order, loads = self._order, self._loads
-        while True:
+        while order:
             load, number = divmod(order[0], len(loads))
             if loads[number] == load:
                 return number
             heappop(order)
+        return loads.index(min(loads))
 
 
 class Router:

@@ -2,8 +2,8 @@
 
 All rows of an operator in a network share one error: batch sizes and layers don't make it less.
 So not rows but groups (networks x operators) are what was drawn: quantiles are conformal over n
-groups (a tail of 1 - 0.9 (1 + 1/n) on either side), a row weighs 1 / sqrt(rows of its group), and
-the ends are pulled towards those of all classes by n / (n + 5). Bands hold for 80 % of all rows,
+groups (0.8 (1 + 1/n) of them between the ends), a row weighs 1 / sqrt(rows of its group), and the
+ends are pulled towards those of all classes by n / (n + 5). Bands hold for 80 % of all rows,
 not of each class.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from npusim.validation.replay import Prediction
 
-_TAIL = 0.1  # of rows beyond either end
+_INSIDE = 0.8  # of rows between the ends
 _PULL = 5  # groups that all classes together count for
 
 Table = dict[str, dict[str, float | int]]
@@ -82,7 +82,7 @@ def _spread(
 ) -> dict[str, float | int]:
     sizes = Counter(each.group for each in residuals)
     groups = len(sizes)
-    tail = max(0.0, 1 - (1 - _TAIL) * (1 + 1 / groups))
+    tail = max(0.0, 1 - _INSIDE * (1 + 1 / groups)) / 2
     ends = _weighted_quantiles(
         np.array([each.logarithm for each in residuals]),
         np.array([sizes[each.group] ** -0.5 for each in residuals]),

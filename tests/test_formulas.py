@@ -115,11 +115,14 @@ def test_short_ragged_rows_stay_packed() -> None:
 
 
 def test_a_batch_is_dealt_out_whole() -> None:
-    """Source: block counts of measured kernels; 64 images on 30 cores are 22 cores with 3 each."""
+    """Of 30 blocks that are launched for 64 images, as measured, 22 have work: 3 images each."""
     maximum = kernel("Maximum", (64, 80, 80, 3, 1, 2), (64, 1, 1, 1, 150, 2), chip="Ascend910B")
     assert isinstance(maximum.planes, PackedTiling)
     assert maximum.planes.units_per_core == 3 * 80 * 80 * 3
-    assert maximum.block_dim == 22
+    assert maximum.block_dim == 30
+    assert [maximum.planes.block_kind(block) > 0 for block in range(30)] == [True] * 22 + [
+        False
+    ] * 8
 
 
 def test_few_long_rows_are_shared_by_the_cores() -> None:

@@ -60,8 +60,8 @@ class InstructionCosts:
 
         A repeat takes one row, or ``by_blocks`` a block of each of eight rows (source: TBE's
         instructions with broadcast, public elewise_schedule.py). ``chained`` means that it reads
-        what the instruction just before it wrote, so it pays the
-        pipeline's depth; an independent instruction in a stream pays its repeats alone.
+        what the instruction just before it wrote, so it pays the pipeline's depth; an independent
+        instruction in a stream pays its repeats alone.
         """
         rate = self._rate(intrinsic, dtype, itemsize)
         repeats = self._repeats(rows, elements * itemsize, by_blocks=by_blocks)

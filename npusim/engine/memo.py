@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -88,6 +89,12 @@ class Memo:
             while self.held_bytes > self.limit_bytes:
                 _, (_, freed) = self._kept.popitem(last=False)
                 self.held_bytes -= freed
+
+
+@cache
+def process_memo() -> Memo:
+    """What this process has traced and played, for work that asks for many calls."""
+    return Memo()
 
 
 def key_of(

@@ -80,6 +80,17 @@ def least_bytes(profile: Profile, shape: Sequence[int], itemsize: int, tensors: 
     return several if tensors <= _FEW_TENSORS else several // 2
 
 
+def compiled_split(
+    profile: Profile, shape: Sequence[int], itemsize: int, tensors: int
+) -> BlockSplit | None:
+    """Blocks for a result of ``shape`` where kernels are compiled for one shape, else None."""
+    if not profile.software.compiled_for_shape:
+        return None
+    whole = shape or (1,)
+    least = least_bytes(profile, whole, itemsize, tensors)
+    return block_split(whole, itemsize, profile.cores.vector_cores, least)
+
+
 def block_split(shape: Sequence[int], itemsize: int, cores: int, least: int) -> BlockSplit:
     """Blocks for a result of ``shape``, at least ``least`` bytes each while cores are left."""
     nbytes = prod(shape) * itemsize

@@ -15,7 +15,7 @@ from math import ceil
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc.kernel import Kernel
-from npusim.schedules.block_split import Axes, BlockSplit, block_split, least_bytes
+from npusim.schedules.block_split import Axes, BlockSplit, compiled_split
 from npusim.schedules.broadcast_tiling import PlaneTiling, Tile
 from npusim.schedules.broadcasting import broadcast
 from npusim.schedules.rows.shares import RowShare
@@ -193,16 +193,13 @@ class ElementwiseKernel(Kernel):
 
     def _block_split(self, profile: Profile) -> BlockSplit | None:
         """The blocks of a schedule for one shape; those for any shape fuse all axes."""
-        if not (profile.software.compiled_for_shape and self.fills_cores):
+        if not self.fills_cores:
             return None
         shape = self.output.shape
         if self.axes.fuses(self.operand_shapes):
             shape = (*self.plane.outer, self.plane.rows, self.plane.columns)
             shape = (self.output.numel,) if self.plane.is_flat else shape
-        shape = shape or (1,)
-        itemsize = self.output.dtype.itemsize
-        least = least_bytes(profile, shape, itemsize, self.computed)
-        return block_split(shape, itemsize, profile.cores.vector_cores, least)
+        return compiled_split(profile, shape, self.output.dtype.itemsize, self.computed)
 
     def _flat_tiles(self, core: Core) -> Iterator[Tile]:
         tiling = self.tiling

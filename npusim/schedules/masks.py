@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc.kernel import Kernel
 from npusim.ascendc.queues import TBuf, TPosition, TQue
-from npusim.schedules.block_split import Axes, block_split, least_bytes
+from npusim.schedules.block_split import Axes, compiled_split
 from npusim.schedules.elementwise import FlatTiling, flat_tiling
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT16, UINT8
@@ -93,11 +93,9 @@ class BitMaskKernel(Kernel):
 
     def _tiled(self, profile: Profile) -> FlatTiling:
         buffers = 3.5 * self.x.dtype.itemsize / 4
-        itemsize, split = self.out.dtype.itemsize, None
-        if profile.software.compiled_for_shape:
-            shape = self.out.shape if self.axes is Axes.FUSED else self.writes[0].shape
-            least = least_bytes(profile, shape, itemsize, 1)
-            split = block_split(shape, itemsize, profile.cores.vector_cores, least)
+        itemsize = self.out.dtype.itemsize
+        shape = self.out.shape if self.axes is Axes.FUSED else self.writes[0].shape
+        split = compiled_split(profile, shape, itemsize, 1)
         plain = flat_tiling(
             profile,
             self.out.numel,

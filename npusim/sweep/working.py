@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import npusim
-from npusim.engine import Memo
+from npusim.engine import Memo, process_memo
 from npusim.hardware.naming import load_profile
 from npusim.hardware.profile import Profile
 from npusim.report.renderers import jsonout
@@ -72,7 +72,7 @@ def work(chunk: Chunk) -> Report:
         _refuse_other_version(chunk.version)
         answers: dict[int, Answered] = {}
         for place, point in sorted(enumerate(chunk.points), key=_is_likely_rejected):
-            answers[place] = found = answer(point, _chip(point, chunk), _memo())
+            answers[place] = found = answer(point, _chip(point, chunk), process_memo())
             if found.status == REJECTED:
                 _rejected.add((point.op, point.chip))
         in_order = tuple(answers[place] for place in range(len(chunk.points)))
@@ -83,12 +83,6 @@ def _is_likely_rejected(numbered: tuple[int, Point]) -> bool:
     """Such points come last: what ran on other chips by then is a remedy that is known."""
     _, point = numbered
     return (point.op, point.chip) in _rejected
-
-
-@cache
-def _memo() -> Memo:
-    """What this process has played for any point."""
-    return Memo()
 
 
 def answer(point: Point, chip: Profile, memo: Memo | None = None) -> Answered:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, M
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
-from npusim.engine import L2State, Memo
+from npusim.engine import L2State, Memo, process_memo
 from npusim.hardware import Profile, load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime.cache_start import prime
@@ -85,7 +85,7 @@ def _predictions(rows: Iterable[MeasuredRow], l2: str, workers: int) -> Iterator
 
 def _answers(rows: Sequence[MeasuredRow], l2: str, workers: int) -> _Answers:
     if workers == 1:
-        yield from (predict(row, l2, _memo()) for row in rows)
+        yield from (predict(row, l2, process_memo()) for row in rows)
         return
     chunks = [rows[at : at + _CHUNK] for at in range(0, len(rows), _CHUNK)]
     processes = max(1, min(workers, len(chunks), _MOST_WORKERS))
@@ -107,13 +107,7 @@ def _begin() -> None:
 
 
 def _predict_all(l2: str, rows: Sequence[MeasuredRow]) -> list[Prediction]:
-    return [predict(row, l2, _memo()) for row in rows]
-
-
-@cache
-def _memo() -> Memo:
-    """What this process has played for any row."""
-    return Memo()
+    return [predict(row, l2, process_memo()) for row in rows]
 
 
 def predict(row: MeasuredRow, l2: str, memo: Memo | None = None) -> Prediction:

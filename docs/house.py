@@ -52,14 +52,14 @@ DOORS = {
     "engine": "arrows program schedule simulate timeline verdict",
     "ascendc": """
         cluster conversions core events folds gm intrinsics.elementwise intrinsics.vector
-        kernel loops queues rounding task tensors
+        kernel loops queues rounding task tensors windows
         """,
     "schedules": """
         block_split buffers comparisons elementwise formula formula_kernel masks rows.folds
         rows.formats rows.formula rows.kernel rows.layouts rows.play rows.program rows.shares runner
         spreading tile_grid
         """,
-    "library": "matmul matmul_tiling operands",
+    "library": "block_matmul epilogue matmul matmul_tiling operands unfolded",
     "operators": """
         arguments checks contract definition listed memory oracle registry resolve results
         shape_checks task_chain tasks

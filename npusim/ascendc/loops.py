@@ -8,6 +8,7 @@ sees only the logical shape of a tile.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, gcd
 from typing import TypeVar
@@ -128,6 +129,22 @@ def looked_up(index: Index, table: NDArray[np.int64]) -> Index:
         return int(table[index])
     found = index // 1 if isinstance(index, LoopIndex) else index
     return IndexArray(found.depth, table[found.values], (found.key, table.tobytes()))
+
+
+def mapped(
+    index: Index,
+    function: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+    unit: int,
+    *key: object,
+) -> Index:
+    """What ``function`` makes of an index now, multiples of ``unit``.
+
+    ``key`` identifies the function, which has different numbers for different ones.
+    """
+    if isinstance(index, int):
+        return int(function(np.array(index, np.int64)))
+    found = index // 1 if isinstance(index, LoopIndex) else index
+    return IndexArray(found.depth, function(found.values), (found.key, *key), found.cycle, unit)
 
 
 def values_of(index: Index) -> NDArray[np.int64]:

@@ -46,6 +46,7 @@ _PLACES: dict[TPosition, tuple[str, Pipe, Pipe]] = {
     TPosition.C1: ("L1", Pipe.MTE2, Pipe.MTE1),
     TPosition.C2: ("BIAS_TABLE", Pipe.MTE1, Pipe.CUBE),
 }
+_FEATURE_MAP_AXES = 4  # slices of channels, rows, columns, channels: lies in L1 as in global memory
 
 
 class TPipe:
@@ -121,7 +122,7 @@ class _Buffer:
     ) -> LocalTensor:
         core = self.core
         memory = _PLACES[self.position][0]
-        if memory == "UB" or len(shape) < 2:
+        if memory == "UB" or len(shape) < 2 or len(shape) == _FEATURE_MAP_AXES:
             need = footprint_bytes(dtype, shape, core.block_bytes)
         else:
             need = core.costs.fractal_bytes(dtype.itemsize, shape, result=memory == "L0C")

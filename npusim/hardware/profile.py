@@ -213,6 +213,17 @@ class CubeRate(Group):
     cycles_per_fractal: Speed
 
 
+class Load3d(Group):
+    """What unfolds feature maps on their way into L0: its start, and what its fields can say."""
+
+    setup_cycles: Cycles
+    longest_kernel: Count
+    longest_stride: Count
+    longest_dilation: Count
+    longest_padding: Count
+    longest_k: Count
+
+
 class Cube(Group):
     """The matrix unit: a fractal is ``fractal_m x k x fractal_n``.
 
@@ -227,6 +238,7 @@ class Cube(Group):
     mad_start_cycles: Cycles
     mad_isolated_cycles: Cycles
     mte1_setup_cycles: Cycles
+    load3d: Load3d
     nd2nz_setup_cycles: Cycles | None = None
     l0b_bytes_per_cycle: Speed | None = None
     l0c_read_bytes_per_cycle: Speed | None = None

@@ -6,19 +6,24 @@ L0C.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.ascendc.loops import Index, values_of
+from npusim.ascendc.loops import Index, mapped
 from npusim.ascendc.queues import TBuf, TPosition, TQue
+from npusim.library.operands import Tile, now
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT32, DType
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from npusim.ascendc.core import Core
     from npusim.ascendc.tensors import LocalTensor
     from npusim.library.matmul_tiling import MatmulTiling
-    from npusim.library.operands import GmMatrix, Span
+    from npusim.library.operands import Factor, GmMatrix, Span
 
 # Where tiles of A and of B are.
 _INTO_L1 = (TPosition.A1, TPosition.B1)
@@ -28,15 +33,20 @@ _HOST_BYTES = 1 << 26  # of results that are computed at once
 
 
 class Product(NamedTuple):
-    """c = a @ b for (m, k) by (k, n), all three in global memory; ``bias`` is added to its rows."""
+    """c = a @ b for (m, k) by (k, n), all three in global memory; ``bias`` is added to its rows.
+
+    Of a and c there may be ``stack`` matrices with rows counted through all of them; no block has
+    rows of two.
+    """
 
     c: GmMatrix
-    a: GmMatrix
-    b: GmMatrix
+    a: Factor
+    b: Factor
     m: int
     n: int
     k: int
     bias: GmMatrix | None = None
+    stack: int = 1
 
 
 class Block(NamedTuple):
@@ -45,21 +55,6 @@ class Block(NamedTuple):
     tensor: LocalTensor
     rows: Span
     columns: Span
-
-
-class _Tile(NamedTuple):
-    """A tile in L1, and the row and column of its operand that it starts at."""
-
-    source: GmMatrix
-    tensor: LocalTensor
-    row: int = 0
-    column: int = 0
-
-    def load(self, core: Core, piece: LocalTensor, rows: Span, columns: Span) -> None:
-        """Move some rows and columns of the operand into L0."""
-        self.source.load_l0(
-            core, piece, self.tensor, _within(rows, self.row), _within(columns, self.column)
-        )
 
 
 class _Stage:
@@ -118,8 +113,10 @@ class BlockMatmul:
         self._kept, self._streamed = (t.keep_a, t.keep_b), (not t.keep_a, not t.keep_b)
         wide = (t.base_m * dtype.itemsize, t.base_n * dtype.itemsize)
         streams = {
-            place: nbytes * t.step_k
-            for place, nbytes, streamed in zip(_INTO_L1, wide, self._streamed, strict=True)
+            place: own or nbytes * t.step_k
+            for place, nbytes, own, streamed in zip(
+                _INTO_L1, wide, (t.a_bytes, 0), self._streamed, strict=True
+            )
             if streamed
         }
         self._l1 = _Stage(core, streams, t.depth_1) if streams else None
@@ -127,7 +124,8 @@ class BlockMatmul:
         if any(self._kept):
             side = self._kept.index(True)
             self._panel = TQue(_INTO_L1[side], t.panels, "panel")
-            core.pipe.init_buffer(self._panel, t.panels, wide[side] * round_up(k, t.base_k))
+            nbytes = wide[side] * round_up(k, t.base_k)
+            core.pipe.init_buffer(self._panel, t.panels, (not side and t.a_bytes) or nbytes)
         into_l0 = {place: nbytes * t.base_k for place, nbytes in zip(_INTO_L0, wide, strict=True)}
         self._l0 = _Stage(core, into_l0, t.depth_0)
         # With one block in L0C, results leave it piece by piece while the next ones arrive.
@@ -145,6 +143,7 @@ class BlockMatmul:
         """The product that is worked on from now on."""
         self._operands = (product.a, product.b)
         self._row, self._shape = product.bias, (product.m, product.n, product.k)
+        self._stack = product.stack
 
     def iterate(self) -> Iterator[Block]:
         """The blocks of C, each in L0C until the next one is asked for.
@@ -160,11 +159,12 @@ class BlockMatmul:
                         (first_row, rows, turns), (first_column, columns, number)
                     )
                     continue
-                for turn in self._core.loop(turns * number):
-                    row = (turn % turns if turns > 1 and number > 1 else turn) if turns > 1 else 0
-                    column = (turn // turns if turns > 1 else turn) if number > 1 else 0
+                high = turns * self._stack
+                for turn in self._core.loop(high * number):
+                    row = (turn % high if high > 1 and number > 1 else turn) if high > 1 else 0
+                    column = (turn // high if high > 1 else turn) if number > 1 else 0
                     yield from self._block(
-                        (row * rows + first_row, rows),
+                        self._rows_of(row, (first_row, rows, turns)),
                         (column * columns + first_column, columns),
                         {},
                     )
@@ -183,14 +183,34 @@ class BlockMatmul:
         stack = core.stack_size(0, core.depth)
         most = max(1, _HOST_BYTES // (n * self._sum_dtype.itemsize * stack))
         b = self._at_once(1, (0, k), (0, n))
-        for first in range(0, m, most):
-            block = Block(
-                self._c.alloc_tensor(self._sum_dtype, min(most, m - first), n),
-                (first, min(most, m - first)),
-                (0, n),
-            )
-            self._multiply_at_once(block, b)
-            yield block
+        for index in self._matrices(m * (n + k)):
+            for first in range(0, m, most):
+                block = Block(
+                    self._c.alloc_tensor(self._sum_dtype, min(most, m - first), n),
+                    (index * m + first, min(most, m - first)),
+                    (0, n),
+                )
+                self._multiply_at_once(block, b)
+                yield block
+
+    def _matrices(self, elements: int) -> Iterable[Index]:
+        """The matrices of the stack; each is worked on with so many elements."""
+        if self._stack == 1:
+            return (0,)
+        return self._core.loop(self._stack, inner_bytes=elements * self._sum_dtype.itemsize)
+
+    def _rows_of(self, turn: Index, part: tuple[int, int, int]) -> Span:
+        """The rows of a block: the ``turn``-th of a part of every matrix of the stack."""
+        (first, rows, turns), m = part, self._shape[0]
+        if self._stack == 1:
+            return turn * rows + first, rows
+        if turns == 1:
+            return turn * m + first, rows
+
+        def place(turn: NDArray[np.int64]) -> NDArray[np.int64]:
+            return turn // turns * m + turn % turns * rows + first
+
+        return mapped(turn, place, gcd(m, rows, first), "rows", m, *part), rows
 
     # -- blocks ----------------------------------------------------------------------------------
 
@@ -200,21 +220,21 @@ class BlockMatmul:
         assert panel is not None
         keep_a = self._kept[0]
         source = self._operands[0 if keep_a else 1]
-        outer, inner = (m, n) if keep_a else (n, m)
-        for first in self._core.loop(outer[2]):
-            fixed = (first * outer[1] + outer[0], outer[1])
+        high, wide = m[2] * self._stack, n[2]
+        for first in self._core.loop(high if keep_a else wide):
+            fixed = self._rows_of(first, m) if keep_a else _columns_of(first, n)
             rows, columns = (fixed, (0, k)) if keep_a else ((0, k), fixed)
             tile = panel.alloc_tensor(source.dtype, *source.tile_shape(rows[1], columns[1]))
             source.load_l1(core, tile, rows, columns)
             panel.enque(tile)
-            kept = _Tile(source, panel.deque(tile), _now(rows[0]), _now(columns[0]))
-            for turn in self._core.loop(inner[2]):
-                moving = (turn * inner[1] + inner[0], inner[1])
+            kept = Tile(panel.deque(tile), now(rows[0]), now(columns[0]))
+            for turn in self._core.loop(wide if keep_a else high):
+                moving = _columns_of(turn, n) if keep_a else self._rows_of(turn, m)
                 rows, columns = (fixed, moving) if keep_a else (moving, fixed)
                 yield from self._block(rows, columns, {0 if keep_a else 1: kept})
             panel.free_tensor(tile)
 
-    def _block(self, rows: Span, columns: Span, there: dict[int, _Tile]) -> Iterator[Block]:
+    def _block(self, rows: Span, columns: Span, there: dict[int, Tile]) -> Iterator[Block]:
         """One block of C; of some operands L1 has all that it needs already."""
         block = Block(self._c.alloc_tensor(self._sum_dtype, rows[1], columns[1]), rows, columns)
         k = self._shape[2]
@@ -227,7 +247,7 @@ class BlockMatmul:
         yield block
         self._c.free_tensor(block.tensor)
 
-    def _multiply(self, block: Block, there: dict[int, _Tile]) -> None:
+    def _multiply(self, block: Block, there: dict[int, Tile]) -> None:
         """Add up all of k in a block, one chunk after the other."""
         core, t = self._core, self._tiling
         bias = self._load_bias(block.columns)
@@ -235,7 +255,7 @@ class BlockMatmul:
             streamed = self._stream(block, (first, length))
             tiles = [there.get(side) or streamed[side] for side in (0, 1)]
             for start in range(0, length, t.base_k):
-                k = (_now(first) + start, min(t.base_k, length - start))
+                k = (now(first) + start, min(t.base_k, length - start))
                 pieces = self._pieces(block, tiles, k)
                 core.mmad(
                     block.tensor,
@@ -250,7 +270,7 @@ class BlockMatmul:
         if bias is not None and self._bias is not None:
             self._bias.free(bias)
 
-    def _stream(self, block: Block, k: Span) -> dict[int, _Tile]:
+    def _stream(self, block: Block, k: Span) -> dict[int, Tile]:
         """A chunk of the operands that pass through L1."""
         if self._l1 is None:
             return {}
@@ -266,17 +286,17 @@ class BlockMatmul:
             source.load_l1(self._core, tensor, *spans[side])
         self._l1.hand_over(tensors)
         return {
-            side: _Tile(source, tensor, *(_now(first) for first, _ in spans[side]))
-            for side, source, tensor in zip(sides, sources, tensors, strict=True)
+            side: Tile(tensor, *(now(first) for first, _ in spans[side]))
+            for side, tensor in zip(sides, tensors, strict=True)
         }
 
-    def _pieces(self, block: Block, tiles: list[_Tile], k: Span) -> list[LocalTensor]:
+    def _pieces(self, block: Block, tiles: list[Tile], k: Span) -> list[LocalTensor]:
         """What of a chunk the cube multiplies at a time, into L0."""
         spans = ((block.rows, k), (k, block.columns))
         shapes = [(rows[1], columns[1]) for rows, columns in spans]
-        pieces = self._l0.fill(tiles[0].source.dtype, *shapes)
-        for piece, tile, span in zip(pieces, tiles, spans, strict=True):
-            tile.load(self._core, piece, *span)
+        pieces = self._l0.fill(self._operands[0].dtype, *shapes)
+        for source, piece, tile, span in zip(self._operands, pieces, tiles, spans, strict=True):
+            source.load_l0(self._core, piece, tile, *span)
         self._l0.hand_over(pieces)
         return pieces
 
@@ -297,7 +317,7 @@ class BlockMatmul:
         piece = l0.get(source.dtype, rows[1], columns[1])
         tile = l1.get(source.dtype, *source.tile_shape(rows[1], columns[1]))
         source.load_l1(core, tile, rows, columns)
-        _Tile(source, tile, _now(rows[0]), _now(columns[0])).load(core, piece, rows, columns)
+        source.load_l0(core, piece, Tile(tile, now(rows[0]), now(columns[0])), rows, columns)
         return piece
 
     def _load_bias(self, columns: Span) -> LocalTensor | None:
@@ -333,6 +353,11 @@ class _Bias:
         self._table.free_tensor(row)
 
 
+def _columns_of(turn: Index, part: tuple[int, int, int]) -> Span:
+    """The columns of the ``turn``-th block of a part."""
+    return turn * part[1] + part[0], part[1]
+
+
 def _parts(total: int, step: int) -> list[tuple[int, int, int]]:
     """(first element, elements of a block, number of blocks): whole blocks and what remains."""
     whole, rest = divmod(total, step)
@@ -340,14 +365,3 @@ def _parts(total: int, step: int) -> list[tuple[int, int, int]]:
     if rest:
         parts.append((whole * step, rest, 1))
     return parts
-
-
-def _now(place: Index) -> int:
-    """The place in the iteration worked on now, or in the first of several."""
-    return int(values_of(place)[0])
-
-
-def _within(span: Span, start: int) -> slice:
-    """The span counted from ``start``."""
-    first = _now(span[0]) - start
-    return slice(first, first + span[1])

@@ -7,12 +7,17 @@ of the operand as the product has it, (m, k) or (k, n), however it lies in memor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
-from typing import TYPE_CHECKING
+from math import ceil, gcd
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from npusim.ascendc.loops import mapped, values_of
+from npusim.ascendc.tensors import Scalar
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from npusim.ascendc.core import Core
     from npusim.ascendc.gm import GlobalTensor, GmSlice, Place
     from npusim.ascendc.loops import Index
@@ -22,6 +27,42 @@ if TYPE_CHECKING:
 Span = tuple["Index", int]  # first element and number of elements
 
 
+class Factor(Protocol):
+    """What a product is of: how tiles of it come into L1, and pieces of these into L0."""
+
+    @property
+    def dtype(self) -> DType: ...
+
+    def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
+        """The shape of a tile in L1."""
+
+    def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
+        """Load rows and columns of it, or what they are made of."""
+
+    def load_l0(
+        self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span
+    ) -> None:
+        """Move rows and columns that a tile has on."""
+
+
+class Tile(NamedTuple):
+    """A tile in L1, and the row and column of its operand that it starts at."""
+
+    tensor: LocalTensor
+    row: int
+    column: int
+
+    def within(self, rows: Span, columns: Span) -> tuple[slice, slice]:
+        """Rows and columns of the operand, counted from the tile's first ones."""
+        first, second = now(rows[0]) - self.row, now(columns[0]) - self.column
+        return slice(first, first + rows[1]), slice(second, second + columns[1])
+
+
+def now(place: Index) -> int:
+    """The place in the iteration worked on now, or in the first of several."""
+    return int(values_of(place)[0])
+
+
 @dataclass(frozen=True, slots=True)
 class GmMatrix:
     """A matrix in global memory: where it starts, and elements from one row to the next.
@@ -29,6 +70,8 @@ class GmMatrix:
     ``start`` is a sum of ``index * stride``. A ``transposed`` matrix lies there column by column,
     ``step`` elements from one column to the next. One in fractals (FRACTAL_NZ) lies in blocks of
     ``lanes`` columns, each of them row by row, ``step`` elements from one block to the next.
+    With a ``height``, further matrices follow, ``apart`` elements from one to the next, and rows
+    are counted through all of them.
     """
 
     tensor: GlobalTensor
@@ -36,6 +79,8 @@ class GmMatrix:
     step: int
     transposed: bool = False
     lanes: int = 0
+    height: int = 0
+    apart: int = 0
 
     @property
     def dtype(self) -> DType:
@@ -50,11 +95,23 @@ class GmMatrix:
             row, rows, column, columns = column, columns, row, rows
         lanes = self.lanes
         if lanes:
-            places = (*self.start, (row, lanes), (column, self.step // lanes))
+            places = (*self.start, self._row(row, lanes), (column, self.step // lanes))
             shape, steps = (ceil(columns / lanes), rows, lanes), (self.step, lanes, 1)
             return self.tensor.window(places, shape, steps)
-        places = (*self.start, (row, self.step), (column, 1))
+        places = (*self.start, self._row(row, self.step), (column, 1))
         return self.tensor.window(places, (rows, columns), (self.step, 1))
+
+    def _row(self, row: Place, step: int) -> tuple[Place, int]:
+        """Where a row begins, in its matrix or in one of the further ones."""
+        height, apart = self.height, self.apart
+        if not height or apart == height * step or isinstance(row, Scalar):
+            return row, step
+        unit = gcd(apart, step)
+
+        def place(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+            return rows // height * apart + rows % height * step
+
+        return mapped(row, place, unit, "row", height, apart, step), 1
 
     def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
         """As it lies in memory, in whole blocks of columns where it is in fractals."""
@@ -71,8 +128,9 @@ class GmMatrix:
             core.data_copy_nd2nz(tile, source)
 
     def load_l0(
-        self, core: Core, piece: LocalTensor, tile: LocalTensor, rows: slice, columns: slice
+        self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span
     ) -> None:
         """Turned on the way where it lies transposed."""
-        part = tile[columns, rows] if self.transposed else tile[rows, columns]
+        high, wide = tile.within(rows, columns)
+        part = tile.tensor[wide, high] if self.transposed else tile.tensor[high, wide]
         core.load_data(piece, part, transpose=self.transposed)

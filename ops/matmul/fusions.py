@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from npusim.library.epilogue import Epilogue, Side
 from npusim.operators.registry import definition, kernel_class
-from npusim.ops.matmul.epilogue import Epilogue, Side
-from npusim.ops.matmul.operands import Operand, Problem
 from npusim.schedules.formula import Formula, Quantity, Term, compute_dtype
 from npusim.values.errors import KernelError
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor
     from npusim.ascendc.tensors import Scalar
     from npusim.hardware.profile import Profile
+    from npusim.ops.matmul.operands import Problem
     from npusim.schedules.formula_kernel import Compute
 
 # (formula, product, tiles like it, single numbers) to the result
@@ -46,16 +46,15 @@ class Fusion:
         dtype = compute_dtype(profile, kind, half_in_float=self.half_in_float)
         formula = Formula(profile, dtype)
         product = formula.operand(kind)
-        lying = [replace(each, format=problem.c.tensor.format) for each in tiles]
-        sides = tuple(Side(Operand.of(each), formula.operand(each.dtype)) for each in lying)
+        sides = tuple(Side(each, formula.operand(each.dtype)) for each in tiles)
         scalars: dict[int, Scalar] = {}
         quantities = [_quantity(scalars, index) for index in range(len(numbers))]
         wide = formula.cast(product, dtype)
         others = [formula.cast(side.term, dtype) for side in sides]
         found = formula.cast(self.formula(formula, wide, others, quantities), kind)
-        results = [Side(replace(problem.c, tensor=outputs[-1]), found)]
+        results = [Side(outputs[-1], found)]
         if len(outputs) > 1:
-            results.insert(0, Side(problem.c, product))
+            results.insert(0, Side(problem.c.tensor, product))
         return Epilogue(
             formula, product, sides, tuple(results), self.bias_last, tuple(numbers), scalars
         )

@@ -11,8 +11,8 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.rounding import RoundMode, convert
 from npusim.ascendc.tensors import Scalar
+from npusim.library.epilogue import Epilogue
 from npusim.library.matmul import GmMatrix, Matmul, Product
-from npusim.ops.matmul.epilogue import Epilogue
 from npusim.ops.matmul.shapes import Shape, Share
 from npusim.ops.matmul.split_k import SplitMatMul, split_of
 from npusim.ops.matmul.tiling import partition
@@ -54,7 +54,7 @@ class MatMul(Kernel):
         through_ub = profile.paths.l0c_to_gm is None
         if epilogue is not None and not through_ub:
             raise KernelError(op_type, f"{profile.name} doesn't fuse vector work into products")
-        self.epilogue = Epilogue.plain(profile, problem.c) if through_ub else None
+        self.epilogue = Epilogue.plain(profile, problem.c.tensor) if through_ub else None
         self.epilogue = epilogue or self.epilogue
         if bias is not None and self.epilogue is not None:
             through = self.epilogue.product.dtype

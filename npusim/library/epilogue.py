@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from npusim.library.matmul import Block, Finish, Product
     from npusim.library.matmul_tiling import MatmulTiling
     from npusim.library.operands import Span
-    from npusim.ops.matmul.operands import Operand
 
 _DEPTH = 2  # slots of the queues
 
@@ -33,7 +32,7 @@ _DEPTH = 2  # slots of the queues
 class Side:
     """A tensor as large as the results, tile by tile a term of the formula."""
 
-    operand: Operand
+    tensor: GlobalTensor
     term: Term
 
 
@@ -55,21 +54,21 @@ class Epilogue:
     scalars: dict[int, Scalar] = field(default_factory=dict)
 
     @classmethod
-    def plain(cls, profile: Profile, c: Operand) -> Epilogue:
+    def plain(cls, profile: Profile, c: GlobalTensor) -> Epilogue:
         """No formula."""
-        formula = Formula(profile, c.tensor.dtype)
-        product = formula.operand(c.tensor.dtype)
+        formula = Formula(profile, c.dtype)
+        product = formula.operand(c.dtype)
         return cls(formula, product, (), (Side(c, product),))
 
     @property
     def reads(self) -> tuple[GlobalTensor, ...]:
         """Tensors that it reads besides the operands of the product."""
-        return (*(side.operand.tensor for side in self.sides), *self.numbers)
+        return (*(side.tensor for side in self.sides), *self.numbers)
 
     @property
     def writes(self) -> tuple[GlobalTensor, ...]:
         """Tensors that it stores."""
-        return tuple(side.operand.tensor for side in self.results)
+        return tuple(side.tensor for side in self.results)
 
     def start(self, core: Core, blocks: MatmulTiling, *, bias: bool) -> Callable[[Product], Finish]:
         """Reserve UB on a core; what takes the blocks of a product out of L0C there."""
@@ -186,4 +185,4 @@ class _WayOut:
 
 def _part_of(side: Side, product: Product, rows: Span, columns: Span) -> GmSlice:
     """The part of another tensor that lies where this part of the product does."""
-    return replace(product.c, tensor=side.operand.tensor).block(*rows, *columns)
+    return replace(product.c, tensor=side.tensor).block(*rows, *columns)

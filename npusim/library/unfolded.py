@@ -1,0 +1,150 @@
+"""The windows of feature maps as a factor of a matrix product (img2col, load3d)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npusim.ascendc.loops import LoopIndex, mapped
+from npusim.library.operands import now
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.loops import Index
+    from npusim.ascendc.tensors import LocalTensor
+    from npusim.ascendc.windows import Window
+    from npusim.library.operands import Span, Tile
+    from npusim.values.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Unfolded:
+    """What windows see of images in NC1HWC0, from image and slice of channels ``first`` on.
+
+    A row for every position, through all images; a column for every slice of channels, tap and
+    channel of the slice, in this order. L1 gets the rows of the planes that the positions of a tile
+    need at most, as they lie in memory; load3d unfolds them.
+    """
+
+    tensor: GlobalTensor
+    window: Window
+    first: tuple[int, int] = (0, 0)
+
+    @property
+    def dtype(self) -> DType:
+        return self.tensor.dtype
+
+    @property
+    def plane(self) -> tuple[int, int]:
+        """Rows and columns of a plane."""
+        return self.tensor.shape[2], self.tensor.shape[3]
+
+    @property
+    def positions(self) -> tuple[int, int]:
+        """Rows and columns of positions on a plane."""
+        return self.window.positions(self.plane)
+
+    @property
+    def depth(self) -> int:
+        """Columns of the matrix for each slice of channels."""
+        return self.window.taps * self.tensor.shape[-1]
+
+    @property
+    def skip(self) -> int:
+        """Rows of a plane from one that is read to the next: a row of taps jumps over others."""
+        window = self.window
+        plain = window.kernel[0] == 1 and not any(window.padding[:2])
+        return window.stride[0] if plain else 1
+
+    def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
+        """(slices of channels, rows of a plane, columns, lanes) for so many positions."""
+        slices = ceil(columns / self.depth)
+        return slices, self.plane_rows(rows), self.plane[1], self.tensor.shape[-1]
+
+    def plane_rows(self, positions: int) -> int:
+        """Rows of a plane that so many positions, one after the other, see at most."""
+        high, wide = self.positions
+        touched = positions // wide if positions % wide == 0 else ceil((positions - 1) / wide) + 1
+        window = self._read
+        needed = (min(high, touched) - 1) * window.stride[0] + window.extent[0]
+        return min(needed, self._rows_read)
+
+    def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
+        """The planes' rows as they lie in memory (MTE2)."""
+        _, height, width, lanes = tile.shape
+        _, c1, plane_rows, *_ = self.tensor.shape
+        row, plane = width * lanes, plane_rows * width * lanes
+        places = (
+            (self.first[0], c1 * plane),
+            (self.first[1], plane),
+            (self._first_elements(rows, height), 1),
+            (_quotient(columns[0], self.depth), plane),
+        )
+        steps = (plane, self.skip * row, lanes, 1)
+        core.load_l1(tile, self.tensor.window(places, tile.shape, steps))
+
+    def load_l0(
+        self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span
+    ) -> None:
+        """What the positions see (load3d)."""
+        size, deep = self._number, self.depth
+        position = now(rows[0]) % size
+        first_row = self._first_rows(np.array(tile.row % size), tile.tensor.shape[1])
+        start = position, now(columns[0]) - tile.column // deep * deep
+        core.load3d(
+            piece,
+            tile.tensor,
+            self._read,
+            plane_rows=self._rows_read,
+            first_row=int(first_row),
+            start=start,
+        )
+
+    @property
+    def _number(self) -> int:
+        """Positions on a plane."""
+        high, wide = self.positions
+        return high * wide
+
+    @property
+    def _rows_read(self) -> int:
+        """Rows of a plane that are read at all."""
+        return ceil(self.plane[0] / self.skip)
+
+    @property
+    def _read(self) -> Window:
+        """The window as it moves over the rows that are read."""
+        if self.skip == 1:
+            return self.window
+        return replace(self.window, stride=(1, self.window.stride[1]))
+
+    def _first_rows(self, positions: NDArray[np.int64], height: int) -> NDArray[np.int64]:
+        """The first rows of planes that tiles have, for the first positions on a plane."""
+        window, wide = self._read, self.positions[1]
+        wanted = positions // wide * window.stride[0] - window.padding.top
+        found: NDArray[np.int64] = np.clip(wanted, 0, self._rows_read - height)
+        return found
+
+    def _first_elements(self, rows: Span, height: int) -> Index:
+        """Where the tile of some positions begins, counted from the first image."""
+        _, c1, plane_rows, width, lanes = self.tensor.shape
+        size, row = self._number, width * lanes
+
+        def place(position: NDArray[np.int64]) -> NDArray[np.int64]:
+            first = self._first_rows(position % size, height) * self.skip
+            return (position // size * c1 * plane_rows + first) * row
+
+        return mapped(rows[0], place, row, "unfolded", self.window, self.tensor.shape, height)
+
+
+def _quotient(place: Index, divisor: int) -> Index:
+    """``place // divisor``, evenly spaced where it can be."""
+    if isinstance(place, LoopIndex) and not (place.scale % divisor or place.offset % divisor):
+        return replace(place, scale=place.scale // divisor, offset=place.offset // divisor)
+    return place // divisor

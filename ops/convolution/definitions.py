@@ -1,0 +1,5 @@
+"""Convolutions and their gradients."""
+
+from npusim.operators.definition import Definition, family
+
+OPERATORS: tuple[Definition, ...] = family("convolution")

@@ -104,10 +104,25 @@ def test_axpy_has_its_own_price_and_refuses_what_the_chip_lacks() -> None:
 
 
 def test_every_row_of_the_table_is_compared_with_an_oracle_here() -> None:
-    tested = {*BINARY, *WITH_NUMBER, *UNARY, "axpy"} - {"copy"}
+    tested = {*BINARY, *WITH_NUMBER, *UNARY, *LONG, "axpy"} - {"copy"}
     assert {row.__name__ for row in BY_HARDWARE_NAME.values()} == tested
     for row in BY_HARDWARE_NAME.values():
         assert row.hardware_name in str(row.__doc__)
+
+
+LONG = {"add64": np.add, "sub64": np.subtract, "max64": np.maximum, "min64": np.minimum}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_two_tiles_of_64_bits_where_the_compiler_has_instructions_for_them(name: str) -> None:
+    a, b = (A * 1e12).astype(np.int64), (B * 1e12).astype(np.int64)
+
+    def step(core: Core, dst: LocalTensor, a: LocalTensor, b: LocalTensor) -> None:
+        getattr(core, name)(dst, a, b)
+
+    np.testing.assert_array_equal(apply(step, a, b), LONG[name](a, b))
+    with pytest.raises(UnsupportedIntrinsicError, match=f"v{name} .*int64"):
+        apply(step, a, b, chip="Ascend910A")
 
 
 @pytest.mark.parametrize("name", UNARY)

@@ -43,6 +43,8 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "Ceil": np.ceil,
     "Round": np.rint,
 }
+TURNS: dict[str, Callable[[Any], Any]] = {"Cos": np.cos, "Sin": np.sin}
+LONG: dict[str, Binary] = {name: BINARY[name] for name in ("Add", "Sub", "Maximum", "Minimum")}
 POSITIVE: dict[str, Callable[[Any], Any]] = {
     "Sqrt": np.sqrt,
     "Rsqrt": lambda x: 1 / np.sqrt(x),
@@ -308,3 +310,56 @@ def test_spreading_a_column_costs_time_and_no_traffic(chip: str) -> None:
     (whole,), _ = kernels(chip, "Mul", [full, full], [full])
     (spread,), _ = kernels(chip, "Mul", [full, column], [full])
     assert sum(each.nbytes for each in spread.reads) < sum(each.nbytes for each in whole.reads)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    name=st.sampled_from(sorted(TURNS)),
+    shape=st.sampled_from([(1,), (7, 33), (3, 1000)]),
+    most=st.sampled_from([1.0, 10.0, 100.0]),
+    kind=st.sampled_from([np.float16, np.float32]),
+    chip=st.sampled_from(CHIPS),
+)
+def test_turns(name: str, shape: tuple[int, ...], most: float, kind: Any, chip: str) -> None:
+    """Whole turns are taken off first, in float32; what is left goes through a short series."""
+    x = (np.random.default_rng(1).uniform(-most, most, shape)).astype(kind)
+    (got,) = run(chip, name, [x], [like(x)])
+    want = TURNS[name](x.astype(np.float64))
+    tolerance = 2e-3 if kind is np.float16 else 3e-5
+    np.testing.assert_allclose(got.astype(np.float64), want, atol=tolerance)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    name=st.sampled_from(sorted(LONG)),
+    shapes=broadcasting(),
+    most=st.sampled_from([10, 2**40]),
+)
+def test_whole_numbers_of_64_bits(
+    name: str, shapes: tuple[tuple[int, ...], tuple[int, ...]], most: int
+) -> None:
+    random = np.random.default_rng(2)
+    a, b = (random.integers(-most, most, shape) for shape in shapes)
+    want = LONG[name](a, b)
+    (got,) = run("Ascend910B3", name, [a, b], [like(want)])
+    np.testing.assert_array_equal(got, want)
+    with pytest.raises(KernelError, match="int64"):
+        run("Ascend910A", name, [a, b], [like(want)])
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_norm_from_a_sum_of_squares(chip: str) -> None:
+    sums = np.float32([[0.0], [4.0], [0.25], [1e-8]])
+    zero, one = np.float32(0.0), np.ones_like(sums)
+    for least, want in ((1.0, [1, 2, 1, 1]), (0.0, [0, 2, 0.5, 1e-4])):
+        given = [sums, np.array(zero), one, np.float32([least])]
+        (got,) = run(chip, "ClipByNormNoDivSum", given, [like(sums)])
+        np.testing.assert_allclose(got[:, 0], want, rtol=1e-4)
+
+
+def test_a_fusion_of_unknown_parts_is_the_gate_of_language_models() -> None:
+    x, y = numbers(2, 1, 3072), numbers(2, 1, 3072, seed=1)
+    (got,) = run("Ascend910B3", "AutomaticBufferFusionOp", [x, y], [like(x)])
+    np.testing.assert_allclose(got, x / (1 + np.exp(-x)) * y, rtol=1e-4, atol=1e-6)
+    with pytest.raises(KernelError, match="which operators were fused"):
+        run("Ascend910B3", "AutomaticBufferFusionOp", [x], [like(x)])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim import Device
 from npusim.values.errors import KernelError
 from support.tasks import (
     BFLOAT16,
@@ -142,3 +143,15 @@ def test_more_rows_take_longer_and_nothing_beats_the_roofline(chip: str, op: str
         times.append(cycles(chip, op, inputs, outputs))
         assert_above_roofline(chip, op, inputs, outputs)
     assert times == sorted(times)
+
+
+def test_a_norm_in_place_is_the_other_on_its_own_operands() -> None:
+    x, other, gamma = numbers(5, 3, 100), numbers(5, 3, 100, seed=1), numbers(100, seed=2)
+    apart = Device("Ascend910B3").run("AddRmsNorm", x1=x, x2=other, gamma=gamma).outputs
+    in_place = Device("Ascend910B3").run("InplaceAddRmsNorm", x1=x, x2=other, gamma=gamma).outputs
+    assert apart is not None
+    assert in_place is not None
+    np.testing.assert_array_equal(in_place["x1"], apart["y"])
+    np.testing.assert_array_equal(in_place["x2"], apart["x"])
+    assert in_place["rstd"].shape == (5, 3, 1)
+    np.testing.assert_array_equal(in_place["rstd"].reshape(-1), apart["rstd"].reshape(-1))

@@ -16,7 +16,7 @@ from npusim.ascendc.conversions import conversion_path, device_dtype
 from npusim.ascendc.core import Core
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor, Scalar
-from npusim.values.dtypes import FLOAT, UINT8, DType
+from npusim.values.dtypes import FLOAT, INT64, UINT8, DType
 
 if TYPE_CHECKING:
     from npusim.ascendc.intrinsics.elementwise import Intrinsic
@@ -108,6 +108,13 @@ def _spend(core: Core, intrinsic: str) -> None:
     core.emit_vector(intrinsic, FLOAT, 1, chained=True, detail="float32 1")
 
 
+_OF_64_BITS: dict[Call, Call] = {
+    Core.add: Core.add64,
+    Core.sub: Core.sub64,
+    Core.max: Core.max64,
+    Core.min: Core.min64,
+}
+
 Number = float | Quantity
 Operand = Term | Quantity
 
@@ -146,17 +153,17 @@ def _commutative(
     """
 
     def record(self: Formula, a: Term | Number, b: Term | Number) -> Term:
-        if isinstance(a, Term) and isinstance(b, Term):
-            return self.step(tiles, (a, b))
         x, number = (a, b) if isinstance(a, Term) else (b, a)
         if not isinstance(x, Term):
             x = self.fill(x)
+        both = self.in_lanes(tiles, x.dtype)
         if isinstance(number, Term):
-            return self.step(tiles, (x, number))
+            return self.step(both, (x, number))
         name, dtype = with_number.hardware_name, x.dtype
-        if with_number.instead or self.profile.supports_vector(name, dtype.intrinsic):
+        native = with_number.instead and both is tiles
+        if native or self.profile.supports_vector(name, dtype.intrinsic):
             return self.step(with_number, (x,), (number,))
-        return self.step(tiles, (x, self.fill(number, dtype)))
+        return self.step(both, (x, self.fill(number, dtype)))
 
     record.__doc__ = meaning
     return record
@@ -196,7 +203,8 @@ class Formula:
         """a - b."""
         if isinstance(a, Term) and not isinstance(b, Term):
             return self.add(a, -b)
-        return self.step(Core.sub, self._tiles(a, b))
+        tiles = self._tiles(a, b)
+        return self.step(self.in_lanes(Core.sub, tiles[0].dtype), tiles)
 
     def div(self, a: Term | Number, b: Term | Number) -> Term:
         """a / b."""
@@ -262,6 +270,12 @@ class Formula:
         first = a if isinstance(a, Term) else self.fill(a, known)
         second = b if isinstance(b, Term) else self.fill(b, known)
         return first, second
+
+    def in_lanes(self, call: Call, dtype: DType) -> Call:
+        """An instruction, or what the compiler makes of it for integers wider than a lane."""
+        wide = _OF_64_BITS.get(call)
+        native = self.profile.supports_vector(getattr(call, "hardware_name", ""), dtype.intrinsic)
+        return wide if wide and dtype is INT64 and not native else call
 
     def step(
         self,

@@ -7,6 +7,7 @@ types. Source of the formulas: public operator sources (ops/built-in/tbe/impl).
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import pi
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import RoundMode
@@ -53,6 +54,47 @@ def _whole(mode: RoundMode) -> Callable[[Formula, Term], Term]:
     return formula
 
 
+_FULL_TURN = 2.0 * pi
+
+
+def _taylor(f: Formula, total: Term, term: Term, square: Term, orders: range) -> Term:
+    """Further terms of a series: each is the one before, times the square, by two more factors."""
+    for order in orders:
+        term = f.mul(f.mul(square, term), -1.0 / (order * (order - 1)))
+        total = f.add(total, term)
+    return total
+
+
+def _sin(f: Formula, x: Term) -> Term:
+    """Seven terms of the series of x less whole half turns, turned about for odd ones of them."""
+    turns = f.cast(f.cast(f.mul(x, 1.0 / pi), INT32), FLOAT)
+    x = f.sub(x, f.mul(turns, pi))
+    square = f.mul(x, x)
+    cubed = f.mul(f.mul(square, -1.0 / 6.0), x)
+    sine = _taylor(f, f.add(x, cubed), cubed, square, range(5, 13, 2))
+    above = f.cast(f.cast(f.mul(turns, 0.5), INT32, RoundMode.CAST_CEIL), FLOAT)
+    odd = f.sub(f.mul(above, 2.0), turns)
+    even = f.sub(f.fill(1.0), odd)
+    return f.mul(sine, f.add(even, f.add(even, -1.0)))
+
+
+def _cos(f: Formula, x: Term) -> Term:
+    """Eight terms of the series of x less whole turns."""
+    turns = f.cast(f.cast(f.mul(x, 1.0 / _FULL_TURN), INT32), FLOAT)
+    x = f.sub(x, f.mul(turns, _FULL_TURN))
+    square = f.mul(x, x)
+    half = f.mul(square, -0.5)
+    return _taylor(f, f.add(half, 1.0), half, square, range(4, 15, 2))
+
+
+def _clipped_norm(f: Formula, x: Term, zero: Operand, one: Operand, least: Operand) -> Term:
+    """The root of a sum of squares where it is above ``zero``, at least ``least``."""
+    above = step(f, f.sub(x, zero))
+    below = f.add(f.neg(above), 1.0)
+    root = f.sqrt(f.add(f.mul(above, x), f.mul(below, one)))
+    return f.max(f.add(f.mul(above, root), f.mul(below, x)), least)
+
+
 def _shared_out(f: Formula, larger: Operand, smaller: Operand, grad: Term) -> tuple[Term, Term]:
     """The gradient goes to the first operand where ``larger`` >= ``smaller``, else to the second.
 
@@ -97,6 +139,9 @@ _ROWS = (
         "FusedMulAddAdd", lambda f, a, b, c, d: f.add(f.add(f.mul(a, b), c), d), axes=Axes.KEPT
     ),
     Compute("Neg", lambda f, x: f.neg(x)),
+    Compute("Cos", _cos, half_in_float=True),
+    Compute("Sin", _sin, half_in_float=True),
+    Compute("ClipByNormNoDivSum", _clipped_norm, axes=Axes.KEPT),
     Compute("Abs", lambda f, x: f.abs(x)),
     Compute("Square", lambda f, x: f.mul(x, x)),
     Compute("Sqrt", lambda f, x: f.sqrt(x)),

@@ -42,7 +42,7 @@ class OneHot(Kernel):
     ) -> None:
         if indices.dtype not in _INDEX_TYPES:
             raise KernelError(self.op_type, f"indices of {indices.dtype}")
-        if out.shape[:-1] != indices.shape:
+        if not out.shape or out.shape[:-1] != indices.shape:
             raise KernelError(self.op_type, f"{indices.shape} doesn't become {out.shape}")
         self.reads, self.writes = (indices, on, off), (out,)
         self.depth, rows = out.shape[-1], indices.numel

@@ -3,6 +3,7 @@
 from npusim.operators.checks import attribute_at_least
 from npusim.operators.definition import Aclnn, Operator, family, real
 from npusim.operators.shape_checks import fits, one_per_row
+from npusim.ops.rms_norm.results import root_per_row
 
 _EPSILON = (real("epsilon?"),)
 _ROWS = "*rows *row"
@@ -19,6 +20,11 @@ OPERATORS = family(
         Operator("AddRmsNorm", "x1 x2 gamma -> y rstd x", _EPSILON,
             Aclnn("aclnnAddRmsNorm", "x1 x2 gamma -> yOut rstdOut xOut", _EPSILON),
             checks=((fits, "gamma", "*row", "x1", _ROWS, "x2", _ROWS, "y", _ROWS, "x", _ROWS),
+                (one_per_row, "x1", "gamma", "rstd"), _POSITIVE)),
+        Operator("InplaceAddRmsNorm", "x1 x2 gamma -> x1 rstd x2", _EPSILON,
+            Aclnn("aclnnInplaceAddRmsNorm", "x1Ref x2Ref gamma -> x1Ref rstdOut x2Ref", _EPSILON),
+            kernel="AddRmsNorm", infer=root_per_row,
+            checks=((fits, "gamma", "*row", "x1", _ROWS, "x2", _ROWS),
                 (one_per_row, "x1", "gamma", "rstd"), _POSITIVE)),
     ),
     gradient=(

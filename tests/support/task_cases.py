@@ -694,7 +694,9 @@ CASES: dict[str, Case] = {
         ("ForeachAddList", "ForeachAddcdivScalar", "ForeachAddcmulScalar", "ForeachMulScalar"),
         lists,
     ),
-    **dict.fromkeys(("FusionOp_Mul_Neg", "FusionOp_RealDiv_Neg"), negated),
+    **dict.fromkeys(
+        ("FusionOp_Mul_Neg", "FusionOp_RealDiv_Neg", "AutomaticBufferFusionOp"), negated
+    ),
     "TensorMove": one_to_one,
     "Exp": exponent,
     "Assign": assign,
@@ -718,7 +720,7 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(("LayerNorm", "LayerNormV3"), layer_norm),
     **dict.fromkeys(("LayerNormXBackpropV2", "LayerNormXBackpropV3"), layer_norm_gradient),
     "LayerNormBetaGammaBackpropV2": layer_norm_parameters,
-    **dict.fromkeys(("RmsNorm", "AddRmsNorm"), rms_norm),
+    **dict.fromkeys(("RmsNorm", "AddRmsNorm", "InplaceAddRmsNorm"), rms_norm),
     "RmsNormGrad": rms_norm_gradient,
     "UpsampleNearestExact2dGrad": upsample_gradient,
     **dict.fromkeys(("Gather", "GatherV2", "GatherV2D", "GatherNd", "Embedding"), gather),

@@ -142,6 +142,11 @@ class Elementwise(Issuer):
     div = _OfTwo("vdiv", np.divide, "dst = src0 / src1", tiles=2)
     max = _OfTwo("vmax", np.maximum, "dst = the larger of src0 and src1", tiles=2)
     min = _OfTwo("vmin", np.minimum, "dst = the smaller of src0 and src1", tiles=2)
+    # Integers of 64 bits: the compiler writes several instructions for each of these.
+    add64 = _OfTwo("vadd64", np.add, "dst = src0 + src1, of 64 bits", tiles=2)
+    sub64 = _OfTwo("vsub64", np.subtract, "dst = src0 - src1, of 64 bits", tiles=2)
+    max64 = _OfTwo("vmax64", np.maximum, "dst = the larger of two, of 64 bits", tiles=2)
+    min64 = _OfTwo("vmin64", np.minimum, "dst = the smaller of two, of 64 bits", tiles=2)
     adds = _OfTileAndNumber("vadds", np.add, "dst = src + number", tiles=1, number=True)
     muls = _OfTileAndNumber("vmuls", np.multiply, "dst = src * number", tiles=1, number=True)
     maxs = _OfTileAndNumber(

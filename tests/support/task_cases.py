@@ -678,6 +678,55 @@ def sampling_gradient(pick: Pick, _: str) -> Task:
     )
 
 
+def quantised(pick: Pick, op_type: str) -> Task:
+    """Rows as int8, with what smooths or scales them."""
+    rows, columns, kind = pick.shape(1, 2, 1500), pick.size(), pick.half()
+    x, other = (pick.numbers(*rows, columns, kind=kind) for _ in range(2))
+    lines = [pick.of(None, pick.positive(columns, kind=kind)) for _ in range(2)]
+    y, scale = empty(*x.shape, kind=np.int8), empty(*rows)
+    if op_type == "DynamicQuant":
+        return Task([x, lines[0]], [y, scale])
+    given = [x, other, pick.positive(columns, kind=kind)]
+    if op_type == "AddRmsNormQuant":
+        steps = [pick.positive(columns), pick.of(None, pick.positive(columns))]
+        said = {"epsilon": 1e-5, "div_mode": pick.of(True, False)}
+        return Task([*given, *steps, None, None], [y, y, empty(*x.shape, kind=kind)], said)
+    return Task([*given, *lines], [y, y, empty(*x.shape, kind=kind), scale, scale])
+
+
+def gated_quantised(pick: Pick, op_type: str) -> Task:
+    """Halves of rows, of numbers or of a product's sums."""
+    rows, half, kind = pick.shape(1, 2, 1500), pick.size(), pick.half()
+    x = pick.numbers(*rows, 2 * half, kind=kind)
+    smooth = pick.of(None, pick.positive(half))
+    outputs = [empty(*rows, half, kind=np.int8), empty(*rows)]
+    said = {"activate_left": pick.of(True, False), "quant_mode": pick.of("dynamic", "static")}
+    if op_type == "SwiGluQuant":
+        return Task([x, smooth, None], outputs, said)
+    sums = (x * 100).astype(np.int32) if pick.of(True, False) else x
+    scales = [pick.positive(2 * half) / 300, pick.positive(prod(rows))]
+    bias = pick.of(None, pick.numbers(2 * half), pick.numbers(2 * half, kind=np.int32))
+    if sums is x:
+        scales, bias = [None, None], None
+    return Task([sums, *scales, bias, smooth, None], outputs, said)
+
+
+def by_scales(pick: Pick, op_type: str) -> Task:
+    """A tensor, and a scale and an offset for each of its columns or for all."""
+    shape, kind = pick.shape(1, 3), pick.half()
+    one = pick.of(shape[-1:], (1,))
+    scale, offset = pick.positive(*one, kind=kind), pick.of(None, pick.numbers(*one, kind=kind))
+    if op_type == "AscendQuantV2":
+        x = pick.numbers(*shape, kind=kind)
+        return Task([x, scale, offset], [empty(*shape, kind=np.int8)])
+    if op_type == "AscendAntiQuantV2":
+        x = pick.numbers(*shape).astype(np.int8)
+        scale, offset = scale.astype(np.float16), None
+        return Task([x, scale, offset], [empty(*shape, kind=np.float16)])
+    x = (pick.numbers(*shape) * 100).astype(np.int32)
+    return Task([x, scale.astype(np.float32)], [empty(*shape, kind=np.float16)])
+
+
 FOLDERS: dict[str, Case] = {
     "reduction": reduction,
     "softmax": softmax,
@@ -722,6 +771,9 @@ CASES: dict[str, Case] = {
     "LayerNormBetaGammaBackpropV2": layer_norm_parameters,
     **dict.fromkeys(("RmsNorm", "AddRmsNorm", "InplaceAddRmsNorm"), rms_norm),
     "RmsNormGrad": rms_norm_gradient,
+    **dict.fromkeys(("DynamicQuant", "AddRmsNormDynamicQuant", "AddRmsNormQuant"), quantised),
+    **dict.fromkeys(("SwiGluQuant", "DequantSwigluQuant"), gated_quantised),
+    **dict.fromkeys(("AscendQuantV2", "AscendAntiQuantV2", "AscendDequant"), by_scales),
     "UpsampleNearestExact2dGrad": upsample_gradient,
     **dict.fromkeys(("Gather", "GatherV2", "GatherV2D", "GatherNd", "Embedding"), gather),
     **dict.fromkeys(("GatherElements", "Index", "ScatterElements", "Scatter"), elements),

@@ -88,6 +88,7 @@ def spread_strips(core: Core, dst: LocalTensor, column: LocalTensor) -> LocalTen
         strip = dst[:, begin : begin + width]
         core.record_vector("vcopy", strip, strip.row_elements, rows=rows)
         core.arrange(strip, wide, how=partial(_repeated, times=strip.row_elements))
+    core.wrote(dst)
     return dst
 
 

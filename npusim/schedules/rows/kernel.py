@@ -14,7 +14,7 @@ from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.layouts import Need, RowLayout, RowsLayout
 from npusim.schedules.rows.play import RowRun
 from npusim.schedules.rows.program import Results, RowProgram
-from npusim.values.dtypes import FLOAT
+from npusim.values.dtypes import FLOAT, INT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -31,13 +31,14 @@ class RowOperator:
 
     ``formula`` takes a :class:`RowFormula`, the operands (None where one is absent; in float32
     unless ``raw``) and the ``attributes``, which are given with their defaults. ``operands`` and
-    ``results`` are the forms of the tensors; ``wide`` results are float32 where a record leaves
-    them out. ``generated`` kernels come from a compiler, others are written by hand (on chips with
-    cores of their own for vectors) with queues of ``depth`` slots; rows of up to ``most_columns``
-    are worked on together there, and columns repeated along them. A core gets at least
-    ``least_rows``; ``by_lanes`` kernels spend a repeat on every 16 elements of a fractal's row.
-    ``fuses`` tells whether the compiler for one shape deals out all rows as one axis; its schedule
-    of several reductions doesn't.
+    ``results`` are the forms of the tensors; where a record leaves results out, ``wide`` ones are
+    float32 and ``int8`` ones that. ``generated`` kernels come from a compiler, others are written
+    by hand (on chips with cores of their own for vectors) with queues of ``depth`` slots; rows of
+    up to ``most_columns`` are worked on together there, and columns repeated along them. A core
+    gets at least ``least_rows``; ``by_lanes`` kernels spend a repeat on every 16 elements of a
+    fractal's row. ``fuses`` tells whether the compiler for one shape deals out all rows as one
+    axis; its schedule of several reductions doesn't. ``in_place`` kernels compute in the buffers
+    of their operands too, so that these aren't filled again before all is done.
     """
 
     op_type: str
@@ -45,6 +46,7 @@ class RowOperator:
     operands: tuple[Form, ...] = (Form.TILE,)
     results: tuple[Form, ...] = (Form.TILE,)
     wide: tuple[int, ...] = ()
+    int8: tuple[int, ...] = ()
     attributes: Mapping[str, object] = field(default_factory=dict)
     least_rows: int = 1
     most_columns: int = 0  # 0: any, without columns being repeated
@@ -53,6 +55,7 @@ class RowOperator:
     generated: bool = True
     by_lanes: bool = False
     fuses: bool = True
+    in_place: bool = False
 
 
 class RowKernel(Kernel):
@@ -138,7 +141,7 @@ class RowKernel(Kernel):
     def process(self, core: Core) -> None:
         if not self.layout.works(core.get_block_idx()):
             return
-        run = RowRun(core, self.layout, self.program, self.depth)
+        run = RowRun(core, self.layout, self.program, self.depth, in_place=self.row.in_place)
         for piece in self.layout.pieces(core):
             run.piece(piece)
         run.free_lines()
@@ -187,12 +190,9 @@ class RowKernel(Kernel):
         x = inputs[0]
         assert x is not None
         rows = x.numel // max(1, cls.row_length(inputs))
+        kinds = dict.fromkeys(cls.row.wide, FLOAT) | dict.fromkeys(cls.row.int8, INT8)
         return tuple(
-            made(
-                x.shape if form is Form.TILE else (rows,),
-                FLOAT if index in cls.row.wide else x.dtype,
-                f"y{index}",
-            )
+            made(x.shape if form is Form.TILE else (rows,), kinds.get(index, x.dtype), f"y{index}")
             for index, form in enumerate(cls.row.results)
         )
 

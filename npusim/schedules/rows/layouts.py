@@ -215,14 +215,13 @@ class RowsLayout(RowLayout):
     def place(
         self, tensor: GlobalTensor, form: Form, piece: Piece, begin: Index, length: int
     ) -> GmSlice:
-        flat = tensor.view(tensor.numel)
         (first,) = piece.indices
         if form is Form.COLUMN:
-            return flat.window(((first, 1),), (piece.rows,), (1,))
+            return tensor.window(((first, 1),), (piece.rows,), (1,))
         if form is Form.LINE:
-            return flat.window(((begin, 1),), (1, length), (length, 1))
-        places = ((first, self.columns), (begin, 1))
-        source = flat.window(places, (piece.rows, length), (self.columns, 1))
+            return tensor.window(((begin, 1),), (1, length), (length, 1))
+        step = self.columns if tensor.strides is None else tensor.strides[0]
+        source = tensor.window(((first, step), (begin, 1)), (piece.rows, length), (step, 1))
         return source.by_rows() if self.ragged and piece.rows > 1 else source
 
     def fold(self, core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor) -> None:

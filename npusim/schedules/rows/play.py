@@ -26,9 +26,17 @@ Place = tuple[Piece, "Index", int]  # rows, and which part of them
 class RowRun:
     """Buffers of one core, and what happens to a piece of the rows."""
 
-    def __init__(self, core: Core, layout: RowLayout, program: RowProgram, depth: int) -> None:
+    def __init__(
+        self,
+        core: Core,
+        layout: RowLayout,
+        program: RowProgram,
+        depth: int,
+        *,
+        in_place: bool = False,
+    ) -> None:
         self.core, self.layout, self.program = core, layout, program
-        self.depth = depth
+        self.depth, self._in_place = depth, in_place
         self._reserve_queues()
         self._reserve_buffers()
         self.runner = Runner(core, program.steps, self._apply)
@@ -156,12 +164,14 @@ class RowRun:
         """Steps in their order; tiles are given back, and results stored, after their last use."""
 
         def used(term: Term) -> None:
-            if term in waiting:
+            if term in waiting and not self._in_place:
                 self.queues[term].free_tensor(waiting.pop(term))
             if term in results:
                 self._store(term, values[term], place)
 
         self.runner.run(steps, values, target, used)
+        for term, tensor in waiting.items():
+            self.queues[term].free_tensor(tensor)
 
     def _apply(self, core: Core, step: Step, dst: LocalTensor, sources: list[LocalTensor]) -> None:
         if step.call is FOLD:

@@ -214,9 +214,13 @@ class CubeRate(Group):
 
 
 class Load3d(Group):
-    """What unfolds feature maps on their way into L0: its start, and what its fields can say."""
+    """What unfolds feature maps on their way into L0: its start, and what its fields can say.
+
+    It fills L0B at `l0b_bytes_per_cycle` where that is less than the path's own rate.
+    """
 
     setup_cycles: Cycles
+    l0b_bytes_per_cycle: Speed | None = None
     longest_kernel: Count
     longest_stride: Count
     longest_dilation: Count

@@ -115,7 +115,7 @@ class BlockMatmul:
         streams = {
             place: own or nbytes * t.step_k
             for place, nbytes, own, streamed in zip(
-                _INTO_L1, wide, (t.a_bytes, 0), self._streamed, strict=True
+                _INTO_L1, wide, (t.a_bytes, t.b_bytes), self._streamed, strict=True
             )
             if streamed
         }
@@ -125,13 +125,13 @@ class BlockMatmul:
             side = self._kept.index(True)
             self._panel = TQue(_INTO_L1[side], t.panels, "panel")
             nbytes = wide[side] * round_up(k, t.base_k)
-            core.pipe.init_buffer(self._panel, t.panels, (not side and t.a_bytes) or nbytes)
+            core.pipe.init_buffer(self._panel, t.panels, (t.a_bytes, t.b_bytes)[side] or nbytes)
         into_l0 = {place: nbytes * t.base_k for place, nbytes in zip(_INTO_L0, wide, strict=True)}
         self._l0 = _Stage(core, into_l0, t.depth_0)
         # With one block in L0C, results leave it piece by piece while the next ones arrive.
         unit_flag = core.profile.paths.l0c_to_gm is not None
         self._c = TQue(TPosition.CO1, _IN_FLIGHT if unit_flag else t.depth_c, "c")
-        block = t.base_m * t.base_n
+        block = core.costs.fractal_bytes(1, (t.base_m, t.base_n), result=True)
         core.pipe.init_buffer(self._c, t.depth_c, block * self._sum_dtype.itemsize)
         self._staging: TQue | None = None
         if core.profile.paths.l0c_to_gm is None and out_dtype is not None:

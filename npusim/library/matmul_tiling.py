@@ -26,7 +26,7 @@ class MatmulTiling:
     ``keep_a`` and ``keep_b`` say that L1 holds all of k of one block row of A, or of one block
     column of B, ``panels`` of these at a time, while the other operand streams past. ``depth_c``
     blocks of C are in L0C, and ``depth_1`` and ``depth_0`` tiles of the operands in L1 and L0.
-    ``a_bytes`` are those of A's tile in L1 where it isn't simply rows and columns.
+    ``a_bytes`` and ``b_bytes`` are those of tiles in L1 that aren't simply rows and columns.
     """
 
     base_m: int
@@ -40,6 +40,7 @@ class MatmulTiling:
     depth_0: int = 2
     panels: int = 2
     a_bytes: int = 0
+    b_bytes: int = 0
 
     @classmethod
     def of(cls, profile: Profile, dtype: DType, m: int, n: int, k: int) -> MatmulTiling:

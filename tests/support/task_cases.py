@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from npusim.operators.registry import band_class, kernel_class
 from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
 from npusim.schedules.formula_kernel import FormulaKernel
+from support import convolution_cases
 from support.deformable import deformable
 from support.group_norm import group_norm as group_norm_call
 from support.roi import roi_align
@@ -735,7 +736,18 @@ FOLDERS: dict[str, Case] = {
     "matmul": matrices,
     "group_norm": group_norm,
 }
+
+
+def filter_gradient(pick: Pick, op_type: str) -> Task:  # noqa: ARG001 - alike
+    """Images and the gradient of what they became to the gradient of weights."""
+    x, weight, dy, window = convolution_cases.drawn(pick)
+    dw = convolution_cases.stored_weight(np.zeros(weight.shape, np.float32), x)
+    inputs = [convolution_cases.stored(x), convolution_cases.stored(dy)]
+    return Task(inputs, [dw], convolution_cases.attributes(window))
+
+
 CASES: dict[str, Case] = {
+    **dict.fromkeys(("Conv2DBackpropFilter", "Conv2DBackpropFilterD"), filter_gradient),
     **dict.fromkeys(("MaximumGrad", "MinimumGrad"), two_gradients),
     "LambApplyOptimizerAssign": lamb_update,
     "ApplyAdamW": adam_w,

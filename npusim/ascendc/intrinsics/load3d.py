@@ -50,7 +50,7 @@ class Load3d(Copies):
         if self.recording:
             name, path = _INTO_L0[dst.memory]
             nbytes = self.costs.fractal_bytes(dst.dtype.itemsize, dst.shape)
-            cycles = self.costs.load3d(self._path(path), nbytes)
+            cycles = self.costs.load3d(path, nbytes)
             detail = f"{dst.dtype.intrinsic} {'x'.join(map(str, dst.shape))}"
             self.recorder.emit(Pipe.MTE1, name, cycles, detail=detail)
         if self.numerics:

@@ -1,0 +1,152 @@
+"""The gradient of a convolution's weights: a product over the positions of all images.
+
+Rows are output channels, columns what windows see of the input (load3d). Cores that share the
+images add into one gradient in float32, which another task has cleared. Source: the vendor's public
+schedule (op_tiling/dw_cache_tiling.cc) and ops-nn conv3d_backprop_filter_v2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from npusim.ascendc import Core, GlobalTensor, Kernel, TBuf, TPosition
+from npusim.library.block_matmul import Block, BlockMatmul, Product
+from npusim.library.operands import GmMatrix, Tile
+from npusim.library.unfolded import Unfolded
+from npusim.ops.convolution.filter_tiling import FilterShape, filter_partition
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from npusim.ascendc import LocalTensor
+    from npusim.ascendc.windows import Window
+    from npusim.hardware.profile import Profile
+    from npusim.library.operands import Factor, Span
+    from npusim.ops.convolution.filter_tiling import FilterShare
+
+
+class FilterGradient(Kernel):
+    """dw += dy^T x unfold(x), summed over images and positions.
+
+    x (N, C1, H, W, C0), dy (N, Co1, Ho, Wo, C0), dw (C1 * taps, N1, 16, C0) in float32.
+    """
+
+    op_type: str = "Conv2DBackpropFilter"
+    cores: ClassVar[Literal["vector", "cube"]] = "cube"
+    generated = True
+
+    def __init__(
+        self,
+        profile: Profile,
+        x: GlobalTensor,
+        dy: GlobalTensor,
+        dw: GlobalTensor,
+        window: Window,
+        *,
+        op_type: str = "",
+        hf32: bool = False,
+    ) -> None:
+        self.op_type = op_type or self.op_type  # one kernel for operators of several names
+        self.x, self.dy, self.dw, self.window, self.hf32 = x, dy, dw, window, hf32
+        self.reads, self.writes, self.adds_into = (x, dy), (dw,), (dw,)
+        images, slices, *plane, lanes = x.shape
+        self.shape = FilterShape(
+            images,
+            dy.shape[1] * lanes,
+            slices,
+            (plane[0], plane[1]),
+            window,
+            x.dtype,
+            lanes,
+            hf32,
+        )
+        self.partition = filter_partition(profile, self.shape)
+        self.block_dim = self.partition.block_dim
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        """Images, rows and slices of a core."""
+        share = self.partition.share(block_idx)
+        return share.images, share.rows, share.slices
+
+    def process(self, core: Core) -> None:
+        """The products of this core's part, added to the gradient."""
+        share, shape = self.partition.share(core.get_block_idx()), self.shape
+        size = shape.positions
+        product = Product(
+            self._result(share),
+            self._rows(share),
+            Unfolded(self.x, self.window, (share.image, share.slice)),
+            share.rows,
+            share.slices * shape.depth,
+            share.images * size,
+        )
+        blocks = BlockMatmul(
+            core,
+            self.partition.blocks,
+            self.x.dtype,
+            product.k,
+            out_dtype=FLOAT,
+            hf32=self.hf32,
+        )
+        core.set_atomic_add(core.costs.adding_at_once(self.partition.sharers))
+        core.separately(
+            lambda: _block_by_block(blocks, product),
+            lambda: self._image_by_image(core, blocks, product, share.images),
+        )
+        core.set_atomic_none()
+
+    def _image_by_image(
+        self, core: Core, blocks: BlockMatmul, product: Product, images: int
+    ) -> None:
+        """The numbers of a core's part, as few products as there are images."""
+        rows, columns, size = (0, product.m), (0, product.n), self.shape.positions
+        sums = _unlimited(core, TPosition.CO1).get(FLOAT, product.m, product.n)
+        for image in range(images):
+            k = (image * size, size)
+            a = _whole(core, product.a, (TPosition.A1, TPosition.A2), rows, k)
+            b = _whole(core, product.b, (TPosition.B1, TPosition.B2), k, columns)
+            core.mmad(sums, a, b, accumulate=image > 0, hf32=self.hf32)
+        blocks.get_tensor_c(Block(sums, rows, columns), product.c)
+
+    def _rows(self, share: FilterShare) -> GmMatrix:
+        """The gradient of the output, a row for each channel and a column for each position."""
+        _, slices, _, _, lanes = self.dy.shape
+        step = self.shape.positions * lanes
+        start = ((share.image, slices * step), (share.row, step // lanes))
+        return GmMatrix(self.dy, start, step, True, lanes, self.shape.positions, slices * step)
+
+    def _result(self, share: FilterShare) -> GmMatrix:
+        """The gradient of the weights, as FRACTAL_Z has it: blocks of ``lanes`` columns."""
+        _, high, rows, lanes = self.dw.shape
+        step = high * rows * lanes
+        start = ((share.row, lanes), (share.slice * self.window.taps, step))
+        return GmMatrix(self.dw, start, step, lanes=lanes)
+
+
+def _block_by_block(blocks: BlockMatmul, product: Product) -> None:
+    blocks.begin(product)
+    for block in blocks.iterate():
+        blocks.get_tensor_c(block, product.c)
+
+
+def _whole(
+    core: Core, factor: Factor, places: tuple[TPosition, TPosition], rows: Span, columns: Span
+) -> LocalTensor:
+    """Part of a factor on its way through L1 into L0, whatever its size."""
+    in_l1, in_l0 = (_unlimited(core, place) for place in places)
+    tile = in_l1.get(factor.dtype, *factor.tile_shape(rows[1], columns[1]))
+    factor.load_l1(core, tile, rows, columns)
+    piece = in_l0.get(factor.dtype, rows[1], columns[1])
+    factor.load_l0(core, piece, Tile(tile, _first(rows), _first(columns)), rows, columns)
+    return piece
+
+
+def _first(span: Span) -> int:
+    return span[0] if isinstance(span[0], int) else 0
+
+
+def _unlimited(core: Core, place: TPosition) -> TBuf:
+    """Memory for numbers alone, of any size."""
+    buffer = TBuf(str(place).lower(), place)
+    buffer.attach(core, 1, 0)
+    return buffer

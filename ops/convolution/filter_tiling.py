@@ -1,0 +1,282 @@
+"""How the gradient of a convolution's weights is shared by the cube cores, and cut into blocks.
+
+It is a product whose sums run over the positions of all images: rows for output channels, columns
+for input channels and taps. Cores share images, output channels and slices of input channels; what
+several have summed up of one place meets in device memory. Of all grids the one whose busiest core
+is done first is taken, of alike ones the one with most parts of the images. Kernels for one shape
+cut into equal parts and know 32 cores, and share the images among these first. Source: the vendor's
+public tiling (op_tiling/dw_cache_tiling.cc): divisors of every axis, two tiles of each operand in
+L0, the least loads; profiled block counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+from npusim.library.matmul_tiling import MatmulTiling
+from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from npusim.ascendc.windows import Window
+    from npusim.hardware.profile import Profile
+    from npusim.values.dtypes import DType
+
+_CORES_KNOWN = 32  # to the compiler of the first generation
+_BUFFERS = 2  # tiles of each operand in L1 and in L0
+
+
+class FilterShape(NamedTuple):
+    """A gradient: images, rows of the result, slices of input channels, planes and positions."""
+
+    images: int
+    rows: int
+    slices: int
+    plane: tuple[int, int]
+    window: Window
+    dtype: DType
+    lanes: int
+    hf32: bool = False
+
+    @property
+    def depth(self) -> int:
+        """Columns of the result for each slice of input channels."""
+        return self.window.taps * self.lanes
+
+    @property
+    def positions(self) -> int:
+        """Positions of an image, all of which are summed up."""
+        high, wide = self.window.positions(self.plane)
+        return high * wide
+
+    def plane_rows(self, positions: int) -> int:
+        """Rows of a plane that so many positions, one after the other, see at most."""
+        high, wide = self.window.positions(self.plane)
+        touched = positions // wide if positions % wide == 0 else ceil((positions - 1) / wide) + 1
+        needed = (min(high, touched) - 1) * self.window.stride[0] + self.window.extent[0]
+        return min(needed, self.plane[0])
+
+
+class FilterShare(NamedTuple):
+    """A core's part: first image, row and slice, and how many of each; which part of the images."""
+
+    image: int
+    images: int
+    row: int
+    rows: int
+    slice: int
+    slices: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilterPartition:
+    """Parts of images, rows and slices of a gradient, and the blocks that a core works in."""
+
+    shape: FilterShape
+    images: int
+    rows: int
+    slices: int
+    blocks: MatmulTiling
+
+    @property
+    def sharers(self) -> int:
+        """Cores that add into one place."""
+        return ceil(self.shape.images / self.images)
+
+    @property
+    def block_dim(self) -> int:
+        """Number of blocks."""
+        return self.sharers * self._high * self._wide
+
+    @property
+    def _high(self) -> int:
+        return ceil(self.shape.rows / self.rows)
+
+    @property
+    def _wide(self) -> int:
+        return ceil(self.shape.slices / self.slices)
+
+    def share(self, block: int) -> FilterShare:
+        """What a block does."""
+        rest, across = divmod(block, self._wide)
+        part, down = divmod(rest, self._high)
+        shape = self.shape
+        image, row, first = part * self.images, down * self.rows, across * self.slices
+        return FilterShare(
+            image,
+            min(self.images, shape.images - image),
+            row,
+            min(self.rows, shape.rows - row),
+            first,
+            min(self.slices, shape.slices - first),
+        )
+
+
+@lru_cache(maxsize=4096)
+def filter_partition(profile: Profile, shape: FilterShape) -> FilterPartition:
+    """The partition whose busiest core is done first."""
+    costs = _Costs(profile, shape)
+    found = (
+        (costs.cycles(way, blocks), -ceil(shape.images / way[0]), order, way, blocks)
+        for order, way in enumerate(_ways(profile, shape))
+        for blocks in (costs.blocks(way),)
+        if blocks is not None
+    )
+    *_, way, blocks = min(found, key=lambda each: each[:3])
+    return FilterPartition(shape, *way, blocks)
+
+
+Way = tuple[int, int, int]  # images, rows and slices of a core
+
+
+def _ways(profile: Profile, shape: FilterShape) -> Iterator[Way]:
+    """What a core may get: equal parts in kernels for one shape, else any."""
+    high, cores = profile.cube.fractal_m, profile.cores.cube_cores
+    static = profile.software.compiled_for_shape
+    if static:
+        alone = shape.images // _parts(shape.images, _CORES_KNOWN, equal=True)[0]
+        cores = alone * max(1, cores // alone)
+    units = ceil(shape.rows / high)
+    for images in _parts(shape.images, cores, equal=static):
+        rest = cores // ceil(shape.images / images)
+        for rows in _parts(units, rest, equal=static):
+            left = rest // ceil(units / rows)
+            for slices in _parts(shape.slices, left, equal=static):
+                yield images, min(shape.rows, rows * high), slices
+
+
+def _parts(total: int, most: int, *, equal: bool) -> list[int]:
+    """Sizes of a part where there are up to ``most`` of them."""
+    sizes = {ceil(total / count) for count in range(1, min(total, most) + 1)}
+    return sorted(size for size in sizes if not equal or total % size == 0)
+
+
+class _Costs:
+    """Cycles of a core, roughly, for a way to share a gradient."""
+
+    def __init__(self, profile: Profile, shape: FilterShape) -> None:
+        self._profile, self._shape = profile, shape
+        self._size = shape.dtype.itemsize
+        kind = "hfloat32" if shape.hf32 else shape.dtype.intrinsic
+        self._rate = profile.cube.dtypes.get(kind) or profile.cube.dtypes["float16"]
+
+    def blocks(self, way: Way) -> MatmulTiling | None:
+        """The block that loads least, of those that fit, and as much of the sums as fits then."""
+        _, rows, slices = way
+        best: tuple[float, int, int] | None = None
+        for base_n in self._columns(slices):
+            for base_m in self._rows(rows, base_n):
+                loads = rows * slices * self._shape.depth * (1 / base_m + 1 / base_n)
+                if (best is None or loads < best[0]) and self._step(base_m, base_n):
+                    best = loads, base_m, base_n
+        return None if best is None else self._tiling(best[1], best[2])
+
+    def cycles(self, way: Way, blocks: MatmulTiling) -> float:
+        """Cycles of a core for its part: the busiest pipe's, and the last block's way out."""
+        images, rows, slices = way
+        profile, shape, cube = self._profile, self._shape, self._profile.cube
+        columns, size = slices * shape.depth, self._size
+        tall, broad = ceil(rows / blocks.base_m), ceil(columns / blocks.base_n)
+        lanes = profile.buffers.block_bytes // size
+        steps = ceil(shape.positions / blocks.base_k) * tall * broad
+        deep = ceil(blocks.base_k / lanes) * ceil(shape.positions / blocks.base_k)
+        fractals = (
+            tall
+            * broad
+            * ceil(blocks.base_m / cube.fractal_m)
+            * ceil(blocks.base_n / cube.fractal_n)
+            * deep
+        )
+        paths = profile.paths
+        multiply = fractals * self._rate.cycles_per_fractal + steps * cube.mad_start_cycles
+        unfold = cube.load3d.l0b_bytes_per_cycle or paths.l1_to_l0b.bytes_per_cycle
+        each = broad * rows / paths.l1_to_l0a.bytes_per_cycle + tall * columns / unfold
+        starts = paths.l1_to_l0a.setup_cycles + cube.load3d.setup_cycles
+        into_l0 = steps * starts + shape.positions * size * each
+        planes = slices * shape.lanes * shape.plane[0] * shape.plane[1] / shape.positions
+        rate = paths.gm_to_l1.bytes_per_cycle * paths.gm_to_l1.shared_fraction
+        loads = shape.positions * size * (broad * rows + tall * max(1, planes)) / rate
+        out = rows * columns * FLOAT.itemsize / self._out_rate
+        share = 1 / (tall * broad)
+        return max(images * max(multiply, into_l0, loads), out) + out * share
+
+    @property
+    def _out_rate(self) -> float:
+        """Bytes per cycle that a core adds to device memory."""
+        path = self._profile.paths.l0c_to_gm or self._profile.paths.ub_to_gm
+        return path.bytes_per_cycle * self._profile.memory.atomic_rate_fraction
+
+    def _columns(self, slices: int) -> list[int]:
+        """Columns of a block: whole slices that divide the core's, or equal parts of one."""
+        taps, lanes = self._shape.window.taps, self._shape.lanes
+        within = self._profile.buffers.l0b_bytes // (_BUFFERS * self._size * self._grain)
+        whole = [each * self._shape.depth for each in _divisors(slices)]
+        parts = [each * lanes for each in _divisors(taps)]
+        return [each for each in {*whole, *parts} if each <= within]
+
+    def _rows(self, rows: int, base_n: int) -> list[int]:
+        """Rows of a block beside so many columns."""
+        buffers, high = self._profile.buffers, self._profile.cube.fractal_m
+        within = buffers.l0a_bytes // (_BUFFERS * self._size * self._grain)
+        room = buffers.l0c_bytes // FLOAT.itemsize // round_up(base_n, self._profile.cube.fractal_n)
+        most = min(within, room, self._staged(base_n))
+        return [each * high for each in _divisors(ceil(rows / high)) if each * high <= most]
+
+    def _staged(self, base_n: int) -> int:
+        """Rows of results that UB has room for, where they pass through it."""
+        if self._profile.paths.l0c_to_gm is not None:
+            return self._profile.buffers.l0c_bytes
+        return self._profile.buffers.ub_bytes // (base_n * FLOAT.itemsize)
+
+    @property
+    def _grain(self) -> int:
+        """Positions that are summed up at a time at least."""
+        return max(self._profile.cube.fractal_m, self._profile.buffers.block_bytes // self._size)
+
+    def _step(self, base_m: int, base_n: int) -> int:
+        """Positions of an image that L1 has room for: a divisor that fills fractals best."""
+        shape = self._shape
+        fitting = [
+            each
+            for each in _divisors(shape.positions)
+            if sum(self._l1_bytes(base_m, base_n, each)) * _BUFFERS
+            <= self._profile.buffers.l1_bytes
+        ]
+        grain = self._grain
+        return min(fitting, key=lambda each: (round_up(each, grain) / each, -each), default=0)
+
+    def _l1_bytes(self, base_m: int, base_n: int, step: int) -> tuple[int, int]:
+        """Bytes in L1 of so many positions: of the gradient, and of the planes' rows."""
+        shape, size = self._shape, self._size
+        planes = ceil(base_n / shape.depth) * shape.plane_rows(step)
+        wide = round_up(shape.plane[1], self._profile.cube.fractal_m)
+        high = round_up(step, self._profile.cube.fractal_m)
+        return base_m * high * size, planes * wide * shape.lanes * size
+
+    def _tiling(self, base_m: int, base_n: int) -> MatmulTiling:
+        buffers, size, grain = self._profile.buffers, self._size, self._grain
+        step = self._step(base_m, base_n)
+        in_l0 = min(buffers.l0a_bytes // base_m, buffers.l0b_bytes // base_n) // (_BUFFERS * size)
+        base_k = min(round_up(step, grain), max(grain, in_l0 // grain * grain))
+        block = base_m * round_up(base_n, self._profile.cube.fractal_n) * FLOAT.itemsize
+        a_bytes, b_bytes = self._l1_bytes(base_m, base_n, step)
+        return MatmulTiling(
+            base_m,
+            base_n,
+            base_k,
+            step,
+            keep_a=False,
+            keep_b=False,
+            depth_c=2 if 2 * block <= buffers.l0c_bytes else 1,
+            a_bytes=a_bytes,
+            b_bytes=b_bytes,
+        )
+
+
+@lru_cache(maxsize=4096)
+def _divisors(value: int) -> tuple[int, ...]:
+    return tuple(each for each in range(1, value + 1) if value % each == 0)

@@ -1,0 +1,106 @@
+"""Gradients of a convolution's weights: numbers against float64, tap by tap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim.ascendc import trace
+from npusim.ascendc.windows import Padding, Window
+from npusim.hardware import load_profile
+from npusim.ops.convolution.filter_gradient import FilterGradient
+from support.convolution import in_fractals, in_slices
+from support.reference import assert_like_the_reference
+from support.tasks import tensor
+
+Array = np.ndarray[Any, Any]
+CHIPS = ("Ascend910B", "Ascend310P3", "Ascend910B2")
+
+
+def gradient(x: Array, dy: Array, window: Window) -> Array:
+    """The gradient of (out channels, channels, rows, columns) in float64, tap by tap."""
+    padding = window.padding
+    around = ((0, 0), (0, 0), (padding.top, padding.bottom), (padding.left, padding.right))
+    padded = np.pad(x.astype(np.float64), around)
+    dw = np.zeros((dy.shape[1], x.shape[1], *window.kernel))
+    high, wide = dy.shape[2:]
+    (down, right), (below, beside) = window.stride, window.dilation
+    for row in range(window.kernel[0]):
+        for column in range(window.kernel[1]):
+            seen = padded[:, :, row * below :: down, column * beside :: right][:, :, :high, :wide]
+            dw[:, :, row, column] = np.einsum("nchw,nohw->oc", seen, dy.astype(np.float64))
+    return dw
+
+
+def kernel_of(chip: str, x: Array, dy: Array, window: Window) -> FilterGradient:
+    lanes = 32 // x.dtype.itemsize
+    zeros = np.zeros((dy.shape[1], x.shape[1], *window.kernel), np.float32)
+    held = tensor(in_fractals(zeros, lanes), "dw")
+    given_x, given_dy = tensor(in_slices(x, lanes), "x"), tensor(in_slices(dy, lanes), "dy")
+    return FilterGradient(load_profile(chip), given_x, given_dy, held, window)
+
+
+def run(chip: str, x: Array, dy: Array, window: Window) -> Array:
+    kernel = kernel_of(chip, x, dy, window)
+    trace(kernel, load_profile(chip), numerics=True)
+    found = kernel.dw.array
+    assert found is not None
+    return found
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, ...], kind: Any = np.float16) -> Array:
+    return rng.standard_normal(shape).astype(kind)
+
+
+def assert_right(chip: str, x: Array, dy: Array, window: Window) -> None:
+    want = in_fractals(gradient(x, dy, window), 32 // x.dtype.itemsize)
+    np.testing.assert_allclose(run(chip, x, dy, window), want, rtol=2e-3, atol=2e-3 * want.max())
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Array, Array, Window]:
+    size = st.integers(1, 9)
+    kernel = draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
+    stride, dilation = (draw(st.tuples(st.integers(1, 3), st.integers(1, 2))) for _ in range(2))
+    padding = Padding(*(draw(st.integers(0, 2)) for _ in range(4)))
+    window = Window(kernel, stride, dilation, padding)
+    plane = tuple(
+        draw(size) + max(0, window.extent[axis] - padding[2 * axis] - padding[2 * axis + 1])
+        for axis in range(2)
+    )
+    images, channels, outs = (
+        draw(st.integers(1, 5)),
+        draw(st.integers(1, 40)),
+        draw(st.integers(1, 40)),
+    )
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    x = normal(rng, (images, channels, *plane))
+    dy = normal(rng, (images, outs, *window.positions((plane[0], plane[1]))))
+    return x, dy, window
+
+
+@settings(max_examples=40, deadline=None)
+@given(problems(), st.sampled_from(CHIPS))
+def test_numbers_of_any_window(problem: tuple[Array, Array, Window], chip: str) -> None:
+    assert_right(chip, *problem)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_float32_on_a2_and_schedules_that_compute_alike(chip: str) -> None:
+    rng = np.random.default_rng(5)
+    kinds = (np.float16, np.float32) if chip == "Ascend910B2" else (np.float16,)
+    for kind in kinds:
+        window = Window((3, 2), (2, 1), (1, 2), Padding(1, 0, 1, 2))
+        x = normal(rng, (3, 35, 17, 9), kind)
+        dy = normal(rng, (3, 50, *window.positions((17, 9))), kind)
+        assert_right(chip, x, dy, window)
+
+        def build(x: Array = x, dy: Array = dy, window: Window = window) -> Any:
+            kernel = kernel_of(chip, x, dy, window)
+            return [kernel], [kernel.dw]
+
+        assert_like_the_reference(build, load_profile(chip), rounding=64)

@@ -61,8 +61,8 @@ DOORS = {
         """,
     "library": "block_matmul epilogue matmul matmul_tiling operands unfolded",
     "operators": """
-        arguments checks contract definition listed memory oracle registry resolve results
-        shape_checks task_chain tasks
+        arguments checks contract definition fusions listed memory oracle registry resolve
+        results shape_checks task_chain tasks
         """,
     "runtime": "bands cache_start call device results stream task work",
     "validation": "replay roofline statistics table work",

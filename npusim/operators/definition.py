@@ -155,7 +155,8 @@ class Operator(Prototype):
     ``checks`` are what a call must fulfil beside its dtypes, in order
     (npusim/operators/shape_checks.py), None for those of the module. ``dtypes`` lists what each
     product family takes, for every tensor, and ``most_axes`` how many dimensions; without them the
-    catalogue says it. ``package`` is where the module is.
+    catalogue says it. ``fused`` makes the kernels where elementwise operators follow in the same
+    one (:mod:`npusim.operators.fusions`). ``package`` is where the module is.
     """
 
     name: str
@@ -170,6 +171,7 @@ class Operator(Prototype):
     checks: tuple[CheckRow, ...] | None = None
     dtypes: Mapping[str, tuple[DType, ...]] | None = None
     most_axes: int = 8
+    fused: str = ""
     package: str = ""
 
     @property
@@ -207,12 +209,14 @@ def family(
     band_class: str,
     *definitions: Definition,
     checks: Mapping[str, tuple[CheckRow, ...]] | None = None,
+    fused: str = "",
     **modules: tuple[Operator, ...],
 ) -> tuple[Definition, ...]:
     """The definitions of a folder, operators by the module that has their kernels.
 
     Their errors are estimated together as ``band_class``; ``checks`` are those of each module's
-    operators that name none themselves.
+    operators that name none themselves, ``fused`` what makes the kernels of all of them where
+    elementwise operators follow.
     """
     found = [replace(each, band_class=each.band_class or band_class) for each in definitions]
     for module, operators in modules.items():
@@ -222,5 +226,5 @@ def family(
                 kernel = f"{module}:{kernel or each.name}"
             own = each.band_class or band_class
             checked = each.checks if each.checks is not None else (checks or {}).get(module)
-            found.append(replace(each, band_class=own, kernel=kernel, checks=checked))
+            found.append(replace(each, band_class=own, kernel=kernel, checks=checked, fused=fused))
     return tuple(found)

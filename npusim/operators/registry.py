@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _PACKAGE = "npusim.ops"
 _GROUP = "npusim.operators"
 _PREFIX = "aclnn"
+FUSED = "FusionOp_"
+"""How the names of fused operators begin; their parts follow."""
+
 _registered: list[Definition | str] = []
 
 
@@ -103,8 +106,8 @@ def broken_folders() -> Mapping[str, str]:
 
 
 def definition(op_type: str) -> Operator:
-    """The definition of an operator type such as ``GroupNormGrad``."""
-    found = _catalog().op_types.get(op_type)
+    """The definition of an operator type such as ``GroupNormGrad``, or of a fused one."""
+    found = _catalog().op_types.get(op_type) or _fused(op_type)
     if found is None:
         raise UnknownNameError("operator type", op_type, op_types(), _also_broken())
     return found
@@ -119,8 +122,8 @@ def prototype(name: str) -> tuple[Operator, Prototype] | None:
     known, wanted = _catalog(), name.strip()
     if wanted in known.interfaces:
         return known.interfaces[wanted]
-    if wanted in known.op_types:
-        return known.op_types[wanted], known.op_types[wanted]
+    if standard := known.op_types.get(wanted) or _fused(wanted):
+        return standard, standard
     found = _spellings(standard=True).get(wanted.lower())
     return None if found is None else prototype(found)
 
@@ -164,8 +167,21 @@ def builder(op_type: str) -> Builder:
 
 def band_class(name: str) -> str:
     """Whose errors those of an operator are estimated with; empty without a kernel."""
-    found = _catalog().pages.get(name) or _catalog().op_types.get(name)
+    found = _catalog().pages.get(name) or _catalog().op_types.get(name) or _fused(name)
     return found.band_class if found else ""
+
+
+def _fused(name: str) -> Operator | None:
+    """What a graph compiler made of an operator that others can follow in its kernel."""
+    if not name.startswith(FUSED):
+        return None
+    known = _catalog().op_types
+    head, *parts = name.removeprefix(FUSED).split("_")
+    first = known.get(head)
+    if first is None or not first.fused or not parts or any(each not in known for each in parts):
+        return None
+    return replace(first, name=name, tensors="", attributes=(), aclnn=(), also=(), checks=(),
+                   infer=None, kernel=first.fused)  # fmt: skip
 
 
 def _find(name: str) -> str:
@@ -202,7 +218,7 @@ def _load(op_type: str) -> Any:
 def _attribute(package: str, target: str) -> Any:
     module_name, _, name = target.partition(":")
     try:
-        module = import_module(f"{package}.{module_name}")
+        module = import_module(f".{module_name}", package)
         table = getattr(module, "KERNELS", {})
         return table[name] if name in table else getattr(module, name)
     except NpusimError:

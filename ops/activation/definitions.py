@@ -16,6 +16,7 @@ _FROM_RESULT = "output gradOutput -> gradInput"
 # fmt: off
 OPERATORS = family(
     "activation",
+    fused=".elementwise.fusion:fused_kernel",
     checks={"forward": ((same_shape, "<", ">"),), "gradients": ((broadcast, ">", "<"),)},
     forward=(
         Operator("Elu", "x -> y", _ELU[:2], Aclnn("aclnnElu", attributes=_ELU, in_place=True)),
@@ -30,7 +31,7 @@ OPERATORS = family(
         Operator("LeakyRelu", "x -> y", (real("negative_slope?"),),
             Aclnn("aclnnLeakyRelu", attributes=_SLOPE, in_place=True)),
         Operator("Mish", "x -> y", (), Aclnn("aclnnMish", in_place=True)),
-        Operator("Relu", "x -> y", (), Aclnn("aclnnRelu", in_place=True)),
+        Operator("Relu", "x -> y", (), Aclnn("aclnnRelu", in_place=True), ("ReLU",)),
         Operator("Relu6", "x -> y"),
         Operator("ReluV2", "x -> y mask", checks=((same_shape, "x", "y"),)),
         Operator("Selu", "x -> y", (), Aclnn("aclnnSelu", in_place=True)),

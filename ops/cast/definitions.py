@@ -7,6 +7,7 @@ from npusim.operators.results import converted
 # fmt: off
 OPERATORS = family(
     "cast",
+    fused=".elementwise.fusion:fused_kernel",
     kernel=(
         Operator("Cast", "x -> y", (whole("dst_type?"),),
             Aclnn("aclnnCast", attributes=(text("dtype", "dst_type"),)), infer=converted,

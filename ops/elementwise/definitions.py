@@ -25,10 +25,10 @@ OPERATORS = family(
     checks={
         "arithmetic": (_BROADCAST,),
         "comparison": (_BROADCAST,),
-        "fusion": (_BROADCAST,),
         "moves": (_ALIKE,),
         "composed": (_ALIKE,),
     },
+    fused="fusion:fused_kernel",
     arithmetic=(
         Operator("Abs", "x -> y", (), Aclnn("aclnnAbs")),
         Operator("Add", "x1 x2 -> y", (), Aclnn("aclnnAdd", _TWO, _ALPHA, in_place=True),
@@ -95,10 +95,7 @@ OPERATORS = family(
         Operator("OnesLike", "x -> y", infer=like),
         Operator("ZerosLike", "x -> y", infer=like),
     ),
-    fusion=(
-        Operator("AutomaticBufferFusionOp", kernel="unnamed_kernel"),
-        Operator("FusionOp_Mul_Neg", also=("FusionOp_RealDiv_Neg",), kernel="fused_kernel"),
-    ),
+    fusion=(Operator("AutomaticBufferFusionOp", kernel="unnamed_kernel"),),
     masks=(
         Operator("DropOutDoMask", "x mask keep_prob -> y", also=("DropoutDoMask",), infer=like,
             checks=((bits_of, "x", "mask"), (one_element, "keep_prob"))),

@@ -7,8 +7,6 @@ _TURNED = (flag("transpose_x1?"), flag("transpose_x2?"))
 _TURNED_EACH = (flag("adj_x1?"), flag("adj_x2?"))
 _HF32 = flag("enable_hf32?")
 _BIASED = "x1 x2 bias? -> y"
-_FOLLOWING = ("Add", "AddN", "Mul", "Gelu", "GeLU", "GeluGrad", "GeLUGrad", "Relu", "ReLU", "Tanh")
-_FUSED = tuple(f"FusionOp_MatMul_{name}" for name in _FOLLOWING)
 
 
 def _checked(flags: tuple[Attribute, ...]) -> tuple[tuple[object, ...], ...]:
@@ -22,6 +20,7 @@ OPERATORS = family(
     Page("aclnnMm", "contract:MM", ("mm",)),
     Page("aclnnAddmm", "contract:ADDMM", ("addmm",)),
     Page("aclnnBatchMatMul", "contract:BATCH_MATMUL", ("bmm",)),
+    fused="records:fused_product",
     records=(
         Operator("MatMul", _BIASED, _TURNED, also=("MatMulV2",), kernel="product",
             checks=_checked(_TURNED)),
@@ -34,6 +33,5 @@ OPERATORS = family(
         Operator("BatchMatMulV3", _BIASED, (*_TURNED_EACH, _HF32), kernel="product",
             checks=_checked(_TURNED_EACH)),
         Operator("Gemm", kernel="product"),
-        Operator("FusionOp_BatchMatMul_FusedMulAdd", also=_FUSED, kernel="fused_product"),
     ),
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
-from npusim.ops.matmul.fusions import FUSIONS
+from npusim.operators.fusions import epilogue_of, parts_of
 from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem, Turned, result_shape
 from npusim.values.errors import KernelError
@@ -42,12 +43,12 @@ def fused_product(task: Task) -> tuple[Kernel, ...]:
     c = task.outputs[0]
     problem = Problem.of(task.op_type, a, b, c, _turned(task.attributes))
     bias = next((each for each in others if _is_row(each, problem)), None)
-    numbers = [each for each in others if each.numel == 1 and not each.shape]
-    tiles = [each for each in others if each.shape == c.shape]
-    if len(tiles) + len(numbers) + (bias is not None) != len(others):
+    rest = [each for each in others if each is not bias]
+    if any(each.shape not in (c.shape, ()) for each in rest):
         shapes = ", ".join(str(each.shape) for each in others)
         raise task.refused(f"operands {shapes} beside a product {c.shape}")
-    epilogue = FUSIONS[task.op_type].epilogue(task.profile, problem, tiles, numbers, task.outputs)
+    lying = [replace(each, format=c.format) for each in rest]
+    epilogue = epilogue_of(task.profile, c, parts_of(task)[1], lying, task.outputs)
     kernels = product_kernels(
         task.profile, problem, bias=bias, epilogue=epilogue, op_type=task.op_type
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import reprlib
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -157,7 +158,7 @@ def _of_device(way: str, a: Any, b: Any, c: Any) -> object:
     if way == "execute":
         return Device("910b3").create_stream().execute(a, b, c)
     result = Device("910b3").estimate("aclnnRelu", self="fp16[64]")
-    return len(list(result.timeline.slices({str(a)[:99]}))) if result.timeline else None
+    return len(list(result.timeline.slices({reprlib.repr(a)}))) if result.timeline else None
 
 
 def api_objects(dice: _Dice, made: Any) -> None:
@@ -172,7 +173,7 @@ def api_objects(dice: _Dice, made: Any) -> None:
         except TypeError as refusal:
             if any(word in str(refusal) for word in _SIGNATURE) and not _inside(refusal):
                 return None
-            print(f"{used!r:.600}")
+            print(_shown(used))
             raise
         except Exception as problem:
             _say(problem, used)
@@ -180,6 +181,11 @@ def api_objects(dice: _Dice, made: Any) -> None:
 
     made.call = call
     made.shown = f"objects {state}"
+
+
+def _shown(used: list[Any]) -> str:
+    """What a call was made with, however deep it is."""
+    return " ".join(map(reprlib.repr, used))
 
 
 def _inside(problem: BaseException) -> bool:
@@ -197,4 +203,4 @@ def _say(problem: Exception, used: list[Any]) -> None:
     if not isinstance(problem, NpusimError):
         import sys
 
-        sys.stderr.write(f"{used!r:.600}\n")
+        sys.stderr.write(f"{_shown(used)}\n")

@@ -245,30 +245,34 @@ def test_every_request_is_served_once_and_no_device_does_two_things(
     assert failing or run.interrupted == 0
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     cards=st.integers(1, 6),
     dispatch=st.sampled_from(DISPATCH),
     most=st.integers(2, 9),
-    wait_us=st.sampled_from((0.0, 3.0, 200.0, 5000.0)),
+    waits_us=st.lists(st.sampled_from((0.0, 3.0, 200.0, 5000.0)), min_size=1, max_size=3),
     load=st.floats(0.05, 1.2),
     service_cv=st.sampled_from((0.0, 0.7)),
     together=st.booleans(),
     seed=st.integers(0, 2**32),
 )
 def test_batches_without_a_clock_are_those_with_one(
-    cards: int, dispatch: str, most: int, wait_us: float, load: float, service_cv: float,
+    cards: int, dispatch: str, most: int, waits_us: list[float], load: float, service_cv: float,
     together: bool, seed: int,
 ) -> None:  # fmt: skip
-    stream = Stream("m", (0.0, *(100 + 30.0 * n for n in range(1, most + 1))), 1.0, wait_us)
-    rate_per_s = load * cards * device_rate_per_s((stream,))
+    services_us = (0.0, *(100 + 30.0 * n for n in range(1, most + 1)))
+    streams = tuple(
+        Stream(f"m{number}", services_us[: len(services_us) - number % 2], 1.0 + number, wait_us)
+        for number, wait_us in enumerate(waits_us)
+    )
+    rate_per_s = load * cards * device_rate_per_s(streams)
     times_ms = np.cumsum(np.random.default_rng(seed).exponential(1e3 / rate_per_s, 300))
     if together:  # several at the same instant
         times_ms = times_ms.round(1)
     runs = [
         simulate(
             Fleet(cards, 1, dispatch, outages=outages),  # type: ignore[arg-type]
-            (stream,), Given(tuple(times_ms)), rate_per_s,
+            streams, Given(tuple(times_ms)), rate_per_s,
             requests=300, seed=seed, service_cv=service_cv,
         )
         for outages in ((), (Outage(0, 1e9, 1.0),))

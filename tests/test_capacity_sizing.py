@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from npusim.capacity import sizing
 from npusim.capacity.arrivals import GammaArrivals, PoissonArrivals, TraceArrivals
 from npusim.capacity.dispatch import DISPATCH, Dispatch
 from npusim.capacity.estimate import Estimate
 from npusim.capacity.fleet import Outage, Stream
-from npusim.capacity.sizing import FEW, Effort, Objective, Sizer
+from npusim.capacity.operating import operate
+from npusim.capacity.sizing import FEW, Decision, Effort, Objective, Sizer
 from npusim.values.errors import ArgumentError
 from support import queueing
 
@@ -94,6 +96,27 @@ def test_noise_is_decided_by_longer_runs_or_said_to_be_open() -> None:
     assert open_[1].requests_to_decide(2000.0) > 2 * 8 * 4_800
     assert beyond[0] == (4, 4)
     assert beyond[1].holds is False
+
+
+def test_runs_get_as_much_longer_as_it_takes_but_not_more_than_fourfold() -> None:
+    def longer(holds: bool | None, mean: float, factor: float) -> float:
+        estimate = Estimate(mean, mean / factor, mean * factor)
+        return Decision(3, 1e3, holds, estimate, estimate, 1_000, 8).longer(2_000.0)
+
+    reach = math.log(2_000 / 1_900)  # of the mean below the limit
+    assert longer(True, 1_900, 1.0) == 2
+    assert longer(None, 1_900, math.exp(1.1 * reach)) == 2
+    assert longer(None, 1_900, math.exp(1.7 * reach)) == pytest.approx(1.7**2)
+    assert longer(None, 1_900, math.exp(3 * reach)) == 4
+    assert longer(None, 2_000, 1.1) == 4
+
+
+def test_the_runs_of_a_decision_are_not_played_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Sizer(BATCHED, PoissonArrivals(), Objective(0.9, 3_000, 0.8), effort=QUICK)
+    decision = asked.decide(3, 8_000)
+    monkeypatch.setattr(sizing, "simulate", lambda *_, **__: pytest.fail("played again"))
+    played = operate(asked, 3, 8_000, runs=decision.runs)
+    assert played.latency_us == decision.latency_us
 
 
 def test_far_from_the_limit_few_runs_decide() -> None:

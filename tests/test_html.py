@@ -231,9 +231,9 @@ def test_a_users_matplotlibrc_changes_nothing() -> None:
     def paint(figure: Figure) -> None:
         axes_of(figure, "x", "y").plot([0, 1], [1, 0], color=SERIES[0])
 
-    plain = draw("f", paint)
+    plain = draw("f", paint)()
     with mpl.rc_context({"axes.facecolor": "red", "font.size": 30, "svg.fonttype": "path"}):
-        assert draw("f", paint) == plain
+        assert draw("f", paint)() == plain
         assert mpl.rcParams["font.size"] == 30
 
 

@@ -20,6 +20,7 @@ from npusim.capacity import (
     read_plan,
 )
 from npusim.hardware.products import product_names
+from npusim.report import drawing
 from npusim.report.plan.page import plan_page
 from npusim.report.renderers.html import to_markdown
 from npusim.values.errors import ArgumentError, RejectedError
@@ -333,6 +334,19 @@ def test_one_file_can_t_hold_both_reports(folder: Path, capsys: pytest.CaptureFi
     said = npusim(capsys, "plan", folder / "plan.yaml", "--html", both, "--md", both)
     assert (said.code, said.out, both.exists()) == (2, "", False)
     assert "is named twice" in said.err
+
+
+def test_figures_are_drawn_for_pages_that_show_them(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr(drawing, "_drawn", lambda name, *_: drawn.append(name) or "<svg></svg>")
+    line = "recommend --rate 50 --slo 12.5 -s 310P3"
+    assert npusim(capsys, line, folder / "tower.yaml", "--md", folder / "a.md").code == 0
+    assert not drawn
+    assert npusim(capsys, line, folder / "tower.yaml", "--html", folder / "a.html").code == 0
+    assert {"by-cards", "latency", "utilisation"} <= set(drawn)
+    assert len(drawn) == len(set(drawn))
 
 
 # npusim recommend

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from npusim.capacity.batched import Batching, serve
+from npusim.capacity.batched import Batching, Requests, serve
 from npusim.capacity.dispatch import DISPATCH, Dispatch, Router
 from npusim.capacity.outcome import FleetRun
 from npusim.capacity.stations import Clock, Device, Lane, Station
@@ -155,11 +155,10 @@ def simulate(
         outages += fleet.failures.outages(fleet.cards, times_us[-1] / US_PER_S, failure)
     if not outages and all(stream.max_batch == 1 for stream in streams):
         served = _one_by_one(fleet, streams, times_us, models, factors, draws)
-    elif not outages and len(streams) == 1:
-        drawn = None if factors is None else factors.tolist()
-        (stream,) = streams
-        batching = Batching(stream.service_us, stream.max_wait_us, drawn)
-        served = _collect(serve(fleet.dispatch, fleet.devices, times_us, batching, draws), requests)
+    elif not outages:
+        batchings = [Batching(stream.service_us, stream.max_wait_us) for stream in streams]
+        coming = Requests(times_us, models, factors)
+        served = _collect(serve(fleet.dispatch, fleet.devices, coming, batchings, draws), requests)
     else:
         floor = _Floor(fleet, streams, requests, factors)
         floor.schedule(outages)
@@ -268,7 +267,7 @@ class _Floor:
         if device.batch is not batch:  # the card failed under it
             return
         device.batch = None
-        batch.lane.record(batch)
+        batch.lane.record(batch.head, batch.size, batch.begin_us, batch.end_us)
         self._remaining -= batch.size
         station = device.station
         if self.router is not None:

@@ -53,9 +53,9 @@ def _seen(objective: Objective, cards: int, rate_per_s: float, runs: list[FleetR
     )
 
 
-def at_cards(sizer: Sizer, cards: int, rate_per_s: float) -> AtCards:
-    """The quantile of this many cards at this load, as far as it was or can be decided."""
-    decision = sizer.decide(cards, rate_per_s)
+def at_cards(sizer: Sizer, cards: int, rate_per_s: float, looks: int) -> AtCards:
+    """The quantile of this many cards at this load, as far as it was decided or `looks` decide."""
+    decision = sizer.decide(cards, rate_per_s, looks=looks)
     keeps_up = decision.runs > 0
     return AtCards(
         cards,

@@ -33,7 +33,7 @@ LOADS: Final = (0.5, 0.75, 1.0, 1.5, 2.0)
 GROWTH: Final = 2.0
 
 LOOKS: Final = 2
-"""What-ifs get runs of twice the length where the first don't decide, other loads don't."""
+"""What-ifs, and numbers of cards out of question, get longer runs once; other loads don't."""
 
 
 def evaluate(
@@ -141,6 +141,8 @@ class _Product:
         count = self._count(sizer, needed)
         cards, working = count.installed, count.working
         self._say(f"{board.name}: {cards} cards; checking failures, growth and slow devices")
+        at_peak = operate(sizer, cards, peak_per_s)
+        mean_per_s = self._demand.mean_per_s
         failing = operate(sizer, cards, peak_per_s, card_fails=True) if cards > 1 else None
         return ProductResult(
             board,
@@ -149,8 +151,10 @@ class _Product:
             card_rate_per_s=sizer.card_rate_per_s,
             count=count,
             headroom=count.carried_per_s / peak_per_s - 1,
-            at_peak=operate(sizer, cards, peak_per_s),
-            at_mean=operate(sizer, cards, self._demand.mean_per_s, runs=FEW),
+            at_peak=at_peak,
+            at_mean=(
+                at_peak if mean_per_s == peak_per_s else operate(sizer, cards, mean_per_s, runs=FEW)
+            ),
             degraded=operate(sizer, working, peak_per_s) if count.spare else None,
             failing=failing,
             short_share=self._short_share(cards, working),
@@ -160,7 +164,7 @@ class _Product:
             scenarios=self._scenarios(models, sizer, cards),
             cards_by_load=self._cards_by_load(sizer, working),
             by_cards=tuple(
-                at_cards(sizer, number, peak_per_s)
+                at_cards(sizer, number, peak_per_s, LOOKS)
                 for number in range(max(1, needed.perhaps - 1), working + 2)
             ),
         )

@@ -41,7 +41,13 @@ DECIDED_AT: Final = 0.99
 """The confidence of a decision, which looks more than once: more than what is shown."""
 
 LONGER: Final = 2
-"""Runs that don't decide are repeated this many times as long."""
+"""Runs that don't decide are repeated this many times as long, or as much longer as it takes."""
+
+MUCH_LONGER: Final = 4
+"""But no more than this at once: how much it takes is as uncertain as the runs are."""
+
+KEPT_REQUESTS: Final = 200_000
+"""Runs of so many requests in all are remembered: a decision's are asked for their details next."""
 
 FAR: Final = 1.5
 """A quantile that is this many times below or above the limit needs no second look."""
@@ -106,23 +112,31 @@ class Effort:
 class Decision(NamedTuple):
     """Whether cards keep the limit at a load: yes, no, or None where the runs leave it open.
 
-    `latency_us` is the quantile with its interval, infinite where the fleet can't keep up;
-    `requests` were played in each of `runs` runs.
+    `latency_us` is the quantile with its interval, infinite where the fleet can't keep up, and
+    `surely_us` the wider one of `DECIDED_AT`; `requests` were played in each of `runs` runs.
     """
 
     cards: int
     rate_per_s: float
     holds: bool | None
     latency_us: Estimate
+    surely_us: Estimate
     requests: int
     runs: int
 
     def requests_to_decide(self, limit_us: float) -> float:
         """About how many requests in all would decide: the width falls with their square root."""
-        mean, _, high = self.latency_us
+        mean, _, high = self.surely_us
         gap = abs(math.log(limit_us / mean))
         widths = math.log(high / mean) / gap if gap else math.inf
         return self.requests * self.runs * max(1.0, widths) ** 2
+
+    def longer(self, limit_us: float) -> float:
+        """How many times as long the next runs should be."""
+        if self.holds is not None:
+            return LONGER
+        wanted = self.requests_to_decide(limit_us) / (self.requests * self.runs)
+        return min(MUCH_LONGER, max(LONGER, wanted))
 
 
 class Needed(NamedTuple):
@@ -160,6 +174,7 @@ class Sizer:
         self._service_cv = service_cv
         self._progress = progress
         self._decisions: dict[tuple[int, float], Decision] = {}
+        self._runs: dict[tuple[Fleet, float, int, int], FleetRun] = {}
         self.operations: dict[tuple[int, float, bool, int], Operation] = {}
         self.card_rate_per_s = devices_per_card * device_rate_per_s(streams)
         """Requests per second of a card that is never idle and runs full batches."""
@@ -212,7 +227,7 @@ class Sizer:
         seeds, limit_us = self.effort.seeds, self.objective.limit_us
         if rate_per_s >= cards * self.card_rate_per_s:
             never = Estimate(math.inf, math.inf, math.inf)
-            return Decision(cards, rate_per_s, False, never, 0, 0)
+            return Decision(cards, rate_per_s, False, never, never, 0, 0)
         length, before, look = self.requests(cards, rate_per_s), None, 0
         while True:
             if self._progress is not None:
@@ -223,13 +238,14 @@ class Sizer:
                 quantiles_us.append(self.objective.latency_us(run))
                 if len(quantiles_us) == FEW and _are_far(quantiles_us, limit_us):
                     break
-            shown = Estimate.of(quantiles_us)
-            holds = _side(Estimate.of(quantiles_us, DECIDED_AT), limit_us)
-            longer = self._within(length * LONGER, rate_per_s)
+            shown, surely = Estimate.of(quantiles_us), Estimate.of(quantiles_us, DECIDED_AT)
+            holds, runs = _side(surely, limit_us), len(quantiles_us)
+            found = Decision(cards, rate_per_s, holds, shown, surely, length, runs)
+            longer = self._within(math.ceil(length * found.longer(limit_us)), rate_per_s)
             look += 1
             sure = holds is not None and (holds is before or _are_far([shown.mean], limit_us))
             if sure or longer <= length or look == looks:
-                return Decision(cards, rate_per_s, holds, shown, length, len(quantiles_us))
+                return found
             length, before = longer, holds
 
     def carried_rate_per_s(self, cards: int) -> float:
@@ -264,15 +280,24 @@ class Sizer:
     ) -> FleetRun:
         """One simulation of these cards at this rate, of `length` requests if that is given."""
         fleet = Fleet(cards, self._devices_per_card, self._dispatch, outages=outages)
-        return simulate(
-            fleet,
-            self.streams,
-            self.arrivals,
-            rate_per_s,
-            requests=length or self.requests(cards, rate_per_s),
-            seed=seed,
-            service_cv=self._service_cv,
-        )
+        length = length or self.requests(cards, rate_per_s)
+        key = (fleet, rate_per_s, seed, length)
+        if key not in self._runs:
+            played = simulate(
+                fleet,
+                self.streams,
+                self.arrivals,
+                rate_per_s,
+                requests=length,
+                seed=seed,
+                service_cv=self._service_cv,
+            )
+            if length > KEPT_REQUESTS:
+                return played
+            self._runs[key] = played
+            while sum(len(each.arrival_us) for each in self._runs.values()) > KEPT_REQUESTS:
+                del self._runs[next(iter(self._runs))]
+        return self._runs[key]
 
     def length(self, cards: int, rate_per_s: float) -> int:
         """How many requests a run played that decided, or plays at first."""

@@ -123,12 +123,12 @@ class Lane:
             service_us *= self.factors[self.ids[head]]
         return head, tail - head, service_us
 
-    def record(self, batch: Batch) -> None:
-        """Note a batch of this lane's requests that is done."""
-        self.heads.append(batch.head)
-        self.sizes.append(batch.size)
-        self.begins_us.append(batch.begin_us)
-        self.ends_us.append(batch.end_us)
+    def record(self, head: int, size: int, begin_us: float, end_us: float) -> None:
+        """Note a batch of this lane's requests."""
+        self.heads.append(head)
+        self.sizes.append(size)
+        self.begins_us.append(begin_us)
+        self.ends_us.append(end_us)
 
     def harvest(self) -> Served:
         """What became of the requests, as arrays.

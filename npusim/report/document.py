@@ -6,8 +6,9 @@ different things; `renderers` has one module for each medium.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Self
 
 Tone = Literal["good", "bad", "open", "changed", "soft"]
@@ -81,15 +82,20 @@ class Table:
 class Figure:
     """An SVG, the words for those who can't see it, and what to see in it.
 
-    `table` has the same in numbers, for media without figures.
+    It is drawn for media that show it; `table` has the same in numbers for the others.
     """
 
-    svg: str
+    draw: Callable[[], str]
     label: str
     caption: str
     wide: bool = False
     table: Table | None = None
     kind: Literal["figure"] = "figure"
+
+    @cached_property
+    def svg(self) -> str:
+        """The drawing."""
+        return self.draw()
 
 
 Block = Text | Bullets | Facts | Code | Table | Figure

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -75,17 +76,21 @@ def draw(
     *,
     height_inches: float = 3.0,
     width_inches: float = _WIDTH_INCHES,
-) -> str:
-    """The SVG of what `paint` does to an empty figure.
+) -> Callable[[], str]:
+    """What makes the SVG of what `paint` does to an empty figure, for whoever shows it.
 
     `name` is put before every id in it, so it must be the figure's own in its page.  Same drawing,
     same bytes.
     """
+    return partial(_drawn, name, paint, (width_inches, height_inches))
+
+
+def _drawn(name: str, paint: Callable[[Figure], None], inches: tuple[float, float]) -> str:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with _style():
-        figure = Figure(figsize=(width_inches, height_inches), layout="constrained")
+        figure = Figure(figsize=inches, layout="constrained")
         FigureCanvasSVG(figure)
         figure.patch.set_alpha(0)
         paint(figure)

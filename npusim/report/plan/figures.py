@@ -71,9 +71,9 @@ def by_cards_figure(result: PlanResult) -> Figure | None:
         return None
     objective = result.plan.objective
 
-    from matplotlib.ticker import MaxNLocator
-
     def paint(drawing: Drawing) -> None:
+        from matplotlib.ticker import MaxNLocator
+
         axes = axes_of(drawing, "working cards", "latency in ms")
         for number, each in enumerate(known):
             points = [(one.cards, one.latency_us) for one in each.by_cards if one.latency_us]
@@ -121,9 +121,9 @@ def cards_figure(result: PlanResult) -> Figure | None:
     if not known:
         return None
 
-    from matplotlib.ticker import MaxNLocator
-
     def paint(drawing: Drawing) -> None:
+        from matplotlib.ticker import MaxNLocator
+
         axes = axes_of(drawing, "requests/s", "cards")
         for number, each in enumerate(known):
             points = [(rate, cards) for rate, cards in each.cards_by_load if cards is not None]

@@ -107,7 +107,8 @@ def _cards(cards: CardCount) -> str:
 def _what_would_decide(result: PlanResult, each: ProductResult) -> str:
     """What an undecided count hangs on."""
     objective = result.plan.objective
-    nearest = next(one for one in each.by_cards if one.in_time is None)
+    fewest = each.count.perhaps if each.count else 0
+    nearest = next(one for one in each.by_cards if one.cards >= fewest and one.in_time is None)
     shown = "" if nearest.latency_us is None else f" is {_interval(nearest.latency_us)}"
     wanted = each.count.to_decide / result.plan.simulation.runs if each.count else 0.0
     longer = (

@@ -559,6 +559,27 @@ def upsample_gradient(pick: Pick, _: str) -> Task:
     return Task([pick.numbers(1, rows, 1, wide)], [empty(1, rows, 1, width)])
 
 
+def pooling(pick: Pick, op_type: str) -> Task:
+    if op_type.startswith("AdaptiveAvgPool3"):
+        size, channels = [pick.of(1, 2, 3, 5) for _ in range(3)], pick.of(3, 16, 40)
+        kind, inside = pick.kind(), [pick.of(2, 4, 7) for _ in range(3)]
+        x = pick.numbers(pick.of(1, 2), channels, *inside, kind=kind)
+        result = empty(*x.shape[:2], *size, kind=kind)
+        return Task([x], [result], {"output_size": size})
+    window, stride = pick.of((2, 2), (3, 2), (3, 1), (5, 1))
+    height, width = (pick.of(4, 9, 17) for _ in range(2))
+    out = (-(-height // stride), -(-width // stride))
+    planes, kind = (pick.of(1, 3), pick.of(1, 2)), pick.half()
+    x = pick.numbers(*planes, height, width, 16, kind=kind)
+    words = (*planes, window**2, -(-out[0] * out[1] // 16) + 1, 16)
+    settings = {"ksize": [1, window, window, 1], "strides": [1, stride, stride, 1]}
+    if "Grad" in op_type:
+        mask = pick.places(words, 1 << 16, np.uint16)
+        grad = pick.numbers(*planes, *out, 16, kind=kind)
+        return Task([x, grad, mask], [empty(*x.shape, kind=kind)], settings)
+    return Task([x], [empty(*planes, *out, 16, kind=kind), zeros(*words, kind=np.uint16)], settings)
+
+
 # -- places ----------------------------------------------------------------------------------------
 
 
@@ -732,6 +753,7 @@ FOLDERS: dict[str, Case] = {
     "reduction": reduction,
     "softmax": softmax,
     "resize": resize,
+    "pooling": pooling,
     "batch_norm_training": batch_norm,
     "matmul": matrices,
     "group_norm": group_norm,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.ascendc.issuer import Issuer
 from npusim.engine.program import Pipe
 from npusim.values.dtypes import FLOAT16, INT16
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +80,22 @@ class Rearranging(Issuer):
             note = f"{src.buffer} to {dst.buffer}, {count} elements"
             self.emit_scalar("ld_st_ub", loads=count, stores=count, detail=note)
             self.filled(dst)
+
+    def img2col(self, dst: LocalTensor, elements: int) -> None:
+        """The windows of 16 pixels from L1 to UB, a fractal for each of their ``elements``.
+
+        load3dv1 on MTE1; not on chips without a way from L1 to UB.
+        """
+        path = self.profile.paths.l1_to_ub
+        if path is None:
+            raise UnsupportedIntrinsicError(
+                self.kernel_name, "load3dv1", dst.dtype.intrinsic, self.profile.name, ()
+            )
+        if self.recording:
+            nbytes = elements * _LINES * _LINES * dst.dtype.itemsize
+            cycles = self.costs.on_chip(path, nbytes)
+            self.recorder.emit(Pipe.MTE1, "load3dv1", cycles, detail=f"{elements} fractals")
+        self.filled(dst)
 
     def fetch_element(self, dst: LocalTensor) -> None:
         """One block from L1 to UB, which the scalar unit waits for (copy_cbuf_to_ubuf)."""

@@ -1,0 +1,129 @@
+"""Rows of images in UB as columns of windows: img2col, with padding below every number.
+
+Source: load3dv1 of the public operator sources; where a chip lacks it, their copies by vadds.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from npusim.ascendc import Core, GlobalTensor, LocalTensor, TPosition, TQue
+from npusim.ascendc.loops import Index, looked_up, values_of
+from npusim.engine.program import Pipe
+from npusim.ops.pooling.windows import LANES, Windows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from npusim.hardware.profile import Profile
+    from npusim.values.dtypes import DType
+
+# What the scalar unit works out for a pixel and a row of its window: which row and column the
+# pixel is in, and with two sums of products where it comes from and where it goes.
+_ADDRESS_OPERATIONS = 18
+
+
+class Tile(NamedTuple):
+    """Windows of a plane: the first row and column of the result, and how many."""
+
+    plane: Index
+    row: Index
+    column: Index
+    rows: int
+    width: int
+
+
+class Columns:
+    """The windows of one image after the other, [pixel, element, lane]."""
+
+    def __init__(self, profile: Profile, dtype: DType, height: Windows, width: Windows) -> None:
+        self.dtype, self.height, self.width = dtype, height, width
+        self.by_load3d = profile.paths.l1_to_ub is not None
+        self._loaded: TQue
+        self._columns: TQue
+
+    @property
+    def elements(self) -> int:
+        """Elements of a window."""
+        return self.height.window * self.width.window
+
+    def reserve(self, core: Core, extent: tuple[int, ...], buffers: int) -> None:
+        """Buffers for tiles of at most so many rows and columns, ``buffers`` of each."""
+        rows, width = extent
+        pixels = ceil(rows * width / LANES) * LANES
+        size = LANES * self.dtype.itemsize
+        place = TPosition.A1 if self.by_load3d else TPosition.VECIN
+        producer = Pipe.MTE1 if self.by_load3d else Pipe.VECTOR
+        self._loaded = TQue(place, buffers, "rows")
+        self._columns = TQue(TPosition.VECIN, buffers, "columns", producer=producer)
+        taken = self.height.span(rows) * self.width.span(width) * size
+        core.pipe.init_buffer(self._loaded, buffers, taken)
+        core.pipe.init_buffer(self._columns, buffers, pixels * self.elements * size)
+
+    def load(self, core: Core, x: GlobalTensor, tile: Tile) -> LocalTensor:
+        """The windows of a tile."""
+        high, wide = self.height, self.width
+        rows, columns = high.span(tile.rows), wide.span(tile.width)
+        top = looked_up(tile.row, high.loaded_from(tile.rows))
+        left = looked_up(tile.column, wide.loaded_from(tile.width))
+        line = wide.size * LANES
+        places = ((tile.plane, high.size * line), (top, line), (left, LANES))
+        source = x.window(places, (rows, columns * LANES), (line, 1))
+        loaded = self._loaded.copy_in(source, (rows * columns * LANES,))
+        pixels = tile.rows * tile.width
+        made = self._columns.alloc_tensor(self.dtype, pixels, self.elements, LANES)
+        for _ in core.loop(ceil(pixels / LANES)):
+            self._turn(core, made)
+
+        def turned(values: NDArray[Any]) -> NDArray[Any]:
+            return self._numbers(values.reshape(-1, rows, columns, LANES), tile, top, left)
+
+        core.arrange(made, loaded, how=turned)
+        self._loaded.free_tensor(loaded)
+        self._columns.enque(made)
+        return self._columns.deque(made)
+
+    def free(self, columns: LocalTensor) -> None:
+        """The columns have been folded."""
+        self._columns.free_tensor(columns)
+
+    def _turn(self, core: Core, made: LocalTensor) -> None:
+        """The columns of 16 pixels."""
+        if self.by_load3d:
+            core.img2col(made, self.elements)
+            return
+        for _ in core.loop(LANES * self.height.window):
+            core.scalar_loop()
+            core.scalar_alu("address", _ADDRESS_OPERATIONS)
+            core.emit_vector("vadds", self.dtype, self.width.window * LANES, chained=False)
+        core.noted(made)
+
+    def _numbers(self, rows: NDArray[Any], tile: Tile, top: Index, left: Index) -> NDArray[Any]:
+        """Columns of rows [iteration, row, column, lane]; padding is below every number."""
+        down = _elements(self.height, tile.row, tile.rows)
+        across = _elements(self.width, tile.column, tile.width)
+        inside = (
+            _in(down, self.height)[:, :, None, :, None]
+            & _in(across, self.width)[:, None, :, None, :]
+        )
+        down = np.clip(down - values_of(top)[:, None, None], 0, rows.shape[1] - 1)
+        across = np.clip(across - values_of(left)[:, None, None], 0, rows.shape[2] - 1)
+        turn = np.arange(len(rows))[:, None, None, None, None]
+        found = rows[turn, down[:, :, None, :, None], across[:, None, :, None, :]]
+        found = np.where(inside[..., None], found, np.finfo(rows.dtype).min)
+        columns: NDArray[Any] = found.reshape(len(rows), -1, self.elements, LANES)
+        return columns
+
+
+def _elements(axis: Windows, first: Index, count: int) -> NDArray[np.int64]:
+    """Where the elements of windows lie: [iteration, window, element]."""
+    wanted = values_of(first)[:, None] + np.arange(count)
+    places: NDArray[np.int64] = axis.starts[wanted][..., None] + np.arange(axis.window)
+    return places
+
+
+def _in(places: NDArray[np.int64], axis: Windows) -> NDArray[np.bool_]:
+    return (places >= 0) & (places < axis.size)

@@ -1,0 +1,180 @@
+"""Pooling: largest elements with masks of where they were, means, and the gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim.hardware import load_profile
+from npusim.values.errors import KernelError
+from support.tasks import BFLOAT16, CHIPS, assert_above_roofline, cycles, kernels, run
+
+Array = np.ndarray[Any, Any]
+Pair = tuple[int, int]
+
+
+def images(*shape: int, kind: Any = np.float16, seed: int = 0) -> Array:
+    """Small whole numbers, so that windows have equal elements."""
+    return np.random.default_rng(seed).integers(-4, 5, shape).astype(kind)
+
+
+def layout(size: Pair, window: int, stride: int, same: bool) -> tuple[Pair, Pair]:
+    """Windows along both axes, and elements of padding in front of them."""
+    out = tuple(-(-n // stride) if same else (n - window) // stride + 1 for n in size)
+    missing = (max(0, (o - 1) * stride + window - n) // 2 for o, n in zip(out, size, strict=True))
+    return out, tuple(missing)  # type: ignore[return-value]
+
+
+def pooled(x: Array, window: int, stride: int, same: bool) -> tuple[Array, Array]:
+    """The largest elements and their places in their windows, element by element."""
+    out, before = layout(x.shape[2:4], window, stride, same)
+    values = np.full((*x.shape[:2], *out, x.shape[4]), -np.inf)
+    places = np.zeros(values.shape, int)
+    for row, column in np.ndindex(out):
+        for place, (down, right) in enumerate(np.ndindex(window, window)):
+            i, j = row * stride - before[0] + down, column * stride - before[1] + right
+            if 0 <= i < x.shape[2] and 0 <= j < x.shape[3]:
+                given, held = x[:, :, i, j].astype(float), values[:, :, row, column]
+                places[:, :, row, column][given > held] = place
+                values[:, :, row, column] = np.maximum(given, held)
+    return values, places
+
+
+def scattered(x: Array, grad: Array, window: int, stride: int, same: bool) -> Array:
+    """Gradients added where the largest elements were."""
+    (_, places), total = pooled(x, window, stride, same), np.zeros(x.shape)
+    _, before = layout(x.shape[2:4], window, stride, same)
+    for row, column in np.ndindex(*grad.shape[2:4]):
+        for place, (down, right) in enumerate(np.ndindex(window, window)):
+            i, j = row * stride - before[0] + down, column * stride - before[1] + right
+            if 0 <= i < x.shape[2] and 0 <= j < x.shape[3]:
+                here = places[:, :, row, column] == place
+                total[:, :, i, j] += np.where(here, grad[:, :, row, column].astype(float), 0)
+    return total
+
+
+def mask_words(out: Pair) -> int:
+    return -(-out[0] * out[1] // 16) + 1
+
+
+def with_masks(chip: Any, x: Array, window: int, stride: int, same: bool) -> list[Array]:
+    """What the kernel makes of images."""
+    out, _ = layout(x.shape[2:4], window, stride, same)
+    y = np.zeros((*x.shape[:2], *out, 16), x.dtype)
+    mask = np.zeros((*x.shape[:2], window**2, mask_words(out), 16), np.uint16)
+    ksize, strides = [1, window, window, 1], [1, stride, stride, 1]
+    return run(chip, "MaxPoolWithArgmax", [x], [y, mask], ksize=ksize, strides=strides)
+
+
+POOLINGS = st.tuples(
+    st.integers(1, 3),
+    st.integers(1, 2),
+    st.integers(3, 21),
+    st.integers(3, 21),
+    st.sampled_from([(2, 2), (3, 2), (3, 1), (2, 3), (5, 1)]),
+    st.booleans(),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(POOLINGS, st.sampled_from(CHIPS), st.sampled_from([np.float16, np.float32]))
+def test_largest_elements_and_the_first_places_of_them(
+    pooling: tuple[int, int, int, int, Pair, bool], chip: str, kind: Any
+) -> None:
+    n, c1, height, width, (window, stride), same = pooling
+    if not same and window > min(height, width):
+        return
+    x = images(n, c1, height, width, 16, kind=kind)
+    y, mask = with_masks(chip, x, window, stride, same)
+    values, places = pooled(x, window, stride, same)
+    np.testing.assert_array_equal(y, values)
+    count = y.shape[2] * y.shape[3]
+    words = mask.reshape(*mask.shape[:3], -1)[..., :count]
+    bits = words[..., None] >> np.arange(16, dtype=np.uint16) & 1
+    assert (bits.sum(axis=2) == 1).all()
+    np.testing.assert_array_equal(bits.argmax(axis=2).reshape(places.shape), places)
+
+
+@settings(max_examples=25, deadline=None)
+@given(POOLINGS, st.sampled_from(CHIPS))
+def test_gradients_go_where_the_largest_elements_were(
+    pooling: tuple[int, int, int, int, Pair, bool], chip: str
+) -> None:
+    n, c1, height, width, (window, stride), same = pooling
+    if not same and window > min(height, width):
+        return
+    x = images(n, c1, height, width, 16)
+    y, mask = with_masks(chip, x, window, stride, same)
+    grad = images(*y.shape, seed=1)
+    dx = np.full(x.shape, 77, np.float16)
+    ksize, strides = [1, window, window, 1], [1, stride, stride, 1]
+    (found,) = run(
+        chip, "MaxPoolGradWithArgmax", [x, grad, mask], [dx], ksize=ksize, strides=strides
+    )
+    np.testing.assert_array_equal(found, scattered(x, grad, window, stride, same))
+
+
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend910B2"])
+def test_the_pooling_of_resnet_has_a_schedule_of_its_own(chip: str) -> None:
+    """As many blocks as planes, and the same numbers."""
+    x = images(2, 1, 112, 112, 16)
+    y, mask = with_masks(chip, x, 3, 2, same=True)
+    values, _ = pooled(x, 3, 2, same=True)
+    np.testing.assert_array_equal(y, values)
+    (task,), _ = kernels(load_profile(chip), "MaxPoolWithArgmax", [x], [y, mask], {})
+    assert task.block_dim == 2
+    grad = images(*y.shape, seed=1)
+    (found,) = run(chip, "MaxPoolGradWithArgmax", [x, grad, mask], [np.zeros_like(x)])
+    np.testing.assert_array_equal(found, scattered(x, grad, 3, 2, same=True))
+
+
+def adaptive(x: Array, size: tuple[int, int, int]) -> Array:
+    """Means over windows from floor(i n / m) to ceil((i + 1) n / m), in float64."""
+    out = np.zeros((*x.shape[:-3], *size))
+    for index in np.ndindex(size):
+        cut = tuple(
+            slice(i * n // m, -(-(i + 1) * n // m))
+            for i, n, m in zip(index, x.shape[-3:], size, strict=True)
+        )
+        out[(..., *index)] = x[(..., *cut)].astype(float).mean(axis=(-3, -2, -1))
+    return out
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.tuples(st.integers(1, 3), st.integers(1, 40), *[st.integers(1, 9)] * 3),
+    st.tuples(*[st.integers(1, 10)] * 3),
+    st.sampled_from(["Ascend910B2", "Ascend310P3"]),
+    st.sampled_from([np.float32, np.float16, BFLOAT16]),
+)
+def test_means_of_windows_that_cover_an_image_evenly(
+    shape: tuple[int, ...], size: tuple[int, int, int], chip: str, kind: Any
+) -> None:
+    if kind is BFLOAT16 and chip == "Ascend310P3":
+        return
+    x = np.random.default_rng(1).standard_normal(shape).astype(kind)
+    out = np.zeros((*shape[:2], *size), kind)
+    (found,) = run(chip, "AdaptiveAvgPool3D", [x], [out], output_size=list(size))
+    tolerance = {np.float32: 1e-5, np.float16: 2e-3}.get(kind, 2e-2)
+    np.testing.assert_allclose(found.astype(float), adaptive(x, size), tolerance, tolerance)
+
+
+def test_pooling_of_other_layouts_is_refused() -> None:
+    x = images(1, 3, 8, 8)
+    with pytest.raises(KernelError, match="NC1HWC0"):
+        kernels("Ascend910A", "MaxPoolWithArgmax", [x], [x, np.zeros((1, 3, 4, 5, 16), np.uint16)])
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_more_planes_take_longer_and_no_less_than_memory_needs(chip: str) -> None:
+    times = []
+    for planes in (8, 64, 512):
+        x = images(planes, 1, 20, 20, 16)
+        y, mask = np.zeros_like(x), np.zeros((planes, 1, 25, 26, 16), np.uint16)
+        times.append(cycles(chip, "MaxPoolWithArgmax", [x], [y, mask]))
+        assert_above_roofline(chip, "MaxPoolWithArgmax", [x], [y, mask])
+    assert times == sorted(times)

@@ -325,11 +325,11 @@ def length_is(length: int, *names: str) -> Check:
 
 
 def attribute_in(name: str, allowed: Sequence[int]) -> Check:
-    """161002 when the int64 attribute is none of `allowed`."""
+    """161002 when the int64 attribute is given and none of `allowed`."""
 
     def test(call: Call) -> Finding:
-        got = call.integer(name)
-        return None if got in allowed else f"{name} should be in {sizes(allowed)}, but got {got}."
+        got = call.arguments.get(name)
+        return None if got is None or got in allowed else f"{name} should be in {sizes(allowed)}, but got {got}."
 
     return invalid(f"{name} isn't {_or([str(each) for each in allowed])}", test)
 

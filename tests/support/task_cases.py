@@ -487,6 +487,16 @@ def rms_norm_gradient(pick: Pick, _: str) -> Task:
     return Task(inputs, [empty(*shape, kind=kind), zeros(shape[-1])])
 
 
+def rotary(pick: Pick, op_type: str) -> Task:
+    kind, length, mode = pick.kind(), pick.of(64, 128), pick.of(0, 1)
+    tokens = (pick.of(1, 2, 3), pick.of(1, 5, 17, 40))
+    cos, sin = (pick.numbers(*tokens, 1, length, kind=kind) for _ in range(2))
+    count = 2 if op_type == "ApplyRotaryPosEmb" else 1
+    xs = [pick.numbers(*tokens, pick.of(1, 3, 8), length, kind=kind) for _ in range(count)]
+    said = {"mode": mode, "rotary_mode": ("half", "interleave")[mode]}
+    return Task([*xs, cos, sin], [empty(*x.shape, kind=kind) for x in xs], said)
+
+
 def group_norm(pick: Pick, op_type: str) -> Task:
     groups, kind = pick.of(1, 2, 4), pick.kind()
     channels, images = groups * pick.of(1, 2, 5), pick.of(1, 2, 3)
@@ -751,6 +761,7 @@ def by_scales(pick: Pick, op_type: str) -> Task:
 
 FOLDERS: dict[str, Case] = {
     "reduction": reduction,
+    "rotary": rotary,
     "softmax": softmax,
     "resize": resize,
     "pooling": pooling,
@@ -833,6 +844,10 @@ def chips_of(op_type: str) -> tuple[str, ...]:
         "ResizeBilinear",
         "GroupNormGrad",
         "MultiScaleDeformableAttentionGrad",
+        "ApplyRotaryPosEmb",
+        "RotaryMul",
+        "RotaryPositionEmbedding",
+        "RotaryPositionEmbeddingGrad",
     }:
         return _SPLIT
     return CHIPS

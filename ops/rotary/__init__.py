@@ -1,0 +1,1 @@
+"""Rotary position embeddings: pairs of a row turned by angles, and their gradient."""

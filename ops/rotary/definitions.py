@@ -1,0 +1,41 @@
+"""Rotary position embeddings: pairs of a row turned by angles, and their gradient."""
+
+from npusim.operators.checks import attribute_in, rank_is
+from npusim.operators.definition import Aclnn, Operator, family, text, whole
+from npusim.operators.results import like
+from npusim.operators.shape_checks import broadcast, fits
+
+_MODE = (whole("mode?"),)
+_IN_PLACE = "queryRef keyRef cos sin -> queryRef keyRef"
+_BSND = whole("layout?", None)
+
+# fmt: off
+OPERATORS = family(
+    "rotary",
+    kernel=(
+        Operator("ApplyRotaryPosEmb", "query key cos sin -> query key",
+            (_BSND, text("rotary_mode?")),
+            (Aclnn("aclnnApplyRotaryPosEmb", _IN_PLACE, (whole("layout", only=1),)),
+             Aclnn("aclnnApplyRotaryPosEmbV2", _IN_PLACE,
+                (whole("layout", only=1), text("rotaryMode", "rotary_mode")))),
+            kernel="apply_rotary", checks=(
+                (rank_is, 4, "query", "key", "cos", "sin"),
+                (fits, "query", "b s n d", "key", "b s m d", "cos", "b s 1 d", "sin", "b s 1 d"),
+            )),
+        Operator("RotaryPositionEmbedding", "x cos sin -> y", _MODE,
+            Aclnn("aclnnRotaryPositionEmbedding", "x cos sin -> out", (whole("mode"),)),
+            ("RotaryMul",), kernel="Rotary", infer=like, checks=(
+                (rank_is, 4, "x", "cos", "sin", "y"),
+                (broadcast, "y", "x", "cos"), (broadcast, "y", "x", "sin"),
+                (fits, "x", "*x", "y", "*x", "cos", "*cos", "sin", "*cos"),
+                (attribute_in, "mode", (0, 1)),
+            )),
+        Operator("RotaryPositionEmbeddingGrad", "dy cos sin -> dx", _MODE,
+            kernel="RotaryGrad", infer=like, checks=(
+                (rank_is, 4, "dy", "cos", "sin", "dx"),
+                (broadcast, "dx", "dy", "cos"), (broadcast, "dx", "dy", "sin"),
+                (fits, "dy", "*x", "dx", "*x", "cos", "*cos", "sin", "*cos"),
+                (attribute_in, "mode", (0, 1)),
+            )),
+    ),
+)

@@ -17,7 +17,7 @@ from npusim.library.matmul_tiling import MatmulTiling
 from npusim.library.unfolded import Unfolded
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
-from support.convolution import convolved, in_fractals, in_planes, in_slices
+from support.convolution import convolved, in_fractals, in_planes, in_slices, windows
 from support.kernels import content, gm
 from test_cube import Cubes
 
@@ -26,17 +26,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 A2 = "Ascend910B3"
-SIDES = st.integers(1, 3)
 FEW = settings(max_examples=40, deadline=None)
-
-
-@st.composite
-def windows(draw: st.DrawFn) -> Window:
-    def pair() -> tuple[int, int]:
-        return draw(SIDES), draw(SIDES)
-
-    around = Padding(*(draw(st.integers(0, 2)) for _ in range(4)))
-    return Window(pair(), pair(), pair(), around)
 
 
 def unfolded(x: Array, window: Window, c0: int) -> Array:

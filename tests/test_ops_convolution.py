@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from time import process_time
+from typing import Any
+
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from npusim import Device, TensorSpec
+from npusim.ascendc import trace
 from npusim.ascendc.windows import Padding, Window
+from npusim.hardware import load_profile
 from npusim.ops.convolution import geometry
 from npusim.ops.convolution.geometry import Geometry
 from npusim.values.errors import KernelError
-from support.convolution import in_fractals, in_slices, square
-from support.kernels import gm
+from support.convolution import convolved, in_fractals, in_planes, in_slices, square, windows
+from support.kernels import content, gm
+from support.tasks import BFLOAT16, CHIPS, kernels
+
+Array = np.ndarray[Any, Any]
 
 SIZES = st.integers(1, 40)
 
@@ -92,3 +101,173 @@ def test_groups_are_packed_until_slices_are_full(
 
 def test_few_channels_lie_four_by_four() -> None:
     assert geometry.weight((64, 3, 7, 7), 16, 16, c04=True) == (13, 4, 16, 16)
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+KINDS = st.sampled_from([np.float16, np.float32, BFLOAT16, np.int8])
+
+
+def convolution(
+    chip: str, window: Window, shape: tuple[int, ...], outs: int, kind: Any, *, bias: bool = False
+) -> tuple[Array, Array]:
+    """A convolution by the kernel, and in float64; numbers are small and whole."""
+    profile, random = load_profile(chip), np.random.default_rng(0)
+    lanes = 32 // np.dtype(kind).itemsize
+    x = random.integers(-3, 4, shape).astype(kind)
+    weight = random.integers(-3, 4, (outs, shape[1], *window.kernel)).astype(kind)
+    wanted = convolved(x, weight, window)
+    y = np.full(geometry.feature_map(wanted.shape, min(lanes, 16)), 77, kind)
+    y = y.astype(np.int32) if kind is np.int8 else y
+    tensors = [in_slices(x, lanes), in_fractals(weight, lanes)]
+    if bias:
+        wide = np.float32 if profile.paths.l0c_to_gm else kind
+        wide = np.int32 if kind is np.int8 else wide
+        row = random.integers(-9, 9, outs).astype(wide)
+        wanted, tensors = wanted + row.astype(np.float64)[:, None, None], [*tensors, row]
+    said = {"strides": [*window.stride], "pads": [*window.padding]}
+    said |= {"dilations": [*window.dilation], "ksize": [*window.kernel]}
+    built, outputs = kernels(profile, "Conv2D", tensors, [y], said)
+    for kernel in built:
+        trace(kernel, profile, numerics=True)
+    return in_planes(content(outputs[0]), outs).astype(np.float64), wanted
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    windows(),
+    st.tuples(st.integers(1, 3), st.integers(1, 50), st.integers(1, 11), st.integers(1, 9)),
+    st.integers(1, 50),
+    st.sampled_from(CHIPS),
+    KINDS,
+    st.booleans(),
+)
+def test_conv2d_computes_convolutions(
+    window: Window, shape: tuple[int, ...], outs: int, chip: str, kind: Any, bias: bool
+) -> None:
+    assume(min(window.positions((shape[2], shape[3]))) > 0)
+    assume(np.dtype(kind).name in load_profile(chip).cube.dtypes)
+    found, wanted = convolution(chip, window, shape, outs, kind, bias=bias and kind is not np.int8)
+    steps = {"float16": 2**-10, "bfloat16": 2**-8}.get(np.dtype(kind).name, 2**-20)
+    np.testing.assert_allclose(found, wanted, rtol=steps, atol=0)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_cores_share_images_channels_and_positions(chip: str) -> None:
+    """One image for all cores, more images than cores, and a plane that cores cut in odd places."""
+    for shape, outs in (((1, 16, 37, 41), 48), ((47, 16, 5, 5), 16), ((2, 32, 21, 13), 112)):
+        found, wanted = convolution(chip, square(3, 1, 1), shape, outs, np.float16)
+        np.testing.assert_allclose(found, wanted, rtol=2**-10)
+
+
+def test_few_channels_of_a_first_layer() -> None:
+    """C04: the taps of four channels follow each other, and fill up whole fractals."""
+    profile, random = load_profile("Ascend910B3"), np.random.default_rng(0)
+    x = random.integers(-3, 4, (2, 3, 12, 9)).astype(np.float16)
+    weight = random.integers(-3, 4, (20, 3, 5, 3)).astype(np.float16)
+    window = Window((5, 3), (2, 1), padding=Padding(2, 2, 1, 1))
+    wanted = convolved(x, weight, window)
+    flat = np.zeros((64, 32), np.float16)
+    flat[:60, :20] = in_fractals(weight, 4, 20)[:, 0].transpose(0, 2, 1).reshape(60, 20)
+    fractals = np.ascontiguousarray(flat.reshape(4, 16, 2, 16).transpose(0, 2, 3, 1))
+    assert fractals.shape == geometry.weight(weight.shape, 16, 16, c04=True)
+    y = np.zeros(geometry.feature_map(wanted.shape, 16), np.float16)
+    said = {"strides": [2, 1], "pads": [*window.padding], "ksize": [5, 3]}
+    built, outputs = kernels(profile, "Conv2D", [in_slices(x, 4), fractals], [y], said)
+    trace(built[0], profile, numerics=True)
+    np.testing.assert_array_equal(in_planes(content(outputs[0]), 20), wanted)
+
+
+@pytest.mark.parametrize("groups", [2, 3, 12, 48])
+def test_packed_groups_are_products_side_by_side(groups: int) -> None:
+    """The weight of a packed group is block-diagonal."""
+    profile, random = load_profile("Ascend910A"), np.random.default_rng(0)
+    x = random.integers(-3, 4, (2, 48, 7, 6)).astype(np.float16)
+    weight = random.integers(-3, 4, (48, 48 // groups, 3, 3)).astype(np.float16)
+    window = square(3, 1, 1)
+    packed = geometry.packed_groups(48, 48, groups, 16)
+    of = 48 // groups * packed
+    parts = []
+    for first in range(0, groups, packed):
+        block = np.zeros((of, of, 3, 3), np.float16)
+        for group in range(min(packed, groups - first)):
+            place = slice(group * 48 // groups, (group + 1) * 48 // groups)
+            start = (first + group) * (48 // groups)
+            block[place, place] = weight[start : start + 48 // groups]
+        parts.append(in_fractals(block, 16))
+    stored = np.concatenate(parts)
+    assert stored.shape == geometry.weight(weight.shape, 16, 16, groups=groups)
+    y = np.zeros((2, 3, 7, 6, 16), np.float16)
+    built, outputs = kernels(profile, "Conv2D", [in_slices(x, 16), stored], [y], {})
+    trace(built[0], profile, numerics=True)
+    wanted = convolved(x, weight, window, groups)
+    np.testing.assert_array_equal(in_planes(content(outputs[0]), 48), wanted)
+
+
+# -- time ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_resnet_convolution_is_estimated_at_once(chip: str) -> None:
+    device = Device(chip)
+    half = {"dtype": "float16"}
+    call = {
+        "x": TensorSpec((64, 16, 56, 56, 16), **half),
+        "filter": TensorSpec((144, 16, 16, 16), **half),
+        "y": TensorSpec((64, 16, 56, 56, 16), **half),
+    }
+    device.estimate("Conv2D", **{**call, "x": TensorSpec((64, 16, 56, 57, 16), **half),
+                                 "y": TensorSpec((64, 16, 56, 57, 16), **half)})  # fmt: skip
+    begun = process_time()
+    found = device.estimate("Conv2D", **call)
+    assert process_time() - begun < 0.3
+    operations = 2 * 64 * 56 * 56 * 256 * 256 * 9
+    profile = load_profile(chip)
+    peak = operations / (profile.cores.cube_cores * profile.clock_mhz * 16**3 * 2)
+    assert peak < found.duration_us < 3 * peak
+
+
+def test_stride_makes_a_convolution_no_slower_per_product() -> None:
+    """As profiled on the first generation: 281.2 us with stride 1, 281.8 us with stride 2."""
+    device = Device("Ascend910B")
+    times = []
+    for plane, slices, taps in ((20, 16, 144), (40, 16, 144)):
+        times.append(
+            device.estimate(
+                "Conv2D",
+                x=TensorSpec((64, slices, plane, plane, 16), "float16"),
+                filter=TensorSpec((taps, 16, 16, 16), "float16"),
+                y=TensorSpec((64, 16, 20, 20, 16), "float16"),
+            ).duration_us
+        )
+    assert times[1] == pytest.approx(times[0], rel=0.1)
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+SHAPES = {"x": (1, 1, 8, 8, 16), "filter": (9, 1, 16, 16), "y": (1, 1, 8, 8, 16)}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"filter": ((9, 1, 16, 16), "float16"), "strides": [64, 1]}, "don't make"),
+        ({"strides": [64, 64], "y": ((1, 1, 1, 1, 16), "float16")}, "stride of at most 63"),
+        ({"filter": ((9, 16, 16), "float16")}, "NC1HWC0 and FRACTAL_Z are needed"),
+        ({"filter": ((9, 1, 16, 16), "float32")}, "has no FLOAT16 times FLOAT"),
+        ({"bias": ((17,), "float32")}, "a bias of 17 numbers for 16 channels"),
+        ({"y": ((1, 1, 0, 8, 16), "float16")}, "with elements"),
+        ({"bias": ((16,), "int32")}, "a bias in INT32 is added in FLOAT"),
+        ({"y": ((1, 1, 8, 8, 16), "int32")}, "doesn't store sums of FLOAT16 as INT32"),
+        ({name: (shape, "float32") for name, shape in SHAPES.items()}, "in slices of 8 channels"),
+    ],
+)
+def test_what_conv2d_refuses(changed: dict[str, Any], words: str) -> None:
+    call: dict[str, Any] = {name: (shape, "float16") for name, shape in SHAPES.items()} | changed
+    arguments = {
+        name: TensorSpec(*value) if isinstance(value, tuple) else value
+        for name, value in call.items()
+    }
+    found = Device("Ascend910B3").check("Conv2D", **arguments)
+    assert found.code == 161002
+    assert words in str(found)

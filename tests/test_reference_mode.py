@@ -80,6 +80,7 @@ WITHOUT_TASKS = {"Index": "which axes are indexed isn't recorded"}
 # operator types or of all in a folder. Everywhere else the bits are the same.
 ROUNDING = {
     "matmul": 8.0,
+    "convolution": 8.0,
     "rms_norm": 32.0,
     "roi_align_v2_backward": 8.0,
     "multi_scale_deformable_attention_grad": 8.0,

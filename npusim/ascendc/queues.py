@@ -122,7 +122,9 @@ class _Buffer:
     ) -> LocalTensor:
         core = self.core
         memory = _PLACES[self.position][0]
-        if memory == "UB" or len(shape) < 2 or len(shape) == _FEATURE_MAP_AXES:
+        if memory == "L1" and len(shape) == _FEATURE_MAP_AXES:
+            need = prod(shape) * dtype.itemsize
+        elif memory == "UB" or len(shape) < 2:
             need = footprint_bytes(dtype, shape, core.block_bytes)
         else:
             need = core.costs.fractal_bytes(dtype.itemsize, shape, result=memory == "L0C")

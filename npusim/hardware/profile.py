@@ -225,7 +225,7 @@ class Load3d(Group):
     longest_stride: Count
     longest_dilation: Count
     longest_padding: Count
-    longest_k: Count
+    longest_plane: Count
 
 
 class Cube(Group):

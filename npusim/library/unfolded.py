@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 class Unfolded:
     """What windows see of images in NC1HWC0, from image and slice of channels ``first`` on.
 
-    A row for every position, through all images; a column for every slice of channels, tap and
-    channel of the slice, in this order. L1 gets the rows of the planes that the positions of a tile
-    need at most, as they lie in memory; load3d unfolds them.
+    A row for every position of all images, or for those of a ``part`` of every plane: the first and
+    the number of them. A column for every slice of channels, tap and channel of the slice, in this
+    order. L1 gets the rows of the planes that the positions of a tile need at most, as they lie in
+    memory; load3d unfolds them.
     """
 
     tensor: GlobalTensor
     window: Window
     first: tuple[int, int] = (0, 0)
+    part: tuple[int, int] | None = None
 
     @property
     def dtype(self) -> DType:
@@ -57,23 +59,18 @@ class Unfolded:
 
     @property
     def skip(self) -> int:
-        """Rows of a plane from one that is read to the next: a row of taps jumps over others."""
-        window = self.window
-        plain = window.kernel[0] == 1 and not any(window.padding[:2])
-        return window.stride[0] if plain else 1
+        """Rows of a plane from one that is read to the next."""
+        return _skip(self.window)
 
     def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
         """(slices of channels, rows of a plane, columns, lanes) for so many positions."""
-        slices = ceil(columns / self.depth)
+        slices = min(ceil(columns / self.depth), self.tensor.shape[1])
         return slices, self.plane_rows(rows), self.plane[1], self.tensor.shape[-1]
 
     def plane_rows(self, positions: int) -> int:
         """Rows of a plane that so many positions, one after the other, see at most."""
-        high, wide = self.positions
-        touched = positions // wide if positions % wide == 0 else ceil((positions - 1) / wide) + 1
-        window = self._read
-        needed = (min(high, touched) - 1) * window.stride[0] + window.extent[0]
-        return min(needed, self._rows_read)
+        aligned = self._part[0] % self.positions[1] == 0
+        return plane_rows(self.window, self.plane, self.positions, positions, aligned=aligned)
 
     def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
         """The planes' rows as they lie in memory (MTE2)."""
@@ -93,9 +90,9 @@ class Unfolded:
         self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span
     ) -> None:
         """What the positions see (load3d)."""
-        size, deep = self._number, self.depth
-        position = now(rows[0]) % size
-        first_row = self._first_rows(np.array(tile.row % size), tile.tensor.shape[1])
+        (begin, size), deep = self._part, self.depth
+        position = now(rows[0]) % size + begin
+        first_row = self._first_rows(np.array(tile.row % size + begin), tile.tensor.shape[1])
         start = position, now(columns[0]) - tile.column // deep * deep
         core.load3d(
             piece,
@@ -107,10 +104,10 @@ class Unfolded:
         )
 
     @property
-    def _number(self) -> int:
-        """Positions on a plane."""
+    def _part(self) -> tuple[int, int]:
+        """The first position and the number of them that there is a row for, on every plane."""
         high, wide = self.positions
-        return high * wide
+        return self.part or (0, high * wide)
 
     @property
     def _rows_read(self) -> int:
@@ -134,13 +131,35 @@ class Unfolded:
     def _first_elements(self, rows: Span, height: int) -> Index:
         """Where the tile of some positions begins, counted from the first image."""
         _, c1, plane_rows, width, lanes = self.tensor.shape
-        size, row = self._number, width * lanes
+        (begin, size), row = self._part, width * lanes
 
         def place(position: NDArray[np.int64]) -> NDArray[np.int64]:
-            first = self._first_rows(position % size, height) * self.skip
+            first = self._first_rows(position % size + begin, height) * self.skip
             return (position // size * c1 * plane_rows + first) * row
 
-        return mapped(rows[0], place, row, "unfolded", self.window, self.tensor.shape, height)
+        which = self.window, self.tensor.shape, self.part, height
+        return mapped(rows[0], place, row, "unfolded", *which)
+
+
+def plane_rows(
+    window: Window, plane: tuple[int, int], positions: tuple[int, int], count: int, *, aligned: bool
+) -> int:
+    """Rows of a plane that ``count`` positions, one after the other, see at most.
+
+    ``positions`` are rows and columns of all of them. ``aligned`` says that they begin a row where
+    they are whole rows.
+    """
+    high, wide = positions
+    rows = count // wide if aligned and count % wide == 0 else ceil((count - 1) / wide) + 1
+    skip = _skip(window)
+    needed = (min(high, rows) - 1) * (window.stride[0] // skip) + window.extent[0]
+    return min(needed, ceil(plane[0] / skip))
+
+
+def _skip(window: Window) -> int:
+    """Rows from one that is read to the next: a single row of taps jumps over others."""
+    plain = window.kernel[0] == 1 and not any(window.padding[:2])
+    return window.stride[0] if plain else 1
 
 
 def _quotient(place: Index, divisor: int) -> Index:

@@ -145,7 +145,10 @@ def _task(record: Mapping[str, str]) -> TaskSpec:
         for side in ("input", "output")
     )
     made = tuple(spec for spec in outputs if spec is not None)
-    return TaskSpec(record["op"], inputs, made, _attributes(record.get("attrs", "")))
+    attributes = _attributes(record.get("attrs", ""))
+    if record.get("hf32") == "YES":
+        attributes = {"enable_hf32": True} | attributes
+    return TaskSpec(record["op"], inputs, made, attributes)
 
 
 @lru_cache(maxsize=4096)

@@ -1,9 +1,20 @@
 """Convolutions and their gradients."""
 
-from npusim.operators.definition import Definition, Operator, family
+from npusim.operators.definition import Definition, Operator, family, flag, ints, whole
+from npusim.ops.convolution.checks import convolution, convolved
 
+_WINDOW = (
+    ints("strides?"), ints("pads?"), ints("dilations?"), whole("groups?", None),
+    flag("enable_hf32?"),
+)  # fmt: skip
+
+# fmt: off
 OPERATORS: tuple[Definition, ...] = family(
     "convolution",
+    forward=(
+        Operator("Conv2D", "x filter bias? -> y", _WINDOW, infer=convolved,
+            checks=((convolution, "x", "filter", "bias", "y"),)),
+    ),
     gradient_records=(
         Operator("Conv2DBackpropFilter", also=("Conv2DBackpropFilterD",), kernel="filter_gradient"),
     ),

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, isqrt, lcm, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from npusim.ascendc.windows import Padding, Window
+from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from npusim.ascendc.gm import GlobalTensor
     from npusim.hardware.profile import Profile
     from npusim.values.dtypes import DType
 
@@ -30,12 +30,19 @@ _PLANE = 2  # axes
 Pair = tuple[int, int]
 
 
+class Shaped(Protocol):
+    """A tensor, or what describes one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Geometry:
     """Images of ``slices`` slices of ``lanes`` channels become ``out_slices`` of ``out_lanes``.
 
     ``plane`` and ``out_plane`` are rows and columns before and after. ``groups`` are the packed
-    ones, products side by side.
+    ones, products side by side. The weight has ``weight_lanes`` of what is summed side by side.
     """
 
     images: int
@@ -47,17 +54,18 @@ class Geometry:
     out_plane: Pair
     window: Window
     groups: int = 1
+    weight_lanes: int = 16
 
     @classmethod
     def of(
         cls,
         op_type: str,
-        x: GlobalTensor,
-        weight: GlobalTensor,
-        y: GlobalTensor,
+        x: Shaped,
+        weight: Shaped,
+        y: Shaped,
         attributes: Mapping[str, object],
     ) -> Geometry:
-        """The geometry that feature maps and weights in their storage formats show.
+        """The geometry that feature maps and a weight in their storage formats show.
 
         Where ``attributes`` don't tell strides, padding and dilation, the least that the shapes
         allow are taken, and of the padding as much before as behind. Raises KernelError for
@@ -69,13 +77,13 @@ class Geometry:
             raise KernelError(op_type, f"{problem}: NC1HWC0 and FRACTAL_Z are needed")
         images, slices, *plane, lanes = x.shape
         _, out_slices, *out_plane, out_lanes = y.shape
-        high, wide, *_, depth = weight.shape
-        taps = max(1, high * depth // (slices * lanes))
-        groups = ceil(out_slices * out_lanes / (wide * weight.shape[2]))
+        count, blocks, high, depth = weight.shape
+        groups = ceil(out_slices * out_lanes / max(1, blocks * high))
+        taps = _taps(x, weight, attributes)
         window = _window(taps, (plane[0], plane[1]), (out_plane[0], out_plane[1]), attributes)
-        if window is None or slices % groups:
+        if window is None or slices % groups or out_slices * out_lanes % groups:
             raise KernelError(op_type, problem)
-        return cls(
+        found = cls(
             images,
             slices,
             lanes,
@@ -85,12 +93,30 @@ class Geometry:
             (out_plane[0], out_plane[1]),
             window,
             groups,
+            depth,
         )
+        if groups * found.depth != count * depth or window.taps != taps:
+            raise KernelError(op_type, problem)
+        return found
 
     @property
     def positions(self) -> int:
         """Positions of the window on one image: rows of its matrix."""
         return prod(self.out_plane)
+
+    def refuse_beyond(self, op_type: str, profile: Profile) -> None:
+        """Raise KernelError for a window that load3d can't say."""
+        window, most = self.window, profile.cube.load3d
+        for what, sizes, limit in (
+            ("a kernel", window.kernel, most.longest_kernel),
+            ("a stride", window.stride, most.longest_stride),
+            ("a dilation", window.dilation, most.longest_dilation),
+            ("a padding", window.padding, most.longest_padding),
+            ("planes", (*self.plane, *self.out_plane), most.longest_plane),
+        ):
+            if max(sizes) > limit:
+                wanted = f"{what} of at most {limit} on {profile.name}, not {max(sizes)}"
+                raise KernelError(op_type, f"the window takes {wanted}")
 
     @property
     def group_slices(self) -> int:
@@ -99,8 +125,8 @@ class Geometry:
 
     @property
     def depth(self) -> int:
-        """What a packed group's sums are over: its channels at every tap."""
-        return self.group_slices * self.window.taps * self.lanes
+        """What a packed group's sums are over: its channels at every tap, and what fills up."""
+        return round_up(self.group_slices * self.window.taps * self.lanes, self.weight_lanes)
 
     @property
     def out_channels(self) -> int:
@@ -111,6 +137,17 @@ class Geometry:
 def lanes_of(profile: Profile, dtype: DType) -> int:
     """C0: channels that lie side by side, 32 bytes of them."""
     return profile.buffers.block_bytes // dtype.itemsize
+
+
+def out_plane(x: Shaped, weight: Shaped, attributes: Mapping[str, object]) -> Pair | None:
+    """Rows and columns of the result where ``attributes`` tell the stride and the padding."""
+    taps = _taps(x, weight, attributes)
+    stride, padding = _pair(attributes, "strides", "stride"), _padding(attributes)
+    if stride is None or padding is None or min(*stride, taps) < 1:
+        return None
+    kernel = _pair(attributes, "kernel_size", "ksize") or _kernel(taps)
+    dilation = _pair(attributes, "dilations", "dilation") or (1, 1)
+    return Window(kernel, stride, dilation, padding).positions((x.shape[2], x.shape[3]))
 
 
 def packed_groups(channels: int, out_channels: int, groups: int, lanes: int) -> int:
@@ -147,11 +184,24 @@ def weight(
     return (ceil(groups / packed) * slices * taps, blocks, high, lanes)
 
 
+def _taps(x: Shaped, weight: Shaped, attributes: Mapping[str, object]) -> int:
+    """The taps of a window; where four channels lie in a slice, the last fractal may lack some."""
+    count, *_, depth = weight.shape
+    held = x.shape[1] * x.shape[4]
+    most = count * depth // max(1, held)
+    told = _pair(attributes, "kernel_size", "ksize")
+    if x.shape[4] >= depth or held != C04:
+        return most
+    possible = range(most, max(0, (count - 1) * depth // held), -1)
+    squares = (each for each in possible if isqrt(each) ** 2 == each)
+    return prod(told) if told else next(squares, most)
+
+
 def _window(
     taps: int, plane: Pair, out_plane: Pair, attributes: Mapping[str, object]
 ) -> Window | None:
     """The window of so many taps; None where no window leads from one plane to the other."""
-    kernel = _pair(attributes, "kernel_size", "ksize") or _kernel(taps)
+    kernel = _pair(attributes, "kernel_size", "ksize") or _kernel(max(1, taps))
     dilation = _pair(attributes, "dilations", "dilation") or (1, 1)
     plain = Window(kernel, dilation=dilation)
     stride = _pair(attributes, "strides", "stride")
@@ -165,6 +215,8 @@ def _window(
         )
         padding = Padding(*rows, *columns)
     window = Window(kernel, stride, dilation, padding)
+    if min(*kernel, *stride, *dilation) < 1 or min(padding) < 0:
+        return None
     return window if window.positions(plane) == out_plane else None
 
 

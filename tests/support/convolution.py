@@ -6,6 +6,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from npusim.ascendc.windows import Padding, Window
 
@@ -63,3 +64,14 @@ def square(kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) ->
     """A window that treats rows and columns alike."""
     around = Padding(padding, padding, padding, padding)
     return Window((kernel, kernel), (stride, stride), (dilation, dilation), around)
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Window:
+    """Small windows, rows and columns each on their own."""
+
+    def pair() -> tuple[int, int]:
+        return draw(st.integers(1, 3)), draw(st.integers(1, 3))
+
+    around = Padding(*(draw(st.integers(0, 2)) for _ in range(4)))
+    return Window(pair(), pair(), pair(), around)

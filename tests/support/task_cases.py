@@ -15,6 +15,7 @@ from npusim.operators.registry import band_class, kernel_class
 from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
 from npusim.schedules.formula_kernel import FormulaKernel
 from support import convolution_cases
+from support.convolution import square
 from support.deformable import deformable
 from support.group_norm import group_norm as group_norm_call
 from support.roi import roi_align
@@ -653,6 +654,22 @@ def one_hot(pick: Pick, op_type: str) -> Task:
 # -- matrices --------------------------------------------------------------------------------------
 
 
+def convolution(pick: Pick, _: str) -> Task:
+    """Feature maps in NC1HWC0 and a weight in FRACTAL_Z, with ragged blocks of positions."""
+    kind = pick.half() if "float32" in pick.profile.cube.dtypes else np.float16
+    lanes = 32 // np.dtype(kind).itemsize
+    kernel, stride = pick.of(1, 3), pick.of(1, 2)
+    slices, outs = pick.of(1, 2, 3), pick.of(1, 2)
+    window = square(kernel, stride, kernel // 2, pick.of(1, 2))
+    plane = pick.of(5, 13, 16), pick.of(5, 8, 17)
+    across = window.positions(plane)
+    x = pick.numbers(pick.of(1, 3), slices, *plane, lanes, kind=kind)
+    weight = pick.numbers(slices * kernel**2, outs, 16, lanes, kind=kind)
+    said = {"strides": [stride] * 2, "dilations": [*window.dilation], "pads": [*window.padding]}
+    y = empty(len(x), outs * 16 // lanes, *across, lanes, kind=kind)
+    return Task([x, weight], [y], said)
+
+
 def matrices(pick: Pick, op_type: str) -> Task:
     m, k, n = (pick.of(2, 7, 16, 33, 100, 300) for _ in range(3))
     batch: Shape = (pick.of(1, 3),) if "Batch" in op_type else ()
@@ -767,6 +784,7 @@ FOLDERS: dict[str, Case] = {
     "pooling": pooling,
     "batch_norm_training": batch_norm,
     "matmul": matrices,
+    "convolution": convolution,
     "group_norm": group_norm,
 }
 

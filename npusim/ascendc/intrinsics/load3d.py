@@ -98,6 +98,9 @@ class _Seen:
         order = (*range(axes), axes + 1, axes + 2, axes, axes + 4, axes + 5, axes + 3)
         seen = found.transpose(order).reshape(*stack, high * wide, number * rows * columns * lanes)
         first = position - top * across, column - slices.start * deep
+        if seen.shape[-1] < first[1] + width:  # four channels in a slice: rows end anywhere
+            more = first[1] + width - seen.shape[-1]
+            seen = np.concatenate([seen, np.zeros((*seen.shape[:-1], more), seen.dtype)], axis=-1)
         return seen[..., first[0] : first[0] + height, first[1] : first[1] + width]
 
     def _padded(self, tile: NDArray[Any], top: int, bottom: int) -> NDArray[Any]:

@@ -1,0 +1,175 @@
+"""Convolutions of feature maps on the cube cores: Conv2D, with a bias and what a fusion adds."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from npusim.ascendc import Core, GlobalTensor, Kernel
+from npusim.library.epilogue import Epilogue
+from npusim.library.matmul import GmMatrix, Matmul, Product
+from npusim.library.unfolded import Unfolded
+from npusim.ops.convolution.geometry import C04, Geometry, lanes_of
+from npusim.ops.convolution.tiling import Job, Share, tiling_of
+from npusim.values.dtypes import FLOAT, INT32
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.ascendc.task import Task
+    from npusim.hardware.profile import Profile
+    from npusim.library.operands import Factor
+
+
+class Conv2D(Kernel):
+    """y = the convolution of x in NC1HWC0 with a weight in FRACTAL_Z, and a bias per channel.
+
+    Images are products of their own: positions by output channels, summed over channels and taps.
+    A window of one tap is read as it lies, others are unfolded between L1 and L0A. Results pass UB
+    where the chip has no fixpipe; an ``epilogue`` is what a fused kernel computes with them there.
+    """
+
+    op_type: str = "Conv2D"
+    cores: ClassVar[Literal["vector", "cube"]] = "cube"
+    generated = True
+
+    def __init__(
+        self,
+        profile: Profile,
+        x: GlobalTensor,
+        weight: GlobalTensor,
+        y: GlobalTensor,
+        geometry: Geometry,
+        *,
+        bias: GlobalTensor | None = None,
+        epilogue: Epilogue | None = None,
+        hf32: bool = False,
+        op_type: str = "Conv2D",
+    ) -> None:
+        self.op_type = op_type  # one kernel for operators of several names
+        most = geometry.out_channels * geometry.groups
+        _check(profile, op_type, x, weight, y, geometry)
+        if bias is not None and not 0 < bias.numel <= most:
+            raise KernelError(op_type, f"a bias of {bias.numel} numbers for {most} channels")
+        through_ub = profile.paths.l0c_to_gm is None
+        if epilogue is not None and not through_ub:
+            raise KernelError(op_type, f"{profile.name} doesn't fuse vector work into convolutions")
+        self.x, self.weight, self.y, self.bias, self.hf32 = x, weight, y, bias, hf32
+        self.geometry = geometry
+        self.epilogue = epilogue or (Epilogue.plain(profile, y) if through_ub else None)
+        wanted = y.dtype if through_ub else FLOAT if x.dtype.is_float else INT32
+        if bias is not None and bias.dtype not in (wanted, y.dtype):
+            raise KernelError(op_type, f"a bias in {bias.dtype} is added in {wanted}")
+        steps = 0 if self.epilogue is None else len(self.epilogue.formula.steps)
+        job = Job(geometry, x.dtype, y.dtype.itemsize, hf32, bias is not None, steps)
+        self.tiling = tiling_of(profile, job)
+        self.block_dim = self.tiling.block_dim
+        self._row = bias and filled_up(bias, most)
+        others = () if self.epilogue is None else self.epilogue.reads
+        self.reads = (x, weight, *(() if bias is None else (bias,)), *others)
+        self.writes = (y,) if self.epilogue is None else self.epilogue.writes
+
+    @classmethod
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        """x, the weight and perhaps a bias to y."""
+        x, weight, y = task.present(2, 1)
+        bias = task.inputs[2] if len(task.inputs) > 2 else None
+        geometry = Geometry.of(task.op_type, x, weight, y, task.attributes)
+        hf32 = bool(task.first("enable_hf32", "hf32"))
+        kernel = cls(
+            task.profile, x, weight, y, geometry, bias=bias, hf32=hf32, op_type=task.op_type
+        )
+        return (kernel,)
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        """Images, channels and positions of a core."""
+        shares = self.tiling.shares(block_idx)
+        return tuple((share.images, share.columns, share.row, share.rows) for share in shares)
+
+    def process(self, core: Core) -> None:
+        """A packed group after the other."""
+        blocks, epilogue, bias = self.tiling.blocks, self.epilogue, self.bias
+        finish = None if epilogue is None else epilogue.start(core, blocks, bias=bias is not None)
+        matmul = Matmul(
+            core,
+            blocks,
+            self.x.dtype,
+            self.y.dtype,
+            self.geometry.depth,
+            bias=bias.dtype if bias is not None and epilogue is None else None,
+            hf32=self.hf32,
+            finish=finish,
+        )
+        for share in self.tiling.shares(core.get_block_idx()):
+            matmul.run(self._product(share))
+
+    def _product(self, share: Share) -> Product:
+        geometry, weight = self.geometry, self.weight
+        out_lanes, positions = geometry.out_lanes, geometry.positions
+        inner = geometry.weight_lanes
+        block = weight.shape[1] * weight.shape[2] * inner  # all output channels at one tap
+        first = share.group * geometry.depth // inner * block
+        b = GmMatrix(weight, ((first, 1), (share.column, inner)), block, True, inner)
+        column = share.group * geometry.out_channels + share.column
+        image = geometry.out_slices * positions * out_lanes
+        c = GmMatrix(
+            self.y,
+            ((share.image, image), (share.row, out_lanes), (column, positions)),
+            positions * out_lanes,
+            lanes=out_lanes,
+            height=share.rows,
+            apart=image,
+        )
+        bias = None if self._row is None else GmMatrix(self._row, ((column, 1),), 0)
+        a = self._feature_map(share)
+        sizes = share.rows, share.columns, geometry.depth
+        return Product(c, a, b, *sizes, bias, share.images)
+
+    def _feature_map(self, share: Share) -> Factor:
+        """The images as rows of positions."""
+        geometry = self.geometry
+        part, slices = (share.row, share.rows), share.group * geometry.group_slices
+        if not geometry.window.is_point:
+            return Unfolded(self.x, geometry.window, (share.image, slices), part)
+        lanes, positions = geometry.lanes, geometry.positions
+        image = geometry.slices * positions * lanes
+        first = ((share.image, image), (slices, positions * lanes), (share.row, lanes))
+        step = positions * lanes
+        return GmMatrix(self.x, first, step, lanes=lanes, height=share.rows, apart=image)
+
+
+def _check(
+    profile: Profile,
+    op_type: str,
+    x: GlobalTensor,
+    weight: GlobalTensor,
+    y: GlobalTensor,
+    geometry: Geometry,
+) -> None:
+    """Raise KernelError for what the cube doesn't multiply, load3d can't say, fixpipe not store."""
+    lanes, high = lanes_of(profile, x.dtype), profile.cube.fractal_n
+    if x.dtype is not weight.dtype or x.dtype.intrinsic not in profile.cube.dtypes:
+        problem = f"the cube of {profile.name} has no {x.dtype} times {weight.dtype}"
+        raise KernelError(op_type, problem)
+    if geometry.weight_lanes != lanes or geometry.lanes not in (lanes, C04):
+        raise KernelError(op_type, f"{x.dtype} lies in slices of {lanes} channels")
+    if weight.shape[2] != high:
+        raise KernelError(op_type, f"a weight has blocks of {high} output channels")
+    sums = FLOAT if x.dtype.is_float else INT32
+    if x.dtype.is_float != y.dtype.is_float or not profile.supports_fixpipe(
+        sums.intrinsic, y.dtype.intrinsic
+    ):
+        raise KernelError(op_type, f"{profile.name} doesn't store sums of {x.dtype} as {y.dtype}")
+    geometry.refuse_beyond(op_type, profile)
+
+
+def filled_up(bias: GlobalTensor, channels: int) -> GlobalTensor:
+    """A bias for whole slices of channels, of which it may have fewer."""
+    data = bias.buffer.data
+    if data is not None and bias.numel < channels:
+        padded = np.zeros(channels, data.dtype)
+        padded[: bias.numel] = data[bias.start : bias.start + bias.numel]
+        bias = replace(bias, buffer=replace(bias.buffer, data=padded), start=0)
+    return replace(bias, shape=(bias.numel,))

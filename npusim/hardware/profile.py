@@ -232,7 +232,8 @@ class Cube(Group):
     """The matrix unit: a fractal is ``fractal_m x k x fractal_n``.
 
     A fractal of B takes `l0b_bytes_per_cycle` to come out of L0B, however few rows it is multiplied
-    with. Results leave L0C in turns: read at `l0c_read_bytes_per_cycle`, sent on at
+    with. Elements of a byte that don't lie along k in memory move into L0 at `turned_byte_fraction`
+    of the usual rate. Results leave L0C in turns: read at `l0c_read_bytes_per_cycle`, sent on at
     `fixpipe_bytes_per_cycle`.
     """
 
@@ -245,6 +246,7 @@ class Cube(Group):
     load3d: Load3d
     nd2nz_setup_cycles: Cycles | None = None
     l0b_bytes_per_cycle: Speed | None = None
+    turned_byte_fraction: Fraction = 1.0
     l0c_read_bytes_per_cycle: Speed | None = None
     fixpipe_bytes_per_cycle: Speed | None = None
 
@@ -395,8 +397,12 @@ class Profile(Group):
         """Whether the matrix unit multiplies these dtypes into this accumulator."""
         return (a, b, accumulator) in self._multiply_accumulates
 
-    def supports_fixpipe(self, source: str, target: str) -> bool:
-        """Whether results of one dtype may leave the matrix unit as the other."""
+    def supports_fixpipe(self, source: str, target: str, *, scaled: bool = False) -> bool:
+        """Whether results of one dtype may leave the matrix unit as the other, perhaps scaled."""
+        if scaled:
+            names = (f"fix_pipe_pre_conv_{way}" for way in ("dequant", "requant"))
+            forms = [each for name in names for each in self.intrinsics.cube.get(name, ())]
+            return (source, target) in map(codes.conversion, forms)
         if source == target:
             return True
         if self.paths.l0c_to_gm is None:  # the vector unit takes them out

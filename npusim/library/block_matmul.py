@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc.loops import Index, mapped
 from npusim.ascendc.queues import TBuf, TPosition, TQue
+from npusim.engine.program import Pipe
 from npusim.library.operands import Tile, now
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, INT32, DType
@@ -35,8 +36,9 @@ _HOST_BYTES = 1 << 26  # of results that are computed at once
 class Product(NamedTuple):
     """c = a @ b for (m, k) by (k, n), all three in global memory; ``bias`` is added to its rows.
 
-    Of a and c there may be ``stack`` matrices with rows counted through all of them; no block has
-    rows of two.
+    Columns of whole numbers leave multiplied with their ``scale``, of which there may be one for
+    all. Of a and c there may be ``stack`` matrices with rows counted through all of them; no block
+    has rows of two.
     """
 
     c: GmMatrix
@@ -47,6 +49,7 @@ class Product(NamedTuple):
     k: int
     bias: GmMatrix | None = None
     stack: int = 1
+    scale: GmMatrix | None = None
 
 
 class Block(NamedTuple):
@@ -104,6 +107,7 @@ class BlockMatmul:
         *,
         out_dtype: DType | None = None,
         bias: DType | None = None,
+        scaled: bool = False,
         hf32: bool = False,
     ) -> None:
         self._core, self._tiling, self._hf32 = core, tiling, hf32
@@ -137,12 +141,17 @@ class BlockMatmul:
         if core.profile.paths.l0c_to_gm is None and out_dtype is not None:
             self._staging = TQue(TPosition.VECOUT, 1, "c_out")
             core.pipe.init_buffer(self._staging, 1, block * out_dtype.itemsize)
-        self._bias = None if bias is None else _Bias(core, bias, t.base_n)
+        self._bias = None if bias is None else _Bias(core, bias, self._sum_dtype, t.base_n)
+        self._scales: TQue | None = None
+        if scaled:
+            self._scales = TQue(TPosition.C1, _IN_FLIGHT, "scale", consumer=Pipe.FIXP)
+            core.pipe.init_buffer(self._scales, _IN_FLIGHT, t.base_n * FLOAT.itemsize)
 
     def begin(self, product: Product) -> None:
         """The product that is worked on from now on."""
         self._operands = (product.a, product.b)
         self._row, self._shape = product.bias, (product.m, product.n, product.k)
+        self._scale = product.scale
         self._stack = product.stack
 
     def iterate(self) -> Iterator[Block]:
@@ -171,7 +180,19 @@ class BlockMatmul:
 
     def get_tensor_c(self, block: Block, c: GmMatrix) -> None:
         """Take a block to where it belongs in global memory."""
-        self._core.fixpipe(c.block(*block.rows, *block.columns), block.tensor, self._staging)
+        target, core = c.block(*block.rows, *block.columns), self._core
+        if self._scales is None or self._scale is None:
+            core.fixpipe(target, block.tensor, self._staging)
+            return
+        source = self._scale
+        alone = source.tensor.numel == 1
+        columns = (0, 1) if alone else block.columns
+        places = () if alone else (*source.start, (columns[0], 1))
+        tile = self._scales.alloc_tensor(source.dtype, columns[1])
+        core.load_l1(tile, source.tensor.window(places, (columns[1],), (1,)).rounded_up())
+        self._scales.enque(tile)
+        core.fixpipe(target, block.tensor, scale=self._scales.deque(tile))
+        self._scales.free_tensor(tile)
 
     def whole_rows(self) -> Iterator[Block]:
         """The numbers of C, whole rows at a time, as many as the host has room for.
@@ -329,12 +350,12 @@ class BlockMatmul:
 class _Bias:
     """A row that is added to all rows of a product, on its way into the bias table."""
 
-    def __init__(self, core: Core, dtype: DType, columns: int) -> None:
-        self._core, self._dtype = core, dtype
+    def __init__(self, core: Core, dtype: DType, sums: DType, columns: int) -> None:
+        self._core, self._dtype, self._sums = core, dtype, sums
         self._l1 = TQue(TPosition.C1, 1, "bias")
         self._table = TQue(TPosition.C2, 1, "bias_table")
         core.pipe.init_buffer(self._l1, 1, columns * dtype.itemsize)
-        core.pipe.init_buffer(self._table, 1, columns * FLOAT.itemsize)
+        core.pipe.init_buffer(self._table, 1, columns * sums.itemsize)
 
     def load(self, bias: GmMatrix, columns: Span) -> LocalTensor:
         """The bias of some columns."""
@@ -342,7 +363,7 @@ class _Bias:
         tile = self._l1.alloc_tensor(self._dtype, columns[1])
         self._core.load_l1(tile, source.rounded_up())
         self._l1.enque(tile)
-        row = self._table.alloc_tensor(FLOAT, columns[1])
+        row = self._table.alloc_tensor(self._sums, columns[1])
         self._core.load_bias(row, self._l1.deque(tile))
         self._l1.free_tensor(tile)
         self._table.enque(row)
@@ -351,6 +372,27 @@ class _Bias:
     def free(self, row: LocalTensor) -> None:
         """The cube has used it."""
         self._table.free_tensor(row)
+
+
+def blocks_of(core: Core, tiling: MatmulTiling, m: int, n: int) -> Iterator[tuple[Span, Span]]:
+    """Rows and columns of the blocks of one matrix, as :meth:`BlockMatmul.iterate` has them.
+
+    For vector cores that take over what a cube core multiplies.
+    """
+    for columns in _parts(n, tiling.base_n):
+        for rows in _parts(m, tiling.base_m):
+            outer, inner = (rows, columns) if tiling.keep_a else (columns, rows)
+            if not (tiling.keep_a or tiling.keep_b):
+                high, wide = rows[2], columns[2]
+                for turn in core.loop(high * wide):
+                    row = (turn % high if wide > 1 else turn) if high > 1 else 0
+                    column = (turn // high if high > 1 else turn) if wide > 1 else 0
+                    yield _columns_of(row, rows), _columns_of(column, columns)
+                continue
+            for first in core.loop(outer[2]):
+                for turn in core.loop(inner[2]):
+                    fixed, moving = _columns_of(first, outer), _columns_of(turn, inner)
+                    yield (fixed, moving) if tiling.keep_a else (moving, fixed)
 
 
 def _columns_of(turn: Index, part: tuple[int, int, int]) -> Span:

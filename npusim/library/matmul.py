@@ -39,12 +39,15 @@ class Matmul:
         k: int,
         *,
         bias: DType | None = None,
+        scaled: bool = False,
         hf32: bool = False,
         finish: Callable[[Product], Finish] | None = None,
     ) -> None:
         self._core, self._finish = core, finish
         own = out_dtype if finish is None else None
-        self._blocks = BlockMatmul(core, tiling, dtype, k, out_dtype=own, bias=bias, hf32=hf32)
+        self._blocks = BlockMatmul(
+            core, tiling, dtype, k, out_dtype=own, bias=bias, scaled=scaled, hf32=hf32
+        )
 
     def multiply(self, c: GmMatrix, a: GmMatrix, b: GmMatrix, m: int, n: int, k: int) -> None:
         """c = a @ b for (m, k) by (k, n), all three in global memory."""

@@ -329,7 +329,11 @@ def attribute_in(name: str, allowed: Sequence[int]) -> Check:
 
     def test(call: Call) -> Finding:
         got = call.arguments.get(name)
-        return None if got is None or got in allowed else f"{name} should be in {sizes(allowed)}, but got {got}."
+        return (
+            None
+            if got is None or got in allowed
+            else f"{name} should be in {sizes(allowed)}, but got {got}."
+        )
 
     return invalid(f"{name} isn't {_or([str(each) for each in allowed])}", test)
 

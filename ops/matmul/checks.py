@@ -47,3 +47,22 @@ def product(first: str, second: str, bias: str, result: str, *, turned: tuple[st
 
 def _is_row(shape: Shape, columns: int) -> bool:
     return bool(shape) and shape[-1] == columns and set(shape[:-1]) <= {1}
+
+
+def scales_fit(x1: str, x2: str, y: str, scale: str, bias: str, per_row: str) -> Check:
+    """161002 for scales that aren't one for all columns or one for each; others have one each."""
+
+    def test(call: Call) -> Finding:
+        for _, spec in call.given(y):
+            if spec.rank < 2:
+                return f"{y} should have at least two axes, but has sizes {sizes(spec.shape)}."
+            rows, columns = spec.numel // max(1, spec.shape[-1]), spec.shape[-1]
+            wanted = {scale: (1, columns), bias: (columns,), per_row: (rows,)}
+            for name, found in call.given(*wanted):
+                if found.numel not in wanted[name]:
+                    counts = " or ".join(map(str, wanted[name]))
+                    has = f"but has sizes {sizes(found.shape)}"
+                    return f"{name} should have {counts} elements, {has}."
+        return None
+
+    return invalid(f"{scale}, {bias} and {per_row} don't fit {x1} times {x2}", test)

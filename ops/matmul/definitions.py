@@ -1,7 +1,7 @@
-"""Matrix products: MatMul, BatchMatMul, Gemm, and their fusions with what follows."""
+"""Matrix products: MatMul, BatchMatMul, Gemm, quantised ones, and fusions with what follows."""
 
-from npusim.operators.definition import Attribute, Operator, Page, family, flag
-from npusim.ops.matmul.checks import product
+from npusim.operators.definition import Aclnn, Attribute, Operator, Page, family, flag, whole
+from npusim.ops.matmul.checks import product, scales_fit
 
 _TURNED = (flag("transpose_x1?"), flag("transpose_x2?"))
 _TURNED_EACH = (flag("adj_x1?"), flag("adj_x2?"))
@@ -12,6 +12,12 @@ _BIASED = "x1 x2 bias? -> y"
 def _checked(flags: tuple[Attribute, ...]) -> tuple[tuple[object, ...], ...]:
     return ((product, "x1", "x2", "bias", "y", {"turned": tuple(each.name for each in flags)}),)
 
+
+_SAID = (flag("transposeX1", "transpose_x1"), flag("transposeX2", "transpose_x2"))
+_SCALED = (
+    *_checked(_TURNED),
+    (scales_fit, "x1", "x2", "y", "scale", "bias", "pertoken_scale"),
+)
 
 # fmt: off
 OPERATORS = family(
@@ -33,5 +39,14 @@ OPERATORS = family(
         Operator("BatchMatMulV3", _BIASED, (*_TURNED_EACH, _HF32), kernel="product",
             checks=_checked(_TURNED_EACH)),
         Operator("Gemm", kernel="product"),
+    ),
+    quantised=(
+        Operator("QuantBatchMatmulV3", "x1 x2 scale offset? bias? pertoken_scale? -> y",
+            (whole("dtype?", None), *_TURNED),
+            Aclnn("aclnnQuantMatmulV4",
+                "x1 x2 scale offset? biasOptional? pertokenScaleOptional? -> out", _SAID),
+            kernel="quant_batch_matmul", checks=_SCALED, band_class="quant_matmul"),
+        Operator("QuantMatmul", "x1 x2 scale offset? pertoken_scale? bias? -> y", _TURNED,
+            checks=_SCALED, kernel="quant_matmul", band_class="quant_matmul"),
     ),
 )

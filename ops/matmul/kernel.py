@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -12,8 +12,8 @@ from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.rounding import RoundMode, convert
 from npusim.ascendc.tensors import Scalar
 from npusim.library.epilogue import Epilogue
-from npusim.library.matmul import GmMatrix, Matmul, Product
-from npusim.ops.matmul.shapes import Shape, Share
+from npusim.library.matmul import Finish, GmMatrix, Matmul, Product
+from npusim.ops.matmul.shapes import Partition, Shape, Share
 from npusim.ops.matmul.split_k import SplitMatMul, split_of
 from npusim.ops.matmul.tiling import partition
 from npusim.values.dtypes import FLOAT
@@ -30,9 +30,10 @@ _WIDE_BYTES = 1 << 29  # float32 copies of operands are made up to this size
 class MatMul(Kernel):
     """The product of a problem, on as many cube cores as pay.
 
-    ``bias`` is a row that is added to all others. ``epilogue`` is what a fused kernel of a chip
+    ``bias`` is a row that is added to all others, ``scale`` what a fixpipe multiplies the columns
+    of whole numbers with. ``epilogue`` is what a fused kernel of a chip
     without a fixpipe does to blocks on their way out. ``hf32`` multiplies float32 at twice the
-    speed.
+    speed; ``tiling`` cuts the product.
     """
 
     op_type: str = "MatMul"
@@ -44,13 +45,15 @@ class MatMul(Kernel):
         problem: Problem,
         *,
         bias: GlobalTensor | None = None,
+        scale: GlobalTensor | None = None,
         epilogue: Epilogue | None = None,
         hf32: bool = False,
         op_type: str = "MatMul",
+        tiling: Callable[[Profile, Shape], Partition] = partition,
     ) -> None:
         self.op_type = op_type  # one kernel for operators of several names
         self.generated = not op_type.endswith("V3")  # those are written in Ascend C
-        self.problem, self.bias, self.hf32 = problem, bias, hf32
+        self.problem, self.bias, self.scale, self.hf32 = problem, bias, scale, hf32
         through_ub = profile.paths.l0c_to_gm is None
         if epilogue is not None and not through_ub:
             raise KernelError(op_type, f"{profile.name} doesn't fuse vector work into products")
@@ -61,10 +64,10 @@ class MatMul(Kernel):
             if bias.dtype is not through:
                 raise KernelError(op_type, f"a bias in {bias.dtype} for a product in {through}")
         steps_out = 0 if self.epilogue is None else len(self.epilogue.formula.steps)
-        self.partition = partition(profile, shape_of(problem, hf32, bias is not None, steps_out))
+        self.partition = tiling(profile, shape_of(problem, hf32, bias is not None, steps_out))
         self.block_dim = self.partition.block_dim
         others = () if self.epilogue is None else self.epilogue.reads
-        rows = () if bias is None else (bias,)
+        rows = tuple(each for each in (bias, scale) if each is not None)
         self.reads = (problem.a.tensor, problem.b.tensor, *rows, *others)
         self.writes = (problem.c.tensor,) if self.epilogue is None else self.epilogue.writes
         self._wide: dict[int, GlobalTensor] = {}
@@ -76,28 +79,40 @@ class MatMul(Kernel):
 
     def process(self, core: Core) -> None:
         """One product after the other of this core's part."""
-        problem, blocks = self.problem, self.partition.blocks
-        epilogue, has_bias = self.epilogue, self.bias is not None
+        problem = self.problem
         matmul = Matmul(
             core,
-            blocks,
+            self.partition.blocks,
             problem.a.tensor.dtype,
             problem.c.tensor.dtype,
             problem.k,
-            bias=self.bias.dtype if self.bias is not None and epilogue is None else None,
+            bias=self.bias.dtype if self.bias is not None and self.epilogue is None else None,
+            scaled=self.scale is not None,
             hf32=self.hf32,
-            finish=None if epilogue is None else epilogue.start(core, blocks, bias=has_bias),
+            finish=self.finish(core),
         )
-        for share in self.partition.shares(core.get_block_idx()):
-            if share.count == 1:
-                matmul.run(self._product(core, share, share.first))
-                continue
-            for index in core.loop(share.count):
-                matmul.run(self._product(core, share, index + share.first))
+        for share, index in self.matrices(core):
+            matmul.run(self.product(core, share, index))
         if core.get_block_idx() == self.block_dim - 1:
             self._wide.clear()
 
-    def _product(self, core: Core, share: Share, index: Place) -> Product:
+    def finish(self, core: Core) -> Callable[[Product], Finish] | None:
+        """What takes blocks out of L0C; None where they go to c as they are."""
+        if self.epilogue is None:
+            return None
+        return self.epilogue.start(core, self.partition.blocks, bias=self.bias is not None)
+
+    def matrices(self, core: Core) -> Iterator[tuple[Share, Place]]:
+        """A core's rectangles, of one matrix after the other."""
+        for share in self.partition.shares(core.get_block_idx()):
+            if share.count == 1:
+                yield share, share.first
+                continue
+            for index in core.loop(share.count):
+                yield share, index + share.first
+
+    def product(self, core: Core, share: Share, index: Place) -> Product:
+        """The product of a rectangle of a matrix."""
         problem = self.problem
         a, b = (self._operand(core, each) for each in (problem.a, problem.b))
         return Product(
@@ -108,6 +123,7 @@ class MatMul(Kernel):
             share.columns,
             problem.k,
             self._row(index, share.column),
+            scale=None if self.scale is None else GmMatrix(self.scale, ((share.column, 1),), 0),
         )
 
     def _row(self, index: Place, column: int) -> GmMatrix | None:

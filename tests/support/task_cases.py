@@ -776,6 +776,18 @@ def by_scales(pick: Pick, op_type: str) -> Task:
     return Task([x, scale.astype(np.float32)], [empty(*shape, kind=np.float16)])
 
 
+def quant_product(pick: Pick, op_type: str) -> Task:
+    """int8 by int8, with scales of columns, perhaps of rows, and a bias."""
+    m, n, k = pick.size(), pick.size(), pick.of(32, 64, 100, 130)
+    a, b = ((pick.numbers(*shape) * 20).astype(np.int8) for shape in ((m, k), (k, n)))
+    scale = pick.positive(pick.of(1, n)) / 100
+    per_row = pick.of(None, pick.positive(m))
+    bias = pick.of(None, pick.numbers(n).astype(np.int32))
+    kind = np.float16 if pick.of(True, False) else BFLOAT16
+    others = [per_row, bias] if op_type == "QuantMatmul" else [bias, per_row]
+    return Task([a, b, scale, None, *others], [empty(m, n, kind=kind)])
+
+
 FOLDERS: dict[str, Case] = {
     "reduction": reduction,
     "rotary": rotary,
@@ -847,6 +859,7 @@ CASES: dict[str, Case] = {
     "GroupNormGrad": group_norm_gradient,
     "ROIAlignGrad": box_gradient,
     "MultiScaleDeformableAttentionGrad": sampling_gradient,
+    **dict.fromkeys(("QuantMatmul", "QuantBatchMatmulV3"), quant_product),
 }
 
 _SPLIT = ("Ascend910B3",)
@@ -866,6 +879,8 @@ def chips_of(op_type: str) -> tuple[str, ...]:
         "RotaryMul",
         "RotaryPositionEmbedding",
         "RotaryPositionEmbeddingGrad",
+        "QuantMatmul",
+        "QuantBatchMatmulV3",
     }:
         return _SPLIT
     return CHIPS

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
 _HF32 = "hfloat32"
+_FIXPIPE_BITS = np.uint32(0xFFFFE000)  # of a scale
 _INTO_L0 = {"L0A": ("load_cbuf_to_ca", "l1_to_l0a"), "L0B": ("load_cbuf_to_cb", "l1_to_l0b")}
 
 
@@ -54,7 +55,9 @@ class Cube(Copies):
         name, path_name = _INTO_L0[dst.memory]
         if self.recording:
             path = self._path(path_name)
-            nbytes = self.costs.fractal_bytes(dst.dtype.itemsize, dst.shape)
+            nbytes: float = self.costs.fractal_bytes(dst.dtype.itemsize, dst.shape)
+            if dst.dtype.itemsize == 1 and transpose == (dst.memory == "L0A"):
+                nbytes /= self.profile.cube.turned_byte_fraction
             cycles = self.costs.on_chip(path, nbytes)
             self.recorder.emit(Pipe.MTE1, name, cycles, detail=_shape(dst))
         if self.numerics:
@@ -109,22 +112,38 @@ class Cube(Copies):
         self.computed("mmad", c, k)
         return c
 
-    def fixpipe(self, dst: GmSlice, src: LocalTensor, through: TQue | None = None) -> None:
+    def fixpipe(
+        self,
+        dst: GmSlice,
+        src: LocalTensor,
+        through: TQue | None = None,
+        *,
+        scale: LocalTensor | None = None,
+    ) -> None:
         """L0C -> GM, converted to dst's dtype on the way (Fixpipe, FIXP).
 
         A chip without a fixpipe moves the tile into UB with its vector unit, into a slot of
-        ``through``, and from there with MTE3. ``set_atomic_add`` holds here too.
+        ``through``, and from there with MTE3. ``set_atomic_add`` holds here too. A fixpipe
+        multiplies whole numbers with the ``scale`` of their column, float32 in L1, of which it
+        knows the first 19 bits (source: aclnnTransQuantParamV2).
         """
         self._expect("fixpipe", src, "L0C")
         if src.numel != dst.numel:
             self._refuse("fixpipe", src)
-        self._check_conversion(src.dtype, dst.tensor.dtype)
+        self._check_conversion(src.dtype, dst.tensor.dtype, scaled=scale is not None)
         if self.profile.paths.l0c_to_gm is None:
             self._fix_through_ub(dst, src, through)
         else:
-            self._fix(dst, src)
+            self._fix(dst, src, scale)
 
-    def _fix(self, dst: GmSlice, src: LocalTensor) -> None:
+    def _fix(self, dst: GmSlice, src: LocalTensor, scale: LocalTensor | None) -> None:
+        if scale is not None:
+            self._expect("fixpipe", scale, "L1")
+            if self.recording:
+                cycles = self.costs.on_chip(
+                    self._path("l1_to_bias_table"), scale.numel * scale.dtype.itemsize
+                )
+                self.recorder.emit(Pipe.FIXP, "copy_cbuf_to_fbuf", cycles, detail=_shape(scale))
         if self.recording:
             # Results are read from L0C in its own dtype, and leave it in theirs.
             shrink = dst.tensor.dtype.itemsize / src.dtype.itemsize
@@ -139,7 +158,11 @@ class Cube(Copies):
                 most=most,
             )
         if self.numerics:
-            values = _laid_out(src.values(self.depth), dst)
+            values = src.values(self.depth)
+            if scale is not None:
+                known = scale.values(self.depth).view(np.uint32) & _FIXPIPE_BITS
+                values = values * known.view(np.float32)[..., None, :]
+            values = _laid_out(values, dst)
             self._put(dst, self._converted(values, dst.tensor.dtype))
 
     def _fix_through_ub(self, dst: GmSlice, src: LocalTensor, through: TQue | None) -> None:
@@ -182,8 +205,8 @@ class Cube(Copies):
         self.settle(result)
         return result
 
-    def _check_conversion(self, source: DType, target: DType) -> None:
-        if not self.profile.supports_fixpipe(source.intrinsic, target.intrinsic):
+    def _check_conversion(self, source: DType, target: DType, *, scaled: bool = False) -> None:
+        if not self.profile.supports_fixpipe(source.intrinsic, target.intrinsic, scaled=scaled):
             raise UnsupportedIntrinsicError(
                 self.kernel_name,
                 "fixpipe",

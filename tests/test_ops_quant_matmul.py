@@ -1,0 +1,87 @@
+"""Products of quantised operands against whole numbers, and what they cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim import Device
+from support.tasks import BFLOAT16, assert_time_needs_no_numbers, cycles, run
+
+Array = np.ndarray[Any, Any]
+
+CHIP = "Ascend910B3"
+
+
+def bytes_of(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)
+
+
+def positive(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).uniform(0.5, 1.5, shape).astype(np.float32)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    m=st.one_of(st.integers(1, 70), st.sampled_from([257, 600])),
+    n=st.one_of(st.integers(1, 70), st.sampled_from([300, 513])),
+    k=st.one_of(st.integers(1, 200), st.sampled_from([1024, 1500])),
+    turned=st.tuples(st.booleans(), st.booleans()),
+    one_scale=st.booleans(),
+    per_row=st.booleans(),
+    bias=st.sampled_from([None, np.int32, np.float32]),
+    kind=st.sampled_from([np.float16, BFLOAT16]),
+)
+def test_scaled_products(
+    m: int, n: int, k: int, turned: tuple[bool, bool], one_scale: bool, per_row: bool,
+    bias: Any, kind: Any,
+) -> None:  # fmt: skip
+    a, b = bytes_of(m, k), bytes_of(k, n, seed=1)
+    scale = positive(1 if one_scale else n, seed=2) / np.float32(k)
+    rows = positive(m, seed=3) if per_row else None
+    added = None if bias is None else (positive(n, seed=4) * 99).astype(bias)
+    sums = a.astype(np.int64) @ b.astype(np.int64)
+    if bias is np.int32:
+        sums = sums + added
+    wanted = sums * scale.astype(np.float64) * (1 if rows is None else rows[:, None])
+    if bias is np.float32:
+        wanted = wanted + added
+    given = [a.T if turned[0] else a, b.T if turned[1] else b, scale, None, added, rows]
+    given = [None if each is None else np.ascontiguousarray(each) for each in given]
+    outputs = [np.zeros((m, n), kind)]
+    said = {"transpose_x1": turned[0], "transpose_x2": turned[1]}
+    (got,) = run(CHIP, "QuantBatchMatmulV3", given, outputs, **said)
+    tolerance = 2e-3 if kind is np.float16 else 1e-2
+    np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=tolerance, atol=tolerance)
+    assert_time_needs_no_numbers(CHIP, "QuantBatchMatmulV3", given, outputs, **said)
+
+
+def product_cycles(kind: Any, op_type: str, size: int, **others: Any) -> float:
+    a, b = np.zeros((size, size), kind), np.zeros((size, size), kind)
+    scale = [] if kind is np.float16 else [np.ones(size, np.float32), None]
+    return cycles(CHIP, op_type, [a, b, *scale], [np.zeros((size, size), others.pop("out"))])
+
+
+def test_bytes_multiply_faster_and_vector_cores_work_beside() -> None:
+    halves = product_cycles(np.float16, "MatMulV3", 2048, out=np.float16)
+    alone = product_cycles(np.int8, "QuantBatchMatmulV3", 2048, out=np.float16)
+    handed_over = product_cycles(np.int8, "QuantBatchMatmulV3", 2048, out=BFLOAT16)
+    assert 1.3 * alone < halves
+    assert alone < handed_over < 1.5 * alone
+
+
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend910B3"])
+def test_calls_are_checked(chip: str) -> None:
+    call = {
+        "x1": "int8[8,64]", "x2": "int8[64,32]", "scale": "bf16[32]", "out": "bf16[8,32]",
+        "transposeX1": False, "transposeX2": False,
+    }  # fmt: skip
+    found = Device(chip).check("aclnnQuantMatmulV4", **call)
+    assert found.code == (561003 if chip == "Ascend910A" else 0)
+    if chip != "Ascend910A":
+        wrong = Device(chip).check("aclnnQuantMatmulV4", **{**call, "scale": "bf16[31]"})
+        assert wrong.code == 161002

@@ -1,8 +1,8 @@
-"""Losses that are computed element by element, and their gradients."""
+"""Losses: element by element, of rows against labels, and their gradients."""
 
 from npusim.operators.checks import attribute_at_least
-from npusim.operators.definition import Aclnn, Operator, family, real, whole
-from npusim.operators.shape_checks import broadcast
+from npusim.operators.definition import Aclnn, Operator, family, real, text, whole
+from npusim.operators.shape_checks import broadcast, fits
 
 _UNREDUCED = (whole("reduction", only=0),)
 _SIGMA = (real("sigma?"),)
@@ -28,5 +28,20 @@ OPERATORS = family(
         Operator("SmoothL1LossGradV2", "predict label dout -> gradient", _SIGMA,
             Aclnn("aclnnSmoothL1LossBackward", "self target gradOut -> gradInput", _SMOOTH),
             ("SmoothL1LossGrad",)),
+    ),
+    likelihood=(
+        Operator("CrossEntropyLoss", "input target weight? -> loss",
+            (text("reduction?"), whole("ignore_index?")), kernel="cross_entropy",
+            checks=((fits, "input", "n c *d", "target", "n *d", "weight", "c"),)),
+        Operator("NLLLoss", "x target weight -> y total_weight",
+            (text("reduction?"), whole("ignore_index?")),
+            Aclnn("aclnnNLLLoss", "self target weight -> out totalWeightOut",
+                (whole("reduction"), whole("ignoreIndex", "ignore_index"))),
+            checks=((fits, "x", "n c", "target", "n", "weight", "c"),)),
+    ),
+    rows=(
+        Operator("SoftmaxCrossEntropyWithLogits", "features labels -> loss backprop", (),
+            Aclnn("aclnnSoftmaxCrossEntropyWithLogits", "features labels -> loss backprop"),
+            checks=((fits, "features", "n c", "labels", "n c", "loss", "n", "backprop", "n c"),)),
     ),
 )

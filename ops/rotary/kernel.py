@@ -18,7 +18,7 @@ import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.task import Task, made
-from npusim.operators.registry import kernel_class
+from npusim.operators.registry import builder, kernel_class
 from npusim.schedules.tile_grid import Grid, Piece, whole_axes
 from npusim.values.dtypes import BFLOAT16, FLOAT, INT32, DType
 from npusim.values.errors import KernelError
@@ -283,7 +283,7 @@ def _by_position(task: Task, mode: int) -> tuple[Kernel, ...]:
     for given in tensors[2:]:
         row = made((positions, length), given.dtype)
         if mode == HALF:
-            tasks += kernel_class("ConcatD").from_task(
+            tasks += builder("ConcatD")(
                 Task(task.profile, "ConcatD", (given, given), (row,), {"concat_dim": 1})
             )
         else:

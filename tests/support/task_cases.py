@@ -285,6 +285,28 @@ def cross_entropy_gradient(pick: Pick, _: str) -> Task:
     return Task(given, [empty(*shape, kind=kind)], said)
 
 
+def likelihood(pick: Pick, op_type: str) -> Task:
+    kind, classes = pick.kind(), pick.of(1, 5, 33, 1000)
+    around: Shape = (
+        pick.of((7,), (130,), (3, 5)) if op_type == "CrossEntropyLoss" else (pick.size(),)
+    )
+    x = pick.numbers(around[0], classes, *around[1:], kind=kind)
+    target = pick.places(around, classes, pick.of(np.int32, np.int64))
+    said = {"reduction": pick.of("none", "mean", "sum")}
+    shape = around if said["reduction"] == "none" else ()
+    out = empty(*shape, kind=kind)
+    if op_type == "CrossEntropyLoss":
+        return Task([x, target], [out], said)
+    outputs = [out, *([] if shape else [empty(kind=kind)])]
+    return Task([x, target, pick.positive(classes, kind=kind)], outputs, said)
+
+
+def soft_labels(pick: Pick, _: str) -> Task:
+    shape, kind = (pick.size(), pick.of(1, 8, 100, 513)), pick.half()
+    inputs = [pick.numbers(*shape, kind=kind), pick.positive(*shape, kind=kind)]
+    return Task(inputs, [empty(shape[0], kind=kind), empty(*shape, kind=kind)])
+
+
 # -- copies ----------------------------------------------------------------------------------------
 
 MOVED = (np.float32, np.float16, np.int8, np.int64)
@@ -828,6 +850,8 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(("NPUAllocFloatStatus", "NPUClearFloatStatus", "NPUGetFloatStatus"), flags),
     **dict.fromkeys(("DropOutDoMask", "DropoutDoMask", "ReluGradV2"), dropout),
     "MaskedScale": masked_scale,
+    **dict.fromkeys(("CrossEntropyLoss", "NLLLoss"), likelihood),
+    "SoftmaxCrossEntropyWithLogits": soft_labels,
     "SwiGlu": gated,
     "BinaryCrossEntropyGrad": cross_entropy_gradient,
     **dict.fromkeys(("Transpose", "TransposeD", "TransposeNOD"), transpose),
@@ -876,6 +900,8 @@ def chips_of(op_type: str) -> tuple[str, ...]:
         "GroupNormGrad",
         "MultiScaleDeformableAttentionGrad",
         "ApplyRotaryPosEmb",
+        "CrossEntropyLoss",
+        "NLLLoss",
         "RotaryMul",
         "RotaryPositionEmbedding",
         "RotaryPositionEmbeddingGrad",

@@ -62,6 +62,8 @@ class MaxPoolGradWithArgmax(Kernel):
     ) -> None:
         if len(x.shape) != 5 or x.shape[-1] != LANES or grad.dtype is not dx.dtype:
             raise KernelError(self.op_type, f"takes NC1HWC0 images of {LANES} lanes, not {x.shape}")
+        if mask.dtype.is_float:
+            raise KernelError(self.op_type, f"masks of {mask.dtype}, which have no bits")
         self.reads, self.writes = (grad, mask), (dx,)
         self.grad, self.mask, self.dx = (each.view(each.numel) for each in (grad, mask, dx))
         self.height, self.width = windows

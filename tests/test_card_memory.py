@@ -33,7 +33,7 @@ def halves(gib: float) -> TensorSpec:
         ("Relu", {"x": halves(8 * 2**30)}),
         ("aclnnRelu", {"self": TensorSpec((2**62,), "float16")}),
         ("Add", {"x1": halves(30), "x2": halves(30)}),  # with the sum it is 90 GiB
-        ("aclnnFlashAttentionScore", {"query": halves(40), "key": halves(40)}),
+        ("aclnnNsaSelectedAttention", {"query": halves(40), "key": halves(40)}),
     ],
 )
 def test_what_doesn_t_fit_is_refused(op: str, arguments: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ def test_recorded_tasks_and_models_are_held_to_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["check", "estimate"])
-@pytest.mark.parametrize("op", ["aclnnRelu self", "aclnnFlashAttentionScore query"])
+@pytest.mark.parametrize("op", ["aclnnRelu self", "aclnnNsaSelectedAttention query"])
 def test_verbs_exit_with_one(verb: str, op: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = npusim(capsys, f"{verb} {op}=fp16[4611686018427387904,1,1] -s 910b3")
     assert said.code == 1

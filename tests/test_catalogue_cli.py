@@ -198,7 +198,8 @@ def test_search_by_dtype_and_product(npusim: Npusim) -> None:
 
 def test_ops_alone_still_lists_the_simulated_operators(npusim: Npusim) -> None:
     assert "aclnnGroupNormBackward" in npusim("ops").out
-    assert "aclnnFlashAttentionScore" not in npusim("ops").out
+    assert "aclnnFlashAttentionScore" in npusim("ops").out
+    assert "aclnnNsaSelectedAttention" not in npusim("ops").out
 
 
 def test_diff_lists_what_one_product_lacks(npusim: Npusim) -> None:
@@ -301,16 +302,16 @@ def test_read_as_json_everything_is_plain(npusim: Npusim) -> None:
 
 # operators without a kernel here -----------------------------------------------------------------
 
-FLASH = "aclnnFlashAttentionScore"
+SELECTED = "aclnnNsaSelectedAttention"
 
 
 def test_what_only_the_catalogue_knows_is_shown(npusim: Npusim) -> None:
-    said = npusim(f"ops show {FLASH}")
+    said = npusim(f"ops show {SELECTED}")
     assert said.code == 0
     assert "no kernel" in said.err
     for part in ("Atlas inference products", "rejected", "query", "BFLOAT16"):
         assert part in said.out
-    assert len(npusim(f"ops show {FLASH} -s 310P3,A2 --json").json["answers"]) == 2
+    assert len(npusim(f"ops show {SELECTED} -s 310P3,A2 --json").json["answers"]) == 2
 
 
 @pytest.mark.parametrize("verb", ["estimate", "run", "trace", "report"])
@@ -318,17 +319,17 @@ def test_what_only_the_catalogue_knows_cant_be_timed(
     npusim: Npusim, tmp_path: Path, verb: str
 ) -> None:
     more = ["-o", tmp_path / "out.html"] if verb == "report" else []
-    said = npusim(f"{verb} {FLASH} -s 910B3 query=fp16[1,64,128] headNum=1", *more)
+    said = npusim(f"{verb} {SELECTED} -s 910B3 query=fp16[1,64,128] headNum=1", *more)
     assert said.code == 1
     if verb != "report":
         assert "561003" in said.err
-        assert f"no kernel of {FLASH}, so it can't be timed" in said.err
-        refused = npusim(f"{verb} {FLASH} -s 310P3 query=fp16[1,64,128] headNum=1")
-        assert f"{FLASH} is not supported on Ascend310P3" in refused.err
+        assert f"no kernel of {SELECTED}, so it can't be timed" in said.err
+        refused = npusim(f"{verb} {SELECTED} -s 310P3 query=fp16[1,64,128] headNum=1")
+        assert f"{SELECTED} is not supported on Ascend310P3" in refused.err
 
 
 def test_sweep_and_model_say_the_same_of_it(npusim: Npusim, tmp_path: Path) -> None:
-    call = f'op: {FLASH}, arguments: {{query: "fp16[{{B}},64,128]", headNum: 1}}'
+    call = f'op: {SELECTED}, arguments: {{query: "fp16[{{B}},64,128]", headNum: 1}}'
     model = tmp_path / "model.yaml"
     model.write_text(f"calls:\n  - {{{call}}}\n")
     said = npusim("model --json -s 910B3,310P3", model)
@@ -347,7 +348,7 @@ def test_sweep_and_model_say_the_same_of_it(npusim: Npusim, tmp_path: Path) -> N
 
 
 def test_a_misspelled_name_gets_near_misses_of_catalogue_and_kernels(npusim: Npusim) -> None:
-    said = npusim(f"estimate {FLASH}e -s 910B3")
+    said = npusim(f"estimate {SELECTED}e -s 910B3")
     assert said.code == 2
-    assert f"Did you mean {FLASH}" in said.err
+    assert f"Did you mean {SELECTED}" in said.err
     assert said.err.count("Did you mean") == 1

@@ -79,6 +79,7 @@ WITHOUT_TASKS = {"Index": "which axes are indexed isn't recorded"}
 # Steps of float32, of an output's largest number, that sums in another order may differ by: of
 # operator types or of all in a folder. Everywhere else the bits are the same.
 ROUNDING = {
+    "attention": 16.0,
     "matmul": 8.0,
     "convolution": 8.0,
     "rms_norm": 32.0,
@@ -88,7 +89,12 @@ ROUNDING = {
 
 # What they write down stands for cores, boxes and points that differ; test_reference_typical_work
 # compares those that don't.
-TYPICAL = ("ROIAlignGrad", "MultiScaleDeformableAttentionGrad", "UpsampleNearestExact2dGrad")
+TYPICAL = (
+    "FlashAttentionScore",
+    "ROIAlignGrad",
+    "MultiScaleDeformableAttentionGrad",
+    "UpsampleNearestExact2dGrad",
+)
 
 CORES = 3  # so that small tensors keep cores busy with several tiles
 UB_PARTS = (1, 8)  # of the chip's UB, so that small tensors are cut into tiles

@@ -28,6 +28,7 @@ from support.deformable import deformable
 from support.kernels import gm
 from support.reference import Observed, assert_like_the_reference, observed
 from support.roi import roi_align
+from support.tasks import kernels
 
 Array = np.ndarray[Any, Any]
 Built = tuple[Sequence[Kernel], Sequence[GlobalTensor]]
@@ -227,3 +228,31 @@ def test_no_core_has_more_to_do_than_is_written_down(
     assert all(fast.bytes[key] >= count for key, count in literal.bytes.items())
     least = 1 - 1e-9  # sums of floats in another order
     assert all(fast.cycles[pipe] >= least * each for pipe, each in literal.cycles.items())
+
+
+# -- attention -------------------------------------------------------------------------------------
+
+
+@FEW
+@given(
+    batch=st.integers(1, 5),
+    length=st.sampled_from((1024, 2048)),
+    masked=st.booleans(),
+)
+@example(batch=3, length=2048, masked=True)
+def test_attention_writes_down_what_its_blocks_do(batch: int, length: int, masked: bool) -> None:
+    """With whole blocks only the last rounds of causal attention differ, which take their mean."""
+
+    profile = physics.with_cores(CHIP, 2)
+
+    def build() -> Built:
+        q, k, v, out = (np.ones((batch, 1, length, 16), np.float16) for _ in range(4))
+        mask = np.triu(np.ones((2048, 2048), np.uint8), 1) if masked else None
+        given = {"head_num": 1, "input_layout": "BNSD", "sparse_mode": 3}
+        return kernels(profile, "FlashAttentionScore", [q, k, v, *[None] * 3, mask], [out], given)
+
+    fast, literal = both_ways(build, profile)
+    if not masked:
+        assert_close(fast, literal, 0.02)
+    for pipe in ("CUBE", "VECTOR"):
+        assert fast.cycles[pipe] == pytest.approx(literal.cycles[pipe], rel=0.25), pipe

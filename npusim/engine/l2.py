@@ -118,7 +118,12 @@ class _Misses:
         cache = self._cache
         if transfer.write:
             # What fits stays in L2, modified, and is written back by whoever evicts it.
-            return max(self._overflow, cache.write_back_share)
+            evicts = max(self._overflow, cache.write_back_share)
+            if transfer.buffer not in self._own:
+                return evicts
+            # What is written to again and again, to be read in between, stays there.
+            once = self._sizes[transfer.buffer] / max(1.0, self._touched[transfer.buffer])
+            return max(self._own[transfer.buffer], evicts * min(1.0, once))
         if transfer.buffer in self._own:
             return self._own[transfer.buffer]
         cold = self._cold.get(transfer.buffer, 1.0)

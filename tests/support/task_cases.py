@@ -810,7 +810,23 @@ def quant_product(pick: Pick, op_type: str) -> Task:
     return Task([a, b, scale, None, *others], [empty(m, n, kind=kind)])
 
 
+def attention(pick: Pick, _: str) -> Task:
+    """Two or three heads of a few queries and keys, in the layout of the heads one by one."""
+    kind, batch, number = pick.of(np.float16, BFLOAT16), pick.of(1, 2), pick.of(2, 3)
+    queries, keys, columns = pick.size(), pick.size(), pick.of(8, 16, 40)
+    q, k, v = (
+        pick.numbers(batch, number, size, columns, kind=kind) for size in (queries, keys, keys)
+    )
+    mask = pick.of(None, (pick.numbers(queries, keys) > 0).astype(np.uint8))
+    stats = empty(batch, number, queries, 8)
+    given = {"head_num": number, "input_layout": "BNSD", "scale_value": 0.2}
+    return Task(
+        [q, k, v, None, None, None, mask], [stats, stats, empty(*q.shape, kind=kind)], given
+    )
+
+
 FOLDERS: dict[str, Case] = {
+    "attention": attention,
     "reduction": reduction,
     "rotary": rotary,
     "softmax": softmax,
@@ -895,6 +911,7 @@ def chips_of(op_type: str) -> tuple[str, ...]:
     if op_type.startswith(("FusionOp_MatMul", "FusionOp_BatchMatMul")):
         return _FUSING
     if op_type in {
+        "FlashAttentionScore",
         "UpsampleNearestExact2dGrad",
         "ResizeBilinear",
         "GroupNormGrad",

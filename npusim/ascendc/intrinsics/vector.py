@@ -115,15 +115,17 @@ class Vector(Elementwise):
         self,
         dst: LocalTensor,
         src0: LocalTensor,
-        src1: LocalTensor,
+        src1: LocalTensor | float,
         mode: CmpMode,
         *,
         packed: bool = False,
     ) -> LocalTensor:
         """dst = src0 <mode> src1 as a mask of UINT8 zeros and ones, or ``packed`` as bits (vcmpv).
 
-        The first of eight bits is the lowest.
+        The first of eight bits is the lowest. With a number it is CompareScalar (vcmpvs).
         """
+        if not isinstance(src1, LocalTensor):
+            return self._compare_number(dst, src0, src1, mode)
         self.require(f"vcmpv_{mode}", src0, src1)
         self.issue(f"vcmpv_{mode}", src0, (src0, src1), writes=dst)
         if self.numerics and packed:
@@ -133,6 +135,16 @@ class Vector(Elementwise):
         elif self.numerics:
             dst.becomes(_COMPARISONS[mode], src0, src1)
         self.computed("compare", src0)
+        return dst
+
+    def _compare_number(
+        self, dst: LocalTensor, src: LocalTensor, number: float, mode: CmpMode
+    ) -> LocalTensor:
+        self.require(f"vcmpvs_{mode}", src)
+        self.issue(f"vcmpvs_{mode}", src, (src,), writes=dst)
+        if self.numerics:
+            dst.becomes(_COMPARISONS[mode], src, number_of(number, self.depth, src))
+        self.computed("compare", src)
         return dst
 
     def set_cmpmask(self, bits: LocalTensor) -> None:
@@ -162,7 +174,8 @@ class Vector(Elementwise):
             kept: LocalTensor | NDArray[Any] = mask
             if packed:
                 bits = mask.values(depth)
-                kept = np.unpackbits(bits, axis=-1, count=dst.numel, bitorder="little")
+                count = dst.row_elements if len(mask.shape) > 1 else dst.numel
+                kept = np.unpackbits(bits, axis=-1, count=count, bitorder="little")
             other = src1 if isinstance(src1, LocalTensor) else number_of(src1, depth, src0)
             dst.becomes(_SELECT, kept, src0, other)
         self.computed("select", dst)

@@ -1,0 +1,1 @@
+"""Attention: softmax(q @ k.T) @ v without the matrix in between in memory, and its gradient."""

@@ -1,0 +1,134 @@
+"""A call of attention: its tensors as heads, its mask, and what else changes the scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from npusim.library.operands import GmMatrix
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.ascendc import GlobalTensor
+    from npusim.ascendc.gm import GmSlice, Place
+    from npusim.ops.attention.heads import Heads
+    from npusim.ops.attention.masks import Mask
+    from npusim.ops.attention.steps import Job
+
+LANES = 8  # copies of each maximum and sum that the forward keeps for the gradient
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """What is added to the scores: one row for all queries, or one for each (pse)."""
+
+    tensor: GlobalTensor
+    before_scale: bool = False
+
+    def window(self, job: Job, row: Place, rows: int) -> GmSlice:
+        """For some rows of a block."""
+        batch, heads, queries, keys = self.tensor.shape
+        step = keys if queries > 1 else 0
+        first = job.block.row * step + job.key
+        first += job.block.head * queries * keys if heads > 1 else 0
+        first += job.block.sequence * heads * queries * keys if batch > 1 else 0
+        moves = (*((turn, each * step) for turn, each in job.down), *job.along)
+        return self.tensor.window(((first, 1), (row, step), *moves), (rows, job.keys), (step, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Dropout:
+    """A bit for every score, 1 where it stays; those that do are divided by ``keep``."""
+
+    bits: GlobalTensor
+    keep: float
+
+    def window(
+        self, job: Job, queries: int, keys: int, heads: int, row: Place, rows: int
+    ) -> GmSlice:
+        """The bytes for some rows of a block."""
+        step = keys // 8
+        head = job.block.sequence * heads + job.block.head
+        first = (head * queries + job.block.row) * step + job.key // 8
+        moves = (
+            *((turn, each * step) for turn, each in job.down),
+            *((turn, each // 8) for turn, each in job.along),
+        )
+        flat = self.bits.view(prod(self.bits.shape))
+        return flat.window(((first, 1), (row, step), *moves), (rows, job.keys // 8), (step, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """out = dropout(softmax(scale * (q @ k.T) + shift, masked)) @ v, head by head.
+
+    ``maxima`` and ``sums`` are of each row of scores, eight copies in float32, None where nobody
+    keeps them. Heads of queries share those of keys in groups.
+    """
+
+    query: Heads
+    key: Heads
+    value: Heads
+    out: Heads
+    mask: Mask
+    scale: float
+    shift: Shift | None = None
+    dropout: Dropout | None = None
+    maxima: Heads | None = None
+    sums: Heads | None = None
+
+    def __post_init__(self) -> None:
+        query, key, value = self.query, self.key, self.value
+        if query.heads % key.heads or key.heads != value.heads:
+            raise KernelError(
+                "attention",
+                f"{query.heads} heads of queries can't share {key.heads} of keys and "
+                f"{value.heads} of values",
+            )
+        if query.columns != key.columns or query.batch != key.batch or key.rows != value.rows:
+            raise KernelError(
+                "attention",
+                f"{query.tensor.shape}, {key.tensor.shape} and {value.tensor.shape} don't fit",
+            )
+
+    @property
+    def group(self) -> int:
+        """Heads of queries that share one of keys."""
+        return self.query.heads // self.key.heads
+
+    @property
+    def lengths(self) -> tuple[tuple[int, int], ...]:
+        """Queries and keys of each sequence."""
+        return tuple(zip(self.query.rows, self.key.rows, strict=True))
+
+    def queries(self, heads: Heads, job: Job, *, transposed: bool = False) -> GmMatrix:
+        """The rows of a block in a tensor that has a row for each query."""
+        return GmMatrix(heads.tensor, self.rows_at(heads, job), heads.token, transposed)
+
+    def rows_at(self, heads: Heads, job: Job) -> tuple[tuple[Place, int], ...]:
+        """Where they begin."""
+        block = job.block
+        first = heads.at(block.sequence, block.head) + block.row * heads.token
+        return ((first, 1), *((turn, each * heads.token) for turn, each in job.down))
+
+    def keys(self, heads: Heads, job: Job, *, transposed: bool = False) -> GmMatrix:
+        """The keys of a round in a tensor that has a row for each."""
+        block = job.block
+        first = heads.at(block.sequence, block.head // self.group) + job.key * heads.token
+        moves = ((turn, each * heads.token) for turn, each in job.along)
+        places = ((first, 1), *moves, *self._further(heads, job))
+        return GmMatrix(heads.tensor, places, heads.token, transposed)
+
+    def _further(self, heads: Heads, job: Job) -> tuple[tuple[Place, int], ...]:
+        """How the loops over blocks move on from head to head, in what is written down."""
+        per_head = max(1, heads.tensor.numel // (heads.heads * heads.batch))
+        blocks = max(1, sum(-(-rows // 128) for rows in self.query.rows) // self.query.batch)
+        own = blocks * self.group  # that read the same keys
+        found = []
+        for turn, each in job.over:
+            if own >= each:
+                found.append((turn // (own // each) if own > each else turn, per_head))  # type: ignore[operator]
+            else:
+                found.append((turn, per_head * each // own))
+        return tuple(found)

@@ -1,0 +1,94 @@
+"""The cube core's side of attention: products for the blocks of both vector cores.
+
+Scores leave for the vector core as soon as a round begins, one round ahead of it; the product with
+the values waits for the probabilities.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.engine.program import Pipe
+from npusim.library.matmul import Matmul
+from npusim.library.matmul_tiling import MatmulTiling, grain_of
+from npusim.ops.attention.spaces import OUTPUTS, SCORES, WEIGHTS
+from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from npusim.ascendc import Core
+    from npusim.ascendc.cluster import CoreWait
+    from npusim.engine.program import Barrier
+    from npusim.hardware.profile import Profile
+    from npusim.ops.attention.blocks import Dealing
+    from npusim.ops.attention.call import Call
+    from npusim.ops.attention.spaces import Spaces
+    from npusim.ops.attention.steps import Job
+    from npusim.values.dtypes import DType
+
+    Steps = Iterator[Barrier | CoreWait]
+
+_BASE = 128  # rows and columns of a block in L0C
+_DEEPEST = 256  # elements of k in L1 that a streamed product has at a time
+
+
+def tiling(profile: Profile, dtype: DType, m: int, n: int, k: int, products: int) -> MatmulTiling:
+    """Blocks of one of several products that have an equal share of the memories each."""
+    buffers, size, grain = profile.buffers, dtype.itemsize, grain_of(profile, dtype)
+    base_m, base_n = min(_BASE, round_up(m, grain)), min(_BASE, round_up(n, grain))
+    in_l0 = min(buffers.l0a_bytes // base_m, buffers.l0b_bytes // base_n) // (2 * products * size)
+    base_k = min(round_up(k, grain), max(grain, in_l0 // grain * grain), _BASE)
+    share = buffers.l1_bytes // products
+    panel = base_m * round_up(k, base_k) * size
+    keep_a = n > base_n and panel + 4 * base_n * base_k * size <= share
+    panels = 2 if 2 * panel + 4 * base_n * base_k * size <= share else 1
+    room = share - (panels * panel if keep_a else 0)
+    in_l1 = room // (2 * size * (base_n + (0 if keep_a else base_m)))
+    step_k = max(base_k, min(in_l1, _DEEPEST, round_up(k, base_k)) // base_k * base_k)
+    return MatmulTiling(base_m, base_n, base_k, step_k, keep_a, False, 1, panels=panels)
+
+
+class CubeSide:
+    """The products of one cluster."""
+
+    def __init__(self, core: Core, call: Call, dealing: Dealing, spaces: Spaces) -> None:
+        self._core, self._call, self._spaces = core, call, spaces
+        profile = core.profile
+        dtype = call.query.tensor.dtype
+        columns, wide = call.query.columns, call.value.columns
+        keys = min(dealing.keys, max(keys for _, keys in dealing.lengths))
+        rows = min(dealing.rows, max(queries for queries, _ in dealing.lengths))
+        first = tiling(profile, dtype, rows, keys, columns, 2)
+        second = tiling(profile, dtype, rows, wide, keys, 2)
+        self._scores = Matmul(core, first, dtype, FLOAT, columns)
+        self._outputs = Matmul(core, second, dtype, FLOAT, keys)
+
+    def begin(self, job: Job) -> Steps:
+        """scores = q @ k.T."""
+        call, spaces = self._call, self._spaces
+        self._scores.multiply(
+            spaces.scores.matrix(self._core, job, job.keys),
+            call.queries(call.query, job),
+            call.keys(call.key, job, transposed=True),
+            job.rows,
+            job.keys,
+            call.query.columns,
+        )
+        self._core.cross_core_set_flag(SCORES, Pipe.FIXP, sub_block=job.lane)
+        yield from ()
+
+    def finish(self, job: Job) -> Steps:
+        """outputs = weights @ v, as soon as the vector core has made the weights."""
+        call, spaces, core = self._call, self._spaces, self._core
+        yield core.cross_core_wait_flag(WEIGHTS, sub_block=job.lane)
+        self._outputs.multiply(
+            spaces.outputs.matrix(core, job, call.value.columns),
+            spaces.weights.matrix(core, job, job.keys),
+            call.keys(call.value, job),
+            job.rows,
+            call.value.columns,
+            job.keys,
+        )
+        core.cross_core_set_flag(OUTPUTS, Pipe.FIXP, sub_block=job.lane)

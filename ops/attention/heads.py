@@ -1,0 +1,100 @@
+"""Where the heads of queries, keys and values lie in device memory.
+
+A layout names the axes of a tensor: batch B, sequence S, heads N, elements of a head D; H is N and
+D together, T all sequences of a batch one behind the other. Source: ops-transformer
+attention/flash_attention_score/docs/aclnnFlashAttentionScoreV2.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING
+
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.ascendc import GlobalTensor
+    from npusim.ascendc.gm import Place
+
+LAYOUTS = {"BSH": 3, "SBH": 3, "BNSD": 4, "BSND": 4, "TND": 3}  # and how many axes they have
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The heads of one tensor: ``rows[b]`` tokens in each, ``columns`` elements a token.
+
+    Element 0 of token s of head n of sequence b is at ``starts[b] + n * head + s * token``.
+    """
+
+    tensor: GlobalTensor
+    heads: int
+    columns: int
+    rows: tuple[int, ...]
+    starts: tuple[int, ...]
+    head: int
+    token: int
+
+    @classmethod
+    def of(
+        cls,
+        tensor: GlobalTensor,
+        layout: str,
+        heads: int,
+        ends: Sequence[int] | None = None,
+        lengths: Sequence[int] | None = None,
+    ) -> Heads:
+        """The heads of a tensor of ``layout``; raises KernelError where they don't fit.
+
+        ``ends`` are where the sequences of a packed tensor end; ``lengths`` how much of each
+        sequence counts in a tensor that is padded.
+        """
+        shape = tensor.shape
+        if layout not in LAYOUTS or len(shape) != LAYOUTS[layout] or heads < 1:
+            raise KernelError("attention", f"{shape} has no {heads} heads in layout {layout}")
+        sizes = dict(zip(layout, shape, strict=True))
+        if "H" in sizes and sizes["H"] % heads:
+            raise KernelError("attention", f"{shape} can't be cut into {heads} heads")
+        columns = sizes.get("D") or sizes["H"] // heads
+        if layout == "TND":
+            return cls._packed(tensor, columns, tuple(ends or (shape[0],)))
+        batch, length = sizes["B"], sizes["S"]
+        token = {"SBH": batch * heads * columns, "BNSD": columns}.get(layout, heads * columns)
+        start = heads * columns * (1 if layout == "SBH" else length)
+        rows = tuple(min(length, each) for each in _each(lengths, batch, length))
+        head = length * columns if layout == "BNSD" else columns
+        own = sizes.get("N", heads)
+        return cls(tensor, own, columns, rows, tuple(b * start for b in range(batch)), head, token)
+
+    @classmethod
+    def _packed(cls, tensor: GlobalTensor, columns: int, ends: tuple[int, ...]) -> Heads:
+        heads = tensor.shape[1]
+        edges = (0, *ends)
+        if edges[-1] > tensor.shape[0] or any(b < a for a, b in pairwise(edges)):
+            raise KernelError("attention", f"sequences that end at {ends} aren't {tensor.shape}")
+        rows = tuple(b - a for a, b in pairwise(edges))
+        token = heads * columns
+        starts = tuple(first * token for first in edges[:-1])
+        return cls(tensor, heads, columns, rows, starts, columns, token)
+
+    @property
+    def batch(self) -> int:
+        """Number of sequences."""
+        return len(self.rows)
+
+    def at(self, sequence: int, head: int) -> int:
+        """Element 0 of the first token of a head."""
+        return self.starts[sequence] + head * self.head
+
+    def typical(self, number: Place, share: int) -> tuple[tuple[Place, int], ...]:
+        """Heads that lie apart, for what is written down; ``share`` elements from one on."""
+        return ((number, min(share, prod(self.tensor.shape))),)
+
+
+def _each(lengths: Sequence[int] | None, batch: int, length: int) -> Sequence[int]:
+    if not lengths:
+        return [length] * batch
+    return list(lengths) * (batch if len(lengths) == 1 else 1)

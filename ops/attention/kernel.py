@@ -1,0 +1,131 @@
+"""FlashAttentionScore and its relatives: one kernel for all of them.
+
+Cube and vector cores of a cluster meet in workspace: scores of 128 rows and 1024 keys go to the
+vector core, weights come back, products with the values go to the vector core again. The cube core
+is one round ahead. Source: ops-transformer attention/flash_attention_score.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.ascendc import Core, Kernel
+from npusim.ops.attention.blocks import Dealing
+from npusim.ops.attention.cube import CubeSide
+from npusim.ops.attention.softmax import VectorSide
+from npusim.ops.attention.spaces import Space, Spaces
+from npusim.ops.attention.steps import Typical, own_steps
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from npusim.ascendc.cluster import CoreWait
+    from npusim.engine.program import Barrier
+    from npusim.hardware.profile import Profile
+    from npusim.ops.attention.call import Call
+    from npusim.ops.attention.steps import Job, Step
+
+    Steps = Iterator[Barrier | CoreWait]
+
+_SLOTS = 2  # of workspace: one that is filled, one that is read
+_SYSTEM_BYTES = 16 << 20  # of workspace that the vendor's library keeps for itself
+
+
+class Attention(Kernel):
+    """softmax(scale * q @ k.T) @ v for all heads of a call."""
+
+    op_type: str = "FlashAttentionScore"
+    is_mix = True
+
+    def __init__(
+        self, profile: Profile, call: Call, *, op_type: str = "FlashAttentionScore"
+    ) -> None:
+        self.op_type, self.call = op_type, call
+        lanes = profile.cores.vector_cores // profile.cores.cube_cores
+        self.dealing = Dealing(
+            call.mask, call.lengths, call.query.heads, profile.cores.cube_cores, lanes=lanes
+        )
+        self.block_dim = len(self.dealing.stretches)
+        self.spaces = self._spaces()
+        given = (call.query, call.key, call.value)
+        others = (call.mask.tensor, call.shift and call.shift.tensor,
+                  call.dropout and call.dropout.bits)  # fmt: skip
+        self.reads = (*(each.tensor for each in given), *(each for each in others if each))
+        kept = [each.tensor for each in (call.maxima, call.sums) if each is not None]
+        self.writes = (*kept, call.out.tensor)
+        self.scratch = tuple(space.tensor for space in self.spaces)
+
+    def _spaces(self) -> Spaces:
+        call, dealing = self.call, self.dealing
+        keys = min(dealing.keys, max(keys for _, keys in dealing.lengths))
+        wide, dtype = call.value.columns, call.query.tensor.dtype
+        place = (self.block_dim, dealing.lanes)
+        return Spaces(
+            Space.of("scores", FLOAT, *place, _SLOTS, dealing.rows, keys),
+            Space.of("weights", dtype, *place, _SLOTS, dealing.rows, keys),
+            Space.of("outputs", FLOAT, *place, _SLOTS, dealing.rows, wide),
+            Space.of("total", FLOAT, *place, 1, dealing.rows, wide),
+        )
+
+    @property
+    def workspace_bytes(self) -> int:
+        """What the host asks for, system workspace included."""
+        return sum(tensor.nbytes for tensor in self.scratch) + _SYSTEM_BYTES
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        """All clusters have about as much to do."""
+        del block_idx
+        return self.dealing.typical
+
+    def process(self, core: Core) -> Steps:
+        """The cube core's side, or a vector core's."""
+        of = CubeSide if core.unit.kind == "cube" else VectorSide
+        side = of(core, self.call, self.dealing, self.spaces)
+        lane = None if core.unit.kind == "cube" else core.get_sub_block_idx()
+        own = _Pipeline(core, side, lane)
+        cluster = core.get_block_idx()
+        yield from core.separate_steps(
+            lambda: (
+                own.in_turn(own_steps(self.dealing, cluster))
+                if core.reference
+                else own.in_loops(Typical(self.dealing))
+            ),
+            lambda: own.in_turn(own_steps(self.dealing, cluster)),
+        )
+
+
+class _Pipeline:
+    """One side's order: it begins a round before it finishes the one before."""
+
+    def __init__(self, core: Core, side: CubeSide | VectorSide, lane: int | None) -> None:
+        self._core, self._side, self._lane = core, side, lane
+
+    def in_turn(self, steps: Iterator[Step]) -> Steps:
+        """All steps by themselves."""
+        begun: dict[int, Job] = {}
+        for step in steps:
+            jobs = self._own(step)
+            for job in jobs:
+                yield from self._side.begin(job)
+            for job in jobs:
+                if job.lane in begun:
+                    yield from self._side.finish(begun[job.lane])
+                begun[job.lane] = job
+        for job in begun.values():
+            yield from self._side.finish(job)
+
+    def in_loops(self, typical: Typical) -> Steps:
+        """What stands for them: the last one is begun first."""
+        for job in self._own(typical.last):
+            yield from self._side.begin(job)
+        for step in typical.steps(self._core):
+            for job in self._own(step):
+                yield from self._side.begin(job)
+            for job in self._own(step):
+                yield from self._side.finish(job)
+        for job in self._own(typical.last):
+            yield from self._side.finish(job)
+
+    def _own(self, step: Step) -> list[Job]:
+        return [job for job in step if self._lane in (None, job.lane)]

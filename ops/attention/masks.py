@@ -1,0 +1,189 @@
+"""Which keys a query sees, and where the mask that says so is read.
+
+Sparse modes: 0 and 1 read a mask as large as the scores, 2 to 4 a triangle of 2048 x 2048 that is
+shifted to the edge (causal from the upper left, from the lower right, band), 5 and 6 let every
+query see a prefix besides, 7 and 8 are 3 and 4 for packed sequences of which one has a band of its
+own. Source: ops-transformer attention/flash_attention_score/docs/aclnnFlashAttentionScoreV2.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.ascendc import GlobalTensor
+    from npusim.ascendc.gm import GmSlice, Place
+
+TRIANGLE = 2048  # rows and columns of a compressed mask
+_PREFIX_ROWS = 3072  # of a compressed mask that has a part for prefixes: half zeros, half ones
+_FAR = 2**31 - 1
+_MOST_ROWS = 128  # of a block
+_ALIGNED_KEYS = 128  # what a band begins at is rounded down to
+
+
+class Sparse(IntEnum):
+    """Sparse modes by their numbers."""
+
+    DEFAULT = 0
+    ALL = 1
+    LEFT_UP = 2
+    RIGHT_DOWN = 3
+    BAND = 4
+    PREFIX = 5
+    PREFIX_COMPRESSED = 6
+    PACKED_BAND_LAST = 7
+    PACKED_BAND_FIRST = 8
+
+
+_COMPRESSED = frozenset(Sparse) - {Sparse.DEFAULT, Sparse.ALL, Sparse.PREFIX}
+
+
+class Band(NamedTuple):
+    """Query i sees keys from i - ``before`` to i + ``after``, and those before ``prefix``."""
+
+    before: int
+    after: int
+    prefix: int = 0
+
+
+class Edge(NamedTuple):
+    """A window of the mask; keys stay where it is zero, or where it isn't (``inverted``)."""
+
+    window: GmSlice
+    inverted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """The mask of a call; without a ``tensor`` every query sees every key."""
+
+    tensor: GlobalTensor | None
+    mode: Sparse
+    bands: tuple[Band, ...]
+
+    @classmethod
+    def of(
+        cls,
+        tensor: GlobalTensor | None,
+        mode: int,
+        tokens: tuple[int, int],
+        lengths: Sequence[tuple[int, int]],
+        prefix: Sequence[int] = (),
+    ) -> Mask:
+        """For sequences of ``lengths`` (queries, keys); ``tokens`` are those before and after."""
+        if mode not in tuple(Sparse):
+            raise KernelError("attention", f"sparse mode {mode}: 0 to 8 are known")
+        sparse = Sparse(mode)
+        if tensor is None:
+            return cls(None, Sparse.DEFAULT, (Band(_FAR, _FAR),) * len(lengths))
+        if sparse in _COMPRESSED and tensor.shape[-1] < TRIANGLE:
+            raise KernelError(
+                "attention",
+                f"sparse mode {mode} takes a mask of {TRIANGLE} x {TRIANGLE}, not {tensor.shape}",
+            )
+        prefixes = list(prefix) or [0] * len(lengths)
+        bands = [_band(sparse, tokens, *each) for each in lengths]
+        if sparse is Sparse.PACKED_BAND_LAST:
+            bands[-1] = _band(Sparse.BAND, tokens, *lengths[-1])
+        if sparse is Sparse.PACKED_BAND_FIRST:
+            bands[0] = _band(Sparse.BAND, tokens, *lengths[0])
+        found = zip(bands, prefixes, strict=False)
+        return cls(tensor, sparse, tuple(band._replace(prefix=each) for band, each in found))
+
+    def keys(self, sequence: int, first: int, rows: int, keys: int) -> tuple[int, int]:
+        """The keys, from one up to another, of which some of these queries sees one."""
+        band = self.bands[sequence]
+        begin = max(0, first - band.before) // _ALIGNED_KEYS * _ALIGNED_KEYS
+        end = max(band.prefix, first + rows + band.after)
+        if band.prefix:
+            begin = 0
+        begin = max(0, min(begin, keys - 1))
+        # Queries that see nothing read some masked keys all the same.
+        return begin, min(keys, max(end, begin + min(_ALIGNED_KEYS, keys)))
+
+    def edges(self, sequence: int, first: int, rows: int, key: int, keys: int) -> tuple[str, ...]:
+        """The parts of the mask that cut through a block of scores."""
+        if self.tensor is None:
+            return ()
+        if self.mode not in _COMPRESSED:
+            return ("given",)
+        band = self.bands[sequence]
+        found = []
+        if key + keys - 1 > first + band.after:
+            found.append("after" if not band.prefix else "prefix")
+        if key < first + rows - 1 - band.before:
+            found.append("before")
+        return tuple(found)
+
+    def read(self, edge: str, job: Spot, row: Place, rows: int, keys: int) -> list[Edge]:
+        """Windows of the mask for some rows of a block; of two, the smaller of each element."""
+        assert self.tensor is not None
+        if edge == "given":
+            return [Edge(self._given(job, row, rows, keys))]
+        band = self.bands[job.sequence]
+        if edge == "before":
+            shift = job.key - job.row + band.before + 1
+            return [Edge(self._triangle(shift, row, rows, keys), inverted=True)]
+        shift = job.key - job.row - band.after
+        found = [Edge(self._triangle(shift, row, rows, keys))]
+        if edge == "prefix":
+            half = TRIANGLE // 2
+            column = half - max(0, min(half, band.prefix - job.key))
+            place = ((TRIANGLE * TRIANGLE + column, 1), (row, TRIANGLE))
+            found.append(Edge(self.tensor.window(place, (rows, keys), (TRIANGLE, 1))))
+        return found
+
+    def _given(self, job: Spot, row: Place, rows: int, keys: int) -> GmSlice:
+        """A mask as large as the scores, for all heads and sequences or for each."""
+        assert self.tensor is not None
+        *outer, high, wide = self.tensor.shape
+        step = wide if high > 1 else 0
+        first = job.row * step + job.key
+        if len(outer) > 1 and outer[-1] > 1:
+            first += job.head * high * wide
+        if outer and outer[0] > 1:
+            first += job.sequence * self.tensor.numel // outer[0]
+        place = ((first, 1), (row, step), *((turn, each * step) for turn, each in job.down),
+                 *job.along)  # fmt: skip
+        return self.tensor.window(place, (rows, keys), (step, 1))
+
+    def _triangle(self, shift: int, row: Place, rows: int, keys: int) -> GmSlice:
+        """Zeros where j + shift <= i, for row i and column j."""
+        assert self.tensor is not None
+        shift = max(_MOST_ROWS - TRIANGLE, min(TRIANGLE // 2, shift))
+        place = ((max(0, -shift) * TRIANGLE + max(0, shift), 1), (row, TRIANGLE))
+        return self.tensor.window(place, (rows, keys), (TRIANGLE, 1))
+
+
+class Spot(NamedTuple):
+    """Where a block of scores is; ``down`` and ``along`` are the loops that move it."""
+
+    sequence: int
+    head: int
+    row: int
+    key: int
+    down: tuple[tuple[Place, int], ...] = ()  # by so many rows
+    along: tuple[tuple[Place, int], ...] = ()  # by so many keys
+
+
+def _band(sparse: Sparse, tokens: tuple[int, int], queries: int, keys: int) -> Band:
+    """What one sequence sees; ``tokens`` count from the corner that the mode names."""
+    before, after = tokens
+    beyond = keys - queries
+    match sparse:
+        case Sparse.DEFAULT:
+            return Band(before, after)
+        case Sparse.ALL:
+            return Band(_FAR, _FAR)
+        case Sparse.LEFT_UP | Sparse.PACKED_BAND_FIRST:
+            return Band(_FAR, 0)
+        case Sparse.BAND:
+            return Band(before - beyond, after + beyond)
+        case _:
+            return Band(_FAR, beyond)

@@ -1,0 +1,183 @@
+"""A task of attention read as a call: layouts, heads and masks from what its record tells.
+
+Attributes are called as the operator prototypes have them, or as benchmarks spell them. A layout
+that nobody names follows from the shapes of maxima, or is the usual one for that number of axes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npusim.ascendc.task import Task, made
+from npusim.operators.results import numbers
+from npusim.ops.attention.call import LANES, Call, Dropout, Shift
+from npusim.ops.attention.heads import LAYOUTS, Heads
+from npusim.ops.attention.kernel import Attention
+from npusim.ops.attention.masks import TRIANGLE, Mask, Sparse
+from npusim.values.dtypes import FLOAT, UINT8
+
+if TYPE_CHECKING:
+    from npusim.ascendc import GlobalTensor, Kernel
+
+_ALL = 2**31 - 1  # tokens before and after, where nobody limits them
+_USUAL_COLUMNS = 128  # of a head, where nobody says how many heads there are
+_MOST_COLUMNS = 768
+_MULTIPLIED_FIRST = (0,)  # pse types whose shift is added to scaled scores
+_GENERATED = (2, 3)  # pse types that take slopes instead of a shift
+_PSE_AXES = 4
+_BITS = 8
+
+
+def flash_attention_score(task: Task) -> tuple[Kernel, ...]:
+    """query, key, value, shift, dropout mask, padding mask, mask; maxima, sums, softmax, out."""
+    return (Attention(task.profile, training_call(task), op_type=task.op_type),)
+
+
+def training_call(task: Task) -> Call:
+    """The call of a forward task; raises KernelError where its tensors don't fit together."""
+    query, key, value = task.present(3)
+    layout = layout_of(task)
+    heads = heads_of(task, layout)
+    columns = _columns(query, layout, heads)
+    own = [_listed(task, name) for name in ("actual_seq_qlen", "actual_seq_kvlen")]
+    q = Heads.of(query, layout, heads, own[0])
+    shared = _shared(key, layout, columns, heads)
+    k, v = (Heads.of(each, layout, shared, own[1]) for each in (key, value))
+    stats = [each for each in task.outputs if each.shape[-1:] == (LANES,) and each.dtype is FLOAT]
+    maxima, sums = ((_of_rows(stats[at], q) if len(stats) > at else None) for at in range(2))
+    out = out_of(task, q, v, layout)
+    if q.columns > _MOST_COLUMNS:
+        raise task.refused(f"heads of {q.columns} elements; {_MOST_COLUMNS} are covered")
+    lengths = tuple(zip(q.rows, k.rows, strict=False))
+    shift = _optional(task, 3)
+    return Call(
+        q, k, v, out,
+        mask_of(task, 6, lengths),
+        scale_of(task, q.columns),
+        None if shift is None else _shift(task, shift, q, k),
+        _dropout(task, q, k),
+        maxima,
+        sums,
+    )  # fmt: skip
+
+
+def layout_of(task: Task) -> str:
+    """The layout that the task names, or that its tensors have."""
+    named = task.first("input_layout", "inputLayout")
+    if isinstance(named, str) and named:
+        if named not in LAYOUTS:
+            raise task.refused(f"layout {named}; {', '.join(LAYOUTS)} are covered")
+        return named
+    query = task.present(1)[0].shape
+    stats = next((each.shape for each in task.outputs if each.shape[-1:] == (LANES,)), None)
+    if len(query) == LAYOUTS["SBH"]:
+        swapped = stats is not None and len(stats) == 4 and (stats[2], stats[0]) == query[:2]
+        return "SBH" if swapped and query[0] != query[1] else "BSH"
+    return "BNSD" if stats is not None and stats[1:3] == query[1:3] else "BSND"
+
+
+def heads_of(task: Task, layout: str) -> int:
+    """Heads of the queries."""
+    query = task.present(1)[0].shape
+    named = task.first("head_num", "num_heads", "headNum", "numHeads")
+    if isinstance(named, int) and named > 0:
+        return named
+    if "N" in layout and len(query) == len(layout):
+        return query[layout.index("N")]
+    stats = next((each.shape for each in task.outputs if each.shape[-1:] == (LANES,)), None)
+    if stats is not None and len(stats) == 4:
+        return stats[1]
+    return max(1, query[-1] // _USUAL_COLUMNS)
+
+
+def scale_of(task: Task, columns: int) -> float:
+    """The factor of scores; one over the root of the head's size where none is given."""
+    named = task.first("scale_value", "scale", "scaleValue")
+    given = isinstance(named, float | int) and named >= 0
+    return float(named) if given else 1 / sqrt(columns)  # type: ignore[arg-type]
+
+
+def mask_of(task: Task, place: int, lengths: tuple[tuple[int, int], ...]) -> Mask:
+    """The mask of a task; a call that only says it is causal has the triangle made for it."""
+    tensor = _optional(task, place)
+    mode = task.whole_number("sparse_mode", 0)
+    if tensor is None and task.first("is_causal", "causal") is True:
+        return Mask.of(_triangle(), Sparse.RIGHT_DOWN, (_ALL, _ALL), lengths)
+    before, after = (
+        next((task.whole_number(name, _ALL) for name in names if name in task.attributes), _ALL)
+        for names in (("pre_tockens", "pre_tokens"), ("next_tockens", "next_tokens"))
+    )
+    return Mask.of(tensor, mode, (before, after), lengths, _listed(task, "prefix") or ())
+
+
+def out_of(task: Task, query: Heads, value: Heads, layout: str) -> Heads:
+    """The result: the last output, or one of its own."""
+    shape = (*task.present(1)[0].shape[:-1], 0)
+    last = value.columns if layout[-1] == "D" else value.columns * query.heads
+    tensor = task.outputs[-1] if task.outputs else made((*shape[:-1], last), query.tensor.dtype)
+    if tensor.shape != (*shape[:-1], last):
+        raise task.refused(f"a result of {tensor.shape}; {(*shape[:-1], last)} comes out")
+    ends = np.cumsum(query.rows).tolist() if layout == "TND" else None
+    return Heads.of(tensor, layout, query.heads, ends, query.rows)
+
+
+def _columns(query: GlobalTensor, layout: str, heads: int) -> int:
+    return query.shape[-1] if layout[-1] == "D" else query.shape[-1] // max(1, heads)
+
+
+def _shared(key: GlobalTensor, layout: str, columns: int, heads: int) -> int:
+    """Heads of the keys."""
+    if "N" in layout and len(key.shape) == len(layout):
+        return key.shape[layout.index("N")]
+    return max(1, key.shape[-1] // max(1, columns)) if heads else 1
+
+
+def _optional(task: Task, place: int) -> GlobalTensor | None:
+    return task.inputs[place] if place < len(task.inputs) else None
+
+
+def _listed(task: Task, name: str) -> list[int] | None:
+    return numbers(task.attributes.get(name)) or None
+
+
+def _of_rows(stats: GlobalTensor, query: Heads) -> Heads:
+    """Maxima or sums: (batch, heads, queries, 8), or packed (tokens, heads, 8)."""
+    layout = "TND" if len(stats.shape) == 3 else "BNSD"
+    ends = np.cumsum(query.rows).tolist() if layout == "TND" else None
+    return Heads.of(stats, layout, query.heads, ends)
+
+
+def _shift(task: Task, tensor: GlobalTensor, query: Heads, key: Heads) -> Shift:
+    kind = task.whole_number("pse_type", 1)
+    if kind in _GENERATED:
+        raise task.refused(f"pse type {kind}, whose shifts are made of slopes, isn't modelled")
+    shape = tensor.shape
+    wanted = max(query.rows), max(key.rows)
+    if len(shape) != _PSE_AXES or shape[1:2] != (query.heads,) or shape[3] != wanted[1]:
+        raise task.refused(f"a shift of {shape} for {query.heads} heads of {wanted} scores")
+    if shape[0] not in (1, query.batch) or shape[2] not in (1, wanted[0]):
+        raise task.refused(f"a shift of {shape} for {query.batch} sequences of {wanted} scores")
+    return Shift(tensor, kind not in _MULTIPLIED_FIRST)
+
+
+def _dropout(task: Task, query: Heads, key: Heads) -> Dropout | None:
+    bits, keep = _optional(task, 4), task.number("keep_prob", 1.0)
+    if bits is None or keep >= 1.0:
+        return None
+    scores = query.heads * sum(q * k for q, k in zip(query.rows, key.rows, strict=True))
+    if len(set(key.rows)) > 1 or key.rows[0] % _BITS or len(set(query.rows)) > 1:
+        raise task.refused(f"dropout of rows of {key.rows} scores; multiples of 8 are modelled")
+    if bits.numel * _BITS < scores or not keep > 0:
+        raise task.refused(f"{bits.numel} bytes of dropout, keeping {keep}, for {scores} scores")
+    return Dropout(replace(bits, shape=(bits.numel,)), keep)
+
+
+def _triangle() -> GlobalTensor:
+    """The compressed mask that a caller makes for causal attention."""
+    mask = made((TRIANGLE, TRIANGLE), UINT8, "mask")
+    mask.buffer.data = np.triu(np.ones((TRIANGLE, TRIANGLE), np.uint8), 1).reshape(-1)
+    return mask

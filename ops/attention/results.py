@@ -1,0 +1,31 @@
+"""What comes out of attention where a call leaves it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from npusim.operators.results import described
+from npusim.ops.attention.call import LANES
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from npusim.values.tensors import TensorSpec
+
+
+def forward(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """Maxima and sums of every row of scores, no softmax, and the attention."""
+    query, _, value, *_ = given
+    layout = str(attributes.get("input_layout", ""))
+    if len(layout) != query.rank:
+        return []
+    sizes = dict(zip(layout, query.shape, strict=True))
+    heads = int(attributes.get("head_num", 0)) or sizes.get("N", 1)
+    own = (sizes.get("T"), heads) if "T" in sizes else (sizes["B"], heads, sizes["S"])
+    columns = query.shape[-1] // (heads if layout[-1] == "H" else 1)
+    last = value.shape[-1] if layout[-1] == "D" else query.shape[-1]
+    if layout[-1] == "H" and columns:
+        last = query.shape[-1]
+    stats = described((*own, LANES), FLOAT)
+    out = described((*query.shape[:-1], last), query.dtype)
+    return [stats, stats, described((0,), query.dtype), out]

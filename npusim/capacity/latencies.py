@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from npusim.capacity.service import ModelRef, ProductRef, ServiceCurve, ServicePoint
 from npusim.engine import Memo
+from npusim.hardware import load_profile
 from npusim.hardware.naming import resolve_soc
 from npusim.model.reading import Model, read_model
 from npusim.model.retiming import retime
@@ -66,7 +67,8 @@ class SimulatedLatencies:
         points = []
         timed = self.results.setdefault((model.name, product.soc), {})
         for batch in self._batches(model, unfolded):
-            step = unfolded.at(batch if unfolded.batch is not None else None)
+            chip = load_profile(product.soc)
+            step = unfolded.at(batch if unfolded.batch is not None else None, chip)
             result = retime(
                 step,
                 product.soc,

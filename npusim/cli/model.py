@@ -18,8 +18,8 @@ ModelFile = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="A YAML list of calls, an op_summary_*.csv of msprof or a kernel_details.csv of "
-        "torch_npu.",
+        help="An ONNX file, a YAML list of calls, an op_summary_*.csv of msprof or a "
+        "kernel_details.csv of torch_npu.",
     ),
 ]
 Batch = Annotated[
@@ -81,11 +81,11 @@ def model(
     asked = chips(soc)
     profiling.prepare_summary(form, path, timestamp, asked, force=force)
     origin = chips([measured_on])[0].profile if measured_on else None
-    unfolded = read_model(file, step=step).at(batch)
+    unfolded = read_model(file, step=step)
 
     def timed(chip: Chip) -> StepResult:
         return retime(
-            unfolded,
+            unfolded.at(batch, chip.profile),
             chip.profile,
             l2=l2,
             measured_on=origin,

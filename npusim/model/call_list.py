@@ -38,6 +38,8 @@ from npusim.values.templates import evaluate, fill, variables_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from npusim.hardware import Profile
+
 BATCH_NAMES: Final = ("B", "batch")
 _KEYS: Final = ("name", "batch", "variables", "calls", "host_dispatch_us", "memory")
 _MEMORY_KEYS: Final = ("weights_bytes", "activation_bytes")
@@ -52,11 +54,12 @@ class CallListModel:
     name: str
     batch: int | None
 
-    def at(self, batch: int | None = None) -> Step:
+    def at(self, batch: int | None = None, chip: Profile | None = None) -> Step:
         """The step for a batch, or for the file's own.
 
         Raises ArgumentError for a batch where no size of the model depends on it.
         """
+        del chip
         if batch is not None and self.batch is None:
             raise ArgumentError(
                 f"{self.name} has no batch axis: no size in {self.file} depends on {{B}}",

@@ -1,4 +1,4 @@
-"""Reads a model from a file: a YAML list of calls, or a profiler's table of kernels."""
+"""Reads a model from a file: ONNX, a YAML list of calls, or a profiler's table of kernels."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from npusim.reading.files import opened
 from npusim.values.errors import FileError
 
 if TYPE_CHECKING:
+    from npusim.hardware import Profile
     from npusim.model.step import Step
 
 _HINT = (
-    "Give a YAML list of calls, an op_summary_*.csv of msprof or a kernel_details.csv of torch_npu."
+    "Give an ONNX file, a YAML list of calls, an op_summary_*.csv of msprof or a "
+    "kernel_details.csv of torch_npu."
 )
 
 
@@ -35,8 +37,11 @@ class Model(Protocol):
         """The batch of the file, None where it has no batch axis."""
         ...
 
-    def at(self, batch: int | None = None) -> Step:
-        """The step for a batch; ArgumentError where the model has no batch axis."""
+    def at(self, batch: int | None = None, chip: Profile | None = None) -> Step:
+        """The step for a batch; ArgumentError where the model has no batch axis.
+
+        Networks are compiled for a chip, others don't ask which it is.
+        """
         ...
 
 
@@ -56,8 +61,9 @@ class FixedModel:
         """None: there is no batch axis."""
         return None
 
-    def at(self, batch: int | None = None) -> Step:
+    def at(self, batch: int | None = None, chip: Profile | None = None) -> Step:
         """The one step; ArgumentError for any batch."""
+        del chip
         from npusim.values.errors import ArgumentError
 
         if batch is not None:
@@ -82,6 +88,10 @@ def read_model(path: str | PathLike[str], *, step: str = "") -> Model:
         from npusim.model.profile_table import read_profile
 
         return FixedModel(read_profile(file, step))
+    if ending == ".onnx":
+        from npusim.model.graph_model import read_network
+
+        return read_network(file)
     if ending in (".yaml", ".yml"):
         from npusim.model.call_list import read_calls
 

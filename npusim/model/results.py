@@ -177,6 +177,13 @@ class StepResult:
     assumptions: tuple[str, ...]
 
     @property
+    def items_per_s(self) -> float | None:
+        """Items of a batch in a second, one step after the other; None without a batch."""
+        if self.step.batch is None or not self.duration_us:
+            return None
+        return self.step.batch / self.duration_us * 1e6
+
+    @property
     def measured_us(self) -> float | None:
         """The measured device time of the step, None where an operator has none."""
         return self.step.measured_us

@@ -53,7 +53,8 @@ class Operation:
 
     `work` is None where the file doesn't say enough to do anything but keep its time; `problem`
     says why. `engine` is set for what isn't an AI Core's work.  `weights` are the tensors among the
-    inputs that stay on the device; every repetition has its own.
+    inputs that stay on the device; every repetition has its own.  `reads` and `writes` name the
+    tensors, where the file says which is which.
     """
 
     op: str
@@ -61,6 +62,8 @@ class Operation:
     engine: str = ""
     problem: str = ""
     weights: tuple[TensorSpec, ...] = ()
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
 
     @cached_property
     def signature(self) -> str:
@@ -84,6 +87,9 @@ class Operation:
     @cached_property
     def read_tensors(self) -> tuple[tuple[int, str | None], ...]:
         """Bytes of each input, and what tells tensors apart; None for one from outside the step."""
+        if self.reads:
+            pairs = zip(self.inputs, self.reads, strict=True)
+            return tuple((spec.nbytes, name) for spec, name in pairs)
         weights, found = list(self.weights), list[tuple[int, str | None]]()
         for spec in self.inputs:
             if spec in weights:
@@ -96,6 +102,9 @@ class Operation:
     @cached_property
     def written_tensors(self) -> tuple[tuple[int, str], ...]:
         """Bytes of each output, and what tells tensors apart."""
+        if self.writes:
+            pairs = zip(self.outputs, self.writes, strict=True)
+            return tuple((spec.nbytes, name) for spec, name in pairs)
         return tuple((spec.nbytes, _told_apart_by(spec)) for spec in self.outputs)
 
     @property
@@ -170,7 +179,8 @@ class Item:
 class Step:
     """One step of a model.
 
-    `kind` is ``calls`` for a list that somebody wrote and ``profile`` for a profiler's file.
+    `kind` is ``calls`` for a list that somebody wrote, ``profile`` for a profiler's file, and
+    ``graph`` for a network that was compiled for the chip; its tensors are told apart.
     `batch` is the value of the batch variable, None where the file has none. Bytes are what the
     file states, None where it doesn't.
     """

@@ -173,7 +173,7 @@ def step_json(result: StepResult) -> dict[str, Any]:
         "verdict": headline(result),
         **fields(result, "model=step.name batch=step.batch soc product_line runs l2"),
         "measured_on": result.measured_on or None,
-        **fields(result, "duration_us band_us band_basis device_us host_dispatch_us"),
+        **fields(result, "duration_us band_us band_basis items_per_s device_us host_dispatch_us"),
         "eager": {"host_dispatch_us": result.profile_dispatch_us, "duration_us": result.eager_us},
         **fields(
             result,
@@ -230,6 +230,8 @@ def _title(result: StepResult) -> str:
 
 def _facts(result: StepResult) -> Iterator[tuple[str, str]]:
     yield "step", milliseconds(result.duration_us, result.band_us)
+    if result.items_per_s is not None:
+        yield "rate", f"{significant(result.items_per_s)} items/s"
     if result.host_dispatch_us:
         yield "device time", milliseconds(result.device_us)
     if result.measured_us is not None:

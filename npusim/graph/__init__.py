@@ -1,0 +1,1 @@
+"""Networks as graphs: read from ONNX, compiled as for the device, timed."""

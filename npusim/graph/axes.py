@@ -1,0 +1,97 @@
+"""The axes of a model's inputs, bound to sizes: a batch, or shapes that the user gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npusim.values.errors import ArgumentError, FileError
+from npusim.values.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from npusim.graph.onnx_file import OnnxFile
+
+
+def bind(file: OnnxFile, batch: int | None, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
+    """Give every axis of every input a size; returns the batch, None where no axis is one.
+
+    An axis that is a name in the file gets the size of that name everywhere. The batch is the first
+    axis of the inputs, where the file leaves it open: 1 unless `batch` says otherwise.
+
+    Raises ArgumentError for shapes and batches that don't fit, FileError for axes that stay open.
+    """
+    inputs = {each.name: _axes(file.path, each) for each in file.inputs()}
+    sizes = _from_shapes(inputs, shapes)
+    firsts = [axes[0] for axes in inputs.values() if axes]
+    open_firsts = {axis for axis in firsts if isinstance(axis, str) and axis not in sizes}
+    if batch is not None and not open_firsts:
+        _must_be(file.path, batch, firsts, sizes)
+    sizes |= dict.fromkeys(open_firsts, batch or 1)
+    for value in file.inputs():
+        _write(file.path, value, inputs[value.name], sizes)
+    found = {sizes[axis] if isinstance(axis, str) else axis for axis in firsts}
+    return batch or (found.pop() if len(found) == 1 else None)
+
+
+def _axes(path: Path, value: Any) -> list[int | str]:
+    """Sizes and names of the axes; an axis without either is named after its place."""
+    if not value.type.HasField("tensor_type") or not value.type.tensor_type.HasField("shape"):
+        raise FileError(path, f"its input {value.name} is no tensor with a rank")
+    found: list[int | str] = []
+    for place, dim in enumerate(value.type.tensor_type.shape.dim):
+        fixed = dim.HasField("dim_value") and dim.dim_value > 0
+        found.append(dim.dim_value if fixed else dim.dim_param or f"{value.name}[{place}]")
+    return found
+
+
+def _from_shapes(
+    inputs: Mapping[str, list[int | str]], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, int]:
+    """The sizes of named axes, as the user's shapes say."""
+    sizes: dict[str, int] = {}
+    for name, shape in shapes.items():
+        if name not in inputs:
+            hint = did_you_mean(name, list(inputs)) or f"Its inputs: {', '.join(inputs)}."
+            raise ArgumentError(f"the model has no input {name}", hint)
+        axes = inputs[name]
+        fits = len(axes) == len(shape) and all(
+            isinstance(axis, str) or axis == size for axis, size in zip(axes, shape, strict=True)
+        )
+        if not fits or min(shape, default=1) < 1:
+            given = ",".join(map(str, shape))
+            raise ArgumentError(
+                f"the input {name} is [{','.join(map(str, axes))}], not [{given}]",
+                "Only axes that the file names or leaves open can be given a size.",
+            )
+        for axis, size in zip(axes, shape, strict=True):
+            if isinstance(axis, str) and sizes.setdefault(axis, size) != size:
+                raise ArgumentError(f"the axis {axis} is {sizes[axis]} and {size}")
+    return sizes
+
+
+def _must_be(path: Path, batch: int, firsts: list[int | str], sizes: Mapping[str, int]) -> None:
+    fixed = [sizes[axis] if isinstance(axis, str) else axis for axis in firsts]
+    if batch not in fixed:
+        held = fixed[0] if fixed else "no batch at all"
+        raise ArgumentError(
+            f"{path.name} has its batch fixed at {held}, it can't be {batch}",
+            "Export the model with a dynamic first axis.",
+        )
+
+
+def _write(path: Path, value: Any, axes: list[int | str], sizes: Mapping[str, int]) -> None:
+    open_axes = [axis for axis in axes if isinstance(axis, str) and axis not in sizes]
+    if open_axes:
+        like = ",".join("?" if axis in open_axes else str(sizes.get(str(axis), axis))
+                        for axis in axes)  # fmt: skip
+        raise FileError(
+            path,
+            f"leaves {len(open_axes)} axes of its input {value.name} open: {', '.join(open_axes)}",
+            f"Say what they are: --shape {value.name}={like} with numbers.",
+        )
+    for dim, axis in zip(value.type.tensor_type.shape.dim, axes, strict=True):
+        size = sizes[axis] if isinstance(axis, str) else axis
+        dim.Clear()
+        dim.dim_value = size

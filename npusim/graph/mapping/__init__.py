@@ -1,0 +1,37 @@
+"""From ONNX operators to those of CANN, node by node, as the vendor's ONNX plugins do it.
+
+Source: framework/onnx_plugin of the open operator tree (dengguojie/vue-element-admin @ 7d77ce32d),
+and the operator list of hiascend.com for Atlas inference products (operatorlist_0071).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from npusim.graph.mapping import convolutions, elementwise, layouts, products, reductions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from npusim.graph.mapping.rules import Rule
+    from npusim.graph.network import Network
+
+RULES: Final[Mapping[str, Rule]] = {
+    **elementwise.RULES,
+    **convolutions.RULES,
+    **layouts.RULES,
+    **products.RULES,
+    **reductions.RULES,
+}
+"""What becomes of each ONNX operator; the others keep their names."""
+
+
+def map_operators(network: Network) -> None:
+    """Turn every node into operators of CANN.
+
+    Raises ArgumentError naming the node whose attributes no operator of the device takes.
+    """
+    for node in network.nodes:
+        rule = RULES.get(node.op)
+        if rule is not None:
+            rule(network, node)

@@ -1,0 +1,156 @@
+"""Convolutions, pooling and what else slides a window; images of rank 3 get a height of 1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from npusim.graph.mapping.rules import Rule, reshaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from npusim.graph.network import Network, Node, Value
+
+
+def _tall(network: Network, node: Node) -> Node:
+    """Rank 3 is rank 4 with a height of 1, weights too; the vendor unsqueezes and squeezes."""
+    if len(node.output.shape) != 3:
+        return node
+    inputs = [
+        _heightened(network, value, node) if value and len(value.shape) == 3 else value
+        for value in node.inputs
+    ]
+    flat = node.output
+    made = network.value(flat, shape=(*flat.shape[:2], 1, flat.shape[2]))
+    attributes = dict(node.attributes)
+    for name in {"kernel_shape", "strides", "dilations"} & set(attributes):
+        attributes[name] = [1, *attributes[name]]
+    if "pads" in attributes:
+        before, after = attributes["pads"]
+        attributes["pads"] = [0, before, 0, after]
+    network.remove(node)
+    network.add("Reshape", [made], [flat], name=node.name, place=node.place)
+    return network.add(node.op, inputs, [made], attributes, name=node.name, covers=node.covers,
+                       place=node.place)  # fmt: skip
+
+
+def _heightened(network: Network, value: Value, node: Node) -> Value:
+    shape = (*value.shape[:2], 1, value.shape[2])
+    if not value.weight:
+        return reshaped(network, value, shape, node)
+    new = network.value(value, shape=shape)
+    new.weight = True
+    return new
+
+
+def _window(node: Node, sizes: Sequence[int]) -> dict[str, list[int]]:
+    """Strides, dilations and pads (begin and end of each axis in turn) of a window of `sizes`."""
+    planes = len(sizes)
+    strides = list(node.attributes.get("strides", [1] * planes))
+    dilations = list(node.attributes.get("dilations", [1] * planes))
+    pads = list(node.attributes.get("pads", [0] * 2 * planes))
+    automatic = node.attributes.get("auto_pad", "NOTSET")
+    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+        pads = _same(node, sizes, strides, dilations, upper=automatic == "SAME_UPPER")
+    pairs = [pads[end] for axis in range(planes) for end in (axis, axis + planes)]
+    return {"ksize": list(sizes), "strides": strides, "dilations": dilations, "pads": pairs}
+
+
+def _same(
+    node: Node, sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int], *,
+    upper: bool,
+) -> list[int]:  # fmt: skip
+    """Pads that make an output of the input's size over the stride."""
+    first, last = [], []
+    given, made = node.given[0].shape[2:], node.output.shape[2:]
+    for size, stride, dilation, before, after in zip(
+        sizes, strides, dilations, given, made, strict=True
+    ):
+        total = max(0, (after - 1) * stride + (size - 1) * dilation + 1 - before)
+        low, high = total // 2, total - total // 2
+        first.append(low if upper else high)
+        last.append(high if upper else low)
+    return first + last
+
+
+def _framed(window: Mapping[str, list[int]]) -> dict[str, Any]:
+    """The attributes as CANN's operators have them: strides and dilations for all axes."""
+    return {
+        "strides": [1, 1, *window["strides"]],
+        "pads": window["pads"],
+        "dilations": [1, 1, *window["dilations"]],
+    }
+
+
+def _convolution(network: Network, node: Node) -> None:
+    node = _tall(network, node)
+    x, weights = node.given[:2]
+    attributes = _framed(_window(node, weights.shape[2:]))
+    groups = node.attributes.get("group", 1)
+    op = "Conv3D" if len(x.shape) == 5 else "Conv2D"
+    if op == "Conv2D" and groups > 1 and groups == x.shape[1] and weights.shape[1] == 1:
+        op = "DepthwiseConv2D"
+    attributes |= {"groups": groups, "data_format": "NCDHW" if op == "Conv3D" else "NCHW"}
+    network.replace([node], op, node.inputs, node.outputs, attributes)
+
+
+def _transposed(network: Network, node: Node) -> None:
+    node = _tall(network, node)
+    weights = node.given[1]
+    attributes = _framed(_window(node, weights.shape[2:]))
+    op = "Conv3DTranspose" if len(node.output.shape) == 5 else "Conv2DTranspose"
+    attributes |= {"groups": node.attributes.get("group", 1), "input_size": node.output.shape}
+    network.replace([node], op, node.inputs, node.outputs, attributes)
+
+
+def _pool(flat: str, deep: str) -> Callable[[Network, Node], None]:
+    def rule(network: Network, node: Node) -> None:
+        node = _tall(network, node)
+        window = _window(node, node.attributes["kernel_shape"])
+        attributes = _framed(window) | {
+            "ksize": [1, 1, *window["ksize"]],
+            "ceil_mode": bool(node.attributes.get("ceil_mode", 0)),
+            "exclusive": not node.attributes.get("count_include_pad", 0),
+        }
+        op = deep if len(node.output.shape) == 5 else flat
+        network.replace([node], op, node.inputs, node.outputs[:1], attributes)
+
+    return rule
+
+
+def _whole_plane(op: str) -> Callable[[Network, Node], None]:
+    """A pool over everything is a reduction."""
+
+    def rule(network: Network, node: Node) -> None:
+        axes = list(range(2, len(node.given[0].shape)))
+        network.replace([node], op, node.inputs, node.outputs, {"axes": axes, "keep_dims": True})
+
+    return rule
+
+
+def _batch_norm(network: Network, node: Node) -> None:
+    attributes = {"epsilon": node.attributes.get("epsilon", 1e-5)}
+    network.replace([node], "BatchNorm", node.inputs, node.outputs[:1], attributes)
+
+
+def _instance_norm(network: Network, node: Node) -> None:
+    attributes = {"epsilon": node.attributes.get("epsilon", 1e-5)}
+    network.replace([node], "InstanceNorm", node.inputs, node.outputs, attributes)
+
+
+def _depth_to_space(network: Network, node: Node) -> None:
+    attributes = {name: node.attributes[name] for name in ("blocksize",) if name in node.attributes}
+    network.replace([node], "DepthToSpace", node.inputs, node.outputs, attributes)
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "AveragePool": _pool("AvgPoolV2", "AvgPool3D"),
+    "BatchNormalization": _batch_norm,
+    "Conv": _convolution,
+    "ConvTranspose": _transposed,
+    "DepthToSpace": _depth_to_space,
+    "GlobalAveragePool": _whole_plane("ReduceMeanD"),
+    "GlobalMaxPool": _whole_plane("ReduceMaxD"),
+    "InstanceNormalization": _instance_norm,
+    "MaxPool": _pool("MaxPoolV3", "MaxPool3D"),
+}

@@ -1,0 +1,92 @@
+"""Activations, arithmetic, comparisons: what works on each element."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from npusim.graph.mapping.rules import Rule, renamed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from npusim.graph.network import Network, Node
+
+_SAME: Final = (
+    "Abs Acos Add And:LogicalAnd Asin Atan Ceil Cos Cosh Div:RealDiv Equal Erf Exp Floor Gelu "
+    "Greater GreaterOrEqual:GreaterEqual HardSwish Less LessOrEqual:LessEqual Log Mish Mul Neg "
+    "Not:LogicalNot Or:LogicalOr PRelu Pow Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus "
+    "Softsign Sqrt Sub Tan Tanh Where:SelectV2 Xor:LogicalXor"
+)
+"""ONNX:CANN, one name where they are the same."""
+
+
+def _many(two: str, more: str) -> Rule:
+    """An operator of two operands, or the one for lists of them."""
+
+    def rule(network: Network, node: Node) -> None:
+        if len(node.inputs) == 1:
+            network.replace([node], "Identity", node.inputs, node.outputs)
+        elif len(node.inputs) == 2 or more:
+            op = two if len(node.inputs) == 2 else more
+            network.replace([node], op, node.inputs, node.outputs)
+        else:
+            _in_turn(network, node, two)
+
+    return rule
+
+
+def _in_turn(network: Network, node: Node, op: str) -> None:
+    """Operand by operand."""
+    network.remove(node)
+    so_far = node.inputs[0]
+    for number, each in enumerate(node.inputs[1:], 2):
+        last = number == len(node.inputs)
+        made = node.output if last else network.value(node.output)
+        network.add(op, [so_far, each], [made], name=node.name, covers=node.covers,
+                    place=node.place)  # fmt: skip
+        so_far = made
+
+
+def _clip(network: Network, node: Node) -> None:
+    low, high = (_bound(node, name, place) for name, place in (("min", 1), ("max", 2)))
+    op = "Relu6" if (low, high) == (0.0, 6.0) else "Relu" if (low, high) == (0.0, None) else ""
+    if op:
+        network.replace([node], op, node.inputs[:1], node.outputs)
+    else:
+        network.replace(
+            [node], "ClipByValue", node.inputs, node.outputs, {"low": low, "high": high}
+        )
+
+
+def _bound(node: Node, name: str, place: int) -> float | None:
+    if name in node.attributes:
+        return float(node.attributes[name])
+    value = node.input(place)
+    return None if value is None else value.scalar()
+
+
+def _cast(network: Network, node: Node) -> None:
+    if node.output.dtype is node.given[0].dtype:
+        network.replace([node], "Identity", node.inputs, node.outputs)
+    else:
+        network.replace([node], "Cast", node.inputs, node.outputs)
+
+
+def _pairs() -> Mapping[str, Rule]:
+    pairs = (word.partition(":") for word in _SAME.split())
+    return {onnx: renamed(cann or onnx) for onnx, _, cann in pairs}
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    **_pairs(),
+    "Cast": _cast,
+    "CastLike": _cast,
+    "Clip": _clip,
+    "Elu": renamed("Elu", {"alpha": "alpha"}),
+    "HardSigmoid": renamed("HardSigmoid", {"alpha": "alpha", "beta": "beta"}),
+    "LeakyRelu": renamed("LeakyRelu", {"alpha": "negative_slope"}),
+    "Max": _many("Maximum", ""),
+    "Min": _many("Minimum", ""),
+    "Selu": renamed("Selu"),
+    "Sum": _many("Add", "AddN"),
+}

@@ -1,0 +1,236 @@
+"""ONNX files: loaded within limits, axes bound to sizes, shape arithmetic folded, shapes inferred.
+
+Needs ``npusim[onnx]``. Weights need no contents: their sizes are all that time depends on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from npusim.reading.files import read_bytes
+from npusim.reading.limits import MOST_ONNX_BYTES
+from npusim.values.errors import FileError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+MOST_KNOWN: Final = 1 << 16
+"""Elements of a tensor whose contents are kept: shapes, axes, scales; not weights."""
+
+_ROUNDS: Final = 16
+"""Folding after inference after folding; each round makes more shapes known."""
+
+_NOT_FOLDED: Final = frozenset(
+    ("If", "Loop", "Scan", "RandomNormal", "RandomUniform", "RandomNormalLike",
+     "RandomUniformLike", "Multinomial", "Bernoulli", "Dropout")
+)  # fmt: skip
+
+
+@dataclass
+class OnnxFile:
+    """A model whose axes are numbers: `known` are the tensors that follow without any input."""
+
+    path: Path
+    model: Any
+    known: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def graph(self) -> Any:
+        """The GraphProto."""
+        return self.model.graph
+
+    def inputs(self) -> list[Any]:
+        """What the model is fed with: its inputs but for weights, which old files list too."""
+        weights = {each.name for each in self.graph.initializer}
+        return [each for each in self.graph.input if each.name not in weights]
+
+
+def load(path: Path) -> Any:
+    """The ModelProto of a file, functions inlined.
+
+    Raises FileError for what isn't one, UsageError when the onnx package is missing.
+    """
+    onnx, unreadable = onnx_package()
+    try:
+        model = onnx.load_model_from_string(read_bytes(path, MOST_ONNX_BYTES))
+    except (unreadable, ValueError) as error:
+        raise FileError(path, f"isn't an ONNX model ({type(error).__name__})") from None
+    if not model.graph.node:
+        raise FileError(path, "isn't an ONNX model with operators in it")
+    if model.functions:
+        model = import_module("onnx.inliner").inline_local_functions(model)
+    return model
+
+
+def onnx_package() -> tuple[Any, type[Exception]]:
+    """The onnx package, and what it raises for a file that isn't a model."""
+    try:
+        onnx = import_module("onnx")
+        unreadable: type[Exception] = import_module("google.protobuf.message").DecodeError
+    except ImportError:
+        problem = "reading ONNX models needs the onnx package"
+        raise UsageError(problem, "Install it: pip install 'npusim[onnx]'") from None
+    return onnx, unreadable
+
+
+def resolve(path: Path, model: Any) -> OnnxFile:
+    """The model with every shape that follows from its inputs; their axes must be numbers."""
+    file = OnnxFile(path, model)
+    _lighten(file)
+    for _ in range(_ROUNDS):
+        _infer(file)
+        if not _fold(file):
+            break
+    return file
+
+
+def _lighten(file: OnnxFile) -> None:
+    """Keep small contents apart, drop large ones: inference copies the model and needs neither."""
+    onnx, _ = onnx_package()
+    to_array = import_module("onnx.numpy_helper").to_array
+    for weight in file.graph.initializer:
+        external = weight.data_location == onnx.TensorProto.EXTERNAL
+        size = _product(weight.dims)
+        if not external and size <= MOST_KNOWN:
+            file.known[weight.name] = to_array(weight)
+        elif weight.HasField("raw_data"):
+            weight.ClearField("raw_data")
+            weight.data_location = onnx.TensorProto.EXTERNAL
+    del file.graph.value_info[:]
+    for output in file.graph.output:
+        if output.type.HasField("tensor_type"):
+            output.type.tensor_type.ClearField("shape")
+
+
+def _infer(file: OnnxFile) -> None:
+    infer = import_module("onnx.shape_inference").infer_shapes
+    try:
+        file.model = infer(file.model, data_prop=True)
+    except (RuntimeError, ValueError) as error:
+        what = " ".join(str(error).split())
+        raise FileError(file.path, f"ONNX can't infer its shapes: {what}"[:400]) from None
+
+
+def _fold(file: OnnxFile) -> bool:
+    """Compute what follows from known tensors and shapes; True where inference gets further now."""
+    graph = file.graph
+    shapes = dict(_shapes(graph))
+    kept: list[Any] = []
+    made: dict[str, NDArray[Any]] = {}
+    unfolded = False
+    for node in graph.node:
+        if node.op_type == "If" and (branch := _branch(node, file.known)) is not None:
+            kept += _inlined(node, branch)
+            unfolded = True
+            continue
+        results = _results(node, file, shapes)
+        if results is None:
+            kept.append(node)
+            continue
+        made |= zip(node.output, results, strict=False)
+        file.known |= made
+    made.pop("", None)
+    del graph.node[:]
+    graph.node.extend(kept)
+    from_array = import_module("onnx.numpy_helper").from_array
+    graph.initializer.extend(from_array(array, name) for name, array in made.items())
+    needed = any(name and name not in shapes for node in graph.node for name in node.output)
+    return unfolded or (bool(made) and needed)
+
+
+def _results(
+    node: Any, file: OnnxFile, shapes: Mapping[str, tuple[int, ...]]
+) -> list[NDArray[Any]] | None:
+    """The outputs of a node that follows from what is known; None for one that has to run."""
+    import numpy as np
+
+    if node.op_type in ("Shape", "Size") and node.input[0] in shapes:
+        shape = shapes[node.input[0]]
+        if node.op_type == "Size":
+            return [np.array(_product(shape), np.int64)]
+        bounds = {each.name: each.i for each in node.attribute}
+        part = shape[bounds.get("start", 0) : bounds.get("end", len(shape))]
+        return [np.array(part, np.int64)]
+    if node.op_type in _NOT_FOLDED or any(each and each not in file.known for each in node.input):
+        return None
+    if node.op_type == "Identity":
+        return [file.known[node.input[0]]]
+    large = any(_product(shapes.get(name, ())) > MOST_KNOWN for name in node.output)
+    return None if large else _evaluated(node, file)
+
+
+def _evaluated(node: Any, file: OnnxFile) -> list[NDArray[Any]] | None:
+    """What the reference implementation of the operator computes; None where it has none."""
+    import numpy as np
+
+    helper = import_module("onnx.helper")
+    evaluator = import_module("onnx.reference").ReferenceEvaluator
+    given = {name: file.known[name] for name in node.input if name}
+    empty = helper.make_empty_tensor_value_info
+    graph = helper.make_graph(
+        [node],
+        "one",
+        [empty(name) for name in given],
+        [empty(name) for name in node.output if name],
+    )
+    try:
+        model = helper.make_model(graph, opset_imports=file.model.opset_import)
+        found = evaluator(model).run(None, given)
+    except Exception:  # noqa: BLE001 - whatever it can't do runs on the device
+        return None
+    if any(not isinstance(array, np.ndarray | np.generic) or array.size > MOST_KNOWN
+           for array in found):  # fmt: skip
+        return None
+    return [np.asarray(array) for array in found]
+
+
+def _branch(node: Any, known: Mapping[str, NDArray[Any]]) -> Any | None:
+    """The branch of an If whose condition is known."""
+    condition = known.get(node.input[0])
+    if condition is None or condition.size != 1:
+        return None
+    wanted = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
+    return next(each.g for each in node.attribute if each.name == wanted)
+
+
+def _inlined(node: Any, branch: Any) -> Iterator[Any]:
+    """The nodes of a branch, and its results under the names of the If's."""
+    helper = import_module("onnx.helper")
+    for weight in branch.initializer:
+        yield helper.make_node("Constant", [], [weight.name], value=weight)
+    yield from branch.node
+    for theirs, own in zip(branch.output, node.output, strict=False):
+        yield helper.make_node("Identity", [theirs.name], [own])
+
+
+def _shapes(graph: Any) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The shapes that are known, by the names of values."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        shape = shape_of(value)
+        if shape is not None:
+            yield value.name, shape
+    for weight in graph.initializer:
+        yield weight.name, tuple(weight.dims)
+
+
+def shape_of(value: Any) -> tuple[int, ...] | None:
+    """The shape of a ValueInfoProto; None where it has none, or an axis of it isn't a number."""
+    kind = value.type
+    if not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+        return None
+    dims = kind.tensor_type.shape.dim
+    if any(not dim.HasField("dim_value") for dim in dims):
+        return None
+    return tuple(dim.dim_value for dim in dims)
+
+
+def _product(sizes: Iterable[int]) -> int:
+    found = 1
+    for size in sizes:
+        found *= size
+    return found

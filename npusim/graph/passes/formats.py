@@ -1,0 +1,144 @@
+"""Formats: cube kernels choose, what follows goes on in theirs, TransData stands at the borders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.graph.kinds import ELEMENTWISE, PLANES, PRODUCTS, VOLUMES
+from npusim.values.formats import Format
+from npusim.values.layouts import c0
+
+if TYPE_CHECKING:
+    from npusim.graph.network import Network, Node, Value
+    from npusim.graph.target import Target
+
+_HEAVY = (Format.NC1HWC0, Format.NDC1HWC0, Format.FRACTAL_NZ)
+_CHANNELS = 1
+_FRACTAL_ROWS = frozenset(("SoftmaxV2", "LayerNorm", "ConfusionTransposeD"))
+_PARTS = frozenset(("ConcatD", "SplitD", "SplitVD"))
+_POOLED = frozenset(("ReduceMeanD", "ReduceMaxD", "ReduceSumD"))
+
+
+def run(network: Network, target: Target) -> int:
+    """Choose a format for every tensor; returns how many TransData that takes."""
+    turned: dict[tuple[int, Format], Value] = {}
+    for node in network.ordered():
+        wanted = _wanted(node, target)
+        for value in dict.fromkeys(node.given):
+            if value.weight:
+                value.format = _prepared(node, value, wanted)
+            elif value.format is not wanted and not _stays(node, value, wanted):
+                network.rewire(node, value, _turned(network, turned, value, wanted, node))
+        for value in node.outputs:
+            value.format = wanted if _fits(value, wanted) else Format.ND
+    for value in tuple(network.outputs):
+        if value.format in _HEAVY:
+            _give_back(network, value)
+    return len(turned)
+
+
+def _wanted(node: Node, target: Target) -> Format:
+    """The format that a node works in."""
+    if node.op in PLANES:
+        return Format.NC1HWC0
+    if node.op in VOLUMES:
+        return Format.NDC1HWC0
+    if node.op in PRODUCTS:
+        return Format.FRACTAL_NZ if target.fractal_products else Format.ND
+    spread = next((value.format for value in node.activations() if value.format in _HEAVY), None)
+    if spread is None or not _goes_on(node, spread):
+        return Format.ND
+    return spread
+
+
+def _goes_on(node: Node, spread: Format) -> bool:
+    """Whether an operator without a wish of its own works in the format of its operand."""
+    shape = node.output.shape
+    if node.op in ELEMENTWISE:
+        return _fits(node.output, spread) and all(
+            _goes_along(value, shape, spread) for value in node.given
+        )
+    if spread is Format.FRACTAL_NZ:
+        return node.op in _FRACTAL_ROWS and all(_fits(each, spread) for each in node.activations())
+    if node.op in _POOLED:
+        return node.attributes["keep_dims"] and _CHANNELS not in node.attributes["axes"]
+    if node.op in _PARTS:
+        axis = node.attributes.get("concat_dim", node.attributes.get("split_dim"))
+        parts = node.given if node.op == "ConcatD" else node.outputs
+        block = c0(node.output.dtype)
+        return axis != _CHANNELS or all(part.shape[axis] % block == 0 for part in parts)
+    return False
+
+
+def _fits(value: Value, form: Format) -> bool:
+    rank = {Format.NC1HWC0: (4,), Format.NDC1HWC0: (5,)}.get(form, range(2, 9))
+    return form not in _HEAVY or len(value.shape) in rank
+
+
+def _goes_along(value: Value, shape: tuple[int, ...], form: Format) -> bool:
+    """Whether an operand combines with results of `shape` block by block."""
+    if value.numel == 1:
+        return True
+    if form is Format.FRACTAL_NZ:
+        return value.shape == shape or _is_row(value, shape)
+    same_channels = len(value.shape) == len(shape) and value.shape[_CHANNELS] == shape[_CHANNELS]
+    return same_channels and _fits(value, form)
+
+
+def _is_row(value: Value, shape: tuple[int, ...]) -> bool:
+    """One row of whole fractals for all, which a kernel for FRACTAL_NZ takes as it is, in ND.
+
+    Source: op_select_format of the open kernels of Add and Mul (canndev ops/built-in/tbe/impl).
+    """
+    whole = shape[-1] % c0(value.dtype) == 0
+    return whole and value.numel == shape[-1] == value.shape[-1]
+
+
+def _prepared(node: Node, value: Value, wanted: Format) -> Format:
+    """The format in which a constant lies on the device; it is brought into it offline."""
+    if node.op in ("Conv2D", "DepthwiseConv2D", "Conv2DTranspose") and value is node.input(1):
+        return Format.FRACTAL_Z
+    if node.op in ("Conv3D", "Conv3DTranspose") and value is node.input(1):
+        return Format.FRACTAL_Z_3D
+    if node.op in PRODUCTS and value is not node.input(2):
+        return wanted
+    matches = wanted in _HEAVY and len(value.shape) == len(node.output.shape) and value.numel > 1
+    return wanted if matches and node.op in ELEMENTWISE else Format.ND
+
+
+def _stays(node: Node, value: Value, wanted: Format) -> bool:
+    """Whether an operand in another format does as it is: rows, and planes that are views.
+
+    A plane of one pixel is its channels, if they are whole blocks: a view of it needs no task.
+    """
+    if wanted is Format.FRACTAL_NZ and node.op in ELEMENTWISE:
+        return value.format is Format.ND and value.shape != node.output.shape
+    if node.op != "Reshape" or wanted is not Format.ND or value.format is not Format.NC1HWC0:
+        return False
+    return value.shape[2:] == (1, 1) and value.shape[1] % c0(value.dtype) == 0
+
+
+def _turned(
+    network: Network,
+    turned: dict[tuple[int, Format], Value],
+    value: Value,
+    wanted: Format,
+    node: Node,
+) -> Value:
+    """The value in another format; one TransData serves all who want it."""
+    form = wanted if _fits(value, wanted) and value.numel > 1 else Format.ND
+    if form is value.format:
+        return value
+    key = (id(value), form)
+    if key not in turned:
+        turned[key] = network.value(value, format=form)
+        network.add("TransData", [value], [turned[key]], name=f"TransData {value.name}",
+                    place=node.place)  # fmt: skip
+    return turned[key]
+
+
+def _give_back(network: Network, value: Value) -> None:
+    """A result of the network goes out in the layout of the file."""
+    plain = network.value(value, format=Format.ND)
+    network.outputs = [plain if each is value else each for each in network.outputs]
+    network.add("TransData", [value], [plain], name=f"TransData {value.name}")

@@ -1,0 +1,84 @@
+"""Elementwise work goes into the kernel before it, while its tile is in the unified buffer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.graph.kinds import ELEMENTWISE
+from npusim.graph.passes.patterns import follower
+
+if TYPE_CHECKING:
+    from npusim.graph.network import Network, Node
+    from npusim.graph.target import Target
+
+_CUBE = ("Conv2D", "DepthwiseConv2D", "MatMulV2", "BatchMatMulV2")
+
+# Source: hiascend.com, UB fusion patterns 0186/0190 (a chain of at most six elementwise operators)
+# and 0195 (a convolution and two of them).
+_IN_A_CHAIN = 6
+_BEHIND_CUBE = 2
+_WITH_BIAS = 3  # operands of a cube kernel
+
+
+def run(network: Network, target: Target) -> int:
+    """Fuse chains of elementwise operators, behind cube kernels first."""
+    del target
+    found = 0
+    for heads, most in ((_CUBE, _BEHIND_CUBE), (tuple(sorted(ELEMENTWISE)), _IN_A_CHAIN - 1)):
+        for node in sorted(network.named(*heads), key=lambda node: node.place):
+            if node.output.maker is node:
+                found += _fuse(network, node, most)
+    return found
+
+
+def _fuse(network: Network, head: Node, most: int) -> int:
+    chain = _chain(network, head, most)
+    if not chain:
+        return 0
+    inputs = list(head.inputs)
+    if head.op in _CUBE:
+        inputs += [None] * (_WITH_BIAS - len(inputs))
+    attributes = dict(head.attributes)
+    value = head.output
+    for node in chain:
+        inputs += [each for each in node.given if each is not value]
+        value = node.output
+    parts = [head.op, *(node.op for node in chain)]
+    attributes["parts"] = tuple((node.op, node.attributes) for node in chain)
+    fused = f"FusionOp_{'_'.join(parts)}"
+    network.replace([head, *chain], fused, inputs, chain[-1].outputs, attributes)
+    return len(chain)
+
+
+def _chain(network: Network, head: Node, most: int) -> list[Node]:
+    """The elementwise operators that follow, each the only reader of the one before it."""
+    found: list[Node] = []
+    last = head
+    while len(found) < most:
+        node = follower(network, last, *ELEMENTWISE)
+        if node is None or not _fits(last, node):
+            break
+        if head.op in _CUBE and not _are_tiles(last, node):
+            break
+        found.append(node)
+        last = node
+    return found
+
+
+def _fits(last: Node, node: Node) -> bool:
+    """Whether a node keeps the tile as it is: shape, format and width of elements."""
+    before, after = last.output, node.output
+    same = (before.shape, before.format, before.dtype) == (after.shape, after.format, after.dtype)
+    once = sum(value is before for value in node.given) == 1
+    return same and once
+
+
+def _are_tiles(last: Node, node: Node) -> bool:
+    """Whether the other operands are as large as the result, or numbers."""
+    made = last.output
+    return all(
+        value is made
+        or value.numel == 1
+        or (value.shape, value.format) == (made.shape, made.format)
+        for value in node.given
+    )

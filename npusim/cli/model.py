@@ -12,7 +12,10 @@ from npusim.cli.chips import Chip, chips
 from npusim.cli.options import AsJson, Force, MeasuredOn, Socs
 
 if TYPE_CHECKING:
+    from npusim.model.graph_model import Compilation
     from npusim.model.results import StepResult
+
+_MOST_DIGITS = 19
 
 ModelFile = Annotated[
     Path,
@@ -51,6 +54,24 @@ def model(
             "for files without order), in_graph, cold or warm.",
         ),
     ] = "order",
+    shape: Annotated[
+        list[str] | None,
+        typer.Option("--shape", metavar="INPUT=N,...", help="The shape of an input of a network."),
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option("--precision", help="ATC's precision mode: force_fp16 (default) or origin."),
+    ] = None,
+    fuse: Annotated[
+        bool, typer.Option("--fuse/--no-fuse", help="Let the graph compiler fuse operators.")
+    ] = True,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="PASS", help="Compile without a pass."),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say which nodes became which task.")
+    ] = False,
     step: Annotated[
         str, typer.Option("--step", help="The Step Id of a profile with several steps.")
     ] = "",
@@ -81,7 +102,7 @@ def model(
     asked = chips(soc)
     profiling.prepare_summary(form, path, timestamp, asked, force=force)
     origin = chips([measured_on])[0].profile if measured_on else None
-    unfolded = read_model(file, step=step)
+    unfolded = read_model(file, step=step, how=_compilation(shape, precision, fuse, without))
 
     def timed(chip: Chip) -> StepResult:
         return retime(
@@ -103,12 +124,37 @@ def model(
         write_text(csv_file, steps_csv(results), force=force)
     if path is not None:
         profiling.write_summary(results[0], asked[0], path, timestamp, force=force)
-    _show(results, top, as_json=as_json)
+    _show(results, top, explain=explain, as_json=as_json)
     if not any(result.runs_unchanged for result in results):
         raise typer.Exit(1)
 
 
-def _show(results: list[StepResult], top: int, *, as_json: bool) -> None:
+def _compilation(
+    shapes: list[str] | None, precision: str | None, fuse: bool, without: list[str] | None
+) -> Compilation | None:
+    """What is said about compiling a network; None where nothing is."""
+    if not shapes and precision is None and fuse and not without:
+        return None
+    from npusim.graph.target import PRECISIONS
+    from npusim.model.graph_model import Compilation
+
+    sizes = dict(map(_shape, shapes or ()))
+    return Compilation(sizes, precision or PRECISIONS[0], fuse, tuple(without or ()))
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    from npusim.values.errors import ArgumentError
+
+    name, _, sizes = text.rpartition("=")
+    words = [word.strip() for word in sizes.strip("[]").split(",")]
+    if not name or not all(word.isdecimal() and len(word) < _MOST_DIGITS for word in words):
+        raise ArgumentError(
+            f"--shape {text} says no input and its sizes", "Write e.g. --shape input=1,3,224,224."
+        )
+    return name, tuple(map(int, words))
+
+
+def _show(results: list[StepResult], top: int, *, explain: bool, as_json: bool) -> None:
     from npusim.report import model as steps
 
     if as_json:
@@ -117,3 +163,5 @@ def _show(results: list[StepResult], top: int, *, as_json: bool) -> None:
         output.emit(steps.step_page(results[0], top))
     else:
         output.emit(*steps.steps_pages(results, top))
+    if explain and not as_json:
+        output.emit(*map(steps.tasks_page, results))

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.reading.files import read_bytes
-from npusim.reading.limits import MOST_ONNX_BYTES
+from npusim.reading.limits import MOST_NODES, MOST_ONNX_BYTES
 from npusim.values.errors import FileError, UsageError
 
 if TYPE_CHECKING:
@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 
 MOST_KNOWN: Final = 1 << 16
 """Elements of a tensor whose contents are kept: shapes, axes, scales; not weights."""
+
+DOMAINS: Final = ("", "ai.onnx", "npu")
+"""Whose operators have meanings that everybody knows."""
+
+# ONNX spells the eight-bit floats without separators; the others as the operator pages do.
+_SPELLINGS: Final = {
+    "FLOAT8E4M3FN": "FLOAT8_E4M3FN",
+    "FLOAT8E5M2": "FLOAT8_E5M2",
+    "FLOAT8E8M0": "FLOAT8_E8M0",
+    "FLOAT4E2M1": "FLOAT4_E2M1",
+    "UNDEFINED": "",
+}
 
 _ROUNDS: Final = 16
 """Folding after inference after folding; each round makes more shapes known."""
@@ -63,8 +75,32 @@ def load(path: Path) -> Any:
     if not model.graph.node:
         raise FileError(path, "isn't an ONNX model with operators in it")
     if model.functions:
+        if _unfolded(model) > MOST_NODES:
+            raise FileError(path, f"has more than {MOST_NODES:,} operators, functions unfolded")
         model = import_module("onnx.inliner").inline_local_functions(model)
     return model
+
+
+def _unfolded(model: Any) -> int:
+    """Nodes when all calls of functions are replaced by what they do; recursion is too many."""
+    functions = {(each.domain, each.name): each for each in model.functions}
+    sizes: dict[tuple[str, str], int] = {}
+
+    def size(nodes: Any, outer: frozenset[tuple[str, str]]) -> int:
+        found = 0
+        for node in nodes:
+            key = (node.domain, node.op_type)
+            if key not in functions:
+                found += 1
+            elif key in outer:
+                return MOST_NODES + 1
+            else:
+                if key not in sizes:
+                    sizes[key] = size(functions[key].node, outer | {key})
+                found += sizes[key]
+        return min(found, MOST_NODES + 1)
+
+    return size(model.graph.node, frozenset())
 
 
 def onnx_package() -> tuple[Any, type[Exception]]:
@@ -76,6 +112,12 @@ def onnx_package() -> tuple[Any, type[Exception]]:
         problem = "reading ONNX models needs the onnx package"
         raise UsageError(problem, "Install it: pip install 'npusim[onnx]'") from None
     return onnx, unreadable
+
+
+def dtype_name(kind: int) -> str:
+    """The pages' spelling of an element type of ONNX; empty for none."""
+    name: str = onnx_package()[0].TensorProto.DataType.Name(kind)
+    return _SPELLINGS.get(name, name)
 
 
 def resolve(path: Path, model: Any) -> OnnxFile:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from npusim.graph import axes, onnx_file
 from npusim.graph.network import Network, Value
@@ -15,15 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from npusim.graph.onnx_file import OnnxFile
-
-# ONNX spells the eight-bit floats without separators; the others as the operator pages do.
-_SPELLINGS: Final = {
-    "FLOAT8E4M3FN": "FLOAT8_E4M3FN",
-    "FLOAT8E5M2": "FLOAT8_E5M2",
-    "FLOAT8E8M0": "FLOAT8_E8M0",
-    "FLOAT4E2M1": "FLOAT4_E2M1",
-}
-_DOMAINS: Final = ("", "ai.onnx", "npu")
 
 
 def read(
@@ -43,7 +34,9 @@ def read(
 
 
 def _network(file: OnnxFile) -> Network:
-    versions = (each.version for each in file.model.opset_import if each.domain in _DOMAINS)
+    versions = (
+        each.version for each in file.model.opset_import if each.domain in onnx_file.DOMAINS
+    )
     network = Network(file.path.stem, next(versions, 1))
     values = _values(file)
     for weight in file.graph.initializer:
@@ -55,7 +48,7 @@ def _network(file: OnnxFile) -> Network:
             _known(file, values, given, name, node) if given else None for given in node.input
         ]
         outputs = [_known(file, values, made, name, node) for made in node.output if made]
-        op = node.op_type if node.domain in _DOMAINS else f"{node.domain}.{node.op_type}"
+        op = node.op_type if node.domain in onnx_file.DOMAINS else f"{node.domain}.{node.op_type}"
         network.add(op, inputs, outputs, _attributes(node), name=name, covers=(name,))
     network.inputs = [values[each.name] for each in file.inputs()]
     network.outputs = [values[each.name] for each in file.graph.output if each.name in values]
@@ -63,23 +56,22 @@ def _network(file: OnnxFile) -> Network:
 
 
 def _values(file: OnnxFile) -> dict[str, Value]:
-    kinds = onnx_file.onnx_package()[0].TensorProto.DataType
     found: dict[str, Value] = {}
     for value in (*file.graph.input, *file.graph.output, *file.graph.value_info):
         shape = onnx_file.shape_of(value)
-        kind = _dtype(kinds.Name(value.type.tensor_type.elem_type))
+        kind = _dtype(value.type.tensor_type.elem_type)
         if shape is not None and kind is not None:
             found[value.name] = Value(value.name, shape, kind)
     for weight in file.graph.initializer:
-        kind = _dtype(kinds.Name(weight.data_type))
+        kind = _dtype(weight.data_type)
         if kind is not None:
             found[weight.name] = Value(weight.name, tuple(weight.dims), kind)
     return found
 
 
-def _dtype(name: str) -> DType | None:
+def _dtype(kind: int) -> DType | None:
     try:
-        return dtype(_SPELLINGS.get(name, name))
+        return dtype(onnx_file.dtype_name(kind))
     except DTypeError:
         return None
 

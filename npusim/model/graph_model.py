@@ -10,9 +10,10 @@ from npusim.graph import onnx_reader
 from npusim.graph.compiling import compile_network
 from npusim.graph.lowering import tasks_of
 from npusim.graph.memory import peak_bytes, weights_bytes
-from npusim.graph.target import Target
+from npusim.graph.passes import passes
+from npusim.graph.target import PRECISIONS, Target
 from npusim.model.step import Item, Operation, Step
-from npusim.values.errors import ArgumentError, FileError
+from npusim.values.errors import ArgumentError, FileError, UnknownNameError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,14 +23,36 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Compilation:
+    """What a user says about compiling networks; `fuse` turns all passes that fuse on or off."""
+
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    precision: str = PRECISIONS[0]
+    fuse: bool = True
+    without: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise UnknownNameError("precision mode", self.precision, PRECISIONS)
+        known = [each.name for each in passes()]
+        for name in self.without:
+            if name not in known:
+                raise UnknownNameError("pass", name, known)
+
+    @property
+    def off(self) -> frozenset[str]:
+        """The passes that don't run."""
+        fusing = () if self.fuse else (each.name for each in passes() if each.fuses)
+        return frozenset((*self.without, *fusing))
+
+
+@dataclass(frozen=True)
 class NetworkModel:
-    """An ONNX file; `shapes` bind axes of inputs, `precision` and `off` are those of a target."""
+    """An ONNX file, and how it is compiled."""
 
     file: Path
     batch: int | None
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    precision: str = "force_fp16"
-    off: frozenset[str] = frozenset()
+    how: Compilation
 
     @property
     def name(self) -> str:
@@ -44,9 +67,10 @@ class NetworkModel:
         """
         if chip is None:
             raise ArgumentError(f"{self.name} is compiled for a chip, and none was given")
-        network, found = onnx_reader.read(self.file, batch=batch, shapes=self.shapes)
+        network, found = onnx_reader.read(self.file, batch=batch, shapes=self.how.shapes)
+        target = Target(chip.family, self.how.precision, self.how.off)
         try:
-            compiled = compile_network(network, Target(chip.family, self.precision, self.off))
+            compiled = compile_network(network, target)
         except ArgumentError as error:
             raise FileError(self.file, error.message, error.remedy) from error
         return Step(
@@ -60,16 +84,11 @@ class NetworkModel:
         )
 
 
-def read_network(
-    file: Path,
-    *,
-    shapes: Mapping[str, tuple[int, ...]] | None = None,
-    precision: str = "force_fp16",
-    off: frozenset[str] = frozenset(),
-) -> NetworkModel:
+def read_network(file: Path, how: Compilation | None = None) -> NetworkModel:
     """The model in an ONNX file; FileError says what is wrong with it."""
-    _, batch = onnx_reader.read(file, shapes=shapes)
-    return NetworkModel(file, batch, shapes or {}, precision, off)
+    asked = how or Compilation()
+    _, batch = onnx_reader.read(file, shapes=asked.shapes)
+    return NetworkModel(file, batch, asked)
 
 
 def _item(task: Task) -> Item:
@@ -80,4 +99,4 @@ def _item(task: Task) -> Item:
         reads=task.reads,
         writes=task.writes,
     )
-    return Item(operation)
+    return Item(operation, layers=task.node.covers)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from npusim.reading.files import opened
-from npusim.values.errors import FileError
+from npusim.values.errors import FileError, UsageError
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
+    from npusim.model.graph_model import Compilation
     from npusim.model.step import Step
 
 _HINT = (
@@ -75,10 +76,13 @@ class FixedModel:
         return self.step
 
 
-def read_model(path: str | PathLike[str], *, step: str = "") -> Model:
+def read_model(
+    path: str | PathLike[str], *, step: str = "", how: Compilation | None = None
+) -> Model:
     """The model in a file, by its ending; `step` picks the Step Id of a profile.
 
-    Raises FileError for a file that can't be read or isn't a model.
+    `how` says how a network is compiled. Raises FileError for a file that can't be read or isn't a
+    model, UsageError for `how` with a file that isn't a network.
     """
     file = Path(path)
     with opened(file, _HINT):
@@ -91,7 +95,12 @@ def read_model(path: str | PathLike[str], *, step: str = "") -> Model:
     if ending == ".onnx":
         from npusim.model.graph_model import read_network
 
-        return read_network(file)
+        return read_network(file, how)
+    if how is not None:
+        raise UsageError(
+            f"{file} lists operators; only networks are compiled",
+            "Give an ONNX file, or leave out what is said about shapes and passes.",
+        )
     if ending in (".yaml", ".yml"):
         from npusim.model.call_list import read_calls
 

@@ -26,12 +26,12 @@ from npusim.model.results import (
     StepResult,
     TimedItem,
 )
-from npusim.model.step import AclnnWork, Operation, Step
 from npusim.model.timing import Timer
 from npusim.values.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from npusim.engine import Memo
+    from npusim.model.step import Step
 
 BAND_BASIS: Final = (
     "80 %: deviations add up within an operator class (and over all that isn't simulated, or rests "
@@ -184,7 +184,7 @@ def _operators(items: Sequence[TimedItem]) -> tuple[OperatorTime, ...]:
         found.append(
             OperatorTime(
                 longest.item.op,
-                tensors_of(longest.item.operation),
+                longest.item.operation.tensors,
                 longest.kind,
                 sum(each.item.count for each in members),
                 sum(each.total_us for each in members),
@@ -209,20 +209,6 @@ def _measured_us(items: Iterable[TimedItem]) -> float | None:
     """The measured time of all items; None where one of them has none."""
     times = [each.measured_us for each in items]
     return None if None in times else sum(time or 0.0 for time in times)
-
-
-def tensors_of(operation: Operation) -> str:
-    """The tensors of an operation in one line: ``fp16[8,64] fp16[64] -> fp16[8,64]``."""
-    sides = [
-        " ".join(f"{spec.dtype.name.lower()}[{','.join(map(str, spec.shape))}]" for spec in specs)
-        for specs in (operation.inputs, operation.outputs)
-    ]
-    given = " -> ".join(side for side in sides if side)
-    if isinstance(operation.work, AclnnWork):
-        numbers = [f"{name}={value}" for name, value in operation.work.arguments.items()
-                   if isinstance(value, int | float)]  # fmt: skip
-        return " ".join((given, *numbers))
-    return given
 
 
 def _bounds(items: Sequence[TimedItem], device_us: float) -> tuple[tuple[str, float], ...]:

@@ -107,6 +107,22 @@ class Operation:
             return tuple((spec.nbytes, name) for spec, name in pairs)
         return tuple((spec.nbytes, _told_apart_by(spec)) for spec in self.outputs)
 
+    @cached_property
+    def tensors(self) -> str:
+        """Its tensors in one line: ``fp16[8,64] fp16[64] -> fp16[8,64]``, numbers of a call too."""
+        sides = [
+            " ".join(
+                f"{spec.dtype.name.lower()}[{','.join(map(str, spec.shape))}]" for spec in specs
+            )
+            for specs in (self.inputs, self.outputs)
+        ]
+        given = " -> ".join(side for side in sides if side)
+        if isinstance(self.work, AclnnWork):
+            numbers = [f"{name}={value}" for name, value in self.work.arguments.items()
+                       if isinstance(value, int | float)]  # fmt: skip
+            return " ".join((given, *numbers))
+        return given
+
     @property
     def uses_bf16(self) -> bool:
         """Whether some tensor is BFLOAT16."""
@@ -142,12 +158,14 @@ class Item:
     """One operator of a step, `count` times in a row.
 
     `measured_us` is the time of one of them on the chip that the file comes from. Tables of a
-    million rows have a few different operations, which rows share.
+    million rows have a few different operations, which rows share. `layers` are the names of the
+    nodes of a network that it does the work of.
     """
 
     operation: Operation
     count: int = 1
     measured_us: float | None = None
+    layers: tuple[str, ...] = ()
 
     @property
     def op(self) -> str:

@@ -95,6 +95,25 @@ def steps_pages(results: Sequence[StepResult], top: int) -> list[Page]:
     return [first, *(step_page(each, top) for each in results)]
 
 
+def tasks_page(result: StepResult) -> Page:
+    """Every task in its order, with the nodes of the network that it does the work of."""
+    rows = [
+        (
+            each.item.op,
+            milliseconds(each.total_us),
+            each.item.operation.tensors,
+            ", ".join(each.item.layers),
+        )
+        for each in result.items
+    ]
+    columns = ("task", "time", "tensors", "nodes")
+    table = Table(columns, rows, ("time",), "tasks in their order", ("tensors", "nodes"))
+    passes = bullets("passes", list(result.step.notes))
+    return Page(
+        f"{_title(result)}, compiled for {result.soc}", sections=[*passes, Section("", [table])]
+    )
+
+
 def headline(result: StepResult) -> str:
     """The verdict in one line."""
     time = milliseconds(result.duration_us, result.band_us)
@@ -155,7 +174,8 @@ def assumption_lines(result: StepResult) -> Iterator[str]:
             f"{milliseconds(result.eager_us)}"
         )
     yield from result.assumptions
-    yield from result.step.notes
+    if result.step.kind != "graph":
+        yield from result.step.notes
 
 
 _L2_WORDS = {
@@ -194,6 +214,12 @@ def step_json(result: StepResult) -> dict[str, Any]:
             result.memory,
             "weights_bytes activation_bytes working_bytes total_bytes capacity_bytes basis",
         ),
+        "passes": list(result.step.notes) if result.step.kind == "graph" else [],
+        "tasks": [
+            {"op": each.item.op, "duration_us": each.timing.duration_us, "nodes": each.item.layers}
+            for each in result.items
+            if each.item.layers
+        ],
         "assumptions": list(assumption_lines(result)),
     }
 

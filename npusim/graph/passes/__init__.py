@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
-from npusim.values.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass by its name: what it does, for which product families, and who says so."""
+    """A pass by its name: what it does, for which product families, and who says so.
+
+    One that `fuses` makes one operator of several; its name says so, as the vendor's do.
+    """
 
     name: str
     module: str
     what: str
     families: tuple[str, ...]
     source: str
+    fuses: bool
 
     def run(self, network: Network, target: Target) -> int:
         """Apply it; returns how often it did something."""
@@ -45,15 +48,20 @@ def passes() -> tuple[Pass, ...]:
     table = files(__name__) / "passes.yaml"
     rows: list[dict[str, Any]] = yaml_mapping(read_text(table), "passes.yaml")["passes"]
     return tuple(
-        Pass(row["name"], row["module"], row["what"], tuple(row["families"]), row["source"])
+        Pass(
+            row["name"],
+            row["module"],
+            row["what"],
+            tuple(row["families"]),
+            row["source"],
+            row["name"].endswith("FusionPass"),
+        )
         for row in rows
     )
 
 
 def chosen(target: Target) -> Iterator[Pass]:
-    """The passes for a target; UnknownNameError for one that it switches off and isn't there."""
-    for name in target.off - {each.name for each in passes()}:
-        raise UnknownNameError("pass", name, [each.name for each in passes()])
+    """The passes for a target, without those that it switches off."""
     for each in passes():
         if target.family in each.families and each.name not in target.off:
             yield each

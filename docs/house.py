@@ -31,6 +31,7 @@ ROOMS = (
     "ops",
     "runtime",
     "validation",
+    "graph",
     "model",
     "capacity",
     "report",
@@ -43,7 +44,7 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 # The modules of a room that others may import, beside the room itself. Everything else is its own.
 DOORS = {
     "values": """
-        arithmetic dtypes errors formats garbage host promotion signals spelling status suggest
+        arithmetic dtypes errors formats garbage host layouts promotion signals spelling status suggest
         templates tensors version
         """,
     "reading": "arrays files kept limits markup tables",
@@ -66,7 +67,8 @@ DOORS = {
         """,
     "runtime": "bands cache_start call device results stream task work",
     "validation": "replay roofline statistics table work",
-    "model": "checking reading results retiming step timing",
+    "graph": "compiling lowering memory onnx_file onnx_reader passes target",
+    "model": "checking graph_model reading results retiming step timing",
     "capacity": "units",
     "report": """
         arrays call.answers call.page call.tables call.typical catalogue compare document

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +14,7 @@ from npusim.model.checking import check_model
 from npusim.model.kernel_csv import read_kernels
 from npusim.model.listing import read_model
 from npusim.values.errors import FileError, UnknownNameError, UsageError
+from support.networks import resnet50
 
 if TYPE_CHECKING:
     from npusim.model.checking import ModelCheck, Row
@@ -265,75 +266,6 @@ def test_a_binary_file_isnt_a_list(tmp_path: Path) -> None:
 
 
 # ONNX --------------------------------------------------------------------------------------------
-
-
-class Graph:
-    """Builds an ONNX graph node by node, with zeros for weights."""
-
-    def __init__(self, dtype: str) -> None:
-        import onnx
-
-        self.onnx = onnx
-        self.dtype = getattr(onnx.TensorProto, dtype)
-        self.nodes: list[Any] = []
-        self.weights: list[Any] = []
-
-    def weight(self, *shape: int) -> str:
-        name = f"w{len(self.weights)}"
-        width = 4 if self.dtype == self.onnx.TensorProto.FLOAT else 2
-        size = width
-        for extent in shape:
-            size *= extent
-        tensor = self.onnx.helper.make_tensor(name, self.dtype, shape, bytes(size), raw=True)
-        self.weights.append(tensor)
-        return name
-
-    def node(self, op: str, *inputs: str, **attributes: Any) -> str:
-        output = f"t{len(self.nodes)}"
-        node = self.onnx.helper.make_node(op, list(inputs), [output], **attributes)
-        self.nodes.append(node)
-        return output
-
-    def conv(self, x: str, into: int, out: int, kernel: int, stride: int) -> str:
-        weight = self.weight(out, into, kernel, kernel)
-        attributes = {"strides": [stride] * 2, "pads": [kernel // 2] * 4}
-        x = self.node("Conv", x, weight, **attributes)
-        return self.node("BatchNormalization", x, *(self.weight(out) for _ in range(4)))
-
-    def save(self, path: Path, output: str) -> Path:
-        helper = self.onnx.helper
-        info = helper.make_tensor_value_info
-        graph = helper.make_graph(
-            self.nodes,
-            "network",
-            [info("x", self.dtype, [1, 3, 224, 224])],
-            [info(output, self.dtype, None)],
-            self.weights,
-        )
-        opset = [helper.make_opsetid("", 13)]
-        self.onnx.save(helper.make_model(graph, opset_imports=opset), str(path))
-        return path
-
-
-def resnet50(path: Path, dtype: str) -> Path:
-    """Blocks, widths and strides of ResNet-50, with narrow layers."""
-    graph = Graph(dtype)
-    x = graph.node("Relu", graph.conv("x", 3, 8, 7, 2))
-    x = graph.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
-    into = 8
-    for stage, blocks in enumerate((3, 4, 6, 3)):
-        width = 8 << stage
-        for block in range(blocks):
-            stride = 2 if stage and not block else 1
-            y = graph.node("Relu", graph.conv(x, into, width, 1, 1))
-            y = graph.node("Relu", graph.conv(y, width, width, 3, stride))
-            y = graph.conv(y, width, 4 * width, 1, 1)
-            shortcut = x if block else graph.conv(x, into, 4 * width, 1, stride)
-            x = graph.node("Relu", graph.node("Add", y, shortcut))
-            into = 4 * width
-    x = graph.node("Flatten", graph.node("GlobalAveragePool", x))
-    x = graph.node("Gemm", x, graph.weight(into, 10), graph.weight(10))
-    return graph.save(path, graph.node("Softmax", x, axis=1))
 
 
 @pytest.mark.parametrize("dtype", ["FLOAT", "FLOAT16"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.errors import ArgumentError, FileError
 from npusim.values.suggest import did_you_mean
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from npusim.graph.onnx_file import OnnxFile
 
 
+_MOST: Final = 2**31 - 1
+"""Of a batch; what an index of 32 bits counts."""
+
+
 def bind(file: OnnxFile, batch: int | None, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
     """Give every axis of every input a size; returns the batch, None where no axis is one.
 
@@ -22,6 +26,8 @@ def bind(file: OnnxFile, batch: int | None, shapes: Mapping[str, tuple[int, ...]
 
     Raises ArgumentError for shapes and batches that don't fit, FileError for axes that stay open.
     """
+    if batch is not None and not 1 <= batch <= _MOST:
+        raise ArgumentError(f"the batch is {batch}; it must be 1 to {_MOST:,}")
     inputs = {each.name: _axes(file.path, each) for each in file.inputs()}
     sizes = _from_shapes(inputs, shapes)
     firsts = [axes[0] for axes in inputs.values() if axes]

@@ -1,0 +1,186 @@
+"""What the graph compiler makes of networks, pass by pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from npusim.graph.compiling import Compiled, compile_network
+from npusim.graph.lowering import tasks_of
+from npusim.graph.memory import peak_bytes, weights_bytes
+from npusim.graph.onnx_reader import read
+from npusim.graph.passes import chosen, passes
+from npusim.graph.target import Target
+from npusim.values.dtypes import FLOAT, FLOAT16
+from npusim.values.formats import Format
+from support.networks import Network, encoder, resnet50
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OFFLINE = Target("310P")
+
+
+def compiled(file: Path, target: Target = OFFLINE, batch: int | None = None) -> Compiled:
+    return compile_network(read(file, batch=batch)[0], target)
+
+
+def ops(found: Compiled) -> Counter[str]:
+    return Counter(task.spec.op_type for task in tasks_of(found.network))
+
+
+def one(tmp_path: Path, network: Network, output: str, *, target: Target = OFFLINE) -> list[str]:
+    """The operators of a small network, casts and changes of layout left out."""
+    found = compiled(network.save(tmp_path / "net.onnx", output), target)
+    kept = (task.spec.op_type for task in tasks_of(found.network))
+    return [op for op in kept if op not in ("Cast", "TransData")]
+
+
+def test_a_resnet_is_convolutions_with_their_followers(tmp_path: Path) -> None:
+    found = ops(compiled(resnet50(tmp_path / "net.onnx", "FLOAT")))
+    assert found["FusionOp_Conv2D_Relu"] == 33
+    assert found["FusionOp_Conv2D_Add_Relu"] == 16
+    assert found["Conv2D"] == 4
+    assert found["TransData"] == found["MatMulV2"] * 2 + 1
+    assert "BatchNorm" not in found
+    assert found["Cast"] == 2
+
+
+def test_an_encoder_stays_in_fractals(tmp_path: Path) -> None:
+    """Between the first product and the last norm nothing but work: no layout is changed."""
+    found = ops(compiled(encoder(tmp_path / "net.onnx", layers=3), batch=2))
+    per_layer = {
+        "MatMulV2": 3,
+        "FusionOp_MatMulV2_Add": 2,
+        "FusionOp_MatMulV2_Gelu": 1,
+        "FusionOp_BatchMatMulV2_Muls": 1,
+        "BatchMatMulV2": 1,
+        "SoftmaxV2": 1,
+        "LayerNorm": 2,
+        "ConfusionTransposeD": 4,
+    }
+    assert dict(found) == {op: 3 * count for op, count in per_layer.items()} | {
+        "Cast": 2,
+        "TransData": 2,
+    }
+
+
+def test_products_are_plain_where_the_chip_takes_them_so(tmp_path: Path) -> None:
+    found = compiled(encoder(tmp_path / "net.onnx"), Target("A2"))
+    assert "TransData" not in ops(found)
+    assert all(value.format is Format.ND for node in found.network.nodes for value in node.given)
+
+
+def test_every_node_of_the_file_is_accounted_for(tmp_path: Path) -> None:
+    """What a pass merges is covered by the task that does the work."""
+    file = resnet50(tmp_path / "net.onnx", "FLOAT")
+    names = {node.name for node in read(file)[0].nodes}
+    covered = [name for task in tasks_of(compiled(file).network) for name in task.node.covers]
+    assert len(covered) == len(set(covered))
+    assert names - set(covered) <= {name for name in names if name.startswith("Flatten")}
+
+
+@pytest.mark.parametrize("each", sorted({each.name for each in passes() if each.fuses}))
+def test_a_pass_can_be_switched_off(tmp_path: Path, each: str) -> None:
+    target = Target("310P", off=frozenset((each,)))
+    assert each not in {found.name for found in chosen(target)}
+    assert each not in dict(compiled(encoder(tmp_path / "net.onnx"), target).applied)
+
+
+def test_batch_norms_are_folded_where_the_page_lists_the_product(tmp_path: Path) -> None:
+    network = Network()
+    output = network.conv("x", 3, 16, 3, 1)
+    assert one(tmp_path, network, output) == ["Conv2D"]
+    assert one(tmp_path, network, output, target=Target("A2")) == ["Conv2D", "BatchNorm"]
+
+
+def test_tensors_that_others_read_stay_apart(tmp_path: Path) -> None:
+    """A result that is needed twice, or given out, can't go into the kernel behind it."""
+    network = Network()
+    made = network.node("Conv", "x", network.weight(16, 3, 1, 1))
+    output = network.node("Mul", network.node("Relu", made), made)
+    assert one(tmp_path, network, output) == ["Conv2D", "FusionOp_Relu_Mul"]
+
+
+def test_chains_are_as_long_as_the_page_says(tmp_path: Path) -> None:
+    network = Network("FLOAT16")
+    x = "x"
+    for _ in range(8):
+        x = network.node("Exp", x)
+    assert one(tmp_path, network, x) == ["FusionOp_Exp_Exp_Exp_Exp_Exp_Exp", "FusionOp_Exp_Exp"]
+
+
+@pytest.mark.parametrize(("gate", "wanted"), [("Sigmoid", "Swish"), ("HardSigmoid", "HardSwish")])
+def test_gates_are_activations(tmp_path: Path, gate: str, wanted: str) -> None:
+    network = Network("FLOAT16")
+    assert one(tmp_path, network, network.node("Mul", "x", network.node(gate, "x"))) == [wanted]
+
+
+def test_gelu_by_tanh(tmp_path: Path) -> None:
+    network = Network("FLOAT16")
+    cube = network.node("Mul", network.node("Mul", "x", "x"), "x")
+    inner = network.node("Add", "x", network.node("Mul", cube, network.number(0.044715)))
+    inner = network.node("Tanh", network.node("Mul", inner, network.number(0.7978845608)))
+    gate = network.node("Add", inner, network.number(1))
+    output = network.node("Mul", network.node("Mul", "x", network.number(0.5)), gate)
+    assert one(tmp_path, network, output) == ["Gelu"]
+
+
+def test_numbers_that_only_look_alike_aren_t_gelu(tmp_path: Path) -> None:
+    network = Network()
+    inner = network.node("Erf", network.node("Div", "x", network.number(2)))
+    gate = network.node("Mul", "x", network.node("Add", inner, network.number(1)))
+    output = network.node("Mul", gate, network.number(0.5))
+    assert "Gelu" not in one(tmp_path, network, output)
+
+
+def test_the_same_work_is_done_once(tmp_path: Path) -> None:
+    network = Network()
+    output = network.node("Add", network.node("Softmax", "x"), network.node("Softmax", "x"))
+    assert one(tmp_path, network, output) == ["SoftmaxV2", "Add"]
+
+
+def test_channels_that_fill_blocks_are_joined_in_blocks(tmp_path: Path) -> None:
+    """A concatenation of 16 and 32 channels needs no other layout; one of 3 and 16 does."""
+    for channels, turned in ((16, 2), (3, 3)):
+        network = Network()
+        parts = [
+            network.node("Conv", "x", network.weight(each, 3, 1, 1)) for each in (channels, 32)
+        ]
+        output = network.node("Concat", *parts, axis=1)
+        found = ops(compiled(network.save(tmp_path / "net.onnx", output)))
+        assert found["TransData"] == turned
+
+
+def test_precision_is_kept_where_it_is_asked(tmp_path: Path) -> None:
+    file = encoder(tmp_path / "net.onnx")
+    half, whole = (
+        {value.dtype for node in compiled(file, each).network.nodes for value in node.outputs}
+        for each in (OFFLINE, Target("310P", precision="origin"))
+    )
+    assert half == {FLOAT16, FLOAT}
+    assert whole == {FLOAT}
+
+
+def test_memory_is_what_lives_at_once(tmp_path: Path) -> None:
+    """A chain needs input and output of one operator, whatever its length."""
+    network = Network("FLOAT16")
+    x = "x"
+    for _ in range(5):
+        x = network.node("Softmax", x)
+    found = compiled(network.save(tmp_path / "net.onnx", x)).network
+    image_bytes = 3 * 224 * 224 * 2
+    # The caller keeps the input while the chain runs.
+    assert peak_bytes(found.ordered(), found) == 3 * image_bytes
+    assert weights_bytes(found) == 0
+
+
+def test_weights_are_counted_once_in_their_format(tmp_path: Path) -> None:
+    network = Network()
+    shared = network.weight(20, 3, 1, 1)
+    output = network.node("Concat", network.node("Conv", "x", shared), network.node(
+        "Conv", network.node("Exp", "x"), shared), axis=0)  # fmt: skip
+    found = compiled(network.save(tmp_path / "net.onnx", output)).network
+    assert weights_bytes(found) == 32 * 16 * 2

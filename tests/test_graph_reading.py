@@ -1,0 +1,142 @@
+"""ONNX files as networks: axes bound, shape arithmetic folded, what can't be known named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from npusim.graph.onnx_reader import read
+from npusim.values.errors import ArgumentError, FileError
+from support.networks import Network, encoder, resnet50
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_named_first_axis_is_the_batch(tmp_path: Path) -> None:
+    file = resnet50(tmp_path / "net.onnx", "FLOAT", "N")
+    network, batch = read(file)
+    assert batch == 1
+    network, batch = read(file, batch=4)
+    assert batch == 4
+    assert network.inputs[0].shape == (4, 3, 224, 224)
+    assert network.outputs[0].shape == (4, 10)
+    assert read(file, shapes={"x": (2, 3, 224, 224)})[1] == 2
+
+
+def test_a_fixed_batch_is_kept(tmp_path: Path) -> None:
+    file = resnet50(tmp_path / "net.onnx", "FLOAT", 8)
+    assert read(file)[1] == 8
+    assert read(file, batch=8)[1] == 8
+    with pytest.raises(ArgumentError, match="fixed at 8, it can't be 3"):
+        read(file, batch=3)
+
+
+def test_other_open_axes_are_asked_for(tmp_path: Path) -> None:
+    network = Network()
+    file = network.save(
+        tmp_path / "net.onnx", network.node("Relu", "x"), inputs={"x": ["n", 3, "s"]}
+    )
+    with pytest.raises(FileError, match="leaves 1 axes of its input x open: s") as caught:
+        read(file)
+    assert "--shape x=1,3,?" in caught.value.remedy
+    found, _ = read(file, shapes={"x": (2, 3, 50)})
+    assert found.outputs[0].shape == (2, 3, 50)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "problem"),
+    [
+        ({"y": (1, 3, 5)}, "no input y"),
+        ({"x": (1, 3)}, r"is \[n,3,s\], not \[1,3\]"),
+        ({"x": (1, 4, 5)}, r"not \[1,4,5\]"),
+        ({"x": (0, 3, 5)}, r"not \[0,3,5\]"),
+    ],
+)
+def test_shapes_must_fit_the_inputs(
+    tmp_path: Path, shapes: dict[str, tuple[int, ...]], problem: str
+) -> None:
+    network = Network()
+    file = network.save(
+        tmp_path / "net.onnx", network.node("Relu", "x"), inputs={"x": ["n", 3, "s"]}
+    )
+    with pytest.raises(ArgumentError, match=problem):
+        read(file, shapes=shapes)
+
+
+def test_one_name_is_one_size(tmp_path: Path) -> None:
+    network = Network()
+    output = network.node("Relu", "x")
+    file = network.save(tmp_path / "net.onnx", output, inputs={"x": ["s", "s"]})
+    with pytest.raises(ArgumentError, match="the axis s is 2 and 3"):
+        read(file, shapes={"x": (2, 3)})
+
+
+def test_shape_arithmetic_is_folded(tmp_path: Path) -> None:
+    """View as exporters write it: the shape of the input, a part of it, joined with a number."""
+    network = Network()
+    first = network.node("Gather", network.node("Shape", "x"), network.constant(0))
+    first = network.node("Unsqueeze", first, network.constant([0]))
+    shape = network.node("Concat", first, network.constant([-1]), axis=0)
+    file = network.save(tmp_path / "net.onnx", network.node("Reshape", "x", shape))
+    found, _ = read(file)
+    assert [node.op for node in found.nodes] == ["Reshape"]
+    assert found.outputs[0].shape == (1, 3 * 224 * 224)
+
+
+def test_a_branch_with_a_known_condition_is_taken(tmp_path: Path) -> None:
+    network = Network()
+    bodies = {
+        f"{name}_branch": helper.make_graph(
+            [helper.make_node(op, ["x"], [inner], inner)], name, [], [
+                helper.make_tensor_value_info(inner, TensorProto.FLOAT, None)
+            ],
+        )
+        for name, op, inner in (("then", "Relu", "yes"), ("else", "Sigmoid", "no"))
+    }  # fmt: skip
+    condition = network.node("Equal", network.constant(2), network.constant(3))
+    output = network.node("If", condition, **bodies)
+    found, _ = read(network.save(tmp_path / "net.onnx", output))
+    assert sorted(node.op for node in found.nodes) == ["Identity", "Sigmoid"]
+
+
+def test_what_depends_on_data_is_named(tmp_path: Path) -> None:
+    network = Network()
+    places = network.node("NonZero", "x")
+    file = network.save(tmp_path / "net.onnx", network.node("Transpose", places))
+    with pytest.raises(FileError, match=r"the shape of t0 isn't known.*NonZero_0 \(NonZero\)"):
+        read(file)
+
+
+def test_weights_need_no_contents(tmp_path: Path) -> None:
+    found, batch = read(encoder(tmp_path / "net.onnx"), batch=2)
+    assert batch == 2
+    weights = [value for node in found.nodes for value in node.given if value.weight]
+    assert any(value.contents is None and value.shape == (64, 256) for value in weights)
+    assert any(value.scalar() == pytest.approx(2**0.5) for value in weights)
+
+
+def test_edges_are_true_whatever_is_edited(tmp_path: Path) -> None:
+    found, _ = read(encoder(tmp_path / "net.onnx", layers=2))
+    order = found.ordered()
+    assert len(order) == len(found)
+    place = {id(node): number for number, node in enumerate(order)}
+    for node in order:
+        for value in node.given:
+            assert node in value.users
+            assert value.maker is None or place[id(value.maker)] < place[id(node)]
+    some = next(node for node in order if node.op == "Softmax")
+    found.replace([some], "Relu", some.inputs, some.outputs)
+    found.outputs = [some.output]
+    found.prune()
+    assert len(found) < len(order) / 2
+    assert {node.op for node in found.nodes} >= {"Relu", "MatMul"}
+
+
+def test_a_wide_file_is_read_in_no_time(tmp_path: Path) -> None:
+    """A deep stack of layers stays linear: twice the layers are about twice the nodes."""
+    small, large = (read(encoder(tmp_path / f"{n}.onnx", layers=n))[0] for n in (2, 4))
+    assert np.isclose(len(large) / len(small), 2, atol=0.1)

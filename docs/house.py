@@ -44,8 +44,8 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 # The modules of a room that others may import, beside the room itself. Everything else is its own.
 DOORS = {
     "values": """
-        arithmetic dtypes errors formats garbage host layouts promotion signals spelling status suggest
-        templates tensors version
+        arithmetic dtypes errors formats garbage host layouts promotion signals spelling status
+        suggest templates tensors version
         """,
     "reading": "arrays files kept limits markup tables",
     "hardware": "families loading naming numbers products profile provenance reading residuals",

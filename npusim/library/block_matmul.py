@@ -37,8 +37,8 @@ class Product(NamedTuple):
     """c = a @ b for (m, k) by (k, n), all three in global memory; ``bias`` is added to its rows.
 
     Columns of whole numbers leave multiplied with their ``scale``, of which there may be one for
-    all. Of a and c there may be ``stack`` matrices with rows counted through all of them; no block
-    has rows of two.
+    all. ``column`` is what the first column of c is called. Of a and c there may be ``stack``
+    matrices with rows counted through all of them; no block has rows of two.
     """
 
     c: GmMatrix
@@ -50,6 +50,7 @@ class Product(NamedTuple):
     bias: GmMatrix | None = None
     stack: int = 1
     scale: GmMatrix | None = None
+    column: int = 0
 
 
 class Block(NamedTuple):

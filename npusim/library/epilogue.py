@@ -6,12 +6,12 @@ kernel goes on to compute with them and with tiles of other tensors before MTE3 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.queues import TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
+from npusim.library.channel_sums import ChannelSums
 from npusim.schedules.buffers import BufferPlan
 from npusim.schedules.formula import Formula, Term
 from npusim.schedules.runner import Runner
@@ -43,6 +43,7 @@ class Epilogue:
     ``product`` is the term of the product itself, to which the bias has been added unless
     ``bias_last`` says that it comes at the end. ``numbers`` are single elements by the name that
     the formula's quantities know them by; their values are in ``scalars`` while a core runs.
+    ``totals`` are sums over all rows, a number for every column each; cores add into them.
     """
 
     formula: Formula
@@ -52,6 +53,7 @@ class Epilogue:
     bias_last: bool = False
     numbers: tuple[GlobalTensor, ...] = ()
     scalars: dict[int, Scalar] = field(default_factory=dict)
+    totals: tuple[Side, ...] = ()
 
     @classmethod
     def plain(cls, profile: Profile, c: GlobalTensor) -> Epilogue:
@@ -68,27 +70,35 @@ class Epilogue:
     @property
     def writes(self) -> tuple[GlobalTensor, ...]:
         """Tensors that it stores."""
-        return tuple(side.tensor for side in self.results)
+        return tuple(side.tensor for side in (*self.results, *self.totals))
 
-    def start(self, core: Core, blocks: MatmulTiling, *, bias: bool) -> Callable[[Product], Finish]:
-        """Reserve UB on a core; what takes the blocks of a product out of L0C there."""
-        return _WayOut(core, self, blocks, bias=bias).of
+    def start(self, core: Core, blocks: MatmulTiling, *, bias: bool) -> WayOut:
+        """Reserve UB on a core; what takes the blocks of products out of L0C there."""
+        return WayOut(core, self, blocks, bias=bias)
 
 
-class _WayOut:
+class WayOut:
     """An epilogue on one core: its queues and buffers in UB."""
 
     def __init__(self, core: Core, epilogue: Epilogue, blocks: MatmulTiling, *, bias: bool) -> None:
         self._core, self._epilogue = core, epilogue
         stored = [side.term for side in epilogue.results]
         self._made = [term for term in stored if term is not epilogue.product]
-        kept = (epilogue.product,)
+        summed = tuple(side.term for side in epilogue.totals)
+        kept = (epilogue.product, *summed)
         self._plan = BufferPlan.of(epilogue.formula.steps, self._made, kept)
         per_element = sum(self._plan.widths) + _DEPTH * sum(
             term.dtype.itemsize
-            for term in (*(side.term for side in epilogue.sides), *dict.fromkeys((*stored, *kept)))
+            for term in (
+                *(side.term for side in epilogue.sides),
+                *dict.fromkeys((*stored, epilogue.product)),
+            )
         )
-        room = core.capacity_bytes("UB")
+        self.totals: ChannelSums | None = None
+        if summed:
+            targets = [side.tensor for side in epilogue.totals]
+            self.totals = ChannelSums(core, targets, blocks.base_n)
+        room = core.capacity_bytes("UB") - core.pipe.used_bytes.get("UB", 0)
         if bias:
             row = blocks.base_n * epilogue.product.dtype.itemsize
             self._bias = TQue(TPosition.VECIN, 1, "bias")
@@ -150,6 +160,9 @@ class _WayOut:
             return self._temps[self._plan.places[term]].get(term.dtype, *shape)
 
         self._runner.run(epilogue.formula.steps, values, target)
+        if self.totals is not None:
+            tiles = [values[side.term] for side in epilogue.totals]
+            self.totals.add(tiles, (columns[0] + product.column, columns[1]), lanes)
         for queue, side in zip(self._sides, epilogue.sides, strict=True):
             queue.free_tensor(values[side.term])
         if bias is not None and epilogue.bias_last:

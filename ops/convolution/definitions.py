@@ -11,6 +11,7 @@ _WINDOW = (
 # fmt: off
 OPERATORS: tuple[Definition, ...] = family(
     "convolution",
+    fused="fused:convolution",
     forward=(
         Operator("Conv2D", "x filter bias? -> y", _WINDOW, infer=convolved,
             checks=((convolution, "x", "filter", "bias", "y"),)),

@@ -63,7 +63,10 @@ class Conv2D(Kernel):
         if bias is not None and bias.dtype not in (wanted, y.dtype):
             raise KernelError(op_type, f"a bias in {bias.dtype} is added in {wanted}")
         steps = 0 if self.epilogue is None else len(self.epilogue.formula.steps)
-        job = Job(geometry, x.dtype, y.dtype.itemsize, hf32, bias is not None, steps)
+        totals = () if self.epilogue is None else self.epilogue.totals
+        self.adds_into = tuple(side.tensor for side in totals)
+        steps += len(totals)
+        job = Job(geometry, x.dtype, y.dtype.itemsize, hf32, bias is not None, steps, bool(totals))
         self.tiling = tiling_of(profile, job)
         self.block_dim = self.tiling.block_dim
         self._row = bias and filled_up(bias, most)
@@ -91,7 +94,7 @@ class Conv2D(Kernel):
     def process(self, core: Core) -> None:
         """A packed group after the other."""
         blocks, epilogue, bias = self.tiling.blocks, self.epilogue, self.bias
-        finish = None if epilogue is None else epilogue.start(core, blocks, bias=bias is not None)
+        out = None if epilogue is None else epilogue.start(core, blocks, bias=bias is not None)
         matmul = Matmul(
             core,
             blocks,
@@ -100,10 +103,15 @@ class Conv2D(Kernel):
             self.geometry.depth,
             bias=bias.dtype if bias is not None and epilogue is None else None,
             hf32=self.hf32,
-            finish=finish,
+            finish=None if out is None else out.of,
         )
         for share in self.tiling.shares(core.get_block_idx()):
             matmul.run(self._product(share))
+            if out is not None and out.totals is not None:
+                columns = share.group * self.geometry.out_channels + share.column, share.columns
+                grid = self.tiling.grid
+                sharers = core.costs.adding_at_once(grid.images * grid.rows)
+                out.totals.store(columns, sharers)
 
     def _product(self, share: Share) -> Product:
         geometry, weight = self.geometry, self.weight
@@ -125,7 +133,7 @@ class Conv2D(Kernel):
         bias = None if self._row is None else GmMatrix(self._row, ((column, 1),), 0)
         a = self._feature_map(share)
         sizes = share.rows, share.columns, geometry.depth
-        return Product(c, a, b, *sizes, bias, share.images)
+        return Product(c, a, b, *sizes, bias, share.images, column=column)
 
     def _feature_map(self, share: Share) -> Factor:
         """The images as rows of positions."""

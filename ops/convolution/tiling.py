@@ -3,9 +3,13 @@
 Cores share the images in equal parts first, then blocks of output channels in equal parts, then
 positions. Sources: profiled block counts of the first generation and of A2, where 32 and 64 images
 are shared by 16 cores, of 24 and of 30; ops-nn, conv/conv3d_v2 (axes that are split, what stays in
-L1, ping-pong of L0); TBE, conv2d (whole slices of channels in L1). Sums over all images may have
-unequal parts. Of the blocks that fit into the memories those are taken with which the busiest pipe
-is busy for the shortest time.
+L1, ping-pong of L0); TBE, conv2d (whole slices of channels in L1).
+
+Where results are summed up, more images than cores may have unequal parts, and one that has more
+positions than L0A takes at a time may be parted too; while a block is summed up, the cube waits
+(convolutions with BNTrainingReduce take as long as products and sums one after the other). Of the
+blocks that fit into the memories those are taken with which the busiest pipe is busy for the
+shortest time.
 """
 
 from __future__ import annotations
@@ -37,8 +41,8 @@ _SHORTLIST = 3  # grids that are looked at with every block
 class Job:
     """What decides about a tiling.
 
-    ``steps_out`` are vector instructions on results before they are stored; ``uneven`` says that
-    images needn't be shared in equal parts.
+    ``steps_out`` are vector instructions on results before they are stored; ``sums`` says that
+    results are added up for each channel, too.
     """
 
     geometry: Geometry
@@ -47,7 +51,7 @@ class Job:
     hf32: bool = False
     has_bias: bool = False
     steps_out: float = 0
-    uneven: bool = False
+    sums: bool = False
 
 
 class Share(NamedTuple):
@@ -121,7 +125,7 @@ class Tiling:
 def tiling_of(profile: Profile, job: Job) -> Tiling:
     """The tiling of a convolution on a chip."""
     grain = profile.cube.fractal_m
-    costs = [_Costs(profile, job, grid) for grid in _grids(job, profile.cores.cube_cores, grain)]
+    costs = [_Costs(profile, job, grid) for grid in _grids(profile, job)]
     ranked = sorted(costs, key=_Costs.usual)[:_SHORTLIST]
     found = [(each.best(), each.grid) for each in ranked]
     (_, blocks), grid = min(found, key=lambda each: each[0][0])
@@ -132,14 +136,19 @@ def tiling_of(profile: Profile, job: Job) -> Tiling:
     return Tiling(job, grid, blocks, grain)
 
 
-def _grids(job: Job, cores: int, grain: int) -> Iterator[Grid]:
-    """As many parts of the images as there are cores for; then of the rest what fits."""
-    geometry = job.geometry
-    images = _most_parts(geometry.images, cores)
-    if job.uneven:
-        images = ceil(geometry.images / ceil(geometry.images / cores))
-    blocks = geometry.groups * ceil(geometry.out_channels / grain)
+def _grids(profile: Profile, job: Job) -> Iterator[Grid]:
+    """As many equal parts of the images as there are cores for; then of the rest what fits."""
+    geometry, cores, grain = job.geometry, profile.cores.cube_cores, profile.cube.fractal_m
     high = ceil(geometry.positions / grain)
+    longest = profile.buffers.l0a_bytes // (2 * grain * profile.buffers.block_bytes)
+    images = _most_parts(geometry.images, cores)
+    if job.sums and geometry.images > cores:
+        for each in range(1, geometry.images + 1):
+            images = ceil(geometry.images / each)
+            if images <= cores:
+                yield Grid(images, 1, min(max(1, high // longest), cores // images))
+        return
+    blocks = geometry.groups * ceil(geometry.out_channels / grain)
     for columns in range(1, cores // images + 1):
         if blocks % columns or (geometry.groups % columns and columns % geometry.groups):
             continue
@@ -200,7 +209,7 @@ class _Costs:
                 base_k = in_l0 // (2 * self._size) // self._deep * self._deep
                 if not base_k:
                     continue
-                depth_c = 2 if 2 * base_m * base_n <= results else 1
+                depth_c = 2 if 2 * base_m * base_n <= results and not self._job.sums else 1
                 base = base_m, base_n, min(round_up(self._k, self._deep), base_k)
                 yield from self._in_l1(base, depth_c)
 
@@ -212,13 +221,13 @@ class _Costs:
 
     def _in_l1(self, base: tuple[int, int, int], depth_c: int) -> Iterator[MatmulTiling]:
         """What stays in L1, and how much of k passes through it at a time."""
-        base_m, base_n, _ = base
+        base_m, base_n, base_k = base
         room = self._profile.buffers.l1_bytes
         if self._job.has_bias:
             room -= self._profile.buffers.bias_table_bytes or 0
         several = 2 if ceil(self._n / base_n) * self._groups > 1 else 1
         tiles = 2 if ceil(self._m / base_m) * self._images > 1 else 1
-        whole_b = base_n * self._k * self._size
+        whole_b = base_n * round_up(self._k, base_k) * self._size
         whole_a = self._a_bytes(base_m, self._k)
         for chunks in self._chunks():
             fitting = 0
@@ -276,7 +285,8 @@ class _Costs:
         tall, broad = ceil(self._m / blocks.base_m), ceil(self._n / blocks.base_n)
         turns = self._images * self._groups
         high, wide = ceil(self._m / self._grain), ceil(self._n / self._grain)
-        parts = ceil(self._k / blocks.base_k)
+        chunks = ceil(self._k / blocks.step_k)
+        parts = chunks * ceil(min(blocks.step_k, self._k) / blocks.base_k)
         products = high * wide * self._steps * self._rate.cycles_per_fractal
         products += tall * broad * parts * cube.mad_start_cycles
         fractal = self._grain * self._k * self._size
@@ -284,7 +294,6 @@ class _Costs:
         into_l0 += broad * high * fractal / paths.l1_to_l0a.bytes_per_cycle
         into_l0 += tall * wide * fractal / paths.l1_to_l0b.bytes_per_cycle
         into_l0 += 2 * paths.l1_to_l0a.setup_cycles * tall * broad
-        chunks = ceil(self._k / blocks.step_k)
         whole_a = tall * chunks * self._a_bytes(blocks.base_m, blocks.step_k)
         if blocks.keep_a:
             whole_a = tall * blocks.a_bytes

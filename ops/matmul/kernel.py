@@ -100,7 +100,7 @@ class MatMul(Kernel):
         """What takes blocks out of L0C; None where they go to c as they are."""
         if self.epilogue is None:
             return None
-        return self.epilogue.start(core, self.partition.blocks, bias=self.bias is not None)
+        return self.epilogue.start(core, self.partition.blocks, bias=self.bias is not None).of
 
     def matrices(self, core: Core) -> Iterator[tuple[Share, Place]]:
         """A core's rectangles, of one matrix after the other."""

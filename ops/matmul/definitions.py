@@ -40,6 +40,12 @@ OPERATORS = family(
             checks=_checked(_TURNED_EACH)),
         Operator("Gemm", kernel="product"),
     ),
+    grouped=(
+        Operator("GroupedMatmul", "x weight bias? group_list? -> y",
+            (flag("transpose_x?"), flag("transpose_weight?"), whole("group_type?"),
+             whole("group_list_type?")), kernel="grouped_matmul", checks=(
+), band_class="grouped_matmul"),
+    ),
     quantised=(
         Operator("QuantBatchMatmulV3", "x1 x2 scale offset? bias? pertoken_scale? -> y",
             (whole("dtype?", None), *_TURNED),

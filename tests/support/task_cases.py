@@ -825,6 +825,18 @@ def attention(pick: Pick, _: str) -> Task:
     )
 
 
+def grouped_product(pick: Pick, _: str) -> Task:
+    """Rows in groups, some of them empty, each with a matrix of its own."""
+    count, k, n, kind = pick.of(1, 2, 5), pick.size(67), pick.size(), pick.half()
+    lengths = [pick.of(0, 1, 7, 40) for _ in range(count)]
+    lengths[-1] += 1
+    x = pick.numbers(sum(lengths), k, kind=kind)
+    weight = pick.numbers(count, k, n, kind=kind)
+    bias = pick.of(None, pick.numbers(count, n, kind=kind))
+    ends = np.cumsum(lengths).astype(np.int64)
+    return Task([x, weight, bias, ends], [empty(len(x), n, kind=kind)])
+
+
 FOLDERS: dict[str, Case] = {
     "attention": attention,
     "reduction": reduction,
@@ -899,6 +911,7 @@ CASES: dict[str, Case] = {
     "GroupNormGrad": group_norm_gradient,
     "ROIAlignGrad": box_gradient,
     "MultiScaleDeformableAttentionGrad": sampling_gradient,
+    "GroupedMatmul": grouped_product,
     **dict.fromkeys(("QuantMatmul", "QuantBatchMatmulV3"), quant_product),
 }
 
@@ -922,6 +935,7 @@ def chips_of(op_type: str) -> tuple[str, ...]:
         "RotaryMul",
         "RotaryPositionEmbedding",
         "RotaryPositionEmbeddingGrad",
+        "GroupedMatmul",
         "QuantMatmul",
         "QuantBatchMatmulV3",
     }:

@@ -1,0 +1,213 @@
+"""Products of groups: rows of x with the matrix of their group, in one task.
+
+Blocks of C of all groups are dealt out to the cores one after the other, so that the last blocks of
+a group run beside the first of the next; here the largest come first, which leaves few kinds of
+cores and each with as much to do. Source: ops-transformer gmm/grouped_matmul, host tiling
+and device schedule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from npusim.ascendc import Core, GlobalTensor, Kernel
+from npusim.ascendc.loops import looked_up
+from npusim.ascendc.task import Task, made
+from npusim.library.matmul import GmMatrix, Matmul, Product
+from npusim.library.matmul_tiling import MatmulTiling, grain_of
+from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import INT64
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from npusim.ascendc.loops import Index
+    from npusim.hardware.profile import Profile
+
+_BASE_M, _BASE_N = 128, 256  # rows and columns of a block of C
+_ROWS_SPLIT, _SUMS_SPLIT = 0, 2  # group_type: groups of rows, or of what is summed up
+_COUNTS = 1  # group_list_type: rows of each group, not where each ends
+
+
+class _Size(NamedTuple):
+    """What blocks that are worked on in one loop have in common."""
+
+    rows: int
+    columns: int
+    k: int
+
+
+class _Place(NamedTuple):
+    """A block: its group, and where it begins in the rows, the columns and the sums."""
+
+    group: int
+    row: int
+    column: int
+    first_k: int
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """``lengths`` of the groups along m, or along k where ``of_sums``."""
+
+    lengths: tuple[int, ...]
+    m: int
+    n: int
+    k: int
+    of_sums: bool = False
+
+    def blocks(self, base_m: int, base_n: int) -> Iterator[tuple[_Size, _Place]]:
+        """All blocks of C, group after group, row after row."""
+        start = 0
+        for group, length in enumerate(self.lengths):
+            m, k = (self.m, length) if self.of_sums else (length, self.k)
+            for row in range(0, m, base_m):
+                for column in range(0, self.n, base_n):
+                    size = _Size(min(base_m, m - row), min(base_n, self.n - column), k)
+                    rows = row if self.of_sums else start + row
+                    yield size, _Place(group, rows, column, start if self.of_sums else 0)
+            start += length
+
+
+class GroupedMatMul(Kernel):
+    """y of every group's rows = x @ weight[group] + bias[group].
+
+    Groups of sums have a result each: y[group] = x[:, part] @ weight[part].
+    """
+
+    op_type: str = "GroupedMatmul"
+    cores: ClassVar[Literal["vector", "cube"]] = "cube"
+
+    def __init__(
+        self,
+        profile: Profile,
+        x: GlobalTensor,
+        weight: GlobalTensor,
+        bias: GlobalTensor | None,
+        ends: GlobalTensor,
+        y: GlobalTensor,
+        groups: Groups,
+        turned: tuple[bool, bool],
+    ) -> None:
+        self.x, self.weight, self.bias, self.y = x, weight, bias, y
+        self.ends, self.groups, self.turned = ends, groups, turned
+        rows = (bias,) if bias is not None else ()
+        self.reads, self.writes = (x, weight, *rows, ends), (y,)
+        longest = max(1, groups.m if groups.of_sums else max(groups.lengths))
+        self.k = max(groups.lengths) if groups.of_sums else groups.k
+        grain = grain_of(profile, x.dtype)
+        base = min(_BASE_M, round_up(longest, grain)), min(_BASE_N, round_up(groups.n, grain))
+        spare = 0 if bias is None else base[1] * bias.dtype.itemsize
+        self.tiling = MatmulTiling.of_blocks(profile, x.dtype, base, base[0], self.k, spare)
+        blocks = sorted(groups.blocks(*base), key=lambda each: each[0], reverse=True)
+        self.block_dim = max(1, min(profile.cores.cube_cores, len(blocks)))
+        self._dealt = [_by_size(blocks[core :: self.block_dim]) for core in range(self.block_dim)]
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        return tuple((size, len(places)) for size, places in self._dealt[block_idx].items())
+
+    def process(self, core: Core) -> None:
+        """Blocks of one size after the other."""
+        matmul = Matmul(
+            core,
+            self.tiling,
+            self.x.dtype,
+            self.y.dtype,
+            self.k,
+            bias=None if self.bias is None else self.bias.dtype,
+        )
+        for group in core.loop(len(self.groups.lengths)):
+            core.load_scalar(self.ends.span(group, 1))
+            core.scalar_alu("groups")
+        for size, places in self._dealt[core.get_block_idx()].items():
+            table = np.array(places, np.int64)
+            for turn in core.loop(len(places)):
+                found = [looked_up(turn, table[:, axis]) for axis in range(table.shape[1])]
+                matmul.run(self._product(size, *found))
+
+    def _product(
+        self, size: _Size, group: Index, row: Index, column: Index, first_k: Index
+    ) -> Product:
+        groups = self.groups
+        m, n, k, sums = groups.m, groups.n, groups.k, groups.of_sums
+        by_group = () if sums else ((group, k * n),)
+        turned_a, turned_b = self.turned
+        a_step, b_step = (m if turned_a else k), (k if turned_b else n)
+        of_a = ((row, 1), (first_k, m)) if turned_a else ((row, k), (first_k, 1))
+        of_b = ((column, k), (first_k, 1)) if turned_b else ((column, 1), (first_k, n))
+        result = ((group, m * n),) if sums else ()
+        bias = None
+        if self.bias is not None:
+            bias = GmMatrix(self.bias, ((group, n), (column, 1)), 0)
+        return Product(
+            GmMatrix(self.y, (*result, (row, n), (column, 1)), n),
+            GmMatrix(self.x, of_a, a_step, turned_a),
+            GmMatrix(self.weight, (*by_group, *of_b), b_step, turned_b),
+            size.rows,
+            size.columns,
+            size.k,
+            bias,
+        )
+
+
+def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
+    """x, weight, bias and where groups end; without their numbers, groups of one length."""
+    x, weight, bias, ends = (*task.inputs, *[None] * 4)[:4]
+    if x is None or weight is None or len(x.shape) != 2:
+        raise task.refused("needs x and weight as one tensor each")
+    if x.dtype is not weight.dtype or not x.dtype.is_float:
+        raise task.refused(f"{x.dtype} times {weight.dtype} isn't modelled")
+    if task.profile.paths.l0c_to_gm is None:
+        raise task.refused(f"{task.profile.name} has no kernel for it")
+    of_sums = task.whole_number("group_type", _ROWS_SPLIT) == _SUMS_SPLIT
+    turned_a = bool(task.attributes.get("transpose_x", False))
+    turned_b = _weight_turned(task, x, weight, turned_a)
+    m, k = (x.shape[1], x.shape[0]) if turned_a else x.shape
+    n = weight.shape[-2] if turned_b else weight.shape[-1]
+    inner = weight.shape[-1] if turned_b else weight.shape[-2]
+    if inner != k or len(weight.shape) != (2 if of_sums else 3):
+        raise task.refused(f"{x.shape} by {weight.shape} is no product")
+    count = ends.numel if ends is not None else weight.shape[0]
+    if not of_sums and count != weight.shape[0]:
+        raise task.refused(f"{count} groups for {weight.shape[0]} matrices")
+    lengths = _lengths(task, ends, k if of_sums else m, count)
+    shape = (count, m, n) if of_sums else (m, n)
+    y = task.outputs[0] if task.outputs else made(shape, x.dtype)
+    if y.shape != shape or (bias is not None and bias.numel != count * n):
+        raise task.refused(f"{y.shape} isn't the result, or the bias not that of {count} groups")
+    groups, turned = Groups(lengths, m, n, k, of_sums), (turned_a, turned_b)
+    ends = made((count,), INT64, "ends") if ends is None else ends
+    return (GroupedMatMul(task.profile, x, weight, bias, ends, y, groups, turned),)
+
+
+def _weight_turned(task: Task, x: GlobalTensor, weight: GlobalTensor, turned_a: bool) -> bool:
+    """As the record says, or else as the shapes do."""
+    said = task.attributes.get("transpose_weight")
+    k = x.shape[0 if turned_a else 1]
+    return bool(said) if said is not None else weight.shape[-2] != k and weight.shape[-1] == k
+
+
+def _lengths(task: Task, ends: GlobalTensor | None, total: int, count: int) -> tuple[int, ...]:
+    """From the numbers of the list where they are known."""
+    if ends is None or ends.array is None:
+        each = ceil(total / count)
+        return tuple(max(0, min(each, total - group * each)) for group in range(count))
+    found = ends.array.astype(np.int64)
+    if task.whole_number("group_list_type", 0) != _COUNTS:
+        found = np.diff(found, prepend=0)
+    if (found < 0).any() or found.sum() > total:
+        raise task.refused(f"groups of {found.tolist()} in {total}")
+    return tuple(found.tolist())
+
+
+def _by_size(blocks: list[tuple[_Size, _Place]]) -> dict[_Size, list[_Place]]:
+    """Blocks of a core by what they have in common, in the order in which they come."""
+    found: dict[_Size, list[_Place]] = {}
+    for size, place in blocks:
+        if size.k:
+            found.setdefault(size, []).append(place)
+    return found

@@ -1,0 +1,95 @@
+"""Products of groups against one product after the other, and what they cost."""
+
+from __future__ import annotations
+
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim import Device
+from npusim.values.errors import KernelError
+from support.tasks import cycles, run
+
+Array = np.ndarray[Any, Any]
+
+CHIP = "Ascend910B3"
+
+
+def numbers(*shape: int, seed: int = 0, kind: Any = np.float16) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(kind)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 300), min_size=1, max_size=6),
+    k=st.integers(1, 200),
+    n=st.one_of(st.integers(1, 70), st.sampled_from([256, 301])),
+    turned=st.booleans(),
+    bias=st.booleans(),
+    counts=st.booleans(),
+    kind=st.sampled_from([np.float16, np.float32]),
+)
+def test_rows_of_groups(
+    lengths: list[int], k: int, n: int, turned: bool, bias: bool, counts: bool, kind: Any
+) -> None:
+    total, count = sum(lengths) + 1, len(lengths)
+    x, weight = numbers(total, k, kind=kind), numbers(count, k, n, seed=1, kind=kind)
+    added = numbers(count, n, seed=2, kind=kind) if bias else None
+    ends = np.array(lengths if counts else np.cumsum(lengths), np.int64)
+    wanted, start = np.zeros((total, n)), 0
+    for group, length in enumerate(lengths):
+        part = slice(start, start + length)
+        wanted[part] = x[part].astype(np.float64) @ weight[group].astype(np.float64)
+        wanted[part] += 0 if added is None else added[group]
+        start += length
+    lying = np.ascontiguousarray(weight.swapaxes(1, 2)) if turned else weight
+    said = {"transpose_weight": turned, "group_list_type": int(counts)}
+    (got,) = run(
+        CHIP, "GroupedMatmul", [x, lying, added, ends], [np.zeros((total, n), kind)], **said
+    )
+    np.testing.assert_allclose(got, wanted, rtol=1e-2, atol=0.15 if kind is np.float16 else 1e-3)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 90), min_size=1, max_size=4),
+    m=st.integers(1, 150),
+    n=st.integers(1, 300),
+)
+def test_sums_in_groups(lengths: list[int], m: int, n: int) -> None:
+    k = sum(lengths)
+    x, weight = numbers(k, m, kind=np.float32), numbers(k, n, seed=1, kind=np.float32)
+    ends = np.cumsum(lengths).astype(np.int64)
+    parts = np.split(np.arange(k), ends[:-1])
+    wanted = [x[part].T.astype(np.float64) @ weight[part].astype(np.float64) for part in parts]
+    said = {"group_type": 2, "transpose_x": True, "transpose_weight": False}
+    outputs = [np.zeros((len(lengths), m, n), np.float32)]
+    (got,) = run(CHIP, "GroupedMatmul", [x, weight, None, ends], outputs, **said)
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
+
+
+def test_groups_of_one_length_are_taken_where_nobody_knows_better() -> None:
+    x, weight, y = (
+        np.zeros(shape, np.float16) for shape in ((512, 256), (4, 256, 512), (512, 512))
+    )
+    known = cycles(CHIP, "GroupedMatmul", [x, weight, None, np.array([128, 256, 384, 512])], [y])
+    assert cycles(CHIP, "GroupedMatmul", [x, weight, None, None], [y]) == pytest.approx(known, 0.01)
+    alone = cycles(CHIP, "GroupedMatmul", [x, weight, None, np.array([1, 2, 3, 512])], [y])
+    assert alone != known
+    with pytest.raises(KernelError, match="groups of"):
+        cycles(CHIP, "GroupedMatmul", [x, weight, None, np.array([128, 64, 384, 512])], [y])
+
+
+def test_sixty_four_experts_are_estimated_at_once() -> None:
+    device = Device(CHIP)
+    call = {"x": "bf16[65536,2048]", "weight": "bf16[64,2048,1408]"}
+    times = []
+    for _ in range(5):
+        begin = process_time()
+        device.estimate("GroupedMatmul", **call)
+        times.append(process_time() - begin)
+    assert min(times) < 0.06

@@ -17,6 +17,7 @@ from npusim.ascendc.intrinsics.load3d import Load3d
 from npusim.ascendc.intrinsics.rearrange import Rearranging
 from npusim.ascendc.intrinsics.reduce import Reductions
 from npusim.ascendc.intrinsics.scalar import Scalars
+from npusim.ascendc.intrinsics.spread import Spreading
 from npusim.ascendc.intrinsics.vector import Vector
 from npusim.ascendc.loops import LoopIndex
 from npusim.ascendc.queues import TPipe
@@ -35,7 +36,18 @@ _STACK_BYTES = 1 << 24  # numbers worked on at once per core: few calls of NumPy
 _SHARE_BYTES = 1 << 25  # the same for tasks of several blocks, whose chains pass through L3 anyway
 
 
-class Core(Vector, Reductions, Cube, Load3d, Scalars, Fills, Addressing, Crossing, Rearranging):
+class Core(
+    Vector,
+    Reductions,
+    Cube,
+    Load3d,
+    Spreading,
+    Scalars,
+    Fills,
+    Addressing,
+    Crossing,
+    Rearranging,
+):
     """One block of a kernel on one core: its index, its memories, its loops, and all intrinsics.
 
     In a ``reference`` run there are no shortcuts: every iteration is executed by itself, and each

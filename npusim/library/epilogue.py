@@ -14,6 +14,7 @@ from npusim.engine.program import Pipe
 from npusim.library.channel_sums import ChannelSums
 from npusim.schedules.buffers import BufferPlan
 from npusim.schedules.formula import Formula, Term
+from npusim.schedules.masks import keep
 from npusim.schedules.runner import Runner
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from npusim.library.operands import Span
 
 _DEPTH = 2  # slots of the queues
+_BITS = 8  # of a mask in a byte
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Epilogue:
     ``bias_last`` says that it comes at the end. ``numbers`` are single elements by the name that
     the formula's quantities know them by; their values are in ``scalars`` while a core runs.
     ``totals`` are sums over all rows, a number for every column each; cores add into them.
+    Of results in slices those are kept whose bit in the ``mask`` is set, the others become 0.
     """
 
     formula: Formula
@@ -54,6 +57,7 @@ class Epilogue:
     numbers: tuple[GlobalTensor, ...] = ()
     scalars: dict[int, Scalar] = field(default_factory=dict)
     totals: tuple[Side, ...] = ()
+    mask: GlobalTensor | None = None
 
     @classmethod
     def plain(cls, profile: Profile, c: GlobalTensor) -> Epilogue:
@@ -65,7 +69,8 @@ class Epilogue:
     @property
     def reads(self) -> tuple[GlobalTensor, ...]:
         """Tensors that it reads besides the operands of the product."""
-        return (*(side.tensor for side in self.sides), *self.numbers)
+        bits = () if self.mask is None else (self.mask,)
+        return (*(side.tensor for side in self.sides), *self.numbers, *bits)
 
     @property
     def writes(self) -> tuple[GlobalTensor, ...]:
@@ -98,6 +103,7 @@ class WayOut:
         if summed:
             targets = [side.tensor for side in epilogue.totals]
             self.totals = ChannelSums(core, targets, blocks.base_n)
+        bits = 0 if epilogue.mask is None else 2 * _DEPTH / _BITS  # with what fills up rows
         room = core.capacity_bytes("UB") - core.pipe.used_bytes.get("UB", 0)
         if bias:
             row = blocks.base_n * epilogue.product.dtype.itemsize
@@ -105,7 +111,7 @@ class WayOut:
             core.pipe.init_buffer(self._bias, 1, row)
             room -= row
         grain = core.profile.cube.fractal_m
-        fitting = room // (blocks.base_n * per_element) // grain * grain
+        fitting = int(room // (blocks.base_n * (per_element + bits))) // grain * grain
         self._rows = max(grain, min(blocks.base_m, fitting))
         self._tile = self._rows * blocks.base_n
         self._product = self._queue(epilogue.product, TPosition.VECOUT)
@@ -114,6 +120,10 @@ class WayOut:
         self._temps = [TBuf(f"temp{index}") for index in range(len(self._plan.widths))]
         for buffer, width in zip(self._temps, self._plan.widths, strict=True):
             core.pipe.init_buffer(buffer, 1, self._tile * width)
+        self._mask = TQue(TPosition.VECIN, _DEPTH, "mask")
+        if epilogue.mask is not None:
+            rows_apart = blocks.base_n // core.profile.cube.fractal_n * core.block_bytes
+            core.pipe.init_buffer(self._mask, _DEPTH, self._tile // _BITS + rows_apart)
         for index, tensor in enumerate(epilogue.numbers):
             epilogue.scalars[index] = core.load_scalar(tensor.span(0, 1))
         self._runner = Runner(core, epilogue.formula.steps)
@@ -167,11 +177,22 @@ class WayOut:
             queue.free_tensor(values[side.term])
         if bias is not None and epilogue.bias_last:
             self._add_bias(values[epilogue.results[0].term], bias, lanes)
+        if epilogue.mask is not None:
+            found = values[epilogue.results[0].term]
+            self._keep(found, _mask_of(epilogue.mask, product, rows, columns))
         for side in epilogue.results:
             queue = self._outs.get(side.term, self._product)
             queue.copy_out(_part_of(side, product, rows, columns), values[side.term])
         if not any(side.term is epilogue.product for side in epilogue.results):
             self._product.free_tensor(tile, by=Pipe.VECTOR)
+
+    def _keep(self, tile: LocalTensor, mask: GmSlice) -> None:
+        """Zeros where the mask's bits aren't set."""
+        blocks, rows, width = mask.shape
+        bits = self._mask.copy_in(mask, (blocks, rows * width))
+        flat = tile.view(tile.numel)
+        keep(self._core, flat, bits.view(bits.numel), flat)
+        self._mask.free_tensor(bits)
 
     def _queue(self, term: Term, position: TPosition) -> TQue:
         queue = TQue(position, _DEPTH, f"{str(position).lower()}{term.number}")
@@ -194,6 +215,22 @@ class WayOut:
         blocks = bias.view(tile.shape[0], lanes)
         for index in core.loop(tile.shape[0], at_once=tile.shape[0]):
             core.by_lanes("vadd", tile[index], tile[index], blocks[index])
+
+
+def _mask_of(mask: GlobalTensor, product: Product, rows: Span, columns: Span) -> GmSlice:
+    """The bits of this part of the product: those of a row of lanes lie side by side."""
+    c, lanes = product.c, product.c.lanes // _BITS
+    start = tuple(
+        (place // _BITS, step)
+        if step % _BITS and isinstance(place, int)
+        else (place, step // _BITS)
+        for place, step in c.start
+    )
+    bits = replace(
+        c, tensor=mask, start=start, step=c.step // _BITS, lanes=lanes, apart=c.apart // _BITS
+    )
+    first = columns[0] // _BITS
+    return bits.block(*rows, first, columns[1] // _BITS)
 
 
 def _part_of(side: Side, product: Product, rows: Span, columns: Span) -> GmSlice:

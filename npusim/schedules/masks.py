@@ -110,33 +110,55 @@ class BitMaskKernel(Kernel):
         return FlatTiling(plain.rows, per_core, tile, blocks, tile < per_core)
 
     def _select(self, core: Core, out: LocalTensor, bits: LocalTensor, x: LocalTensor) -> None:
-        if core.profile.has("vcmpvs_eq"):  # masks for whole tiles are read from UB
-            core.select(out, bits, x, 0.0, packed=True)
+        if core.profile.has("vcmpvs_eq") or out.dtype is FLOAT16:
+            keep(core, out, bits, x)
             return
         core.separately(
-            lambda: self._select_by_register(core, out, bits, x),
+            lambda: self._select_by_ones(core, out, bits, x),
             lambda: core.select(out, bits, x, 0.0, packed=True),
         )
 
-    def _select_by_register(
+    def _select_by_ones(
         self, core: Core, out: LocalTensor, bits: LocalTensor, x: LocalTensor
     ) -> None:
-        """One repeat at a time: its mask goes to the register, then it is selected by it.
-
-        float32 is multiplied by a float16 selection of ones and zeros. Source: public operator
-        sources, dropout.
-        """
-        lanes = min(_MASK_LANES, out.numel)
-        for turn in core.loop(ceil(out.numel / lanes)):
-            first = turn.first * lanes
-            count = min(lanes, out.numel - first)
-            part, source = (each.stretch(first, count).as_run(lanes) for each in (out, x))
-            mask = bits.stretch(first // _BITS, ceil(count / _BITS))
+        """float32 is multiplied by a float16 selection of ones and zeros, repeat by repeat."""
+        for part, source, mask, count, lanes in _repeats(core, out, bits, x):
             core.set_cmpmask(mask)
-            if out.dtype is FLOAT16:
-                core.select(part, mask, source, 0.0, packed=True)
-            else:
-                kept = self.chosen.get(FLOAT16, count).as_run(lanes)
-                core.select(kept, mask, self.ones.stretch(0, count), 0.0, packed=True)
-                core.cast(part, kept)
-                core.mul(part, part, source)
+            kept = self.chosen.get(FLOAT16, count).as_run(lanes)
+            core.select(kept, mask, self.ones.stretch(0, count), 0.0, packed=True)
+            core.cast(part, kept)
+            core.mul(part, part, source)
+
+
+def keep(core: Core, out: LocalTensor, bits: LocalTensor, x: LocalTensor) -> None:
+    """out = x where the bit is set, else 0, for flat tiles.
+
+    Masks for whole tiles are read from UB where the chip can do that; else for one repeat at a
+    time: its mask goes to the register, then halves are selected by it. Source: public operator
+    sources, dropout.
+    """
+
+    def by_register() -> None:
+        for part, source, mask, _, _ in _repeats(core, out, bits, x):
+            core.set_cmpmask(mask)
+            core.select(part, mask, source, 0.0, packed=True)
+
+    def at_once() -> None:
+        core.select(out, bits, x, 0.0, packed=True)
+
+    if core.profile.has("vcmpvs_eq"):
+        at_once()
+    else:
+        core.separately(by_register, at_once)
+
+
+def _repeats(
+    core: Core, out: LocalTensor, bits: LocalTensor, x: LocalTensor
+) -> Iterator[tuple[LocalTensor, LocalTensor, LocalTensor, int, int]]:
+    """Results, numbers and mask of every repeat, its elements, and those of a whole one."""
+    lanes = min(_MASK_LANES, out.numel)
+    for turn in core.loop(ceil(out.numel / lanes)):
+        first = turn.first * lanes
+        count = min(lanes, out.numel - first)
+        part, source = (each.stretch(first, count).as_run(lanes) for each in (out, x))
+        yield part, source, bits.stretch(first // _BITS, ceil(count / _BITS)), count, lanes

@@ -34,6 +34,8 @@ class Conv2D(Kernel):
     op_type: str = "Conv2D"
     cores: ClassVar[Literal["vector", "cube"]] = "cube"
     generated = True
+    uneven: ClassVar[bool] = False  # whether images are shared in unequal parts
+    dilated: bool = False  # whether planes get zeros between their elements
 
     def __init__(
         self,
@@ -66,7 +68,9 @@ class Conv2D(Kernel):
         totals = () if self.epilogue is None else self.epilogue.totals
         self.adds_into = tuple(side.tensor for side in totals)
         steps += len(totals)
-        job = Job(geometry, x.dtype, y.dtype.itemsize, hf32, bias is not None, steps, bool(totals))
+        out_bytes, has_bias = y.dtype.itemsize, bias is not None
+        given = geometry, x.dtype, out_bytes, hf32, has_bias, steps
+        job = Job(*given, bool(totals), self.uneven, self.dilated)
         self.tiling = tiling_of(profile, job)
         self.block_dim = self.tiling.block_dim
         self._row = bias and filled_up(bias, most)

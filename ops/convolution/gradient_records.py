@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from npusim.library.epilogue import Epilogue, Side
 from npusim.ops.convolution.filter_gradient import FilterGradient
 from npusim.ops.convolution.geometry import Geometry
-from npusim.values.dtypes import FLOAT
+from npusim.ops.convolution.input_gradient import InputGradient
+from npusim.schedules.formula import Formula
+from npusim.values.dtypes import FLOAT, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
     from npusim.ascendc.task import Task
+    from npusim.hardware.profile import Profile
     from npusim.values.dtypes import DType
 
-_PLANES = 5  # axes of a feature map in slices
+_BITS, _HALF = 8, 2  # of a byte, and bytes of a half type
+_PLANES, _FRACTALS = 5, 4  # axes of a feature map in slices, and of a weight
 
 
 def filter_gradient(task: Task) -> tuple[Kernel, ...]:
@@ -35,9 +41,69 @@ def filter_gradient(task: Task) -> tuple[Kernel, ...]:
 
 
 def hf32_of(task: Task, x: GlobalTensor) -> bool:
-    """Whether float32 is multiplied as HF32: so PyTorch does by default (conv.allow_hf32)."""
-    told = task.first("enable_hf32", "hf32")
-    return x.dtype is FLOAT and (told is None or bool(told))
+    """Whether float32 is multiplied as HF32."""
+    return x.dtype is FLOAT and bool(task.first("enable_hf32", "hf32"))
+
+
+def input_gradient(task: Task) -> tuple[Kernel, ...]:
+    """dy and the weight to dx, in either order; the size of dx may stand before them."""
+    dx = task.outputs[0] if task.outputs else None
+    if dx is None:
+        raise task.refused("a record without a result")
+    dy, weight, sides, mask = _of_input_gradient(task, dx)
+    geometry = Geometry.of(task.op_type, dx, weight, dy, task.attributes)
+    _check_dtypes(task, (dy, weight), dx, dy.dtype)
+    hf32 = hf32_of(task, dy)
+    epilogue = None
+    if sides or mask is not None:
+        epilogue = _summed_and_masked(task.profile, dx, sides, mask)
+    return (
+        InputGradient(
+            task.profile,
+            dy,
+            weight,
+            dx,
+            geometry,
+            epilogue=epilogue,
+            hf32=hf32,
+            op_type=task.op_type,
+        ),
+    )
+
+
+def _of_input_gradient(
+    task: Task, dx: GlobalTensor
+) -> tuple[GlobalTensor, GlobalTensor, list[GlobalTensor], GlobalTensor | None]:
+    """dy, the weight, gradients that are added to dx, and the mask of what is kept of it."""
+    given = [each for each in task.inputs if each is not None]
+    maps = [each for each in given if len(each.shape) == _PLANES]
+    weights = [each for each in given if len(each.shape) == _FRACTALS]
+    masks = [each for each in maps if each.dtype.itemsize == 1]
+    sums = [each for each in maps if each not in masks]
+    fused = task.op_type.removeprefix("FusionOp_").split("_")[1:]
+    counts = len(weights), len(sums), len(masks)
+    if counts != (1, 1 + fused.count("AddN"), fused.count("ReluGradV2")):
+        raise task.refused("feature maps in NC1HWC0 and a weight in FRACTAL_Z are needed")
+    dy, *sides = sums
+    bits = dx.numel // _BITS
+    if any(each.shape != dx.shape or each.dtype is not dx.dtype for each in sides):
+        raise task.refused(f"only tensors {dx.shape} in {dx.dtype} can be added to the gradient")
+    if masks and (masks[0].numel != bits or dx.dtype.itemsize != _HALF):
+        raise task.refused(f"a gradient in halves has a mask of {bits} bytes")
+    return dy, weights[0], sides, masks[0] if masks else None
+
+
+def _summed_and_masked(
+    profile: Profile, dx: GlobalTensor, sides: list[GlobalTensor], mask: GlobalTensor | None
+) -> Epilogue:
+    """What is added to the gradient before it leaves UB, and what is kept of it."""
+    formula = Formula(profile, dx.dtype)
+    product = found = formula.operand(dx.dtype)
+    terms = [Side(each, formula.operand(each.dtype)) for each in sides]
+    for side in terms:
+        found = formula.add(found, side.term)
+    bits = None if mask is None else replace(mask, dtype=UINT8)
+    return Epilogue(formula, product, tuple(terms), (Side(dx, found),), mask=bits)
 
 
 def _feature_maps(task: Task) -> list[GlobalTensor]:

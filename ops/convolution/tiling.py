@@ -42,7 +42,8 @@ class Job:
     """What decides about a tiling.
 
     ``steps_out`` are vector instructions on results before they are stored; ``sums`` says that
-    results are added up for each channel, too.
+    results are added up for each channel, too, ``uneven`` that images needn't be shared in equal
+    parts, ``dilated`` that planes get zeros between elements.
     """
 
     geometry: Geometry
@@ -52,6 +53,8 @@ class Job:
     has_bias: bool = False
     steps_out: float = 0
     sums: bool = False
+    uneven: bool = False
+    dilated: bool = False
 
 
 class Share(NamedTuple):
@@ -137,11 +140,13 @@ def tiling_of(profile: Profile, job: Job) -> Tiling:
 
 
 def _grids(profile: Profile, job: Job) -> Iterator[Grid]:
-    """As many equal parts of the images as there are cores for; then of the rest what fits."""
+    """As many parts of the images as there are cores for; then of the rest what fits."""
     geometry, cores, grain = job.geometry, profile.cores.cube_cores, profile.cube.fractal_m
     high = ceil(geometry.positions / grain)
     longest = profile.buffers.l0a_bytes // (2 * grain * profile.buffers.block_bytes)
     images = _most_parts(geometry.images, cores)
+    if job.uneven:
+        images = ceil(geometry.images / ceil(geometry.images / cores))
     if job.sums and geometry.images > cores:
         for each in range(1, geometry.images + 1):
             images = ceil(geometry.images / each)
@@ -272,7 +277,7 @@ class _Costs:
         geometry = self._job.geometry
         window, lanes = geometry.window, geometry.lanes
         slices = min(ceil(step / (window.taps * lanes)), geometry.group_slices)
-        if window.is_point:
+        if window.is_point and not self._job.dilated:
             return base_m * slices * lanes * self._size
         rows = plane_rows(
             window, geometry.plane, geometry.out_plane, min(base_m, self._m), aligned=self._aligned
@@ -310,10 +315,22 @@ class _Costs:
         if blocks.keep_b:
             first = blocks.a_bytes / rate + blocks.base_n * self._k * self._size / rate
         last = self._out(blocks.base_m * blocks.base_n // self._grain**2, 1)
-        overlap = max(products, into_l0, loads, out)
+        made = self._made(of_a, tall if blocks.keep_a else chunks)
+        overlap = max(products, into_l0, loads, out, made)
         if blocks.depth_c == 1 and profile.paths.l0c_to_gm is None:
             overlap = max(overlap, products + out)
         return turns * overlap + first + last
+
+    def _made(self, nbytes: float, tiles: int) -> float:
+        """Cycles of tiles of planes that get zeros between their elements, one after the other."""
+        paths, vector = self._profile.paths, self._profile.vector
+        if not self._job.dilated:
+            return 0
+        each = paths.gm_to_l1.latency_cycles + paths.gm_to_l1.setup_cycles
+        if paths.ub_to_l1 is None:
+            return nbytes / paths.gm_to_l1.bytes_per_cycle + tiles * each
+        move = nbytes / paths.ub_to_l1.bytes_per_cycle + 2 * nbytes / vector.repeat_bytes
+        return move + tiles * (each + paths.ub_to_l1.setup_cycles)
 
     def _out(self, fractals: int, blocks: int) -> float:
         """Cycles of so many fractals of results on their way out, in so many blocks.

@@ -15,12 +15,18 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-def drawn(pick: Pick) -> tuple[Array, Array, Array, Window]:
-    """Images, weights (out channels, channels, rows, columns) and what the output would hold."""
-    floats = (np.float16, np.float32) if "float" in pick.profile.cube.dtypes else (np.float16,)
-    kind = pick.of(*floats)
+def drawn(
+    pick: Pick, *, reaching: bool = False, half: bool = False
+) -> tuple[Array, Array, Array, Window]:
+    """Images, weights (out channels, channels, rows, columns) and what the output would hold.
+
+    Windows that are ``reaching`` have more taps than the padding is broad.
+    """
+    wide = "float32" in pick.profile.cube.dtypes and not half
+    kind = pick.of(np.float16, np.float32) if wide else np.float16
     kernel, stride = (pick.of(1, 2, 3), pick.of(1, 3)), (pick.of(1, 2), pick.of(1, 2))
-    window = Window(kernel, stride, (1, 1), Padding(*(pick.of(0, 1) for _ in range(4))))
+    most = [(0, 1) if size > 1 or not reaching else (0,) for size in kernel for _ in range(2)]
+    window = Window(kernel, stride, (1, 1), Padding(*(pick.of(*each) for each in most)))
     plane = pick.of(3, 5, 8), pick.of(4, 7)
     images, channels, outs = pick.of(1, 2, 3), pick.of(3, 16, 20), pick.of(5, 16, 33)
     x = pick.numbers(images, channels, *plane, kind=kind)

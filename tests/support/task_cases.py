@@ -859,7 +859,29 @@ def filter_gradient(pick: Pick, op_type: str) -> Task:  # noqa: ARG001 - alike
     return Task(inputs, [dw], convolution_cases.attributes(window))
 
 
+def input_gradient(pick: Pick, op_type: str) -> Task:
+    """The gradient of what images became to that of images, perhaps summed and masked."""
+    fused = op_type.startswith("FusionOp")
+    x, weight, dy, window = convolution_cases.drawn(pick, reaching=True, half=fused)
+    inputs = [convolution_cases.stored(dy), convolution_cases.stored_weight(weight, x)]
+    like = convolution_cases.stored(x)
+    if "AddN" in op_type:
+        inputs.append(pick.numbers(*like.shape, kind=like.dtype))
+    if fused:
+        inputs.append(pick.bytes(like.size // 8).reshape(*like.shape[:4], 2))
+    return Task(inputs, [np.zeros_like(like)], convolution_cases.attributes(window))
+
+
 CASES: dict[str, Case] = {
+    **dict.fromkeys(
+        (
+            "Conv2DBackpropInput",
+            "Conv2DBackpropInputD",
+            "FusionOp_Conv2DBackpropInput_ReluGradV2",
+            "FusionOp_Conv2DBackpropInput_AddN_ReluGradV2",
+        ),
+        input_gradient,
+    ),
     **dict.fromkeys(("Conv2DBackpropFilter", "Conv2DBackpropFilterD"), filter_gradient),
     **dict.fromkeys(("MaximumGrad", "MinimumGrad"), two_gradients),
     "LambApplyOptimizerAssign": lamb_update,
@@ -921,7 +943,7 @@ _FUSING = ("Ascend910A", "Ascend310P3")
 
 def chips_of(op_type: str) -> tuple[str, ...]:
     """The chips that have a kernel of the operator type."""
-    if op_type.startswith(("FusionOp_MatMul", "FusionOp_BatchMatMul")):
+    if op_type.startswith(("FusionOp_MatMul", "FusionOp_BatchMatMul", "FusionOp_Conv2DBackprop")):
         return _FUSING
     if op_type in {
         "FlashAttentionScore",

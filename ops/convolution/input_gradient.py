@@ -1,0 +1,108 @@
+"""The gradient of a convolution's input: a convolution of the output's gradient.
+
+Its window has the taps in reverse and moves by one over the gradient, between whose elements there
+are zeros where the convolution had a stride; input and output channels of the weight are exchanged.
+Transposed convolutions are the same. Sources: the vendor's public schedules and tilings
+(conv2d_backprop_input, op_tiling/conv2d_bp_input_cache_tiling.cc): images in up to as many parts as
+there are cores, the last ones smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.windows import Padding, Window
+from npusim.ops.convolution.dilated import Dilated, Filling, dilated
+from npusim.ops.convolution.forward import Conv2D
+from npusim.ops.convolution.turned import TurnedWeight
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.ascendc import Core, GlobalTensor
+    from npusim.hardware.profile import Profile
+    from npusim.library.epilogue import Epilogue
+    from npusim.library.matmul import Product
+    from npusim.library.operands import Factor
+    from npusim.ops.convolution.geometry import Geometry
+    from npusim.ops.convolution.tiling import Share
+
+
+class InputGradient(Conv2D):
+    """dx = the gradient of x, of a convolution as ``geometry`` describes it.
+
+    dy (N, Co1, Ho, Wo, C0), weight in FRACTAL_Z, dx (N, C1, H, W, C0).
+    """
+
+    op_type: str = "Conv2DBackpropInput"
+    uneven = True
+
+    def __init__(
+        self,
+        profile: Profile,
+        dy: GlobalTensor,
+        weight: GlobalTensor,
+        dx: GlobalTensor,
+        geometry: Geometry,
+        *,
+        epilogue: Epilogue | None = None,
+        hf32: bool = False,
+        op_type: str = "Conv2DBackpropInput",
+    ) -> None:
+        self.stride = geometry.window.stride
+        self._filling: Filling | None = None
+        self.dilated = self.stride != (1, 1)
+        mirror = mirrored(op_type, geometry)
+        super().__init__(
+            profile, dy, weight, dx, mirror, epilogue=epilogue, hf32=hf32, op_type=op_type
+        )
+
+    def process(self, core: Core) -> None:
+        """As a convolution; planes with zeros between are made in UB where the core has one."""
+        if self.dilated and core.profile.paths.ub_to_l1 is not None:
+            *_, wide, lanes = self.x.shape
+            self._filling = Filling(core, self.x.dtype, wide, lanes, self.stride)
+        super().process(core)
+
+    def _feature_map(self, share: Share) -> Factor:
+        if not self.dilated:
+            return super()._feature_map(share)
+        first = share.image, share.group * self.geometry.group_slices
+        part = share.row, share.rows
+        window = self.geometry.window
+        return Dilated(self.x, window, first, part, stride=self.stride, filling=self._filling)
+
+    def _product(self, share: Share) -> Product:
+        geometry = self.geometry
+        width = self.weight.shape[-1]
+        first = (share.group * geometry.out_channels + share.column) // width
+        b = TurnedWeight(self.weight, geometry.window.taps, geometry.lanes, first)
+        return super()._product(share)._replace(b=b)
+
+
+def mirrored(op_type: str, geometry: Geometry) -> Geometry:
+    """The convolution of the output's gradient that makes that of the input.
+
+    Raises KernelError for windows that don't reach over their padding.
+    """
+    window = geometry.window
+    (rows, columns), padding = window.extent, window.padding
+    high, wide = dilated(geometry.out_plane, window.stride)
+    top, left = rows - 1 - padding.top, columns - 1 - padding.left
+    bottom = geometry.plane[0] + rows - 1 - high - top
+    right = geometry.plane[1] + columns - 1 - wide - left
+    if min(top, left, bottom, right) < 0:
+        kernel = " x ".join(map(str, window.extent))
+        raise KernelError(op_type, f"padding {(*padding,)} of a window of {kernel} elements")
+    around = Padding(top, bottom, left, right)
+    return replace(
+        geometry,
+        slices=geometry.out_slices,
+        lanes=geometry.out_lanes,
+        plane=(high, wide),
+        out_slices=geometry.slices,
+        out_lanes=geometry.lanes,
+        out_plane=geometry.plane,
+        window=Window(window.kernel, (1, 1), window.dilation, around),
+        weight_lanes=geometry.out_lanes,
+    )

@@ -52,7 +52,7 @@ DOORS = {
     "catalogue": "facts families judging names queries question verdicts wording",
     "engine": "arrows program schedule simulate timeline verdict",
     "ascendc": """
-        cluster conversions core events folds gm intrinsics.elementwise intrinsics.vector
+        ai_cpu cluster conversions core events folds gm intrinsics.elementwise intrinsics.vector
         kernel loops queues rounding task tensors windows
         """,
     "schedules": """

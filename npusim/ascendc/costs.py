@@ -106,6 +106,11 @@ class InstructionCosts:
         """Cycles of reading one element of global memory through the scalar unit's cache."""
         return self.profile.scalar.gm_load_cycles
 
+    def ai_cpu(self, operations: float) -> float:
+        """Cycles of the AI cores that pass while the AI CPUs do so many operations."""
+        cpu = self.profile.ai_cpu
+        return (cpu.task_us + operations * cpu.operation_ns / 1e3) * self.profile.clock_mhz
+
     def core_flag_wait(self) -> float:
         """Cycles that the scalar unit spends on taking a flag of another core."""
         return self.profile.scalar.issue_cycles

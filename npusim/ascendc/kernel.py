@@ -38,6 +38,7 @@ class Kernel(ABC):
     looks at ``core.unit``. ``generated`` marks kernels that the device's operator compiler (TBE)
     makes for a shape, unlike those written in Ascend C.
     ``division`` is how the work is divided, where that says which blocks are alike.
+    ``runs_on`` names what runs it where that is no AI core.
     ``independent`` marks kernels whose blocks may be computed at the same time: no two of them
     store to one place (adding is no storing), none reads what another stores before the next
     barrier, and what :meth:`process` changes in the kernel are its attributes, not what is in them.
@@ -47,6 +48,7 @@ class Kernel(ABC):
     buffer_num: ClassVar[int] = 2
     cores: ClassVar[Literal["vector", "cube"]] = "vector"
     is_mix: ClassVar[bool] = False
+    runs_on: ClassVar[str] = ""
     generated: bool = False
     independent: ClassVar[bool] = False
 

@@ -206,6 +206,13 @@ class Scalar(Group):
     loop_cycles: Cycles
 
 
+class AiCpu(Group):
+    """Tasks of the AI CPUs: what each costs, and an operation while all of them share the work."""
+
+    task_us: Microseconds
+    operation_ns: Speed
+
+
 class CubeRate(Group):
     """One fractal of a dtype: its depth k in elements, and the cycles it takes."""
 
@@ -330,6 +337,7 @@ class Profile(Group):
     paths: Paths
     vector: Vector
     scalar: Scalar
+    ai_cpu: AiCpu
     cube: Cube
     launch: Launch
     features: Features

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
+from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.ascendc.events import Event
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
@@ -25,6 +28,8 @@ from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.ascendc.gm import Place
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
@@ -178,7 +183,24 @@ class InplaceIndexAdd(ScatterRows):
         if updates.shape != wanted:
             raise task.refused(f"{updates.shape} added to {var.shape}, not {wanted}")
         sizes = (prod(var.shape[:axis]), var.shape[axis], prod(var.shape[axis + 1 :]))
+        if var.dtype.itemsize == 1 and updates.dtype is var.dtype:
+            return (_added_on_ai_cpu(task, axis),)
         return (cls(task.profile, updates, indices, var, sizes),)
+
+
+def _added_on_ai_cpu(task: Task, axis: int) -> Kernel:
+    """Numbers of one byte, which memory doesn't add: one AI CPU adds one after the other."""
+    var, indices, updates = task.present(3)
+
+    def compute(
+        held: NDArray[Any], places: NDArray[Any], added: NDArray[Any]
+    ) -> tuple[NDArray[Any]]:
+        total = np.moveaxis(held.copy(), axis, 0)
+        np.add.at(total, places, np.moveaxis(added, axis, 0))
+        return (np.moveaxis(total, 0, axis),)
+
+    operations = updates.numel * task.profile.cores.ai_cpus
+    return AiCpuKernel(task.op_type, (var, indices, updates), (var,), operations, compute)
 
 
 class UnsortedSegmentSum(ScatterRows):

@@ -613,6 +613,27 @@ def pooling(pick: Pick, op_type: str) -> Task:
     return Task([x], [empty(*planes, *out, 16, kind=kind), zeros(*words, kind=np.uint16)], settings)
 
 
+def order(pick: Pick, op_type: str) -> Task:
+    shape = pick.shape(1, 3, 4000)
+    axis = pick.of(*range(len(shape)))
+    kind = pick.half()
+    if op_type in {"Cummin", "Cummax"}:
+        x = pick.numbers(*shape, kind=kind)
+        results = [empty(*shape, kind=kind), empty(*shape, kind=np.int32)]
+        return Task([x], results, {"dim": axis})
+    if op_type.startswith("Arg"):
+        x, left = pick.numbers(*shape, kind=kind), (*shape[:axis], *shape[axis + 1 :])
+        return Task([x], [empty(*left, kind=np.int32)], {"dim": axis})
+    kind = pick.of(np.float32, np.float16, np.int8)
+    x = pick.numbers(*shape, kind=kind)
+    if op_type.startswith("Unique"):
+        return Task([x], [empty(x.size, kind=kind), empty(*shape, kind=np.int64)])
+    count = pick.of(1, shape[axis], (shape[axis] + 1) // 2)
+    taken = (*shape[:axis], count, *shape[axis + 1 :])
+    results = [empty(*taken, kind=kind), empty(*taken, kind=np.int32)]
+    return Task([x], results, {"dim": axis, "k": count, "largest": pick.of(True, False)})
+
+
 # -- places ----------------------------------------------------------------------------------------
 
 
@@ -844,6 +865,7 @@ FOLDERS: dict[str, Case] = {
     "softmax": softmax,
     "resize": resize,
     "pooling": pooling,
+    "sorting": order,
     "batch_norm_training": batch_norm,
     "matmul": matrices,
     "convolution": convolution,
@@ -947,6 +969,7 @@ def chips_of(op_type: str) -> tuple[str, ...]:
         return _FUSING
     if op_type in {
         "FlashAttentionScore",
+        *("TopK", "TopKV2", "TopKD"),
         "UpsampleNearestExact2dGrad",
         "ResizeBilinear",
         "GroupNormGrad",

@@ -78,6 +78,12 @@ class Scalars(Issuer):
         """What ``count`` turns of a loop cost beside the body: counting, comparing, jumping."""
         self.emit_scalar("loop", turns=count)
 
+    def ai_cpu(self, operations: float) -> None:
+        """``operations`` of the chip's AI CPUs, which nothing else of the task goes on beside."""
+        if self.recording:
+            cycles = self.costs.ai_cpu(operations)
+            self.recorder.emit(Pipe.SCALAR, "ai_cpu", cycles, detail=f"{operations:.0f} operations")
+
     def to_float(self, whole: Scalar) -> Scalar:
         """A whole number as float32."""
         self.scalar_alu("conv")

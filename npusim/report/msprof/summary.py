@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from npusim.model.step import AI_CPU
 from npusim.report.files import claim, claim_all, write_text
 from npusim.report.msprof.columns import table, tables_of
 from npusim.report.msprof.folder import checked_timestamp
@@ -259,6 +260,8 @@ def _utilisation(task: SummaryTask, profile: Profile) -> float:
 
 def _task_type(task: TaskResult, profile: Profile) -> str:
     """Which cores ran it; a task that uses both units of a chip with cores of both is a mix."""
+    if task.bound == AI_CPU:
+        return "AI_CPU"
     if profile.cores.style != "split":
         return "AI_CORE"
     if "CUBE" not in task.pipes:

@@ -1,0 +1,47 @@
+"""Tasks of the device's AI CPUs: what no AI core does, at a fixed cost and a rate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from npusim.ascendc.kernel import Kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.gm import GlobalTensor
+
+
+class AiCpuKernel(Kernel):
+    """A task of the AI CPUs: ``operations`` of them take a time, ``compute`` makes the numbers.
+
+    An operation is what one step of the algorithm takes, a comparison or an addition with its loads
+    and stores, while all AI CPUs share the work (``ai_cpu`` of the profile). ``compute`` takes the
+    arrays of ``reads`` and returns those of ``writes``.
+    """
+
+    runs_on: ClassVar[str] = "AI CPU"
+    block_dim = 1
+
+    def __init__(
+        self,
+        op_type: str,
+        reads: Sequence[GlobalTensor],
+        writes: Sequence[GlobalTensor],
+        operations: float,
+        compute: Callable[..., Sequence[NDArray[Any]]],
+    ) -> None:
+        self.op_type, self.operations, self.compute = op_type, operations, compute
+        self.reads, self.writes = tuple(reads), tuple(writes)
+
+    def process(self, core: Core) -> None:
+        """Everything at once, by processors of another kind."""
+        core.ai_cpu(self.operations)
+        if core.numerics:
+            given = [each.array for each in self.reads]
+            for target, made in zip(self.writes, self.compute(*given), strict=True):
+                if target.array is not None:
+                    target.array[...] = made.reshape(target.shape)

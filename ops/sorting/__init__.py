@@ -1,0 +1,1 @@
+"""Order: running extremes, where the largest element is, the k largest, what is there at all."""

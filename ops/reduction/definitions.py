@@ -1,7 +1,8 @@
 """Sums, means, products, largest and smallest elements along axes."""
 
 from npusim.operators.checks import rank_in
-from npusim.operators.definition import Aclnn, Operator, family, flag, ints, text
+from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, text
+from npusim.operators.results import like
 from npusim.operators.shape_checks import axes_in
 from npusim.ops.reduction import results
 
@@ -9,6 +10,7 @@ _AXES = (ints("axes?"), flag("keep_dims?"))
 _AXIS = (ints("axis?"), flag("keep_dims?"))
 _DIM = (ints("dim", "axes"), flag("keepDim?", "keep_dims"))
 _DIMS = (ints("dims", "axes"), flag("keepDims?", "keep_dims"))
+_ORDER = (real("p?"),)
 _DTYPE = text("dtype?", None)
 
 
@@ -34,5 +36,13 @@ OPERATORS = family(
         Operator("SquareSumV2", "x -> y1 y2", _AXIS, infer=results.reduced_and_kept),
         Operator("L2Loss", "x -> y", infer=results.one_number),
         Operator("FusionOp_ReduceSum_Square"),
+    ),
+    norms=(
+        Operator("ForeachNorm", "x* -> y*", (real("scalar?"),),
+            Aclnn("aclnnForeachNorm", "x* -> out*", (real("scalar"),)),
+            kernel="norms", infer=results.one_number_each, checks=()),
+        Operator("LpNormReduceV2", "x -> y", _ORDER, kernel="powers", infer=results.one_number),
+        Operator("LpNormUpdateV2", "x -> y", _ORDER, kernel="root", infer=like),
+        Operator("LpNormV2", "x -> y", _ORDER, kernel="norm", infer=results.one_number),
     ),
 )

@@ -35,6 +35,11 @@ def one_number(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[Tensor
     return [described((), given[0].dtype)]
 
 
+def one_number_each(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """A single element for every tensor of a list."""
+    return [described((), x.dtype) for x in given]
+
+
 def sums_of_columns(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
     """A row."""
     return [described(given[0].shape[-1:], given[0].dtype)]

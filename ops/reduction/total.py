@@ -26,9 +26,10 @@ _MANY_TILES = 2  # from which on the next tile is loaded while one is folded
 
 
 class TotalPlan:
-    """Shares of the flattened input, one for each block."""
+    """Shares of the flattened input, one for each block; the ``finisher`` folds the last time."""
 
-    def __init__(self, job: Job, shape: tuple[int, ...]) -> None:
+    def __init__(self, job: Job, shape: tuple[int, ...], finisher: int = 0) -> None:
+        self.finisher = finisher
         self.job, self.shape, self.elements = job, shape, job.x.numel
         native = job.out.dtype is job.dtype and job.dtype is FLOAT
         self.atomic = job.kind.is_linear and native
@@ -51,10 +52,20 @@ class TotalPlan:
     def block_kind(self, block: int) -> Hashable:
         """Elements of a block, who adds with it, and whether it finishes what all found."""
         adders = self.job.adders(block, self.block_dim)
-        return bool(self.scratch) and block == 0, adders, self._length(block)
+        finishes = bool(self.scratch) and block == self.finisher
+        return finishes, adders, self._length(block)
 
     def process(self, core: Core) -> Iterator[Barrier]:
         """A block's shares; then, behind a barrier, what all blocks found."""
+        self.fold_share(core)
+        if not self.scratch:
+            return
+        yield core.sync_all()
+        core.pipe.reset()
+        self.finish(core)
+
+    def fold_share(self, core: Core) -> None:
+        """A block's share: to the result, or to workspace where all blocks' meet."""
         job, block = self.job, core.get_block_idx()
         tiles = Tiles(core, job, self.tile, self.depth)
         results = Results(core, job, job.block)
@@ -69,15 +80,16 @@ class TotalPlan:
             core.combine(fold, total, total, part)
             kept = None if job.kept is None else job.kept.view(flat.numel).span(first, count)
             tiles.release(tile, kept)
-        if not self.scratch:
+        if self.scratch:
+            self._leave(core, block, total)
+        else:
             adders = job.adders(block, self.block_dim) if self.atomic else 0
             results.store(total, ((0, 1),), sharers=adders)
-            return
-        self._leave(core, block, total)
-        yield core.sync_all()
-        core.pipe.reset()
-        if block == 0:
-            self._finish(core)
+
+    def finish(self, core: Core) -> None:
+        """The finishing block folds what all blocks have left."""
+        if self.scratch and core.get_block_idx() == self.finisher:
+            self._fold_partials(core)
 
     def _leave(self, core: Core, block: int, total: LocalTensor) -> None:
         """A block of neutral numbers with the share's in front, into workspace."""
@@ -89,7 +101,7 @@ class TotalPlan:
         core.move(row[:1], total)
         queue.copy_out(self.scratch[0].span(block * self.lanes, self.lanes), row)
 
-    def _finish(self, core: Core) -> None:
+    def _fold_partials(self, core: Core) -> None:
         job, size = self.job, self.block_dim * self.lanes
         queue, results = TQue(TPosition.VECIN, 1, "partials"), Results(core, job, job.block)
         core.pipe.init_buffer(queue, 1, size * job.dtype.itemsize)
@@ -107,7 +119,8 @@ class TotalPlan:
                 return elements
             divisors = (size for size in range(least, 0, -1) if elements % size == 0)
             found = next(divisors)
-            return found if found >= job.block else least
+            meets = not self.staged or elements // found <= job.cores  # all at one barrier
+            return found if found >= job.block and meets else least
         if not job.for_one_shape:
             return round_up(ceil(elements / job.cores), job.block)
         rows = self._leading()

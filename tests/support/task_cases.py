@@ -437,6 +437,17 @@ def reduction(pick: Pick, op_type: str) -> Task:
     return Task([x], outputs, {} if op_type == "BiasAddGrad" else {"axes": axes})
 
 
+def norms(pick: Pick, op_type: str) -> Task:
+    order = pick.of(2.0, 1.0, 3.0, 2.5, np.inf)
+    count, kind = (pick.of(1, 3), pick.kind()) if op_type == "ForeachNorm" else (1, pick.half())
+    order = min(order, 3.0) if op_type == "LpNormUpdateV2" else order
+    shapes = [(1,) if "Update" in op_type else pick.shape(1, 3, 20_000) for _ in range(count)]
+    xs = [pick.positive(*shape, kind=kind) for shape in shapes]
+    fresh = zeros if op_type == "LpNormReduceV2" else empty
+    results = [fresh(*((1,) if "Update" in op_type else ()), kind=kind) for _ in xs]
+    return Task(xs, results, {"p": order, "scalar": order})
+
+
 def softmax(pick: Pick, op_type: str) -> Task:
     shape, kind = _rows(pick), pick.kind()
     if pick.of(False, False, True):
@@ -936,6 +947,7 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(("Pad", "PadD", "PadV3", "StridedSliceGrad"), pad),
     **dict.fromkeys(("BroadcastTo", "BroadcastToD", "Expand", "ExpandD", "Tile", "TileD"), repeat),
     "TransData": trans_data,
+    **dict.fromkeys(("ForeachNorm", "LpNormReduceV2", "LpNormUpdateV2", "LpNormV2"), norms),
     "SoftmaxGradExt": scaled_softmax_gradient,
     **dict.fromkeys(("LayerNorm", "LayerNormV3"), layer_norm),
     **dict.fromkeys(("LayerNormXBackpropV2", "LayerNormXBackpropV3"), layer_norm_gradient),
@@ -976,6 +988,7 @@ def chips_of(op_type: str) -> tuple[str, ...]:
         "MultiScaleDeformableAttentionGrad",
         "ApplyRotaryPosEmb",
         "CrossEntropyLoss",
+        "ForeachNorm",
         "NLLLoss",
         "RotaryMul",
         "RotaryPositionEmbedding",

@@ -1,0 +1,195 @@
+"""Norms of whole tensors: sums of powers or largest elements, and roots of them.
+
+A task folds the powers and another takes the root, or one does both; lists of tensors are one task.
+Which one a framework takes depends on the order of the norm. Source: public operator sources
+(impl/dynamic/lp_norm_reduce.py, lp_norm_update.py), ops-nn foreach/foreach_norm; kernels of
+recorded calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import inf, isnan
+from typing import TYPE_CHECKING
+
+from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor
+from npusim.ascendc.folds import LARGEST, SMALLEST, SUM
+from npusim.ascendc.task import Task, made
+from npusim.operators.registry import builder, kernel_class
+from npusim.ops.reduction.axes import Nest
+from npusim.ops.reduction.job import Job
+from npusim.ops.reduction.kernel import Reduction
+from npusim.ops.reduction.kinds import Kind
+from npusim.ops.reduction.total import TotalPlan
+from npusim.schedules.formula_kernel import Compute, kernel_of
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from npusim.engine.program import Barrier
+    from npusim.hardware.profile import Profile
+    from npusim.schedules.formula import Formula, Term
+
+_PARTS = 20  # of UB; half types are widened in one of them, piece by piece
+_LANES = 64
+_LISTED = (1.0, 2.0)  # orders that the task for lists knows
+_AT_ONCE = (0.0, 3.0, inf, -inf)  # orders that one task folds and takes the root of
+
+
+@dataclass(frozen=True, slots=True)
+class NormKind(Kind):
+    """Powers of absolute values folded; ``rooted`` takes the root of the result."""
+
+    order: float = 2.0
+    rooted: bool = False
+
+    def prepare(self, core: Core, dst: LocalTensor, src: LocalTensor) -> LocalTensor:
+        """|x| ** order; for the largest and the smallest element |x|."""
+        order = self.order
+        if order == 2:
+            return core.mul(dst, src, src)
+        size = core.abs(dst, src)
+        if order == 1 or self.fold is not SUM:
+            return size
+        return core.exp(dst, core.muls(dst, core.ln(dst, size), order))
+
+    def finish(self, core: Core, result: LocalTensor, count: int) -> LocalTensor:
+        """The root, where it is to be taken."""
+        del count
+        if not self.rooted or self.order == 1 or self.fold is not SUM:
+            return result
+        if self.order == 2:
+            return core.sqrt(result, result)
+        return core.exp(result, core.muls(result, core.ln(result, result), 1.0 / self.order))
+
+    @property
+    def is_linear(self) -> bool:
+        """Sums of powers can be added up, roots can't."""
+        return self.fold is SUM and not self.rooted
+
+
+@cache
+def _kind(order: float, *, rooted: bool) -> NormKind:
+    fold = LARGEST if order == inf else SMALLEST if order == -inf else SUM
+    return NormKind(fold, before="abs", order=order, rooted=rooted)
+
+
+@cache
+def _fold_of(op_type: str, order: float, *, rooted: bool) -> type[Reduction]:
+    members = {"op_type": op_type, "kind": _kind(order, rooted=rooted), "__doc__": op_type}
+    return type(op_type, (Reduction,), members)
+
+
+def _order(task: Task) -> float:
+    """The order of the norm: a number, or the word for infinity."""
+    found = task.first("p", "scalar", "ord")
+    try:
+        order = 2.0 if found is None else float(str(found))
+    except ValueError:
+        raise task.refused(f"the order {found!r} is no number") from None
+    if not order or isnan(order):
+        raise task.refused(f"norms of order {order} aren't modelled")
+    return order
+
+
+def _whole(task: Task, name: str, *, rooted: bool) -> tuple[Kernel, ...]:
+    (x,) = task.present(1)
+    out = task.outputs[0] if task.outputs else made((), x.dtype)
+    axes = tuple(range(len(x.shape)))
+    return (_fold_of(name, _order(task), rooted=rooted)(task.profile, x, out, axes=axes),)
+
+
+def powers(task: Task) -> tuple[Kernel, ...]:
+    """The sum of all elements' powers, or the largest of them."""
+    return _whole(task, "LpNormReduceV2", rooted=False)
+
+
+def norm(task: Task) -> tuple[Kernel, ...]:
+    """The norm of all elements."""
+    return _whole(task, "LpNormV2", rooted=True)
+
+
+def root(task: Task) -> tuple[Kernel, ...]:
+    """x ** (1 / p): the square root, or by logarithms."""
+    order = _order(task)
+
+    def formula(f: Formula, x: Term) -> Term:
+        return f.sqrt(x) if order == 2 else f.exp(f.mul(f.ln(x), 1.0 / order))
+
+    return kernel_of(Compute("LpNormUpdateV2", formula, half_in_float=True)).from_task(task)
+
+
+class ForeachNorm(Kernel):
+    """The norm of every tensor of a list: all cores share each, then one takes its root."""
+
+    def __init__(self, profile: Profile, *tensors: GlobalTensor, scalar: float = 2.0) -> None:
+        count = len(tensors) // 2
+        self.reads, self.writes = tensors[:count], tensors[count:]
+        kind = _kind(scalar, rooted=True)
+        self.plans = []
+        for place, (x, out) in enumerate(zip(self.reads, self.writes, strict=True)):
+            axes = range(len(x.shape))
+            job = Job(profile, kind, Nest.of(x.shape, axes), x.view(x.numel), out.view(1))
+            plan = TotalPlan(job, x.shape)
+            plan.finisher = place % plan.block_dim
+            if x.dtype is not FLOAT:
+                widened = profile.buffers.ub_bytes // _PARTS // FLOAT.itemsize
+                plan.tile, plan.depth = min(plan.tile, widened // _LANES * _LANES), 2
+            self.plans.append(plan)
+        self.block_dim = max(plan.block_dim for plan in self.plans)
+        self.scratch = tuple(each for plan in self.plans for each in plan.scratch)
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        return tuple(
+            plan.block_kind(block_idx) if block_idx < plan.block_dim else None
+            for plan in self.plans
+        )
+
+    def process(self, core: Core) -> Iterator[Barrier]:
+        """A share of every tensor; behind a barrier, the roots."""
+        mine = [plan for plan in self.plans if core.get_block_idx() < plan.block_dim]
+        for plan in mine:
+            core.pipe.reset()
+            plan.fold_share(core)
+        yield core.sync_all()
+        for plan in mine:
+            core.pipe.reset()
+            plan.finish(core)
+
+
+def norms(task: Task) -> tuple[Kernel, ...]:
+    """Of orders 1 and 2 one task for the list, else for each tensor one or two.
+
+    Half types are widened in front of powers that two tasks take, and roots narrowed again.
+    """
+    given = [tensor for tensor in task.inputs if tensor is not None]
+    order = _order(task)
+    fresh = tuple(made((), x.dtype) for x in given)
+    results = task.outputs if len(task.outputs) == len(given) else fresh
+    if not given:
+        raise task.refused("no tensors")
+    if order in _LISTED:
+        return (ForeachNorm(task.profile, *given, *results, scalar=order),)
+    tasks: list[Kernel] = []
+    for x, out in zip(given, results, strict=True):
+        if order in _AT_ONCE:
+            named = Task(task.profile, "LpNormV2", (x,), (out,), {"p": order})
+            tasks.extend(builder("LpNormV2")(named))
+        else:
+            tasks.extend(_in_two(task.profile, x, out, order))
+    return tuple(tasks)
+
+
+def _in_two(profile: Profile, x: GlobalTensor, out: GlobalTensor, order: float) -> Iterator[Kernel]:
+    said = {"p": order}
+    if x.dtype is not FLOAT:
+        wide = made(x.shape, FLOAT)
+        yield kernel_class("Cast")(profile, x, wide)
+        x = wide
+    total = made((), FLOAT, "sum")
+    yield from builder("LpNormReduceV2")(Task(profile, "LpNormReduceV2", (x,), (total,), said))
+    norm_ = out if out.dtype is FLOAT else made((), FLOAT, "norm")
+    yield from builder("LpNormUpdateV2")(Task(profile, "LpNormUpdateV2", (total,), (norm_,), said))
+    if norm_ is not out:
+        yield kernel_class("Cast")(profile, norm_, out)

@@ -1,0 +1,82 @@
+"""Norms of tensors and of lists of them against float64, and which tasks they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim import Device
+from npusim.values.errors import KernelError
+from support.tasks import BFLOAT16, assert_time_needs_no_numbers, kernels, run
+
+Array = np.ndarray[Any, Any]
+
+
+def numbers(*shape: int) -> Array:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+NORMS = [2.0, 1.0, 3.0, 2.5, -1.0, np.inf, -np.inf]
+
+
+def norm(x: Array, order: float) -> float:
+    size = np.abs(x.astype(np.float64))
+    if np.isinf(order):
+        return float(size.max() if order > 0 else size.min())
+    return float((size**order).sum() ** (1 / order))
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    shapes=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 900)), min_size=1, max_size=3),
+    order=st.sampled_from(NORMS),
+    kind=st.sampled_from([np.float32, np.float16, BFLOAT16]),
+)
+def test_norms_of_lists(shapes: list[tuple[int, int]], order: float, kind: Any) -> None:
+    xs = [(np.abs(numbers(*shape)) + np.float32(0.1)).astype(kind) for shape in shapes]
+    outputs = [np.full((), 77, kind) for _ in xs]
+    got = run("Ascend910B3", "ForeachNorm", xs, outputs, scalar=order)
+    fits = {np.float32: 1e-4, np.float16: 3e-3}.get(kind, 2e-2)
+    want = [norm(x, order) for x in xs]
+    np.testing.assert_allclose([float(each) for each in got], want, rtol=fits)
+    assert_time_needs_no_numbers("Ascend910B3", "ForeachNorm", xs, outputs, scalar=order)
+    tasks, _ = kernels("Ascend910B3", "ForeachNorm", xs, outputs, {"scalar": order})
+    names = [each.op_type for each in tasks]
+    if order in (1.0, 2.0):
+        assert names == ["ForeachNorm"]
+    elif order in (3.0, np.inf, -np.inf):
+        assert names == ["LpNormV2"] * len(xs)
+    else:
+        half = ["Cast"] * (kind is not np.float32)
+        assert names == [*half, "LpNormReduceV2", "LpNormUpdateV2", *half] * len(xs)
+
+
+@pytest.mark.parametrize("order", NORMS)
+def test_norms_of_one_tensor_in_one_task_or_two(order: float) -> None:
+    x, one = np.abs(numbers(300, 40)) + np.float32(0.1), np.zeros((), np.float32)
+    (total,) = run("Ascend910B3", "LpNormReduceV2", [x], [one], p=order)
+    (whole,) = run("Ascend910B3", "LpNormV2", [x], [np.full((), 77, np.float32)], p=order)
+    np.testing.assert_allclose(float(whole), norm(x, order), rtol=1e-4)
+    if np.isinf(order):
+        np.testing.assert_allclose(float(total), norm(x, order), rtol=1e-6)
+    else:
+        (root,) = run(
+            "Ascend910B3", "LpNormUpdateV2", [total.reshape(1)], [one.reshape(1)], p=order
+        )
+        np.testing.assert_allclose(float(root[0]), norm(x, order), rtol=1e-4)
+
+
+def test_a_norm_by_name_and_orders_that_are_none() -> None:
+    x = numbers(6, 7)
+    found = Device("Ascend910B3").run("aclnnForeachNorm", x0=x, x1=2 * x, scalar=2.0).outputs
+    assert found is not None
+    np.testing.assert_allclose(
+        [float(each) for each in found.values()], [norm(x, 2), 2 * norm(x, 2)], rtol=1e-5
+    )
+    for order in (0.0, "wide"):
+        with pytest.raises(KernelError, match="order"):
+            run("Ascend910B3", "LpNormV2", [x], [np.zeros((), np.float32)], p=order)

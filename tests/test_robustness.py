@@ -27,6 +27,7 @@ from npusim.report.renderers.html import to_markdown
 from npusim.sweep.results import ResultFile
 from npusim.values.errors import ArgumentError, FileError, HostMemoryError
 from npusim.values.spelling import visible
+from support.commands import started
 from support.plans import plan
 
 if TYPE_CHECKING:
@@ -268,15 +269,7 @@ def test_control_characters_dont_reach_the_terminal(
 
 def interrupted(words: list[str], after_s: float, folder: Path) -> tuple[int, str]:
     """Exit code and standard error of a command that its whole group is told to stop."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "npusim", *words],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-    )
+    process = started(words, folder)
     time.sleep(after_s)
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)

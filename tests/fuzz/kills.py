@@ -28,6 +28,7 @@ import yaml
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from fuzz.cases import KERNELS, MEASURED, MODEL
+from support.commands import started
 from support.plans import plan
 
 SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
@@ -64,20 +65,6 @@ def _files(folder: Path) -> None:
     (folder / "v.csv").write_bytes(MEASURED + MEASURED.split(b"\n")[1] * 1)
 
 
-def _start(
-    words: tuple[str, ...], folder: Path, more: tuple[str, ...] = ()
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "npusim", *words, *more],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
-    )
-
-
 def _contents(folder: Path) -> dict[str, str]:
     """What is finished, by a digest; a sweep's lines come in any order."""
     found = {}
@@ -99,7 +86,7 @@ class Round:
         with tempfile.TemporaryDirectory() as folder:
             _files(Path(folder))
             start = time.monotonic()
-            process = _start(self.words, Path(folder))
+            process = started(self.words, Path(folder))
             _, said = process.communicate()
             self.takes_s = time.monotonic() - start
             assert process.returncode in (0, 1), said
@@ -112,7 +99,7 @@ class Round:
         before = set(_contents(folder))
         number = dice.choice(SIGNALS)
         after_s = dice.choice((0.05, self.takes_s)) * dice.random() * 1.1
-        process = _start(self.words, folder)
+        process = started(self.words, folder)
         time.sleep(after_s)
         whole = number != signal.SIGKILL or dice.random() < 0.5
         if process.poll() is None:
@@ -128,7 +115,7 @@ class Round:
         if self.name == "sweep":
             again = ("--resume",) if (folder / "r.jsonl").exists() else ()
             (folder / "r.csv").unlink(missing_ok=True)
-        last = _start(self.words, folder, again)
+        last = started((*self.words, *again), folder)
         _, said = last.communicate(timeout=120)
         if last.returncode not in (0, 1):
             wrong.append(f"again: exit {last.returncode}: {said[-300:]}")

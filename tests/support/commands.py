@@ -1,8 +1,11 @@
-"""Running the command line in this process."""
+"""Running the command line, in this process or in one of its own."""
 
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +14,7 @@ import pytest
 from npusim.cli import main
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -35,3 +39,16 @@ def npusim(capsys: pytest.CaptureFixture[str], line: str, *more: str | Path) -> 
         main([*line.split(), *map(str, more)])
     captured = capsys.readouterr()
     return Said(exit_.value.code, captured.out, captured.err)
+
+
+def started(words: Sequence[str], folder: Path) -> subprocess.Popen[str]:
+    """The command line in a process and a group of its own, which Ctrl-C reaches."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "npusim", *words],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )

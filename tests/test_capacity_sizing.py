@@ -20,7 +20,7 @@ from npusim.capacity.dispatch import DISPATCH, Dispatch
 from npusim.capacity.estimate import Estimate
 from npusim.capacity.fleet import Outage, Stream
 from npusim.capacity.operating import operate
-from npusim.capacity.sizing import FEW, Decision, Effort, Objective, Sizer
+from npusim.capacity.sizing import BRIEF_REQUESTS, FEW, Decision, Effort, Objective, Sizer
 from npusim.values.errors import ArgumentError
 from support import queueing
 
@@ -242,6 +242,13 @@ def test_runs_are_as_long_as_quantile_devices_and_arrivals_ask() -> None:
     assert requests(0.9999, 1, requests=500, max_requests=5_000) == 5_000
     trace = TraceArrivals(np.arange(777.0))
     assert Sizer(BATCHED, trace, Objective(0.9, 1e4, 0.8)).requests(9, 1.0) == 777
+
+
+def test_what_ifs_are_asked_briefly_however_long_the_runs_of_a_plan_are() -> None:
+    effort = Effort(seeds=(1, 2, 3), requests=50_000)
+    asked = Sizer(BATCHED, PoissonArrivals(), Objective(0.9, 30_000, 0.8), effort=effort)
+    assert asked.decide(3, 7_000, looks=1).requests == BRIEF_REQUESTS
+    assert asked.decide(3, 8_000).requests == 50_000
 
 
 def test_a_failing_card_can_be_played() -> None:

@@ -46,6 +46,9 @@ LONGER: Final = 2
 MUCH_LONGER: Final = 4
 """But no more than this at once: how much it takes is as uncertain as the runs are."""
 
+BRIEF_REQUESTS: Final = 10_000
+"""Runs for what is asked by few looks begin with this many, however many the plan asks for."""
+
 KEPT_REQUESTS: Final = 200_000
 """Runs of so many requests in all are remembered: a decision's are asked for their details next."""
 
@@ -228,7 +231,8 @@ class Sizer:
         if rate_per_s >= cards * self.card_rate_per_s:
             never = Estimate(math.inf, math.inf, math.inf)
             return Decision(cards, rate_per_s, False, never, never, 0, 0)
-        length, before, look = self.requests(cards, rate_per_s), None, 0
+        length = self.requests(cards, rate_per_s, briefly=looks is not None)
+        before, look = None, 0
         while True:
             if self._progress is not None:
                 self._progress(cards, rate_per_s)
@@ -304,14 +308,15 @@ class Sizer:
         known = self._decisions.get((cards, rate_per_s))
         return (known and known.requests) or self.requests(cards, rate_per_s)
 
-    def requests(self, cards: int, rate_per_s: float) -> int:
+    def requests(self, cards: int, rate_per_s: float, *, briefly: bool = False) -> int:
         """How many requests a run of these cards at this rate plays at first."""
+        asked = min(self.effort.requests, BRIEF_REQUESTS) if briefly else self.effort.requests
         beyond = math.ceil(REQUESTS_BEYOND_QUANTILE / (1 - self.objective.quantile))
         devices = cards * self._devices_per_card
         filled = BATCHES_PER_DEVICE * devices * max(stream.max_batch for stream in self.streams)
         idle = max(1e-3, 1 - rate_per_s / (cards * self.card_rate_per_s))
         remembered = math.ceil(RELAXATIONS / idle**2)
-        return self._within(max(self.effort.requests, beyond, filled, remembered), rate_per_s)
+        return self._within(max(asked, beyond, filled, remembered), rate_per_s)
 
     def _within(self, wanted: int, rate_per_s: float) -> int:
         """As many requests as the arrivals make of it, but no more than may be played."""

@@ -13,7 +13,9 @@ from npusim.ascendc import trace
 from npusim.ascendc.windows import Padding, Window
 from npusim.hardware import load_profile
 from npusim.ops.convolution.filter_gradient import FilterGradient
+from support import tasks
 from support.convolution import in_fractals, in_slices
+from support.convolution_cases import attributes
 from support.reference import assert_like_the_reference
 from support.tasks import tensor
 
@@ -104,3 +106,24 @@ def test_float32_on_a2_and_schedules_that_compute_alike(chip: str) -> None:
             return [kernel], [kernel.dw]
 
         assert_like_the_reference(build, load_profile(chip), rounding=64)
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B", "Ascend310P3"])
+def test_gradients_of_a_normalisation_on_their_way(chip: str) -> None:
+    rng = np.random.default_rng(2)
+    window = Window((3, 3), (2, 2), (1, 1), Padding(1, 1, 1, 1))
+    x = normal(rng, (3, 20, 15, 12))
+    grads, after = (normal(rng, (3, 48, *window.positions((15, 12)))) for _ in range(2))
+    known = [rng.uniform(0.5, 2.0, (1, 3, 1, 1, 16)).astype(np.float32) for _ in range(5)]
+    each = [one.reshape(1, 48, 1, 1).astype(np.float64) for one in known]
+    diff_scale, diff_offset, scale, mean, variance = each
+    count, rstd = after.size / 48, 1 / np.sqrt(variance + 1e-4)
+    centred = (after - mean) * rstd * diff_scale / count
+    dy = (grads - diff_offset / count - centred) * rstd * scale
+    inputs = [in_slices(x, 16), in_slices(grads, 16), in_slices(after, 16), *known]
+    dw = in_fractals(np.zeros((48, 20, 3, 3), np.float32), 16)
+    outputs = [np.zeros_like(inputs[1]), dw]
+    found = tasks.run(chip, "FusedDbnDw", inputs, outputs, **attributes(window))
+    np.testing.assert_allclose(found[0], in_slices(dy, 16), rtol=3e-3, atol=3e-3)
+    want = in_fractals(gradient(x, dy.astype(np.float16), window), 16)
+    np.testing.assert_allclose(found[1], want, rtol=4e-3, atol=4e-3 * np.abs(want).max())

@@ -15,6 +15,7 @@ from npusim.library.block_matmul import Block, BlockMatmul, Product
 from npusim.library.operands import GmMatrix, Tile
 from npusim.library.unfolded import Unfolded
 from npusim.ops.convolution.filter_tiling import FilterShape, filter_partition
+from npusim.ops.convolution.normalised import Normalised, Normalising
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.library.operands import Factor, Span
     from npusim.ops.convolution.filter_tiling import FilterShare
+    from npusim.ops.convolution.normalised import Normalisation
 
 
 class FilterGradient(Kernel):
     """dw += dy^T x unfold(x), summed over images and positions.
 
-    x (N, C1, H, W, C0), dy (N, Co1, Ho, Wo, C0), dw (C1 * taps, N1, 16, C0) in float32.
+    x (N, C1, H, W, C0), dy (N, Co1, Ho, Wo, C0), dw (C1 * taps, N1, 16, C0) in float32. With a
+    ``normalisation`` dy is a result as well: what that makes of the first tensor, its gradient.
     """
 
     op_type: str = "Conv2DBackpropFilter"
@@ -45,10 +48,15 @@ class FilterGradient(Kernel):
         *,
         op_type: str = "",
         hf32: bool = False,
+        normalisation: tuple[GlobalTensor, Normalisation] | None = None,
     ) -> None:
         self.op_type = op_type or self.op_type  # one kernel for operators of several names
         self.x, self.dy, self.dw, self.window, self.hf32 = x, dy, dw, window, hf32
         self.reads, self.writes, self.adds_into = (x, dy), (dw,), (dw,)
+        self.normalisation = normalisation
+        if normalisation is not None:
+            grads, known = normalisation
+            self.reads, self.writes = (x, grads, *known[:-1]), (dy, dw)
         images, slices, *plane, lanes = x.shape
         self.shape = FilterShape(
             images,
@@ -59,6 +67,7 @@ class FilterGradient(Kernel):
             x.dtype,
             lanes,
             hf32,
+            normalisation is not None,
         )
         self.partition = filter_partition(profile, self.shape)
         self.block_dim = self.partition.block_dim
@@ -74,7 +83,7 @@ class FilterGradient(Kernel):
         size = shape.positions
         product = Product(
             self._result(share),
-            self._rows(share),
+            self._rows(core, share),
             Unfolded(self.x, self.window, (share.image, share.slice)),
             share.rows,
             share.slices * shape.depth,
@@ -88,12 +97,16 @@ class FilterGradient(Kernel):
             out_dtype=FLOAT,
             hf32=self.hf32,
         )
-        core.set_atomic_add(core.costs.adding_at_once(self.partition.sharers))
         core.separately(
-            lambda: _block_by_block(blocks, product),
+            lambda: self._block_by_block(core, blocks, product),
             lambda: self._image_by_image(core, blocks, product, share.images),
         )
-        core.set_atomic_none()
+
+    def _block_by_block(self, core: Core, blocks: BlockMatmul, product: Product) -> None:
+        """The schedule of a core's part."""
+        blocks.begin(product)
+        for block in blocks.iterate():
+            self._add(core, blocks, block, product.c)
 
     def _image_by_image(
         self, core: Core, blocks: BlockMatmul, product: Product, images: int
@@ -106,14 +119,33 @@ class FilterGradient(Kernel):
             a = _whole(core, product.a, (TPosition.A1, TPosition.A2), rows, k)
             b = _whole(core, product.b, (TPosition.B1, TPosition.B2), k, columns)
             core.mmad(sums, a, b, accumulate=image > 0, hf32=self.hf32)
-        blocks.get_tensor_c(Block(sums, rows, columns), product.c)
+        self._add(core, blocks, Block(sums, rows, columns), product.c)
 
-    def _rows(self, share: FilterShare) -> GmMatrix:
+    def _add(self, core: Core, blocks: BlockMatmul, block: Block, c: GmMatrix) -> None:
+        """Add a block to the gradient."""
+        core.set_atomic_add(core.costs.adding_at_once(self.partition.sharers))
+        blocks.get_tensor_c(block, c)
+        core.set_atomic_none()
+
+    def _rows(self, core: Core, share: FilterShare) -> Factor:
         """The gradient of the output, a row for each channel and a column for each position."""
-        _, slices, _, _, lanes = self.dy.shape
+        dy = self._matrix(self.dy, share)
+        if self.normalisation is None:
+            return dy
+        grads, known = self.normalisation
+        blocks = self.partition.blocks
+        taken = blocks.base_m * blocks.base_n * FLOAT.itemsize
+        room = core.capacity_bytes("UB") - taken
+        through = Normalising(core, known, share.row, share.rows, room)
+        given = self._matrix(grads, share), self._matrix(known.x, share)
+        return Normalised(given, dy, through)
+
+    def _matrix(self, tensor: GlobalTensor, share: FilterShare) -> GmMatrix:
+        """A feature map like the output's gradient with its channels as rows."""
+        _, slices, _, _, lanes = tensor.shape
         step = self.shape.positions * lanes
         start = ((share.image, slices * step), (share.row, step // lanes))
-        return GmMatrix(self.dy, start, step, True, lanes, self.shape.positions, slices * step)
+        return GmMatrix(tensor, start, step, True, lanes, self.shape.positions, slices * step)
 
     def _result(self, share: FilterShare) -> GmMatrix:
         """The gradient of the weights, as FRACTAL_Z has it: blocks of ``lanes`` columns."""
@@ -121,12 +153,6 @@ class FilterGradient(Kernel):
         step = high * rows * lanes
         start = ((share.row, lanes), (share.slice * self.window.taps, step))
         return GmMatrix(self.dw, start, step, lanes=lanes)
-
-
-def _block_by_block(blocks: BlockMatmul, product: Product) -> None:
-    blocks.begin(product)
-    for block in blocks.iterate():
-        blocks.get_tensor_c(block, product.c)
 
 
 def _whole(

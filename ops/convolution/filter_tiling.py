@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
 _CORES_KNOWN = 32  # to the compiler of the first generation
+_STEPS = 7  # vector instructions that make a gradient in UB
 _BUFFERS = 2  # tiles of each operand in L1 and in L0
 
 
@@ -41,6 +42,7 @@ class FilterShape(NamedTuple):
     dtype: DType
     lanes: int
     hf32: bool = False
+    through_ub: bool = False  # whether the gradient is made in UB, which takes half of it
 
     @property
     def depth(self) -> int:
@@ -170,7 +172,7 @@ class _Costs:
         best: tuple[float, int, int] | None = None
         for base_n in self._columns(slices):
             for base_m in self._rows(rows, base_n):
-                loads = rows * slices * self._shape.depth * (1 / base_m + 1 / base_n)
+                loads = rows * slices * self._shape.depth * (1 / base_m + self._dearer / base_n)
                 if (best is None or loads < best[0]) and self._step(base_m, base_n):
                     best = loads, base_m, base_n
         return None if best is None else self._tiling(best[1], best[2])
@@ -199,10 +201,22 @@ class _Costs:
         into_l0 = steps * starts + shape.positions * size * each
         planes = slices * shape.lanes * shape.plane[0] * shape.plane[1] / shape.positions
         rate = paths.gm_to_l1.bytes_per_cycle * paths.gm_to_l1.shared_fraction
-        loads = shape.positions * size * (broad * rows + tall * max(1, planes)) / rate
+        loaded = broad * rows * self._dearer + tall * max(1, planes)
+        loads = shape.positions * size * loaded / rate
         out = rows * columns * FLOAT.itemsize / self._out_rate
         share = 1 / (tall * broad)
         return max(images * max(multiply, into_l0, loads), out) + out * share
+
+    @property
+    def _dearer(self) -> float:
+        """Times that an element of the gradient takes as long as one of the planes."""
+        paths, vector = self._profile.paths, self._profile.vector
+        if not self._shape.through_ub or paths.ub_to_l1 is None:
+            return 1
+        ways = 1 / paths.ub_to_l1.bytes_per_cycle + 1 / paths.ub_to_gm.bytes_per_cycle
+        made = _STEPS * FLOAT.itemsize / vector.repeat_bytes + ways * self._size
+        rate = paths.gm_to_l1.bytes_per_cycle * paths.gm_to_l1.shared_fraction
+        return 2 + made * rate / self._size
 
     @property
     def _out_rate(self) -> float:
@@ -230,7 +244,8 @@ class _Costs:
         """Rows of results that UB has room for, where they pass through it."""
         if self._profile.paths.l0c_to_gm is not None:
             return self._profile.buffers.l0c_bytes
-        return self._profile.buffers.ub_bytes // (base_n * FLOAT.itemsize)
+        room = self._profile.buffers.ub_bytes // (2 if self._shape.through_ub else 1)
+        return room // (base_n * FLOAT.itemsize)
 
     @property
     def _grain(self) -> int:

@@ -9,6 +9,7 @@ from npusim.library.epilogue import Epilogue, Side
 from npusim.ops.convolution.filter_gradient import FilterGradient
 from npusim.ops.convolution.geometry import Geometry
 from npusim.ops.convolution.input_gradient import InputGradient
+from npusim.ops.convolution.normalised import Normalisation
 from npusim.schedules.formula import Formula
 from npusim.values.dtypes import FLOAT, UINT8
 from npusim.values.errors import KernelError
@@ -37,6 +38,34 @@ def filter_gradient(task: Task) -> tuple[Kernel, ...]:
     hf32 = hf32_of(task, x)
     return (
         FilterGradient(task.profile, x, dy, dw, geometry.window, op_type=task.op_type, hf32=hf32),
+    )
+
+
+def normalised_filter_gradient(task: Task) -> tuple[Kernel, ...]:
+    """x, gradients, the normalised tensor and five numbers for each channel to dy and dw."""
+    x, grads, normalised, *per_channel, dy, dw = task.present(8, 2)
+    geometry = Geometry.of(task.op_type, x, dw, dy, task.attributes)
+    _check_dtypes(task, (x, dy), dw, FLOAT)
+    if any(each.shape != dy.shape or each.dtype is not dy.dtype for each in (grads, normalised)):
+        raise task.refused(f"gradients and what was normalised are {dy.shape} in {dy.dtype}")
+    channels = dy.shape[1] * dy.shape[-1]
+    if any(each.numel != channels or each.dtype is not FLOAT for each in per_channel):
+        raise task.refused(f"{channels} numbers in {FLOAT} are needed of each statistic")
+    if task.profile.paths.ub_to_l1 is None:
+        raise task.refused(f"{task.profile.name} has no way from UB to L1")
+    epsilon = task.number("epsilon", Normalisation._field_defaults["epsilon"])
+    diff_scale, diff_offset, scale, mean, variance = per_channel
+    known = Normalisation(normalised, diff_scale, diff_offset, scale, mean, variance, epsilon)
+    return (
+        FilterGradient(
+            task.profile,
+            x,
+            dy,
+            dw,
+            geometry.window,
+            op_type=task.op_type,
+            normalisation=(grads, known),
+        ),
     )
 
 

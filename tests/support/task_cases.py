@@ -892,6 +892,18 @@ def filter_gradient(pick: Pick, op_type: str) -> Task:  # noqa: ARG001 - alike
     return Task(inputs, [dw], convolution_cases.attributes(window))
 
 
+def normalised_gradient(pick: Pick, op_type: str) -> Task:  # noqa: ARG001 - alike
+    """Images and gradients of what they became, normalised, to gradients before and of weights."""
+    x, weight, dy, window = convolution_cases.drawn(pick, half=True)
+    like = convolution_cases.stored(dy)
+    channels = (1, like.shape[1], 1, 1, like.shape[-1])
+    statistics = [pick.positive(*channels) for _ in range(5)]
+    inputs = [convolution_cases.stored(x), *(pick.numbers(*like.shape, kind=np.float16),) * 2]
+    dw = convolution_cases.stored_weight(np.zeros(weight.shape, np.float32), x)
+    said = convolution_cases.attributes(window)
+    return Task([*inputs, *statistics], [np.zeros_like(like), dw], said)
+
+
 def input_gradient(pick: Pick, op_type: str) -> Task:
     """The gradient of what images became to that of images, perhaps summed and masked."""
     fused = op_type.startswith("FusionOp")
@@ -906,6 +918,7 @@ def input_gradient(pick: Pick, op_type: str) -> Task:
 
 
 CASES: dict[str, Case] = {
+    "FusedDbnDw": normalised_gradient,
     **dict.fromkeys(
         (
             "Conv2DBackpropInput",
@@ -973,11 +986,14 @@ CASES: dict[str, Case] = {
 
 _SPLIT = ("Ascend910B3",)
 _FUSING = ("Ascend910A", "Ascend310P3")
+_FUSED_ON_THE_WAY = (
+    "FusionOp_MatMul", "FusionOp_BatchMatMul", "FusionOp_Conv2DBackprop", "FusedDbnDw",
+)  # fmt: skip
 
 
 def chips_of(op_type: str) -> tuple[str, ...]:
     """The chips that have a kernel of the operator type."""
-    if op_type.startswith(("FusionOp_MatMul", "FusionOp_BatchMatMul", "FusionOp_Conv2DBackprop")):
+    if op_type.startswith(_FUSED_ON_THE_WAY):
         return _FUSING
     if op_type in {
         "FlashAttentionScore",

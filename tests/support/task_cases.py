@@ -624,6 +624,15 @@ def pooling(pick: Pick, op_type: str) -> Task:
     return Task([x], [empty(*planes, *out, 16, kind=kind), zeros(*words, kind=np.uint16)], settings)
 
 
+def boxes_align(pick: Pick, _: str) -> Task:
+    shape = (pick.of(1, 2), pick.of(3, 16, 33), pick.of(5, 9), pick.of(4, 8))
+    count, bins = pick.of(1, 4), (pick.of(1, 2), pick.of(1, 2))
+    boxes = pick.positive(count, 5) * 8
+    boxes[:, 0] = 0
+    settings = {"outputHeight": bins[0], "outputWidth": bins[1], "sampling_ratio": pick.of(1, 2)}
+    return Task([pick.numbers(*shape), boxes], [empty(count, shape[1], *bins)], settings)
+
+
 def order(pick: Pick, op_type: str) -> Task:
     shape = pick.shape(1, 3, 4000)
     axis = pick.of(*range(len(shape)))
@@ -877,6 +886,7 @@ FOLDERS: dict[str, Case] = {
     "resize": resize,
     "pooling": pooling,
     "sorting": order,
+    "roi_align": boxes_align,
     "batch_norm_training": batch_norm,
     "matmul": matrices,
     "convolution": convolution,

@@ -1,0 +1,220 @@
+"""ROIAlign: samples of boxes between four pixels of NC1HWC0 images, and their means.
+
+A core takes boxes one by one, of each the rows of bins, of those sample after sample. The scalar
+unit reads where a sample lies and what its four pixels weigh; each pixel is a load of all channels,
+which are weighted and added up, and then to the bin, 16 at a time. Where the number of samples is
+left to the boxes, and nobody knows them, one in each bin is assumed. Images lie in NC1HWC0 before
+and NCHW behind. Source: public operator sources (dynamic/roi_align.py).
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, Scalar, TBuf, TPosition, TQue
+from npusim.ascendc.loops import Index, values_of
+from npusim.ascendc.task import Task, made
+from npusim.operators.tasks import kernels_on
+from npusim.ops.roi_align.samples import Samples
+from npusim.schedules.tile_grid import Grid
+from npusim.values.dtypes import FLOAT, FLOAT16
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from npusim.hardware.profile import Profile
+
+_LANES = 16
+_BATCH = 128  # numbers that a core works on at once to place the samples of a box
+_BOX = 5  # image, x1, y1, x2, y2
+_PLACING = 40  # vector instructions that place the samples along both axes of a box
+# What the scalar unit reads for a sample, and its operations: is it on the map, products of
+# weights, four addresses of four factors each.
+_READ, _SAMPLE_OPERATIONS = 6, 40
+
+
+class Bins(NamedTuple):
+    """How boxes are cut: bins of each, samples along a side of a bin, and how corners are read."""
+
+    high: int
+    wide: int
+    samples: int
+    scale: float
+    aligned: bool
+
+
+class ROIAlign(Kernel):
+    """y[box, :, bin] = the mean of samples of x, for boxes (image, x1, y1, x2, y2)."""
+
+    op_type = "ROIAlign"
+    generated = True
+
+    def __init__(
+        self, profile: Profile, x: GlobalTensor, boxes: GlobalTensor, y: GlobalTensor, bins: Bins
+    ) -> None:
+        if len(x.shape) != 5 or x.shape[-1] != _LANES or x.dtype not in (FLOAT, FLOAT16):
+            raise KernelError(
+                self.op_type, f"takes NC1HWC0 images of {_LANES} lanes, not {x.shape}"
+            )
+        self.reads, self.writes, self.bins = (x, boxes), (y,), bins
+        self.images, self.slices, self.height, self.width, _ = x.shape
+        self.x, self.boxes, self.y = (each.view(each.numel) for each in (x, boxes, y))
+        self.kind = x.dtype
+        count = boxes.numel // _BOX
+        self.division = self.grid = Grid((count,), (1,), profile.cores.vector_cores)
+        self.block_dim = self.grid.used_cores
+
+    def process(self, core: Core) -> None:
+        """Box by box, row by row of its bins."""
+        bins, size = self.bins, self.kind.itemsize
+        pixel, row_of_bins = self.slices * _LANES, bins.wide * _LANES
+        line, each = self.slices * row_of_bins, bins.high * row_of_bins
+        box_que, pixels = TQue(TPosition.VECIN, 1, "box"), TQue(TPosition.VECIN, 8, "pixels")
+        out_que = TQue(TPosition.VECOUT, 1, "bins")
+        placed, weighted = TBuf("placed"), TBuf("weighted")
+        core.pipe.init_buffer(box_que, 1, _BOX * size)
+        core.pipe.init_buffer(pixels, 8, pixel * size)
+        core.pipe.init_buffer(out_que, 1, line * size)
+        core.pipe.init_buffer(placed, 1, _BATCH * FLOAT.itemsize)
+        core.pipe.init_buffer(weighted, 1, pixel * size)
+        for piece in self.grid.pieces(core):
+            (box,) = piece.starts
+            given = box_que.copy_in(self.boxes.span(box * _BOX, _BOX))
+            for _ in range(_PLACING):
+                core.record_vector("vmuls", placed.get(FLOAT, _BATCH), _BATCH)
+            core.noted(given)
+            image = core.get_value(given, 0)
+            samples = self._placed(core, given)
+            box_que.free_tensor(given)
+            for row in core.loop(bins.high):
+                total = core.duplicate(
+                    out_que.alloc_tensor(self.kind, self.slices, bins.wide * _LANES), 0.0
+                )
+                for turn in core.loop(bins.samples, sequential=True):
+                    core.wait_vector()
+                    for column in core.loop(bins.wide * bins.samples, sequential=True):
+                        where = (image, row, turn, column)
+                        self._sample(core, pixels, weighted, total, where, samples)
+                core.muls(total, total, 1.0 / bins.samples**2)
+                places = ((box, self.slices * each), (row, row_of_bins))
+                out_que.copy_out(self.y.window(places, total.shape, (each, 1)), total)
+
+    def _placed(self, core: Core, given: LocalTensor) -> tuple[Samples, Samples] | None:
+        """The samples along height and width of the boxes worked on; None without numbers."""
+        if not core.numerics:
+            return None
+        bins = self.bins
+        corners = given.values(core.depth)[..., 1:].astype(np.float32) * np.float32(bins.scale)
+        if bins.aligned:
+            corners = corners - np.float32(0.5)
+        x1, y1, x2, y2 = np.moveaxis(corners, -1, 0)
+        if not bins.aligned:
+            x2, y2 = np.maximum(x2, x1 + 1), np.maximum(y2, y1 + 1)
+        return (
+            Samples.of(y1, y2, bins.high, bins.samples, self.height),
+            Samples.of(x1, x2, bins.wide, bins.samples, self.width),
+        )
+
+    def _sample(
+        self,
+        core: Core,
+        pixels: TQue,
+        weighted: TBuf,
+        total: LocalTensor,
+        where: tuple[Scalar, Index, Index, Index],
+        samples: tuple[Samples, Samples] | None,
+    ) -> None:
+        """One sample of a row of bins, of all boxes and rows worked on."""
+        image, row, turn, column = where
+        core.scalar_loop()
+        core.emit_scalar("ld_ub", loads=_READ, operations=_SAMPLE_OPERATIONS)
+        taken = []
+        for corner in range(4):
+            down, right, weight = self._corner(core, (row, turn, column), corner, samples)
+            plane = self.height * self.width * _LANES
+            places = (
+                (image, self.slices * plane),
+                (down, self.width * _LANES),
+                (right, _LANES),
+            )
+            tile = pixels.copy_in(self.x.window(places, (self.slices, _LANES), (plane, 1)))
+            taken.append((tile, weight))
+        part = weighted.get(self.kind, self.slices * _LANES)
+        for _ in range(4):
+            core.emit_vector("vmuls", self.kind, _LANES, rows=self.slices, chained=False)
+        for _ in range(3):
+            core.record_vector("vadd", part, _LANES, rows=self.slices)
+        core.scalar_loop(self.slices)
+        core.emit_vector("vadd", self.kind, _LANES, rows=self.slices, chained=False)
+        core.noted(total)
+        if core.numerics:
+            self._add(core, total, taken, int(values_of(column)[0]))
+        for tile, _ in taken:
+            pixels.free_tensor(tile)
+
+    def _corner(
+        self,
+        core: Core,
+        where: tuple[Index, Index, Index],
+        corner: int,
+        samples: tuple[Samples, Samples] | None,
+    ) -> tuple[Scalar, Scalar, NDArray[Any]]:
+        """Row and column of one of the four pixels, and its weight."""
+        if samples is None:
+            nowhere = Scalar(core, None, core.depth)
+            return nowhere, nowhere, np.zeros(())
+        along, across = samples
+        row, turn, column = (values_of(each) for each in where)
+        rows, number = row * self.bins.samples + int(turn[0]), int(column[0])
+        down = (along.low, along.high)[corner // 2][:, rows]
+        right = (across.low, across.high)[corner % 2][:, number, None]
+        weight = (along.near, along.far)[corner // 2][:, rows]
+        weight = weight * (across.near, across.far)[corner % 2][:, number, None]
+        missing = (1,) * (core.depth - 2)  # of loops that run one by one
+        down = down.reshape(*down.shape, *missing)
+        weight = weight.reshape(*weight.shape, *missing)
+        right = right.reshape(*right.shape, *missing)
+        return Scalar(core, down, core.depth), Scalar(core, right, core.depth), weight
+
+    def _add(
+        self, core: Core, total: LocalTensor, taken: list[tuple[LocalTensor, Any]], number: int
+    ) -> None:
+        depth, bins = core.depth, self.bins
+        column = number // bins.samples
+        held = total.target(depth, whole=False)
+        for tile, weight in taken:
+            part = tile.values(depth) * weight[..., None, None].astype(self.kind.numpy)
+            held[..., column * _LANES : (column + 1) * _LANES] += part
+
+
+def roi_align(task: Task) -> tuple[Kernel, ...]:
+    """Bins of NCHW images, by way of NC1HWC0; images that lie so already are taken as they are."""
+    x, boxes = task.present(2)
+    high, wide = (
+        task.whole_number(name, task.whole_number(other, 0))
+        for name, other in (("outputHeight", "pooled_height"), ("outputWidth", "pooled_width"))
+    )
+    if not high or not wide:
+        raise task.refused("a record doesn't tell how many bins a box has")
+    ratio = task.whole_number("sampling_ratio", task.whole_number("sample_num", 2))
+    aligned = task.first("aligned") is True or task.whole_number("roi_end_mode", 0) == 2
+    bins = Bins(high, wide, max(1, ratio), task.number("spatial_scale", 1.0), aligned)
+    count = boxes.numel // _BOX
+    if len(x.shape) == 5:
+        out = (
+            task.outputs[0] if task.outputs else made((count, x.shape[1], high, wide, 16), x.dtype)
+        )
+        return (ROIAlign(task.profile, x, boxes, out, bins),)
+    out = task.outputs[0] if task.outputs else made((count, x.shape[1], high, wide), x.dtype)
+    slices = ceil(x.shape[1] / _LANES)
+    blocked = made((x.shape[0], slices, *x.shape[2:], _LANES), x.dtype)
+    pooled = made((count, slices, high, wide, _LANES), x.dtype)
+    return (
+        *kernels_on(Task(task.profile, "TransData", (x,), (blocked,))),
+        ROIAlign(task.profile, blocked, boxes, pooled, bins),
+        *kernels_on(Task(task.profile, "TransData", (pooled,), (out,))),
+    )

@@ -19,7 +19,7 @@ from npusim.ascendc.loops import looked_up
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.operators.registry import kernel_class
-from npusim.ops.indexing.bounds import fault_outside
+from npusim.schedules.bounds import fault_outside
 from npusim.schedules.tile_grid import Grid
 from npusim.values.dtypes import INT32, INT64
 from npusim.values.errors import KernelError

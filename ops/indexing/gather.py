@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, Scalar, TPosition, TQue
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
-from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.elements import gather_elements
+from npusim.schedules.bounds import fault_outside
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import INT32, INT64, UINT32

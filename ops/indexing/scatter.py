@@ -20,8 +20,8 @@ from npusim.ascendc.events import Event
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.operators.tasks import kernels_on
-from npusim.ops.indexing.bounds import fault_outside
 from npusim.ops.indexing.gather import INDEX_TYPES
+from npusim.schedules.bounds import fault_outside
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT16, INT32, INT64

@@ -878,6 +878,28 @@ def grouped_product(pick: Pick, _: str) -> Task:
     return Task([x, weight, bias, ends], [empty(len(x), n, kind=kind)])
 
 
+def routed_back(pick: Pick, _: str) -> Task:
+    """Tokens with rows of several experts, skips and biases."""
+    tokens, count, width, kind = pick.size(40), pick.of(1, 2, 3, 4), pick.size(67), pick.half()
+    rows = pick.numbers(tokens * count, width, kind=kind)
+    first, bias = pick.numbers(tokens, width, kind=kind), pick.numbers(5, width, kind=kind)
+    given = [rows, pick.once(tokens * count, tokens * count)]
+    given += [first, pick.of(None, first), pick.of(None, bias)]
+    given += [pick.numbers(tokens, count, kind=kind), pick.places((tokens, count), 5)]
+    return Task(given, [empty(tokens, width, kind=kind)])
+
+
+def routed_again(pick: Pick, _: str) -> Task:
+    """Tokens of some ranks for some experts."""
+    counts = pick.places((pick.of(1, 2, 3), pick.of(1, 4)), 9)
+    counts[0, 0] += 1
+    total, width = int(counts.sum()), pick.size(67)
+    tokens, scales = pick.numbers(total, width, kind=pick.half()), pick.numbers(total)
+    outputs = [empty(*tokens.shape, kind=tokens.dtype), empty(total)]
+    outputs += [empty(total, kind=np.int32), empty(counts.shape[1], kind=np.int32)]
+    return Task([tokens, counts, scales], outputs)
+
+
 FOLDERS: dict[str, Case] = {
     "attention": attention,
     "reduction": reduction,
@@ -991,6 +1013,8 @@ CASES: dict[str, Case] = {
     "ROIAlignGrad": box_gradient,
     "MultiScaleDeformableAttentionGrad": sampling_gradient,
     "GroupedMatmul": grouped_product,
+    "MoeReRouting": routed_again,
+    **dict.fromkeys(("MoeFinalizeRouting", "MoeFinalizeRoutingV2"), routed_back),
     **dict.fromkeys(("QuantMatmul", "QuantBatchMatmulV3"), quant_product),
 }
 
@@ -1020,6 +1044,7 @@ def chips_of(op_type: str) -> tuple[str, ...]:
         "RotaryPositionEmbedding",
         "RotaryPositionEmbeddingGrad",
         "GroupedMatmul",
+        "MoeReRouting",
         "QuantMatmul",
         "QuantBatchMatmulV3",
     }:

@@ -1,0 +1,110 @@
+"""Routing of tokens to experts and back, against plain indexing in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim import Device
+from npusim.values.errors import DeviceFault
+from support.tasks import BFLOAT16, assert_time_needs_no_numbers, run
+
+Array = np.ndarray[Any, Any]
+
+CHIP = "Ascend910B3"
+
+
+def numbers(*shape: int, seed: int = 0, kind: Any = np.float32) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(kind)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    tokens=st.integers(1, 150),
+    count=st.integers(1, 5),
+    width=st.one_of(st.integers(1, 300), st.just(20_000)),
+    skips=st.integers(0, 2),
+    bias=st.booleans(),
+    scaled=st.booleans(),
+    by_token=st.booleans(),
+    kind=st.sampled_from([np.float32, np.float16, BFLOAT16]),
+)
+def test_results_come_back(
+    tokens: int, count: int, width: int, skips: int, bias: bool, scaled: bool, by_token: bool,
+    kind: Any,
+) -> None:  # fmt: skip
+    tokens = min(tokens, 9) if width > 300 else tokens
+    rows = numbers(tokens * count, width, kind=kind)
+    places = np.random.default_rng(1).permutation(tokens * count).astype(np.int32)
+    beside = [numbers(tokens, width, seed=2 + place, kind=kind) for place in range(skips)]
+    shift = numbers(7, width, seed=5, kind=kind) if bias else None
+    experts = np.random.default_rng(6).integers(0, 7, (tokens, count)).astype(np.int32)
+    scales = numbers(tokens, count, seed=7, kind=kind) if scaled else None
+    by_rank = places.reshape(tokens, count) if by_token else places.reshape(count, tokens).T
+    found = rows.astype(np.float64)[by_rank]
+    if shift is not None:
+        found = found + shift.astype(np.float64)[experts]
+    if scales is not None:
+        found = found * scales.astype(np.float64)[..., None]
+    wanted = found.sum(1) + sum(each.astype(np.float64) for each in beside)
+    given = [rows, places, *beside, *[None] * (2 - skips), shift, scales, experts]
+    outputs = [np.zeros((tokens, width), kind)]
+    said = {"drop_pad_mode": 2 if by_token else 0}
+    (got,) = run(CHIP, "MoeFinalizeRoutingV2", given, outputs, **said)
+    tolerance = {np.float32: 1e-5, np.float16: 2e-2}.get(kind, 6e-2)
+    np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=tolerance, atol=tolerance)
+    assert_time_needs_no_numbers(CHIP, "MoeFinalizeRoutingV2", given, outputs, **said)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    counts=st.integers(1, 5).flatmap(
+        lambda experts: st.lists(
+            st.lists(st.integers(0, 60), min_size=experts, max_size=experts),
+            min_size=1, max_size=6,
+        )
+    ),
+    width=st.one_of(st.integers(1, 100), st.just(7000)),
+    kind=st.sampled_from([np.float16, np.int8]),
+    scaled=st.booleans(),
+)  # fmt: skip
+def test_ranks_are_put_together_by_experts(
+    counts: list[list[int]], width: int, kind: Any, scaled: bool
+) -> None:
+    ranks = np.array(counts, np.int32)
+    total, experts = int(ranks.sum()), ranks.shape[1]
+    if not total:
+        return
+    tokens = (numbers(total, width) * 9).astype(kind)
+    scales = numbers(total, seed=1)
+    owner = np.repeat(np.tile(np.arange(experts), len(counts)), ranks.ravel())
+    order = np.argsort(owner, kind="stable")
+    outputs = [np.zeros_like(tokens), np.zeros(total, np.float32)]
+    outputs += [np.zeros(total, np.int32), np.zeros(experts, np.int32)]
+    given = [tokens, ranks, scales if scaled else None]
+    got = run(CHIP, "MoeReRouting", given, outputs)
+    np.testing.assert_array_equal(got[0], tokens[order])
+    if scaled:
+        np.testing.assert_array_equal(got[1], scales[order])
+    np.testing.assert_array_equal(got[2], order)
+    np.testing.assert_array_equal(got[3], ranks.sum(0))
+
+
+def test_places_outside_are_faults_and_shapes_are_checked() -> None:
+    rows, scales = numbers(8, 16), numbers(4, 2)
+    places = np.array([0, 1, 2, 3, 4, 5, 6, 8], np.int32)
+    given = [rows, places, None, None, None, scales, None]
+    with pytest.raises(DeviceFault, match="index 8"):
+        run(CHIP, "MoeFinalizeRoutingV2", given, [np.zeros((4, 16), np.float32)])
+    call = {
+        "expandedX": "fp16[8,16]", "expandedRowIdx": "int32[8]", "scalesOptional": "fp16[4,2]",
+        "dropPadMode": 0, "out": "fp16[4,16]",
+    }  # fmt: skip
+    device = Device(CHIP)
+    assert device.check("aclnnMoeFinalizeRoutingV2", **call).code == 0
+    wrong = {**call, "expandedRowIdx": "int32[7]"}
+    assert device.check("aclnnMoeFinalizeRoutingV2", **wrong).code == 161002

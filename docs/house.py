@@ -56,7 +56,7 @@ DOORS = {
         kernel loops queues rounding task tensors windows
         """,
     "schedules": """
-        block_split buffers comparisons elementwise formula formula_kernel masks rows.folds
+        block_split bounds buffers comparisons elementwise formula formula_kernel masks rows.folds
         rows.formats rows.formula rows.kernel rows.layouts rows.play rows.program rows.shares runner
         spreading tile_grid
         """,

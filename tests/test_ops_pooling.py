@@ -178,3 +178,70 @@ def test_more_planes_take_longer_and_no_less_than_memory_needs(chip: str) -> Non
         times.append(cycles(chip, "MaxPoolWithArgmax", [x], [y, mask]))
         assert_above_roofline(chip, "MaxPoolWithArgmax", [x], [y, mask])
     assert times == sorted(times)
+
+
+# Windows that slide -------------------------------------------------------------------------------
+
+
+def folded(x: Array, window: Pair, stride: int, pad: int) -> Array:
+    """The elements of every window, nan where it reaches into the padding."""
+    out = [(n + 2 * pad - k) // stride + 1 for n, k in zip(x.shape[2:4], window, strict=True)]
+    wide = np.pad(x.astype(float), [(0, 0), (0, 0), (pad, pad), (pad, pad), (0, 0)],
+                  constant_values=np.nan)  # fmt: skip
+    return np.stack(
+        [
+            wide[:, :, i : i + (out[0] - 1) * stride + 1 : stride,
+                 j : j + (out[1] - 1) * stride + 1 : stride]
+            for i, j in np.ndindex(window)
+        ]
+    )  # fmt: skip
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    chip=st.sampled_from(CHIPS),
+    planes=st.sampled_from([(1, 1), (1, 3), (9, 5)]),
+    size=st.sampled_from([(7, 7), (13, 14), (19, 33), (1, 65), (5, 2000)]),
+    window=st.sampled_from([(1, 1), (2, 2), (3, 3), (1, 3), (5, 5)]),
+    stride=st.integers(1, 3),
+    pad=st.integers(0, 2),
+)
+def test_sliding_windows(
+    chip: str, planes: Pair, size: Pair, window: Pair, stride: int, pad: int
+) -> None:
+    pad = min(pad, min(window) // 2)
+    x = images(*planes, *size, 16)
+    if any(n + 2 * pad < k for n, k in zip(size, window, strict=True)):
+        return
+    elements = folded(x, window, stride, pad)
+    told = {"ksize": [1, 1, *window], "strides": [1, 1, stride, stride], "pads": [pad] * 4}
+    y = np.zeros(elements.shape[1:], x.dtype)
+    (largest,) = run(chip, "MaxPoolV3", [x], [y], **told)
+    np.testing.assert_array_equal(largest, np.nanmax(elements, 0).astype(x.dtype))
+    for exclusive, mean in ((True, np.nanmean(elements, 0)), (False, np.nansum(elements, 0))):
+        divisor = 1 if exclusive else window[0] * window[1]
+        (found,) = run(chip, "AvgPoolV2", [x], [y], exclusive=exclusive, **told)
+        np.testing.assert_allclose(found, mean / divisor, atol=0.02)
+
+
+def test_wide_windows_cost_more_than_narrow_ones() -> None:
+    """Every element of a window but the first is an instruction."""
+    x, y = images(8, 4, 56, 56, 16), images(8, 4, 28, 28, 16)
+    narrow, wide = (
+        cycles(
+            "Ascend310P3", "MaxPoolV3", [x], [y],
+            ksize=[1, 1, k, k], strides=[1, 1, 2, 2], pads=[p] * 4,
+        )
+        for k, p in ((2, 0), (13, 6))
+    )  # fmt: skip
+    assert wide > 1.5 * narrow
+
+
+@pytest.mark.parametrize(
+    ("told", "problem"),
+    [({}, "without ksize"), ({"ksize": [1, 1, 2, 2], "pads": [0] * 4}, "aren't 9")],
+)
+def test_windows_must_make_the_result(told: dict[str, Any], problem: str) -> None:
+    x = images(1, 1, 8, 8, 16)
+    with pytest.raises(KernelError, match=problem):
+        run("Ascend310P3", "MaxPoolV3", [x], [np.zeros((1, 1, 9, 9, 16), x.dtype)], **told)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from npusim.ascendc.task import Task
 
+_AXES = 4  # of an image
 LANES = 16  # channels of a pixel in NC1HWC0, and pixels of a fractal
 
 
@@ -62,5 +63,35 @@ def square_windows(
         stride = strides[1 + axis] if strides else max(1, size // out)
         missing = max(0, (out - 1) * stride + window - size)
         found.append(Windows(size, out, window, stride, missing // 2))
+    height, width = found
+    return height, width
+
+
+def windows_of(task: Task, sizes: Sequence[int], outs: Sequence[int]) -> tuple[Windows, Windows]:
+    """The windows along height and width, as ``ksize``, ``strides`` and ``pads`` tell.
+
+    ``data_format`` says in which order they are, NCHW by default; padding that isn't told is as
+    even as it has to be (SAME). Raises KernelError without a ``ksize``, and for windows that don't
+    make so many results.
+    """
+    first = 1 if task.attributes.get("data_format") == "NHWC" else 2
+    ksize, strides = numbers(task.first("ksize")), numbers(task.first("strides"))
+    pads = numbers(task.first("pads"))
+    if not ksize:
+        raise task.refused("a record without ksize")
+    told = [each for each in (ksize, strides, pads) if each]
+    if any(len(each) != _AXES for each in told) or min(*ksize, *(strides or (1,))) < 1:
+        raise task.refused("ksize, strides and pads are four numbers each, the first two positive")
+    if pads and min(pads) < 0:
+        raise task.refused("padding can't be negative")
+    found = []
+    for axis, (size, out) in enumerate(zip(sizes, outs, strict=True)):
+        window = ksize[first + axis]
+        stride = strides[first + axis] if strides else window
+        missing = max(0, (out - 1) * stride + window - size)
+        before = pads[2 * axis] if pads else missing // 2
+        if (out - 1) * stride - before >= size:
+            raise task.refused(f"windows of {window} every {stride} of {size} aren't {out}")
+        found.append(Windows(size, out, window, stride, before))
     height, width = found
     return height, width

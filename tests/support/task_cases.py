@@ -617,6 +617,8 @@ def pooling(pick: Pick, op_type: str) -> Task:
     x = pick.numbers(*planes, height, width, 16, kind=kind)
     words = (*planes, window**2, -(-out[0] * out[1] // 16) + 1, 16)
     settings = {"ksize": [1, window, window, 1], "strides": [1, stride, stride, 1]}
+    if "Argmax" not in op_type:
+        return Task([x], [empty(*planes, *out, 16, kind=kind)], settings | {"data_format": "NHWC"})
     if "Grad" in op_type:
         mask = pick.places(words, 1 << 16, np.uint16)
         grad = pick.numbers(*planes, *out, 16, kind=kind)

@@ -255,3 +255,94 @@ def test_what_a_kernel_writes_again_and_again_stays_in_l2() -> None:
                            {"head_num": 64, "input_layout": "BSH"})  # fmt: skip
     played = play(kernel, profile, L2State(profile.memory.l2_bytes), numerics=False)
     assert played.traffic.written_bytes > 10 * played.traffic.hbm_bytes
+
+
+# -- inference -------------------------------------------------------------------------------------
+
+
+@given(data=st.data())
+@settings(max_examples=10, deadline=None)
+def test_heads_that_share_keys(data: st.DataObject) -> None:
+    """Prompts and single tokens, causal from the lower right or not."""
+    layout = data.draw(st.sampled_from(("BNSD", "BSND", "BSH")))
+    shared, group = data.draw(st.integers(1, 2)), data.draw(st.sampled_from((1, 3, 8)))
+    queries, keys = data.draw(st.sampled_from((1, 1, 2, 40, 200))), data.draw(st.integers(1, 700))
+    causal = data.draw(st.booleans()) and queries <= keys
+    q = heads(2, shared * group, queries, 32, 0)
+    k, v = (heads(2, shared, keys, 32, seed) for seed in (1, 2))
+    tensors = [laid_out(each, layout, np.float16) for each in (q, k, v)]
+    given = {"num_heads": shared * group, "num_key_value_heads": shared, "input_layout": layout}
+    mask = [None, TRIANGLE] if causal else []
+    given |= {"sparse_mode": 3} if causal else {}
+    (out,) = run(CHIP, "FusedInferAttentionScore", [*tensors, *mask], [np.zeros_like(tensors[0])],
+                 **given)  # fmt: skip
+    seen = visible(queries, keys, 2**31, keys - queries) if causal else True
+    want, _, _ = attention(*rounded(q, k, v, kind=np.float16), seen)
+    np.testing.assert_allclose(
+        out.astype(np.float64), laid_out(want, layout, np.float64), atol=3e-3
+    )
+
+
+@pytest.mark.parametrize("layout", ["BSH", "BNSD"])
+@pytest.mark.parametrize("size", [16, 128])
+def test_caches_in_pages(layout: str, size: int) -> None:
+    """Pages in any order, sequences of any length, one query each."""
+    lengths, shared, group, columns = (300, 1, 77), 2, 4, 32
+    dice = np.random.default_rng(0)
+    most = -(-max(lengths) // size)
+    table = dice.permutation(3 * most).reshape(3, most).astype(np.int32)
+    caches = [dice.standard_normal((3 * most, shared, size, columns)).astype(np.float16)
+              for _ in range(2)]  # fmt: skip
+    q = heads(3, shared * group, 1, columns, 3)
+    stored = [each if layout == "BNSD" else each.swapaxes(1, 2).reshape(3 * most, size, -1)
+              for each in caches]  # fmt: skip
+    (out,) = run(
+        CHIP, "IncreFlashAttention",
+        [laid_out(q, layout, np.float16), *stored, *[None] * 9, None, table],
+        [laid_out(np.zeros_like(q), layout, np.float16)],
+        num_heads=shared * group, num_key_value_heads=shared, input_layout=layout,
+        actual_seq_lengths_kv=list(lengths),
+    )  # fmt: skip
+    for b, length in enumerate(lengths):
+        k, v = (each[table[b]].swapaxes(0, 1).reshape(shared, -1, columns)[None, :, :length]
+                for each in caches)  # fmt: skip
+        want, _, _ = attention(*rounded(q[b : b + 1], k, v, kind=np.float16))
+        got = out.reshape(3, -1, columns)[b].astype(np.float64)
+        np.testing.assert_allclose(got, want[0, :, 0], atol=3e-3)
+
+
+@pytest.mark.parametrize(("queries", "causal"), [(1, False), (3, True), (70, True)])
+def test_latent_attention(queries: int, causal: bool) -> None:
+    """A rope beside queries and keys; all heads share one of keys."""
+    q, q_rope = (heads(2, 6, queries, size, seed) for seed, size in ((0, 64), (1, 16)))
+    k, v, k_rope = (heads(2, 1, 90, size, seed) for seed, size in ((2, 64), (3, 64), (4, 16)))
+    tensors = [laid_out(each, "BSND", np.float16) for each in (q, q_rope, k, k_rope, v)]
+    (out,) = run(CHIP, "MLA", tensors, [np.zeros_like(tensors[0])], inputLayout="BSND",
+                 is_causal=causal)  # fmt: skip
+    whole = rounded(q, q_rope, k, k_rope, v, kind=np.float16)
+    joined = [np.concatenate(whole[at : at + 2], -1) for at in (0, 2)]
+    seen = visible(queries, 90, 2**31, 90 - queries) if causal else True
+    want, _, _ = attention(*joined, whole[4], seen)
+    np.testing.assert_allclose(out.astype(np.float64), laid_out(want, "BSND", float), atol=3e-3)
+
+
+def test_padded_sequences_count_as_far_as_they_go() -> None:
+    q, k, v = (heads(2, 2, size, 16, seed) for seed, size in enumerate((40, 60, 60)))
+    tensors = [laid_out(each, "BSH", np.float16) for each in (q, k, v)]
+    given = {"actual_seq_lengths": [40, 13], "actual_seq_lengths_kv": [60, 25]}
+    (out,) = run(CHIP, "PromptFlashAttention", tensors, [np.zeros_like(tensors[0])], num_heads=2,
+                 input_layout="BSH", **given)  # fmt: skip
+    want, _, _ = attention(*rounded(q[1:, :, :13], k[1:, :, :25], v[1:, :, :25], kind=np.float16))
+    got = out.reshape(2, 40, 2, 16)[1:, :13].swapaxes(1, 2)
+    np.testing.assert_allclose(got.astype(np.float64), want, atol=3e-3)
+
+
+def test_what_heads_share_is_read_once() -> None:
+    """A token's heads are rows of one block: reading the cache takes the time."""
+    q, out = shapes(*[(16, 1, 64, 128)] * 2)
+    times = []
+    for shared in (8, 64):
+        k, v = shapes(*[(16, 2048, shared, 128)] * 2)
+        given = {"num_heads": 64, "input_layout": "BSND"}
+        times.append(cycles(CHIP, "FusedInferAttentionScore", [q, k, v], [out], **given))
+    assert times[0] < times[1] / 4

@@ -67,7 +67,8 @@ class Repeated(NamedTuple):
 class Dealing:
     """The blocks of a call; ``lengths`` has (queries, keys) of each sequence.
 
-    ``lanes`` blocks are worked on side by side by a cluster.
+    ``lanes`` blocks are worked on side by side by a cluster. The last round is ``trimmed`` to the
+    keys that are seen, or whole.
     """
 
     mask: Mask
@@ -77,6 +78,7 @@ class Dealing:
     rows: int = ROWS
     keys: int = KEYS
     lanes: int = 2
+    trimmed: bool = True
 
     @cached_property
     def _table(self) -> tuple[NDArray[np.intp], list[Shape]]:
@@ -122,6 +124,8 @@ class Dealing:
         keys = self.lengths[block.sequence][1]
         where = block.sequence, block.row, block.rows
         begin, end = self.mask.keys(*where, keys)
+        if not self.trimmed:
+            end = min(keys, begin + ceil((end - begin) / self.keys) * self.keys)
         return [
             Round(key, size := min(self.keys, end - key), self.mask.edges(*where, key, size))
             for key in range(begin, end, self.keys)

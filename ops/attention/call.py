@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.library.operands import GmMatrix
+from npusim.ops.attention.operands import Gathered
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -63,8 +64,9 @@ class Dropout:
 class Call:
     """out = dropout(softmax(scale * (q @ k.T) + shift, masked)) @ v, head by head.
 
-    ``maxima`` and ``sums`` are of each row of scores, eight copies in float32, None where nobody
-    keeps them. Heads of queries share those of keys in groups.
+    ``rope`` are further elements of queries and keys. ``maxima`` and ``sums`` are of each row of
+    scores, eight copies in float32, None where nobody keeps them. Heads of queries share those of
+    keys in groups.
     """
 
     query: Heads
@@ -77,6 +79,7 @@ class Call:
     dropout: Dropout | None = None
     maxima: Heads | None = None
     sums: Heads | None = None
+    rope: tuple[Heads, Heads] | None = None
 
     def __post_init__(self) -> None:
         query, key, value = self.query, self.key, self.value
@@ -102,9 +105,17 @@ class Call:
         """Queries and keys of each sequence."""
         return tuple(zip(self.query.rows, self.key.rows, strict=True))
 
+    @property
+    def columns(self) -> int:
+        """Elements of a query and of a key."""
+        return self.query.columns + (self.rope[0].columns if self.rope else 0)
+
     def queries(self, heads: Heads, job: Job, *, transposed: bool = False) -> GmMatrix:
         """The rows of a block in a tensor that has a row for each query."""
-        return GmMatrix(heads.tensor, self.rows_at(heads, job), heads.token, transposed)
+        plain = GmMatrix(heads.tensor, self.rows_at(heads, job), heads.token, transposed)
+        if self.rope is None or heads is not self.query:
+            return plain
+        return _beside(plain, self.queries(self.rope[0], job, transposed=transposed), heads)
 
     def rows_at(self, heads: Heads, job: Job) -> tuple[tuple[Place, int], ...]:
         """Where they begin."""
@@ -118,7 +129,14 @@ class Call:
         first = heads.at(block.sequence, block.head // self.group) + job.key * heads.token
         moves = ((turn, each * heads.token) for turn, each in job.along)
         places = ((first, 1), *moves, *self._further(heads, job))
-        return GmMatrix(heads.tensor, places, heads.token, transposed)
+        plain = GmMatrix(heads.tensor, places, heads.token, transposed)
+        if heads.pages is not None:
+            head = heads.at(block.sequence, block.head // self.group)
+            plain = Gathered(heads.tensor, ((head, 1),), heads.token, transposed,
+                             pages=heads.pages, sequence=block.sequence, first=job.key)  # fmt: skip
+        if self.rope is None or heads is not self.key:
+            return plain
+        return _beside(plain, self.keys(self.rope[1], job, transposed=transposed), heads)
 
     def _further(self, heads: Heads, job: Job) -> tuple[tuple[Place, int], ...]:
         """How the loops over blocks move on from head to head, in what is written down."""
@@ -132,3 +150,13 @@ class Call:
             else:
                 found.append((turn, per_head * each // own))
         return tuple(found)
+
+
+def _beside(first: GmMatrix, second: GmMatrix, heads: Heads) -> GmMatrix:
+    """The columns of two matrices of the same rows."""
+    own = (
+        first
+        if isinstance(first, Gathered)
+        else Gathered(first.tensor, first.start, first.step, first.transposed)
+    )
+    return replace(own, beside=second, width=heads.columns)

@@ -28,7 +28,7 @@ def fits_together(
         return made(given.spec.shape, given.spec.dtype) if isinstance(given, TensorArg) else None
 
     def test(call: Call) -> Finding:
-        from npusim.ops.attention import records
+        from npusim.ops.attention import inference
 
         attributes = {
             name: call.arguments[theirs]
@@ -39,7 +39,7 @@ def fits_together(
         results = tuple(each for name in outputs if (each := tensor(call, name)) is not None)
         profile = cast("Profile", call.profile)
         try:
-            getattr(records, read)(Task(profile, call.contract.name, given, results, attributes))
+            getattr(inference, read)(Task(profile, call.contract.name, given, results, attributes))
         except KernelError as error:
             return error.message
         return None

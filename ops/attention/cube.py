@@ -57,7 +57,7 @@ class CubeSide:
         self._core, self._call, self._spaces = core, call, spaces
         profile = core.profile
         dtype = call.query.tensor.dtype
-        columns, wide = call.query.columns, call.value.columns
+        columns, wide = call.columns, call.value.columns
         keys = min(dealing.keys, max(keys for _, keys in dealing.lengths))
         rows = min(dealing.rows, max(queries for queries, _ in dealing.lengths))
         first = tiling(profile, dtype, rows, keys, columns, 2)
@@ -74,7 +74,7 @@ class CubeSide:
             call.keys(call.key, job, transposed=True),
             job.rows,
             job.keys,
-            call.query.columns,
+            call.columns,
         )
         self._core.cross_core_set_flag(SCORES, Pipe.FIXP, sub_block=job.lane)
         yield from ()

@@ -1,8 +1,18 @@
 """Attention, fused: for training, for prompts, and token by token."""
 
-from npusim.operators.definition import Aclnn, Attribute, Operator, family, ints, real, text, whole
+from npusim.operators.definition import (
+    Aclnn,
+    Attribute,
+    Operator,
+    family,
+    flag,
+    ints,
+    real,
+    text,
+    whole,
+)
 from npusim.ops.attention.checks import fits_together
-from npusim.ops.attention.results import forward
+from npusim.ops.attention.results import forward, inference, prompt
 
 _TENSORS = "query key value real_shift? drop_mask? padding_mask? atten_mask?"
 _CALLED = ("query key value realShiftOptional? dropMaskOptional? paddingMaskOptional? "
@@ -34,9 +44,44 @@ _OWN = (
     ints("actual_seq_kvlen?"),
 )  # fmt: skip
 
-_CHECKS = (fits_together, tuple(_TENSORS.replace("?", "").split()), tuple(_RESULTS.split()),
-           *(each.name for each in _OWN),
-           {"read": "training_call", "own": tuple(each.name for each in _OWN)})  # fmt: skip
+
+_QUANTISED = ("dequant_scale1? quant_scale1? dequant_scale2? quant_scale2? quant_offset2?",
+              "dequantScale1? quantScale1? dequantScale2? quantScale2? quantOffset2?")  # fmt: skip
+_QUERIES = ints("actualSeqLengths?", "actual_seq_lengths")
+_KEYS = ints("actualSeqLengthsKv?", "actual_seq_lengths_kv")
+_SHARED = whole("numKeyValueHeads?", "num_key_value_heads")
+_NUMBER = (whole("numHeads", "num_heads"), real("scaleValue?", "scale_value"))
+_TOKENS = (whole("preTokens?", "pre_tokens"), whole("nextTokens?", "next_tokens"))
+_LAYOUT = text("inputLayout?", "input_layout")
+_PRECISE = whole("innerPrecise?", None)
+_INFERENCE = (
+    whole("num_heads"), real("scale_value?"), whole("pre_tokens?"), whole("next_tokens?"),
+    text("input_layout?"), whole("num_key_value_heads?"), whole("sparse_mode?"),
+    whole("inner_precise?", None), whole("block_size?", None), ints("actual_seq_lengths?"),
+    ints("actual_seq_lengths_kv?"), whole("softmax_lse_flag?", only=0),
+)  # fmt: skip
+_FUSED = ("query key* value* pse_shift? atten_mask? "
+          f"{_QUANTISED[0]} antiquant_scale? antiquant_offset? block_table?")  # fmt: skip
+_FUSED_CALL = (
+    "query key* value* pseShiftOptional? attenMaskOptional? deqScale1Optional? "
+    "quantScale1Optional? deqScale2Optional? quantScale2Optional? quantOffset2Optional? "
+    "antiquantScaleOptional? antiquantOffsetOptional? blockTableOptional? "
+    "queryPaddingSizeOptional? kvPaddingSizeOptional? keyAntiquantScaleOptional? "
+    "keyAntiquantOffsetOptional? valueAntiquantScaleOptional? valueAntiquantOffsetOptional? "
+    "keySharedPrefixOptional? valueSharedPrefixOptional?"
+)  # fmt: skip
+_FUSED_OWN = (
+    f"{_FUSED} query_padding_size? kv_padding_size? key_antiquant_scale? key_antiquant_offset? "
+    "value_antiquant_scale? value_antiquant_offset? key_shared_prefix? value_shared_prefix?"
+)
+
+
+def _fits(read: str, tensors: str, results: str, own: tuple[Attribute, ...]) -> tuple[object, ...]:
+    """The check that a call is what records read it as."""
+    names = tuple(each.name for each in own)
+    given = tuple(name.rstrip("?*") for name in tensors.split())
+    return (fits_together, given, tuple(results.split()), *names, {"read": read, "own": names})
+
 
 # fmt: off
 OPERATORS = family(
@@ -50,6 +95,41 @@ OPERATORS = family(
             Aclnn("aclnnFlashAttentionVarLenScore", f"{_CALLED} -> {_CALLED_RESULTS}",
                 _called(*_LENGTHS)),
         ), kernel="flash_attention_score", infer=forward,
-            checks=(_CHECKS,)),
+            checks=(_fits("training_call", _TENSORS, _RESULTS, _OWN),)),
+    ),
+    inference=(
+        Operator("PromptFlashAttention",
+            f"query key value pse_shift? atten_mask? {_QUANTISED[0]} -> attention_out", _INFERENCE,
+            Aclnn("aclnnPromptFlashAttentionV3",
+                "query key value pseShift? attenMask? deqScale1? quantScale1? deqScale2? "
+                "quantScale2? quantOffset2? -> attentionOut",
+                (_QUERIES, _KEYS, *_NUMBER, *_TOKENS, _LAYOUT, _SHARED,
+                 whole("sparseMode?", "sparse_mode"), _PRECISE)),
+            kernel="prompt_flash_attention", infer=prompt,
+            checks=(_fits("fused_call", "query key value pse_shift atten_mask", "attention_out",
+                _INFERENCE),)),
+        Operator("IncreFlashAttention", f"{_FUSED} kv_padding_size? -> attention_out", _INFERENCE,
+            Aclnn("aclnnIncreFlashAttentionV4",
+                f"query key* value* pseShift? attenMask? {_QUANTISED[1]} antiquantScale? "
+                "antiquantOffset? blocktable? kvPaddingSize? -> attentionOut",
+                (ints("actualSeqLengths?", "actual_seq_lengths_kv"), *_NUMBER, _LAYOUT, _SHARED,
+                 whole("blockSize?", None), _PRECISE)),
+            also=("PaddleGqaIncreFlashAttentionAiv",),
+            kernel="fused_infer_attention_score", infer=prompt),
+        Operator("FusedInferAttentionScore", f"{_FUSED_OWN} -> attention_out softmax_lse",
+            _INFERENCE,
+            Aclnn("aclnnFusedInferAttentionScoreV2",
+                f"{_FUSED_CALL} -> attentionOut softmaxLse",
+                (ints("actualSeqLengthsOptional?", "actual_seq_lengths"),
+                 ints("actualSeqLengthsKvOptional?", "actual_seq_lengths_kv"),
+                 ints("actualSharedPrefixLenOptional?", None), *_NUMBER, *_TOKENS, _LAYOUT,
+                 _SHARED, whole("sparseMode?", "sparse_mode"), _PRECISE,
+                 whole("blockSize?", None), whole("antiquantMode?", None),
+                 flag("softmaxLseFlag?", None), whole("keyAntiquantMode?", None),
+                 whole("valueAntiquantMode?", None))),
+            kernel="fused_infer_attention_score", infer=inference),
+        Operator("GQA", "query key value -> out", (), also=("MHA", "FlashAttention"),
+            kernel="shared_heads", infer=prompt),
+        Operator("MLA", "query query_rope key key_rope value -> out", (), kernel="latent"),
     ),
 )

@@ -7,18 +7,18 @@ attention/flash_attention_score/docs/aclnnFlashAttentionScoreV2.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
+from npusim.ops.attention.operands import Pages
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from npusim.ascendc import GlobalTensor
-    from npusim.ascendc.gm import Place
 
 LAYOUTS = {"BSH": 3, "SBH": 3, "BNSD": 4, "BSND": 4, "TND": 3}  # and how many axes they have
 
@@ -37,6 +37,7 @@ class Heads:
     starts: tuple[int, ...]
     head: int
     token: int
+    pages: Pages | None = None
 
     @classmethod
     def of(
@@ -89,9 +90,40 @@ class Heads:
         """Element 0 of the first token of a head."""
         return self.starts[sequence] + head * self.head
 
-    def typical(self, number: Place, share: int) -> tuple[tuple[Place, int], ...]:
-        """Heads that lie apart, for what is written down; ``share`` elements from one on."""
-        return ((number, min(share, prod(self.tensor.shape))),)
+    def grouped(self, group: int) -> Heads:
+        """A row for each of ``group`` heads that share keys, where each head has one token."""
+        rows = tuple(each * group for each in self.rows)
+        return replace(
+            self, heads=self.heads // group, rows=rows, head=group * self.head, token=self.head
+        )
+
+    def by_tokens(self, where: Sequence[tuple[int, int]]) -> Heads:
+        """Tokens (sequence, place) as sequences of one token each."""
+        starts = tuple(self.starts[b] + s * self.token for b, s in where)
+        return replace(self, starts=starts, rows=(1,) * len(starts))
+
+    def by_sequences(self, where: Sequence[tuple[int, int]], rows: Sequence[int]) -> Heads:
+        """The sequence of each of these tokens, as many tokens of it as ``rows`` says."""
+        return replace(self, starts=tuple(self.starts[b] for b, _ in where), rows=tuple(rows))
+
+    @classmethod
+    def paged(
+        cls, cache: GlobalTensor, heads: int, table: GlobalTensor, lengths: Sequence[int]
+    ) -> Heads:
+        """A cache of pages (pages, tokens, H) or (pages, heads, tokens, D)."""
+        if len(cache.shape) == LAYOUTS["BNSD"]:
+            _, heads, size, columns = cache.shape
+            token, head = columns, size * columns
+        else:
+            _, size, width = cache.shape
+            columns = width // heads
+            token, head = width, columns
+        step = prod(cache.shape[1:])
+        if len(table.shape) != 2 or len(lengths) != table.shape[0]:
+            raise KernelError("attention", f"a table {table.shape} of {len(lengths)} sequences")
+        rows = tuple(min(each, table.shape[1] * size) for each in lengths)
+        starts = (0,) * len(rows)
+        return cls(cache, heads, columns, rows, starts, head, token, Pages(table, size, step))
 
 
 def _each(lengths: Sequence[int] | None, batch: int, length: int) -> Sequence[int]:

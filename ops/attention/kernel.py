@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, Kernel
-from npusim.ops.attention.blocks import Dealing
+from npusim.ops.attention.blocks import KEYS, ROWS, Dealing
 from npusim.ops.attention.cube import CubeSide
 from npusim.ops.attention.softmax import VectorSide
 from npusim.ops.attention.spaces import Space, Spaces
@@ -39,18 +39,27 @@ class Attention(Kernel):
     is_mix = True
 
     def __init__(
-        self, profile: Profile, call: Call, *, op_type: str = "FlashAttentionScore"
+        self,
+        profile: Profile,
+        call: Call,
+        *,
+        op_type: str = "FlashAttentionScore",
+        rows: int = ROWS,
+        keys: int = KEYS,
+        trimmed: bool = True,
     ) -> None:
         self.op_type, self.call = op_type, call
         lanes = profile.cores.vector_cores // profile.cores.cube_cores
+        cores = profile.cores.cube_cores
         self.dealing = Dealing(
-            call.mask, call.lengths, call.query.heads, profile.cores.cube_cores, lanes=lanes
+            call.mask, call.lengths, call.query.heads, cores, rows, keys, lanes, trimmed
         )
         self.block_dim = len(self.dealing.stretches)
         self.spaces = self._spaces()
-        given = (call.query, call.key, call.value)
+        given = (call.query, call.key, call.value, *(call.rope or ()))
         others = (call.mask.tensor, call.shift and call.shift.tensor,
-                  call.dropout and call.dropout.bits)  # fmt: skip
+                  call.dropout and call.dropout.bits,
+                  call.key.pages and call.key.pages.table)  # fmt: skip
         self.reads = (*(each.tensor for each in given), *(each for each in others if each))
         kept = [each.tensor for each in (call.maxima, call.sums) if each is not None]
         self.writes = (*kept, call.out.tensor)

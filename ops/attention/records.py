@@ -18,7 +18,7 @@ from npusim.ops.attention.call import LANES, Call, Dropout, Shift
 from npusim.ops.attention.heads import LAYOUTS, Heads
 from npusim.ops.attention.kernel import Attention
 from npusim.ops.attention.masks import TRIANGLE, Mask, Sparse
-from npusim.values.dtypes import FLOAT, UINT8
+from npusim.values.dtypes import BOOL, FLOAT, UINT8
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -53,7 +53,7 @@ def training_call(task: Task) -> Call:
     if q.columns > _MOST_COLUMNS:
         raise task.refused(f"heads of {q.columns} elements; {_MOST_COLUMNS} are covered")
     lengths = tuple(zip(q.rows, k.rows, strict=False))
-    shift = _optional(task, 3)
+    shift = optional(task, 3)
     return Call(
         q, k, v, out,
         mask_of(task, 6, lengths),
@@ -77,7 +77,10 @@ def layout_of(task: Task) -> str:
     if len(query) == LAYOUTS["SBH"]:
         swapped = stats is not None and len(stats) == 4 and (stats[2], stats[0]) == query[:2]
         return "SBH" if swapped and query[0] != query[1] else "BSH"
-    return "BNSD" if stats is not None and stats[1:3] == query[1:3] else "BSND"
+    if stats is not None:
+        return "BNSD" if stats[1:3] == query[1:3] else "BSND"
+    key = task.present(2)[1].shape
+    return "BSND" if len(key) < 4 or query[2] % max(1, key[2]) == 0 else "BNSD"
 
 
 def heads_of(task: Task, layout: str) -> int:
@@ -103,15 +106,23 @@ def scale_of(task: Task, columns: int) -> float:
 
 def mask_of(task: Task, place: int, lengths: tuple[tuple[int, int], ...]) -> Mask:
     """The mask of a task; a call that only says it is causal has the triangle made for it."""
-    tensor = _optional(task, place)
+    tensor = optional(task, place)
     mode = task.whole_number("sparse_mode", 0)
     if tensor is None and task.first("is_causal", "causal") is True:
         return Mask.of(_triangle(), Sparse.RIGHT_DOWN, (_ALL, _ALL), lengths)
+    if tensor is not None and _tells_nothing(task) and tensor.shape[-2:] == lengths[0]:
+        # Profilers print no attributes; what is trained with a mask of all scores is causal.
+        square = tensor.shape[-1] == tensor.shape[-2]
+        return Mask.of(tensor, mode, (_ALL, 0 if square else _ALL), lengths)
     before, after = (
         next((task.whole_number(name, _ALL) for name in names if name in task.attributes), _ALL)
         for names in (("pre_tockens", "pre_tokens"), ("next_tockens", "next_tokens"))
     )
     return Mask.of(tensor, mode, (before, after), lengths, _listed(task, "prefix") or ())
+
+
+def _tells_nothing(task: Task) -> bool:
+    return task.first("sparse_mode", "head_num", "num_heads", "input_layout", "scale_value") is None
 
 
 def out_of(task: Task, query: Heads, value: Heads, layout: str) -> Heads:
@@ -136,8 +147,12 @@ def _shared(key: GlobalTensor, layout: str, columns: int, heads: int) -> int:
     return max(1, key.shape[-1] // max(1, columns)) if heads else 1
 
 
-def _optional(task: Task, place: int) -> GlobalTensor | None:
-    return task.inputs[place] if place < len(task.inputs) else None
+def optional(task: Task, place: int) -> GlobalTensor | None:
+    """An input that may be left out; records keep an empty slot for some."""
+    found = task.inputs[place] if place < len(task.inputs) else None
+    if found is None or not found.shape:
+        return None
+    return replace(found, dtype=UINT8) if found.dtype is BOOL else found
 
 
 def _listed(task: Task, name: str) -> list[int] | None:
@@ -165,7 +180,7 @@ def _shift(task: Task, tensor: GlobalTensor, query: Heads, key: Heads) -> Shift:
 
 
 def _dropout(task: Task, query: Heads, key: Heads) -> Dropout | None:
-    bits, keep = _optional(task, 4), task.number("keep_prob", 1.0)
+    bits, keep = optional(task, 4), task.number("keep_prob", 1.0)
     if bits is None or keep >= 1.0:
         return None
     scores = query.heads * sum(q * k for q, k in zip(query.rows, key.rows, strict=True))

@@ -13,6 +13,19 @@ if TYPE_CHECKING:
     from npusim.values.tensors import TensorSpec
 
 
+def inference(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """The attention, and no logarithms of sums."""
+    query, _, value, *_ = given
+    last = query.shape[-1] if query.rank == 3 and attributes.get("input_layout") != "TND" else (
+        value.shape[-1])  # fmt: skip
+    return [described((*query.shape[:-1], last), query.dtype), described((0,), FLOAT)]
+
+
+def prompt(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """The attention alone."""
+    return inference(given, attributes)[:1]
+
+
 def forward(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
     """Maxima and sums of every row of scores, no softmax, and the attention."""
     query, _, value, *_ = given

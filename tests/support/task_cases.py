@@ -853,8 +853,20 @@ def quant_product(pick: Pick, op_type: str) -> Task:
     return Task([a, b, scale, None, *others], [empty(m, n, kind=kind)])
 
 
-def attention(pick: Pick, _: str) -> Task:
+def attention_of_inference(pick: Pick, op_type: str) -> Task:
+    """Tokens of two sequences, one behind the other; heads share those of keys."""
+    group, queries, keys = pick.of(1, 4), pick.of(1, 2, 31), pick.size()
+    kind, shared = (np.float16, 1) if op_type == "MLA" else (pick.of(np.float16, BFLOAT16), 2)
+    q, rope = (pick.numbers(2, queries, shared * group, size, kind=kind) for size in (16, 8))
+    k, v, beside = (pick.numbers(2, keys, shared, size, kind=kind) for size in (16, 16, 8))
+    inputs = [q, rope, k, beside, v] if op_type == "MLA" else [q, k, v]
+    return Task(inputs, [empty(*q.shape, kind=kind)], {"input_layout": "BSND", "scale_value": 0.3})
+
+
+def attention(pick: Pick, op_type: str) -> Task:
     """Two or three heads of a few queries and keys, in the layout of the heads one by one."""
+    if op_type != "FlashAttentionScore":
+        return attention_of_inference(pick, op_type)
     kind, batch, number = pick.of(np.float16, BFLOAT16), pick.of(1, 2), pick.of(2, 3)
     queries, keys, columns = pick.size(), pick.size(), pick.of(8, 16, 40)
     q, k, v = (
@@ -1031,8 +1043,7 @@ def chips_of(op_type: str) -> tuple[str, ...]:
     """The chips that have a kernel of the operator type."""
     if op_type.startswith(_FUSED_ON_THE_WAY):
         return _FUSING
-    if op_type in {
-        "FlashAttentionScore",
+    if band_class(op_type) == "attention" or op_type in {
         *("TopK", "TopKV2", "TopKD"),
         "UpsampleNearestExact2dGrad",
         "ResizeBilinear",

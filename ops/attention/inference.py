@@ -1,0 +1,176 @@
+"""Attention of inference: prompts, and token by token against a cache of keys and values.
+
+A prompt is cut as for training, with rounds of 512 keys where heads or keys are few, none of which
+is trimmed. Where every head has one query, those that share keys are the rows of one block, and the
+fewer there are the longer the rounds. Latent attention (MLA) has a rope beside queries and keys.
+Source: ops-transformer attention/prompt_flash_attention and incre_flash_attention, host tiling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.task import Task, made
+from npusim.operators.results import numbers
+from npusim.ops.attention.blocks import ROWS
+from npusim.ops.attention.call import Call, Shift
+from npusim.ops.attention.heads import Heads
+from npusim.ops.attention.kernel import Attention
+from npusim.ops.attention.masks import Mask, Sparse
+from npusim.ops.attention.records import (
+    heads_of,
+    layout_of,
+    mask_of,
+    optional,
+    scale_of,
+    training_call,
+)
+from npusim.values.dtypes import UINT8
+
+if TYPE_CHECKING:
+    from npusim.ascendc import GlobalTensor, Kernel
+
+__all__ = ["fused_call", "prompt_call", "training_call"]
+
+_PROMPT_KEYS = 512  # of a round in high precision
+_WIDE_COLUMNS = 200  # heads from which on a block has half as many rows
+_TOKEN_KEYS = 8192  # of a round of one row
+_LEAST_KEYS = 1024
+_LATENT_KEYS = 512
+_HALF_ROWS = 64
+_QUANTISED = range(5, 11)  # places of scales and offsets among the inputs of inference
+
+
+def prompt_flash_attention(task: Task) -> tuple[Kernel, ...]:
+    """query, key, value, shift, mask; lengths are attributes."""
+    return (kernel_of(task, prompt_call(task)),)
+
+
+def fused_infer_attention_score(task: Task) -> tuple[Kernel, ...]:
+    """As a prompt where there are several queries, else token by token; caches may be in pages."""
+    return (kernel_of(task, fused_call(task)),)
+
+
+def shared_heads(task: Task) -> tuple[Kernel, ...]:
+    """query, key, value of a benchmark that names no more."""
+    return (kernel_of(task, prompt_call(task)),)
+
+
+def latent(task: Task) -> tuple[Kernel, ...]:
+    """query, its rope, key, its rope, value."""
+    query, query_rope, key, key_rope, value = task.present(5)
+    return (kernel_of(task, _call(task, query, key, value, (query_rope, key_rope))),)
+
+
+def kernel_of(task: Task, call: Call) -> Kernel:
+    """The kernel of a call, with the rounds that its tiling takes."""
+    queries, wide = max(call.query.rows), call.columns
+    grouped = _tokens(call) or _one_token(call)
+    if call.rope is not None:
+        return Attention(task.profile, grouped or call, op_type=task.op_type, rows=_HALF_ROWS,
+                         keys=_LATENT_KEYS, trimmed=False)  # fmt: skip
+    if grouped is not None:
+        most = max(_LEAST_KEYS, _TOKEN_KEYS >> (max(grouped.query.rows) - 1).bit_length())
+        return Attention(task.profile, grouped, op_type=task.op_type, keys=most, trimmed=False)
+    rows = _HALF_ROWS if wide >= _WIDE_COLUMNS and queries > _HALF_ROWS else ROWS
+    return Attention(task.profile, call, op_type=task.op_type, rows=rows, keys=_PROMPT_KEYS,
+                     trimmed=False)  # fmt: skip
+
+
+def prompt_call(task: Task) -> Call:
+    """The call of PromptFlashAttention."""
+    query, key, value = task.present(3)
+    return _call(task, query, key, value)
+
+
+def fused_call(task: Task) -> Call:
+    """The call of FusedInferAttentionScore and IncreFlashAttention; raises KernelError."""
+    given = dict(enumerate(task.inputs))
+    if any(given.get(place) is not None for place in _QUANTISED):
+        raise task.refused("quantised attention isn't modelled")
+    query, key, value = task.present(3)
+    return _call(task, query, key, value)
+
+
+def _call(
+    task: Task,
+    query: GlobalTensor,
+    key: GlobalTensor,
+    value: GlobalTensor,
+    rope: tuple[GlobalTensor, GlobalTensor] | None = None,
+) -> Call:
+    layout, heads = layout_of(task), heads_of(task, layout_of(task))
+    own, theirs = (
+        numbers(task.attributes.get(name))
+        for name in ("actual_seq_lengths", "actual_seq_lengths_kv")
+    )
+    q = Heads.of(query, layout, heads, own, own)
+    named = task.whole_number("num_key_value_heads", 0) or heads
+    table = _table(task)
+    if table is not None:
+        if not theirs:
+            raise task.refused("a cache in pages needs the lengths of its sequences")
+        k, v = (Heads.paged(each, named, table, theirs) for each in (key, value))
+    else:
+        shared = key.shape[layout.index("N")] if "N" in layout and len(key.shape) == len(
+            layout) else named  # fmt: skip
+        k, v = (Heads.of(each, layout, shared, theirs, theirs) for each in (key, value))
+    beside = None
+    if rope is not None:
+        beside = Heads.of(rope[0], layout, heads), Heads.of(rope[1], layout, k.heads)
+    shape = query.shape if layout[-1] == "H" else (*query.shape[:-1], v.columns)
+    out = task.outputs[0] if task.outputs else made(shape, query.dtype)
+    if out.shape != shape:
+        raise task.refused(f"a result of {out.shape}; {shape} comes out")
+    lengths = tuple(zip(q.rows, k.rows, strict=False))
+    columns = q.columns + (beside[0].columns if beside else 0)
+    ends = own if layout == "TND" else None
+    at = len(task.inputs) if rope is not None else 3  # where a shift and a mask are given
+    shift = optional(task, at)
+    if shift is not None and shift.dtype is UINT8:  # a record without a slot for shifts
+        shift, at = None, at - 1
+    alone = max(q.rows) == 1 and optional(task, at + 1) is None  # sees every key
+    mask = Mask.of(None, 0, (0, 0), lengths) if alone else mask_of(task, at + 1, lengths)
+    return Call(q, k, v, Heads.of(out, layout, heads, ends, own), mask, scale_of(task, columns),
+                None if shift is None else Shift(shift), rope=beside)  # fmt: skip
+
+
+def _table(task: Task) -> GlobalTensor | None:
+    """The table of pages: an input of two axes of INT32."""
+    found = [each for each in task.inputs[5:] if each is not None and each.dtype.name == "INT32"]
+    return found[0] if found else None
+
+
+def _tokens(call: Call) -> Call | None:
+    """Few queries as sequences of one token each, which ends at the last key that it sees."""
+    few = max(call.query.rows) * call.group <= ROWS or call.rope is not None
+    causal = call.mask.tensor is not None and call.mask.mode is Sparse.RIGHT_DOWN
+    plain = causal or call.mask.tensor is None
+    if max(call.query.rows) == 1 or call.group == 1 or not few or not plain or call.shift:
+        return None
+    where = [(b, s) for b, rows in enumerate(call.query.rows) for s in range(rows)]
+    hidden = [(call.query.rows[b] - 1 - s) * causal for b, s in where]
+    seen = [call.key.rows[b] - each for (b, _), each in zip(where, hidden, strict=True)]
+    if min(seen) < 1 or call.key.pages is not None:
+        return None
+    query, out = (heads.by_tokens(where).grouped(call.group) for heads in (call.query, call.out))
+    key, value = (heads.by_sequences(where, seen) for heads in (call.key, call.value))
+    rope = call.rope and (
+        call.rope[0].by_tokens(where).grouped(call.group),
+        call.rope[1].by_sequences(where, seen),
+    )
+    lengths = tuple((call.group, each) for each in seen)
+    mask = Mask.of(None, 0, (0, 0), lengths)
+    return replace(call, query=query, key=key, value=value, out=out, rope=rope, mask=mask)
+
+
+def _one_token(call: Call) -> Call | None:
+    """Heads that share keys as rows of one block, where each has a single query."""
+    shape = () if call.mask.tensor is None else call.mask.tensor.shape
+    own = any(size > 1 for size in (*shape[1:-1], *shape[-2:-1]))  # rows for heads or queries
+    if max(call.query.rows) > 1 or own or call.shift is not None:
+        return None
+    query, out = (heads.grouped(call.group) for heads in (call.query, call.out))
+    rope = None if call.rope is None else (call.rope[0].grouped(call.group), call.rope[1])
+    return replace(call, query=query, out=out, rope=rope)

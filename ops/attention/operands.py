@@ -1,0 +1,95 @@
+"""Keys and values as a product's operand: in pages of a cache, or in two tensors side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.loops import values_of
+from npusim.library.operands import GmMatrix
+
+if TYPE_CHECKING:
+    from npusim.ascendc import Core, GlobalTensor
+    from npusim.ascendc.gm import Place
+    from npusim.ascendc.loops import Index
+    from npusim.ascendc.tensors import LocalTensor
+    from npusim.library.operands import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """A cache in pages of ``size`` tokens: a row of numbers of pages for each sequence.
+
+    A page begins ``step`` elements behind the one before it.
+    """
+
+    table: GlobalTensor
+    size: int
+    step: int
+
+    def page(self, core: Core, sequence: int, place: int) -> int:
+        """The page that a sequence has at a place, as the scalar unit reads it."""
+        at = sequence * self.table.shape[-1] + place
+        core.load_scalar(self.table.view(self.table.numel).span(at, 1))
+        array = self.table.array
+        return at if array is None else int(array.reshape(-1)[at])
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered(GmMatrix):
+    """A matrix of tokens, some rows or columns of which lie elsewhere.
+
+    With ``pages`` the tokens lie in those of a ``sequence``, from token ``first`` on; ``beside``
+    has the columns from ``width`` on.
+    """
+
+    pages: Pages | None = None
+    sequence: int = 0
+    first: int = 0
+    beside: GmMatrix | None = None
+    width: int = 0
+
+    def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
+        """Page by page, and from each tensor its columns."""
+        tokens, wide = (columns, rows) if self.transposed else (rows, columns)
+        for start, count, source in self._runs(core, tokens):
+            for at, length, matrix, column in self._sides(wide):
+                piece = tile[start : start + count, at : at + length]
+                places = (*matrix.start, (source, matrix.step), (column, 1))
+                window = matrix.tensor.window(places, (count, length), (matrix.step, 1))
+                if core.profile.cube.nd2nz_setup_cycles is None:
+                    core.data_copy_nz(piece, window)
+                else:
+                    core.data_copy_nd2nz(piece, window)
+
+    def _runs(self, core: Core, tokens: Span) -> Iterator[tuple[int, int, Place]]:
+        """(row of the tile, tokens, first token) of what lies together."""
+        if self.pages is None:
+            yield 0, tokens[1], tokens[0]
+            return
+        pages, done = self.pages, 0
+        begin = self.first + _now(tokens[0])
+        while done < tokens[1]:
+            place, offset = divmod(begin + done, pages.size)
+            count = min(pages.size - offset, tokens[1] - done)
+            page = pages.page(core, self.sequence, place)
+            yield done, count, page * (pages.step // self.step) + offset
+            done += count
+
+    def _sides(self, wide: Span) -> Iterator[tuple[int, int, GmMatrix, Place]]:
+        """(column of the tile, columns, matrix, first column) of each tensor."""
+        if self.beside is None:
+            yield 0, wide[1], self, wide[0]
+            return
+        begin = _now(wide[0])
+        own = max(0, min(wide[1], self.width - begin))
+        if own:
+            yield 0, own, self, wide[0]
+        if own < wide[1]:
+            yield own, wide[1] - own, self.beside, max(0, begin - self.width)
+
+
+def _now(place: Index) -> int:
+    """The place in the iteration worked on now, or in the first of several."""
+    return int(values_of(place)[0])

@@ -204,6 +204,28 @@ def test_packed_groups_are_products_side_by_side(groups: int) -> None:
     np.testing.assert_array_equal(in_planes(content(outputs[0]), 48), wanted)
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+def test_plain_images_are_brought_into_slices_and_back(chip: str) -> None:
+    """As records of whole calls have them: without a window, it sees zeros all around."""
+    profile, random = load_profile(chip), np.random.default_rng(0)
+    x = random.integers(-3, 4, (2, 5, 9, 7)).astype(np.float16)
+    weight = random.integers(-3, 4, (20, 5, 3, 3)).astype(np.float16)
+    for said, window in (
+        ({}, square(3, 1, 1)),
+        ({"strides": [2, 2], "pads": [0] * 4}, square(3, 2)),
+    ):
+        wanted = convolved(x, weight, window)
+        built, outputs = kernels(profile, "Conv2D", [x, weight], [wanted.astype(np.float16)], said)
+        assert [each.op_type for each in built] == ["TransData", "TransData", "Conv2D", "TransData"]
+        content(outputs[0])[...] = 77
+        for kernel in built:
+            for tensor in (*kernel.reads, *kernel.writes):
+                if tensor.buffer.data is None:
+                    tensor.buffer.data = np.zeros(tensor.numel, tensor.dtype.numpy)
+            trace(kernel, profile, numerics=True)
+        np.testing.assert_array_equal(content(outputs[0]), wanted)
+
+
 # -- time ------------------------------------------------------------------------------------------
 
 

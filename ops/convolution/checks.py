@@ -10,7 +10,7 @@ from npusim.ascendc.task import Task, made
 from npusim.hardware.profile import Profile
 from npusim.operators.checks import invalid, sizes
 from npusim.operators.results import described
-from npusim.ops.convolution.forward import Conv2D
+from npusim.ops.convolution import plain
 from npusim.ops.convolution.geometry import Geometry, out_plane
 from npusim.values.dtypes import INT8, INT32
 from npusim.values.errors import KernelError
@@ -34,9 +34,10 @@ def convolution(x: str, weight: str, bias: str, y: str) -> Check:
         tensors = {name: made(each.shape, each.dtype, name) for name, each in given.items()}
         inputs = (tensors[x], tensors[weight], tensors.get(bias))
         try:
-            Geometry.of(name, given[x], given[weight], given[y], call.arguments)
             if isinstance(profile, Profile):
-                Conv2D.from_task(Task(profile, name, inputs, (tensors[y],), call.arguments))
+                plain.convolution(Task(profile, name, inputs, (tensors[y],), call.arguments))
+            else:
+                Geometry.of(name, given[x], given[weight], given[y], call.arguments)
         except KernelError as error:
             return f"{error.problem}."
         return None

@@ -1,6 +1,6 @@
 """Convolutions and their gradients."""
 
-from npusim.operators.definition import Definition, Operator, family, flag, ints, whole
+from npusim.operators.definition import Definition, Operator, Page, family, flag, ints, whole
 from npusim.ops.convolution.checks import convolution, convolved
 
 _WINDOW = (
@@ -11,9 +11,11 @@ _WINDOW = (
 # fmt: off
 OPERATORS: tuple[Definition, ...] = family(
     "convolution",
+    Page("aclnnConvolution", "contract:CONVOLUTION", ("conv2d",)),
     fused="fused:convolution",
-    forward=(
-        Operator("Conv2D", "x filter bias? -> y", _WINDOW, infer=convolved,
+    plain=(
+        Operator("Conv2D", "x filter bias? -> y", _WINDOW, also=("DepthwiseConv2D",),
+            infer=convolved, kernel="convolution",
             checks=((convolution, "x", "filter", "bias", "y"),)),
     ),
     gradient_records=(

@@ -73,7 +73,6 @@ class Conv2D(Kernel):
         job = Job(*given, bool(totals), self.uneven, self.dilated)
         self.tiling = tiling_of(profile, job)
         self.block_dim = self.tiling.block_dim
-        self._row = bias and filled_up(bias, most)
         others = () if self.epilogue is None else self.epilogue.reads
         self.reads = (x, weight, *(() if bias is None else (bias,)), *others)
         self.writes = (y,) if self.epilogue is None else self.epilogue.writes
@@ -134,7 +133,10 @@ class Conv2D(Kernel):
             height=share.rows,
             apart=image,
         )
-        bias = None if self._row is None else GmMatrix(self._row, ((column, 1),), 0)
+        bias = None
+        if self.bias is not None:
+            channels = geometry.out_channels * geometry.groups
+            bias = GmMatrix(filled_up(self.bias, channels), ((column, 1),), 0)
         a = self._feature_map(share)
         sizes = share.rows, share.columns, geometry.depth
         return Product(c, a, b, *sizes, bias, share.images, column=column)

@@ -11,7 +11,7 @@ conv/common (packing of groups); TBE, conv2d (FRACTAL_Z_C04).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, isqrt, lcm, prod
 from typing import TYPE_CHECKING, Protocol
 
@@ -137,6 +137,18 @@ class Geometry:
 def lanes_of(profile: Profile, dtype: DType) -> int:
     """C0: channels that lie side by side, 32 bytes of them."""
     return profile.buffers.block_bytes // dtype.itemsize
+
+
+def told_window(kernel: tuple[int, ...], attributes: Mapping[str, object]) -> Window:
+    """The window that attributes tell; one that keeps the size of planes where they don't."""
+    stride = _pair(attributes, "strides", "stride") or (1, 1)
+    dilation = _pair(attributes, "dilations", "dilation") or (1, 1)
+    plain = Window((kernel[0], kernel[1]), stride, dilation)
+    padding = _padding(attributes)
+    if padding is None:
+        rows, columns = plain.extent
+        padding = Padding((rows - 1) // 2, rows // 2, (columns - 1) // 2, columns // 2)
+    return replace(plain, padding=padding)
 
 
 def out_plane(x: Shaped, weight: Shaped, attributes: Mapping[str, object]) -> Pair | None:

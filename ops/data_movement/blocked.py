@@ -101,6 +101,8 @@ def _matrix(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterat
 def _weights(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator[Layout]:
     """[C1 * H * W, N1, 16, C0] with NCHW, HWCN or NHWC."""
     a, b, c, d = plain
+    if c * d == 1:  # one tap: a matrix of output and input channels
+        yield from _matrix((a, b), blocked, c0)
     for images, channels, places, strides in (
         (a, b, c * d, (b * c * d, c * d, 1)),
         (d, c, a * b, (1, d, c * d)),

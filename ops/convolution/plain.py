@@ -1,0 +1,80 @@
+"""Convolutions of images in NCHW: Conv2D between the tasks that change layouts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.task import Task, made
+from npusim.operators.tasks import kernels_on
+from npusim.ops.convolution import geometry
+from npusim.ops.convolution.forward import Conv2D
+from npusim.ops.convolution.geometry import Geometry, feature_map, lanes_of
+from npusim.values.dtypes import FLOAT, FLOAT16
+
+if TYPE_CHECKING:
+    from npusim.ascendc import GlobalTensor, Kernel
+    from npusim.ascendc.windows import Window
+
+PLANAR = 4  # dimensions of images
+
+
+def convolution(task: Task) -> tuple[Kernel, ...]:
+    """The kernels of a Conv2D, and of the tasks around one whose tensors are plain.
+
+    Where a record of a plain one doesn't tell, the window moves by one and sees zeros all around,
+    so that the result is as large as the plane.
+    """
+    x, weight = task.present(2)
+    if len(x.shape) != PLANAR or len(weight.shape) != PLANAR:
+        return Conv2D.from_task(task)
+    window = geometry.told_window(weight.shape[2:], task.attributes)
+    positions = window.positions((x.shape[2], x.shape[3]))
+    if x.shape[1] != weight.shape[1] or min(positions) < 1:
+        raise task.refused(f"{x.shape} can't be convolved with {weight.shape}")
+    shape = (x.shape[0], weight.shape[0], *positions)
+    y = task.outputs[0] if task.outputs else made(shape, x.dtype)
+    if y.shape != shape:
+        raise task.refused(f"{y.shape} isn't {shape}")
+    bias = task.inputs[2] if len(task.inputs) > 2 else None
+    kernels: list[Kernel] = []
+    wide = task.profile.paths.l0c_to_gm is not None and x.dtype is not FLOAT16
+    if bias is not None and wide and bias.dtype is not FLOAT:
+        cast = made(bias.shape, FLOAT, "bias_float")
+        kernels += kernels_on(Task(task.profile, "Cast", (bias,), (cast,)))
+        bias = cast
+    hf32 = bool(task.first("enable_hf32", "hf32"))
+    return (*kernels, *between_layouts(task, (x, weight, bias, y), window, hf32=hf32))
+
+
+def between_layouts(
+    task: Task,
+    tensors: tuple[GlobalTensor, GlobalTensor, GlobalTensor | None, GlobalTensor],
+    window: Window,
+    *,
+    hf32: bool,
+) -> list[Kernel]:
+    """TransData of the image and of the weight, Conv2D, and TransData of the result."""
+    x, weight, bias, y = tensors
+    profile = task.profile
+    lanes, high = lanes_of(profile, x.dtype), profile.cube.fractal_n
+    stored = made(feature_map(x.shape, lanes), x.dtype, "input_5hd")
+    taps = made(geometry.weight(weight.shape, lanes, high), x.dtype, "weight_z")
+    result = made(feature_map(y.shape, lanes), y.dtype, "output_5hd")
+    said: dict[str, object] = {
+        "ksize": window.kernel,
+        "strides": window.stride,
+        "dilations": window.dilation,
+        "pads": window.padding,
+    }
+    found = Geometry.of("Conv2D", stored, taps, result, said)
+    kernel = Conv2D(profile, stored, taps, result, found, bias=bias, hf32=hf32)
+    return [
+        *_turned(task, x, stored),
+        *_turned(task, weight, taps),
+        kernel,
+        *_turned(task, result, y),
+    ]
+
+
+def _turned(task: Task, source: GlobalTensor, target: GlobalTensor) -> tuple[Kernel, ...]:
+    return tuple(kernels_on(Task(task.profile, "TransData", (source,), (target,))))

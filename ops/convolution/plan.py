@@ -1,0 +1,99 @@
+"""The device tasks of aclnnConvolution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.task import Task
+from npusim.ascendc.windows import Padding, Window
+from npusim.operators.tasks import kernels_on
+from npusim.ops.convolution.contract import Axis, arithmetic, axes
+from npusim.ops.convolution.plain import PLANAR, between_layouts
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.ascendc import GlobalTensor, Kernel
+    from npusim.operators.contract import Call
+    from npusim.operators.task_chain import Chain
+
+
+def build(call: Call, chain: Chain) -> None:
+    """Casts and TransData of both operands, Conv2D, TransData back, Cast, ViewCopy."""
+    if call.flag("transposed") or call.integer("groups") > 1 or call.spec("input").rank > PLANAR:
+        problem = "groups, three dimensions and transposed convolutions aren't modelled"
+        raise KernelError("aclnnConvolution", problem)
+    kind, hf32 = arithmetic(call)
+    x, weight = (chain.cast(_planar(chain.input(name)), kind) for name in ("input", "weight"))
+    out = chain.output("output", kind)
+    rows, columns = _axes(call)
+    y = out.view(x.shape[0], weight.shape[0], rows.result(transposed=False),
+                 columns.result(transposed=False))  # fmt: skip
+    bias = _bias(call, chain, kind)
+    whole = chain.profile.paths.l0c_to_gm and _covers_plane(rows) and _covers_plane(columns)
+    if whole:
+        _as_product(chain, x, weight, bias, y, hf32=hf32)
+    else:
+        window = Window(
+            (rows.kernel, columns.kernel),
+            (rows.stride, columns.stride),
+            (rows.dilation, columns.dilation),
+            Padding(rows.before, rows.after, columns.before, columns.after),
+        )
+        task = Task(chain.profile, "Conv2D")
+        _queue(chain, between_layouts(task, (x, weight, bias, y), window, hf32=hf32))
+    chain.finish("output", out)
+
+
+def _planar(tensor: GlobalTensor) -> GlobalTensor:
+    """A line is a plane of one row."""
+    if len(tensor.shape) == PLANAR:
+        return tensor
+    images, channels, columns = tensor.shape
+    return tensor.view(images, channels, 1, columns)
+
+
+def _axes(call: Call) -> tuple[Axis, Axis]:
+    """Rows and columns; a line has one row."""
+    found = axes(call)
+    return (found[0], found[1]) if len(found) > 1 else (Axis(1, 1, 1, 1, 0, 0), found[0])
+
+
+def _bias(call: Call, chain: Chain, kind: DType) -> GlobalTensor | None:
+    """The bias as the kernel adds it: to float32 sums, but to results where they pass UB."""
+    if not call.is_given("bias"):
+        return None
+    bias = chain.input("bias")
+    bias = bias.view(bias.numel)
+    through_ub = chain.profile.paths.l0c_to_gm is None
+    narrow = kind is FLOAT16 and bias.dtype is FLOAT16
+    wanted = kind if through_ub or narrow else FLOAT
+    return chain.cast(bias, wanted) if bias.dtype is not BFLOAT16 else chain.cast(bias, FLOAT)
+
+
+def _covers_plane(axis: Axis) -> bool:
+    return (axis.kernel, axis.dilation, axis.before, axis.after) == (axis.size, 1, 0, 0)
+
+
+def _as_product(
+    chain: Chain,
+    x: GlobalTensor,
+    weight: GlobalTensor,
+    bias: GlobalTensor | None,
+    y: GlobalTensor,
+    *,
+    hf32: bool,
+) -> None:
+    """A kernel that covers the plane: images times kernels, a matrix product."""
+    images, outs = x.shape[0], weight.shape[0]
+    operands = (x.view(images, x.numel // images), weight.view(outs, weight.numel // outs), bias)
+    said = {"transpose_x2": True, "enable_hf32": hf32}
+    name = f"MatMulV{chain.profile.software.matmul_generation}"
+    _queue(chain, kernels_on(Task(chain.profile, name, operands, (y.view(images, outs),), said)))
+
+
+def _queue(chain: Chain, kernels: Iterable[Kernel]) -> None:
+    for kernel in kernels:
+        chain.adopt(kernel)
+        chain.queue(kernel)

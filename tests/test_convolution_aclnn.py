@@ -1,0 +1,179 @@
+"""aclnnConvolution: numbers, the chain of tasks, and what it refuses in which order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from npusim import Device, TensorSpec
+from npusim.ascendc.windows import Padding, Window
+from npusim.values.errors import AclnnError
+from support.convolution import convolved, windows
+
+A2 = "Ascend910B3"
+CHIPS = [A2, "Ascend310P3"]
+
+
+def call(shape: tuple[int, ...], outs: int, window: Window, **more: Any) -> dict[str, Any]:
+    """Arguments of a convolution of small whole numbers."""
+    random, kind = np.random.default_rng(0), more.pop("kind", np.float16)
+    line = len(shape) == 3
+    kernel = window.kernel[1:] if line else window.kernel
+    pads = list(window.padding)
+    return {
+        "input": random.integers(-3, 4, shape).astype(kind),
+        "weight": random.integers(-3, 4, (outs, shape[1], *kernel)).astype(kind),
+        "stride": list(window.stride[line:]),
+        "padding": pads[2:] if line else pads,
+        "dilation": list(window.dilation[line:]),
+        "transposed": False,
+        "outputPadding": [0] * (len(shape) - 2),
+        "groups": 1,
+        "cubeMathType": 1,
+    } | more
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    windows(),
+    st.tuples(st.integers(1, 3), st.integers(1, 20), st.integers(1, 9), st.integers(1, 9)),
+    st.integers(1, 20),
+    st.sampled_from(CHIPS),
+    st.sampled_from([np.float16, np.float32]),
+    st.booleans(),
+)
+def test_planes_are_convolved(
+    window: Window, shape: tuple[int, ...], outs: int, chip: str, kind: Any, bias: bool
+) -> None:
+    assume(min(window.positions((shape[2], shape[3]))) > 0)
+    arguments = call(shape, outs, window, kind=kind)
+    wanted = convolved(arguments["input"], arguments["weight"], window)
+    if bias:
+        arguments["bias"] = np.arange(outs).astype(kind)
+        wanted = wanted + np.arange(outs)[:, None, None]
+    found = Device(chip).run("aclnnConvolution", **arguments).outputs["output"]
+    np.testing.assert_allclose(found, wanted, rtol=2**-10)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_lines_are_planes_of_one_row(chip: str) -> None:
+    window = Window((1, 4), (1, 2), (1, 3), Padding(0, 0, 5, 2))
+    arguments = call((2, 5, 23), 7, window)
+    wanted = convolved(arguments["input"][:, :, None], arguments["weight"][:, :, None], window)
+    found = Device(chip).run("aclnnConvolution", **arguments).outputs["output"]
+    np.testing.assert_array_equal(found, wanted[:, :, 0])
+
+
+def test_one_padding_is_that_of_both_sides() -> None:
+    window = Window((3, 2), padding=Padding(2, 2, 1, 1))
+    arguments = call((1, 3, 6, 7), 4, window, padding=[2, 1])
+    wanted = convolved(arguments["input"], arguments["weight"], window)
+    found = Device(A2).run("aclnnConvolution", **arguments).outputs["output"]
+    np.testing.assert_array_equal(found, wanted)
+
+
+def tasks(chip: str, **arguments: Any) -> list[str]:
+    return [task.name for task in Device(chip).estimate("aclnnConvolution", **arguments).tasks]
+
+
+def test_the_chain_of_tasks() -> None:
+    plain = call((2, 16, 9, 9), 32, Window((3, 3)))
+    turned = ["TransData", "TransData", "Conv2D", "TransData"]
+    assert tasks(A2, **plain) == turned
+    wide = {name: each.astype(np.float32) for name, each in plain.items() if name == "input"}
+    wide["weight"] = plain["weight"].astype(np.float32)
+    assert tasks(A2, **plain | wide) == turned
+    assert tasks("Ascend310P3", **plain | wide) == ["Cast", "Cast", *turned, "Cast"]
+    narrow = plain | wide | {"cubeMathType": 2}
+    assert tasks(A2, **narrow) == ["Cast", "Cast", *turned, "Cast"]
+
+
+def test_a_kernel_that_covers_the_plane_is_a_matrix_product() -> None:
+    """On A2 and A3; source: aclnn_convolution.cpp."""
+    arguments = call((5, 6, 4, 3), 9, Window((4, 3)), bias=np.arange(9).astype(np.float16))
+    wanted = convolved(arguments["input"], arguments["weight"], Window((4, 3)))
+    wanted = wanted + np.arange(9)[:, None, None]
+    for chip, names in ((A2, ["MatMulV3"]), ("Ascend310P3", None)):
+        found = Device(chip).run("aclnnConvolution", **arguments)
+        np.testing.assert_allclose(found.outputs["output"], wanted, rtol=2**-10)
+        assert names is None or [task.name for task in found.tasks] == names
+
+
+def test_float32_is_multiplied_as_asked_for() -> None:
+    """HF32 at twice the speed, and with its rounding; float16 on the first generation."""
+    shape = TensorSpec((8, 256, 28, 28), "float32")
+    said = call((8, 256, 28, 28), 256, Window((3, 3)), input=shape)
+    said |= {"weight": TensorSpec((256, 256, 3, 3), "float32")}
+    exact, fast = (
+        Device(A2).estimate("aclnnConvolution", **said | {"cubeMathType": kind}).duration_us
+        for kind in (0, 1)
+    )
+    assert fast < 0.75 * exact
+
+
+@pytest.mark.parametrize(
+    ("changed", "code", "words"),
+    [
+        ({"weight": None, "stride": [0, 0]}, 161001, "weight"),
+        ({"transposed": True, "outputPadding": None}, 161002, "outputPadding is needed"),
+        ({"input": TensorSpec((2, 3, 9, 9), "int32")}, 161002, "not implemented for DT_INT32"),
+        ({"weight": TensorSpec((4, 3, 3), "float16")}, 161002, "4 dimensions like input"),
+        ({"bias": TensorSpec((5,), "float16")}, 161002, "bias should have 4 elements"),
+        ({"stride": [1]}, 161002, "stride should have 2 entries"),
+        ({"padding": [1, 1, 1]}, 161002, "padding should have 2 or 4 entries"),
+        ({"stride": [0, 1]}, 161002, "stride [0, 1] should be at least 1"),
+        ({"padding": [-1, 1]}, 161002, "padding [-1, 1] should be at least 0"),
+        ({"groups": 0}, 161002, "groups should be at least 1"),
+        ({"groups": 3}, 161002, "input has 3 channels, but weight [4, 3] takes 9"),
+        ({"dilation": [9, 9]}, 161002, "shorter than the kernel"),
+        ({"output": TensorSpec((2, 4, 9, 9), "float16")}, 161002, "output should be [2, 4, 7, 7]"),
+        ({"cubeMathType": 4}, 161002, "cubeMathType should be in"),
+    ],
+)
+def test_what_is_refused(changed: dict[str, Any], code: int, words: str) -> None:
+    arguments = call((2, 3, 9, 9), 4, Window((3, 3))) | changed
+    with pytest.raises(AclnnError, match=str(code)) as refused:
+        Device(A2).estimate("aclnnConvolution", **arguments)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("chip", "kind", "math", "words"),
+    [
+        ("Ascend310P3", "float32", 0, "cubeMathType 0 is not supported for FLOAT"),
+        ("Ascend310P3", "float16", 3, "cubeMathType 3 is not supported"),
+        ("Ascend310P3", "bfloat16", 1, "not implemented for DT_BFLOAT16"),
+        (A2, "bfloat16", 2, "cubeMathType 2 doesn't take BFLOAT16"),
+    ],
+)
+def test_products_and_arithmetic(chip: str, kind: str, math: int, words: str) -> None:
+    arguments = call((2, 3, 9, 9), 4, Window((3, 3)), cubeMathType=math)
+    arguments["input"] = TensorSpec((2, 3, 9, 9), kind)
+    arguments["weight"] = TensorSpec((4, 3, 3, 3), kind)
+    with pytest.raises(AclnnError) as refused:
+        Device(chip).estimate("aclnnConvolution", **arguments)
+    assert words in str(refused.value)
+
+
+def test_the_first_generation_has_the_kernel_alone() -> None:
+    """Its page doesn't list the product."""
+    status = Device("Ascend910A").check("aclnnConvolution", **call((1, 1, 5, 5), 1, Window((3, 3))))
+    assert (status.code, status.is_modelled) == (561003, True)
+
+
+def test_long_lines_on_310p() -> None:
+    arguments = call((1, 1, 2, 4097), 1, Window((1, 1)))
+    assert Device(A2).check("aclnnConvolution", **arguments).code == 0
+    assert Device("Ascend310P3").check("aclnnConvolution", **arguments).code == 161002
+
+
+@pytest.mark.parametrize("changed", [{"transposed": True}, {"groups": 3}])
+def test_what_is_not_modelled_says_so(changed: dict[str, Any]) -> None:
+    arguments = call((2, 6, 9, 9), 6, Window((3, 3))) | changed
+    arguments["weight"] = arguments["weight"][:, : 6 // arguments["groups"]]
+    status = Device(A2).check("aclnnConvolution", **arguments)
+    assert (status.code, status.is_modelled) == (561003, False)

@@ -138,3 +138,30 @@ def test_a_longer_formula_takes_longer(chip: str) -> None:
     times = [cycles(chip, op, [x], [x]) for op in ("Relu", "Gelu", "Mish")]
     assert times == sorted(times)
     assert times[0] < times[2]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("shape", "dim"), [((5, 40), -1), ((3, 8, 33), 1), ((2, 130), 1)])
+def test_a_gated_unit_backwards(chip: str, shape: tuple[int, ...], dim: int) -> None:
+    x = np.random.default_rng(0).standard_normal(shape)
+    a, b = np.split(x, 2, dim)
+    grad = np.random.default_rng(1).standard_normal(a.shape)
+    want = np.concatenate(
+        [grad * b * slope(lambda v: v * sigmoid(v), a), grad * a * sigmoid(a)], dim
+    )
+    given_ = [grad.astype(np.float32), x.astype(np.float32)]
+    (got,) = run(chip, "SwiGluGrad", given_, [like(given_[1])], dim=dim)
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("left", [False, True])
+def test_a_unit_gated_by_gelu(chip: str, left: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((5, 3, 66))
+    a, b = np.split(x, 2, -1)
+    curved = gelu(a if left else b)
+    want = (curved * (b if left else a), curved)
+    outputs = [np.zeros(a.shape, np.float32) for _ in range(2)]
+    got = run(chip, "GeGluV2", [x.astype(np.float32)], outputs, activate_left=left)
+    for ours, theirs in zip(got, want, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)

@@ -158,3 +158,38 @@ def test_time_doesnt_depend_on_numbers(chip: str) -> None:
     inputs, outputs = [var, m, v, *factors, grad], [var, m, v]
     times = [cycles(chip, "Adam", inputs, outputs, numerics=each) for each in (False, True)]
     assert times[0] == times[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "lists", "formula"),
+    [
+        ("ForeachSubList", 2, lambda x, y: x - 0.5 * y),
+        ("ForeachMulList", 2, lambda x, y: x * y),
+        ("ForeachDivList", 2, lambda x, y: x / y),
+        ("ForeachMaximumList", 2, np.maximum),
+        ("ForeachMinimumList", 2, np.minimum),
+        ("ForeachLerpScalar", 2, lambda x, y: x + 0.5 * (y - x)),
+        ("ForeachAddScalar", 1, lambda x: x + 0.5),
+        ("ForeachSubScalar", 1, lambda x: x - 0.5),
+        ("ForeachDivScalar", 1, lambda x: x / 0.5),
+        ("ForeachMaximumScalar", 1, lambda x: np.maximum(x, 0.5)),
+        ("ForeachMinimumScalar", 1, lambda x: np.minimum(x, 0.5)),
+        ("ForeachAbs", 1, np.abs),
+        ("ForeachExp", 1, np.exp),
+        ("ForeachLog", 1, np.log),
+        ("ForeachNeg", 1, np.negative),
+        ("ForeachReciprocal", 1, lambda x: 1 / x),
+        ("ForeachSqrt", 1, np.sqrt),
+    ],
+)
+def test_formulas_on_lists(name: str, lists: int, formula: Any) -> None:
+    shapes = [(7, 33), (5,), (2, 3, 4)]
+    given_ = [
+        [np.abs(np.random.default_rng(seed).standard_normal(shape)) + 0.1 for shape in shapes]
+        for seed in range(lists)
+    ]
+    want = [formula(*each) for each in zip(*given_, strict=True)]
+    inputs = [x.astype(np.float32) for xs in given_ for x in xs]
+    got = run("Ascend910B3", name, inputs, [like(x) for x in inputs[: len(shapes)]], scalar=0.5)
+    for ours, theirs in zip(got, want, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)

@@ -30,6 +30,11 @@ def like(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
     return [described(given[0].shape, given[0].dtype)]
 
 
+def like_second(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """As the second input."""
+    return [described(given[1].shape, given[1].dtype)]
+
+
 def converted(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
     """As the first input, in the dtype that is asked for."""
     wanted = attributes.get("dst_type")

@@ -1,8 +1,8 @@
 """Activation functions and their gradients."""
 
 from npusim.operators.checks import same_shape
-from npusim.operators.definition import Aclnn, Operator, family, real, text, whole
-from npusim.operators.results import like
+from npusim.operators.definition import Aclnn, Operator, family, flag, real, text, whole
+from npusim.operators.results import like, like_second
 from npusim.operators.shape_checks import axes_in, bits_of, broadcast
 
 _SLOPE = (real("negativeSlope?", "negative_slope"),)
@@ -59,6 +59,18 @@ OPERATORS = family(
     masked=(Operator("ReluGradV2", "gradients mask -> backprops", infer=like,
         checks=((bits_of, "gradients", "mask"),)),),
     gated=(
+        Operator("GeGluV2", "x -> y gelu",
+            (whole("dim?"), whole("approximate?", only=1), flag("activate_left?")),
+            (Aclnn("aclnnGeGlu", "self -> out outGelu",
+                (whole("dim"), whole("approximate", only=1))),
+             Aclnn("aclnnGeGluV3", "self -> out outGelu",
+                (whole("dim"), whole("approximate", only=1),
+                 flag("activateLeft", "activate_left")))), kernel="ge_glu",
+            checks=((axes_in, "dim", "x"),)),
+        Operator("SwiGluGrad", "dy x -> dx", (whole("dim?"),),
+            Aclnn("aclnnSwiGluGrad", "yGrad x -> out", (whole("dim"),)), kernel="swi_glu_grad",
+            infer=like_second,
+            checks=((axes_in, "dim", "x"), (same_shape, "x", "dx"))),
         Operator("SwiGlu", "x -> y", (whole("dim?"),),
             Aclnn("aclnnSwiGlu", "x -> out", (whole("dim?"),)), kernel="swi_glu",
             checks=((axes_in, "dim", "x"),)),

@@ -35,7 +35,7 @@ def tanh(f: Formula, x: Term) -> Term:
     return f.div(above, below)
 
 
-def _gelu(f: Formula, x: Term, approximate: object) -> Term:
+def gelu(f: Formula, x: Term, approximate: object) -> Term:
     """x / (1 + e**-y) with y = 2 sqrt(2 / pi) (x + 0.044715 x**3).
 
     Where an exponential can't become infinite, both it and its quotient are kept below one.
@@ -109,8 +109,8 @@ _ROWS = (
     Compute("LeakyRelu", _leaky_relu, attributes={"negative_slope": 0.01}),
     Compute("Sigmoid", sigmoid, half_in_float=True),
     Compute("Tanh", tanh, half_in_float=True),
-    Compute("Gelu", _gelu, half_in_float=True, attributes={"approximate": "tanh"}),
-    Compute("GeluV2", _gelu, half_in_float=True, attributes={"approximate": "none"}),
+    Compute("Gelu", gelu, half_in_float=True, attributes={"approximate": "tanh"}),
+    Compute("GeluV2", gelu, half_in_float=True, attributes={"approximate": "none"}),
     Compute("FastGelu", _fast_gelu, half_in_float=True),
     Compute("Mish", _mish, half_in_float=True),
     Compute("Swish", _swish, half_in_float=True, attributes={"scale": 1.0}),

@@ -1,4 +1,4 @@
-"""SwiGlu: one half of a tensor goes through Swish and gates the other half."""
+"""Gated units: one half of a tensor, through Swish or Gelu, gates the other; and a gradient."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
 from npusim.operators.registry import kernel_class
+from npusim.ops.activation.forward import gelu
 from npusim.schedules.formula_kernel import Compute, kernel_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,29 @@ def _gate(f: Formula, a: Term, b: Term) -> Term:
     return f.mul(f.div(a, below), b)
 
 
+def _gate_gradient(f: Formula, grad: Term, a: Term, b: Term) -> tuple[Term, Term]:
+    """With s = 1 / (1 + e**-a): grad b s (1 + a (1 - s)), grad a s."""
+    s = f.div(1.0, f.add(f.exp(f.neg(a)), 1.0))
+    swish = f.mul(a, s)
+    slope = f.add(f.sub(s, f.mul(swish, s)), swish)
+    return f.mul(f.mul(grad, b), slope), f.mul(grad, swish)
+
+
+def _gelu_gate(f: Formula, a: Term, b: Term) -> tuple[Term, Term]:
+    """Gelu(a) b, Gelu(a)."""
+    curved = gelu(f, a, "tanh")
+    return f.mul(curved, b), curved
+
+
 _Gated = kernel_of(Compute("SwiGlu", _gate, half_in_float=True, generated=False))
+
+
+_Gradient = kernel_of(
+    Compute("SwiGluGrad", _gate_gradient, outputs=2, half_in_float=True, generated=False)
+)
+_GeluGated = kernel_of(
+    Compute("GeGluV2", _gelu_gate, outputs=2, half_in_float=True, generated=False)
+)
 
 
 def swi_glu(task: Task) -> tuple[Kernel, ...]:
@@ -36,6 +59,40 @@ def swi_glu(task: Task) -> tuple[Kernel, ...]:
     tasks: list[Kernel] = []
     if x.shape[-1] % 2 and x.shape[-1] > 1:
         x = _even(task.profile, x, tasks)
+    first, second, halved = _halves(task, x)
+    out = task.outputs[0] if task.outputs else made(halved, x.dtype)
+    return (
+        *tasks,
+        _Gated(task.profile, first, second, out.view(*first.shape)),
+    )
+
+
+def swi_glu_grad(task: Task) -> tuple[Kernel, ...]:
+    """The gradients of both halves, each in its half of the result."""
+    grad, x = task.present(2)
+    first, second, halved = _halves(task, x)
+    if grad.shape != halved:
+        raise task.refused(f"a gradient {grad.shape} for {x.shape}")
+    out = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
+    results = _halves(task, out)[:2]
+    return (_Gradient(task.profile, grad.view(*first.shape), first, second, *results),)
+
+
+def ge_glu(task: Task) -> tuple[Kernel, ...]:
+    """One half times Gelu of the other, which is the second unless the left one is activated."""
+    (x,) = task.present(1)
+    halves = _halves(task, x)
+    left = bool(task.attributes.get("activate_left", False))
+    curved, other = halves[:2] if left else halves[1::-1]
+    outputs = task.outputs or tuple(made(halves[2], x.dtype) for _ in range(2))
+    results = tuple(each.view(*curved.shape) for each in outputs)
+    return (_GeluGated(task.profile, curved, other, *results),)
+
+
+def _halves(task: Task, x: GlobalTensor) -> tuple[GlobalTensor, GlobalTensor, tuple[int, ...]]:
+    """Both halves along ``dim``, by default the last axis, as matrices; and the shape of one."""
+    if not x.shape:
+        raise task.refused("needs an operand of rank 1 or more")
     axis = task.whole_number("dim", -1) % len(x.shape)
     if x.shape[axis] % 2:
         raise task.refused(f"axis {axis} of {x.shape} has no halves")
@@ -45,12 +102,7 @@ def swi_glu(task: Task) -> tuple[Kernel, ...]:
         replace(x, shape=(outer, inner), start=x.start + half * inner, strides=(2 * inner, 1))
         for half in (0, 1)
     )
-    halved = (*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :])
-    out = task.outputs[0] if task.outputs else made(halved, x.dtype)
-    return (
-        *tasks,
-        _Gated(task.profile, first, second, out.view(outer, inner)),
-    )
+    return first, second, (*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :])
 
 
 def _even(profile: Profile, x: GlobalTensor, tasks: list[Kernel]) -> GlobalTensor:

@@ -4,14 +4,22 @@ from npusim.operators.checks import same_shape
 from npusim.operators.definition import Aclnn, Operator, family, real
 from npusim.operators.shape_checks import lists_alike, one_element
 
-_SCALAR = (real("scalar?"),)
-_GIVEN_SCALAR = (real("scalar"),)
 _POWERS = "var m v beta1_power beta2_power lr"
 _MOMENTS = (same_shape, "var", "m", "v", "grad", "max_grad_norm")
 _RATES = (
     one_element, "beta1_power", "beta2_power", "lr", "weight_decay", "beta1", "beta2", "epsilon",
 )  # fmt: skip
 _LAMB = "mul0_x mul1_x mul2_x mul3_x add2_y steps do_use_weight weight_decay_rate"
+
+
+def _foreach(name: str, lists: int, number: str = "") -> Operator:
+    """The same on the n-th tensors of so many lists, perhaps with a number."""
+    inputs = " ".join(f"x{place + 1}*" for place in range(lists)) if lists > 1 else "x*"
+    scalar = (real("scalar?"),) if number else ()
+    called = (real(number, "scalar"),) if number else ()
+    aclnn = Aclnn(f"aclnn{name}", f"{inputs} -> out*", called)
+    return Operator(name, f"{inputs} -> y*", scalar, aclnn)
+
 
 # fmt: off
 OPERATORS = family(
@@ -44,13 +52,15 @@ OPERATORS = family(
                 (one_element, "learning_rate", "momentum"))),
     ),
     foreach=(
-        Operator("ForeachAddList", "x1* x2* -> y*", _SCALAR,
-            Aclnn("aclnnForeachAddList", "x1* x2* -> out*", (real("alpha?", "scalar"),))),
-        Operator("ForeachAddcdivScalar", "x1* x2* x3* -> y*", _SCALAR,
-            Aclnn("aclnnForeachAddcdivScalar", "x1* x2* x3* -> out*", _GIVEN_SCALAR)),
-        Operator("ForeachAddcmulScalar", "x1* x2* x3* -> y*", _SCALAR,
-            Aclnn("aclnnForeachAddcmulScalar", "x1* x2* x3* -> out*", _GIVEN_SCALAR)),
-        Operator("ForeachMulScalar", "x* -> y*", _SCALAR,
-            Aclnn("aclnnForeachMulScalar", "x* -> out*", _GIVEN_SCALAR)),
+        _foreach("ForeachAddList", 2, "alpha?"),
+        _foreach("ForeachSubList", 2, "alpha?"),
+        _foreach("ForeachAddcdivScalar", 3, "scalar"),
+        _foreach("ForeachAddcmulScalar", 3, "scalar"),
+        _foreach("ForeachLerpScalar", 2, "weight"),
+        *(_foreach(f"Foreach{name}List", 2) for name in ("Mul", "Div", "Maximum", "Minimum")),
+        *(_foreach(f"Foreach{name}Scalar", 1, "scalar")
+          for name in ("Add", "Sub", "Mul", "Div", "Maximum", "Minimum")),
+        *(_foreach(f"Foreach{name}", 1)
+          for name in ("Abs", "Exp", "Log", "Neg", "Reciprocal", "Sqrt")),
     ),
 )

@@ -75,7 +75,27 @@ _ROWS: dict[str, tuple[int, Callable[..., Term]]] = {
         2,
         lambda f, scalar, a, b: f.add(a, b if scalar == 1.0 else f.mul(b, scalar)),
     ),
+    "ForeachSubList": (
+        2,
+        lambda f, scalar, a, b: f.sub(a, b if scalar == 1.0 else f.mul(b, scalar)),
+    ),
+    "ForeachMulList": (2, lambda f, _, a, b: f.mul(a, b)),
+    "ForeachDivList": (2, lambda f, _, a, b: f.div(a, b)),
+    "ForeachMaximumList": (2, lambda f, _, a, b: f.max(a, b)),
+    "ForeachMinimumList": (2, lambda f, _, a, b: f.min(a, b)),
+    "ForeachLerpScalar": (2, lambda f, scalar, a, b: f.add(a, f.mul(f.sub(b, a), scalar))),
+    "ForeachAddScalar": (1, lambda f, scalar, x: f.add(x, scalar)),
+    "ForeachSubScalar": (1, lambda f, scalar, x: f.add(x, -scalar)),
     "ForeachMulScalar": (1, lambda f, scalar, x: f.mul(x, scalar)),
+    "ForeachDivScalar": (1, lambda f, scalar, x: f.mul(x, 1.0 / scalar)),
+    "ForeachMaximumScalar": (1, lambda f, scalar, x: f.max(x, scalar)),
+    "ForeachMinimumScalar": (1, lambda f, scalar, x: f.min(x, scalar)),
+    "ForeachAbs": (1, lambda f, _, x: f.abs(x)),
+    "ForeachExp": (1, lambda f, _, x: f.exp(x)),
+    "ForeachLog": (1, lambda f, _, x: f.ln(x)),
+    "ForeachNeg": (1, lambda f, _, x: f.neg(x)),
+    "ForeachReciprocal": (1, lambda f, _, x: f.div(1.0, x)),
+    "ForeachSqrt": (1, lambda f, _, x: f.sqrt(x)),
 }
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from npusim.operators.registry import band_class, kernel_class
 from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
+from npusim.ops.optimizer.foreach import ForeachKernel
 from npusim.schedules.formula_kernel import FormulaKernel
 from support import convolution_cases
 from support.convolution import square
@@ -136,6 +137,8 @@ def case_of(op_type: str) -> Case:
     kernel = kernel_class(op_type)
     if isinstance(kernel, type) and issubclass(kernel, FormulaKernel):
         return formula
+    if isinstance(kernel, type) and issubclass(kernel, ForeachKernel):
+        return lists
     return FOLDERS[band_class(op_type)]
 
 
@@ -214,7 +217,7 @@ def adam_w(pick: Pick, _: str) -> Task:
 
 def lists(pick: Pick, op_type: str) -> Task:
     shapes = [pick.shape() for _ in range(pick.of(1, 2, 3))]
-    count = {"ForeachMulScalar": 1, "ForeachAddList": 2}.get(op_type, 3)
+    count = kernel_class(op_type).lists  # type: ignore[attr-defined]
     inputs = [pick.positive(*shape) for _ in range(count) for shape in shapes]
     return Task(inputs, [empty(*shape) for shape in shapes], {"scalar": 0.5})
 
@@ -271,11 +274,15 @@ def masked_scale(pick: Pick, _: str) -> Task:
     return Task([pick.numbers(*shape), mask], [empty(*shape)], {"value": 1.5, "scale": 1.5})
 
 
-def gated(pick: Pick, _: str) -> Task:
+def gated(pick: Pick, op_type: str) -> Task:
     rows, half = pick.shape(1, 2, 2000), pick.size()
     kind = pick.half()
     x = pick.numbers(*rows, 2 * half, kind=kind)
-    return Task([x], [empty(*rows, half, kind=kind)], {"dim": -1})
+    if op_type == "SwiGluGrad":
+        inputs = [pick.numbers(*rows, half, kind=kind), x]
+        return Task(inputs, [empty(*x.shape, kind=kind)], {"dim": -1})
+    results = [empty(*rows, half, kind=kind) for _ in range(1 + (op_type == "GeGluV2"))]
+    return Task([x], results, {"dim": -1})
 
 
 def cross_entropy_gradient(pick: Pick, _: str) -> Task:
@@ -979,10 +986,6 @@ CASES: dict[str, Case] = {
     "LambApplyOptimizerAssign": lamb_update,
     "ApplyAdamW": adam_w,
     **dict.fromkeys(
-        ("ForeachAddList", "ForeachAddcdivScalar", "ForeachAddcmulScalar", "ForeachMulScalar"),
-        lists,
-    ),
-    **dict.fromkeys(
         ("FusionOp_Mul_Neg", "FusionOp_RealDiv_Neg", "AutomaticBufferFusionOp"), negated
     ),
     "TensorMove": one_to_one,
@@ -994,7 +997,7 @@ CASES: dict[str, Case] = {
     "MaskedScale": masked_scale,
     **dict.fromkeys(("CrossEntropyLoss", "NLLLoss"), likelihood),
     "SoftmaxCrossEntropyWithLogits": soft_labels,
-    "SwiGlu": gated,
+    **dict.fromkeys(("GeGluV2", "SwiGlu", "SwiGluGrad"), gated),
     "BinaryCrossEntropyGrad": cross_entropy_gradient,
     **dict.fromkeys(("Transpose", "TransposeD", "TransposeNOD"), transpose),
     "ConfusionTransposeD": heads,

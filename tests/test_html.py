@@ -237,6 +237,19 @@ def test_a_users_matplotlibrc_changes_nothing() -> None:
         assert mpl.rcParams["font.size"] == 30
 
 
+def test_drawings_have_no_date_however_odd_that_of_the_build_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def paint(figure: Figure) -> None:
+        axes_of(figure, "x", "y").plot([0, 1], [1, 0], color=SERIES[0])
+
+    plain = draw("f", paint)()
+    for date in ("\u00b2", "99999999999999999999", "86400"):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", date)
+        assert draw("f", paint)() == plain
+        assert os.environ["SOURCE_DATE_EPOCH"] == date
+
+
 def test_what_the_user_wrote_is_text_and_not_markup() -> None:
     title = "<script>alert(1)</script> & co"
     result = small_plan()

@@ -6,11 +6,12 @@ follows the theme of the page it is in.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from io import StringIO
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ _STYLE: Final = {
     "legend.labelcolor": INK,
     "lines.linewidth": 1.6,
     "svg.fonttype": "none",  # text stays text: small, selectable, in the page's colour
-    "svg.hashsalt": "npusim",
     "text.color": INK,
     "xtick.color": SOFT,
     "xtick.labelcolor": INK,
@@ -65,6 +65,7 @@ _STYLE: Final = {
 }
 _WIDTH_INCHES: Final = 5.2  # on a phone it is drawn at two thirds, and still legible
 
+_DATE: Final = "SOURCE_DATE_EPOCH"  # of a build
 _ID = re.compile(r'(\bid="|url\(#|href="#)([^")]+)')
 _FINE = re.compile(r"(\.\d\d)\d+")
 _COLOUR = re.compile(r"#0[0-9a-f]{5}\b")
@@ -94,10 +95,23 @@ def _drawn(name: str, paint: Callable[[Figure], None], inches: tuple[float, floa
         FigureCanvasSVG(figure)
         figure.patch.set_alpha(0)
         paint(figure)
-        stream = StringIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(stream, format="svg", transparent=True, metadata=nothing)
-    return _embedded(stream.getvalue(), name)
+        return _embedded(saved(figure, "svg", transparent=True).decode(), name)
+
+
+def saved(figure: Figure, kind: str, **settings: Any) -> bytes:
+    """A figure as a file of that kind, the same bytes for the same figure: without a date."""
+    import matplotlib as mpl
+
+    stream = BytesIO()
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    date = os.environ.pop(_DATE, None)  # which Matplotlib would read, whatever it is
+    try:
+        with mpl.rc_context({"svg.hashsalt": "npusim"}):
+            figure.savefig(stream, format=kind, metadata=metadata, **settings)
+    finally:
+        if date is not None:
+            os.environ[_DATE] = date
+    return stream.getvalue()
 
 
 @contextmanager

@@ -6,7 +6,6 @@ variables.
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
 import math
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from npusim.report.csvfile import csv_text
 from npusim.report.document import Table
+from npusim.report.drawing import saved
 from npusim.report.spelling import latency
 
 if TYPE_CHECKING:
@@ -151,13 +151,7 @@ def figure_bytes(
     rows: Sequence[Row], axes: Sequence[str], kind: str, *, x: str = "", y: str = ""
 ) -> bytes:
     """The figure as an ``svg`` or ``png`` file, the same bytes for the same rows."""
-    import matplotlib as mpl
-
-    stream = io.BytesIO()
-    metadata = {"Date": None} if kind == "svg" else {"Software": None}
-    with mpl.rc_context({"svg.hashsalt": "npusim"}):
-        figure(rows, axes, x=x, y=y).savefig(stream, format=kind, metadata=metadata, dpi=120)
-    return stream.getvalue()
+    return saved(figure(rows, axes, x=x, y=y), kind, dpi=120)
 
 
 def figure(rows: Sequence[Row], axes: Sequence[str], *, x: str = "", y: str = "") -> Figure:

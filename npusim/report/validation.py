@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from npusim.report.csvfile import csv_text
 from npusim.report.document import Table
+from npusim.report.drawing import saved
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -138,12 +138,7 @@ def _by_chip(predictions: Sequence[Prediction]) -> dict[str, list[Prediction]]:
 
 def figure_svg(predictions: Sequence[Prediction]) -> str:
     """The figure as SVG text, the same bytes for the same rows."""
-    import matplotlib as mpl
-
-    text = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "npusim"}):
-        figure(predictions, (scatter, errors)).savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()
+    return saved(figure(predictions, (scatter, errors)), "svg").decode()
 
 
 def _ratio(prediction: Prediction) -> float:

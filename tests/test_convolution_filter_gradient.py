@@ -127,3 +127,17 @@ def test_gradients_of_a_normalisation_on_their_way(chip: str) -> None:
     np.testing.assert_allclose(found[0], in_slices(dy, 16), rtol=3e-3, atol=3e-3)
     want = in_fractals(gradient(x, dy.astype(np.float16), window), 16)
     np.testing.assert_allclose(found[1], want, rtol=4e-3, atol=4e-3 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_groups_are_products_of_their_own(chip: str) -> None:
+    rng = np.random.default_rng(8)
+    window = Window((3, 3), (2, 1), (1, 1), Padding(1, 1, 1, 1))
+    x = normal(rng, (2, 3 * 32, 9, 7))
+    dy = normal(rng, (2, 3 * 16, *window.positions((9, 7))))
+    parts = [(x[:, 32 * g : 32 * g + 32], dy[:, 16 * g : 16 * g + 16]) for g in range(3)]
+    want = np.concatenate([in_fractals(gradient(*each, window), 16) for each in parts])
+    held = np.zeros(want.shape, np.float32)
+    inputs = [in_slices(x, 16), None, in_slices(dy, 16)]
+    (found,) = tasks.run(chip, "Conv2DBackpropFilter", inputs, [held], **attributes(window))
+    np.testing.assert_allclose(found, want, rtol=2e-3, atol=2e-3 * np.abs(want).max())

@@ -145,3 +145,32 @@ def test_what_is_added_and_kept_of_it(chip: str, added: bool) -> None:
     (found,) = run(chip, name, inputs, [like], **attributes(window))
     near = 4e-3 * np.abs(want).max()
     np.testing.assert_allclose(found, in_slices(want, 16) * kept, rtol=4e-3, atol=near)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_transposed_with_a_bias(chip: str) -> None:
+    rng = np.random.default_rng(5)
+    window, plane = Window((4, 4), (2, 2), (1, 1), Padding(1, 1, 1, 1)), (12, 16)
+    dy, weight, _, _ = problem(rng, window, plane, (2, 32, 24))
+    bias = normal(rng, (32,))
+    inputs = [np.array([2, 32, 12, 16], np.int32), in_slices(dy, 16), in_fractals(weight, 16), bias]
+    like = np.zeros((2, 2, *plane, 16), np.float16)
+    (found,) = run(chip, "Conv2DTranspose", inputs, [like], **attributes(window))
+    want = gradient(dy, weight, window, plane) + bias.reshape(1, 32, 1, 1)
+    near = 4e-3 * np.abs(want).max()
+    np.testing.assert_allclose(in_planes(found, 32), want, rtol=4e-3, atol=near)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_groups_are_products_of_their_own(chip: str) -> None:
+    rng = np.random.default_rng(8)
+    window, plane = Window((3, 3), (2, 2), (1, 1), Padding(1, 1, 1, 1)), (9, 7)
+    parts = [problem(rng, window, plane, (2, 32, 16))[:2] for _ in range(3)]
+    dy = np.concatenate([each for each, _ in parts], axis=1)
+    fractals = np.concatenate([in_fractals(weight, 16) for _, weight in parts])
+    want = np.concatenate([gradient(*each, window, plane) for each in parts], axis=1)
+    like = np.zeros((2, 6, *plane, 16), np.float16)
+    inputs = [in_slices(dy, 16), fractals]
+    (found,) = run(chip, "Conv2DBackpropInput", inputs, [like], **attributes(window))
+    near = 4e-3 * np.abs(want).max()
+    np.testing.assert_allclose(in_planes(found, 96), want, rtol=4e-3, atol=near)

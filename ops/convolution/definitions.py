@@ -21,7 +21,8 @@ OPERATORS: tuple[Definition, ...] = family(
     gradient_records=(
         Operator("Conv2DBackpropFilter", also=("Conv2DBackpropFilterD",), kernel="filter_gradient"),
         Operator("FusedDbnDw", kernel="normalised_filter_gradient"),
-        Operator("Conv2DBackpropInput", also=("Conv2DBackpropInputD",), kernel="input_gradient"),
+        Operator("Conv2DBackpropInput", kernel="input_gradient", also=(
+            "Conv2DBackpropInputD", "Conv2DTranspose", "Conv2DTransposeD", "Deconvolution")),
         Operator("FusionOp_Conv2DBackpropInput_ReluGradV2", kernel="input_gradient",
             also=("FusionOp_Conv2DBackpropInput_AddN_ReluGradV2",)),
     ),

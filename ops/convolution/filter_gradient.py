@@ -48,20 +48,21 @@ class FilterGradient(Kernel):
         *,
         op_type: str = "",
         hf32: bool = False,
+        groups: int = 1,
         normalisation: tuple[GlobalTensor, Normalisation] | None = None,
     ) -> None:
         self.op_type = op_type or self.op_type  # one kernel for operators of several names
         self.x, self.dy, self.dw, self.window, self.hf32 = x, dy, dw, window, hf32
         self.reads, self.writes, self.adds_into = (x, dy), (dw,), (dw,)
-        self.normalisation = normalisation
+        self.normalisation, self.groups = normalisation, groups
         if normalisation is not None:
             grads, known = normalisation
             self.reads, self.writes = (x, grads, *known[:-1]), (dy, dw)
         images, slices, *plane, lanes = x.shape
         self.shape = FilterShape(
             images,
-            dy.shape[1] * lanes,
-            slices,
+            dy.shape[1] * lanes // groups,
+            slices // groups,
             (plane[0], plane[1]),
             window,
             x.dtype,
@@ -78,24 +79,26 @@ class FilterGradient(Kernel):
         return share.images, share.rows, share.slices
 
     def process(self, core: Core) -> None:
-        """The products of this core's part, added to the gradient."""
+        """The products of this core's part, a packed group after the other."""
         share, shape = self.partition.share(core.get_block_idx()), self.shape
-        size = shape.positions
+        tiling, depth = self.partition.blocks, share.images * shape.positions
+        blocks = BlockMatmul(core, tiling, self.x.dtype, depth, out_dtype=FLOAT, hf32=self.hf32)
+        for group in range(self.groups):
+            row, first = group * shape.rows + share.row, group * shape.slices + share.slice
+            part = share._replace(row=row, slice=first)
+            self._multiply(core, blocks, part, self._result(share, group))
+
+    def _multiply(
+        self, core: Core, blocks: BlockMatmul, share: FilterShare, result: GmMatrix
+    ) -> None:
+        """The gradient of a packed group's weights, as far as it is this core's."""
         product = Product(
-            self._result(share),
+            result,
             self._rows(core, share),
             Unfolded(self.x, self.window, (share.image, share.slice)),
             share.rows,
-            share.slices * shape.depth,
-            share.images * size,
-        )
-        blocks = BlockMatmul(
-            core,
-            self.partition.blocks,
-            self.x.dtype,
-            product.k,
-            out_dtype=FLOAT,
-            hf32=self.hf32,
+            share.slices * self.shape.depth,
+            share.images * self.shape.positions,
         )
         core.separately(
             lambda: self._block_by_block(core, blocks, product),
@@ -147,11 +150,12 @@ class FilterGradient(Kernel):
         start = ((share.image, slices * step), (share.row, step // lanes))
         return GmMatrix(tensor, start, step, True, lanes, self.shape.positions, slices * step)
 
-    def _result(self, share: FilterShare) -> GmMatrix:
-        """The gradient of the weights, as FRACTAL_Z has it: blocks of ``lanes`` columns."""
+    def _result(self, share: FilterShare, group: int) -> GmMatrix:
+        """The gradient of a group's weights, as FRACTAL_Z has it: blocks of ``lanes`` columns."""
         _, high, rows, lanes = self.dw.shape
         step = high * rows * lanes
-        start = ((share.row, lanes), (share.slice * self.window.taps, step))
+        first = (group * self.shape.slices + share.slice) * self.window.taps
+        start = ((share.row, lanes), (first, step))
         return GmMatrix(self.dw, start, step, lanes=lanes)
 
 

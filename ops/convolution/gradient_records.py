@@ -36,8 +36,9 @@ def filter_gradient(task: Task) -> tuple[Kernel, ...]:
     x, dy, geometry = _fitting(task, pairs, dw)
     _check_dtypes(task, (x, dy), dw, FLOAT)
     hf32 = hf32_of(task, x)
+    window, groups, name = geometry.window, geometry.groups, task.op_type
     return (
-        FilterGradient(task.profile, x, dy, dw, geometry.window, op_type=task.op_type, hf32=hf32),
+        FilterGradient(task.profile, x, dy, dw, window, op_type=name, hf32=hf32, groups=groups),
     )
 
 
@@ -51,6 +52,8 @@ def normalised_filter_gradient(task: Task) -> tuple[Kernel, ...]:
     channels = dy.shape[1] * dy.shape[-1]
     if any(each.numel != channels or each.dtype is not FLOAT for each in per_channel):
         raise task.refused(f"{channels} numbers in {FLOAT} are needed of each statistic")
+    if geometry.groups > 1:
+        raise task.refused("normalised gradients of groups aren't modelled")
     if task.profile.paths.ub_to_l1 is None:
         raise task.refused(f"{task.profile.name} has no way from UB to L1")
     epsilon = task.number("epsilon", Normalisation._field_defaults["epsilon"])
@@ -75,7 +78,10 @@ def hf32_of(task: Task, x: GlobalTensor) -> bool:
 
 
 def input_gradient(task: Task) -> tuple[Kernel, ...]:
-    """dy and the weight to dx, in either order; the size of dx may stand before them."""
+    """dy and the weight to dx, in either order; the size of dx before them, a bias behind.
+
+    A transposed convolution is the same with other names.
+    """
     dx = task.outputs[0] if task.outputs else None
     if dx is None:
         raise task.refused("a record without a result")
@@ -93,11 +99,18 @@ def input_gradient(task: Task) -> tuple[Kernel, ...]:
             weight,
             dx,
             geometry,
+            bias=_bias_of(task, dx),
             epilogue=epilogue,
             hf32=hf32,
             op_type=task.op_type,
         ),
     )
+
+
+def _bias_of(task: Task, dx: GlobalTensor) -> GlobalTensor | None:
+    """A row of numbers, not of sizes, among the inputs."""
+    rows = [each for each in task.inputs if each is not None and len(each.shape) == 1]
+    return next((each for each in rows if each.dtype.is_float or dx.dtype is each.dtype), None)
 
 
 def _of_input_gradient(

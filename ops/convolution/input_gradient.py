@@ -45,6 +45,7 @@ class InputGradient(Conv2D):
         dx: GlobalTensor,
         geometry: Geometry,
         *,
+        bias: GlobalTensor | None = None,
         epilogue: Epilogue | None = None,
         hf32: bool = False,
         op_type: str = "Conv2DBackpropInput",
@@ -54,7 +55,15 @@ class InputGradient(Conv2D):
         self.dilated = self.stride != (1, 1)
         mirror = mirrored(op_type, geometry)
         super().__init__(
-            profile, dy, weight, dx, mirror, epilogue=epilogue, hf32=hf32, op_type=op_type
+            profile,
+            dy,
+            weight,
+            dx,
+            mirror,
+            bias=bias,
+            epilogue=epilogue,
+            hf32=hf32,
+            op_type=op_type,
         )
 
     def process(self, core: Core) -> None:

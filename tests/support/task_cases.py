@@ -976,6 +976,9 @@ CASES: dict[str, Case] = {
         (
             "Conv2DBackpropInput",
             "Conv2DBackpropInputD",
+            "Conv2DTranspose",
+            "Conv2DTransposeD",
+            "Deconvolution",
             "FusionOp_Conv2DBackpropInput_ReluGradV2",
             "FusionOp_Conv2DBackpropInput_AddN_ReluGradV2",
         ),

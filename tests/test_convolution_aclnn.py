@@ -37,7 +37,7 @@ def call(shape: tuple[int, ...], outs: int, window: Window, **more: Any) -> dict
     } | more
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     windows(),
     st.tuples(st.integers(1, 3), st.integers(1, 20), st.integers(1, 9), st.integers(1, 9)),
@@ -171,9 +171,49 @@ def test_long_lines_on_310p() -> None:
     assert Device("Ascend310P3").check("aclnnConvolution", **arguments).code == 161002
 
 
-@pytest.mark.parametrize("changed", [{"transposed": True}, {"groups": 3}])
-def test_what_is_not_modelled_says_so(changed: dict[str, Any]) -> None:
-    arguments = call((2, 6, 9, 9), 6, Window((3, 3))) | changed
-    arguments["weight"] = arguments["weight"][:, : 6 // arguments["groups"]]
+@settings(max_examples=15, deadline=None)
+@given(
+    windows(),
+    st.tuples(st.integers(1, 2), st.integers(1, 20), st.integers(1, 6), st.integers(1, 6)),
+    st.integers(1, 20),
+    st.sampled_from(CHIPS),
+    st.booleans(),
+)
+def test_transposed_convolutions(
+    window: Window, shape: tuple[int, ...], outs: int, chip: str, bias: bool
+) -> None:
+    """Every element adds the kernel, times itself, to where it falls on the output."""
+    rows, columns = window.extent
+    assume(max(window.padding[:2]) < rows and max(window.padding[2:]) < columns)
+    arguments = call(shape, outs, window) | {"transposed": True}
+    random = np.random.default_rng(2)
+    x, weight = arguments["input"], random.integers(-3, 4, (shape[1], outs, *window.kernel))
+    arguments["weight"] = weight.astype(np.float16)
+    (down, right), (below, beside), padding = window.stride, window.dilation, window.padding
+    high, wide = ((size - 1) * step for size, step in zip(shape[2:], window.stride, strict=True))
+    whole = np.zeros((shape[0], outs, high + window.extent[0], wide + window.extent[1]))
+    for i in range(window.kernel[0]):
+        for j in range(window.kernel[1]):
+            part = np.einsum("nchw,co->nohw", x.astype(np.float64), weight[:, :, i, j])
+            lines = slice(i * below, i * below + high + 1, down)
+            whole[:, :, lines, j * beside : j * beside + wide + 1 : right] += part
+    assume(min(whole.shape[2] - sum(padding[:2]), whole.shape[3] - sum(padding[2:])) > 0)
+    wanted = whole[
+        :,
+        :,
+        padding.top : whole.shape[2] - padding.bottom,
+        padding.left : whole.shape[3] - padding.right,
+    ]
+    if bias:
+        arguments["bias"] = np.arange(outs).astype(np.float16)
+        wanted = wanted + np.arange(outs)[:, None, None]
+    found = Device(chip).run("aclnnConvolution", **arguments)
+    np.testing.assert_allclose(found.outputs["output"], wanted, rtol=2**-10)
+    assert "Conv2DTranspose" in [task.name for task in found.tasks]
+
+
+def test_what_is_not_modelled_says_so() -> None:
+    arguments = call((2, 6, 9, 9), 6, Window((3, 3))) | {"groups": 3}
+    arguments["weight"] = arguments["weight"][:, :2]
     status = Device(A2).check("aclnnConvolution", **arguments)
     assert (status.code, status.is_modelled) == (561003, False)

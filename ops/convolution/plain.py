@@ -9,6 +9,7 @@ from npusim.operators.tasks import kernels_on
 from npusim.ops.convolution import geometry
 from npusim.ops.convolution.forward import Conv2D
 from npusim.ops.convolution.geometry import Geometry, feature_map, lanes_of
+from npusim.ops.convolution.input_gradient import InputGradient
 from npusim.values.dtypes import FLOAT, FLOAT16
 
 if TYPE_CHECKING:
@@ -52,8 +53,12 @@ def between_layouts(
     window: Window,
     *,
     hf32: bool,
+    transposed: bool = False,
 ) -> list[Kernel]:
-    """TransData of the image and of the weight, Conv2D, and TransData of the result."""
+    """TransData of the image and of the weight, the convolution, and TransData of the result.
+
+    The ``transposed`` one is the gradient of the convolution that leads from the result back.
+    """
     x, weight, bias, y = tensors
     profile = task.profile
     lanes, high = lanes_of(profile, x.dtype), profile.cube.fractal_n
@@ -66,8 +71,15 @@ def between_layouts(
         "dilations": window.dilation,
         "pads": window.padding,
     }
-    found = Geometry.of("Conv2D", stored, taps, result, said)
-    kernel = Conv2D(profile, stored, taps, result, found, bias=bias, hf32=hf32)
+    ends = (result, taps, stored) if transposed else (stored, taps, result)
+    found = Geometry.of("Conv2D", *ends, said)
+    kernel: Kernel
+    if transposed:
+        kernel = InputGradient(
+            profile, stored, taps, result, found, bias=bias, hf32=hf32, op_type="Conv2DTranspose"
+        )
+    else:
+        kernel = Conv2D(profile, stored, taps, result, found, bias=bias, hf32=hf32)
     return [
         *_turned(task, x, stored),
         *_turned(task, weight, taps),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.task import Task
 from npusim.ascendc.windows import Padding, Window
 from npusim.operators.tasks import kernels_on
-from npusim.ops.convolution.contract import Axis, arithmetic, axes
+from npusim.ops.convolution.contract import Axis, arithmetic, axes, out_channels
 from npusim.ops.convolution.plain import PLANAR, between_layouts
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
 from npusim.values.errors import KernelError
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 def build(call: Call, chain: Chain) -> None:
-    """Casts and TransData of both operands, Conv2D, TransData back, Cast, ViewCopy."""
-    if call.flag("transposed") or call.integer("groups") > 1 or call.spec("input").rank > PLANAR:
-        problem = "groups, three dimensions and transposed convolutions aren't modelled"
-        raise KernelError("aclnnConvolution", problem)
+    """Casts and TransData of both operands, the convolution, TransData back, Cast, ViewCopy."""
+    if call.integer("groups") > 1 or call.spec("input").rank > PLANAR:
+        raise KernelError("aclnnConvolution", "groups and three dimensions aren't modelled")
+    transposed = call.flag("transposed")
     kind, hf32 = arithmetic(call)
     x, weight = (chain.cast(_planar(chain.input(name)), kind) for name in ("input", "weight"))
     out = chain.output("output", kind)
     rows, columns = _axes(call)
-    y = out.view(x.shape[0], weight.shape[0], rows.result(transposed=False),
-                 columns.result(transposed=False))  # fmt: skip
+    plane = (each.result(transposed=transposed) for each in (rows, columns))
+    y = out.view(x.shape[0], out_channels(call), *plane)
     bias = _bias(call, chain, kind)
-    whole = chain.profile.paths.l0c_to_gm and _covers_plane(rows) and _covers_plane(columns)
-    if whole:
+    split = chain.profile.paths.l0c_to_gm is not None
+    if split and not transposed and _covers_plane(rows) and _covers_plane(columns):
         _as_product(chain, x, weight, bias, y, hf32=hf32)
     else:
         window = Window(
@@ -42,7 +42,8 @@ def build(call: Call, chain: Chain) -> None:
             Padding(rows.before, rows.after, columns.before, columns.after),
         )
         task = Task(chain.profile, "Conv2D")
-        _queue(chain, between_layouts(task, (x, weight, bias, y), window, hf32=hf32))
+        tensors = x, weight, bias, y
+        _queue(chain, between_layouts(task, tensors, window, hf32=hf32, transposed=transposed))
     chain.finish("output", out)
 
 

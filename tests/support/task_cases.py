@@ -633,6 +633,16 @@ def pooling(pick: Pick, op_type: str) -> Task:
     return Task([x], [empty(*planes, *out, 16, kind=kind), zeros(*words, kind=np.uint16)], settings)
 
 
+def grid_sample(pick: Pick, _: str) -> Task:
+    shape = (pick.of(1, 2), pick.of(3, 16, 70), *(pick.of(1, 2, 5) for _ in range(3)))
+    samples, kind = [pick.of(1, 3) for _ in range(3)], pick.half()
+    grid = pick.numbers(shape[0], *samples, 3, kind=kind) / 2
+    settings = {"padding_mode": pick.of("zeros", "border", "reflection")}
+    settings["interpolation_mode"] = pick.of("bilinear", "nearest")
+    result = empty(*shape[:2], *samples, kind=kind)
+    return Task([pick.numbers(*shape, kind=kind), grid.astype(kind)], [result], settings)
+
+
 def boxes_align(pick: Pick, _: str) -> Task:
     shape = (pick.of(1, 2), pick.of(3, 16, 33), pick.of(5, 9), pick.of(4, 8))
     count, bins = pick.of(1, 4), (pick.of(1, 2), pick.of(1, 2))
@@ -929,6 +939,7 @@ FOLDERS: dict[str, Case] = {
     "resize": resize,
     "pooling": pooling,
     "sorting": order,
+    "grid_sample": grid_sample,
     "roi_align": boxes_align,
     "batch_norm_training": batch_norm,
     "matmul": matrices,
@@ -1051,6 +1062,9 @@ def chips_of(op_type: str) -> tuple[str, ...]:
         return _FUSING
     if band_class(op_type) == "attention" or op_type in {
         *("TopK", "TopKV2", "TopKD"),
+    if op_type in {
+        "FlashAttentionScore",
+        *("GridSampler3D", "TopK", "TopKV2", "TopKD"),
         "UpsampleNearestExact2dGrad",
         "ResizeBilinear",
         "GroupNormGrad",

@@ -1,0 +1,1 @@
+"""Images sampled at places that a grid tells."""

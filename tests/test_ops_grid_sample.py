@@ -1,0 +1,103 @@
+"""Images sampled at places that a grid tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from npusim.values.errors import KernelError
+from support.tasks import cycles, kernels, run
+
+Array = np.ndarray[Any, Any]
+A2 = "Ascend910B2"
+
+
+def place(given: float, size: int, padding: str, corners: bool) -> float:
+    """Where a number between -1 and 1 lies on an axis, by the definition."""
+    found = (given + 1) / 2 * (size - 1) if corners else ((given + 1) * size - 1) / 2
+    if padding == "reflection":
+        low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
+        while high > low and not low <= found <= high:
+            found = 2 * low - found if found < low else 2 * high - found
+        if high == low:
+            found = 0.0
+    return found if padding == "zeros" else min(max(found, 0.0), size - 1.0)
+
+
+def sampled(x: Array, grid: Array, mode: str, padding: str, corners: bool) -> Array:
+    """Sample by sample, in float64."""
+    out = np.zeros((*x.shape[:2], *grid.shape[1:4]))
+    for index in np.ndindex(*grid.shape[:4]):
+        image, *where = index
+        axes = []
+        for axis in range(3):
+            at = place(float(grid[(*index, 2 - axis)]), x.shape[2 + axis], padding, corners)
+            low = int(np.floor(at))
+            sides = [(low, low + 1 - at), (low + 1, at - low)]
+            axes.append([(int(np.rint(at)), 1.0)] if mode == "nearest" else sides)
+        for i, a in axes[0]:
+            for j, b in axes[1]:
+                for k, c in axes[2]:
+                    if all(0 <= n < m for n, m in zip((i, j, k), x.shape[2:], strict=True)):
+                        out[(image, slice(None), *where)] += a * b * c * x[image, :, i, j, k]
+    return out
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.tuples(st.integers(1, 2), st.integers(1, 70), *[st.integers(1, 5)] * 3),
+    st.tuples(*[st.integers(1, 6)] * 3),
+    st.sampled_from(["bilinear", "nearest"]),
+    st.sampled_from(["zeros", "border", "reflection"]),
+    st.booleans(),
+    st.sampled_from([np.float32, np.float16]),
+)
+def test_samples_between_voxels(
+    shape: tuple[int, ...],
+    samples: tuple[int, int, int],
+    mode: str,
+    padding: str,
+    corners: bool,
+    kind: Any,
+) -> None:
+    random = np.random.default_rng(sum(shape))
+    x = random.standard_normal(shape).astype(kind)
+    grid = random.uniform(-1.4, 1.4, (shape[0], *samples, 3)).astype(kind)
+    (found,) = run(
+        A2,
+        "GridSampler3D",
+        [x, grid],
+        [np.zeros((*shape[:2], *samples), kind)],
+        interpolation_mode=mode,
+        padding_mode=padding,
+        align_corners=corners,
+    )
+    tolerance = 1e-4 if kind is np.float32 else 2e-2
+    expected = sampled(x.astype(float), grid, mode, padding, corners)
+    close = np.isclose(found.astype(float), expected, tolerance, tolerance)
+    # Half-way between two voxels, float32 and float64 may take different ones.
+    assert close.mean() > (0.98 if mode == "nearest" else 0.9999)
+
+
+def test_more_neighbours_and_channels_take_longer() -> None:
+    times = []
+    for mode, channels in (("nearest", 16), ("bilinear", 16), ("bilinear", 64)):
+        x, grid = (
+            np.zeros((1, channels, 8, 8, 8), np.float32),
+            np.zeros((1, 8, 8, 8, 3), np.float32),
+        )
+        out = np.zeros((1, channels, 8, 8, 8), np.float32)
+        times.append(cycles(A2, "GridSampler3D", [x, grid], [out], interpolation_mode=mode))
+    assert times[0] < times[1] < times[2]
+
+
+def test_other_modes_are_refused() -> None:
+    x, grid = np.zeros((1, 4, 8, 8, 8), np.float32), np.zeros((1, 8, 8, 8, 3), np.float32)
+    with pytest.raises(KernelError, match="interpolation_mode bicubic"):
+        kernels(A2, "GridSampler3D", [x, grid], [], {"interpolation_mode": "bicubic"})
+    with pytest.raises(KernelError, match="padding_mode mirror"):
+        kernels(A2, "GridSampler3D", [x, grid], [], {"padding_mode": "mirror"})

@@ -1061,9 +1061,6 @@ def chips_of(op_type: str) -> tuple[str, ...]:
     if op_type.startswith(_FUSED_ON_THE_WAY):
         return _FUSING
     if band_class(op_type) == "attention" or op_type in {
-        *("TopK", "TopKV2", "TopKD"),
-    if op_type in {
-        "FlashAttentionScore",
         *("GridSampler3D", "TopK", "TopKV2", "TopKD"),
         "UpsampleNearestExact2dGrad",
         "ResizeBilinear",

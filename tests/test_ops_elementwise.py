@@ -363,3 +363,14 @@ def test_a_fusion_of_unknown_parts_is_the_gate_of_language_models() -> None:
     np.testing.assert_allclose(got, x / (1 + np.exp(-x)) * y, rtol=1e-4, atol=1e-6)
     with pytest.raises(KernelError, match="which operators were fused"):
         run("Ascend910B3", "AutomaticBufferFusionOp", [x], [like(x)])
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("count", [1, 7, 1024, 4099, 200_000])
+def test_a_range(chip: str, count: int) -> None:
+    start, step = np.float32(3.0), np.float32(0.5)
+    given_ = [np.array(start), np.array(start + count * step), np.array(step)]
+    (got,) = run(chip, "Range", given_, [np.full(count, 77, np.float32)])
+    np.testing.assert_allclose(got, start + np.arange(count) * step, rtol=1e-6)
+    with pytest.raises(KernelError, match="results of INT32"):
+        run(chip, "Range", given_, [np.zeros(count, np.int32)])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim import Device
 from npusim.ascendc import trace
 from npusim.hardware import load_profile
 from npusim.values.errors import DeviceFault, KernelError
@@ -276,3 +277,37 @@ def test_short_rows_cost_more_than_their_bytes(chip: str) -> None:
         table, ids = np.zeros((count, width), np.float32), np.zeros(count, np.int32)
         times.append(cycles(chip, "GatherV2", [table, ids], [table]))
     assert times[0] > 4 * times[1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sizes=st.tuples(st.integers(1, 5), st.integers(1, 20), st.integers(1, 40)),
+    rows=st.integers(1, 3),
+    width=st.sampled_from([1, 16, 33, 128]),
+    kind=st.sampled_from([np.float16, np.float32]),
+    chip=st.sampled_from(CHIPS),
+)
+def test_a_cache_takes_rows_of_every_head(
+    sizes: tuple[int, int, int], rows: int, width: int, kind: Any, chip: str
+) -> None:
+    batch, heads, length = sizes
+    rows = min(rows, length)
+    var = np.random.default_rng(0).standard_normal((*sizes, width)).astype(kind)
+    new = np.random.default_rng(1).standard_normal((batch, heads, rows, width)).astype(kind)
+    ids = np.random.default_rng(2).integers(0, length - rows + 1, batch)
+    want = var.copy()
+    for sequence, place in enumerate(ids):
+        want[sequence, :, place : place + rows] = new[sequence]
+    got = changed(chip, "Scatter", [var, ids, new]).reshape(var.shape)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_a_cache_by_name() -> None:
+    var, new = np.zeros((2, 3, 5, 16), np.float16), np.ones((2, 3, 1, 16), np.float16)
+    ids = np.array([4, 0])
+    Device("Ascend910B3").run("Scatter", var=var, indices=ids, updates=new)
+    assert var.sum() == new.sum()
+    assert (var[0, :, 4] == 1).all()
+    assert (var[1, :, 0] == 1).all()
+    refused = Device("Ascend910B3").check("Scatter", var=var, indices=ids, updates=new[:, :2])
+    assert refused.code == 161002

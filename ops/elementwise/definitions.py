@@ -93,6 +93,8 @@ OPERATORS = family(
         Operator("NPUAllocFloatStatus", "-> data", kernel="ZerosLike"),
         Operator("NPUClearFloatStatus", "addr -> data", also=("NPUGetFloatStatus",), infer=like),
         Operator("OnesLike", "x -> y", infer=like),
+        Operator("Range", "start limit delta -> y",
+            checks=((needs, "y"), (one_element, "start", "limit", "delta"))),
         Operator("ZerosLike", "x -> y", infer=like),
     ),
     fusion=(Operator("AutomaticBufferFusionOp", kernel="unnamed_kernel"),),

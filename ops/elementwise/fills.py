@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, TPosition, TQue
 from npusim.schedules.elementwise import FlatTiling, flat_tiling
+from npusim.schedules.rows.shares import RowShare
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 
@@ -158,3 +159,46 @@ def _cleared(tensor: GlobalTensor) -> GlobalTensor:
         shape = (2, tensor.shape[1], _C0)
         return GlobalTensor(GmBuffer("sums", prod(shape) * FLOAT.itemsize), FLOAT, shape)
     return tensor
+
+
+class Range(Kernel):
+    """out[i] = start + i * delta, a share of it by every core. ``limit`` says how long out is."""
+
+    op_type = "Range"
+
+    def __init__(
+        self,
+        profile: Profile,
+        start: GlobalTensor,
+        limit: GlobalTensor,
+        delta: GlobalTensor,
+        out: GlobalTensor,
+    ) -> None:
+        if out.dtype is not FLOAT:
+            raise KernelError(self.op_type, f"results of {out.dtype} aren't modelled, only FLOAT")
+        self.start, self.delta, self.out = start.view(1), delta.view(1), out.view(out.numel)
+        self.reads, self.writes = (start, limit, delta), (out,)
+        block = profile.buffers.block_bytes // out.dtype.itemsize
+        tile = profile.buffers.ub_bytes // 2 // out.dtype.itemsize // block * block
+        self.division = self.share = RowShare.of(out.numel, profile.cores.vector_cores, tile, block)
+        self.block_dim = self.share.cores
+
+    @classmethod
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        """Start, limit and step; how long the result is, only their numbers would tell."""
+        start, limit, delta = task.present(3)
+        if not task.outputs:
+            raise task.refused("the shape of the result isn't known")
+        return (cls(task.profile, start, limit, delta, task.outputs[0]),)
+
+    def process(self, core: Core) -> None:
+        """Counting up, times the step, plus where a tile begins."""
+        share = self.share
+        first, step = (core.load_scalar(each.span(0, 1)) for each in (self.start, self.delta))
+        queue = TQue(TPosition.VECOUT, 1, "range")
+        core.pipe.init_buffer(queue, 1, share.tile * FLOAT.itemsize)
+        for place, count in share.tiles(core):
+            tile = core.arith_progression(queue.alloc_tensor(FLOAT, count), 0.0)
+            begin = core.to_float(core.counter(place)) * step + first
+            core.adds(tile, core.muls(tile, tile, step), begin)
+            queue.copy_out(self.out.span(place, count), tile)

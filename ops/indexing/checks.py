@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from npusim.operators.checks import each_tensor, invalid, size_mismatch, sizes
+from npusim.operators.checks import each_tensor, invalid, same_shape, size_mismatch, sizes
 from npusim.operators.results import described
-from npusim.operators.shape_checks import entries
+from npusim.operators.shape_checks import axes_in, entries, fits
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
@@ -70,6 +70,23 @@ def places_in(axis: str, of: str, *inputs: str) -> Check:
         return None
 
     return invalid(f"{indices} isn't inside {of}", test)
+
+
+def scattered(axis: str, var: str, indices: str, updates: str) -> Check:
+    """161002 for updates that fit neither a cache of keys nor, one by one, their indices."""
+    cache = (fits(var, "b n s d", indices, "b", updates, "b n t d"),)
+    elements = (
+        axes_in(axis, var),
+        places_in(axis, var, var, indices),
+        same_shape(indices, updates),
+    )
+
+    def test(call: Call) -> Finding:
+        is_cache = call.spec(var).rank == 4 and call.spec(indices).rank == 1
+        chosen = cache if is_cache else elements
+        return next((found for each in chosen if (found := each.test(call))), None)
+
+    return invalid(f"{updates} and {indices} don't fit {var}", test)
 
 
 def gathered(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:

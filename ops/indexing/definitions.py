@@ -10,6 +10,7 @@ from npusim.ops.indexing.checks import (
     one_hot,
     places_in,
     rows_at,
+    scattered,
     tuples_of,
 )
 
@@ -68,6 +69,10 @@ OPERATORS = family(
         Operator("UnsortedSegmentSum", "x segment_ids -> y", _SEGMENTS,
             kernel="unsorted_segment_sum", checks=_SUMS),
     ),
+    cache=(
+        Operator("Scatter", _UPDATES, (text("reduce?"), *_AXIS), kernel="scatter",
+            checks=((scattered, "axis", "var", "indices", "updates"),)),
+    ),
     elements=(
         Operator("GatherElements", "x index -> y", (whole("dim?"),),
             Aclnn("aclnnGather", "self index -> out", (whole("dim"),)), kernel="gather_elements",
@@ -76,8 +81,6 @@ OPERATORS = family(
             Aclnn("aclnnScatter", "self index src -> out", _SCATTERED),
             kernel="scatter_elements", checks=(*_picked("axis", "data"),
                 (same_shape, "indices", "updates"), (same_shape, "data", "y"))),
-        Operator("Scatter", _UPDATES, (text("reduce?"), *_AXIS), kernel="scatter_elements",
-            checks=(*_picked("axis", "var"), (same_shape, "indices", "updates"))),
         Operator("Index", kernel="index_elements"),
     ),
 )

@@ -255,6 +255,12 @@ def fill(pick: Pick, op_type: str) -> Task:
     return Task(inputs, [empty(*shape, kind=kind)])
 
 
+def progression(pick: Pick, _: str) -> Task:
+    count = pick.of(1, 7, 67, 1000, 5001)
+    numbers = [np.array(each, np.float32) for each in (1.0, 1.0 + 0.5 * count, 0.5)]
+    return Task(numbers, [empty(count)])
+
+
 def flags(pick: Pick, op_type: str) -> Task:
     raised = pick.of(0.0, 1.0)
     inputs = [] if "Alloc" in op_type else [zeros(8) + np.float32(raised)]
@@ -694,6 +700,10 @@ def elements(pick: Pick, op_type: str) -> Task:
     shape, kind = pick.shape(1, 3, 3000), pick.of(np.float32, np.float16, np.int32)
     axis = pick.of(*range(len(shape)))
     x = pick.numbers(*shape, kind=kind)
+    if op_type == "Scatter" and pick.of(True, False):
+        cache = pick.numbers(pick.of(1, 3), pick.of(1, 2, 5), 7, pick.of(3, 16, 40), kind=kind)
+        ids = pick.places((cache.shape[0],), 7, np.int64)
+        return Task([cache, ids, cache[:, :, :1]], [])
     if op_type in {"GatherElements", "Index"}:
         ids = pick.places(shape, shape[axis], np.int64)
         return Task([x, ids], [empty(*shape, kind=kind)], {"dim": axis})
@@ -1006,6 +1016,7 @@ CASES: dict[str, Case] = {
     "Exp": exponent,
     "Assign": assign,
     **dict.fromkeys(("Fill", "OnesLike", "ZerosLike", "MemSet", "AtomicAddrClean"), fill),
+    "Range": progression,
     **dict.fromkeys(("NPUAllocFloatStatus", "NPUClearFloatStatus", "NPUGetFloatStatus"), flags),
     **dict.fromkeys(("DropOutDoMask", "DropoutDoMask", "ReluGradV2"), dropout),
     "MaskedScale": masked_scale,

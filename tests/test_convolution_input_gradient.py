@@ -174,3 +174,29 @@ def test_groups_are_products_of_their_own(chip: str) -> None:
     (found,) = run(chip, "Conv2DBackpropInput", inputs, [like], **attributes(window))
     near = 4e-3 * np.abs(want).max()
     np.testing.assert_allclose(in_planes(found, 96), want, rtol=4e-3, atol=near)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_windows_of_one_tap_are_spread_out_on_their_way(chip: str) -> None:
+    rng = np.random.default_rng(4)
+    for stride, plane in (((2, 2), (28, 14)), ((3, 1), (9, 7)), ((2, 2), (7, 9))):
+        asked = problem(rng, Window((1, 1), stride), plane, (3, 40, 33))
+        assert_right(chip, *asked)
+
+        def build(asked: Any = asked) -> Any:
+            kernel = kernel_of(chip, *asked)
+            return [kernel], [kernel.y]
+
+        assert_like_the_reference(build, load_profile(chip), rounding=64)
+
+
+def test_strides_of_one_tap_multiply_no_zeros() -> None:
+    rng = np.random.default_rng(4)
+    given = [problem(rng, Window((1, 1), (each, each)), (28, 28), (30, 64, 64)) for each in (1, 2)]
+    profile = load_profile("Ascend910B")
+    cube = [
+        sum(each.cycles * runs for each, runs in group.program.instructions() if each.name == "mad")
+        for asked in given
+        for group in trace(kernel_of("Ascend910B", *asked), profile, numerics=False)[:1]
+    ]
+    assert cube[1] < cube[0] / 2

@@ -116,7 +116,8 @@ class BlockMatmul:
         t = tiling
         # An operand is kept in L1 for all of its blocks, or streamed through it.
         self._kept, self._streamed = (t.keep_a, t.keep_b), (not t.keep_a, not t.keep_b)
-        wide = (t.base_m * dtype.itemsize, t.base_n * dtype.itemsize)
+        high = round_up(t.base_m, core.profile.cube.fractal_m)
+        wide = (high * dtype.itemsize, t.base_n * dtype.itemsize)
         streams = {
             place: own or nbytes * t.step_k
             for place, nbytes, own, streamed in zip(

@@ -179,7 +179,7 @@ class WayOut:
             self._add_bias(values[epilogue.results[0].term], bias, lanes)
         if epilogue.mask is not None:
             found = values[epilogue.results[0].term]
-            self._keep(found, _mask_of(epilogue.mask, product, rows, columns))
+            self._keep(found, mask_of(epilogue.mask, product, rows, columns))
         for side in epilogue.results:
             queue = self._outs.get(side.term, self._product)
             queue.copy_out(_part_of(side, product, rows, columns), values[side.term])
@@ -217,7 +217,7 @@ class WayOut:
             core.by_lanes("vadd", tile[index], tile[index], blocks[index])
 
 
-def _mask_of(mask: GlobalTensor, product: Product, rows: Span, columns: Span) -> GmSlice:
+def mask_of(mask: GlobalTensor, product: Product, rows: Span, columns: Span) -> GmSlice:
     """The bits of this part of the product: those of a row of lanes lie side by side."""
     c, lanes = product.c, product.c.lanes // _BITS
     start = tuple(

@@ -10,18 +10,21 @@ there are cores, the last ones smaller.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.windows import Padding, Window
+from npusim.library.epilogue import Epilogue
+from npusim.library.operands import GmMatrix
 from npusim.ops.convolution.dilated import Dilated, Filling, dilated
 from npusim.ops.convolution.forward import Conv2D
+from npusim.ops.convolution.spread_out import SpreadEpilogue
 from npusim.ops.convolution.turned import TurnedWeight
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor
     from npusim.hardware.profile import Profile
-    from npusim.library.epilogue import Epilogue
     from npusim.library.matmul import Product
     from npusim.library.operands import Factor
     from npusim.ops.convolution.geometry import Geometry
@@ -52,19 +55,31 @@ class InputGradient(Conv2D):
     ) -> None:
         self.stride = geometry.window.stride
         self._filling: Filling | None = None
-        self.dilated = self.stride != (1, 1)
-        mirror = mirrored(op_type, geometry)
-        super().__init__(
-            profile,
-            dy,
-            weight,
-            dx,
-            mirror,
-            bias=bias,
-            epilogue=epilogue,
-            hf32=hf32,
-            op_type=op_type,
+        build = partial(
+            super().__init__, profile, dy, weight, dx, bias=bias, hf32=hf32, op_type=op_type
         )
+        mirror = mirrored(op_type, geometry)
+        if profile.paths.l0c_to_gm is None and bias is None and _is_spread(geometry):
+            plane, plain = geometry.out_plane, epilogue or Epilogue.plain(profile, dx)
+            apart = SpreadEpilogue(**vars(plain), plane=plane, stride=self.stride)
+            self.dilated = False
+            point = replace(mirror, plane=plane, out_plane=plane, window=Window((1, 1)))
+            build(point, epilogue=apart)
+            if self._in_whole_rows(profile, apart):
+                return
+        self.dilated = self.stride != (1, 1)
+        build(mirror, epilogue=epilogue)
+
+    def _in_whole_rows(self, profile: Profile, apart: SpreadEpilogue) -> bool:
+        """Have blocks of whole rows of planes; False where these don't fit."""
+        blocks, wide = self.tiling.blocks, apart.plane[1]
+        high = profile.cube.fractal_m
+        base_m = blocks.base_m // high * high // wide * wide
+        fitting = apart.positions(profile.buffers.ub_bytes, self.geometry.lanes)
+        if not base_m or not fitting or self.tiling.grid.rows > 1:
+            return False
+        self.tiling = replace(self.tiling, blocks=replace(blocks, base_m=base_m))
+        return True
 
     def process(self, core: Core) -> None:
         """As a convolution; planes with zeros between are made in UB where the core has one."""
@@ -86,7 +101,27 @@ class InputGradient(Conv2D):
         width = self.weight.shape[-1]
         first = (share.group * geometry.out_channels + share.column) // width
         b = TurnedWeight(self.weight, geometry.window.taps, geometry.lanes, first)
-        return super()._product(share)._replace(b=b)
+        product = super()._product(share)._replace(b=b)
+        if not isinstance(self.epilogue, SpreadEpilogue):
+            return product
+        return product._replace(c=self._result(share, self.epilogue.spread))
+
+    def _result(self, share: Share, spread: int) -> GmMatrix:
+        """The gradient with a row for each element of its planes."""
+        _, slices, high, wide, lanes = self.y.shape
+        step, height = high * wide * lanes, share.rows * spread
+        column = share.group * self.geometry.out_channels + share.column
+        start = (share.image, slices * step), (column, step // lanes)
+        return GmMatrix(self.y, start, step, lanes=lanes, height=height, apart=slices * step)
+
+
+def _is_spread(geometry: Geometry) -> bool:
+    """True where a window of one tap saw every so-manieth element of whole rows and columns."""
+    window = geometry.window
+    if window.taps > 1 or window.stride == (1, 1) or any(window.padding):
+        return False
+    high, wide = geometry.out_plane
+    return geometry.plane == (high * window.stride[0], wide * window.stride[1])
 
 
 def mirrored(op_type: str, geometry: Geometry) -> Geometry:

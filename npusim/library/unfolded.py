@@ -29,14 +29,15 @@ class Unfolded:
 
     A row for every position of all images, or for those of a ``part`` of every plane: the first and
     the number of them. A column for every slice of channels, tap and channel of the slice, in this
-    order. L1 gets the rows of the planes that the positions of a tile need at most, as they lie in
-    memory; load3d unfolds them.
+    order. Images are ``apart`` slices apart, by default as many as they have. L1 gets the rows that
+    the positions of a tile need at most, as they lie in memory; load3d unfolds them.
     """
 
     tensor: GlobalTensor
     window: Window
     first: tuple[int, int] = (0, 0)
     part: tuple[int, int] | None = None
+    apart: int = 0
 
     @property
     def dtype(self) -> DType:
@@ -75,10 +76,10 @@ class Unfolded:
     def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
         """The planes' rows as they lie in memory (MTE2)."""
         _, height, width, lanes = tile.shape
-        _, c1, plane_rows, *_ = self.tensor.shape
+        _, _, plane_rows, *_ = self.tensor.shape
         row, plane = width * lanes, plane_rows * width * lanes
         places = (
-            (self.first[0], c1 * plane),
+            (self.first[0], self._apart * plane),
             (self.first[1], plane),
             (self._first_elements(rows, height), 1),
             (_quotient(columns[0], self.depth), plane),
@@ -110,6 +111,11 @@ class Unfolded:
         return self.part or (0, high * wide)
 
     @property
+    def _apart(self) -> int:
+        """Slices from one image to the next."""
+        return self.apart or self.tensor.shape[1]
+
+    @property
     def _rows_read(self) -> int:
         """Rows of a plane that are read at all."""
         return ceil(self.plane[0] / self.skip)
@@ -130,14 +136,14 @@ class Unfolded:
 
     def _first_elements(self, rows: Span, height: int) -> Index:
         """Where the tile of some positions begins, counted from the first image."""
-        _, c1, plane_rows, width, lanes = self.tensor.shape
+        _, _, plane_rows, width, lanes = self.tensor.shape
         (begin, size), row = self._part, width * lanes
 
         def place(position: NDArray[np.int64]) -> NDArray[np.int64]:
             first = self._first_rows(position % size + begin, height) * self.skip
-            return (position // size * c1 * plane_rows + first) * row
+            return (position // size * self._apart * plane_rows + first) * row
 
-        which = self.window, self.tensor.shape, self.part, height
+        which = self.window, self.tensor.shape, self.part, height, self.apart
         return mapped(rows[0], place, row, "unfolded", *which)
 
 

@@ -18,6 +18,7 @@ OPERATORS: tuple[Definition, ...] = family(
             infer=convolved, kernel="convolution",
             checks=((convolution, "x", "filter", "bias", "y"),)),
     ),
+    volumes=(Operator("Conv3D"),),
     gradient_records=(
         Operator("Conv2DBackpropFilter", also=("Conv2DBackpropFilterD",), kernel="filter_gradient"),
         Operator("FusedDbnDw", kernel="normalised_filter_gradient"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -109,12 +109,17 @@ class Conv2D(Kernel):
             finish=None if out is None else out.of,
         )
         for share in self.tiling.shares(core.get_block_idx()):
-            matmul.run(self._product(share))
+            for product in self.products(share):
+                matmul.run(product)
             if out is not None and out.totals is not None:
                 columns = share.group * self.geometry.out_channels + share.column, share.columns
                 grid = self.tiling.grid
                 sharers = core.costs.adding_at_once(grid.images * grid.rows)
                 out.totals.store(columns, sharers)
+
+    def products(self, share: Share) -> Iterator[Product]:
+        """The products of a share."""
+        yield self._product(share)
 
     def _product(self, share: Share) -> Product:
         geometry, weight = self.geometry, self.weight

@@ -762,6 +762,20 @@ def convolution(pick: Pick, _: str) -> Task:
     return Task([x, weight], [y], said)
 
 
+def volumes(pick: Pick, _: str) -> Task:
+    """Some planes behind each other, of which windows see up to three."""
+    deep, stride, before = pick.of((1, 2, 0), (3, 1, 1), (3, 2, 2), (2, 1, 0))
+    planes, window = pick.of(3, 5), square(pick.of(1, 3), 1, 1)
+    across = window.positions((6, 9))
+    slices, outs = pick.of(1, 2), pick.of(1, 2)
+    x = pick.numbers(pick.of(1, 2), planes, slices, 6, 9, 16, kind=np.float16)
+    weight = pick.numbers(deep * slices * window.taps, outs, 16, 16, kind=np.float16)
+    results = (planes + 2 * before - deep) // stride + 1
+    y = empty(len(x), results, outs, *across, 16, kind=np.float16)
+    said = {"ksize": [deep, *window.kernel], "strides": [stride, 1, 1]}
+    return Task([x, weight], [y], said | {"pads": [before, before, 1, 1, 1, 1]})
+
+
 def matrices(pick: Pick, op_type: str) -> Task:
     m, k, n = (pick.of(2, 7, 16, 33, 100, 300) for _ in range(3))
     batch: Shape = (pick.of(1, 3),) if "Batch" in op_type else ()
@@ -992,6 +1006,7 @@ def input_gradient(pick: Pick, op_type: str) -> Task:
 
 
 CASES: dict[str, Case] = {
+    "Conv3D": volumes,
     "FusedDbnDw": normalised_gradient,
     **dict.fromkeys(
         (

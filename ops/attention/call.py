@@ -57,7 +57,7 @@ class Dropout:
             *((turn, each // 8) for turn, each in job.along),
         )
         flat = self.bits.view(prod(self.bits.shape))
-        return flat.window(((first, 1), (row, step), *moves), (rows, job.keys // 8), (step, 1))
+        return flat.window(((first, 1), (row, step), *moves), (rows, -(-job.keys // 8)), (step, 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,9 @@ _DEEPEST = 256  # elements of k in L1 that a streamed product has at a time
 def tiling(profile: Profile, dtype: DType, m: int, n: int, k: int, products: int) -> MatmulTiling:
     """Blocks of one of several products that have an equal share of the memories each."""
     buffers, size, grain = profile.buffers, dtype.itemsize, grain_of(profile, dtype)
-    base_m, base_n = min(_BASE, round_up(m, grain)), min(_BASE, round_up(n, grain))
+    base_m = min(_BASE, round_up(m, grain))
+    in_l0c = buffers.l0c_bytes // (products * base_m * FLOAT.itemsize)
+    base_n = min(_BASE, round_up(n, grain), 1 << in_l0c.bit_length() - 1)
     in_l0 = min(buffers.l0a_bytes // base_m, buffers.l0b_bytes // base_n) // (2 * products * size)
     base_k = min(round_up(k, grain), max(grain, in_l0 // grain * grain), _BASE)
     share = buffers.l1_bytes // products

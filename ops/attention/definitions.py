@@ -12,7 +12,7 @@ from npusim.operators.definition import (
     whole,
 )
 from npusim.ops.attention.checks import fits_together
-from npusim.ops.attention.results import forward, inference, prompt
+from npusim.ops.attention.results import backward, forward, inference, prompt
 
 _TENSORS = "query key value real_shift? drop_mask? padding_mask? atten_mask?"
 _CALLED = ("query key value realShiftOptional? dropMaskOptional? paddingMaskOptional? "
@@ -83,6 +83,12 @@ def _fits(read: str, tensors: str, results: str, own: tuple[Attribute, ...]) -> 
     return (fits_together, given, tuple(results.split()), *names, {"read": read, "own": names})
 
 
+_GRAD = ("query key value dy pse_shift? drop_mask? padding_mask? atten_mask? softmax_max? "
+         "softmax_sum? softmax_in? attention_in?")  # fmt: skip
+_GRAD_CALL = ("query keyIn value dy pseShiftOptional? dropMaskOptional? paddingMaskOptional? "
+              "attenMaskOptional? softmaxMaxOptional? softmaxSumOptional? softmaxInOptional? "
+              "attentionInOptional?")  # fmt: skip
+
 # fmt: off
 OPERATORS = family(
     "attention",
@@ -96,6 +102,15 @@ OPERATORS = family(
                 _called(*_LENGTHS)),
         ), kernel="flash_attention_score", infer=forward,
             checks=(_fits("training_call", _TENSORS, _RESULTS, _OWN),)),
+        Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse", _OWN, (
+            Aclnn("aclnnFlashAttentionScoreGrad", f"{_GRAD_CALL} -> dqOut dkOut dvOut dpseOut",
+                _called()),
+            Aclnn("aclnnFlashAttentionScoreGradV2", f"{_GRAD_CALL} -> dqOut dkOut dvOut dpseOut",
+                _called(*_STARTS, last=_PSE)),
+            Aclnn("aclnnFlashAttentionUnpaddingScoreGrad",
+                f"{_GRAD_CALL} -> dqOut dkOut dvOut dpseOut", _called(*_LENGTHS)),
+        ), kernel="flash_attention_score_grad", infer=backward,
+            checks=(_fits("backward_call", _GRAD, "dq dk dv", _OWN),)),
     ),
     inference=(
         Operator("PromptFlashAttention",

@@ -19,6 +19,7 @@ from npusim.ops.attention.heads import Heads
 from npusim.ops.attention.kernel import Attention
 from npusim.ops.attention.masks import Mask, Sparse
 from npusim.ops.attention.records import (
+    backward_call,
     heads_of,
     layout_of,
     mask_of,
@@ -31,7 +32,7 @@ from npusim.values.dtypes import UINT8
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
 
-__all__ = ["fused_call", "prompt_call", "training_call"]
+__all__ = ["backward_call", "fused_call", "prompt_call", "training_call"]
 
 _PROMPT_KEYS = 512  # of a round in high precision
 _WIDE_COLUMNS = 200  # heads from which on a block has half as many rows

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import Core, Kernel
 from npusim.ops.attention.blocks import KEYS, ROWS, Dealing
 from npusim.ops.attention.cube import CubeSide
+from npusim.ops.attention.pipeline import Pipeline
 from npusim.ops.attention.softmax import VectorSide
 from npusim.ops.attention.spaces import Space, Spaces
-from npusim.ops.attention.steps import Typical, own_steps
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
     from npusim.ops.attention.call import Call
-    from npusim.ops.attention.steps import Job, Step
 
     Steps = Iterator[Barrier | CoreWait]
 
@@ -92,49 +91,4 @@ class Attention(Kernel):
         of = CubeSide if core.unit.kind == "cube" else VectorSide
         side = of(core, self.call, self.dealing, self.spaces)
         lane = None if core.unit.kind == "cube" else core.get_sub_block_idx()
-        own = _Pipeline(core, side, lane)
-        cluster = core.get_block_idx()
-        yield from core.separate_steps(
-            lambda: (
-                own.in_turn(own_steps(self.dealing, cluster))
-                if core.reference
-                else own.in_loops(Typical(self.dealing))
-            ),
-            lambda: own.in_turn(own_steps(self.dealing, cluster)),
-        )
-
-
-class _Pipeline:
-    """One side's order: it begins a round before it finishes the one before."""
-
-    def __init__(self, core: Core, side: CubeSide | VectorSide, lane: int | None) -> None:
-        self._core, self._side, self._lane = core, side, lane
-
-    def in_turn(self, steps: Iterator[Step]) -> Steps:
-        """All steps by themselves."""
-        begun: dict[int, Job] = {}
-        for step in steps:
-            jobs = self._own(step)
-            for job in jobs:
-                yield from self._side.begin(job)
-            for job in jobs:
-                if job.lane in begun:
-                    yield from self._side.finish(begun[job.lane])
-                begun[job.lane] = job
-        for job in begun.values():
-            yield from self._side.finish(job)
-
-    def in_loops(self, typical: Typical) -> Steps:
-        """What stands for them: the last one is begun first."""
-        for job in self._own(typical.last):
-            yield from self._side.begin(job)
-        for step in typical.steps(self._core):
-            for job in self._own(step):
-                yield from self._side.begin(job)
-            for job in self._own(step):
-                yield from self._side.finish(job)
-        for job in self._own(typical.last):
-            yield from self._side.finish(job)
-
-    def _own(self, step: Step) -> list[Job]:
-        return [job for job in step if self._lane in (None, job.lane)]
+        yield from Pipeline(core, side, lane).run(self.dealing)

@@ -15,6 +15,7 @@ import numpy as np
 from npusim.ascendc.task import Task, made
 from npusim.operators.results import numbers
 from npusim.ops.attention.call import LANES, Call, Dropout, Shift
+from npusim.ops.attention.gradient import AttentionGrad, Backward
 from npusim.ops.attention.heads import LAYOUTS, Heads
 from npusim.ops.attention.kernel import Attention
 from npusim.ops.attention.masks import TRIANGLE, Mask, Sparse
@@ -35,6 +36,38 @@ _BITS = 8
 def flash_attention_score(task: Task) -> tuple[Kernel, ...]:
     """query, key, value, shift, dropout mask, padding mask, mask; maxima, sums, softmax, out."""
     return (Attention(task.profile, training_call(task), op_type=task.op_type),)
+
+
+def flash_attention_score_grad(task: Task) -> tuple[Kernel, ...]:
+    """The forward's tensors, dy behind value, maxima, sums, softmax and attention behind the mask.
+
+    The results are dq, dk and dv.
+    """
+    return (AttentionGrad(task.profile, backward_call(task)),)
+
+
+def backward_call(task: Task) -> Backward:
+    """The call of a gradient; raises KernelError where its tensors don't fit together."""
+    query, key, value, grad = task.present(4)
+    others = (optional(task, place) for place in range(4, 8))
+    kept = [optional(task, place) for place in (8, 9, 11)]
+    if any(each is None for each in kept):
+        raise task.refused("maxima, sums and the attention of the forward are needed")
+    known = tuple(each for each in kept if each is not None)
+    forward = replace(task, inputs=(query, key, value, *others), outputs=known)
+    call = training_call(forward)
+    if grad.shape != known[-1].shape:
+        raise task.refused(f"a gradient of {grad.shape} for an attention of {known[-1].shape}")
+    found = [each for each in task.outputs if each.shape][:3]
+    results = found if len(found) == 3 else [
+        made(each.shape, each.dtype, name)
+        for each, name in ((query, "dq"), (key, "dk"), (value, "dv"))
+    ]  # fmt: skip
+    wanted = [each.shape for each in (query, key, value)]
+    if [each.shape for each in results] != wanted:
+        raise task.refused(f"gradients of {[each.shape for each in results]} for {wanted}")
+    dq, dk, dv = results
+    return Backward(call, replace(call.out, tensor=grad), (dq, dk, dv))
 
 
 def training_call(task: Task) -> Call:

@@ -42,3 +42,10 @@ def forward(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[
     stats = described((*own, LANES), FLOAT)
     out = described((*query.shape[:-1], last), query.dtype)
     return [stats, stats, described((0,), query.dtype), out]
+
+
+def backward(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """Gradients like query, key and value, and none of a shift."""
+    query, key, value, *_rest = given
+    found = [described(each.shape, each.dtype) for each in (query, key, value)]
+    return [*found, described((0,), query.dtype)]

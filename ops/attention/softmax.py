@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     Steps = Iterator[Barrier | CoreWait]
 
-_SLOTS = 6  # that UB is cut into: two for loads, scratch, masks, weights, and the rest
 _LEAST_ROWS = 8  # worked on at a time: a block of float32
 _HIDDEN = -3.4028234663852886e38  # scores that the mask hides
 _FLOOR = -1e30  # no maximum is less, so that rows without a key get weights of zero
@@ -41,11 +40,13 @@ _GRAIN = 32  # elements: a block of the mask
 
 
 class VectorSide:
-    """The rows of one vector core."""
+    """The rows of one vector core; ``slots`` are the parts that UB is cut into."""
+
+    slots = 6  # two for loads, scratch, masks, weights, and the rest
 
     def __init__(self, core: Core, call: Call, dealing: Dealing, spaces: Spaces) -> None:
         self._core, self._call, self._spaces = core, call, spaces
-        slot = core.capacity_bytes("UB") // _SLOTS // 1024 * 1024
+        slot = core.capacity_bytes("UB") // self.slots // 1024 * 1024
         self._elements = 1 << (slot // FLOAT.itemsize).bit_length() - 1
         slot = self._elements * FLOAT.itemsize
         self._ins, self._outs = TQue(TPosition.VECIN, 2, "in"), TQue(TPosition.VECOUT, 1, "out")

@@ -904,8 +904,26 @@ def attention_of_inference(pick: Pick, op_type: str) -> Task:
     return Task(inputs, [empty(*q.shape, kind=kind)], {"input_layout": "BSND", "scale_value": 0.3})
 
 
+def attention_gradient(pick: Pick) -> Task:
+    """Heads with the maxima and sums that their forward keeps."""
+    number, queries, keys, columns = pick.of(1, 3), pick.size(), pick.size(), pick.of(8, 40)
+    q, k, v, grad, out = (
+        pick.numbers(1, number, size, columns, kind=np.float16)
+        for size in (queries, keys, keys, queries, queries)
+    )
+    scores = q.astype(np.float32) @ k.astype(np.float32).swapaxes(-1, -2) * np.float32(0.2)
+    top = scores.max(-1, keepdims=True)
+    total = np.exp(scores - top).sum(-1, keepdims=True)
+    stats = [np.broadcast_to(each, (1, number, queries, 8)) for each in (top, total)]
+    given = {"head_num": number, "input_layout": "BNSD", "scale_value": 0.2}
+    inputs = [q, k, v, grad, *[None] * 4, *stats, None, out]
+    return Task(inputs, [empty(*each.shape, kind=np.float16) for each in (q, k, v)], given)
+
+
 def attention(pick: Pick, op_type: str) -> Task:
     """Two or three heads of a few queries and keys, in the layout of the heads one by one."""
+    if op_type == "FlashAttentionScoreGrad":
+        return attention_gradient(pick)
     if op_type != "FlashAttentionScore":
         return attention_of_inference(pick, op_type)
     kind, batch, number = pick.of(np.float16, BFLOAT16), pick.of(1, 2), pick.of(2, 3)

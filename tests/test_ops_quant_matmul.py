@@ -25,7 +25,7 @@ def positive(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).uniform(0.5, 1.5, shape).astype(np.float32)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     m=st.one_of(st.integers(1, 70), st.sampled_from([257, 600])),
     n=st.one_of(st.integers(1, 70), st.sampled_from([300, 513])),
@@ -58,6 +58,43 @@ def test_scaled_products(
     tolerance = 2e-3 if kind is np.float16 else 1e-2
     np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=tolerance, atol=tolerance)
     assert_time_needs_no_numbers(CHIP, "QuantBatchMatmulV3", given, outputs, **said)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    m=st.one_of(st.integers(1, 40), st.sampled_from([129, 256])),
+    n=st.one_of(st.integers(1, 70), st.sampled_from([900])),
+    k=st.one_of(st.integers(1, 200), st.sampled_from([1100])),
+    offset=st.booleans(),
+    bias=st.booleans(),
+    one_scale=st.booleans(),
+    kind=st.sampled_from([np.float16, BFLOAT16]),
+)
+def test_weights_of_bytes(
+    m: int, n: int, k: int, offset: bool, bias: bool, one_scale: bool, kind: Any
+) -> None:
+    x = (positive(m, k) - 1).astype(kind)
+    weight, scale = bytes_of(k, n, seed=1), positive(1 if one_scale else n, seed=2).astype(kind)
+    shift = (positive(scale.size, seed=3) * 9).astype(kind) if offset else None
+    added = positive(n, seed=4).astype(np.float32 if kind is BFLOAT16 else kind) if bias else None
+    wide = weight + (0 if shift is None else shift.astype(np.float64))
+    wanted = x.astype(np.float64) @ (wide * scale.astype(np.float64))
+    wanted = wanted + (0 if added is None else added.astype(np.float64))
+    given = [x, weight, scale, shift, added]
+    outputs = [np.zeros((m, n), kind)]
+    (got,) = run(CHIP, "WeightQuantBatchMatmul", given, outputs)
+    room = 128 * np.sqrt(k) * (2e-3 if kind is np.float16 else 1.5e-2)
+    np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=1e-2, atol=room)
+    assert_time_needs_no_numbers(CHIP, "WeightQuantBatchMatmul", given, outputs)
+
+
+def test_weights_of_bytes_stream_at_half_the_rate_of_memory() -> None:
+    x, weight = np.zeros((16, 4096), np.float16), np.zeros((4096, 11008), np.int8)
+    outputs = [np.zeros((16, 11008), np.float16)]
+    scale = np.ones(11008, np.float16)
+    taken = cycles(CHIP, "WeightQuantBatchMatmul", [x, weight, scale, None, None], outputs)
+    rate_gbps = weight.nbytes / taken * 1.8
+    assert 400 < rate_gbps < 1200
 
 
 def product_cycles(kind: Any, op_type: str, size: int, **others: Any) -> float:

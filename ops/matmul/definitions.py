@@ -18,6 +18,7 @@ _SCALED = (
     *_checked(_TURNED),
     (scales_fit, "x1", "x2", "y", "scale", "bias", "pertoken_scale"),
 )
+_WIDENED = ((product, "x", "weight", "bias", "y", {"turned": ("transpose_x", "transpose_weight")}),)
 
 # fmt: off
 OPERATORS = family(
@@ -45,6 +46,23 @@ OPERATORS = family(
             (flag("transpose_x?"), flag("transpose_weight?"), whole("group_type?"),
              whole("group_list_type?")), kernel="grouped_matmul", checks=(
 ), band_class="grouped_matmul"),
+    ),
+    weight_quant=(
+        Operator("WeightQuantBatchMatmulV2",
+            "x weight antiquant_scale antiquant_offset? quant_scale? quant_offset? bias? -> y",
+            (flag("transpose_x?"), flag("transpose_weight?"),
+             whole("antiquant_group_size?", only=0)),
+            Aclnn("aclnnWeightQuantBatchMatmulV2",
+                "x weight antiquantScale antiquantOffsetOptional? quantScaleOptional? "
+                "quantOffsetOptional? biasOptional? -> y",
+                (whole("antiquantGroupSize", only=0),)),
+            kernel="weight_quant_batch_matmul_v2", checks=_WIDENED,
+            band_class="weight_quant_matmul"),
+        Operator("WeightQuantBatchMatmul",
+            "x weight antiquant_scale antiquant_offset? bias? -> y",
+            (flag("transpose_x?"), flag("transpose_weight?")),
+            kernel="weight_quant_batch_matmul", checks=_WIDENED,
+            band_class="weight_quant_matmul"),
     ),
     quantised=(
         Operator("QuantBatchMatmulV3", "x1 x2 scale offset? bias? pertoken_scale? -> y",

@@ -973,6 +973,17 @@ def routed_again(pick: Pick, _: str) -> Task:
     return Task([tokens, counts, scales], outputs)
 
 
+def widened_product(pick: Pick, op_type: str) -> Task:
+    """Half types by int8, with scales and offsets of columns, and a bias."""
+    m, n, k = pick.size(67), pick.size(), pick.size()
+    kind = pick.of(np.float16, BFLOAT16)
+    x, weight = pick.numbers(m, k, kind=kind), (pick.numbers(k, n) * 20).astype(np.int8)
+    scale, offset = pick.positive(n, kind=kind), pick.of(None, pick.numbers(n, kind=kind))
+    bias = pick.of(None, pick.numbers(n, kind=np.float32 if kind is BFLOAT16 else kind))
+    others = [] if op_type == "WeightQuantBatchMatmul" else [None, None]
+    return Task([x, weight, scale, offset, *others, bias], [empty(m, n, kind=kind)])
+
+
 FOLDERS: dict[str, Case] = {
     "attention": attention,
     "reduction": reduction,
@@ -1088,6 +1099,7 @@ CASES: dict[str, Case] = {
     "ROIAlignGrad": box_gradient,
     "MultiScaleDeformableAttentionGrad": sampling_gradient,
     "GroupedMatmul": grouped_product,
+    **dict.fromkeys(("WeightQuantBatchMatmul", "WeightQuantBatchMatmulV2"), widened_product),
     "MoeReRouting": routed_again,
     **dict.fromkeys(("MoeFinalizeRouting", "MoeFinalizeRoutingV2"), routed_back),
     **dict.fromkeys(("QuantMatmul", "QuantBatchMatmulV3"), quant_product),
@@ -1119,6 +1131,8 @@ def chips_of(op_type: str) -> tuple[str, ...]:
         "RotaryPositionEmbeddingGrad",
         "GroupedMatmul",
         "MoeReRouting",
+        "WeightQuantBatchMatmul",
+        "WeightQuantBatchMatmulV2",
         "QuantMatmul",
         "QuantBatchMatmulV3",
     }:

@@ -68,7 +68,7 @@ OPERATORS = family(
         Operator("QuantBatchMatmulV3", "x1 x2 scale offset? bias? pertoken_scale? -> y",
             (whole("dtype?", None), *_TURNED),
             Aclnn("aclnnQuantMatmulV4",
-                "x1 x2 scale offset? biasOptional? pertokenScaleOptional? -> out", _SAID),
+                "x1 x2 scale offset? bias? pertokenScaleOptional? -> out", _SAID),
             kernel="quant_batch_matmul", checks=_SCALED, band_class="quant_matmul"),
         Operator("QuantMatmul", "x1 x2 scale offset? pertoken_scale? bias? -> y", _TURNED,
             checks=_SCALED, kernel="quant_matmul", band_class="quant_matmul"),

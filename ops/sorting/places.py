@@ -88,6 +88,8 @@ class ArgMax(Kernel):
         places = results[0]
         own = places if places.dtype is INT32 else made(places.shape, INT32)
         values = results[1] if len(results) > 1 else None
+        if any(each.numel != view[0] * view[2] for each in results[:2]):
+            raise task.refused(f"places {places.shape} along axis {axis} of {x.shape}")
         tasks.append(cls(task.profile, source, own, values))
         if own is not places:
             tasks += cast(task, own, places)

@@ -148,10 +148,10 @@ def _grids(profile: Profile, job: Job) -> Iterator[Grid]:
     if job.uneven:
         images = ceil(geometry.images / ceil(geometry.images / cores))
     if job.sums and geometry.images > cores:
-        for each in range(1, geometry.images + 1):
-            images = ceil(geometry.images / each)
-            if images <= cores:
-                yield Grid(images, 1, min(max(1, high // longest), cores // images))
+        fewest = ceil(geometry.images / cores)  # images of a part
+        most = min(geometry.images, 4 * fewest)
+        for images in sorted({ceil(geometry.images / each) for each in range(fewest, most + 1)}):
+            yield Grid(images, 1, min(max(1, high // longest), cores // images))
         return
     blocks = geometry.groups * ceil(geometry.out_channels / grain)
     for columns in range(1, cores // images + 1):

@@ -100,6 +100,20 @@ def test_the_k_largest_in_order(
     np.testing.assert_array_equal(values.astype(float), np.take_along_axis(wide, first, axis))
 
 
+@settings(max_examples=10, deadline=None)
+@given(SHAPES, st.integers(0, 2), KINDS, st.booleans())
+def test_all_numbers_in_order(
+    shape: tuple[int, ...], axis: int, kind: Any, descending: bool
+) -> None:
+    x, axis = whole(shape, kind, 2), axis % len(shape)
+    out = [np.zeros(shape, kind), np.zeros(shape, np.int32)]
+    values, places = run(A2, "Sort", [x], out, axis=axis, descending=descending)
+    wide = x.astype(float)
+    first = np.argsort(-wide if descending else wide, axis=axis, kind="stable")
+    np.testing.assert_array_equal(places, first)
+    np.testing.assert_array_equal(values.astype(float), np.take_along_axis(wide, first, axis))
+
+
 @pytest.mark.parametrize(("length", "count"), [(1500, 7), (60_001, 30), (300_007, 100)])
 def test_rows_that_no_core_holds_are_sorted_in_parts(length: int, count: int) -> None:
     x = np.random.default_rng(2).permutation(length).astype(np.float32)[None]

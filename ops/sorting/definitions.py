@@ -11,6 +11,7 @@ OPERATORS = family(
     ),
     top_k=(
         Operator("TopK", kernel="top_k", also=("TopKV2", "TopKD")),
+        Operator("Sort", kernel="sort", also=("SortV2",)),
     ),
     unique=(
         Operator("Unique", kernel="unique", also=("Unique2", "UniqueWithCountsAndSorting")),

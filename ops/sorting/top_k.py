@@ -10,6 +10,7 @@ ops-nn index/gather_elements/op_api (aclnnTopk).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from math import ceil, log, log2, prod
 from typing import TYPE_CHECKING, Any
@@ -150,10 +151,19 @@ class TopK(Kernel):
         places.target(depth)[...] = np.pad(where, missing)
 
 
+def sort(task: Task) -> tuple[Kernel, ...]:
+    """All numbers along an axis in order, the smallest first unless ``descending``."""
+    (x,) = task.present(1)
+    axis = axis_of(task, len(x.shape))
+    largest = task.first("descending") is True
+    order = {"dim": axis, "k": x.shape[axis], "largest": largest}
+    return top_k(replace(task, attributes=order))
+
+
 def top_k(task: Task) -> tuple[Kernel, ...]:
     """The k largest along an axis, as aclnnTopk queues its tasks."""
     (x,) = task.present(1)
-    axis = axis_of(task, len(x.shape)) if x.shape else 0
+    axis = axis_of(task, len(x.shape))
     count = task.outputs[0].shape[axis] if task.outputs else task.whole_number("k", 0)
     if not 0 < count <= x.shape[axis]:
         raise task.refused(f"k = {count} of {x.shape[axis]} numbers")

@@ -673,7 +673,8 @@ def order(pick: Pick, op_type: str) -> Task:
     x = pick.numbers(*shape, kind=kind)
     if op_type.startswith("Unique"):
         return Task([x], [empty(x.size, kind=kind), empty(*shape, kind=np.int64)])
-    count = pick.of(1, shape[axis], (shape[axis] + 1) // 2)
+    whole = op_type.startswith("Sort")
+    count = shape[axis] if whole else pick.of(1, shape[axis], (shape[axis] + 1) // 2)
     taken = (*shape[:axis], count, *shape[axis + 1 :])
     results = [empty(*taken, kind=kind), empty(*taken, kind=np.int32)]
     return Task([x], results, {"dim": axis, "k": count, "largest": pick.of(True, False)})
@@ -1117,7 +1118,7 @@ def chips_of(op_type: str) -> tuple[str, ...]:
     if op_type.startswith(_FUSED_ON_THE_WAY):
         return _FUSING
     if band_class(op_type) == "attention" or op_type in {
-        *("GridSampler3D", "TopK", "TopKV2", "TopKD"),
+        *("GridSampler3D", "Sort", "SortV2", "TopK", "TopKV2", "TopKD"),
         "UpsampleNearestExact2dGrad",
         "ResizeBilinear",
         "GroupNormGrad",

@@ -43,6 +43,7 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 
 # The modules of a room that others may import, beside the room itself. Everything else is its own.
 DOORS = {
+    "ops": "convolution.geometry",
     "values": """
         arithmetic dtypes errors formats garbage host layouts promotion signals spelling status
         suggest templates tensors version

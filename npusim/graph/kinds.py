@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 _ELEMENTWISE = """
-    Abs Add AddN Adds Cast Ceil ClipByValue Cos Div Elu Equal Erf Exp Floor FusedMulAdd Gelu Greater
-    GreaterEqual HardSigmoid HardSwish LeakyRelu Less LessEqual Log LogicalAnd LogicalNot LogicalOr
-    Maximum Minimum Mish Mul Muls Neg NotEqual PRelu Pow RealDiv Reciprocal Relu Relu6 Round Rsqrt
-    SelectV2 Selu Sigmoid Sign Sin Softplus Softsign Sqrt Square Sub Swish Tanh
+    Abs Add AddN Adds Cast Ceil ClipByValue Cos Div Elu Equal Erf Exp Floor FusedMulAdd Gelu
+    Greater GreaterEqual HardSigmoid HardSwish LeakyRelu Less LessEqual Log LogicalAnd
+    LogicalNot LogicalOr Maximum Minimum Mish Mul Muls Neg NotEqual PRelu Pow RealDiv Reciprocal
+    Relu Relu6 Round Rsqrt SelectV2 Selu Sigmoid Sign Sin Softplus Softsign Sqrt Square Sub
+    Swish Tanh
 """
 ELEMENTWISE: Final = frozenset(_ELEMENTWISE.split())
 """One result element from the operands' elements at its place; any format does."""
 
+FUSED: Final = ELEMENTWISE - {"Exp", "SelectV2", "Erf", "PRelu"}
+"""Those that can go into another kernel: a formula of their operands and nothing else."""
+
 _PLANES = """
-    AvgPoolV2 BatchNorm Conv2D Conv2DTranspose DepthwiseConv2D InstanceNorm MaxPoolV3
+    AvgPoolV2 BNInfer Conv2D Conv2DTranspose DepthwiseConv2D InstanceNorm MaxPoolV3
     ResizeBilinearV2 ResizeNearestNeighborV2
 """
 PLANES: Final = frozenset(_PLANES.split())

@@ -76,6 +76,7 @@ def _same(
 def _framed(window: Mapping[str, list[int]]) -> dict[str, Any]:
     """The attributes as CANN's operators have them: strides and dilations for all axes."""
     return {
+        "kernel_size": window["ksize"],
         "strides": [1, 1, *window["strides"]],
         "pads": window["pads"],
         "dilations": [1, 1, *window["dilations"]],

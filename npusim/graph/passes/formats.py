@@ -59,6 +59,8 @@ def _goes_on(node: Node, spread: Format) -> bool:
             _goes_along(value, shape, spread) for value in node.given
         )
     if spread is Format.FRACTAL_NZ:
+        if node.op == "ConfusionTransposeD" and not _in_fractals(node):
+            return False
         return node.op in _FRACTAL_ROWS and all(_fits(each, spread) for each in node.activations())
     if node.op in _POOLED:
         return node.attributes["keep_dims"] and _CHANNELS not in node.attributes["axes"]
@@ -68,6 +70,13 @@ def _goes_on(node: Node, spread: Format) -> bool:
         block = c0(node.output.dtype)
         return axis != _CHANNELS or all(part.shape[axis] % block == 0 for part in parts)
     return False
+
+
+def _in_fractals(node: Node) -> bool:
+    """Whether heads are whole fractals before and after: then they move block by block."""
+    block = c0(node.output.dtype)
+    values = (*node.given, node.output)
+    return all(size % block == 0 for value in values for size in value.shape[-2:])
 
 
 def _fits(value: Value, form: Format) -> bool:
@@ -101,6 +110,8 @@ def _prepared(node: Node, value: Value, wanted: Format) -> Format:
     if node.op in ("Conv3D", "Conv3DTranspose") and value is node.input(1):
         return Format.FRACTAL_Z_3D
     if node.op in PRODUCTS and value is not node.input(2):
+        return wanted
+    if node.op == "BNInfer":
         return wanted
     matches = wanted in _HEAVY and len(value.shape) == len(node.output.shape) and value.numel > 1
     return wanted if matches and node.op in ELEMENTWISE else Format.ND

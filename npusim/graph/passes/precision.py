@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.values.dtypes import DOUBLE, FLOAT, FLOAT16, INT32, INT64
+from npusim.values.dtypes import DOUBLE, FLOAT, FLOAT16
 
 if TYPE_CHECKING:
     from npusim.graph.network import Network, Value
     from npusim.graph.target import Target
 
-# Source: hiascend.com ATC --precision_mode, default force_fp16 of offline models. Indices are 32
-# bits wide on the AI Core.
-_FORCED = {FLOAT: FLOAT16, DOUBLE: FLOAT16, INT64: INT32}
+# Source: hiascend.com ATC --precision_mode, default force_fp16 of offline models.
+_FORCED = {FLOAT: FLOAT16, DOUBLE: FLOAT16}
+_WHOLE = ("BNInfer",)  # whose parameters the kernel takes in float32
 
 
 def run(network: Network, target: Target) -> int:
@@ -21,6 +21,7 @@ def run(network: Network, target: Target) -> int:
         return 0
     _cast_edges(network)
     edges = {id(value) for value in (*network.inputs, *network.outputs)}
+    edges |= {id(value) for node in network.named(*_WHOLE) for value in node.given if value.weight}
     changed = 0
     for value in _values(network):
         if id(value) not in edges and value.dtype in _FORCED:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from npusim.graph.passes.patterns import follower, maker
 
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
     from npusim.graph.network import Network, Node
     from npusim.graph.target import Target
+
+
+_HEADS: Final = [0, 2, 1, 3]
+"""What ConfusionTransposeD is for: rows of several heads to heads of several rows, and back."""
 
 
 def run(network: Network, target: Target) -> int:
@@ -58,7 +62,7 @@ def _apart(perm: Sequence[int]) -> bool:
 
 def _beside_view(network: Network, node: Node) -> bool:
     """ConfusionTransposeD: a view and a transpose of heads are one kernel in any format."""
-    if not _apart(node.attributes["perm"]):
+    if node.attributes["perm"] != _HEADS:
         return False
     view = maker(node.given[0], "Reshape")
     if view is not None and network.is_private(view.output):

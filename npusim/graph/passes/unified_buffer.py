@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.graph.kinds import ELEMENTWISE
+from npusim.graph.kinds import FUSED
 from npusim.graph.passes.patterns import follower
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def run(network: Network, target: Target) -> int:
     """Fuse chains of elementwise operators, behind cube kernels first."""
     del target
     found = 0
-    for heads, most in ((_CUBE, _BEHIND_CUBE), (tuple(sorted(ELEMENTWISE)), _IN_A_CHAIN - 1)):
+    for heads, most in ((_CUBE, _BEHIND_CUBE), (tuple(sorted(FUSED)), _IN_A_CHAIN - 1)):
         for node in sorted(network.named(*heads), key=lambda node: node.place):
             if node.output.maker is node:
                 found += _fuse(network, node, most)
@@ -55,7 +55,7 @@ def _chain(network: Network, head: Node, most: int) -> list[Node]:
     found: list[Node] = []
     last = head
     while len(found) < most:
-        node = follower(network, last, *ELEMENTWISE)
+        node = follower(network, last, *FUSED)
         if node is None or not _fits(last, node):
             break
         if head.op in _CUBE and not _are_tiles(last, node):

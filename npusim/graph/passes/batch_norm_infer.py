@@ -1,0 +1,29 @@
+"""A batch normalisation of constants that no convolution has taken in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npusim.graph.network import Network, Value
+    from npusim.graph.target import Target
+
+
+def run(network: Network, target: Target) -> int:
+    """BNInfer, whose parameters lie as its images do."""
+    del target
+    found = 0
+    for node in network.named("BatchNorm"):
+        x, *parameters = node.given
+        if len(x.shape) < 2 or not all(value.weight for value in parameters):
+            continue
+        rows = [_as_channels(network, value, len(x.shape)) for value in parameters]
+        network.replace([node], "BNInfer", [x, *rows], node.outputs, node.attributes)
+        found += 1
+    return found
+
+
+def _as_channels(network: Network, value: Value, rank: int) -> Value:
+    row = network.value(value, shape=(1, value.numel, *(1,) * (rank - 2)))
+    row.weight = True
+    return row

@@ -84,6 +84,14 @@ def test_groups_of_one_length_are_taken_where_nobody_knows_better() -> None:
         cycles(CHIP, "GroupedMatmul", [x, weight, None, np.array([128, 64, 384, 512])], [y])
 
 
+def test_a_list_may_be_left_out() -> None:
+    x, weight = numbers(8, 5, kind=np.float32), numbers(2, 5, 3, seed=1, kind=np.float32)
+    (got,) = run(CHIP, "GroupedMatmul", [x, weight], [np.zeros((8, 3), np.float32)])
+    np.testing.assert_allclose(got, np.vstack([x[:4] @ weight[0], x[4:] @ weight[1]]), rtol=1e-5)
+    found = Device(CHIP).run("GroupedMatmul", x=x, weight=weight)
+    np.testing.assert_allclose(found.outputs["y"], got)
+
+
 def test_sixty_four_experts_are_estimated_at_once() -> None:
     device = Device(CHIP)
     call = {"x": "bf16[65536,2048]", "weight": "bf16[64,2048,1408]"}

@@ -180,7 +180,9 @@ def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
     if y.shape != shape or (bias is not None and bias.numel != count * n):
         raise task.refused(f"{y.shape} isn't the result, or the bias not that of {count} groups")
     groups, turned = Groups(lengths, m, n, k, of_sums), (turned_a, turned_b)
-    ends = made((count,), INT64, "ends") if ends is None else ends
+    if ends is None:
+        ends = made((count,), INT64, "ends")
+        ends.buffer.data = np.cumsum(lengths, dtype=np.int64)
     return (GroupedMatMul(task.profile, x, weight, bias, ends, y, groups, turned),)
 
 

@@ -51,7 +51,6 @@ class ROIAlign(Kernel):
     """y[box, :, bin] = the mean of samples of x, for boxes (image, x1, y1, x2, y2)."""
 
     op_type = "ROIAlign"
-    generated = True
 
     def __init__(
         self, profile: Profile, x: GlobalTensor, boxes: GlobalTensor, y: GlobalTensor, bins: Bins

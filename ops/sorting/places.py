@@ -39,7 +39,6 @@ class ArgMax(Kernel):
     """places = where x is largest along its middle axis, [before, axis, behind]; values too."""
 
     op_type = "ArgMaxV2"
-    generated = True
     largest = True
 
     def __init__(

@@ -38,7 +38,6 @@ class Cummin(Kernel):
     """y[i] = the smallest of x[..i], index[i] = where; the last of equal ones counts."""
 
     op_type = "Cummin"
-    generated = True
     is_better: ClassVar[np.ufunc] = np.less_equal
 
     def __init__(

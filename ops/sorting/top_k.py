@@ -53,7 +53,6 @@ class TopK(Kernel):
     """
 
     op_type = "TopKV2"
-    generated = True
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from npusim.ops.attention.cube import CubeSide
 from npusim.ops.attention.pipeline import Pipeline
 from npusim.ops.attention.softmax import VectorSide
 from npusim.ops.attention.spaces import Space, Spaces
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     Steps = Iterator[Barrier | CoreWait]
 
 _SLOTS = 2  # of workspace: one that is filled, one that is read
+_GRAIN = 16  # rows that the workspace of a block is rounded up to
 _SYSTEM_BYTES = 16 << 20  # of workspace that the vendor's library keeps for itself
 
 
@@ -68,12 +70,13 @@ class Attention(Kernel):
         call, dealing = self.call, self.dealing
         keys = min(dealing.keys, max(keys for _, keys in dealing.lengths))
         wide, dtype = call.value.columns, call.query.tensor.dtype
+        rows = min(dealing.rows, round_up(max(queries for queries, _ in dealing.lengths), _GRAIN))
         place = (self.block_dim, dealing.lanes)
         return Spaces(
-            Space.of("scores", FLOAT, *place, _SLOTS, dealing.rows, keys),
-            Space.of("weights", dtype, *place, _SLOTS, dealing.rows, keys),
-            Space.of("outputs", FLOAT, *place, _SLOTS, dealing.rows, wide),
-            Space.of("total", FLOAT, *place, 1, dealing.rows, wide),
+            Space.of("scores", FLOAT, *place, _SLOTS, rows, keys),
+            Space.of("weights", dtype, *place, _SLOTS, rows, keys),
+            Space.of("outputs", FLOAT, *place, _SLOTS, rows, wide),
+            Space.of("total", FLOAT, *place, 1, rows, wide),
         )
 
     @property

@@ -27,6 +27,7 @@ from npusim.ops.attention.records import (
     scale_of,
     training_call,
 )
+from npusim.ops.attention.split import SplitAttention, parts_of
 from npusim.values.dtypes import UINT8
 
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ def kernel_of(task: Task, call: Call) -> Kernel:
                          keys=_LATENT_KEYS, trimmed=False)  # fmt: skip
     if grouped is not None:
         most = max(_LEAST_KEYS, _TOKEN_KEYS >> (max(grouped.query.rows) - 1).bit_length())
+        parts = parts_of(task.profile, grouped) if max(grouped.query.rows) <= ROWS else 1
+        if parts > 1:
+            return SplitAttention(task.profile, grouped, parts, op_type=task.op_type, keys=most)
         return Attention(task.profile, grouped, op_type=task.op_type, keys=most, trimmed=False)
     rows = _HALF_ROWS if wide >= _WIDE_COLUMNS and queries > _HALF_ROWS else ROWS
     return Attention(task.profile, call, op_type=task.op_type, rows=rows, keys=_PROMPT_KEYS,

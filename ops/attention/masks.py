@@ -61,11 +61,15 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """The mask of a call; without a ``tensor`` every query sees every key."""
+    """The mask of a call; without a ``tensor`` every query sees every key.
+
+    ``parts`` are the sequence and the first key of each part, where keys are split.
+    """
 
     tensor: GlobalTensor | None
     mode: Sparse
     bands: tuple[Band, ...]
+    parts: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(
@@ -144,11 +148,12 @@ class Mask:
         assert self.tensor is not None
         *outer, high, wide = self.tensor.shape
         step = wide if high > 1 else 0
-        first = job.row * step + job.key
+        sequence, begin = self.parts[job.sequence] if self.parts else (job.sequence, 0)
+        first = job.row * step + begin + job.key
         if len(outer) > 1 and outer[-1] > 1:
             first += job.head * high * wide
         if outer and outer[0] > 1:
-            first += job.sequence * self.tensor.numel // outer[0]
+            first += sequence * self.tensor.numel // outer[0]
         place = ((first, 1), (row, step), *((turn, each * step) for turn, each in job.down),
                  *job.along)  # fmt: skip
         return self.tensor.window(place, (rows, keys), (step, 1))

@@ -1,0 +1,174 @@
+"""Few heads with many keys: parts of the keys on different cores, merged afterwards.
+
+Each part is attended to as a sequence of its own, whose outputs, maxima and sums go to workspace.
+When all are there, vector cores weigh them: a part counts as much as its sum of weights does beside
+the largest maximum. Source: ops-transformer attention/incre_flash_attention, host tiling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+from npusim.ascendc import Core, GlobalTensor, RoundMode, TBuf, TPosition, TQue
+from npusim.ascendc.task import made
+from npusim.ops.attention.call import LANES
+from npusim.ops.attention.heads import Heads
+from npusim.ops.attention.kernel import Attention
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from npusim.ascendc import LocalTensor
+    from npusim.ascendc.cluster import CoreWait
+    from npusim.engine.program import Barrier
+    from npusim.hardware.profile import Profile
+    from npusim.ops.attention.call import Call
+
+    Steps = Iterator[Barrier | CoreWait]
+
+_BUSY = 0.4  # of the cube cores: with fewer heads than that, keys are split
+_LEAST_KEYS = 512  # of a part
+_TILE = 8192  # elements that are merged at a time
+_TINY = 1e-37
+
+
+def parts_of(profile: Profile, call: Call) -> int:
+    """Parts that the keys of a call with one block of rows for each head are split into."""
+    cores, heads = profile.cores.cube_cores, call.query.heads * call.query.batch
+    if heads >= _BUSY * cores or call.key.pages is not None or call.rope is not None:
+        return 1
+    return max(1, min(cores // heads, min(call.key.rows) // _LEAST_KEYS))
+
+
+class SplitAttention(Attention):
+    """Attention whose keys are split; ``call`` has one block of rows for each head."""
+
+    def __init__(
+        self, profile: Profile, call: Call, parts: int, *, op_type: str, keys: int
+    ) -> None:
+        self.whole, self.parts = call, parts
+        rows, wide = max(call.query.rows), call.value.columns
+        place = (call.query.batch * parts, call.query.heads, rows)
+        self.partial = made((*place, wide), FLOAT, "partial")
+        self.stats = [made((*place, LANES), FLOAT, name) for name in ("maxima", "sums")]
+        super().__init__(profile, self._split(call), op_type=op_type, keys=keys, trimmed=False)
+        self.reads = tuple(each for each in self.reads if each is not call.out.tensor)
+        self.writes = (call.out.tensor,)
+        self.scratch = (*self.scratch, self.partial, *self.stats)
+
+    def _split(self, call: Call) -> Call:
+        """Every part as a sequence."""
+        where, seen = [], []
+        for sequence, keys in enumerate(call.key.rows):
+            each = ceil(keys / self.parts)
+            where += [(sequence, part * each) for part in range(self.parts)]
+            seen += [min(each, keys - part * each) for part in range(self.parts)]
+        query = replace(call.query, starts=tuple(call.query.starts[b] for b, _ in where),
+                        rows=tuple(call.query.rows[b] for b, _ in where))  # fmt: skip
+        key, value = (_stretches(heads, where, seen) for heads in (call.key, call.value))
+        out, maxima, sums = (
+            Heads.of(each, "BNSD", call.query.heads) for each in (self.partial, *self.stats)
+        )
+        bands = tuple(call.mask.bands[b] for b, _ in where)
+        mask = replace(call.mask, bands=bands, parts=tuple(where))
+        return replace(call, query=query, key=key, value=value, out=out, mask=mask,
+                       maxima=maxima, sums=sums)  # fmt: skip
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        """Clusters are alike but for what their vector cores merge."""
+        places = [lane * self.block_dim + block_idx for lane in range(self.dealing.lanes)]
+        return self.dealing.typical, *(place < self._heads for place in places)
+
+    @property
+    def _heads(self) -> int:
+        """Heads of all sequences, each merged by one vector core."""
+        return self.whole.query.batch * self.whole.query.heads
+
+    def process(self, core: Core) -> Steps:
+        """The parts, then what they come to."""
+        yield from super().process(core)
+        yield core.sync_all()
+        core.pipe.reset()
+        place = core.get_sub_block_idx() * self.block_dim + core.get_block_idx()
+        if core.unit.kind == "vector" and place < self._heads:
+            _Merge(core, self).run(*divmod(place, self.whole.query.heads))
+
+
+def _stretches(heads: Heads, where: list[tuple[int, int]], rows: list[int]) -> Heads:
+    """Tokens of sequences from some on, each a sequence of its own."""
+    starts = tuple(heads.starts[b] + first * heads.token for b, first in where)
+    return replace(heads, starts=starts, rows=tuple(rows))
+
+
+class _Merge:
+    """One head's parts, some rows at a time."""
+
+    def __init__(self, core: Core, kernel: SplitAttention) -> None:
+        self._core, self._kernel = core, kernel
+        self._wide = kernel.whole.value.columns
+        self._height = max(1, _TILE // self._wide)
+        slot = self._height * self._wide * FLOAT.itemsize
+        self._ins, self._outs = TQue(TPosition.VECIN, 2, "part"), TQue(TPosition.VECOUT, 1, "out")
+        self._total, self._small = TBuf("total"), TBuf("small")
+        core.pipe.init_buffer(self._ins, 2, slot)
+        core.pipe.init_buffer(self._outs, 1, slot)
+        core.pipe.init_buffer(self._total, 1, slot)
+        core.pipe.init_buffer(self._small, 4, self._height * LANES * FLOAT.itemsize)
+
+    def run(self, sequence: int, head: int) -> None:
+        """All rows of a head."""
+        core, whole = self._core, self._kernel.whole
+        rows = whole.query.rows[sequence]
+        for first in range(0, rows, self._height):
+            count = min(self._height, rows - first)
+            x = self._merged(sequence, head, first, count)
+            out = whole.out
+            tile = self._outs.alloc_tensor(out.tensor.dtype, count, self._wide)
+            if out.tensor.dtype is FLOAT:
+                core.copy(tile, x)
+            else:
+                core.cast(tile, x, RoundMode.CAST_RINT)
+            start = out.at(sequence, head) + first * out.token
+            target = out.tensor.window(((start, 1),), (count, self._wide), (out.token, 1))
+            self._outs.copy_out(target, tile)
+
+    def _merged(self, sequence: int, head: int, first: int, count: int) -> LocalTensor:
+        """Outputs of the parts, weighed."""
+        core, parts = self._core, range(self._kernel.parts)
+        top, weight, total = (self._small.get(FLOAT, count, LANES, part=at) for at in range(3))
+        x = self._total.get(FLOAT, count, self._wide)
+
+        def load(tensor: GlobalTensor, part: int) -> LocalTensor:
+            place = sequence * self._kernel.parts + part
+            return self._ins.copy_in(tensor[place, head, first : first + count])
+
+        for part in parts:
+            found = load(self._kernel.stats[0], part)
+            if part:
+                core.max(top, top, found)
+            else:
+                core.copy(top, found)
+            self._ins.free_tensor(found)
+        for part in parts:
+            for at, tensor in enumerate(self._kernel.stats):
+                found = load(tensor, part)
+                if at:
+                    core.mul(weight, weight, found)
+                else:
+                    core.sub(weight, found, top)
+                    core.exp(weight, weight)
+                self._ins.free_tensor(found)
+            found = load(self._kernel.partial, part)
+            if part:
+                core.add(total, total, weight)
+                core.mul(found, found, weight[:, 0:1])
+                core.add(x, x, found)
+            else:
+                core.copy(total, weight)
+                core.mul(x, found, weight[:, 0:1])
+            self._ins.free_tensor(found)
+        core.maxs(total, total, _TINY)
+        return core.div(x, x, total[:, 0:1])

@@ -92,6 +92,11 @@ def test_a_list_may_be_left_out() -> None:
     np.testing.assert_allclose(found.outputs["y"], got)
 
 
+def test_weights_that_are_no_matrices_are_refused() -> None:
+    for weight in ("fp16[1]", "fp16[5,3]", "fp16[0]"):
+        assert Device(CHIP).check("GroupedMatmul", x="fp16[8,5]", weight=weight).code == 561003
+
+
 def test_sixty_four_experts_are_estimated_at_once() -> None:
     device = Device(CHIP)
     call = {"x": "bf16[65536,2048]", "weight": "bf16[64,2048,1408]"}

@@ -164,12 +164,14 @@ def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
     if task.profile.paths.l0c_to_gm is None:
         raise task.refused(f"{task.profile.name} has no kernel for it")
     of_sums = task.whole_number("group_type", _ROWS_SPLIT) == _SUMS_SPLIT
+    if len(weight.shape) != (2 if of_sums else 3):
+        raise task.refused(f"a weight {weight.shape}")
     turned_a = bool(task.attributes.get("transpose_x", False))
     turned_b = _weight_turned(task, x, weight, turned_a)
     m, k = (x.shape[1], x.shape[0]) if turned_a else x.shape
     n = weight.shape[-2] if turned_b else weight.shape[-1]
     inner = weight.shape[-1] if turned_b else weight.shape[-2]
-    if inner != k or len(weight.shape) != (2 if of_sums else 3):
+    if inner != k or (ends is not None and ends.dtype is not INT64):
         raise task.refused(f"{x.shape} by {weight.shape} is no product")
     count = ends.numel if ends is not None else weight.shape[0]
     if not of_sums and count != weight.shape[0]:

@@ -13,6 +13,7 @@ from npusim.catalogue.verdicts import Outcome
 from npusim.model.checking import check_model
 from npusim.model.kernel_csv import read_kernels
 from npusim.model.listing import read_model
+from npusim.model.profile_table import read_profile
 from npusim.values.errors import FileError, UnknownNameError, UsageError
 from support.networks import resnet50
 
@@ -142,6 +143,14 @@ def write_summary(path: Path, block: str, *rows: list[str]) -> Path:
         writer.writerow(name.format(block=block) for name in OP_SUMMARY)
         writer.writerows(rows)
     return path
+
+
+def test_a_profile_says_what_was_multiplied_as_hf32(tmp_path: Path) -> None:
+    fast = [*ROW[:13], "YES", *ROW[14:]]
+    file = write_summary(tmp_path / "op_summary_0.csv", "Block Dim", ROW, fast)
+    assert [kernel.hf32 for kernel in read_kernels(file)] == [False, True]
+    works = [item.operation.work for item in read_profile(file).items]
+    assert [work and work.attributes for work in works] == [{}, {"enable_hf32": True}]
 
 
 @pytest.mark.parametrize("block", ["Block Dim", "Block Num"])

@@ -35,8 +35,11 @@ HEADERS = {
     "output_dtypes": ("Output Data Types",),
     "output_formats": ("Output Formats",),
     "step": ("Step Id",),
+    "hf32": ("HF32 Eligible",),
 }
-_SINGLE = ("name", "op_type", "task_type", "duration_us", "block_num", "mix_block_num", "step")
+_SINGLE = (
+    *("name", "op_type", "task_type", "duration_us", "block_num", "mix_block_num", "step", "hf32"),
+)
 _NO_COLUMN = -1
 _REQUIRED = ("name", "op_type", "input_dtypes")
 _MISSING = frozenset({"", "N/A", "NA"})
@@ -62,7 +65,8 @@ class Tensors(NamedTuple):
 class Kernel:
     """One launch as a profiler saw it.
 
-    `duration_us` and the block counts are None where the file has ``N/A``.
+    `duration_us` and the block counts are None where the file has ``N/A``. `hf32` says that the
+    cube rounded float32 to HF32.
     """
 
     name: str
@@ -73,6 +77,7 @@ class Kernel:
     mix_block_num: int | None
     tensors: Tensors
     step: str = ""
+    hf32: bool = False
 
     @property
     def op(self) -> str:
@@ -98,7 +103,7 @@ def read_kernels(file: Path) -> Iterator[Kernel]:
 
 def _kernels(file: Path, table: Table) -> Iterator[Kernel]:
     columns = _columns(file, table.header)
-    name, op_type, task_type, duration, block, mix, step, *slots = (
+    name, op_type, task_type, duration, block, mix, step, hf32, *slots = (
         columns.get(ours, _NO_COLUMN) for ours in (*_SINGLE, *Tensors._fields)
     )
     for line, fields in table:
@@ -113,6 +118,7 @@ def _kernels(file: Path, table: Table) -> Iterator[Kernel]:
             _whole(file, line, "block number", row[mix].strip()),
             _slots(*(row[index] for index in slots)),
             row[step].strip(),
+            row[hf32].strip().upper() == "YES",
         )
 
 

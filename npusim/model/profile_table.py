@@ -26,7 +26,7 @@ def read_profile(file: Path, step: str = "") -> Step:
     steps: dict[str, list[Item]] = {}
     operation = lru_cache(maxsize=65_536)(_operation)  # many rows share a few of them
     for kernel in read_kernels(file):
-        same = operation(kernel.op, kernel.task_type, kernel.tensors)
+        same = operation(kernel.op, kernel.task_type, kernel.tensors, kernel.hf32)
         steps.setdefault(kernel.step, []).append(Item(same, 1, kernel.duration_us))
     if not steps:
         raise FileError(file, "has no kernels")
@@ -52,7 +52,7 @@ def _choose(file: Path, steps: dict[str, list[Item]], wanted: str) -> tuple[str,
     return chosen, (note,)
 
 
-def _operation(op: str, task_type: str, tensors: Tensors) -> Operation:
+def _operation(op: str, task_type: str, tensors: Tensors, hf32: bool) -> Operation:
     if is_communication(op, task_type):
         return Operation(op, None, COMMUNICATION, NO_OPERATOR)
     engine = AI_CPU if task_type.upper() in _CPU else ""
@@ -62,7 +62,8 @@ def _operation(op: str, task_type: str, tensors: Tensors) -> Operation:
     try:
         inputs = _operands(shapes, dtypes, formats)
         outputs = _operands(out_shapes, out_dtypes, out_formats)
-        work = TaskSpec(op, inputs, tuple(spec for spec in outputs if spec is not None))
+        made = tuple(spec for spec in outputs if spec is not None)
+        work = TaskSpec(op, inputs, made, {"enable_hf32": True} if hf32 else {})
     except NpusimError as error:
         return Operation(op, None, engine, f"its tensors can't be read: {error.message}")
     return Operation(op, work, engine, "it runs on the AI CPU" if engine else "")

@@ -1,0 +1,211 @@
+"""Writes reports/models.md: published rates of whole models, and what `npusim model` says of them.
+
+python reports/models.py [--only PART] [--workers N]
+
+Networks are ONNX files without weights (reports/data/networks.tar.xz), rates those of
+reports/data/model_rates.csv; the README beside them says where they come from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+import sys
+import tarfile
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from npusim.engine import Memo
+from npusim.hardware import load_profile
+from npusim.model import read_model, retime
+from npusim.values.errors import NpusimError
+
+SOC = "Ascend310P3"
+DATA = Path(__file__).parent / "data"
+TARGET = Path(__file__).with_suffix(".md")
+_FIXED = re.compile(r"_b\d+\.onnx$")
+
+HEAD = """# Whole models on {soc}
+
+Rates that were published for offline models (OM, float16) against `npusim model FILE.onnx`: every
+network is compiled as the graph compiler does (`npusim/graph/passes`), its tasks are simulated one
+after the other. No constant was fitted to these rates. A published rate is a loop over resident
+inputs on one device; where two publications give the same case they differ by 7 % in the median.
+Rows that the collection marks as doubtful are left out.
+
+Made by `python reports/models.py`.
+
+"""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One published rate and ours, in items per second; `why` says why there is none of ours."""
+
+    network: str
+    batch: int
+    published: float
+    simulated: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    share: float = 0.0
+    why: str = ""
+
+    @property
+    def error(self) -> float:
+        """Relative, negative where we are too slow."""
+        return self.simulated / self.published - 1
+
+    @property
+    def in_band(self) -> bool:
+        """Whether the published rate lies in our band."""
+        return self.low <= self.published <= self.high
+
+
+def published(only: str = "") -> dict[str, list[tuple[int, float]]]:
+    """Batches and rates by network, without the doubtful ones."""
+    found = defaultdict(list)
+    with (DATA / "model_rates.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            here = row["chip"] == SOC.removeprefix("Ascend") and only in row["onnx"]
+            if here and not row["flags"]:
+                found[row["onnx"]].append((int(row["batch"]), float(row["value"])))
+    return dict(found)
+
+
+def simulated(asked: tuple[str, list[tuple[int, float]]], folder: Path) -> list[Rate]:
+    """The rates of one network, its batches side by side."""
+    name, rows = asked
+    memo = Memo()
+    known: dict[int, Rate] = {}
+    for batch, _ in rows:
+        if batch not in known:
+            known[batch] = _rate(folder / name, batch, memo)
+    return [
+        Rate(**{**vars(known[batch]), "network": Path(name).stem, "published": value})
+        for batch, value in rows
+    ]
+
+
+def _rate(file: Path, batch: int, memo: Memo) -> Rate:
+    profile = load_profile(SOC)
+    try:
+        model = read_model(file)
+        step = model.at(None if _FIXED.search(file.name) else batch, profile)
+        result = retime(step, profile, memo=memo)
+    except NpusimError as error:
+        return Rate(file.stem, batch, 0.0, why=error.message)
+    per_second = batch * 1e6
+    low_us, high_us = result.band_us
+    return Rate(
+        file.stem,
+        batch,
+        0.0,
+        per_second / result.duration_us,
+        per_second / high_us,
+        per_second / low_us,
+        result.simulated_share,
+    )
+
+
+def page(rates: Sequence[Rate]) -> str:
+    """The whole page."""
+    known = [rate for rate in rates if not rate.why]
+    return HEAD.format(soc=SOC) + "\n".join([*_summary(known, rates), "", *_networks(known)]) + "\n"
+
+
+def _summary(known: Sequence[Rate], rates: Sequence[Rate]) -> Iterator[str]:
+    errors = sorted(abs(rate.error) for rate in known)
+    yield "| | |"
+    yield "|---|---:|"
+    yield f"| rows | {len(rates)}, of them simulated {len(known)} |"
+    yield f"| median error | {median(errors):.1%} |"
+    yield f"| P90 | {errors[int(0.9 * (len(errors) - 1))]:.1%} |"
+    yield f"| bias (median) | {median(rate.error for rate in known):+.1%} |"
+    yield f"| rank correlation | {rank_correlation(known):.3f} |"
+    yield f"| in the 80 % band | {sum(rate.in_band for rate in known) / len(known):.0%} |"
+    yield f"| time simulated (mean) | {sum(rate.share for rate in known) / len(known):.1%} |"
+    for rate in rates:
+        if rate.why:
+            yield f"| not simulated: {rate.network} | {rate.why} |"
+
+
+def _networks(rates: Sequence[Rate]) -> Iterator[str]:
+    yield "| network | batches | error by batch (median) | simulated |"
+    yield "|---|---|---|---:|"
+    by_network = defaultdict(list)
+    for rate in rates:
+        by_network[rate.network].append(rate)
+    ranked = sorted(by_network.items(), key=lambda pair: -median(abs(r.error) for r in pair[1]))
+    for name, members in ranked:
+        rows = sorted(members, key=lambda rate: rate.batch)
+        batches = ", ".join(str(rate.batch) for rate in rows)
+        errors = ", ".join(f"{rate.error:+.0%}" for rate in rows)
+        middle = median(rate.error for rate in rows)
+        share = sum(rate.share for rate in rows) / len(rows)
+        yield f"| {name} | {batches} | {errors} ({middle:+.0%}) | {share:.0%} |"
+
+
+def rank_correlation(rates: Sequence[Rate]) -> float:
+    """Spearman's, without ties."""
+    ours = _ranks([rate.simulated for rate in rates])
+    theirs = _ranks([rate.published for rate in rates])
+    count = len(rates)
+    apart = sum((a - b) ** 2 for a, b in zip(ours, theirs, strict=True))
+    return 1 - 6 * apart / (count * (count**2 - 1))
+
+
+def _ranks(values: Sequence[float]) -> list[int]:
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0] * len(values)
+    for rank, place in enumerate(order):
+        ranks[place] = rank
+    return ranks
+
+
+def all_rates(only: str = "", workers: int | None = None) -> list[Rate]:
+    """Every published rate with ours, network by network."""
+    asked = published(only)
+    with tempfile.TemporaryDirectory() as folder:
+        unpack(Path(folder), asked)
+        work = partial(simulated, folder=Path(folder))
+        found: list[Rate] = []
+        with ProcessPoolExecutor(workers) as pool:
+            for number, rates in enumerate(pool.map(work, asked.items()), 1):
+                found += rates
+                sys.stderr.write(f"\r{number} of {len(asked)} networks")
+    sys.stderr.write("\n")
+    return found
+
+
+def unpack(folder: Path, names: Iterable[str]) -> None:
+    """The networks of some names."""
+    wanted = set(names)
+    with tarfile.open(DATA / "networks.tar.xz") as packed:
+        for member in packed:
+            if Path(member.name).name in wanted:
+                packed.extract(member, folder, filter="data")
+
+
+def main() -> None:
+    """Write the page, or print it for a part of the networks."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="networks whose names have this in them")
+    parser.add_argument("--workers", type=int, default=None)
+    asked = parser.parse_args()
+    text = page(all_rates(asked.only, asked.workers))
+    if asked.only:
+        sys.stdout.write(text)
+    else:
+        TARGET.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

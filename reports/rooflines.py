@@ -3,9 +3,9 @@
     python reports/rooflines.py > hw_profiles/calibration/rooflines.yaml
     python reports/rooflines.py --check [TABLE]      # what the bands are worth, family by family
 
-Only operators that npusim has no kernel for count: for them a roofline is all there is. `--check`
-prints three tables: with the file as it stands, with each family priced by all the others, and
-with each source of measurements priced by all the others.
+All measured operators count, those that npusim has a kernel for too: a roofline knows nothing of
+kernels. `--check` prints three tables: with the file as it stands, with each family priced by all
+the others, and with each source of measurements priced by all the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import numpy as np
 
 from npusim.hardware import load_profile
 from npusim.hardware.residuals import rooflines
-from npusim.operators.registry import band_class
 from npusim.validation.roofline import roofline_us
 from npusim.validation.table import read_rows
 from npusim.validation.work import family_of
@@ -36,8 +35,8 @@ TRUSTED = ("A", "A-")
 EVERYTHING = (0.08, 0.5, 0.92)  # a family that nobody measured may be odder than those measured
 HEAD = """\
 # Made by reports/rooflines.py. What a roofline takes for efficient and for fixed, and what
-# measurements left over: measured over roofline time on those rows of
-# reports/data/measured_ops.csv.gz whose operators aren't simulated (profiled, built-in kernels), by
+# measurements left over: measured over roofline time on the rows of
+# builtin operators in reports/data/measured_ops.csv.gz, simulated or not, by
 # family of operators (npusim/validation/work.py). `median` is the factor by which a roofline is
 # raised to an estimate, `low` and `high` are the ends of the 80 % band; `everything`, for a family
 # without rows, gives every family the same weight.
@@ -69,14 +68,14 @@ def main() -> None:
 
 
 def read(table: Path, also: tuple[str, ...] = ()) -> list[Row]:
-    """The rows of operators that aren't simulated."""
+    """The rows of builtin operators, simulated or not: a roofline knows nothing of kernels."""
     with gzip.open(table, "rt", newline="", encoding="utf-8") as stream:
         sources = [record["source_repo"] for record in csv.DictReader(stream)]
     found = []
     for row, source in zip(read_rows(table), sources, strict=True):
         profiled = row.trust in (*TRUSTED, *also) and row.impl.startswith("builtin")
         module = row.op.startswith("KernelBench")  # several operators in one row
-        if not profiled or module or row.task is None or not row.soc or band_class(row.op):
+        if not profiled or module or row.task is None or not row.soc:
             continue
         ratio = row.duration_us / roofline_us(load_profile(row.soc), row.task)
         found.append(Row(family_of(row.op), source, ratio))

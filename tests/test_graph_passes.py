@@ -96,6 +96,16 @@ def test_batch_norms_are_folded_where_the_page_lists_the_product(tmp_path: Path)
     assert one(tmp_path, network, output, target=Target("A2")) == ["Conv2D", "BNInfer"]
 
 
+def test_batch_norms_of_sequences_are_plain(tmp_path: Path) -> None:
+    """Rank 3 has no NC1HWC0."""
+    network = Network()
+    rows = [network.weight(3) for _ in range(4)]
+    output = network.node("BatchNormalization", network.node("Relu", "x"), *rows)
+    file = network.save(tmp_path / "net.onnx", output, inputs={"x": [1, 3, 50]})
+    found = compiled(file).network
+    assert all(value.format is Format.ND for node in found.nodes for value in node.outputs)
+
+
 def test_tensors_that_others_read_stay_apart(tmp_path: Path) -> None:
     """A result that is needed twice, or given out, can't go into the kernel behind it."""
     network = Network()

@@ -143,7 +143,7 @@ def test_the_file_of_bands_is_the_one_that_its_script_makes() -> None:
 def test_bands_hold_for_families_and_sources_that_they_haven_t_seen(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Measured rows without a kernel inside their 80 % band; unseen ones a little less often."""
+    """Measured rows inside their roofline's 80 % band; unseen ones a little less often."""
     rows = read(TABLE)
     stands = spreads(rows)
     show("", rows, lambda _: stands)
@@ -151,6 +151,6 @@ def test_bands_hold_for_families_and_sources_that_they_haven_t_seen(
     show("", rows, lambda row: spreads(each for each in rows if each.source != row.source))
     said = capsys.readouterr().out.splitlines()
     inside = [float(line.split()[-1].rstrip("%")) for line in said if line.startswith("  all")]
-    assert len(rows) > 800
+    assert len(rows) > 4000
     for share, least in zip(inside, (80, 75, 72), strict=True):
         assert share >= least

@@ -110,6 +110,8 @@ def layout_of(task: Task) -> str:
     if len(query) == LAYOUTS["SBH"]:
         swapped = stats is not None and len(stats) == 4 and (stats[2], stats[0]) == query[:2]
         return "SBH" if swapped and query[0] != query[1] else "BSH"
+    if len(query) < len("BNSD"):
+        raise task.refused(f"a query of {len(query)} axes without a layout")
     if stats is not None:
         return "BNSD" if stats[1:3] == query[1:3] else "BSND"
     key = task.present(2)[1].shape
@@ -119,6 +121,8 @@ def layout_of(task: Task) -> str:
 def heads_of(task: Task, layout: str) -> int:
     """Heads of the queries."""
     query = task.present(1)[0].shape
+    if not query:
+        raise task.refused("a query without axes has no heads")
     named = task.first("head_num", "num_heads", "headNum", "numHeads")
     if isinstance(named, int) and named > 0:
         return named

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 def inference(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
     """The attention, and no logarithms of sums."""
     query, _, value, *_ = given
+    if not query.rank or not value.rank:
+        return []
     last = query.shape[-1] if query.rank == 3 and attributes.get("input_layout") != "TND" else (
         value.shape[-1])  # fmt: skip
     return [described((*query.shape[:-1], last), query.dtype), described((0,), FLOAT)]

@@ -2,6 +2,7 @@
 
 from npusim.operators.definition import Aclnn, Attribute, Operator, Page, family, flag, whole
 from npusim.ops.matmul.checks import product, scales_fit
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8
 
 _TURNED = (flag("transpose_x1?"), flag("transpose_x2?"))
 _TURNED_EACH = (flag("adj_x1?"), flag("adj_x2?"))
@@ -19,6 +20,8 @@ _SCALED = (
     (scales_fit, "x1", "x2", "y", "scale", "bias", "pertoken_scale"),
 )
 _WIDENED = ((product, "x", "weight", "bias", "y", {"turned": ("transpose_x", "transpose_weight")}),)
+# As its second version, which goes by this name in profiles.
+_WIDENED_DTYPES = dict.fromkeys(("A2", "A3"), (FLOAT16, BFLOAT16, INT8, FLOAT))
 
 # fmt: off
 OPERATORS = family(
@@ -61,7 +64,7 @@ OPERATORS = family(
         Operator("WeightQuantBatchMatmul",
             "x weight antiquant_scale antiquant_offset? bias? -> y",
             (flag("transpose_x?"), flag("transpose_weight?")),
-            kernel="weight_quant_batch_matmul", checks=_WIDENED,
+            kernel="weight_quant_batch_matmul", checks=_WIDENED, dtypes=_WIDENED_DTYPES,
             band_class="weight_quant_matmul"),
     ),
     quantised=(

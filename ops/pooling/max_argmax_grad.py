@@ -62,6 +62,9 @@ class MaxPoolGradWithArgmax(Kernel):
     ) -> None:
         if len(x.shape) != 5 or x.shape[-1] != LANES or grad.dtype is not dx.dtype:
             raise KernelError(self.op_type, f"takes NC1HWC0 images of {LANES} lanes, not {x.shape}")
+        if dx.shape != x.shape or grad.shape[:2] != x.shape[:2] or len(mask.shape) != len(x.shape):
+            shapes = f"{x.shape}, {grad.shape} and {mask.shape} to {dx.shape}"
+            raise KernelError(self.op_type, f"tensors that don't fit together: {shapes}")
         if mask.dtype.is_float:
             raise KernelError(self.op_type, f"masks of {mask.dtype}, which have no bits")
         self.reads, self.writes = (grad, mask), (dx,)

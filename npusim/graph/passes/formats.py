@@ -40,7 +40,7 @@ def run(network: Network, target: Target) -> int:
 def _wanted(node: Node, target: Target) -> Format:
     """The format that a node works in."""
     if node.op in PLANES:
-        return Format.NC1HWC0
+        return Format.NC1HWC0 if _fits(node.output, Format.NC1HWC0) else Format.ND
     if node.op in VOLUMES:
         return Format.NDC1HWC0
     if node.op in PRODUCTS:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import re
 import sys
 import tarfile
 import tempfile
@@ -30,7 +29,6 @@ from npusim.values.errors import NpusimError
 SOC = "Ascend310P3"
 DATA = Path(__file__).parent / "data"
 TARGET = Path(__file__).with_suffix(".md")
-_FIXED = re.compile(r"_b\d+\.onnx$")
 
 HEAD = """# Whole models on {soc}
 
@@ -97,9 +95,7 @@ def simulated(asked: tuple[str, list[tuple[int, float]]], folder: Path) -> list[
 def _rate(file: Path, batch: int, memo: Memo) -> Rate:
     profile = load_profile(SOC)
     try:
-        model = read_model(file)
-        step = model.at(None if _FIXED.search(file.name) else batch, profile)
-        result = retime(step, profile, memo=memo)
+        result = retime(read_model(file).at(batch, profile), profile, memo=memo)
     except NpusimError as error:
         return Rate(file.stem, batch, 0.0, why=error.message)
     per_second = batch * 1e6

@@ -121,7 +121,8 @@ def test_relu_gradients_in_float16(chip: str) -> None:
 
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(
-    ("shape", "dim"), [((8, 20), -1), ((8, 20, 6), 1), ((4, 6, 33), 0), ((1001, 2), -1)]
+    ("shape", "dim"),
+    [((8, 20), -1), ((8, 20, 6), 1), ((4, 6, 33), 0), ((1001, 2), -1), ((4,), -1), ((1, 4, 2), 1)],
 )
 def test_swiglu_gates_one_half_with_the_other(chip: str, shape: tuple[int, ...], dim: int) -> None:
     x = numbers(*shape)

@@ -98,8 +98,9 @@ def _halves(task: Task, x: GlobalTensor) -> tuple[GlobalTensor, GlobalTensor, tu
         raise task.refused(f"axis {axis} of {x.shape} has no halves")
     outer = prod(x.shape[:axis])
     inner = prod(x.shape[axis:]) // 2
+    strides = (2 * inner, 1) if outer > 1 else None  # a single row lies without gaps
     first, second = (
-        replace(x, shape=(outer, inner), start=x.start + half * inner, strides=(2 * inner, 1))
+        replace(x, shape=(outer, inner), start=x.start + half * inner, strides=strides)
         for half in (0, 1)
     )
     return first, second, (*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :])

@@ -29,3 +29,6 @@ VOLUMES: Final = frozenset(("AvgPool3D", "Conv3D", "Conv3DTranspose", "MaxPool3D
 
 PRODUCTS: Final = frozenset(("BatchMatMulV2", "MatMulV2"))
 """Matrix products, which the AI Core of the first generation takes in FRACTAL_NZ."""
+
+VIEWS: Final = ("Identity", "Reshape")
+"""The same bytes under another name or shape, which need no task."""

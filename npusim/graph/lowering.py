@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.graph.kinds import ELEMENTWISE, PRODUCTS
+from npusim.graph.kinds import ELEMENTWISE, PRODUCTS, VIEWS
 from npusim.graph.memory import source
 from npusim.operators.tasks import TaskSpec
 from npusim.ops.convolution.geometry import weight as fractal_z
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from npusim.graph.network import Network, Node, Value
 
-_NO_TASK = ("Identity", "Reshape")
 _FRACTAL = 16  # columns
 
 
@@ -36,7 +35,7 @@ class Task:
 def tasks_of(network: Network) -> Iterator[Task]:
     """The tasks; what is only a view has none."""
     for node in network.ordered():
-        if node.op in _NO_TASK:
+        if node.op in VIEWS:
             continue
         inputs = tuple(None if value is None else described(value, node) for value in node.inputs)
         outputs = tuple(described(value) for value in node.outputs)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from npusim.graph.kinds import VIEWS
 from npusim.values.layouts import storage_shape
 
 if TYPE_CHECKING:
     from npusim.graph.network import Network, Node, Value
-
-_VIEWS = ("Identity", "Reshape")
 
 
 def nbytes(value: Value) -> int:
@@ -20,7 +19,7 @@ def nbytes(value: Value) -> int:
 
 def source(value: Value) -> Value:
     """The tensor whose bytes a value is: views have none of their own."""
-    while value.maker is not None and value.maker.op in _VIEWS:
+    while value.maker is not None and value.maker.op in VIEWS:
         value = value.maker.given[0]
     return value
 
@@ -45,7 +44,7 @@ def peak_bytes(ordered: list[Node], network: Network) -> int:
     alive: dict[int, int] = {id(value): nbytes(value) for value in network.inputs}
     now = peak = sum(alive.values())
     for place, node in enumerate(ordered):
-        made = [value for value in node.outputs if node.op not in _VIEWS]
+        made = [value for value in node.outputs if node.op not in VIEWS]
         for value in made:
             alive[id(value)] = nbytes(value)
             now += alive[id(value)]

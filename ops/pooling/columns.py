@@ -103,11 +103,11 @@ class Columns:
 
     def _numbers(self, rows: NDArray[Any], tile: Tile, top: Index, left: Index) -> NDArray[Any]:
         """Columns of rows [iteration, row, column, lane]; padding is below every number."""
-        down = _elements(self.height, tile.row, tile.rows)
-        across = _elements(self.width, tile.column, tile.width)
+        down = self.height.elements(values_of(tile.row), tile.rows)
+        across = self.width.elements(values_of(tile.column), tile.width)
         inside = (
-            _in(down, self.height)[:, :, None, :, None]
-            & _in(across, self.width)[:, None, :, None, :]
+            self.height.holds(down)[:, :, None, :, None]
+            & self.width.holds(across)[:, None, :, None, :]
         )
         down = np.clip(down - values_of(top)[:, None, None], 0, rows.shape[1] - 1)
         across = np.clip(across - values_of(left)[:, None, None], 0, rows.shape[2] - 1)
@@ -116,14 +116,3 @@ class Columns:
         found = np.where(inside[..., None], found, np.finfo(rows.dtype).min)
         columns: NDArray[Any] = found.reshape(len(rows), -1, self.elements, LANES)
         return columns
-
-
-def _elements(axis: Windows, first: Index, count: int) -> NDArray[np.int64]:
-    """Where the elements of windows lie: [iteration, window, element]."""
-    wanted = values_of(first)[:, None] + np.arange(count)
-    places: NDArray[np.int64] = axis.starts[wanted][..., None] + np.arange(axis.window)
-    return places
-
-
-def _in(places: NDArray[np.int64], axis: Windows) -> NDArray[np.bool_]:
-    return (places >= 0) & (places < axis.size)

@@ -263,7 +263,5 @@ def _places(
     axis: Windows, first: Index, loaded: Index, count: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Where elements of windows are among the loaded ones, [turn, window, element]; which exist."""
-    wanted = values_of(first)[:, None] + np.arange(count)
-    places = axis.starts[wanted][..., None] + np.arange(axis.window)
-    inside = (places >= 0) & (places < axis.size)
-    return np.clip(places - values_of(loaded)[:, None, None], 0, size - 1), inside
+    places = axis.elements(values_of(first), count)
+    return np.clip(places - values_of(loaded)[:, None, None], 0, size - 1), axis.holds(places)

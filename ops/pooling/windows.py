@@ -36,6 +36,16 @@ class Windows:
         """The first element of every window; those in the padding are negative."""
         return np.arange(self.out, dtype=np.int64) * self.stride - self.before
 
+    def elements(self, first: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+        """Places of the elements of ``count`` windows in a row: [first, window, element]."""
+        wanted = first[:, None] + np.arange(count)
+        places: NDArray[np.int64] = self.starts[wanted][..., None] + np.arange(self.window)
+        return places
+
+    def holds(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which places aren't padding."""
+        return (places >= 0) & (places < self.size)
+
     def span(self, count: int) -> int:
         """Elements to load for ``count`` windows in a row."""
         return min(self.size, (count - 1) * self.stride + self.window)

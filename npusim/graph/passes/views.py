@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npusim.graph.kinds import VIEWS
+
 if TYPE_CHECKING:
     from npusim.graph.network import Network, Node
     from npusim.graph.target import Target
@@ -12,11 +14,10 @@ if TYPE_CHECKING:
 def run(network: Network, target: Target) -> int:
     """Take away what copies, and all but the last of views in a row."""
     del target
-    found = sum(_drop(network, node) for node in network.ordered() if node.op in _VIEWS)
+    found = sum(_drop(network, node) for node in network.ordered() if node.op in VIEWS)
     return found + sum(_look_through(network, node) for node in network.named(_VIEWING))
 
 
-_VIEWS = ("Identity", "Reshape")
 _VIEWING = "ConfusionTransposeD"
 
 

@@ -22,6 +22,46 @@ def numbers(*shape: int, seed: int = 0, kind: Any = np.float32) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(kind)
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    tokens=st.integers(1, 150),
+    experts=st.one_of(st.integers(1, 130), st.sampled_from([8, 64, 256, 513, 1032])),
+    wanted=st.integers(1, 70),
+    finished=st.booleans(),
+    kind=st.sampled_from([np.float32, np.float16, BFLOAT16]),
+)
+def test_experts_are_those_of_the_largest_shares(
+    tokens: int, experts: int, wanted: int, finished: bool, kind: Any
+) -> None:
+    k = min(wanted, experts)
+    x = numbers(tokens, experts, kind=kind)
+    over = np.arange(tokens) % 3 == 0 if finished else None
+    outputs = [np.zeros((tokens, k), kind), *(np.zeros((tokens, k), np.int32) for _ in range(2))]
+    y, chosen, rows = run(CHIP, "MoeGatingTopKSoftmax", [x, over], outputs)
+    shares = np.exp(x.astype(np.float64))
+    shares /= shares.sum(1, keepdims=True)
+    largest = -np.sort(-shares, axis=1)[:, :k]
+    tolerance = {np.float32: 1e-5, np.float16: 2e-3}.get(kind, 1e-2)
+    np.testing.assert_allclose(y.astype(np.float64), largest, rtol=tolerance, atol=1e-7)
+    working = ~over if over is not None else np.ones(tokens, bool)
+    assert (chosen[~working] == experts).all()
+    found = np.take_along_axis(shares[working], chosen[working], 1)
+    np.testing.assert_allclose(found, largest[working], rtol=max(tolerance, 2e-3), atol=1e-7)
+    assert all(len(set(each)) == k for each in chosen[working])
+    np.testing.assert_array_equal(rows, np.arange(k) * tokens + np.arange(tokens)[:, None])
+    assert_time_needs_no_numbers(CHIP, "MoeGatingTopKSoftmax", [x, over], outputs)
+
+
+def test_experts_that_there_are_not_cannot_be_chosen() -> None:
+    device = Device(CHIP)
+    call = {"x": "fp16[64,8]", "k": 2, "yOut": "fp16[64,2]", "expertIdxOut": "int32[64,2]",
+        "rowIdxOut": "int32[64,2]"}  # fmt: skip
+    assert device.check("aclnnMoeGatingTopKSoftmax", **call).code == 0
+    for wrong in ({"k": 9}, {"k": 0}, {"k": 3}, {"rowIdxOut": "int32[63,2]"}):
+        assert device.check("aclnnMoeGatingTopKSoftmax", **{**call, **wrong}).code == 161002
+    assert device.estimate("MoeGatingTopKSoftmax", x="bf16[4096,64]", k=8).duration_us > 5
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     tokens=st.integers(1, 150),

@@ -182,7 +182,10 @@ def grid_sampler_3d(task: Task) -> tuple[Kernel, ...]:
     x, grid = task.present(2)
     if len(x.shape) != 5 or len(grid.shape) != 5:
         raise task.refused(f"{x.shape} sampled at {grid.shape}")
-    out = task.outputs[0] if task.outputs else made((*x.shape[:2], *grid.shape[1:4]), x.dtype)
+    shape = (*x.shape[:2], *grid.shape[1:4])
+    out = task.outputs[0] if task.outputs else made(shape, x.dtype)
+    if out.shape != shape:
+        raise task.refused(f"{out.shape} for samples {shape}")
     turned = made((x.shape[0], *x.shape[2:], x.shape[1]), x.dtype)
     there = kernels_on(Task(task.profile, "Transpose", (x,), (turned,), {"perm": [0, 2, 3, 4, 1]}))
     return (*there, GridSampler3D(task.profile, turned, grid, out, Sampling.of(task)))

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
 
+MOST_CHOSEN = 1024  # experts of a token: moe_gating_top_k_softmax_tiling_base.cpp
+
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
 
@@ -40,3 +42,21 @@ def finalized(*names: str) -> Check:
         return None
 
     return invalid(f"{', '.join(names)} aren't those of the same tokens", test)
+
+
+def experts_chosen(x: str, y: str, count: str) -> Check:
+    """161002 for a number of experts that a token can't have, or that the result hasn't."""
+
+    def test(call: Call) -> Finding:
+        experts, k = call.spec(x).shape[-1], call.arguments.get(count)
+        if call.spec(x).rank not in (2, 3):
+            return f"{x} should have 2 or 3 dimensions, but has {call.spec(x).rank}."
+        if not isinstance(k, int) or not 0 < k <= min(experts, MOST_CHOSEN):
+            most = f"at most {MOST_CHOSEN} and {experts}, the experts of {x}"
+            return f"{count} should be at least 1 and {most}, but is {k}."
+        for _, spec in call.given(y):
+            if spec.shape[-1] != k:
+                return f"{y} should have {k} columns, but has sizes {sizes(spec.shape)}."
+        return None
+
+    return invalid(f"{count} isn't a number of experts of {x}", test)

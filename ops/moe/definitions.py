@@ -2,7 +2,8 @@
 
 from npusim.operators.definition import Aclnn, Operator, family, whole
 from npusim.operators.shape_checks import fits
-from npusim.ops.moe.checks import finalized
+from npusim.ops.moe.checks import experts_chosen, finalized
+from npusim.ops.moe.results import gated
 
 _GIVEN = "expanded_x expanded_row_idx x1? x2? bias? scales? expanded_expert_idx? -> out"
 _OPTIONAL = "x1Optional? x2Optional? biasOptional? scalesOptional? expertIdxOptional?"
@@ -10,6 +11,14 @@ _OPTIONAL = "x1Optional? x2Optional? biasOptional? scalesOptional? expertIdxOpti
 # fmt: off
 OPERATORS = family(
     "moe",
+    gating=(
+        Operator("MoeGatingTopKSoftmax", "x finished? -> y expert_idx row_idx", (whole("k"),),
+            Aclnn("aclnnMoeGatingTopKSoftmax",
+                "x finishedOptional? -> yOut expertIdxOut rowIdxOut", (whole("k"),)),
+            kernel="moe_gating_top_k_softmax", infer=gated,
+            checks=((fits, "x", "*rows e", "finished", "*rows", "y", "*rows k", "expert_idx",
+                "*rows k", "row_idx", "*rows k"), (experts_chosen, "x", "y", "k"))),
+    ),
     re_routing=(
         Operator("MoeReRouting",
             "tokens expert_token_num_per_rank per_token_scales? -> permute_tokens "

@@ -15,7 +15,7 @@ from npusim.operators.registry import band_class, kernel_class
 from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
 from npusim.ops.optimizer.foreach import ForeachKernel
 from npusim.schedules.formula_kernel import FormulaKernel
-from support import convolution_cases
+from support import convolution_cases, language_cases
 from support.convolution import square
 from support.deformable import deformable
 from support.group_norm import group_norm as group_norm_call
@@ -985,6 +985,11 @@ def widened_product(pick: Pick, op_type: str) -> Task:
     return Task([x, weight, scale, offset, *others, bias], [empty(m, n, kind=kind)])
 
 
+def of_language_models(pick: Pick, op_type: str) -> Task:
+    """As the module of their kernels' tasks draws them."""
+    return Task(*language_cases.CASES[op_type](pick))
+
+
 FOLDERS: dict[str, Case] = {
     "attention": attention,
     "reduction": reduction,
@@ -1102,6 +1107,7 @@ CASES: dict[str, Case] = {
     "GroupedMatmul": grouped_product,
     **dict.fromkeys(("WeightQuantBatchMatmul", "WeightQuantBatchMatmulV2"), widened_product),
     "MoeReRouting": routed_again,
+    **dict.fromkeys(language_cases.CASES, of_language_models),
     **dict.fromkeys(("MoeFinalizeRouting", "MoeFinalizeRoutingV2"), routed_back),
     **dict.fromkeys(("QuantMatmul", "QuantBatchMatmulV3"), quant_product),
 }
@@ -1132,6 +1138,7 @@ def chips_of(op_type: str) -> tuple[str, ...]:
         "RotaryPositionEmbeddingGrad",
         "GroupedMatmul",
         "MoeReRouting",
+        *language_cases.CASES,
         "WeightQuantBatchMatmul",
         "WeightQuantBatchMatmulV2",
         "QuantMatmul",

@@ -1,0 +1,268 @@
+"""MoeGatingTopKSoftmax: the experts that tokens are sent to, by the largest shares of a softmax.
+
+Where few of at most 1024 experts are wanted, tiles of tokens are sorted together: groups of 32 with
+their places (vbitsort32), eight of each four at a time (vmrgsort4v2). Otherwise tokens are sorted
+one by one, as the TopK of the high-level interface does. Source: ops-transformer
+moe/moe_gating_top_k_softmax, host tilings and device schedules (perf, e_k_full_load); asc-devkit,
+sort/topk.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
+from npusim.ascendc.folds import LARGEST, SUM
+from npusim.ascendc.task import Task, made
+from npusim.ops.moe.checks import MOST_CHOSEN
+from npusim.schedules.rows.shares import RowShare
+from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from npusim.ascendc.loops import Index
+    from npusim.hardware.profile import Profile
+
+_GROUP = 32  # numbers that vbitsort32 sorts
+_LISTS = 4  # that vmrgsort4v2 merges
+_MERGED = _GROUP * _LISTS  # numbers in a repeat of it
+_PAIR = 2 * FLOAT.itemsize  # bytes of a number and its place
+_FEW = 8  # experts that are kept of every group: what a block holds
+_MOST_TOGETHER = 1024
+_BUFFERS = 6  # of a tile in float32: two come in, two go out, two are worked in
+_ROW_BUFFERS = 4  # for a token that is sorted alone
+_CALL_OPERATIONS = 25  # of the scalar unit for a call: mask, its mode, addresses
+
+
+class MoeGatingTopKSoftmax(Kernel):
+    """y, experts, rows [tokens, k] = the k largest of softmax(x[token]), where they are, row ids.
+
+    Tokens that are ``finished`` name an expert that there isn't. A row id is
+    ``place * tokens + token``.
+    """
+
+    op_type = "MoeGatingTopKSoftmax"
+
+    def __init__(
+        self,
+        profile: Profile,
+        x: GlobalTensor,
+        finished: GlobalTensor | None,
+        y: GlobalTensor,
+        experts: GlobalTensor,
+        rows: GlobalTensor,
+    ) -> None:
+        (self.tokens, self.columns), self.count = x.shape, y.shape[-1]
+        if not 0 < self.count <= min(self.columns, MOST_CHOSEN):
+            raise KernelError(self.op_type, f"{self.count} of {self.columns} experts")
+        self.x, self.finished, self.y, self.experts, self.rows = x, finished, y, experts, rows
+        self.reads = (x,) if finished is None else (x, finished)
+        self.writes = (y, experts, rows)
+        self.kind = x.dtype
+        few = self.columns % _FEW == 0 and self.count <= _FEW
+        self.together = self.columns < _FEW or (few and self.columns <= _MOST_TOGETHER)
+        self.padded = round_up(self.columns, _GROUP)
+        # Tokens that are sorted one by one keep the type of x, but for one that nothing sorts.
+        self.sorted = FLOAT if self.together or x.dtype is BFLOAT16 else x.dtype
+        share = (_BUFFERS if self.together else _ROW_BUFFERS) * FLOAT.itemsize
+        beside = 0 if self.together else 2 * self.padded * _PAIR
+        row = share * self.padded + 3 * round_up(self.count * FLOAT.itemsize, 32)
+        tile = (int(profile.buffers.ub_bytes) - beside - 4096) // row
+        if tile < 1:
+            raise KernelError(self.op_type, f"{self.columns} experts are more than UB holds")
+        self.share = RowShare.of(self.tokens, profile.cores.vector_cores, tile)
+        self.block_dim = self.share.cores
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        return self.share.block_kind(block_idx)
+
+    def process(self, core: Core) -> None:
+        """Tiles of tokens."""
+        tile, size = self.share.tile, self.kind.itemsize
+        self.in_que, self.flag_que = (TQue(TPosition.VECIN, 1, name) for name in ("x", "finished"))
+        self.out_ques = [TQue(TPosition.VECOUT, 1, name) for name in ("y", "experts", "rows")]
+        self.wide, self.pairs, self.column = TBuf("shares"), TBuf("pairs"), TBuf("column")
+        core.pipe.init_buffer(self.in_que, 1, tile * self.padded * size)
+        core.pipe.init_buffer(self.flag_que, 1, tile)
+        for queue, width in zip(self.out_ques, (size, 4, 4), strict=True):
+            core.pipe.init_buffer(queue, 1, tile * round_up(self.count * width, 32))
+        core.pipe.init_buffer(self.wide, 1, tile * self.padded * FLOAT.itemsize)
+        pairs = (tile if self.together else 2) * self.padded * _PAIR
+        core.pipe.init_buffer(self.pairs, 1, pairs)
+        core.pipe.init_buffer(self.column, 1, tile * FLOAT.itemsize)
+        for first, count in self.share.tiles(core):
+            self._tile(core, first, count)
+
+    def _tile(self, core: Core, first: Index, count: int) -> None:
+        width = self.columns
+        source = self.x.window(((first, width),), (count, width), (width, 1))
+        x = self.in_que.copy_in(source.by_rows() if count > 1 else source)
+        shares = self._softmax(core, x)
+        self.in_que.free_tensor(x)
+        finished = None
+        if self.finished is not None:
+            finished = self.flag_que.copy_in(self.finished.span(first, count))
+        results = [
+            queue.alloc_tensor(kind, count, self.count)
+            for queue, kind in zip(self.out_ques, (self.kind, INT32, INT32), strict=True)
+        ]
+        if self.together:
+            self._sort_together(core, shares, results)
+        else:
+            for row in core.loop(count):
+                self._sort_alone(core, [each[row] for each in results], finished)
+        self._number_rows(core, results[2])
+        self._numbers(core, shares, finished, results, first)
+        if finished is not None:
+            self.flag_que.free_tensor(finished)
+        for tensor, result, queue in zip(self.writes, results, self.out_ques, strict=True):
+            target = tensor.window(((first, self.count),), result.shape, (self.count, 1))
+            queue.copy_out(target if self.together else target.by_rows(), result)
+
+    def _softmax(self, core: Core, x: LocalTensor) -> LocalTensor:
+        """Shares of a tile's rows in float32, rounded where they are sorted as halves."""
+        wide = self.wide.get(FLOAT, *x.shape)
+        source = x if x.dtype is FLOAT else core.cast(wide, x)
+        column = self.column.get(FLOAT, x.shape[0])
+        core.whole_reduce(LARGEST, column, source)
+        core.sub(wide, source, core.broadcast_column(column))
+        core.exp(wide, wide)
+        column = self.column.get(FLOAT, x.shape[0])
+        core.whole_reduce(SUM, column, wide)
+        core.div(wide, wide, core.broadcast_column(column))
+        if self.sorted is FLOAT16:
+            core.record_vector("vconv", wide, wide.numel)
+        return wide
+
+    def _sort_together(self, core: Core, shares: LocalTensor, results: list[LocalTensor]) -> None:
+        """Rows in whole groups of 32, sorted, and eight of each merged until eight are left."""
+        rows, lanes = shares.shape[0], core.costs.repeat_elements(FLOAT.itemsize)
+        pairs = self.pairs.get(FLOAT, 2 * rows * self.padded)
+        if self.padded > self.columns:
+            core.move_bursts(pairs, shares, rows, ceil(self.columns / _FEW))
+            core.record_vector("vector_dup", pairs, _GROUP, rows=rows)
+        self._count_up(core, pairs, rows)
+        core.record_vector("vbitsort32", pairs, lanes, rows=rows * self.padded // _GROUP)
+        lists = self.padded // _GROUP
+        while lists > 1:
+            for _ in range(lists):
+                core.move_bursts(pairs, pairs, rows, _FEW * _PAIR // core.block_bytes)
+            merges = ceil(lists / _LISTS)
+            steps = ceil(rows * merges * _FEW * _LISTS / _MERGED)
+            core.record_vector("vmrgsort4v2", pairs, lanes, rows=steps)
+            lists = merges
+        for each in results[:2]:
+            core.record_vector("vreducev2", each, lanes, rows=rows)
+        if self.finished is not None:
+            for _ in range(6):  # flags converted twice, times experts, spread, gathered, compared
+                core.record_vector("vadds", results[1], results[1].numel)
+        if self.kind is not FLOAT:
+            core.record_vector("vadds", results[0], results[0].numel)
+
+    def _count_up(self, core: Core, pairs: LocalTensor, rows: int) -> None:
+        """Places of the first row, and copies of them for the others."""
+        core.emit_scalar("st_ub", operations=_FEW, stores=_FEW)
+        for _ in range(_FEW, self.padded, _FEW):
+            core.record_vector("vadds", pairs, _FEW)
+        for _ in range(0, self.padded, core.costs.repeat_elements(FLOAT.itemsize)):
+            core.record_vector("vadds", pairs, min(64, self.padded), rows=rows)
+
+    def _sort_alone(
+        self, core: Core, results: list[LocalTensor], finished: LocalTensor | None
+    ) -> None:
+        """Groups of 32, then lists of like length by four, at last those that are left by two."""
+        pairs = self.pairs.get(FLOAT, 2 * self.padded)
+        lanes = core.costs.repeat_elements(FLOAT.itemsize)
+        bursts = 2 * self.padded * _PAIR // core.block_bytes // 2
+        core.scalar_alu("call", _CALL_OPERATIONS)
+        core.record_vector("vbitsort32", pairs, lanes, rows=self.padded // _GROUP)
+        core.move_bursts(pairs, pairs, bursts, 1)
+        length = _GROUP
+        while length * _LISTS <= self.padded:
+            core.scalar_alu("call", _CALL_OPERATIONS)
+            whole = self.padded // (length * _LISTS) * length * _LISTS
+            core.record_vector("vmrgsort4v2", pairs, lanes, rows=whole // _MERGED)
+            core.move_bursts(pairs, pairs, bursts, 1)
+            length *= _LISTS
+        for merged in self._left(length):
+            core.scalar_alu("call", _CALL_OPERATIONS)
+            core.record_vector("vmrgsort4v2", pairs, lanes, rows=ceil(merged / _MERGED))
+        for each in results[:2]:
+            core.scalar_alu("call", _CALL_OPERATIONS)
+            core.record_vector("vreducev2", each, 2 * self.count)
+        if finished is not None:
+            core.emit_scalar("ld_ub", loads=1, operations=1)
+
+    def _left(self, length: int) -> list[int]:
+        """Numbers that go into each merge of two lists, of which no more are kept than wanted."""
+        lists, rest = [], self.padded
+        while rest and length >= _GROUP:
+            lists += [length] * (rest // length)
+            rest, length = rest % length, length // _LISTS
+        found, sorted_so_far = [], lists[0]
+        for each in lists[1:]:
+            found.append(min(sorted_so_far, self.count) + min(each, self.count))
+            sorted_so_far += each
+        return found
+
+    def _number_rows(self, core: Core, rows: LocalTensor) -> None:
+        """The ids of the first rows by the scalar unit, the others by adding to them."""
+        count, width = rows.shape
+        first = min(count, _FEW) if self.together else 1
+        stored = first * min(width, _FEW)
+        core.emit_scalar("st_ub", operations=stored, stores=stored)
+        step = first * width
+        if count > first:
+            for _ in core.loop(ceil((count - first) / first)):
+                core.record_vector("vadds", rows, step)
+
+    def _numbers(
+        self,
+        core: Core,
+        shares: LocalTensor,
+        finished: LocalTensor | None,
+        results: list[LocalTensor],
+        first: Index,
+    ) -> None:
+        for each in results:
+            core.wrote(each)
+        if not core.numerics:
+            return
+        depth = core.depth
+        values = shares.values(depth)
+        if self.sorted is FLOAT16:
+            values = values.astype(np.float16)
+        order = np.argsort(-values.astype(np.float64), axis=-1, kind="stable")[..., : self.count]
+        found = np.take_along_axis(values, order, -1)
+        results[0].target(depth)[...] = found.astype(results[0].dtype.numpy)
+        experts = order
+        if finished is not None:
+            over = finished.values(depth)[..., None].astype(bool)
+            experts = np.where(over, self.columns, order)
+        results[1].target(depth)[...] = experts
+        token = core.counter(first).values(depth)[..., None, None]
+        places = np.arange(self.count) * self.tokens
+        results[2].target(depth)[...] = token + np.arange(order.shape[-2])[:, None] + places
+
+
+def moe_gating_top_k_softmax(task: Task) -> tuple[Kernel, ...]:
+    """x and which tokens are finished; ``k`` tells the results where they are left out."""
+    (x,) = task.present(1)
+    finished = task.inputs[1] if len(task.inputs) > 1 else None
+    if finished is not None and not finished.shape:
+        finished = None
+    count = task.outputs[0].shape[-1] if task.outputs else task.whole_number("k", 1)
+    shape = (*x.shape[:-1], count)
+    results = list(task.outputs) or [
+        made(shape, x.dtype), made(shape, INT32, "experts"), made(shape, INT32, "rows")
+    ]  # fmt: skip
+    tokens = x.numel // x.shape[-1]
+    flags = None if finished is None else finished.view(tokens)
+    flat = [each.view(tokens, count) for each in results]
+    return (MoeGatingTopKSoftmax(task.profile, x.view(tokens, x.shape[-1]), flags, *flat),)

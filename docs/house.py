@@ -33,6 +33,7 @@ ROOMS = (
     "validation",
     "graph",
     "model",
+    "cluster",
     "capacity",
     "report",
     "sweep",
@@ -49,9 +50,11 @@ DOORS = {
         suggest templates tensors version
         """,
     "reading": "arrays files kept limits markup tables",
-    "hardware": "families loading naming numbers products profile provenance reading residuals",
+    "hardware": """
+        families interconnect loading naming numbers products profile provenance reading residuals
+        """,
     "catalogue": "facts families judging names queries question verdicts wording",
-    "engine": "arrows program schedule simulate timeline verdict",
+    "engine": "arrows clock program schedule sharing simulate timeline verdict",
     "ascendc": """
         ai_cpu cluster conversions core events folds gm intrinsics.elementwise intrinsics.vector
         kernel loops queues rounding task tensors windows
@@ -70,9 +73,10 @@ DOORS = {
     "validation": "replay roofline statistics table work",
     "graph": "compiling lowering memory onnx_file onnx_reader passes target",
     "model": "checking graph_model reading results retiming step timing",
+    "cluster": "collectives",
     "capacity": "units",
     "report": """
-        arrays call.answers call.page call.tables call.typical catalogue compare document
+        arrays call.answers call.page call.tables call.typical catalogue cluster compare document
         files matrix model msprof msprof.step operators plan.data plan.page profiles
         renderers.html renderers.jsonout renderers.terminal spelling sweep trace validation
         """,

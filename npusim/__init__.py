@@ -9,6 +9,7 @@ TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all o
 if TYPE_CHECKING:
     from typing import Any
 
+    from npusim.cluster.collectives import collective
     from npusim.hardware.naming import load_profile
     from npusim.hardware.profile import Profile
     from npusim.runtime.device import Device
@@ -33,6 +34,7 @@ _HOMES = {
     "TensorSpec": "npusim.values.tensors",
     "Timeline": "npusim.runtime.results",
     "__version__": "npusim.values.version",
+    "collective": "npusim.cluster.collectives",
     "load_profile": "npusim.hardware.naming",
 }
 
@@ -52,6 +54,7 @@ __all__ = [
     "TensorSpec",
     "Timeline",
     "__version__",
+    "collective",
     "load_profile",
 ]
 

@@ -162,8 +162,10 @@ def test_a_wrong_list_of_products_is_refused(
     (tmp_path / "products.yaml").write_text(
         "products:\n"
         "- {name_en: Card, name_zh: 卡, soc: Ascend310P3, chips_per_card: 0, cards_per_server: 1,\n"
+        "   interconnect: x,\n"
         "   memory_bytes_per_chip: 1, power_w: null, source: rt, confidence: assumed}\n"
         "- {name_en: Card, name_zh: 卡, soc: Ascend310P3, chips_per_card: 1, cards_per_server: 1,\n"
+        "   interconnect: x,\n"
         "   memory_bytes_per_chip: 1, power_w: null, source: hearsay, confidence: sure}\n",
         encoding="utf-8",
     )

@@ -174,7 +174,10 @@ def test_provenance_of_a_group_is_that_of_its_least_sure_value() -> None:
 def test_every_source_is_cited_and_every_confidence_has_a_width() -> None:
     text = "".join(
         entry.read_text(encoding="utf-8")
-        for folder in (data_folder(), data_folder() / "microarchitecture")
+        for folder in (
+            data_folder(),
+            *(data_folder() / name for name in ("microarchitecture", "interconnects")),
+        )
         for entry in folder.iterdir()
         if entry.name.endswith(".yaml") and entry.name != "sources.yaml"
     )

@@ -22,12 +22,13 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
 
 
 class _Named(Group):
-    """Anything in the list of products: its names, the chip it stands for, and who says so."""
+    """Anything in the list of products: names, chip, how chips are linked, and who says so."""
 
     name_en: str
     name_zh: str
     aliases: Names = ()
     soc: str
+    interconnect: str
     source: str
     confidence: str
     notes: str = ""

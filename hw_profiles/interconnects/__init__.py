@@ -1,0 +1,1 @@
+"""How chips are linked: servers and what joins them, one YAML each."""

@@ -1,0 +1,165 @@
+"""One collective operation on some ranks: what HCCL chooses, how long it takes, and the band."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, get_args
+
+from npusim.cluster.closed_form import closed_form_us
+from npusim.cluster.operations import steps_of, whole_bytes
+from npusim.cluster.playing import played_us
+from npusim.cluster.wires import Wires
+from npusim.hardware.interconnect import (
+    Choice,
+    Interconnect,
+    Operation,
+    interconnect_of,
+    load_interconnect,
+)
+from npusim.hardware.provenance import CONFIDENCES
+from npusim.hardware.reading import relative_uncertainty
+from npusim.values.errors import ArgumentError, UnknownNameError
+
+if TYPE_CHECKING:
+    from npusim.cluster.moves import Steps
+
+OPERATIONS: Final = tuple(map(str, get_args(Operation)))
+MOST_PLAYED: Final = 4096
+"""Moves up to which a collective is played; beyond, the closed form is the answer."""
+
+MEANING: Final = {
+    "allreduce": "of the tensor",
+    "broadcast": "of the tensor",
+    "allgather": "that one rank gives",
+    "reducescatter": "that one rank gets",
+    "alltoall": "that one rank gives to all together",
+    "sendrecv": "of the message",
+}
+"""What the bytes of a call are, as HCCL counts."""
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A collective on `ranks` chips.
+
+    `algbw_gbps` is what hccl_test calls algorithm bandwidth: the whole tensor over the time.
+    `closed_form_us` is the time with every move as long as the busiest of its links.
+    """
+
+    operation: str
+    interconnect: str
+    ranks: int
+    nbytes: int
+    algorithm: str
+    engine: str
+    steps: int
+    duration_us: float
+    band_us: tuple[float, float]
+    band_basis: str
+    closed_form_us: float
+    algbw_gbps: float
+
+
+def collective(
+    operation: str,
+    soc: str,
+    *,
+    cards: int,
+    nbytes: int,
+    interconnect: str | None = None,
+    in_graph: bool = False,
+) -> Collective:
+    """Estimate a collective: ``collective("allreduce", "910b3", cards=8, nbytes=2**20)``.
+
+    `cards` are ranks: chips, or dies of Atlas A3. `nbytes` is what `MEANING` says. `in_graph` adds
+    what ranks wait for each other inside a network. Raises UnknownNameError for an operation, chip
+    or interconnect that nobody knows, ArgumentError for numbers out of range.
+    """
+    name = operation.casefold().replace("_", "").replace("-", "")
+    name = {"alltoallv": "alltoall", "send": "sendrecv", "recv": "sendrecv"}.get(name, name)
+    if name not in OPERATIONS:
+        raise UnknownNameError("collective operation", operation, OPERATIONS)
+    links = load_interconnect(interconnect) if interconnect else interconnect_of(soc)
+    _check(links, cards, nbytes)
+    return _collective(name, links, cards, nbytes, in_graph)
+
+
+def duration_us(
+    operation: str, links: Interconnect, ranks: int, nbytes: float, *, in_graph: bool = True
+) -> float:
+    """The closed form alone, in microseconds: for steps of models that ask for many sizes."""
+    if ranks == 1 or nbytes <= 0:
+        return 0.0
+    return _closed(operation, links, ranks, nbytes, in_graph)
+
+
+@lru_cache(maxsize=4096)
+def _closed(
+    operation: str, links: Interconnect, ranks: int, nbytes: float, in_graph: bool
+) -> float:
+    choice = _chosen(links, operation, ranks, nbytes)
+    steps = steps_of(operation, choice.algorithm, ranks, links.server_ranks, nbytes)
+    wires = Wires(links, links.engines[choice.engine])
+    return _closed_us(steps, wires, in_graph)
+
+
+def _collective(
+    operation: str, links: Interconnect, ranks: int, nbytes: int, in_graph: bool
+) -> Collective:
+    choice = _chosen(links, operation, ranks, nbytes)
+    driver = links.engines[choice.engine]
+    steps = steps_of(operation, choice.algorithm, ranks, links.server_ranks, nbytes)
+    wires = Wires(links, driver)
+    closed_us = _closed_us(steps, wires, in_graph)
+    time_us = closed_us
+    if sum(map(len, steps)) <= MOST_PLAYED:
+        waiting_us = len(steps) * driver.in_graph_us if in_graph else 0.0
+        time_us = _in_all(played_us(steps, wires), wires) + waiting_us
+    least_sure = max(
+        (origin.confidence for key, origin in links.provenance.items() if _concerns(key, choice)),
+        key=CONFIDENCES.index,
+    )
+    factor = 1 + relative_uncertainty(least_sure)
+    return Collective(
+        operation,
+        links.name,
+        ranks,
+        nbytes,
+        choice.algorithm,
+        choice.engine,
+        len(steps),
+        time_us,
+        (time_us / factor, time_us * factor),
+        f"80 %, by the least sure value of {choice.engine} ({least_sure})",
+        closed_us,
+        whole_bytes(operation, ranks, nbytes) / time_us / 1e3,
+    )
+
+
+def _concerns(key: str, choice: Choice) -> bool:
+    """Whether a value sets most of the time: what starts a step, and the rate that it reaches."""
+    return key in (f"engines.{choice.engine}.start_us", f"engines.{choice.engine}.rate_fraction")
+
+
+def _closed_us(steps: Steps, wires: Wires, in_graph: bool) -> float:
+    waiting_us = len(steps) * wires.driver.in_graph_us if in_graph else 0.0
+    return _in_all(closed_form_us(steps, wires), wires) + waiting_us
+
+
+def _in_all(steps_us: float, wires: Wires) -> float:
+    return max(wires.driver.least_us, wires.driver.start_us + steps_us)
+
+
+def _chosen(links: Interconnect, operation: str, ranks: int, nbytes: float) -> Choice:
+    shard = whole_bytes(operation, ranks, nbytes) / ranks
+    return next(row for row in links.choices if row.fits(operation, ranks, nbytes, shard))
+
+
+def _check(links: Interconnect, ranks: int, nbytes: int) -> None:
+    if not 2 <= ranks <= links.most_ranks:
+        raise ArgumentError(
+            f"{ranks} ranks; {links.name} links 2 to {links.most_ranks}", "A rank is a chip."
+        )
+    if nbytes < 1:
+        raise ArgumentError(f"a message of {nbytes} bytes", "Say 1 or more, e.g. 1MiB.")

@@ -1,0 +1,176 @@
+"""How chips are linked: levels of links, HCCL's engines that drive them, and what HCCL chooses.
+
+The numbers stand in ``hw_profiles/interconnects/*.yaml``; rates are GB/s one way, of one link
+(``mesh``: every pair of ranks has one) or one port (``ports``: every rank has one into a switch).
+A rank is a chip: one die of an Atlas A3 package, one of the two chips of an Atlas 300I Duo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from npusim.hardware.naming import resolve_soc
+from npusim.hardware.numbers import (  # noqa: TC001 - pydantic reads them
+    Bytes,
+    Count,
+    Fraction,
+    Microseconds,
+    Speed,
+)
+from npusim.hardware.products import product_lines, products
+from npusim.hardware.profile import Group
+from npusim.hardware.provenance import Problem, Provenance, read_group
+from npusim.hardware.reading import (
+    built_in_sources,
+    data_folder,
+    parsed,
+    problems_of,
+    refusal,
+    stems,
+)
+from npusim.values.errors import UnknownNameError
+
+Operation = Literal["allreduce", "allgather", "reducescatter", "alltoall", "broadcast", "sendrecv"]
+Algorithm = Literal["mesh", "one_shot", "ring", "doubling", "nhr", "pairwise"]
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class Level(Group):
+    """Links that join up to `ranks` ranks; each step over them takes `step_us` beside its bytes."""
+
+    ranks: Count
+    shape: Literal["mesh", "ports"]
+    gbps: Speed
+    step_us: Microseconds
+
+
+class Driver(Group):
+    """What moves the data: copies by SDMA, vector cores, or tasks that an AI CPU or host queues.
+
+    A collective takes `start_us` once and `step_us` for each step, and steps over links at least
+    `least_us`. A step takes up to `rise_us` more, the whole of it when a link moves `rise_bytes`
+    or more. `rate_fraction` of a link's rate is reached, `reduce_fraction` of that where data is
+    reduced. Inside a network each step takes `in_graph_us` more: ranks don't arrive at once.
+    """
+
+    start_us: Microseconds
+    step_us: Microseconds
+    rise_us: Microseconds
+    rise_bytes: Bytes
+    least_us: Microseconds
+    rate_fraction: Fraction
+    reduce_fraction: Fraction
+    in_graph_us: Microseconds
+
+    def rise(self, nbytes: float) -> float:
+        """Microseconds that a step takes more when the busiest pair moves `nbytes`."""
+        short = max(0.0, 1.0 - nbytes / self.rise_bytes)
+        return self.rise_us * (1.0 - short * short)
+
+
+class Choice(Group):
+    """What HCCL takes for operations, message sizes and numbers of ranks; None sets no limit.
+
+    `most_bytes` limits the tensor that a rank gives, `most_shard_bytes` a rank's part of the whole.
+    """
+
+    operations: Annotated[tuple[Operation, ...], BeforeValidator(_tuple)]
+    algorithm: Algorithm
+    engine: str
+    ranks: Annotated[tuple[int, ...] | None, BeforeValidator(_tuple)] = None
+    most_bytes: Bytes | None = None
+    most_shard_bytes: Bytes | None = None
+
+    def fits(self, operation: str, ranks: int, nbytes: float, shard_bytes: float) -> bool:
+        """Whether HCCL takes this for the collective."""
+        return (
+            operation in self.operations
+            and (self.ranks is None or ranks in self.ranks)
+            and (self.most_bytes is None or nbytes <= self.most_bytes)
+            and (self.most_shard_bytes is None or shard_bytes <= self.most_shard_bytes)
+        )
+
+
+class Interconnect(Group):
+    """The links of a server and beyond; `levels` from the innermost outwards."""
+
+    name: str
+    title: str
+    server_ranks: Count
+    levels: Mapping[str, Level]
+    engines: Mapping[str, Driver]
+    choices: Annotated[tuple[Choice, ...], BeforeValidator(_tuple)]
+    provenance: Annotated[Mapping[str, Provenance], Field(exclude=True, repr=False)]
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    @property
+    def most_ranks(self) -> int:
+        """How many ranks the outermost level joins."""
+        return max(level.ranks for level in self.levels.values())
+
+    def level_of(self, one: int, other: int) -> tuple[str, Level]:
+        """The innermost level that joins two ranks."""
+        for name, level in self.levels.items():
+            if one // level.ranks == other // level.ranks:
+                return name, level
+        raise UnknownNameError("rank", str(max(one, other)), map(str, range(self.most_ranks)))
+
+
+def interconnect_names() -> list[str]:
+    """The interconnects that there are, sorted."""
+    return stems(data_folder() / "interconnects")
+
+
+@cache
+def load_interconnect(name: str) -> Interconnect:
+    """An interconnect by its name; UnknownNameError, or ProfileError for a wrong file."""
+    if name not in interconnect_names():
+        raise UnknownNameError("interconnect", name, interconnect_names())
+    file = data_folder() / "interconnects" / f"{name}.yaml"
+    raw = dict(parsed(file))
+    problems: list[Problem] = []
+    origins: dict[str, Provenance] = {}
+    for group in ("levels", "engines"):
+        values = dict(raw[group])
+        entries = values.pop("provenance", None)
+        origins |= read_group(group, values, entries, built_in_sources(), problems)
+        raw[group] = values
+    choices, said = {"rows": raw["choices"]}, {"default": raw.pop("choices_provenance", None)}
+    origins |= read_group("choices", choices, said, built_in_sources(), problems)
+    try:
+        found = Interconnect.model_validate({**raw, "provenance": origins})
+    except ValidationError as error:
+        raise refusal(str(file), [*problems, *problems_of(error, Interconnect)]) from None
+    if problems:
+        raise refusal(str(file), problems)
+    return found
+
+
+def interconnect_of(text: str) -> Interconnect:
+    """How the chips of what `text` names are linked: a product, or the first with the chip."""
+    wanted = text.casefold()
+    for product in products():
+        if wanted in (name.casefold() for name in product.names):
+            return load_interconnect(product.interconnect)
+    soc = resolve_soc(text).name
+    for entry in (*products(), *product_lines()):
+        if entry.soc == soc:
+            return load_interconnect(entry.interconnect)
+    return load_interconnect(_of_family(soc))
+
+
+def _of_family(soc: str) -> str:
+    """The interconnect of the product line that a chip without products belongs to."""
+    from npusim.hardware.naming import load_profile
+
+    family = load_profile(soc).family
+    return next(line.interconnect for line in product_lines() if line.family == family)

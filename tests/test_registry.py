@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -111,3 +113,25 @@ def test_a_broken_contract_names_its_folder(extra_folders: Path, contract: str, 
     with pytest.raises(FileError, match="ops/odd") as caught:
         registry.operator("odd")
     assert says in caught.value.message
+
+
+def test_finding_one_operator_imports_no_other_folder(tmp_path: Path) -> None:
+    program = """
+import subprocess
+import sys
+from npusim.operators import registry
+registry.operators()  # the folders are known from here on
+for name in [each for each in sys.modules if each.startswith("npusim.ops.")]:
+    del sys.modules[name]
+registry.refresh()
+registry.kernel_class("SoftmaxV2")
+print(*{name.split(".")[2] for name in sys.modules if name.startswith("npusim.ops.")})
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "NPUSIM_CACHE": str(tmp_path)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == ["softmax"], done.stderr

@@ -13,7 +13,7 @@ from npusim.hardware.families import FAMILIES
 from npusim.hardware.products import product_lines
 from npusim.operators import memory
 from npusim.operators.contract import TensorArg
-from npusim.operators.registry import definition, op_types, prototype
+from npusim.operators.registry import definition, has_kernel, prototype
 from npusim.values.dtypes import BFLOAT16, FLOAT16, DType, dtype
 from npusim.values.errors import ArgumentError, UnknownNameError
 from npusim.values.spelling import is_null, is_tensor
@@ -47,7 +47,7 @@ def task_verdict(task: TaskSpec, chip: Chip) -> Verdict | None:
 
     None for an operator whose definition says itself what it takes.
     """
-    if task.op_type in op_types() and definition(task.op_type).dtypes is not None:
+    if has_kernel(task.op_type) and definition(task.op_type).dtypes is not None:
         return None
     subject = _subject(task.op_type)
     if subject is None or chip.family not in FAMILIES:

@@ -22,7 +22,8 @@ from npusim.operators.contract import Call, Check, Contract, Kind, Parameter
 from npusim.operators.definition import Attribute, Operator, Slot
 from npusim.operators.registry import (
     definition,
-    op_types,
+    has_contract,
+    has_kernel,
     operator,
     operators,
     prototype,
@@ -59,7 +60,7 @@ def resolve(name: str, arguments: Mapping[str, object]) -> Contract:
     """
     expect(name, str, "the operator's name")
     exact = name.strip()  # MatMul isn't aclnnMatmul
-    if exact in op_types() and f"aclnn{exact}" not in operators():
+    if not has_contract(f"aclnn{exact}") and has_kernel(exact):
         return _standard(name, arguments)
     try:
         return operator(name)

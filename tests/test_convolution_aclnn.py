@@ -212,8 +212,30 @@ def test_transposed_convolutions(
     assert "Conv2DTranspose" in [task.name for task in found.tasks]
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    windows(),
+    st.tuples(st.integers(1, 40), st.integers(1, 24), st.integers(1, 24)),
+    st.tuples(st.integers(1, 2), st.integers(1, 6), st.integers(1, 6)),
+    st.sampled_from(CHIPS),
+    st.sampled_from([np.float16, np.float32]),
+)
+def test_groups_dont_mix(
+    window: Window, groups: tuple[int, int, int], plane: tuple[int, ...], chip: str, kind: Any
+) -> None:
+    """Groups of any size, those that fill no slice of channels among them."""
+    (number, of, out_of), (images, *sizes) = groups, plane
+    assume(min(window.positions((sizes[0], sizes[1]))) > 0 and number * max(of, out_of) < 300)
+    arguments = call((images, number * of, *sizes), number * out_of, window, kind=kind)
+    arguments |= {"weight": arguments["weight"][:, :of], "groups": number}
+    wanted = convolved(arguments["input"], arguments["weight"], window, number)
+    found = Device(chip).run("aclnnConvolution", **arguments).outputs["output"]
+    np.testing.assert_allclose(found, wanted, rtol=2**-10)
+
+
 def test_what_is_not_modelled_says_so() -> None:
-    arguments = call((2, 6, 9, 9), 6, Window((3, 3))) | {"groups": 3}
-    arguments["weight"] = arguments["weight"][:, :2]
+    arguments = call((2, 6, 9, 9), 6, Window((3, 3)))
+    arguments |= {name: np.zeros((2, 6, 5, 5, 5), np.float16) for name in ("input", "weight")}
+    arguments |= {name: [1, 1, 1] for name in ("stride", "dilation", "padding")}
     status = Device(A2).check("aclnnConvolution", **arguments)
     assert (status.code, status.is_modelled) == (561003, False)

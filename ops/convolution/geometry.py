@@ -173,6 +173,24 @@ def packed_groups(channels: int, out_channels: int, groups: int, lanes: int) -> 
     return min(lcm(full, out_full), groups)
 
 
+def pack_of(shape: tuple[int, ...], groups: int, lanes: int, high: int) -> int:
+    """Groups that share a weight (out channels, channels of a group, taps...) of whole slices.
+
+    More than are needed for that where the last pack would have slices that feature maps lack.
+    """
+    out_channels, of_group, *_ = shape
+    out_of_group = out_channels // groups
+    least = packed_groups(of_group * groups, out_channels, groups, max(lanes, high))
+    slices, out_slices = (ceil(each * groups / lanes) for each in (of_group, out_of_group))
+
+    def fills_slices(packed: int) -> bool:
+        packs, rows = ceil(groups / packed), round_up(out_of_group * packed, high)
+        whole = packs * ceil(of_group * packed / lanes) == slices
+        return whole and out_slices % packs == 0 and ceil(out_slices * lanes / rows) == packs
+
+    return next(each for each in range(least, groups + 1) if each == groups or fills_slices(each))
+
+
 def feature_map(shape: tuple[int, ...], lanes: int) -> tuple[int, ...]:
     """The storage shape, NC1HWC0, of a feature map in NCHW."""
     images, channels, *plane = shape
@@ -190,7 +208,7 @@ def weight(
     taps = prod(kernel)
     if c04:
         return (ceil(taps * C04 / lanes), ceil(out_channels / high), high, lanes)
-    packed = packed_groups(of_group * groups, out_channels, groups, max(lanes, high))
+    packed = pack_of(shape, groups, lanes, high)
     slices = ceil(of_group * packed / lanes)
     blocks = ceil(out_channels // groups * packed / high)
     return (ceil(groups / packed) * slices * taps, blocks, high, lanes)

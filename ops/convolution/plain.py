@@ -9,6 +9,7 @@ from npusim.operators.tasks import kernels_on
 from npusim.ops.convolution import geometry
 from npusim.ops.convolution.forward import Conv2D
 from npusim.ops.convolution.geometry import Geometry, feature_map, lanes_of
+from npusim.ops.convolution.grouped import GroupedWeight
 from npusim.ops.convolution.input_gradient import InputGradient
 from npusim.values.dtypes import FLOAT, FLOAT16
 
@@ -26,11 +27,15 @@ def convolution(task: Task) -> tuple[Kernel, ...]:
     so that the result is as large as the plane.
     """
     x, weight = task.present(2)
+    if len(x.shape) == PLANAR and len(weight.shape) == PLANAR - 1:  # a plane for each channel
+        weight = weight.view(weight.shape[0], 1, *weight.shape[1:])
     if len(x.shape) != PLANAR or len(weight.shape) != PLANAR:
         return Conv2D.from_task(task)
     window = geometry.told_window(weight.shape[2:], task.attributes)
     positions = window.positions((x.shape[2], x.shape[3]))
-    if x.shape[1] != weight.shape[1] or min(positions) < 1:
+    groups = task.whole_number("groups", x.shape[1] // max(1, weight.shape[1]))
+    whole = groups > 0 and x.shape[1] == groups * weight.shape[1] and not weight.shape[0] % groups
+    if not whole or min(positions) < 1:
         raise task.refused(f"{x.shape} can't be convolved with {weight.shape}")
     shape = (x.shape[0], weight.shape[0], *positions)
     y = task.outputs[0] if task.outputs else made(shape, x.dtype)
@@ -44,7 +49,8 @@ def convolution(task: Task) -> tuple[Kernel, ...]:
         kernels += kernels_on(Task(task.profile, "Cast", (bias,), (cast,)))
         bias = cast
     hf32 = bool(task.first("enable_hf32", "hf32"))
-    return (*kernels, *between_layouts(task, (x, weight, bias, y), window, hf32=hf32))
+    tensors = x, weight, bias, y
+    return (*kernels, *between_layouts(task, tensors, window, hf32=hf32, groups=groups))
 
 
 def between_layouts(
@@ -54,6 +60,7 @@ def between_layouts(
     *,
     hf32: bool,
     transposed: bool = False,
+    groups: int = 1,
 ) -> list[Kernel]:
     """TransData of the image and of the weight, the convolution, and TransData of the result.
 
@@ -63,7 +70,7 @@ def between_layouts(
     profile = task.profile
     lanes, high = lanes_of(profile, x.dtype), profile.cube.fractal_n
     stored = made(feature_map(x.shape, lanes), x.dtype, "input_5hd")
-    taps = made(geometry.weight(weight.shape, lanes, high), x.dtype, "weight_z")
+    taps = made(geometry.weight(weight.shape, lanes, high, groups=groups), x.dtype, "weight_z")
     result = made(feature_map(y.shape, lanes), y.dtype, "output_5hd")
     said: dict[str, object] = {
         "ksize": window.kernel,
@@ -82,10 +89,19 @@ def between_layouts(
         kernel = Conv2D(profile, stored, taps, result, found, bias=bias, hf32=hf32)
     return [
         *_turned(task, x, stored),
-        *_turned(task, weight, taps),
+        *packed(task, weight, taps, groups),
         kernel,
         *_turned(task, result, y),
     ]
+
+
+def packed(
+    task: Task, weight: GlobalTensor, taps: GlobalTensor, groups: int
+) -> tuple[Kernel, ...]:
+    """TransData of a weight into FRACTAL_Z."""
+    if groups == 1:
+        return _turned(task, weight, taps)
+    return (GroupedWeight(task.profile, weight, taps, groups),)
 
 
 def _turned(task: Task, source: GlobalTensor, target: GlobalTensor) -> tuple[Kernel, ...]:

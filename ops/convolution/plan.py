@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 def build(call: Call, chain: Chain) -> None:
     """Casts and TransData of both operands, the convolution, TransData back, Cast, ViewCopy."""
-    if call.integer("groups") > 1 or call.spec("input").rank > PLANAR:
-        raise KernelError("aclnnConvolution", "groups and three dimensions aren't modelled")
-    transposed = call.flag("transposed")
+    if call.spec("input").rank > PLANAR:
+        raise KernelError("aclnnConvolution", "three dimensions aren't modelled")
+    transposed, groups = call.flag("transposed"), call.integer("groups")
     kind, hf32 = arithmetic(call)
     x, weight = (chain.cast(_planar(chain.input(name)), kind) for name in ("input", "weight"))
     out = chain.output("output", kind)
@@ -32,7 +32,7 @@ def build(call: Call, chain: Chain) -> None:
     y = out.view(x.shape[0], out_channels(call), *plane)
     bias = _bias(call, chain, kind)
     split = chain.profile.paths.l0c_to_gm is not None
-    if split and not transposed and _covers_plane(rows) and _covers_plane(columns):
+    if split and not transposed and groups == 1 and _covers_plane(rows) and _covers_plane(columns):
         _as_product(chain, x, weight, bias, y, hf32=hf32)
     else:
         window = Window(
@@ -43,7 +43,8 @@ def build(call: Call, chain: Chain) -> None:
         )
         task = Task(chain.profile, "Conv2D")
         tensors = x, weight, bias, y
-        _queue(chain, between_layouts(task, tensors, window, hf32=hf32, transposed=transposed))
+        how = {"hf32": hf32, "transposed": transposed}
+        _queue(chain, between_layouts(task, tensors, window, groups=groups, **how))
     chain.finish("output", out)
 
 

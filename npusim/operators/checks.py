@@ -126,6 +126,27 @@ def null_pointer(parameter: Parameter) -> tuple[str, str]:
     return sentence, f"Give {name}."
 
 
+def asked_for(call: Call, *outputs: str) -> tuple[str, ...]:
+    """The outputs whose entries in outputMask are set."""
+    return tuple(
+        name for name, flag in zip(outputs, call.flags("outputMask"), strict=True) if flag
+    )
+
+
+def asked_not_null(*outputs: str) -> Check:
+    """161001 for a null pointer among the outputs that outputMask asks for."""
+
+    def test(call: Call) -> Finding:
+        for name in asked_for(call, *outputs):
+            if call.is_null(name):
+                sentence, _ = null_pointer(call.contract.parameter(name))
+                return sentence, f"Give {name}, or clear its entry in outputMask."
+        return None
+
+    title = "an output that outputMask asks for is a null pointer"
+    return Check(StatusCode.ACLNN_ERR_PARAM_NULLPTR, title, test)
+
+
 # Dtypes ----------------------------------------------------------------------------------------
 
 

@@ -74,9 +74,15 @@ class Axis(NamedTuple):
         return (self.size + self.before + self.after - self.extent) // self.stride + 1
 
 
+def common_dtype(call: Call) -> DType:
+    """What the dtypes of all factors are promoted to."""
+    given = call.given("gradOutput", *_GIVEN)
+    return promote(*(spec.dtype for _, spec in given)) or FLOAT
+
+
 def arithmetic(call: Call) -> Arithmetic:
     """What the cube computes in; products whose cube has no float32 take float16."""
-    common = promote(*(spec.dtype for _, spec in call.given(*_GIVEN))) or FLOAT
+    common = common_dtype(call)
     chosen = call.integer("cubeMathType")
     if call.profile.family not in BF16_FAMILIES or chosen == USE_FP16:
         return Arithmetic(FLOAT16, hf32=False)
@@ -113,7 +119,8 @@ def result_shape(call: Call) -> tuple[int, ...]:
     return (call.spec("input").shape[0], out_channels(call), *spatial)
 
 
-def _null_output_padding(call: Call) -> Finding:
+def null_output_padding(call: Call) -> Finding:
+    """A transposed convolution without outputPadding."""
     if call.flag("transposed") and call.is_null("outputPadding"):
         return "outputPadding is needed for a transposed convolution, but is a null pointer."
     return None
@@ -130,7 +137,8 @@ def _ranks(call: Call) -> Finding:
     return None
 
 
-def _lengths(call: Call) -> Finding:
+def lengths(call: Call) -> Finding:
+    """Lists that haven't an entry for every spatial axis."""
     rank = call.spec("input").rank
     names = ["stride", "dilation"] + ["outputPadding"] * call.flag("transposed")
     for name, allowed in (*((name, (rank - 2,)) for name in names), ("padding", _PADDINGS[rank])):
@@ -149,7 +157,8 @@ def _formats(call: Call) -> Finding:
     return None
 
 
-def _values(call: Call) -> Finding:
+def values(call: Call) -> Finding:
+    """Steps, paddings, groups and sizes out of range."""
     for name, least in (("stride", 1), ("dilation", 1), ("padding", 0)):
         if min(call.ints(name)) < least:
             return f"{name} {sizes(call.ints(name))} should be at least {least}."
@@ -189,7 +198,8 @@ def _output_shape(call: Call) -> Finding:
     return None
 
 
-def _math_type(call: Call) -> Finding:
+def math_type(call: Call) -> Finding:
+    """A cubeMathType that the product, or the dtype, hasn't."""
     kinds = {spec.dtype for _, spec in call.given(*_GIVEN)}
     chosen, name = call.integer("cubeMathType"), call.profile.name
     if call.profile.family in BF16_FAMILIES:
@@ -201,7 +211,7 @@ def _math_type(call: Call) -> Finding:
     return None
 
 
-def _product_limits(call: Call) -> Finding:
+def product_limits(call: Call) -> Finding:
     """What 310P takes of planes."""
     if call.profile.family == "310P" and max(call.spec("input").shape[2:]) > _LONGEST_LINE:
         return f"The spatial axes of input should be at most {_LONGEST_LINE} on 310P."
@@ -209,8 +219,8 @@ def _product_limits(call: Call) -> Finding:
 
 
 def _infer_outputs(call: Call) -> dict[str, TensorSpec]:
-    common = promote(*(spec.dtype for _, spec in call.given(*_GIVEN))) or FLOAT
-    return {"output": TensorSpec(result_shape(call), common, call.spec("input").format)}
+    like = call.spec("input")
+    return {"output": TensorSpec(result_shape(call), common_dtype(call), like.format)}
 
 
 def _is_empty(call: Call) -> bool:
@@ -271,19 +281,19 @@ CONVOLUTION = Contract(
     products=("A2", "310P", "A3", "310B", "950"),
     checks=(
         not_null("input", "weight", "stride", "padding", "dilation", "output"),
-        invalid("outputPadding is missing for a transposed convolution", _null_output_padding),
+        invalid("outputPadding is missing for a transposed convolution", null_output_padding),
         dtype_supported("input", "weight", "bias", "output"),
         promotable("output", *_GIVEN),
         rank_in((3, 4, 5), "input", "weight", "output"),
         invalid("input, weight and bias don't belong together", _ranks),
-        invalid("stride, padding, dilation or outputPadding have other lengths", _lengths),
+        invalid("stride, padding, dilation or outputPadding have other lengths", lengths),
         same_format("input", "output"),
         invalid("the format is none of NCL, NCHW, NCDHW", _formats),
-        invalid("stride, dilation, padding, groups or sizes are out of range", _values),
+        invalid("stride, dilation, padding, groups or sizes are out of range", values),
         invalid("the shape of output isn't the convolution's", _output_shape),
         attribute_in("cubeMathType", tuple(range(4))),
-        invalid("the product can't compute what cubeMathType asks for", _math_type),
-        invalid("planes are larger than the product takes", _product_limits),
+        invalid("the product can't compute what cubeMathType asks for", math_type),
+        invalid("planes are larger than the product takes", product_limits),
     ),
     infer_outputs=_infer_outputs,
     is_empty=_is_empty,
@@ -295,7 +305,7 @@ CONVOLUTION = Contract(
     notes=(
         "Images and weights are brought into NC1HWC0 and FRACTAL_Z and back by tasks of their own.",
         "A kernel as large as the padded plane is a matrix product on Atlas A2 and A3 products.",
-        "Groups and three dimensions aren't modelled.",
+        "Three dimensions aren't modelled.",
     ),
     source="hicann/ops-nn conv/convolution_forward",
     typical=Typical(

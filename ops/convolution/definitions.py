@@ -12,6 +12,7 @@ _WINDOW = (
 OPERATORS: tuple[Definition, ...] = family(
     "convolution",
     Page("aclnnConvolution", "contract:CONVOLUTION", ("conv2d",)),
+    Page("aclnnConvolutionBackward", "backward_contract:CONVOLUTION_BACKWARD"),
     fused="fused:convolution",
     plain=(
         Operator("Conv2D", "x filter bias? -> y", _WINDOW, also=("DepthwiseConv2D",),

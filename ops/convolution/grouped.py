@@ -35,7 +35,7 @@ _CLEARED = 248 * 128  # elements that are cleared in front of every load, twice
 class GroupedWeight(Kernel):
     """packed = the weight (out channels, channels of a group, taps...) in FRACTAL_Z; or ``back``.
 
-    Rows of fractals that belong to no output channel are left as they are.
+    Rows of fractals that belong to no output channel are left as they are (``leaves_rows``).
     """
 
     op_type = "TransData"
@@ -60,7 +60,10 @@ class GroupedWeight(Kernel):
         self.tap = blocks * high * self.lanes  # elements
         whole = ceil(groups / self.pack) * self.slices * self.taps
         if count != whole or plain.dtype is not packed.dtype:
-            raise KernelError(self.op_type, f"{plain.shape} in {groups} groups isn't {packed.shape}")
+            raise KernelError(
+                self.op_type, f"{plain.shape} in {groups} groups isn't {packed.shape}"
+            )
+        self.leaves_rows = bool(self.pack * self.out_of % high or groups % self.pack)
         self.rows = min(_LINES, self.out_of)
         self.held = self._held(profile)
         cores = profile.cores.vector_cores

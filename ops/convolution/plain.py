@@ -8,14 +8,11 @@ from npusim.ascendc.task import Task, made
 from npusim.operators.tasks import kernels_on
 from npusim.ops.convolution import geometry
 from npusim.ops.convolution.forward import Conv2D
-from npusim.ops.convolution.geometry import Geometry, feature_map, lanes_of
-from npusim.ops.convolution.grouped import GroupedWeight
-from npusim.ops.convolution.input_gradient import InputGradient
+from npusim.ops.convolution.layouts import Layouts
 from npusim.values.dtypes import FLOAT, FLOAT16
 
 if TYPE_CHECKING:
-    from npusim.ascendc import GlobalTensor, Kernel
-    from npusim.ascendc.windows import Window
+    from npusim.ascendc import Kernel
 
 PLANAR = 4  # dimensions of images
 
@@ -49,60 +46,5 @@ def convolution(task: Task) -> tuple[Kernel, ...]:
         kernels += kernels_on(Task(task.profile, "Cast", (bias,), (cast,)))
         bias = cast
     hf32 = bool(task.first("enable_hf32", "hf32"))
-    tensors = x, weight, bias, y
-    return (*kernels, *between_layouts(task, tensors, window, hf32=hf32, groups=groups))
-
-
-def between_layouts(
-    task: Task,
-    tensors: tuple[GlobalTensor, GlobalTensor, GlobalTensor | None, GlobalTensor],
-    window: Window,
-    *,
-    hf32: bool,
-    transposed: bool = False,
-    groups: int = 1,
-) -> list[Kernel]:
-    """TransData of the image and of the weight, the convolution, and TransData of the result.
-
-    The ``transposed`` one is the gradient of the convolution that leads from the result back.
-    """
-    x, weight, bias, y = tensors
-    profile = task.profile
-    lanes, high = lanes_of(profile, x.dtype), profile.cube.fractal_n
-    stored = made(feature_map(x.shape, lanes), x.dtype, "input_5hd")
-    taps = made(geometry.weight(weight.shape, lanes, high, groups=groups), x.dtype, "weight_z")
-    result = made(feature_map(y.shape, lanes), y.dtype, "output_5hd")
-    said: dict[str, object] = {
-        "ksize": window.kernel,
-        "strides": window.stride,
-        "dilations": window.dilation,
-        "pads": window.padding,
-    }
-    ends = (result, taps, stored) if transposed else (stored, taps, result)
-    found = Geometry.of("Conv2D", *ends, said)
-    kernel: Kernel
-    if transposed:
-        kernel = InputGradient(
-            profile, stored, taps, result, found, bias=bias, hf32=hf32, op_type="Conv2DTranspose"
-        )
-    else:
-        kernel = Conv2D(profile, stored, taps, result, found, bias=bias, hf32=hf32)
-    return [
-        *_turned(task, x, stored),
-        *packed(task, weight, taps, groups),
-        kernel,
-        *_turned(task, result, y),
-    ]
-
-
-def packed(
-    task: Task, weight: GlobalTensor, taps: GlobalTensor, groups: int
-) -> tuple[Kernel, ...]:
-    """TransData of a weight into FRACTAL_Z."""
-    if groups == 1:
-        return _turned(task, weight, taps)
-    return (GroupedWeight(task.profile, weight, taps, groups),)
-
-
-def _turned(task: Task, source: GlobalTensor, target: GlobalTensor) -> tuple[Kernel, ...]:
-    return tuple(kernels_on(Task(task.profile, "TransData", (source,), (target,))))
+    layouts = Layouts(task.profile, window, groups, hf32=hf32)
+    return (*kernels, *layouts.forward("Conv2D", x, weight, bias, y))

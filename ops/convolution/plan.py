@@ -9,7 +9,8 @@ from npusim.ascendc.task import Task
 from npusim.ascendc.windows import Padding, Window
 from npusim.operators.tasks import kernels_on
 from npusim.ops.convolution.contract import Axis, arithmetic, axes, out_channels
-from npusim.ops.convolution.plain import PLANAR, between_layouts
+from npusim.ops.convolution.layouts import Layouts
+from npusim.ops.convolution.plain import PLANAR
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
 from npusim.values.errors import KernelError
 
@@ -25,7 +26,7 @@ def build(call: Call, chain: Chain) -> None:
         raise KernelError("aclnnConvolution", "three dimensions aren't modelled")
     transposed, groups = call.flag("transposed"), call.integer("groups")
     kind, hf32 = arithmetic(call)
-    x, weight = (chain.cast(_planar(chain.input(name)), kind) for name in ("input", "weight"))
+    x, weight = (chain.cast(planar(chain.input(name)), kind) for name in ("input", "weight"))
     out = chain.output("output", kind)
     rows, columns = _axes(call)
     plane = (each.result(transposed=transposed) for each in (rows, columns))
@@ -35,20 +36,15 @@ def build(call: Call, chain: Chain) -> None:
     if split and not transposed and groups == 1 and _covers_plane(rows) and _covers_plane(columns):
         _as_product(chain, x, weight, bias, y, hf32=hf32)
     else:
-        window = Window(
-            (rows.kernel, columns.kernel),
-            (rows.stride, columns.stride),
-            (rows.dilation, columns.dilation),
-            Padding(rows.before, rows.after, columns.before, columns.after),
-        )
-        task = Task(chain.profile, "Conv2D")
-        tensors = x, weight, bias, y
-        how = {"hf32": hf32, "transposed": transposed}
-        _queue(chain, between_layouts(task, tensors, window, groups=groups, **how))
+        layouts = Layouts(chain.profile, window_of(call), groups, hf32=hf32)
+        if transposed:
+            queue(chain, layouts.back("Conv2DTranspose", x, weight, bias, y))
+        else:
+            queue(chain, layouts.forward("Conv2D", x, weight, bias, y))
     chain.finish("output", out)
 
 
-def _planar(tensor: GlobalTensor) -> GlobalTensor:
+def planar(tensor: GlobalTensor) -> GlobalTensor:
     """A line is a plane of one row."""
     if len(tensor.shape) == PLANAR:
         return tensor
@@ -60,6 +56,17 @@ def _axes(call: Call) -> tuple[Axis, Axis]:
     """Rows and columns; a line has one row."""
     found = axes(call)
     return (found[0], found[1]) if len(found) > 1 else (Axis(1, 1, 1, 1, 0, 0), found[0])
+
+
+def window_of(call: Call) -> Window:
+    """The window over planes."""
+    rows, columns = _axes(call)
+    return Window(
+        (rows.kernel, columns.kernel),
+        (rows.stride, columns.stride),
+        (rows.dilation, columns.dilation),
+        Padding(rows.before, rows.after, columns.before, columns.after),
+    )
 
 
 def _bias(call: Call, chain: Chain, kind: DType) -> GlobalTensor | None:
@@ -92,10 +99,13 @@ def _as_product(
     operands = (x.view(images, x.numel // images), weight.view(outs, weight.numel // outs), bias)
     said = {"transpose_x2": True, "enable_hf32": hf32}
     name = f"MatMulV{chain.profile.software.matmul_generation}"
-    _queue(chain, kernels_on(Task(chain.profile, name, operands, (y.view(images, outs),), said)))
+    queue(chain, kernels_on(Task(chain.profile, name, operands, (y.view(images, outs),), said)))
 
 
-def _queue(chain: Chain, kernels: Iterable[Kernel]) -> None:
+def queue(chain: Chain, kernels: Iterable[Kernel]) -> None:
+    """Queue kernels, and MemSet in front of those that add to what they find."""
     for kernel in kernels:
         chain.adopt(kernel)
+        for cleared in kernel.adds_into:
+            chain.launch("MemSet", cleared)
         chain.queue(kernel)

@@ -11,6 +11,8 @@ from functools import partial
 from npusim.hardware.families import BF16_FAMILIES, FLOAT_KINDS
 from npusim.operators.checks import (
     any_empty,
+    asked_for,
+    asked_not_null,
     attribute_at_least,
     counts_are,
     different_dtype,
@@ -18,15 +20,13 @@ from npusim.operators.checks import (
     invalid,
     length_is,
     not_null,
-    null_pointer,
     rank_at_most,
     same_dtype,
     size_mismatch,
     unless,
 )
-from npusim.operators.contract import Call, Check, Contract, Finding, Parameter, Typical
+from npusim.operators.contract import Call, Contract, Finding, Parameter, Typical
 from npusim.values.dtypes import FLOAT
-from npusim.values.status import StatusCode
 from npusim.values.tensors import TensorSpec
 
 _OUTPUTS = ("gradInput", "gradGammaOut", "gradBetaOut")
@@ -36,22 +36,8 @@ _MAX_CHANNELS = 240_000
 _MAX_CHANNELS_PER_GROUP = 8_000
 
 
-def wanted_outputs(call: Call) -> tuple[str, ...]:
-    """The outputs that outputMask asks for."""
-    flags = call.flags("outputMask")
-    return tuple(name for name, flag in zip(_OUTPUTS, flags, strict=True) if flag)
-
-
-def _wanted_output_is_null(call: Call) -> Finding:
-    for name in wanted_outputs(call):
-        if call.is_null(name):
-            sentence, _ = null_pointer(call.contract.parameter(name))
-            return sentence, f"Give {name}, or clear its entry in outputMask."
-    return None
-
-
 def _output_dtype(call: Call) -> Finding:
-    for name, spec in call.given(*wanted_outputs(call)):
+    for name, spec in call.given(*asked_for(call, *_OUTPUTS)):
         finding = different_dtype(call, "gradOut", name, spec)
         if finding is not None:
             return finding
@@ -83,7 +69,7 @@ def _channel_shape(call: Call) -> tuple[int, ...]:
 
 
 def _output_shapes(call: Call) -> Finding:
-    for name, spec in call.given(*wanted_outputs(call)):
+    for name, spec in call.given(*asked_for(call, *_OUTPUTS)):
         if name == "gradInput":
             finding = size_mismatch(name, spec.shape, call.spec("input").shape, "tensor input")
         else:
@@ -101,7 +87,8 @@ def _infer_outputs(call: Call) -> dict[str, TensorSpec]:
         "gradGammaOut": _channel_shape(call),
         "gradBetaOut": _channel_shape(call),
     }
-    return {name: TensorSpec(shapes[name], kind, like.format) for name in wanted_outputs(call)}
+    wanted = asked_for(call, *_OUTPUTS)
+    return {name: TensorSpec(shapes[name], kind, like.format) for name in wanted}
 
 
 _input = partial(Parameter, kind="tensor", io="in", dtypes=FLOAT_KINDS)
@@ -142,11 +129,7 @@ CONTRACT = Contract(
         not_null("gradOut", "input", "mean", "rstd"),
         not_null("outputMask"),
         length_is(3, "outputMask"),
-        Check(
-            StatusCode.ACLNN_ERR_PARAM_NULLPTR,
-            "an output that outputMask asks for is a null pointer",
-            _wanted_output_is_null,
-        ),
+        asked_not_null(*_OUTPUTS),
         dtype_supported("gradOut"),
         same_dtype("gradOut", "input", "mean", "rstd", "gamma"),
         invalid("the dtype of a wanted output isn't that of gradOut", _output_dtype),

@@ -82,10 +82,11 @@ class GroupedWeight(Kernel):
         core.pipe.init_buffer(cleared, 1, core.block_bytes)
         move = self._taken_out if self.back else self._put_in
         for piece in self.grid.pieces(core):
+            group, out = piece.starts
             for first in range(0, 1 if self.back else self.slices, held):
                 for _ in range(2):
                     core.record_vector("vector_dup", cleared.get(self.kind, 1), _CLEARED)
-                move(core, source, target, (*piece.starts, piece.shape[1]), first)
+                move(core, source, target, (group, out, piece.shape[1]), first)
 
     def _held(self, profile: Profile) -> int:
         """Slices of a packed group that UB has room for; back, those that a group lies in."""

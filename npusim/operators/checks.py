@@ -128,9 +128,7 @@ def null_pointer(parameter: Parameter) -> tuple[str, str]:
 
 def asked_for(call: Call, *outputs: str) -> tuple[str, ...]:
     """The outputs whose entries in outputMask are set."""
-    return tuple(
-        name for name, flag in zip(outputs, call.flags("outputMask"), strict=True) if flag
-    )
+    return tuple(name for name, flag in zip(outputs, call.flags("outputMask"), strict=True) if flag)
 
 
 def asked_not_null(*outputs: str) -> Check:

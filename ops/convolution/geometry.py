@@ -185,9 +185,10 @@ def pack_of(shape: tuple[int, ...], groups: int, lanes: int, high: int) -> int:
 
     def fills_slices(packed: int) -> bool:
         packs, rows = ceil(groups / packed), round_up(out_of_group * packed, high)
+        even = slices % packs == 0 == out_slices % packs
         whole = slices * lanes == packs * of_group * packed
         out_whole = out_slices * lanes == packs * out_of_group * packed
-        return whole and out_whole and ceil(out_slices * lanes / rows) == packs
+        return even and whole and out_whole and ceil(out_slices * lanes / rows) == packs
 
     return next(each for each in range(least, groups + 1) if each == groups or fills_slices(each))
 

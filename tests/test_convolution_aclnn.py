@@ -216,7 +216,7 @@ def test_transposed_convolutions(
 @given(
     windows(),
     st.tuples(st.integers(1, 40), st.integers(1, 24), st.integers(1, 24)),
-    st.tuples(st.integers(1, 2), st.integers(1, 6), st.integers(1, 6)),
+    st.tuples(st.integers(1, 2), st.integers(4, 7), st.integers(4, 7)),
     st.sampled_from(CHIPS),
     st.sampled_from([np.float16, np.float32]),
 )
@@ -225,7 +225,8 @@ def test_groups_dont_mix(
 ) -> None:
     """Groups of any size, those that fill no slice of channels among them."""
     (number, of, out_of), (images, *sizes) = groups, plane
-    assume(min(window.positions((sizes[0], sizes[1]))) > 0 and number * max(of, out_of) < 300)
+    number = min(number, 300 // max(of, out_of))
+    assume(min(window.positions((sizes[0], sizes[1]))) > 0)
     arguments = call((images, number * of, *sizes), number * out_of, window, kind=kind)
     arguments |= {"weight": arguments["weight"][:, :of], "groups": number}
     wanted = convolved(arguments["input"], arguments["weight"], window, number)

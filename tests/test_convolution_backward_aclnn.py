@@ -56,8 +56,19 @@ def backward(
 @settings(max_examples=30, deadline=None)
 @given(
     windows(),
-    st.tuples(st.integers(1, 2), st.integers(1, 7), st.integers(1, 7)),
-    st.tuples(st.sampled_from([1, 1, 2, 3, 17]), st.integers(1, 20), st.integers(1, 20)),
+    st.tuples(st.integers(1, 2), st.integers(4, 8), st.integers(4, 8)),
+    st.sampled_from(
+        [
+            (1, 1, 1),
+            (1, 20, 7),
+            (1, 16, 33),
+            (2, 8, 5),
+            (3, 17, 20),
+            (17, 1, 3),
+            (33, 1, 1),
+            (5, 12, 12),
+        ]
+    ),
     st.sampled_from(CHIPS),
     st.sampled_from([np.float16, np.float32]),
 )
@@ -66,7 +77,7 @@ def test_gradients_of_planes(
 ) -> None:
     (number, of, out_of), (count, *plane) = groups, images
     rows, columns = window.extent
-    assume(min(window.positions((plane[0], plane[1]))) > 0 and number * max(of, out_of) < 100)
+    assume(min(window.positions((plane[0], plane[1]))) > 0)
     assume(max(window.padding[:2]) < rows and max(window.padding[2:]) < columns)
     shape = (count, number * of, *plane)
     arguments = backward(shape, number * out_of, window, number, kind=kind)

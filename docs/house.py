@@ -34,6 +34,7 @@ ROOMS = (
     "graph",
     "model",
     "cluster",
+    "llm",
     "capacity",
     "report",
     "sweep",
@@ -72,12 +73,13 @@ DOORS = {
     "runtime": "bands cache_start call device results stream task work",
     "validation": "replay roofline statistics table work",
     "graph": "compiling lowering memory onnx_file onnx_reader passes target",
-    "model": "checking graph_model reading results retiming step timing",
+    "model": "cache_state checking graph_model reading results retiming step timing",
     "cluster": "collectives",
+    "llm": "config layout memory results step workload",
     "capacity": "units",
     "report": """
         arrays call.answers call.page call.tables call.typical catalogue cluster compare document
-        files matrix model msprof msprof.step operators plan.data plan.page profiles
+        files llm matrix model msprof msprof.step operators plan.data plan.page profiles
         renderers.html renderers.jsonout renderers.terminal spelling sweep trace validation
         """,
     "sweep": "cluster executors points results running spec working",

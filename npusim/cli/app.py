@@ -29,6 +29,7 @@ _VERBS = {
     "estimate": ("estimate", "estimate"),
     "run": ("run", "run"),
     "model": ("model", "model"),
+    "llm": ("llm", "app"),
     "collective": ("collective", "collective"),
     "plan": ("plan", "plan"),
     "recommend": ("plan", "recommend"),

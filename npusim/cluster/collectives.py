@@ -116,10 +116,7 @@ def _collective(
     if sum(map(len, steps)) <= MOST_PLAYED:
         waiting_us = len(steps) * driver.in_graph_us if in_graph else 0.0
         time_us = _in_all(played_us(steps, wires), wires) + waiting_us
-    least_sure = max(
-        (origin.confidence for key, origin in links.provenance.items() if _concerns(key, choice)),
-        key=CONFIDENCES.index,
-    )
+    least_sure = _least_sure(links, choice.engine)
     factor = 1 + relative_uncertainty(least_sure)
     return Collective(
         operation,
@@ -137,9 +134,16 @@ def _collective(
     )
 
 
-def _concerns(key: str, choice: Choice) -> bool:
-    """Whether a value sets most of the time: what starts a step, and the rate that it reaches."""
-    return key in (f"engines.{choice.engine}.start_us", f"engines.{choice.engine}.rate_fraction")
+def band_factor(links: Interconnect) -> float:
+    """What a time on these links may be longer or shorter by, whichever engine drives them."""
+    words = [_least_sure(links, engine) for engine in links.engines]
+    return 1 + max(map(relative_uncertainty, words))
+
+
+def _least_sure(links: Interconnect, engine: str) -> str:
+    """The confidence of what sets most of the time: the start, and the rate that is reached."""
+    keys = (f"engines.{engine}.start_us", f"engines.{engine}.rate_fraction")
+    return max((links.provenance[key].confidence for key in keys), key=CONFIDENCES.index)
 
 
 def _closed_us(steps: Steps, wires: Wires, in_graph: bool) -> float:

@@ -34,7 +34,7 @@ from npusim.values.errors import FileError, ProfileError, UsageError
 _INHERITS = re.compile(r"""^["']?inherits["']?\s*:\s*["']?([\w.-]+)""", re.MULTILINE)
 _DEEPEST = 8  # files that inherit from one another
 
-_NOT_CHIPS = {"sources", "confidence", "products"}
+_NOT_CHIPS = {"sources", "confidence", "products", "engines"}
 _GROUP = "npusim.profiles"
 _registered: list[Path] = []
 

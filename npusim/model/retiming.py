@@ -52,13 +52,15 @@ def retime(
     host_dispatch_us: float | None = None,
     progress: Callable[[int, int], None] | None = None,
     memo: Memo | None = None,
+    timer: Timer | None = None,
 ) -> StepResult:
     """The step on one chip.
 
     `measured_on` is the chip that the file's times come from.  `host_dispatch_us` is what the host
     needs to launch one operator: None takes the model's own, or 0 (a graph, or a queue that never
     runs dry).  `progress` hears how many of how many operators are timed.  `memo` keeps what has
-    been played, for steps that are timed one after the other.
+    been played, for steps that are timed one after the other; a `timer` of the chip keeps what has
+    been timed, for many steps of one model.
     """
     chip = load_profile(profile) if isinstance(profile, str) else profile
     origin = load_profile(measured_on) if isinstance(measured_on, str) else measured_on
@@ -66,7 +68,8 @@ def retime(
         raise UnknownNameError("state of L2", l2, MODES)
     dispatch_us = host_dispatch_us if host_dispatch_us is not None else step.host_dispatch_us or 0.0
     verdicts = judge(step, chip)
-    items = _timed(step, Timer(chip, l2, origin, memo), verdicts, l2 == ORDER, progress)
+    timer = timer or Timer(chip, l2, origin, memo)
+    items = _timed(step, timer, verdicts, l2 == ORDER, progress)
     device_us = sum(each.total_us for each in items)
     low_us, high_us = band_of_sum(items)
     duration_us = with_dispatch(items, dispatch_us)

@@ -1,0 +1,136 @@
+"""`npusim llm`: language models, by their config.json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from npusim.cli import output
+from npusim.cli.chips import Chip, chips
+from npusim.cli.options import AsJson, Socs
+
+if TYPE_CHECKING:
+    from npusim.llm import LanguageModel, Layout, LlmStep
+
+app = typer.Typer(
+    help="Language models by their config.json: a step, serving.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Config = Annotated[
+    Path,
+    typer.Argument(metavar="CONFIG", help="A config.json of Hugging Face, or its folder."),
+]
+Cards = Annotated[int | None, typer.Option("--cards", help="Chips in all; default: tp x pp x dp.")]
+Tp = Annotated[int, typer.Option("--tp", help="Tensor parallelism.")]
+Pp = Annotated[int, typer.Option("--pp", help="Pipeline stages.")]
+Dp = Annotated[int | None, typer.Option("--dp", help="Data parallelism; default: what is left.")]
+Ep = Annotated[int, typer.Option("--ep", help="Ranks over which experts are dealt: tp x dp.")]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        help="bf16, fp16, w8a8, w8a16, w4a16, w4a8; w8a8c8: int8 cache. Default: the config's.",
+    ),
+]
+Graph = Annotated[
+    str | None,
+    typer.Option(
+        "--graph",
+        help="full (one captured graph), piecewise or eager; default: full to decode, else eager.",
+    ),
+]
+Described = Annotated[
+    Path | None,
+    typer.Option("--architecture", metavar="FILE", help="A YAML that describes the architecture."),
+]
+Links = Annotated[
+    str | None,
+    typer.Option("--interconnect", metavar="NAME", help="Other links than the product's."),
+]
+
+
+@app.command("step")
+def step_(
+    config: Config,
+    soc: Socs = None,
+    cards: Cards = None,
+    tp: Tp = 1,
+    pp: Pp = 1,
+    dp: Dp = None,
+    ep: Ep = 1,
+    dtype: Dtype = None,
+    phase: Annotated[str, typer.Option("--phase", help="prefill, decode or mixed.")] = "decode",
+    batch: Annotated[
+        int, typer.Option("--batch", help="Sequences, or prompts, of one data-parallel group.")
+    ] = 1,
+    context: Annotated[
+        int,
+        typer.Option("--context", help="Tokens so far; of a prompt, its length."),
+    ] = 4096,
+    chunk: Annotated[
+        int, typer.Option("--chunk", help="Tokens of a prompt in this step; 0: all of it.")
+    ] = 0,
+    graph: Graph = None,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="The largest logit, without sorting and sampling.")
+    ] = False,
+    architecture: Described = None,
+    interconnect: Links = None,
+    top: Annotated[int, typer.Option("--top", min=1, help="Operators to list.")] = 12,
+    as_json: AsJson = False,
+) -> None:
+    """How long does one step take, what is it made of, and does it fit?
+
+    Exit code 1 where every chip refuses an operator, or the step doesn't fit.
+    """
+    from npusim.llm import step
+    from npusim.llm.workload import batch_of
+    from npusim.report.llm import step_json, step_page
+
+    model = _model(config, architecture)
+    layout = _layout(cards, tp, pp, dp, ep)
+    work = batch_of(phase, batch, context, chunk=chunk)
+
+    def timed(chip: Chip) -> LlmStep:
+        return step(
+            model, chip.profile, layout, work, dtype=dtype, graph=graph,
+            interconnect=interconnect, sampling=not greedy,
+        )  # fmt: skip
+
+    found = [timed(chip) for chip in chips(soc)]
+    if as_json:
+        _emit([step_json(each) for each in found])
+    else:
+        output.emit(*(step_page(each, top) for each in found))
+    if not any(each.runs for each in found):
+        raise typer.Exit(1)
+
+
+def _emit(answers: list[dict[str, Any]]) -> None:
+    """One document: the first chip's answer, and all of them under `answers`."""
+    output.emit_json({**answers[0], "answers": answers})
+
+
+def _model(config: Path, architecture: Path | None) -> LanguageModel:
+    from npusim.llm import read_model
+
+    return read_model(config, architecture)
+
+
+def _layout(cards: int | None, tp: int, pp: int, dp: int | None, ep: int) -> Layout:
+    from npusim.llm import Layout
+    from npusim.values.errors import ArgumentError
+
+    rest = tp * pp
+    if dp is None:
+        dp = max(1, (cards or rest) // rest) if rest > 0 else 1
+    layout = Layout(tp, pp, dp, ep)
+    if cards is not None and cards != layout.cards:
+        raise ArgumentError(
+            f"{layout} takes {layout.cards} chips, not {cards}", "Choose --tp, --pp, --dp to match."
+        )
+    return layout

@@ -1,0 +1,9 @@
+"""Language models: what a step of prefill or decode takes, whether it fits, serving."""
+
+from npusim.llm.config import LanguageModel, read_model
+from npusim.llm.layout import Layout
+from npusim.llm.results import LlmStep
+from npusim.llm.step import step
+from npusim.llm.workload import Batch
+
+__all__ = ["Batch", "LanguageModel", "Layout", "LlmStep", "read_model", "step"]

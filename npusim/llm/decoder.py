@@ -1,0 +1,126 @@
+"""A step of a decoder on one rank, from tokens to samples: every task and every exchange."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from npusim.llm.attention import grouped_attention, latent_attention
+from npusim.llm.experts import mixture
+from npusim.llm.projections import Projections
+from npusim.llm.work import Work, part, tensor
+from npusim.values.dtypes import FLOAT, INT32, INT64
+
+if TYPE_CHECKING:
+    from npusim.hardware import Profile
+    from npusim.llm.architecture import Architecture
+    from npusim.llm.layout import Layout
+    from npusim.llm.precision import Precision
+    from npusim.llm.workload import Batch
+
+SEQUENCE_PARALLEL_FROM: Final = 1000
+"""Tokens of a step from which ranks share the rows of norms (vllm-ascend's FlashComm)."""
+
+
+def work_of(
+    model: Architecture,
+    chip: Profile,
+    layout: Layout,
+    precision: Precision,
+    batch: Batch,
+    *,
+    block: int,
+    sampling: bool = True,
+) -> Work:
+    """The work of one rank of every stage of the pipeline, one after the other."""
+    work = Work(chip)
+    to = Projections(work, precision, gelu=model.activation == "gelu")
+    _embed(to, model, batch, layout)
+    for count, mixed in ((model.dense_layers, False), (model.expert_layers, True)):
+        if count:
+            work.times = count
+            _layer(to, model, batch, layout, block, mixed=mixed)
+    work.times = layout.pp - 1
+    sent = batch.tokens * model.hidden * precision.activations.itemsize
+    if layout.pp > 1:
+        work.exchange("sendrecv", 2, sent / layout.tp, "next stage")
+    work.times = 1
+    _head(to, model, batch, layout, sampling=sampling)
+    return work
+
+
+def _layer(
+    to: Projections, model: Architecture, batch: Batch, layout: Layout, block: int, *, mixed: bool
+) -> None:
+    tokens, tp = batch.tokens, layout.tp
+    shared = tokens >= SEQUENCE_PARALLEL_FROM and tp > 1
+    rows = ceil(tokens / tp) if shared else tokens
+    to.norm(rows, model.hidden, added=True)
+    _gather(to, model, tokens, tp, shared=shared)
+    if model.latent is not None:
+        latent_attention(to, model, batch, tp)
+    else:
+        grouped_attention(to, model, batch, tp, block)
+    _reduce(to, model, tokens, tp, shared=shared)
+    for _ in range(model.norms - 2):
+        to.norm(rows, model.hidden)
+    to.norm(rows, model.hidden, added=True)
+    if mixed and layout.experts > 1:
+        mixture(to, model, tokens, layout)
+        if not shared:
+            _gather(to, model, tokens, tp, shared=True)
+        return
+    _gather(to, model, tokens, tp, shared=shared)
+    if mixed:
+        mixture(to, model, tokens, layout)
+    else:
+        to.gated_unit(tokens, model.hidden, max(1, model.width // tp))
+    _reduce(to, model, tokens, tp, shared=shared)
+
+
+def _gather(to: Projections, model: Architecture, tokens: int, tp: int, *, shared: bool) -> None:
+    if shared:
+        nbytes = ceil(tokens / tp) * model.hidden * to.precision.activations.itemsize
+        to.work.exchange("allgather", tp, nbytes, "rows of norms")
+
+
+def _reduce(to: Projections, model: Architecture, tokens: int, tp: int, *, shared: bool) -> None:
+    nbytes = tokens * model.hidden * to.precision.activations.itemsize
+    if shared:
+        to.work.exchange("reducescatter", tp, nbytes / tp, "sums of layers")
+    else:
+        to.work.exchange("allreduce", tp, nbytes, "sums of layers")
+
+
+def _embed(to: Projections, model: Architecture, batch: Batch, layout: Layout) -> None:
+    kind, tokens = to.precision.activations, batch.tokens
+    table = tensor(kind, ceil(model.vocabulary / layout.tp), model.hidden)
+    rows, axis = tensor(INT32, tokens), tensor(INT32, 1)
+    found = tensor(kind, tokens, model.hidden)
+    to.work.run(part("GatherV2", (table, rows, axis), (found,), weights=(table,)))
+    to.work.exchange("allreduce", layout.tp, tokens * model.hidden * kind.itemsize, "embeddings")
+
+
+def _head(
+    to: Projections, model: Architecture, batch: Batch, layout: Layout, *, sampling: bool
+) -> None:
+    """The last norm, logits of the last token of every sequence, and a sample of each."""
+    rows, columns = batch.rows, ceil(model.vocabulary / layout.tp)
+    to.norm(batch.tokens, model.hidden, added=True)
+    to.product(rows, model.hidden, columns, plain=True)
+    kind = to.precision.activations
+    to.work.exchange("allgather", layout.tp, rows * columns * kind.itemsize, "logits")
+    logits, chosen = tensor(FLOAT, rows, model.vocabulary), tensor(INT32, rows)
+    order = tensor(INT64, rows, model.vocabulary)
+    to.work.run(part("Cast", (tensor(kind, rows, model.vocabulary),), (logits,)))
+    if sampling:
+        to.work.run(
+            part("Sort", (logits,), (logits, order)),
+            part("SoftmaxV2", (logits,), (logits,)),
+        )
+        to.work.first_of(
+            [part("DSARandomUniform", (), (logits,))],
+            [part("StatelessRandomUniformV2", (), (logits,))],
+        )
+        to.work.run(part("RealDiv", (logits, logits), (logits,)))
+    to.work.run(part("ArgMaxV2", (logits,), (chosen,)))

@@ -1,0 +1,49 @@
+"""Serving engines as ``hw_profiles/engines.yaml`` describes them: the host, memory, pages."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from npusim.hardware.numbers import Bytes, Count, Fraction, Microseconds  # noqa: TC001 - pydantic
+from npusim.hardware.profile import Group
+from npusim.hardware.provenance import Problem, Provenance, read_group
+from npusim.hardware.reading import built_in_sources, data_folder, parsed, problems_of, refusal
+from npusim.values.errors import UnknownNameError
+
+
+class Engine(Group):
+    """What an engine costs: microseconds of the host for a step, and memory beside the model.
+
+    A captured graph costs `graph_step_us` a step; one in pieces (attention apart) at least
+    `piecewise_layer_us` a layer; without, the host needs `eager_launch_us` for an operator.
+    """
+
+    graph_step_us: Microseconds
+    piecewise_layer_us: Microseconds
+    eager_launch_us: Microseconds
+    memory_share: Fraction
+    buffer_bytes: Bytes
+    block_tokens: Count
+    provenance: Annotated[dict[str, Provenance], Field(exclude=True, repr=False)]
+
+
+@cache
+def load_engine(name: str = "vllm-ascend") -> Engine:
+    """An engine by its name; UnknownNameError for others, ProfileError for a wrong file."""
+    file = data_folder() / "engines.yaml"
+    known = parsed(file)
+    if name not in known:
+        raise UnknownNameError("engine", name, known)
+    problems: list[Problem] = []
+    values = dict(known[name])
+    origins = read_group(name, values, values.pop("provenance", None), built_in_sources(), problems)
+    try:
+        found = Engine.model_validate({**values, "provenance": origins})
+    except ValidationError as error:
+        raise refusal(str(file), [*problems, *problems_of(error, Engine)]) from None
+    if problems:
+        raise refusal(str(file), problems)
+    return found

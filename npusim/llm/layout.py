@@ -1,0 +1,61 @@
+"""How a model is laid out over cards: tensor, pipeline, data and expert parallelism."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from npusim.values.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from npusim.llm.architecture import Architecture
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Ranks: `tp` share every layer, `pp` share the layers, `dp` have requests of their own.
+
+    `experts` is over how many ranks experts are dealt (1: every expert is cut like a layer).
+    """
+
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    experts: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("tp", self.tp),
+            ("pp", self.pp),
+            ("dp", self.dp),
+            ("ep", self.experts),
+        ):
+            if not 1 <= value <= 4096:
+                raise ArgumentError(f"--{name} {value}", "Say 1 to 4096.")
+        if self.experts not in (1, self.tp * self.dp):
+            raise ArgumentError(
+                f"--ep {self.experts} with tp {self.tp} and dp {self.dp}",
+                f"Experts are dealt over all of them: --ep {self.tp * self.dp}, or 1.",
+            )
+
+    @property
+    def cards(self) -> int:
+        """Ranks in all."""
+        return self.tp * self.pp * self.dp
+
+    def check(self, model: Architecture) -> None:
+        """ArgumentError where the model can't be cut so."""
+        if model.heads % self.tp:
+            raise ArgumentError(
+                f"{model.heads} heads can't be shared by {self.tp} ranks", "Choose another --tp."
+            )
+        if self.pp > model.layers:
+            raise ArgumentError(
+                f"{self.pp} stages for {model.layers} layers", "Choose another --pp."
+            )
+        if self.experts > 1 and model.experts is None:
+            raise ArgumentError("the model has no experts", "Leave --ep away.")
+
+    def __str__(self) -> str:
+        parts = (("TP", self.tp), ("PP", self.pp), ("DP", self.dp), ("EP", self.experts))
+        return " ".join(f"{name}{size}" for name, size in parts if size > 1) or "TP1"

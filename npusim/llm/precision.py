@@ -1,0 +1,85 @@
+"""Of what dtypes weights, activations and the cache are: bf16, w8a8, w8a16, w4a16, w4a8 ..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from npusim.values.dtypes import BFLOAT16, FLOAT16, INT4, INT8, DType
+from npusim.values.errors import FileError, UnknownNameError
+
+_FLOATS: Final = {"bf16": BFLOAT16, "fp16": FLOAT16}
+SCHEMES: Final[Mapping[str, tuple[DType, bool] | None]] = {
+    "bf16": None,
+    "fp16": None,
+    "w8a8": (INT8, True),
+    "w8a16": (INT8, False),
+    "w4a16": (INT4, False),
+    "w4a8": (INT4, True),
+}
+"""Weights, and whether activations are int8 too; None where nothing is quantised."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """`activations` between operators; `weights` of products; `quantised` where both are int8."""
+
+    name: str
+    activations: DType
+    weights: DType
+    quantised: bool
+    cache: DType
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of one weight of a product."""
+        return self.weights.itemsize if self.weights is not INT4 else 0.5
+
+    @property
+    def widened(self) -> bool:
+        """Whether weights are turned into what activations are on their way."""
+        return self.weights is not self.activations and not self.quantised
+
+
+def precision_of(name: str, floating: str, *, int8_cache: bool = False) -> Precision:
+    """The precision called `name`, for a model in `floating` (bf16 or fp16).
+
+    A trailing c8 means a cache of int8. Raises UnknownNameError.
+    """
+    key = name.casefold().replace("-", "")
+    if key.endswith("c8"):
+        key, int8_cache = key[:-2], True
+    if key not in SCHEMES:
+        raise UnknownNameError("quantisation", name, SCHEMES)
+    activations = _FLOATS[key if key in _FLOATS else floating]
+    weights, quantised = SCHEMES[key] or (activations, False)
+    return Precision(key, activations, weights, quantised, INT8 if int8_cache else activations)
+
+
+def quantisation_of(config: Mapping[str, Any], file: Path) -> str:
+    """What a config says about quantisation, as a name of `SCHEMES`; "" where it is silent.
+
+    Raises FileError for a way of quantising that isn't among them.
+    """
+    if isinstance(said := config.get("quantize"), str) and said:
+        return _scheme(said.removesuffix("_dynamic").removesuffix("sc"), file)
+    said = config.get("quantization_config")
+    if not isinstance(said, dict):
+        return ""
+    method = str(said.get("quant_method", ""))
+    bits = said.get("bits", said.get("w_bit"))
+    if method in ("gptq", "awq"):
+        return _scheme(f"w{bits}a16", file)
+    if method in ("ascend", "compressed-tensors", "w8a8") or not bits:
+        return "w8a8" if method != "fp8" else _scheme("fp8", file)
+    return _scheme(f"w{bits}a16", file)
+
+
+def _scheme(name: str, file: Path) -> str:
+    if name.casefold() not in SCHEMES:
+        raise FileError(
+            file, f"is quantised as {name}", f"Say --dtype, one of {', '.join(SCHEMES)}."
+        )
+    return name.casefold()

@@ -1,0 +1,71 @@
+"""Products with weights, norms and gated units, in the precision of a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from npusim.llm.work import Part, Work, part, tensor
+from npusim.values.dtypes import FLOAT, INT8
+
+if TYPE_CHECKING:
+    from npusim.llm.precision import Precision
+
+
+@dataclass(frozen=True)
+class Projections:
+    """Writes parts into `work`; rows are tokens."""
+
+    work: Work
+    precision: Precision
+    gelu: bool = False
+
+    def product(self, rows: int, depth: int, columns: int, *, plain: bool = False) -> None:
+        """``[rows, depth] x [depth, columns]``; `plain` with weights that aren't quantised."""
+        self.work.run(*self.product_parts(rows, depth, columns, plain=plain))
+
+    def product_parts(
+        self, rows: int, depth: int, columns: int, *, plain: bool = False
+    ) -> list[Part]:
+        """The same as parts."""
+        floating, stored = self.precision.activations, self.precision.weights
+        x, y = tensor(floating, rows, depth), tensor(floating, rows, columns)
+        if plain or stored is floating:
+            weight = tensor(floating, depth, columns)
+            return [part("MatMulV2", (x, weight), (y,), weights=(weight,))]
+        weight, scale = tensor(stored, depth, columns), tensor(floating, columns)
+        if self.precision.widened:
+            inputs = (x, weight, scale)
+            return [part("WeightQuantBatchMatmulV2", inputs, (y,), weights=(weight, scale))]
+        quantised, per_row = tensor(INT8, rows, depth), tensor(FLOAT, rows)
+        scale = tensor(FLOAT, columns)
+        return [
+            part("DynamicQuant", (x,), (quantised, per_row)),
+            part("QuantBatchMatmulV3", (quantised, weight, scale, None, None, per_row), (y,),
+                 weights=(weight, scale)),
+        ]  # fmt: skip
+
+    def norm(self, rows: int, hidden: int, *, added: bool = False) -> None:
+        """A root-mean-square norm of every row, of the sum with the residual where `added`."""
+        kind = self.precision.activations
+        x, gamma, root = tensor(kind, rows, hidden), tensor(kind, hidden), tensor(FLOAT, rows, 1)
+        plain = part("RmsNorm", (x, gamma), (x, root), weights=(gamma,))
+        if not added:
+            self.work.run(plain)
+            return
+        fused = part("AddRmsNorm", (x, x, gamma), (x, root, x), weights=(gamma,))
+        self.work.first_of([fused], [part("Add", (x, x), (x,)), plain])
+
+    def gate(self, rows: int, width: int) -> None:
+        """The gated unit between its products: one half through SiLU or GELU, times the other."""
+        kind = self.precision.activations
+        both, half = tensor(kind, rows, 2 * width), tensor(kind, rows, width)
+        fused = part("GeGluV2" if self.gelu else "SwiGlu", (both,), (half,) * (1 + self.gelu))
+        curve = part("Gelu" if self.gelu else "Swish", (half,), (half,))
+        self.work.first_of([fused], [curve, part("Mul", (half, half), (half,))])
+
+    def gated_unit(self, rows: int, hidden: int, width: int) -> None:
+        """Up, gate and down."""
+        self.product(rows, hidden, 2 * width)
+        self.gate(rows, width)
+        self.product(rows, width, hidden)

@@ -1,0 +1,67 @@
+"""The answer about one step of a language model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npusim.llm.config import LanguageModel
+    from npusim.llm.layout import Layout
+    from npusim.llm.memory import LlmMemory
+    from npusim.llm.precision import Precision
+    from npusim.llm.workload import Batch
+    from npusim.model.results import StepResult
+
+
+@dataclass(frozen=True)
+class ExchangeTime:
+    """One kind of collective of a step: milliseconds of all of them together."""
+
+    operation: str
+    why: str
+    ranks: int
+    nbytes: int
+    count: int
+    total_ms: float
+
+
+@dataclass(frozen=True)
+class LlmStep:
+    """A step on one product: its time in parts that add up, the band, and what it rests on.
+
+    `compute_ms` are the device's tasks, `communication_ms` the collectives, `host_ms` what the
+    device waits for the host. `replaced` says what runs instead of what the product refuses.
+    """
+
+    model: LanguageModel
+    soc: str
+    layout: Layout
+    precision: Precision
+    batch: Batch
+    graph: str
+    step_ms: float
+    compute_ms: float
+    communication_ms: float
+    host_ms: float
+    band_ms: tuple[float, float]
+    memory: LlmMemory
+    device: StepResult
+    exchanges: tuple[ExchangeTime, ...]
+    replaced: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def simulated_share(self) -> float:
+        """The share of compute that comes from kernels; the rest is priced by its roofline."""
+        return self.device.simulated_share
+
+    @property
+    def runs(self) -> bool:
+        """Whether it fits, and nothing in it is refused."""
+        return self.memory.fits and not self.device.refused
+
+    @property
+    def tok_s(self) -> float:
+        """Tokens a second of all data-parallel groups when such steps follow one another."""
+        return self.batch.tokens * self.layout.dp / self.step_ms * 1e3

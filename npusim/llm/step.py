@@ -1,0 +1,140 @@
+"""One step of a language model on a product: compute, communication and what the host adds."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import hypot
+from typing import TYPE_CHECKING, Final
+
+from npusim.cluster.collectives import band_factor, duration_us
+from npusim.hardware.interconnect import interconnect_of, load_interconnect
+from npusim.llm.decoder import work_of
+from npusim.llm.engines import load_engine
+from npusim.llm.memory import memory_of
+from npusim.llm.precision import precision_of
+from npusim.llm.results import ExchangeTime, LlmStep
+from npusim.model.cache_state import ORDER
+from npusim.model.retiming import retime
+from npusim.model.step import Step
+from npusim.model.timing import Timer
+from npusim.values.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from npusim.hardware import Profile
+    from npusim.hardware.interconnect import Interconnect
+    from npusim.llm.architecture import Architecture
+    from npusim.llm.config import LanguageModel
+    from npusim.llm.engines import Engine
+    from npusim.llm.layout import Layout
+    from npusim.llm.precision import Precision
+    from npusim.llm.work import Work
+    from npusim.llm.workload import Batch
+
+GRAPHS: Final = ("full", "piecewise", "eager")
+"""How the host launches a step: one captured graph, graphs between attentions, or operators."""
+
+
+def step(
+    model: LanguageModel,
+    chip: Profile,
+    layout: Layout,
+    batch: Batch,
+    *,
+    dtype: str | None = None,
+    graph: str | None = None,
+    interconnect: str | None = None,
+    sampling: bool = True,
+) -> LlmStep:
+    """Time a step and weigh its memory.
+
+    `dtype` is a quantisation, None for the config's own. `graph` is one of `GRAPHS`: by default
+    decoding runs as one graph and prompts eagerly.
+    What was timed once is remembered. Raises ArgumentError for layouts and options that can't be.
+    """
+    layout.check(model.architecture)
+    chosen = graph or ("full" if batch.phase == "decode" else "eager")
+    if chosen not in GRAPHS:
+        raise ArgumentError(f"--graph {graph}", f"Say one of {', '.join(GRAPHS)}.")
+    engine, notes = load_engine(), list[str]()
+    precision = _precision(model, chip, dtype, notes)
+    links = load_interconnect(interconnect) if interconnect else interconnect_of(chip.name)
+    work = work_of(
+        model.architecture, chip, layout, precision, batch,
+        block=engine.block_tokens, sampling=sampling,
+    )  # fmt: skip
+    device = retime(Step(model.name, "calls", tuple(work.items)), chip, timer=_timer(chip))
+    exchanges = _exchanged(work, links, in_graph=chosen == "full")
+    compute_ms = device.device_us / 1e3
+    communication_ms = sum(each.total_ms for each in exchanges)
+    host_ms = _waiting_ms(
+        compute_ms + communication_ms, chosen, engine, model.architecture, device.step.launches
+    )
+    total_ms = compute_ms + communication_ms + host_ms
+    low_us, high_us = device.band_us
+    spread = band_factor(links) - 1
+    below = hypot(compute_ms - low_us / 1e3, communication_ms * spread / (1 + spread))
+    above = hypot(high_us / 1e3 - compute_ms, communication_ms * spread)
+    return LlmStep(
+        model,
+        chip.name,
+        layout,
+        precision,
+        batch,
+        chosen,
+        total_ms,
+        compute_ms,
+        communication_ms,
+        host_ms,
+        (total_ms - below, total_ms + above),
+        memory_of(model.architecture, layout, precision, batch, chip, engine),
+        device,
+        tuple(exchanges),
+        tuple(work.replaced.items()),
+        tuple(notes),
+    )
+
+
+@lru_cache(maxsize=8)
+def _timer(chip: Profile) -> Timer:
+    """Times every distinct kernel of a chip once, whichever steps it is in."""
+    return Timer(chip, ORDER, None)
+
+
+def _precision(
+    model: LanguageModel, chip: Profile, dtype: str | None, notes: list[str]
+) -> Precision:
+    floating = model.dtype
+    if floating == "bf16" and not chip.features.bfloat16:
+        floating = "fp16"
+        notes.append(f"{chip.name} has no bfloat16: activations are float16")
+    wanted = dtype or model.quantisation or floating
+    if wanted.casefold() == "bf16" and floating == "fp16":
+        wanted = "fp16"
+    return precision_of(wanted, floating)
+
+
+def _exchanged(work: Work, links: Interconnect, *, in_graph: bool) -> list[ExchangeTime]:
+    found = []
+    for each in work.exchanges:
+        once_us = duration_us(each.operation, links, each.ranks, each.nbytes, in_graph=in_graph)
+        total_ms = once_us * each.count / 1e3
+        found.append(
+            ExchangeTime(
+                each.operation, each.why, each.ranks, round(each.nbytes), each.count, total_ms
+            )
+        )
+    return found
+
+
+def _waiting_ms(
+    device_ms: float, graph: str, engine: Engine, model: Architecture, launches: int
+) -> float:
+    """What the device waits: a step's own start, and as far as the host is slower than it."""
+    start_ms = engine.graph_step_us / 1e3
+    if graph == "full":
+        return start_ms
+    if graph == "piecewise":
+        host_ms = model.layers * engine.piecewise_layer_us / 1e3
+    else:
+        host_ms = launches * engine.eager_launch_us / 1e3
+    return start_ms + max(0.0, host_ms - device_ms)

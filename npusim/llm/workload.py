@@ -1,0 +1,66 @@
+"""What one step works on: sequences that each get a token, and prompts or chunks of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from npusim.values.errors import ArgumentError
+
+_MOST = 1 << 24
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A step of one data-parallel rank.
+
+    `sequences` decode a token each behind `context` tokens; `prompts` are read, `chunk` tokens of
+    each, behind `before` tokens that are in the cache already.
+    """
+
+    sequences: int = 0
+    context: int = 0
+    prompts: int = 0
+    chunk: int = 0
+    before: int = 0
+
+    def __post_init__(self) -> None:
+        given = (self.sequences, self.context, self.prompts, self.chunk, self.before)
+        if any(not 0 <= each <= _MOST for each in given) or not self.tokens:
+            raise ArgumentError("a step needs sequences or prompts", "Say --batch 1 or more.")
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that go through the layers."""
+        return self.sequences + self.prompts * self.chunk
+
+    @property
+    def rows(self) -> int:
+        """Tokens that are sampled: one of each sequence and prompt."""
+        return self.sequences + self.prompts
+
+    @property
+    def phase(self) -> str:
+        """``decode``, ``prefill`` or ``mixed``."""
+        if not self.prompts:
+            return "decode"
+        return "mixed" if self.sequences else "prefill"
+
+    @property
+    def cached(self) -> int:
+        """Tokens that are in the cache after the step."""
+        return self.sequences * (self.context + 1) + self.prompts * (self.before + self.chunk)
+
+
+def batch_of(phase: str, batch: int, context: int, *, chunk: int = 0, prompts: int = 1) -> Batch:
+    """The batch of the command line: what `context` is depends on the phase.
+
+    decode: tokens of each sequence so far. prefill: tokens of each prompt, or those before a
+    `chunk` of it. mixed: `batch` sequences decode while a chunk of `prompts` others is read.
+    """
+    if phase == "decode":
+        return Batch(batch, context)
+    if phase == "prefill":
+        return Batch(prompts=batch, chunk=chunk or context, before=context if chunk else 0)
+    if phase == "mixed":
+        return Batch(batch, context, prompts, chunk or 2048)
+    raise ArgumentError(f"--phase {phase}", "Say prefill, decode or mixed.")

@@ -54,7 +54,7 @@ DOORS = {
     "hardware": """
         families interconnect loading naming numbers products profile provenance reading residuals
         """,
-    "catalogue": "facts families judging names queries question verdicts wording",
+    "catalogue": "facts families judging names operators queries question verdicts wording",
     "engine": "arrows clock program schedule sharing simulate timeline verdict",
     "ascendc": """
         ai_cpu cluster conversions core events folds gm intrinsics.elementwise intrinsics.vector
@@ -67,7 +67,7 @@ DOORS = {
         """,
     "library": "block_matmul epilogue matmul matmul_tiling operands unfolded",
     "operators": """
-        arguments checks contract definition fusions listed memory oracle registry resolve
+        arguments checks contract definition fusions host listed memory oracle registry resolve
         results shape_checks task_chain tasks
         """,
     "runtime": "bands cache_start call device results stream task work",

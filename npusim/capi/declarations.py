@@ -1,19 +1,21 @@
-"""The C headers: fixed ones with their values filled in, and one for each operator.
+"""The C headers: fixed ones with their values filled in, and those of all aclnn interfaces.
 
-An operator's header follows from its contract, so a new operator has its C functions without
-further work. The library's functions are read from the same headers (:func:`prototypes`), so the
-two can't disagree.
+An interface's functions follow from its contract, or from the prototype that the catalogue has of
+it, so a new operator has its C functions without further work, and programs compile that use
+interfaces without a kernel. The library's functions are read from the same headers
+(:func:`prototypes`), so the two can't disagree.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import IntEnum
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from npusim.operators.registry import operator, operators, prototype, standard_names
+from npusim.operators.registry import operator, operators
 from npusim.reading.files import read_text
 from npusim.values.dtypes import BFLOAT16, DTYPES
 from npusim.values.formats import Format
@@ -37,15 +39,9 @@ C_TYPES = {
     "double": "double ",
     "bool": "bool ",
     "text": "char *",
+    "float_array": "const aclFloatArray *",
+    "scalar": "const aclScalar *",
 }
-
-# What parameters of standard operators can be.
-_STANDARD_TYPES = frozenset(
-    (
-        "aclTensor", "aclTensorList", "aclScalar", "aclIntArray", "aclFloatArray", "aclBoolArray",
-        "aclDataType", "int64_t", "int32_t", "int8_t", "double", "float", "bool", "char",
-    )
-)  # fmt: skip
 
 # What programs rely on a header to include (CANN's header of group normalisation includes it).
 _STANDARD_HEADERS = {"aclnnGroupNormBackward": ("array",)}
@@ -72,19 +68,19 @@ class Prototype(NamedTuple):
 
 @cache
 def c_operators() -> tuple[str, ...]:
-    """The operators that have C functions.
+    """The aclnn interfaces that have C functions, sorted.
 
-    All that have a contract, and the standard ones whose C parameters the catalogue knows.
+    All that have a contract, and all whose C parameters the catalogue knows, with a kernel or not.
     """
-    standard = (name for name in standard_names() if name.startswith("aclnn"))
-    return tuple(sorted({*operators(), *(name for name in standard if _is_known_in_c(name))}))
+    from npusim.catalogue.facts import catalogue
+
+    return tuple(sorted({*operators(), *catalogue().table("prototypes").keys}))
 
 
 @cache
 def headers() -> dict[str, str]:
     """Every header by the path under which programs include it."""
-    folder = resources.files("npusim.capi").joinpath("headers")
-    texts = {name: _fill(read_text(folder.joinpath(name))) for name in FIXED}
+    texts = fixed_headers()
     by_file: dict[str, list[str]] = {}
     for op in c_operators():
         by_file.setdefault(header_name(op), []).append(op)
@@ -93,6 +89,12 @@ def headers() -> dict[str, str]:
         # Where older programs look for it.
         texts[f"aclnnop/level2/{file}"] = f'#include "aclnnop/{file}"\n'
     return texts
+
+
+def fixed_headers() -> dict[str, str]:
+    """The headers that no operator changes."""
+    folder = resources.files("npusim.capi").joinpath("headers")
+    return {name: _fill(read_text(folder.joinpath(name))) for name in FIXED}
 
 
 def header_name(op: str) -> str:
@@ -109,11 +111,11 @@ def header_name(op: str) -> str:
     return f"aclnn_{'_'.join(_WORDS.split(op.removeprefix('aclnn'))).lower()}.h"
 
 
-def prototypes() -> tuple[Prototype, ...]:
-    """Every function that the headers declare, in their order."""
+def prototypes(texts: Mapping[str, str] | None = None) -> tuple[Prototype, ...]:
+    """Every function that headers declare, by default all of them, in their order."""
     return tuple(
         Prototype(_plain(returns), name, _parameters(words))
-        for text in headers().values()
+        for text in (headers() if texts is None else texts).values()
         for returns, name, words in _PROTOTYPE.findall(text)
     )
 
@@ -135,7 +137,7 @@ def second_phase(op: str) -> str:
 def arguments_of(op: str) -> tuple[CParameter, ...]:
     """The operator's own parameters of the first phase in C: as the contract has them.
 
-    For a standard operator, as the catalogue has them from CANN's header.
+    For one without a contract of its own, as the catalogue has them from CANN's header.
     """
     if op not in operators():
         return tuple(CParameter(_spaced(kind), name) for name, _, kind in _prototype(op))
@@ -146,33 +148,22 @@ def arguments_of(op: str) -> tuple[CParameter, ...]:
     )
 
 
-def _prototype(op: str) -> list[tuple[str, str, str]]:
-    """Name, io and C type of the operator's own parameters in CANN's header."""
+def _prototype(op: str) -> tuple[tuple[str, str, str], ...]:
+    """Name, io and C type of the operator's own parameters in CANN's header.
+
+    The last two of every first phase are workspaceSize and executor.
+    """
     from npusim.catalogue.facts import catalogue
 
-    return [each for each in catalogue().prototype_of(op) if each[1] in ("in", "out")]
-
-
-def _is_known_in_c(op: str) -> bool:
-    """Whether CANN's header has the parameters that the standard operator is called with."""
-    known = prototype(op)
-    if known is None:
-        return False
-    _, called = known
-    ours = {each.name for each in (*called.inputs, *called.outputs)}
-    ours |= {each.name for each in called.attributes}
-    theirs = _prototype(op)
-    return sorted(name for name, _, _ in theirs) == sorted(ours) and all(
-        _spaced(kind).removeprefix("const ").rstrip(" *") in _STANDARD_TYPES
-        for _, _, kind in theirs
-    )
+    return catalogue().prototype_of(op)[:-2]
 
 
 def _spaced(kind: str) -> str:
     """A type of the catalogue as declarations have it: ``const aclTensor *``, ``int64_t ``."""
+    *before, base = kind.replace("*", " ").split()
     if "*" not in kind:
-        return f"{kind.removeprefix('const ')} "
-    return f"{kind.replace('*', '').strip()} *"
+        return f"{base} "
+    return f"{'const ' if before else ''}{base} *"
 
 
 def _as_in_cann(op: str, parameters: tuple[CParameter, ...]) -> tuple[CParameter, ...]:
@@ -193,11 +184,7 @@ def _operator_header(file: str, ops: list[str]) -> str:
     guard = f"NPUSIM_ACLNNOP_{file.removesuffix('.h').upper()}_H"
     wanted = [name for op in ops for name in _STANDARD_HEADERS.get(op, ())]
     standard = "".join(f"#ifdef __cplusplus\n#include <{name}>\n#endif\n" for name in wanted)
-    declared = "\n".join(
-        f"/* {operator(op).summary if op in operators() else 'Standard operator.'} */\n"
-        f"{first_phase(op)}\n{second_phase(op)}\n"
-        for op in ops
-    )
+    declared = "\n".join(f"{first_phase(op)}\n{second_phase(op)}\n" for op in ops)
     return (
         f"#ifndef {guard}\n#define {guard}\n\n{standard}"
         '#include "aclnn/acl_meta.h"\n\n'

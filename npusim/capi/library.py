@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import npusim
-from npusim.capi import tools
-from npusim.capi.declarations import headers, prototypes
+from npusim.capi import declarations, phases, tools
+from npusim.capi.declarations import first_phase, fixed_headers, headers, prototypes
+from npusim.catalogue.facts import catalogue
+from npusim.operators.registry import operators
 from npusim.reading.files import read_text
 from npusim.reading.kept import cache_folder, is_ours
 from npusim.values.errors import FileError, UsageError
@@ -103,13 +105,12 @@ def installation() -> Installation:
     """
     tools.require_linux()
     tools.require_cffi()
-    source = _c_source()
-    root = _cache() / _key(source)
+    root = _cache() / _key()
     if not (root / _DONE).exists():
         compiler = tools.c_compiler()
         with _locked(root):
             if not (root / _DONE).exists():  # another process may have built it meanwhile
-                _build(root, source, compiler)
+                _build(root, compiler)
     if root.is_symlink() or not is_ours(root.stat()):  # what is in it will be executed
         raise FileError(root, "belongs to somebody else, or others may write to it", _REMEDY)
     return Installation(root)
@@ -119,10 +120,13 @@ def _cache() -> Path:
     return (cache_folder() or Path.home() / ".cache" / "npusim").absolute() / "capi"
 
 
-def _key(source: str) -> str:
-    parts = [npusim.__version__, sys.version, sys.executable, str(tools.python_library()), source]
-    parts += [f"{name}\n{text}" for name, text in headers().items()]
-    parts.append(_data("npusim-config.cmake"))
+def _key() -> str:
+    """Names what the library follows from, which is quicker to read than the library to make."""
+    parts = [npusim.__version__, sys.version, sys.executable, str(tools.python_library())]
+    parts += [str(catalogue().checksum), *map(first_phase, operators()), *_import_folders()]
+    parts += fixed_headers().values()
+    parts += [_data("npusim-config.cmake"), _data("start_python.c"), _START]
+    parts += [read_text(Path(module.__file__ or "")) for module in (declarations, phases)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -142,7 +146,7 @@ def _locked(root: Path) -> Iterator[None]:
         raise FileError(root.parent, problem, _REMEDY) from None
 
 
-def _build(root: Path, source: str, compiler: list[str]) -> None:
+def _build(root: Path, compiler: list[str]) -> None:
     scratch = Path(tempfile.mkdtemp(dir=root.parent, prefix=f".{root.name}."))
     try:
         for name, text in headers().items():
@@ -153,7 +157,7 @@ def _build(root: Path, source: str, compiler: list[str]) -> None:
             (scratch / folder).mkdir()
         config = scratch / "cmake" / "npusim-config.cmake"
         config.write_text(_data("npusim-config.cmake"), encoding="utf-8")
-        _compile(source, scratch, compiler)
+        _compile(scratch, compiler)
         for name in OTHER_NAMES:
             (scratch / "lib" / name).symlink_to(LIBRARY)
         (scratch / _DONE).touch()
@@ -164,12 +168,13 @@ def _build(root: Path, source: str, compiler: list[str]) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _compile(source: str, scratch: Path, compiler: list[str]) -> None:
-    file = scratch / f"{_MODULE}.c"
-    file.write_text(source, encoding="utf-8")
+def _compile(scratch: Path, compiler: list[str]) -> None:
+    files = [scratch / f"{_MODULE}.c", scratch / "phases.c"]
+    for file, source in zip(files, (_c_source(), phases.source()), strict=True):
+        file.write_text(source, encoding="utf-8")
     library = tools.python_library()
     command = [
-        *compiler, "-shared", "-fPIC", "-O1", "-w", f"-I{tools.python_include()}", str(file),
+        *compiler, "-shared", "-fPIC", "-O1", "-w", f"-I{tools.python_include()}", *map(str, files),
         "-o", str(scratch / "lib" / LIBRARY), f"-Wl,-soname,{LIBRARY}", str(library),
         f"-Wl,-rpath,{library.parent}", "-ldl", "-lpthread",
     ]  # fmt: skip
@@ -179,18 +184,20 @@ def _compile(source: str, scratch: Path, compiler: list[str]) -> None:
             f"{compiler[0]} can't build the library:\n{done.stderr.strip()}",
             "Please report it, with the version of the compiler.",
         )
-    file.unlink()
+    for file in files:
+        file.unlink()
 
 
 def _c_source() -> str:
-    """What cffi generates: each function of the headers as an entry into Python."""
+    """What cffi generates: each function of the fixed headers as an entry into Python."""
     maker: Any = import_module("cffi").FFI()  # it has no types
     maker.cdef("uintptr_t npusim_new_array(size_t bytes);")
-    maker.embedding_api("\n".join(_declarations()))
+    maker.cdef(phases.WORD)
+    maker.embedding_api("\n".join((*_declarations(), phases.FIRST, phases.SECOND)))
     start = _START.format(module=_MODULE, folders=_import_folders())
     maker.embedding_init_code(start)
     quoted = sys.executable.replace("\\", "\\\\").replace('"', '\\"')
-    preamble = f'#define NPUSIM_PYTHON "{quoted}"\n{_data("start_python.c")}'
+    preamble = f'#define NPUSIM_PYTHON "{quoted}"\n{_data("start_python.c")}\n{phases.WORD}'
     maker.set_source(_MODULE, preamble)
     with tempfile.TemporaryDirectory(prefix="npusim") as folder:
         file = Path(folder) / f"{_MODULE}.c"
@@ -206,7 +213,7 @@ def _import_folders() -> list[str]:
 
 def _declarations() -> Iterator[str]:
     """The library's functions as Python takes them: a handle or an address is a number."""
-    for each in prototypes():
+    for each in prototypes(fixed_headers()):
         words = ", ".join(f"{_entry_type(kind)} {name}" for kind, name in each.parameters)
         yield f"{_entry_type(each.returns)} {each.name}({words or 'void'});"
 

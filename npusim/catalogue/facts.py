@@ -135,6 +135,11 @@ class Catalogue:
         self._tables = store.read(path)
         self.answers = lru_cache(_MOST_ANSWERS)(_ask)
 
+    @cached_property
+    def checksum(self) -> str:
+        """Names the content of the file."""
+        return store.checksum(self.path)
+
     def table(self, name: str) -> store.Table:
         """A table as it is stored, for what has no typed fact of its own."""
         return self._tables[name]

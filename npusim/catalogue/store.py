@@ -161,6 +161,11 @@ def _pack_table(name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
     return zlib.compress(block.encode() + _END + packed, 9)
 
 
+def checksum(path: Path) -> str:
+    """The SHA-256 that a catalogue file says of its content."""
+    return read_bytes(path, remedy=_REMEDY).split(b"\n", 2)[1].decode()
+
+
 def read(path: Path) -> dict[str, Table]:
     """The tables of a catalogue file; raises `FileError` for anything but an intact one."""
     data = read_bytes(path, remedy=_REMEDY)

@@ -158,6 +158,17 @@ def _float(value: object) -> float:
         return math.copysign(math.inf, number)
 
 
+def _scalar(value: object) -> bool | float | complex:
+    """A number of the kind that it is, which decides what dtype it is computed in."""
+    import numpy as np
+
+    if isinstance(value, np.generic | np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if not isinstance(value, bool | int | float | complex):
+        raise TypeError
+    return value
+
+
 def _sequence_of(read: Callable[[object], Any]) -> Callable[[object], tuple[Any, ...]]:
     def read_sequence(value: object) -> tuple[Any, ...]:
         import numpy as np
@@ -188,6 +199,8 @@ _READERS: dict[str, Callable[[object], Argument]] = {
     "double": _double,
     "bool": _boolean,
     "text": _text,
+    "float_array": _sequence_of(_double),
+    "scalar": _scalar,
 }
 _WANTED = {
     "tensor": "Give a NumPy array or a TensorSpec (text such as 'bf16[2,64]' will do); "
@@ -199,6 +212,8 @@ _WANTED = {
     "double": "Give a number.",
     "bool": "Give True or False.",
     "text": "Give a word.",
+    "float_array": "Give a list of numbers, e.g. [0.5, 2.0]; None is a null pointer.",
+    "scalar": "Give a number, e.g. 2, 0.5 or True; None is a null pointer.",
 }
 
 

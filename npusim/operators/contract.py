@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Kind = Literal[
-    "tensor", "int_array", "bool_array", "int64", "float", "double", "bool", "text"
+    "tensor", "int_array", "bool_array", "float_array", "int64", "float", "double", "bool", "text",
+    "scalar",
 ]  # fmt: skip
 
 # The kinds that are pointers in C, so that a caller can hand over a null, by their type there.
@@ -27,6 +28,8 @@ POINTER_TYPES: Mapping[str, str] = {
     "tensor": "aclTensor",
     "int_array": "aclIntArray",
     "bool_array": "aclBoolArray",
+    "float_array": "aclFloatArray",
+    "scalar": "aclScalar",
 }
 
 
@@ -84,7 +87,10 @@ class TensorArg:
     data: np.ndarray[Any, Any] | None = None
 
 
-Argument = TensorArg | tuple[int, ...] | tuple[bool, ...] | int | float | bool | str | None
+Argument = (
+    TensorArg | tuple[int, ...] | tuple[bool, ...] | tuple[float, ...]
+    | int | float | complex | bool | str | None
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # A constructor of checks, or one of shape_checks, and its arguments.
 CheckRow = tuple[Any, ...]
 
-AttributeKind = Literal["int", "float", "bool", "ints", "text"]
+AttributeKind = Literal["int", "float", "bool", "ints", "flags", "floats", "text", "scalar"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,24 @@ def text(name: str, target: str | None = "") -> Attribute:
     return _attribute("text", name, target)
 
 
+def flags(name: str, target: str | None = "") -> Attribute:
+    """A list of truth values."""
+    return _attribute("flags", name, target)
+
+
+def reals(name: str, target: str | None = "") -> Attribute:
+    """A list of floating numbers: an aclFloatArray, or an aclScalarList."""
+    return _attribute("floats", name, target)
+
+
+def scalar(name: str, target: str | None = "") -> Attribute:
+    """An aclScalar: a number of any kind, which takes part in the promotion of dtypes.
+
+    Where ``target`` is a tensor of the kernel, it is that tensor with one element.
+    """
+    return _attribute("scalar", name, target)
+
+
 class Prototype:
     """A name with its parameters: tensors in the kernel's order, ``inputs -> outputs``.
 
@@ -126,20 +144,29 @@ class Aclnn(Prototype):
     """An aclnn interface that amounts to one operator type.
 
     ``in_place``: a second one, ``aclnnInplaceX``, changes its first input, which is ``selfRef``.
+    ``also`` are interfaces that differ by name only. ``promoted`` computes in the dtype that the
+    inputs and scalars have together, with Cast tasks for those of another. ``host`` is a function
+    of the family's module (``module:function``) for an interface that queues more than the one
+    operator: see :class:`Composed`.
     """
 
     name: str
     tensors: str = "self -> out"
     attributes: tuple[Attribute, ...] = ()
     in_place: bool = False
+    also: tuple[str, ...] = ()
+    promoted: bool = False
+    host: str = ""
 
     def spelled(self) -> Iterator[Aclnn]:
-        """The interface, and the one in place."""
-        yield self
+        """The interface under each of its names, and in place."""
+        for name in (self.name, *self.also):
+            yield replace(self, name=name, in_place=False, also=())
         if self.in_place:
             others = self.tensors.partition("->")[0].split()[1:]
             tensors = f"{' '.join(['selfRef', *others])} -> selfRef"
-            yield Aclnn(self.name.replace("aclnn", "aclnnInplace", 1), tensors, self.attributes)
+            name = self.name.replace("aclnn", "aclnnInplace", 1)
+            yield replace(self, name=name, tensors=tensors, in_place=False, also=())
 
 
 @dataclass(frozen=True)
@@ -175,6 +202,11 @@ class Operator(Prototype):
     package: str = ""
 
     @property
+    def has_type(self) -> bool:
+        """False for one that is a sequence of others, which no device task is called by."""
+        return not self.name.startswith("aclnn")
+
+    @property
     def interfaces(self) -> tuple[Aclnn, ...]:
         """The aclnn interfaces that amount to this operator."""
         given = (self.aclnn,) if isinstance(self.aclnn, Aclnn) else self.aclnn
@@ -185,6 +217,31 @@ class Operator(Prototype):
         yield self
         for name in self.also:
             yield replace(self, name=name, aclnn=(), also=())
+
+
+@dataclass(frozen=True)
+class Composed(Prototype):
+    """An aclnn interface that is a sequence of operators, as its host code calls them.
+
+    ``host`` is a function of the family's module: from a :class:`~npusim.operators.host.Host`, the
+    inputs in the order of ``tensors`` (a list for a list) and the attributes by name to the
+    results in order. ``checks``, ``in_place`` and ``also`` are those of an operator and its
+    interface; results that a call leaves out are as the function makes them.
+    """
+
+    name: str
+    tensors: str
+    attributes: tuple[Attribute, ...] = ()
+    host: str = ""
+    in_place: bool = False
+    also: tuple[str, ...] = ()
+    checks: tuple[CheckRow, ...] = ()
+
+    def as_operator(self, module: str) -> Operator:
+        """The operator without a type that the interface stands for."""
+        words = (self.name, self.tensors, self.attributes)
+        interface = Aclnn(*words, self.in_place, self.also, host=f"{module}:{self.host}")
+        return Operator(*words, interface, checks=self.checks)
 
 
 @dataclass(frozen=True)
@@ -210,7 +267,7 @@ def family(
     *definitions: Definition,
     checks: Mapping[str, tuple[CheckRow, ...]] | None = None,
     fused: str = "",
-    **modules: tuple[Operator, ...],
+    **modules: tuple[Operator | Composed, ...],
 ) -> tuple[Definition, ...]:
     """The definitions of a folder, operators by the module that has their kernels.
 
@@ -220,7 +277,8 @@ def family(
     """
     found = [replace(each, band_class=each.band_class or band_class) for each in definitions]
     for module, operators in modules.items():
-        for each in operators:
+        for row in operators:
+            each = row.as_operator(module) if isinstance(row, Composed) else row
             kernel = each.kernel
             if isinstance(kernel, str):
                 kernel = f"{module}:{kernel or each.name}"

@@ -143,9 +143,10 @@ def _imported(package: str) -> Provided:
 
 def _listed(package: str, definitions: Iterable[Definition]) -> Provided:
     here = [replace(each, package=each.package or package) for each in definitions]
-    types = [op for each in here if isinstance(each, Operator) for op in each.spelled()]
+    found = [op for each in here if isinstance(each, Operator) for op in each.spelled()]
+    types = [each for each in found if each.has_type]
     pages = [each for each in here if isinstance(each, Page)]
-    interfaces = [(op, each) for op in types for each in op.interfaces]
+    interfaces = [(op, each) for op in found for each in op.interfaces]
     names = [each.name for each in types] + [each.name for each in pages]
     names += [each.name for _, each in interfaces]
     if twice := [name for name, times in Counter(names).items() if times > 1]:

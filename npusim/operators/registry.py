@@ -7,10 +7,12 @@ operator is imported. Other packages name folders of theirs as entry points of t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from npusim.operators import folders
@@ -58,8 +60,9 @@ def unregister(*definitions: Definition | str) -> None:
 
 def refresh() -> None:
     """Forgets what was found, for callers that add folders to npusim.ops while running."""
-    for each in (folders.forget, _names.cache_clear, _load.cache_clear, _spellings.cache_clear):
-        each()
+    folders.forget()
+    for each in (_names, _load, _spellings, ai_cpu_function):
+        each.cache_clear()
 
 
 def operators() -> tuple[str, ...]:
@@ -157,6 +160,25 @@ def builder(op_type: str) -> Builder:
     found = _load(op_type)
     make: Builder = getattr(found, "from_task", found)
     return make
+
+
+def host_function(package: str, target: str) -> Callable[..., Any]:
+    """What an aclnn interface does on the host, by its place in a folder of operators."""
+    found: Callable[..., Any] = _attribute(package, target)
+    return found
+
+
+@cache
+def ai_cpu_function(op_type: str) -> Callable[..., Any] | None:
+    """What an operator type computes on the AI CPU, in NumPy; None where nobody says it.
+
+    It stands in the table ``AI_CPU`` of the module ``ai_cpu`` in the operator's folder.
+    """
+    package = definition(op_type).package
+    if package not in sys.modules or find_spec(f"{package}.ai_cpu") is None:
+        return None
+    table: Mapping[str, Callable[..., Any]] = import_module(f"{package}.ai_cpu").AI_CPU
+    return table.get(op_type)
 
 
 def band_class(name: str) -> str:

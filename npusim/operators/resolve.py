@@ -1,25 +1,16 @@
 """The contract of a name: the one of its page, or one made from the operator's definition.
 
 A definition without a page tells parameters and the checks of shapes and attributes, and perhaps
-dtypes; else the catalogue has them. Outputs that are left out follow from the definition's
-rule or from the kernel, as far as shapes and attributes tell them.
+dtypes; else the catalogue has them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
-from npusim.ascendc.task import Task
-from npusim.hardware.families import FAMILIES
-from npusim.operators.checks import any_empty, dtype_supported, not_null, rank_at_most
-from npusim.operators.contract import Call, Check, Contract, Kind, Parameter
-from npusim.operators.definition import Attribute, Operator, Slot
+from npusim.operators.definition import Aclnn, Attribute, Operator, Slot
 from npusim.operators.registry import (
     definition,
     has_contract,
@@ -29,27 +20,14 @@ from npusim.operators.registry import (
     prototype,
     standard_names,
 )
-from npusim.operators.shape_checks import as_inferred
-from npusim.operators.tasks import kernels_on, refusing_nonsense
-from npusim.values.errors import ArgumentError, KernelError, UnknownNameError, expect
-from npusim.values.spelling import guessed, is_tensor
-from npusim.values.tensors import TensorSpec
+from npusim.operators.standard import StandardCall
+from npusim.values.errors import UnknownNameError, expect
+from npusim.values.spelling import is_tensor
 
 if TYPE_CHECKING:
-    from npusim.hardware.profile import Profile
-    from npusim.operators.task_chain import Chain
+    from npusim.operators.contract import Contract
 
-_KINDS: dict[str, Kind] = {
-    "int": "int64",
-    "float": "double",
-    "bool": "bool",
-    "ints": "int_array",
-    "text": "text",
-}
 _RESULT = re.compile(r"(out|y)\d*")  # what outputs are called where no prototype is known
-_MOST_TENSORS = 1024  # in a list
-_STAND_INS = (61, 67, 71, 73, 79, 83, 89, 97)  # sizes for axes without elements
-_PAGES = "Dtypes and shapes are checked, further rules of the operator's page aren't."
 
 
 def resolve(name: str, arguments: Mapping[str, object]) -> Contract:
@@ -86,10 +64,11 @@ def _standard(name: str, arguments: Mapping[str, object]) -> Contract:
     if not spelled.is_known:
         return _guessed(known, arguments).made()
     parameters = (spelled.inputs, spelled.outputs, spelled.attributes)
-    return _Call(known, spelled.name, *parameters, arguments).made()
+    interface = spelled if isinstance(spelled, Aclnn) else None
+    return StandardCall(known, spelled.name, *parameters, arguments, interface).made()
 
 
-def _guessed(known: Operator, arguments: Mapping[str, object]) -> _Call:
+def _guessed(known: Operator, arguments: Mapping[str, object]) -> StandardCall:
     """The parameters of an operator without a prototype: tensors in the order of the call."""
     tensors = [name for name, value in arguments.items() if _is_tensor(value)]
     outputs = tuple(Slot(name) for name in tensors if _RESULT.fullmatch(name))
@@ -97,279 +76,10 @@ def _guessed(known: Operator, arguments: Mapping[str, object]) -> _Call:
     attributes = tuple(
         Attribute(name, "text", target=name) for name in arguments if name not in tensors
     )
-    return _Call(known, known.name, inputs, outputs or (Slot("y"),), attributes, arguments)
+    return StandardCall(known, known.name, inputs, outputs or (Slot("y"),), attributes, arguments)
 
 
 def _is_tensor(value: object) -> bool:
     if isinstance(value, str):
         return is_tensor(value) or value.lower().endswith(".npy")
     return value is None or hasattr(value, "shape") or hasattr(value, "spec")
-
-
-@dataclass(frozen=True)
-class _Call:
-    """The parameters of an operator, its lists as long as a call has them."""
-
-    operator: Operator
-    name: str
-    input_slots: tuple[Slot, ...]
-    output_slots: tuple[Slot, ...]
-    attributes: tuple[Attribute, ...]
-    arguments: Mapping[str, object]
-
-    def made(self) -> Contract:
-        """The contract."""
-        family = self.operator.band_class.replace("_", " ")
-        required = [name for name, slot in self.inputs() if not slot.optional]
-        required += [name for name in self.outputs() if name not in dict(self.inputs())]
-        return Contract(
-            name=self.name,
-            summary=f"Standard operator, kernel {self.operator.name} ({family}).",
-            parameters=tuple(self._parameters()),
-            products=tuple(self.operator.dtypes or FAMILIES),
-            checks=tuple(self._checks(required)),
-            infer_outputs=self.infer_outputs,
-            is_empty=self._is_empty,
-            plan=self.plan,
-            notes=(_PAGES,),
-            source="operator prototypes; public kernels",
-        )
-
-    def _checks(self, required: list[str]) -> Iterator[Check]:
-        tensors = list(dict.fromkeys([name for name, _ in self.inputs()] + [*self.outputs()]))
-        if required:
-            yield not_null(*required)
-        if self.operator.dtypes:
-            yield dtype_supported(*tensors)
-        yield rank_at_most(self.operator.most_axes, *tensors)
-        spellings = self._spellings()
-        for build, *words in self.operator.checks or ():
-            if isinstance(words[0], str) and words[0] not in spellings:
-                continue  # of a module's operators not all have it
-            options = words.pop() if isinstance(words[-1], dict) else {}
-            yield build(*_spelled(words, spellings), **options)
-        if self.operator.infer:
-            yield as_inferred(self.outputs(), self._told)
-
-    def _spellings(self) -> dict[str, tuple[str, ...]]:
-        """What the parameters are called that checks know by the operator's names."""
-        found: dict[str, tuple[str, ...]] = {}
-        found |= {each.target: (each.name,) for each in self.attributes if each.target}
-        sides = (self.operator.inputs, self.input_slots), (self.operator.outputs, self.output_slots)
-        for own, called in sides:
-            for slot, other in zip(own, called, strict=False):
-                found[slot.name] = self._names(other)
-        return {**found, "<": tuple(dict(self.inputs())), ">": self.outputs()}
-
-    def inputs(self) -> Iterator[tuple[str, Slot]]:
-        """Input tensors by the parameter's name."""
-        for slot in self.input_slots:
-            for name in self._names(slot):
-                yield name, slot
-
-    def outputs(self) -> tuple[str, ...]:
-        """Output tensors by the parameter's name, those changed in place among them."""
-        return tuple(name for slot in self.output_slots for name in self._names(slot))
-
-    def _is_empty(self, call: Call) -> bool:
-        """Whether nothing comes out; a call that only changes inputs has none to change or add."""
-        own = dict(self.inputs())
-        fresh = [name for name in self.outputs() if name not in own]
-        if not fresh:
-            return any_empty(call, *own)
-        return all(spec.is_empty for _, spec in call.given(*fresh))
-
-    def _told(self, call: Call) -> dict[str, TensorSpec]:
-        """The outputs that the definition's rule describes, those that are given too."""
-        own = dict(self.inputs())
-        fresh = [name for name in self.outputs() if name not in own]
-        specs = [call.spec(name) for name in own if call.is_given(name)]
-        if not self.operator.infer or not (specs or self._needs_none()):
-            return {}
-        try:
-            attributes = dict(self._attributes(call))
-        except KernelError:  # planning says so, which comes later
-            return {}
-        return dict(zip(fresh, self.operator.infer(specs, attributes), strict=False))
-
-    def _needs_none(self) -> bool:
-        return bool(self.input_slots) and all(slot.optional for slot in self.input_slots)
-
-    def infer_outputs(self, call: Call) -> dict[str, TensorSpec]:
-        """What the kernels make, for outputs that the call leaves out."""
-        own = dict(self.inputs())  # in the order of the operator
-        if all(name in own or name in call.arguments for name in self.outputs()):
-            return {}
-        fresh = [name for name in self.outputs() if name not in own]
-        return self._told(call) or dict(zip(fresh, self._made(call), strict=False))
-
-    def _made(self, call: Call) -> list[TensorSpec]:
-        """The results that the kernels make for themselves.
-
-        An axis without elements is given a size that no other has, to be found again.
-        """
-        specs = {name: call.spec(name) for name, _ in self.inputs() if call.is_given(name)}
-        sizes = {size for spec in specs.values() for size in spec.shape}
-        free = (each for each in _STAND_INS if all(size % each or not size for size in sizes))
-        standing = next(free, 0) if 0 in sizes else 0
-        filled = {name: _with_elements(spec, standing) for name, spec in specs.items()}
-        tensors = self._tensors(call, lambda name: _described(name, filled[name]))
-        try:
-            kernels = self._kernels(call, tensors, ())
-        except KernelError as error:
-            if not self._is_cured_by_outputs(call, tensors):
-                raise
-            remedy = f"Say what comes out: {self.outputs()[0]}=DTYPE[SIZES]."
-            raise ArgumentError(error.message, remedy) from error
-        given = {tensor.buffer.number for tensor in tensors if tensor is not None}
-        made: dict[int, GlobalTensor] = {}
-        for each in kernels[-1].writes:
-            if each.buffer.number not in given:
-                made.setdefault(each.buffer.number, each)
-        return [TensorSpec(_emptied(each.shape, standing), each.dtype) for each in made.values()]
-
-    def _is_cured_by_outputs(self, call: Call, tensors: tuple[GlobalTensor | None, ...]) -> bool:
-        """Whether the kernels take these inputs with results like one of them."""
-        for like in (tensor for tensor in tensors if tensor is not None):
-            spec = TensorSpec(like.shape, like.dtype)
-            try:
-                self._kernels(
-                    call, tensors, tuple(_described(name, spec) for name in self.outputs())
-                )
-            except KernelError:
-                continue
-            return True
-        return False
-
-    def plan(self, call: Call, chain: Chain) -> None:
-        """Queue the kernels, and MemSet in front of those that add to what they find."""
-        tensors = self._tensors(call, chain.input)
-        names, order = [name for name, _ in self.inputs()], self._order()
-        changed = {name: tensors[order.index(name)] for name in self.outputs() if name in names}
-        results = {
-            name: changed[name] if name in changed else chain.output(name)
-            for name in self.outputs()
-            if name in changed or name in call.arguments
-        }
-        inputs = self._with_elements(zip(order, tensors, strict=True))
-        outputs = tuple(each for each in self._with_elements(results.items()) if each is not None)
-        if any(tensor is not None and not tensor.numel for tensor in inputs):
-            problem = "results of tensors without elements aren't modelled"
-            raise KernelError(self.operator.name, problem)
-        for kernel in self._kernels(call, inputs, outputs):
-            chain.adopt(kernel)
-            for cleared in kernel.adds_into:
-                chain.launch("MemSet", cleared)
-            chain.queue(kernel)
-        for name, tensor in results.items():
-            if tensor is not None:
-                chain.finish(name, tensor)
-
-    def _with_elements(
-        self, tensors: Iterable[tuple[str, GlobalTensor | None]]
-    ) -> tuple[GlobalTensor | None, ...]:
-        """The tensors without those of lists that have no elements: nobody works on them."""
-        slots = (slot for slot in (*self.input_slots, *self.output_slots) if slot.many)
-        lists = {name for slot in slots for name in self._names(slot)}
-        return tuple(
-            tensor
-            for name, tensor in tensors
-            if name not in lists or tensor is None or tensor.numel
-        )
-
-    def _kernels(
-        self,
-        call: Call,
-        inputs: tuple[GlobalTensor | None, ...],
-        outputs: tuple[GlobalTensor, ...],
-    ) -> tuple[Kernel, ...]:
-        profile = cast("Profile", call.profile)
-        attributes = dict(self._attributes(call))
-        task = Task(profile, self.operator.name, inputs, outputs, attributes)
-        known = self.operator.is_known or self.name != self.operator.name
-        with nullcontext() if known else refusing_nonsense(self.operator.name):
-            return kernels_on(task)
-
-    def _attributes(self, call: Call) -> Iterator[tuple[str, object]]:
-        for attribute in self.attributes:
-            value = call.arguments.get(attribute.name)
-            if value is None:
-                continue
-            if attribute.only is not None and float(cast("float", value)) != attribute.only:
-                name = self.name
-                problem = f"{attribute.name} = {value} isn't modelled, only {attribute.only:g}"
-                raise KernelError(name, problem)
-            if attribute.target:
-                found = guessed(value) if isinstance(value, str) else value
-                yield attribute.target, list(found) if isinstance(found, tuple) else found
-
-    def _tensors(
-        self, call: Call, make: Callable[[str], GlobalTensor]
-    ) -> tuple[GlobalTensor | None, ...]:
-        """The inputs in the kernel's order; one that is given twice is one tensor."""
-        made = {name: make(name) for name, _ in self.inputs() if call.is_given(name)}
-        return tuple(map(made.get, self._order()))
-
-    def _order(self) -> list[str]:
-        """The kernel's inputs by the parameter's name, which may stand there twice."""
-        return [name for slot in self.input_slots for name in (self._names(slot) or (slot.name,))]
-
-    def _parameters(self) -> Iterator[Parameter]:
-        own, changed = dict(self.inputs()), set(self.outputs())
-        tensor = partial(Parameter, kind="tensor", dtypes=self.operator.dtypes)
-        for name, slot in own.items():
-            yield tensor(name, optional=slot.optional, is_changed=name in changed)
-        for name in self.outputs():
-            if name not in own:
-                yield tensor(name, io="out")
-        for attribute in self.attributes:
-            kind = _KINDS[attribute.kind]
-            yield Parameter(attribute.name, kind, optional=attribute.optional)
-
-    def _names(self, slot: Slot) -> tuple[str, ...]:
-        """The parameters that a slot stands for."""
-        if slot.name == "-":
-            return ()
-        if not slot.many:
-            return (slot.name,)
-        pattern = re.compile(rf"{re.escape(slot.name)}(\d+)")
-        given = [int(found[1]) for each in self.arguments if (found := pattern.fullmatch(each))]
-        count = min(max(given, default=-1) + 1, _MOST_TENSORS)
-        if not count and slot in self.output_slots:
-            count = self._length()
-        return tuple(f"{slot.name}{place}" for place in range(max(1, count)))
-
-    def _length(self) -> int:
-        """How many tensors an output list has: as an attribute or the first list of inputs says."""
-        others = [slot for slot in self.input_slots if slot.many]
-        if others and not self.operator.parts:
-            return len(self._names(others[0]))
-        found = guessed(self.arguments.get(self.operator.parts))
-        if isinstance(found, list | tuple):
-            return len(found)
-        if isinstance(found, int) and found > _MOST_TENSORS:
-            problem = f"{self.operator.parts} = {found}; a list has at most {_MOST_TENSORS} tensors"
-            raise ArgumentError(problem)
-        return found if isinstance(found, int) else 1
-
-
-def _spelled(words: Iterable[Any], spellings: Mapping[str, tuple[str, ...]]) -> Iterator[Any]:
-    """The arguments of a check by the call's names; a name in a list stands for a list."""
-    for word in words:
-        if isinstance(word, tuple):
-            yield tuple(_spelled(word, spellings))
-        else:
-            yield from spellings.get(word, (word,)) if isinstance(word, str) else (word,)
-
-
-def _with_elements(spec: TensorSpec, standing: int) -> TensorSpec:
-    return TensorSpec([size or standing for size in spec.shape], spec.dtype, spec.format)
-
-
-def _emptied(shape: tuple[int, ...], standing: int) -> tuple[int, ...]:
-    return tuple(0 if standing and size % standing == 0 else size for size in shape)
-
-
-def _described(name: str, spec: TensorSpec) -> GlobalTensor:
-    """A tensor of which only the shape matters."""
-    return GlobalTensor(GmBuffer(name, spec.nbytes), spec.dtype, spec.shape, format=spec.format)

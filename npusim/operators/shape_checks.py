@@ -24,7 +24,9 @@ _PLAIN = (Format.ND, Format.NCHW, Format.NHWC, Format.UNDEFINED)
 def entries(call: Call, name: str) -> tuple[int, ...] | None:
     """A whole number or a list of them as a list; None where it isn't given."""
     value = call.arguments.get(name)
-    return (value,) if isinstance(value, int) else value if isinstance(value, tuple) else None
+    found = value if isinstance(value, tuple) else (value,)
+    whole = tuple(each for each in found if isinstance(each, int))
+    return whole if len(whole) == len(found) else None
 
 
 # Shapes ------------------------------------------------------------------------------------------

@@ -119,6 +119,13 @@ def _boolean(text: str) -> bool:
     return _TRUTH[text.lower()]
 
 
+def _scalar(text: str) -> object:
+    found = guessed(text)
+    if not isinstance(found, bool | int | float):
+        raise ValueError(text)
+    return found
+
+
 def _list_of(read: Callable[[str], Any]) -> Callable[[str], list[Any]]:
     def read_list(text: str) -> list[Any]:
         inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
@@ -145,5 +152,7 @@ _READERS: Final[dict[str, tuple[Callable[[str], Any], str, str]]] = {
     "double": _NUMBER,
     "bool": (_boolean, "a boolean", "Write true or false."),
     "text": (str, "a word", "Write a word."),
+    "float_array": (_list_of(float), "a list of numbers", "Write 0.5,2 or [0.5,2]."),
+    "scalar": (_scalar, "a number", "Write a number such as 2, 0.5 or true."),
 }
-_ENTRIES: Final = {"int_array": "int64", "bool_array": "bool"}
+_ENTRIES: Final = {"int_array": "int64", "bool_array": "bool", "float_array": "float"}

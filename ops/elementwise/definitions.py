@@ -1,7 +1,7 @@
 """Elementwise arithmetic with broadcasting, comparisons, selections, copies and fills."""
 
 from npusim.operators.checks import attribute_at_least, broadcasts_to, rank_is, same_shape
-from npusim.operators.definition import Aclnn, Operator, family, ints, real
+from npusim.operators.definition import Aclnn, Operator, family, ints, real, scalar
 from npusim.operators.results import filled, like
 from npusim.operators.shape_checks import (
     bits_of,
@@ -14,7 +14,7 @@ _BROADCAST = (broadcast, ">", "<")
 _ALIKE = (same_shape, "<", ">")
 _TWO = "self other -> out"
 _THREE = "x1 x2 x3 -> y"
-_ALPHA = (real("alpha?", only=1.0),)
+_ALPHA = (scalar("alpha?"),)
 _VALUE = (real("value?"),)
 _POWER = (real("base?"), real("scale?"), real("shift?"))
 _NATURAL = (real("base?", only=-1.0), real("scale?", only=1.0), real("shift?", only=0.0))
@@ -31,11 +31,12 @@ OPERATORS = family(
     fused="fusion:fused_kernel",
     arithmetic=(
         Operator("Abs", "x -> y", (), Aclnn("aclnnAbs")),
-        Operator("Add", "x1 x2 -> y", (), Aclnn("aclnnAdd", _TWO, _ALPHA, in_place=True),
-            ("AddV2",)),
+        Operator("Add", "x1 x2 -> y", (),
+            Aclnn("aclnnAdd", _TWO, _ALPHA, in_place=True, host="host:add"), ("AddV2",)),
         Operator("AddN", "x* -> y", (), Aclnn("aclnnAddN", "tensors* -> out")),
         Operator("Adds", "x -> y", _VALUE,
-            Aclnn("aclnnAdds", attributes=(real("other", "value"), *_ALPHA), in_place=True)),
+            Aclnn("aclnnAdds", attributes=(scalar("other"), *_ALPHA), in_place=True,
+                host="host:adds")),
         Operator("AssignAdd", "ref value -> ref", checks=((broadcasts_to, "ref", "value"),)),
         Operator("AssignSub", "var value -> var", checks=((broadcasts_to, "var", "value"),)),
         Operator("BiasAdd", "x bias -> y", checks=((rank_is, 1, "bias"), _BROADCAST)),
@@ -51,13 +52,13 @@ OPERATORS = family(
         Operator("FusedMulAddN", _THREE, (), Aclnn("aclnnFusedMulAddN", _THREE)),
         Operator("Log", "x -> y", _NATURAL, Aclnn("aclnnLog", in_place=True)),
         Operator("Log1p", "x -> y", (), Aclnn("aclnnLog1p", in_place=True)),
-        Operator("Maximum", "x1 x2 -> y", (), Aclnn("aclnnMaximum", _TWO)),
+        Operator("Maximum", "x1 x2 -> y", (), Aclnn("aclnnMaximum", _TWO, promoted=True)),
         Operator("MaximumGrad", "grads x1 x2 -> y1 y2"),
-        Operator("Minimum", "x1 x2 -> y", (), Aclnn("aclnnMinimum", _TWO)),
+        Operator("Minimum", "x1 x2 -> y", (), Aclnn("aclnnMinimum", _TWO, promoted=True)),
         Operator("MinimumGrad", "grads x1 x2 -> y1 y2"),
-        Operator("Mul", "x1 x2 -> y", (), Aclnn("aclnnMul", _TWO, in_place=True)),
+        Operator("Mul", "x1 x2 -> y", (), Aclnn("aclnnMul", _TWO, in_place=True, promoted=True)),
         Operator("Muls", "x -> y", _VALUE,
-            Aclnn("aclnnMuls", attributes=(real("other", "value"),), in_place=True)),
+            Aclnn("aclnnMuls", attributes=(scalar("other"),), in_place=True, host="host:muls")),
         Operator("Neg", "x -> y", (), Aclnn("aclnnNeg", in_place=True)),
         Operator("Pow", "x1 x2 -> y", (), Aclnn("aclnnPowTensorTensor", "self exponent -> out")),
         Operator("RealDiv", "x1 x2 -> y", (),
@@ -69,18 +70,19 @@ OPERATORS = family(
         Operator("Sin", "x -> y", (), Aclnn("aclnnSin", in_place=True)),
         Operator("Sqrt", "x -> y", (), Aclnn("aclnnSqrt")),
         Operator("Square", "x -> y"),
-        Operator("Sub", "x1 x2 -> y", (), Aclnn("aclnnSub", _TWO, _ALPHA, in_place=True)),
+        Operator("Sub", "x1 x2 -> y", (),
+            Aclnn("aclnnSub", _TWO, _ALPHA, in_place=True, host="host:sub")),
     ),
     comparison=(
-        Operator("Equal", "x1 x2 -> y", (), Aclnn("aclnnEqTensor", _TWO)),
-        Operator("Greater", "x1 x2 -> y", (), Aclnn("aclnnGtTensor", _TWO)),
-        Operator("GreaterEqual", "x1 x2 -> y", (), Aclnn("aclnnGeTensor", _TWO)),
-        Operator("Less", "x1 x2 -> y", (), Aclnn("aclnnLtTensor", _TWO)),
-        Operator("LessEqual", "x1 x2 -> y", (), Aclnn("aclnnLeTensor", _TWO)),
+        Operator("Equal", "x1 x2 -> y", (), Aclnn("aclnnEqTensor", _TWO, promoted=True)),
+        Operator("Greater", "x1 x2 -> y", (), Aclnn("aclnnGtTensor", _TWO, promoted=True)),
+        Operator("GreaterEqual", "x1 x2 -> y", (), Aclnn("aclnnGeTensor", _TWO, promoted=True)),
+        Operator("Less", "x1 x2 -> y", (), Aclnn("aclnnLtTensor", _TWO, promoted=True)),
+        Operator("LessEqual", "x1 x2 -> y", (), Aclnn("aclnnLeTensor", _TWO, promoted=True)),
         Operator("LogicalAnd", "x1 x2 -> y", (), Aclnn("aclnnLogicalAnd", _TWO, in_place=True)),
         Operator("LogicalNot", "x -> y", (), Aclnn("aclnnLogicalNot", in_place=True)),
         Operator("LogicalOr", "x1 x2 -> y", (), Aclnn("aclnnLogicalOr", _TWO, in_place=True)),
-        Operator("NotEqual", "x1 x2 -> y", (), Aclnn("aclnnNeTensor", _TWO)),
+        Operator("NotEqual", "x1 x2 -> y", (), Aclnn("aclnnNeTensor", _TWO, promoted=True)),
         Operator("Select", "condition x1 x2 -> y"),
         Operator("SelectV2", "condition then else -> result", (),
             Aclnn("aclnnSWhere", "condition self other -> out"), kernel="Select"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from npusim.capi.runtime.describing import DESCRIBING
@@ -24,24 +25,18 @@ from npusim.values.status import AclError, Status, StatusCode
 FUNCTIONS: dict[str, Callable[..., Any]] = {**LIFE, **MOVING, **SCHEDULING, **DESCRIBING}
 
 
-_FIRST_PHASE = "GetWorkspaceSize"
-
-
 def install(ffi: Any, lib: Any) -> Session:
     """Makes this process' interpreter answer the library's functions."""
     session = Session(ffi, lib)
     # The library may be older than we are: what it has counts, and not what it would have today.
     declared = set(dir(lib))
-    for name in sorted(declared):
-        function: Callable[..., Any] | None = None
-        if name in FUNCTIONS:
-            function = _with(session, FUNCTIONS[name])
-        elif name.endswith(_FIRST_PHASE):
-            function = FirstPhase(session, name.removesuffix(_FIRST_PHASE))
-        elif f"{name}{_FIRST_PHASE}" in declared:
-            function = SecondPhase(session, name)
-        if function is not None:
-            ffi.def_extern(name=name)(guarded(session, name, function))
+    for name in sorted(declared & FUNCTIONS.keys()):
+        ffi.def_extern(name=name)(guarded(session, name, _with(session, FUNCTIONS[name])))
+    for name, phase, suffix in (
+        ("npusim_first_phase", FirstPhase, "GetWorkspaceSize"),
+        ("npusim_second_phase", SecondPhase, ""),
+    ):
+        ffi.def_extern(name=name)(_of_operators(session, phase, suffix))
     return session
 
 
@@ -58,6 +53,21 @@ def guarded(session: Session, name: str, function: Callable[..., Any]) -> Callab
                 session.report(name, status)
                 return 0 if gives_pointer else int(status.code)
             return 0 if given is None else given
+
+    return answer
+
+
+def _of_operators(
+    session: Session, phase: Callable[[Session, str], Callable[..., Any]], suffix: str
+) -> Callable[..., Any]:
+    """The entry of one phase of all operators, which are told apart by their names."""
+
+    @cache
+    def function(op: str) -> Callable[..., Any]:
+        return guarded(session, f"{op}{suffix}", phase(session, op))
+
+    def answer(op: Any, *values: Any) -> Any:
+        return function(session.ffi.string(op).decode())(*values)
 
     return answer
 

@@ -102,11 +102,9 @@ def reset_device(session: Session, device: int) -> None:
         raise Refusal(AclError.ACL_ERROR_RT_CONTEXT_NULL, f"device {device} was never set")
     fault = _wait_for_all(session, device)
     left = Counter(session.leaks)
-    for block in session.memory.blocks():
-        if block.device == device:
-            session.memory.free(block.address)
-            left["blocks of device memory"] += 1
-            left["bytes of device memory"] += block.size
+    for block in session.memory.reset(device):
+        left["blocks of device memory"] += 1
+        left["bytes of device memory"] += block.size
     for stream in session.streams_of(device):
         session.tables.streams.remove_if(stream)
         left["aclrtStream"] += stream.was_created

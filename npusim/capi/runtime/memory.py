@@ -67,6 +67,7 @@ class DeviceMemory:
         self._starts: list[int] = []  # of living blocks, ascending: addresses only grow
         self._blocks: dict[int, Block] = {}
         self._taken_bytes: dict[int, int] = {}
+        self._reset: set[int] = set()  # addresses of blocks that a reset took
 
     def __len__(self) -> int:
         return len(self._blocks)
@@ -114,6 +115,21 @@ class DeviceMemory:
         self._taken_bytes[block.device] -= block.taken_bytes
         block.is_freed = True
         return block
+
+    def reset(self, device: int) -> list[Block]:
+        """Frees all blocks of a device."""
+        lost = [block for block in self.blocks() if block.device == device]
+        for block in lost:
+            self.free(block.address)
+            self._reset.add(block.address)
+        return lost
+
+    def forget_reset(self, address: int) -> bool:
+        """Whether a reset took the block at `address`; the program may free it once after that."""
+        if address not in self._reset:
+            return False
+        self._reset.remove(address)
+        return True
 
     def owns(self, address: int) -> bool:
         """Whether an address is one of the devices', allocated or not."""

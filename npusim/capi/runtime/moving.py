@@ -44,8 +44,13 @@ def malloc(session: Session, pointer: Any, size: int, policy: int) -> None:
 
 @MOVING.entry("aclrtFree")
 def free(session: Session, pointer: int) -> None:
-    """Gives device memory back; what isn't the start of a block is 107000."""
+    """Gives device memory back; what isn't the start of a block is 107000.
+
+    A block that a reset of its device took may be freed after it, as destructors do.
+    """
     need(devPtr=pointer)
+    if session.memory.forget_reset(pointer):
+        return
     session.current_device()
     session.memory.free(pointer)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from npusim.capi.runtime.memory import AddressError, Block, DeviceMemory
 from npusim.operators.contract import TensorArg
+from npusim.values.dtypes import BOOL
 from npusim.values.errors import ArgumentError
 from npusim.values.tensors import MOST_ELEMENTS
 
@@ -39,6 +40,8 @@ class Scalar:
         """The value as its dtype has it."""
         if self.dtype.category == "complex":
             return self.value
+        if self.dtype is BOOL:
+            return bool(self.value)
         return self.value.real if self.dtype.is_float else int(self.value.real)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.capi.declarations import arguments_of
+from npusim.capi.phases import is_real
 from npusim.capi.runtime.handles import Handles, WrongHandleError
 from npusim.capi.runtime.memory import AddressError
 from npusim.capi.runtime.objects import Bound, bind
@@ -35,15 +36,14 @@ class FirstPhase:
         self._session = session
         self._op = op
 
-    def __call__(self, *values: Any) -> None:
+    def __call__(self, words: Any, size: Any, executor: Any) -> None:
         """Writes workspace size and executor. Raises Refusal with the operator's code."""
-        *given, size, executor = values
         if not size or not executor:
             which = "executor" if size else "workspaceSize"
             raise Refusal(_NULL, f"{which} is a null pointer")
         self._session.current_device()
         try:
-            arguments, bounds = self._arguments(given)
+            arguments, bounds = self._arguments(words)
             planned = self._plan(arguments, bounds)
         except NpusimError as problem:
             status = aclnn_status(problem)
@@ -51,13 +51,14 @@ class FirstPhase:
         size[0] = planned.workspace_size
         executor[0] = self._session.tables.executors.add(planned)
 
-    def _arguments(self, values: list[Any]) -> tuple[dict[str, Any], dict[str, Bound]]:
+    def _arguments(self, words: Any) -> tuple[dict[str, Any], dict[str, Bound]]:
         """The arguments by name, and where the tensors among them lie."""
         arguments: dict[str, Any] = {}
         bounds: dict[str, Bound] = {}
-        for (kind, name), value in zip(arguments_of(self._op), values, strict=True):
+        for place, (kind, name) in enumerate(arguments_of(self._op)):
+            value = words[place].real if is_real(kind) else words[place].whole
             if "*" not in kind:
-                arguments[name] = from_acl(value).name if "aclDataType" in kind else value
+                arguments[name] = _plain(kind, value)
             elif not value:
                 arguments[name] = None
             elif "char" in kind:
@@ -69,7 +70,7 @@ class FirstPhase:
             elif "aclTensor" in kind:
                 self._bind(value, name, arguments, bounds)
             elif "aclScalar" in kind:
-                arguments[name] = self._handle(self._session.tables.scalars, value, name).number
+                arguments[name] = self._scalar(value, name, kind)
             else:
                 arguments[name] = self._handle(self._array_table(kind), value, name)
         return arguments, bounds
@@ -80,6 +81,14 @@ class FirstPhase:
         tensor = self._handle(self._session.tables.tensors, handle, name)
         bounds[name] = bind(tensor, name, self._session.memory)
         arguments[name] = bounds[name].argument
+
+    def _scalar(self, handle: int, name: str, kind: str) -> object:
+        """The number of an aclScalar, or the numbers of an aclScalarList."""
+        tables = self._session.tables
+        if "aclScalarList" in kind:
+            members = self._handle(tables.scalar_lists, handle, name)
+            return [self._handle(tables.scalars, each, name).number for each in members]
+        return self._handle(tables.scalars, handle, name).number
 
     def _array_table(self, kind: str) -> Handles[Any]:
         tables = self._session.tables
@@ -105,6 +114,13 @@ class FirstPhase:
         planned = Planned(self._op, arguments, executor, bounds)
         planned.versions = planned.versions_now()
         return planned
+
+
+def _plain(kind: str, value: float) -> object:
+    """An argument that is passed by value."""
+    if "aclDataType" in kind:
+        return from_acl(int(value)).name
+    return bool(value) if kind.strip() == "bool" else value
 
 
 def _without_data(arguments: dict[str, Any]) -> dict[str, Any]:

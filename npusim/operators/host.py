@@ -1,0 +1,258 @@
+"""What an aclnn function does on the host: it calls one operator after the other.
+
+An interface that is more than one operator (:class:`~npusim.operators.definition.Composed`) has a
+function that takes a :class:`Host` and the arguments, and asks it for the operators in order::
+
+    def addcmul(host, x, tensor1, tensor2, value=1):
+        product = host.run("Mul", tensor1, tensor2)
+        return host.run("Add", x, host.run("Muls", product, value=value))
+
+Each takes what the one before it made; the last one stores into the caller's output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
+from npusim.ascendc.ai_cpu import AiCpuKernel
+from npusim.ascendc.task import Task, made
+from npusim.operators.registry import ai_cpu_function, definition
+from npusim.operators.tasks import kernels_on
+from npusim.schedules.elementwise import ElementwiseKernel
+from npusim.values.dtypes import BOOL, COMPLEX64, FLOAT, INT64, DType, dtype
+from npusim.values.errors import KernelError
+from npusim.values.promotion import promote
+from npusim.values.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
+    from npusim.operators.task_chain import Chain
+
+ScalarValue = bool | float | complex
+
+_RANKS = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}  # each holds those before it
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """A task whose kernels stand in the chain, for the time when its result gets another place."""
+
+    task: Task
+    first: int  # of its kernels in the chain
+    count: int
+
+
+class Host:
+    """Queues operators on a chain, and gives their results to those that follow."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._launches: dict[int, _Launch] = {}  # by the number of the result's buffer
+
+    @property
+    def profile(self) -> Profile:
+        """The chip."""
+        return self._chain.profile
+
+    def run(
+        self,
+        op_type: str,
+        *inputs: GlobalTensor | None,
+        outputs: Sequence[GlobalTensor] = (),
+        **attributes: object,
+    ) -> Any:
+        """Queue an operator type: its result, or a tuple of several.
+
+        Without ``outputs`` they are what the operator makes of its inputs. Raises KernelError for
+        what its kernel doesn't take.
+        """
+        given = outputs or self._described(op_type, inputs, attributes)
+        task = Task(self.profile, op_type, inputs, tuple(given), attributes)
+        kernels = tasks_of(task)
+        results = task.outputs or _results(kernels[-1], inputs)
+        launch = _Launch(task, len(self._chain.tasks), self._queue(kernels))
+        for each in results:
+            self._launches[each.buffer.number] = launch
+        return results[0] if len(results) == 1 else results
+
+    def together(
+        self,
+        op_type: str,
+        *operands: GlobalTensor | ScalarValue | None,
+        dtype: DType | None = None,
+        **attributes: Any,
+    ) -> Any:
+        """`run` on tensors and numbers in the dtype that they have together, or in ``dtype``."""
+        wanted = dtype or self.joint_dtype(*operands)
+        tensors = [each if each is None else self.operand(each, wanted) for each in operands]
+        return self.run(op_type, *tensors, **attributes)
+
+    def operand(self, given: GlobalTensor | ScalarValue, wanted: DType) -> GlobalTensor:
+        """A tensor, or a number as a tensor of one element, in a dtype."""
+        if isinstance(given, GlobalTensor):
+            return self.cast(given, wanted)
+        return constant(given, wanted)
+
+    def joint_dtype(self, *operands: GlobalTensor | ScalarValue | None) -> DType:
+        """The dtype that tensors and scalars are computed in together.
+
+        A scalar counts where its kind is above that of all tensors: a fraction makes integers
+        float32. Raises KernelError for dtypes that don't combine.
+        """
+        kinds = [each.dtype for each in operands if isinstance(each, GlobalTensor)]
+        found = promote(*kinds)
+        if found is None:
+            raise KernelError("", f"{' and '.join(map(str, kinds))} don't combine")
+        for number in operands:
+            if number is not None and not isinstance(number, GlobalTensor):
+                own = _kind_of(number)
+                found = own if _rank(own) > _rank(found) else found
+        return found
+
+    def cast(self, tensor: GlobalTensor, wanted: DType) -> GlobalTensor:
+        """``tensor`` in another dtype; no task when it is in it already."""
+        if tensor.dtype is wanted:
+            return tensor
+        target = made(tensor.shape, wanted, f"{tensor.buffer.name}_{wanted.name.lower()}")
+        found: GlobalTensor = self.run("Cast", tensor, outputs=(target,))
+        return found
+
+    def constant(
+        self, value: ScalarValue | Sequence[float], kind: DType, name: str = "scalar"
+    ) -> GlobalTensor:
+        """A tensor that the host fills: one element for a number, else a row."""
+        return constant(value, kind, name)
+
+    def empty(self, shape: Sequence[int], kind: DType, name: str = "y") -> GlobalTensor:
+        """A tensor for a result."""
+        return made(tuple(shape), kind, name)
+
+    def finish(self, name: str, value: GlobalTensor) -> None:
+        """Store a result in the caller's output, by the task that makes it where it can."""
+        target = self._chain.output(name)
+        launch = self._launches.get(value.buffer.number)
+        if launch and self._can_move(launch, value, target):
+            outputs = tuple(
+                target.view(*each.shape) if each.buffer is value.buffer else each
+                for each in launch.task.outputs or self._made_by(launch)
+            )
+            task = Task(
+                self.profile, launch.task.op_type, launch.task.inputs, outputs,
+                launch.task.attributes,
+            )  # fmt: skip
+            del self._chain.tasks[launch.first :]
+            self._queue(tasks_of(task))
+            value = target
+        if value.dtype is target.dtype and value.buffer is not target.buffer:
+            self._chain.launch("TensorMove", value.view(*target.shape), target)
+            value = target
+        self._chain.finish(name, value)
+
+    def _can_move(self, launch: _Launch, value: GlobalTensor, target: GlobalTensor) -> bool:
+        """Whether the task may store into ``target``: the last one, and what nobody else reads."""
+        reads = {each.buffer.number for each in launch.task.inputs if each is not None}
+        last = self._chain.tasks[-1]
+        return (
+            launch.first + launch.count == len(self._chain.tasks)
+            and value.dtype is target.dtype
+            and value.numel == target.numel == prod(value.shape)
+            and (target.buffer.number not in reads or isinstance(last, ElementwiseKernel))
+        )
+
+    def _made_by(self, launch: _Launch) -> tuple[GlobalTensor, ...]:
+        return _results(self._chain.tasks[launch.first + launch.count - 1], launch.task.inputs)
+
+    def _queue(self, kernels: Sequence[Kernel]) -> int:
+        """Queue kernels, and a MemSet in front of those that add to what they find."""
+        before = len(self._chain.tasks)
+        for kernel in kernels:
+            self._chain.adopt(kernel)
+            for cleared in kernel.adds_into:
+                self._chain.launch("MemSet", cleared)
+            self._chain.queue(kernel)
+        return len(self._chain.tasks) - before
+
+    def _described(
+        self, op_type: str, inputs: Sequence[GlobalTensor | None], attributes: dict[str, object]
+    ) -> tuple[GlobalTensor, ...]:
+        """The results that the operator's rule tells, none where the kernel itself does."""
+        rule = definition(op_type).infer
+        if rule is None:
+            return ()
+        specs = [TensorSpec(each.shape, each.dtype) for each in inputs if each is not None]
+        return tuple(made(each.shape, each.dtype) for each in rule(specs, attributes))
+
+
+def tasks_of(task: Task) -> tuple[Kernel, ...]:
+    """The kernels of a task: on the AI cores, or on the AI CPU where only that takes the dtypes."""
+    compute = ai_cpu_function(task.op_type)
+    if compute is not None and _only_on_ai_cpu(task):
+        return (_ai_cpu_kernel(task, compute),)
+    return kernels_on(task)
+
+
+def constant(
+    value: ScalarValue | Sequence[float], kind: DType, name: str = "scalar"
+) -> GlobalTensor:
+    """A tensor that the host fills: one element for a number, else a row."""
+    numbers = np.atleast_1d(np.asarray(value)).astype(kind.numpy)
+    return GlobalTensor(GmBuffer(name, numbers.nbytes, numbers), kind, numbers.shape)
+
+
+def _rank(kind: DType) -> int:
+    return 0 if kind is BOOL else _RANKS[kind.category]
+
+
+def _kind_of(number: ScalarValue) -> DType:
+    if isinstance(number, bool):
+        return BOOL
+    if isinstance(number, int):
+        return INT64
+    return COMPLEX64 if isinstance(number, complex) else FLOAT
+
+
+def _results(kernel: Kernel, inputs: Sequence[GlobalTensor | None]) -> tuple[GlobalTensor, ...]:
+    """What a kernel writes that was none of its inputs."""
+    given = {each.buffer.number for each in inputs if each is not None}
+    found: dict[int, GlobalTensor] = {}
+    for each in kernel.writes:
+        if each.buffer.number not in given:
+            found.setdefault(each.buffer.number, each)
+    return tuple(found.values())
+
+
+def _only_on_ai_cpu(task: Task) -> bool:
+    """Whether the AI cores of the chip have no kernel of these dtypes, but its AI CPUs do."""
+    from npusim.catalogue import facts, operators
+
+    family = task.profile.family
+    known = operators.accepted_dtypes(facts.catalogue(), (task.op_type,), family)
+    kinds = {each.dtype.name for each in task.inputs if each is not None}
+    return bool(known.on_cpu) and not kinds <= set(known.possible) and kinds <= set(known.on_cpu)
+
+
+def _ai_cpu_kernel(task: Task, compute: Callable[..., Any]) -> Kernel:
+    """The task as the AI CPUs do it: one operation for every element of the largest tensor."""
+    given = [each for each in task.inputs if each is not None]
+
+    def results(*arrays: Any) -> list[Any]:
+        with np.errstate(all="ignore"):
+            found = compute(*arrays, **task.attributes)
+        return [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
+
+    def numbers(*arrays: Any) -> list[Any]:
+        found = zip(results(*arrays), outputs, strict=True)
+        return [each.astype(target.dtype.numpy) for each, target in found]
+
+    outputs = task.outputs
+    if not outputs:
+        ones = (np.broadcast_to(np.ones((), each.dtype.numpy), each.shape) for each in given)
+        outputs = tuple(made(each.shape, dtype(each.dtype.name)) for each in results(*ones))
+    largest = max(each.numel for each in (*given, *outputs))
+    return AiCpuKernel(task.op_type, given, outputs, largest, numbers)

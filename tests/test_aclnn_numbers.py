@@ -1,0 +1,76 @@
+"""The numbers of aclnn interfaces against float64 references, over dtypes and shapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from npusim import Device
+from npusim.catalogue.facts import catalogue
+from npusim.operators.registry import prototype, standard_names
+from support.aclnn_cases import CASES
+
+if TYPE_CHECKING:
+    from support.aclnn_cases import Case
+
+NPU = Device("Ascend910B3")
+SHAPES = ((1,), (7,), (3, 5), (2, 3, 11), (1, 2, 1, 3, 2))
+CLOSE = {"float32": 2e-6, "float16": 3e-3, "float64": 1e-12}
+INTERFACES = [name for name in standard_names() if catalogue().prototype_of(name)]
+
+
+def called(case: Case, shape: tuple[int, ...], dtype: str) -> dict[str, Any]:
+    """The tensors of a call."""
+    rng = np.random.default_rng(7)
+    return {name: fill(rng, shape).astype(dtype) for name, fill in case.tensors.items()}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_numbers_are_those_of_the_reference(case: Case) -> None:
+    for dtype in case.dtypes:
+        for shape in SHAPES:
+            tensors = called(case, shape, dtype)
+            exact = {name: each.astype(np.float64) for name, each in tensors.items()}
+            want = case.reference(*exact.values(), **case.numbers)
+            result = NPU.run(case.name, **tensors, **case.numbers)
+            (got,) = result.outputs.values()
+            limit = CLOSE[dtype]
+            np.testing.assert_allclose(
+                got.astype(np.float64), want, rtol=limit, atol=limit, err_msg=f"{dtype}{shape}"
+            )
+
+
+def test_what_the_ai_cpu_does_says_so() -> None:
+    x = np.ones((3, 4))
+    result = NPU.run("aclnnAdd", self=x, other=x, alpha=2)
+    assert {task.bound for task in result.tasks} == {"AI CPU"}
+    assert NPU.estimate("aclnnAdd", self=x, other=x, alpha=2).duration_us == result.duration_us
+
+
+def test_dtypes_of_one_call_are_cast_to_what_they_have_together() -> None:
+    x, y = np.ones(5, np.float16), np.full(5, 2, np.float32)
+    result = NPU.run("aclnnAdd", self=x, other=y)
+    assert result.outputs["out"].dtype == np.float32
+    assert [task.name for task in result.tasks] == ["Cast", "Add"]
+    whole = NPU.run("aclnnAdds", self=np.ones(3, np.int32), other=2)
+    fraction = NPU.run("aclnnAdds", self=np.ones(3, np.int32), other=2.5)
+    assert whole.outputs["out"].dtype == np.int32
+    assert fraction.outputs["out"].tolist() == [3.5] * 3
+
+
+def test_in_place_is_the_callers_memory() -> None:
+    x = np.ones((4, 3), np.float32)
+    result = NPU.run("aclnnInplaceAdd", selfRef=x, other=x.copy(), alpha=3)
+    assert (x == 4).all()
+    assert [task.name for task in result.tasks] == ["Mul", "Add"]
+
+
+@pytest.mark.parametrize("name", INTERFACES)
+def test_parameters_are_named_as_in_the_header(name: str) -> None:
+    known = prototype(name)
+    assert known is not None
+    _, interface = known
+    ours = {each.name for each in (*interface.inputs, *interface.outputs, *interface.attributes)}
+    assert ours - {"-"} == {each for each, _, _ in catalogue().prototype_of(name)[:-2]}

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim import Device
+from npusim import Device, TensorSpec
+from npusim.values.dtypes import INT8
 from npusim.values.errors import KernelError
-from support.tasks import cycles, run
+from npusim.values.formats import Format
+from support.tasks import assert_time_needs_no_numbers, cycles, run
 
 Array = np.ndarray[Any, Any]
 
@@ -95,6 +97,52 @@ def test_a_list_may_be_left_out() -> None:
 def test_weights_that_are_no_matrices_are_refused() -> None:
     for weight in ("fp16[1]", "fp16[5,3]", "fp16[0]"):
         assert Device(CHIP).check("GroupedMatmul", x="fp16[8,5]", weight=weight).code == 561003
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 30), min_size=1, max_size=4),
+    k=st.integers(1, 200),
+    half=st.one_of(st.integers(1, 70), st.sampled_from([256, 301])),
+)
+def test_one_half_gates_the_other_and_rows_are_quantised(
+    lengths: list[int], k: int, half: int
+) -> None:
+    m, count, n = sum(lengths) + 1, len(lengths), 2 * half
+    lengths[-1] += 1
+    random = np.random.default_rng(half)
+    x, weight = (
+        random.integers(-9, 10, shape).astype(np.int8) for shape in ((m, k), (count, k, n))
+    )
+    columns, rows = (
+        (random.random(shape) / 50 + 0.01).astype(np.float32) for shape in ((count, n), (m,))
+    )
+    ends = np.cumsum(lengths).astype(np.int64)
+    sums = np.zeros((m, n))
+    for group, part in enumerate(np.split(np.arange(m), ends[:-1])):
+        product = x[part].astype(np.float64) @ weight[group].astype(np.float64)
+        sums[part] = product * columns[group] * rows[part, None]
+    gated = sums[:, :half] / (1 + np.exp(-sums[:, :half])) * sums[:, half:]
+    wanted = np.abs(gated).max(1) / 127
+    given = [x, weight, columns, rows, ends]
+    outputs = [np.zeros((m, half), np.int8), np.zeros(m, np.float32)]
+    alive = wanted > 0
+    y, scale = run(CHIP, "GroupedMatmulSwigluQuant", given, outputs)
+    np.testing.assert_allclose(scale, wanted, rtol=1e-5)
+    assert np.abs(y[alive] - gated[alive] / wanted[alive, None]).max(initial=0) <= 0.501
+    assert_time_needs_no_numbers(CHIP, "GroupedMatmulSwigluQuant", given, outputs)
+
+
+def test_weights_in_fractals_need_no_task_before() -> None:
+    device = Device(CHIP)
+    call = {"x": "int8[512,1024]", "weight_scale": "fp32[4,1024]", "x_scale": "fp32[512]"}
+    plain = device.estimate("GroupedMatmulSwigluQuant", weight="int8[4,1024,1024]", **call)
+    assert [task.name for task in plain.tasks] == ["TransData", "GroupedMatmulSwigluQuant"]
+    blocked = TensorSpec((4, 32, 64, 16, 32), INT8, format=Format.FRACTAL_NZ)
+    turned = device.estimate("GroupedMatmulSwigluQuant", weight=blocked, **call)
+    assert turned.duration_us == pytest.approx(plain.tasks[1].duration_us, rel=0.3)
+    wrong = {"x": "int8[8,5]", "weight": "int8[2,5,6]", "weight_scale": "fp32[2,7]"}
+    assert device.check("GroupedMatmulSwigluQuant", **wrong, x_scale="fp32[8]").code == 561003
 
 
 def test_sixty_four_experts_are_estimated_at_once() -> None:

@@ -50,6 +50,15 @@ OPERATORS = family(
              whole("group_list_type?")), kernel="grouped_matmul", checks=(
 ), band_class="grouped_matmul"),
     ),
+    grouped_swiglu=(
+        Operator("GroupedMatmulSwigluQuant",
+            "x weight weight_scale x_scale group_list? -> y y_scale", (),
+            Aclnn("aclnnGroupedMatmulSwigluQuant",
+                "x weight weightScale xScale groupList biasOptional? offsetOptional? -> "
+                "output outputScale outputOffset?"),
+            also=("GroupedMatmulSwigluQuantV2",), kernel="grouped_matmul_swiglu_quant", checks=(),
+            band_class="grouped_matmul"),
+    ),
     weight_quant=(
         Operator("WeightQuantBatchMatmulV2",
             "x weight antiquant_scale antiquant_offset? quant_scale? quant_offset? bias? -> y",

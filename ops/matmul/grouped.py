@@ -21,6 +21,7 @@ from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import INT64
+from npusim.values.formats import Format
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -95,6 +96,7 @@ class GroupedMatMul(Kernel):
     ) -> None:
         self.x, self.weight, self.bias, self.y = x, weight, bias, y
         self.ends, self.groups, self.turned = ends, groups, turned
+        self.lanes = weight.shape[-1] if weight.format is Format.FRACTAL_NZ else 0
         rows = (bias,) if bias is not None else ()
         self.reads, self.writes = (x, weight, *rows, ends), (y,)
         longest = max(1, groups.m if groups.of_sums else max(groups.lengths))
@@ -108,7 +110,11 @@ class GroupedMatMul(Kernel):
         self._dealt = [_by_size(blocks[core :: self.block_dim]) for core in range(self.block_dim)]
 
     def block_kind(self, block_idx: int) -> Hashable:
-        return tuple((size, len(places)) for size, places in self._dealt[block_idx].items())
+        return tuple((size, len(places)) for size, places in self._blocks_of(block_idx).items())
+
+    def _blocks_of(self, block_idx: int) -> dict[_Size, list[_Place]]:
+        """Those of a core; fewer blocks than cores leave some without."""
+        return self._dealt[block_idx] if block_idx < len(self._dealt) else {}
 
     def process(self, core: Core) -> None:
         """Blocks of one size after the other."""
@@ -123,7 +129,7 @@ class GroupedMatMul(Kernel):
         for group in core.loop(len(self.groups.lengths)):
             core.load_scalar(self.ends.span(group, 1))
             core.scalar_alu("groups")
-        for size, places in self._dealt[core.get_block_idx()].items():
+        for size, places in self._blocks_of(core.get_block_idx()).items():
             table = np.array(places, np.int64)
             for turn in core.loop(len(places)):
                 found = [looked_up(turn, table[:, axis]) for axis in range(table.shape[1])]
@@ -134,11 +140,9 @@ class GroupedMatMul(Kernel):
     ) -> Product:
         groups = self.groups
         m, n, k, sums = groups.m, groups.n, groups.k, groups.of_sums
-        by_group = () if sums else ((group, k * n),)
-        turned_a, turned_b = self.turned
-        a_step, b_step = (m if turned_a else k), (k if turned_b else n)
+        turned_a, _turned_b = self.turned
+        a_step = m if turned_a else k
         of_a = ((row, 1), (first_k, m)) if turned_a else ((row, k), (first_k, 1))
-        of_b = ((column, k), (first_k, 1)) if turned_b else ((column, 1), (first_k, n))
         result = ((group, m * n),) if sums else ()
         bias = None
         if self.bias is not None:
@@ -146,12 +150,25 @@ class GroupedMatMul(Kernel):
         return Product(
             GmMatrix(self.y, (*result, (row, n), (column, 1)), n),
             GmMatrix(self.x, of_a, a_step, turned_a),
-            GmMatrix(self.weight, (*by_group, *of_b), b_step, turned_b),
+            self._matrix(group, column, first_k),
             size.rows,
             size.columns,
             size.k,
             bias,
         )
+
+    def _matrix(self, group: Index, column: Index, first_k: Index) -> GmMatrix:
+        """The matrix of a group from a column and an element of k on, as it lies or in fractals."""
+        k, n, turned = self.groups.k, self.groups.n, self.turned[1]
+        if self.lanes:
+            high = self.weight.shape[-3] * self.weight.shape[-2]
+            places = ((group, self.weight.numel // self.weight.shape[0]), (column, high))
+            return GmMatrix(
+                self.weight, (*places, (first_k, self.lanes)), high * self.lanes, lanes=self.lanes
+            )
+        by_group = () if self.groups.of_sums else ((group, k * n),)
+        places = ((column, k), (first_k, 1)) if turned else ((column, 1), (first_k, n))
+        return GmMatrix(self.weight, (*by_group, *places), k if turned else n, turned)
 
 
 def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
@@ -176,7 +193,7 @@ def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
     count = ends.numel if ends is not None else weight.shape[0]
     if not of_sums and count != weight.shape[0]:
         raise task.refused(f"{count} groups for {weight.shape[0]} matrices")
-    lengths = _lengths(task, ends, k if of_sums else m, count)
+    lengths = group_lengths(task, ends, k if of_sums else m, count)
     shape = (count, m, n) if of_sums else (m, n)
     y = task.outputs[0] if task.outputs else made(shape, x.dtype)
     if y.shape != shape or (bias is not None and bias.numel != count * n):
@@ -195,12 +212,13 @@ def _weight_turned(task: Task, x: GlobalTensor, weight: GlobalTensor, turned_a: 
     return bool(said) if said is not None else weight.shape[-2] != k and weight.shape[-1] == k
 
 
-def _lengths(task: Task, ends: GlobalTensor | None, total: int, count: int) -> tuple[int, ...]:
-    """From the numbers of the list where they are known."""
-    if ends is None or ends.array is None:
+def group_lengths(task: Task, ends: GlobalTensor | None, total: int, count: int) -> tuple[int, ...]:
+    """From the numbers of the list where they are known, else of one length."""
+    told = task.attributes.get("group_list") if ends is None else ends.array
+    if not isinstance(told, np.ndarray | list | tuple) or len(told) != count:
         each = ceil(total / count)
         return tuple(max(0, min(each, total - group * each)) for group in range(count))
-    found = ends.array.astype(np.int64)
+    found = np.asarray(told, np.int64)
     if task.whole_number("group_list_type", 0) != _COUNTS:
         found = np.diff(found, prepend=0)
     if (found < 0).any() or found.sum() > total:

@@ -27,6 +27,19 @@ def gating(pick: Pick) -> Case:
     )
 
 
+def gated_product(pick: Pick) -> Case:
+    """Rows of int8 in groups, some of them empty, halves of which gate each other."""
+    count, k, half = pick.of(1, 2, 5), pick.size(67), pick.size(67)
+    lengths = [pick.of(0, 1, 7, 40) for _ in range(count)]
+    lengths[-1] += 1
+    m, n = sum(lengths), 2 * half
+    x, weight = ((pick.numbers(*shape) * 5).astype(np.int8) for shape in ((m, k), (count, k, n)))
+    ends = np.cumsum(lengths).astype(np.int64)
+    given = [x, weight, pick.positive(count, n), pick.positive(m), ends]
+    return given, [np.full((m, half), 77, np.int8), np.full(m, 77, np.float32)], {}
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
     "MoeGatingTopKSoftmax": gating,
+    **dict.fromkeys(("GroupedMatmulSwigluQuant", "GroupedMatmulSwigluQuantV2"), gated_product),
 }

@@ -59,7 +59,7 @@ class Heads:
         sizes = dict(zip(layout, shape, strict=True))
         if "H" in sizes and sizes["H"] % heads:
             raise KernelError("attention", f"{shape} can't be cut into {heads} heads")
-        columns = sizes.get("D") or sizes["H"] // heads
+        columns, heads = sizes.get("D") or sizes["H"] // heads, sizes.get("N", heads)
         if layout == "TND":
             return cls._packed(tensor, columns, tuple(ends or (shape[0],)))
         batch, length = sizes["B"], sizes["S"]
@@ -67,8 +67,8 @@ class Heads:
         start = heads * columns * (1 if layout == "SBH" else length)
         rows = tuple(min(length, each) for each in _each(lengths, batch, length))
         head = length * columns if layout == "BNSD" else columns
-        own = sizes.get("N", heads)
-        return cls(tensor, own, columns, rows, tuple(b * start for b in range(batch)), head, token)
+        starts = tuple(sequence * start for sequence in range(batch))
+        return cls(tensor, heads, columns, rows, starts, head, token)
 
     @classmethod
     def _packed(cls, tensor: GlobalTensor, columns: int, ends: tuple[int, ...]) -> Heads:

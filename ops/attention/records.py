@@ -124,10 +124,13 @@ def heads_of(task: Task, layout: str) -> int:
     if not query:
         raise task.refused("a query without axes has no heads")
     named = task.first("head_num", "num_heads", "headNum", "numHeads")
+    told = query[layout.index("N")] if "N" in layout and len(query) == len(layout) else None
     if isinstance(named, int) and named > 0:
+        if told not in (None, named):
+            raise task.refused(f"{query} in layout {layout} hasn't {named} heads")
         return named
-    if "N" in layout and len(query) == len(layout):
-        return query[layout.index("N")]
+    if told is not None:
+        return told
     stats = next((each.shape for each in task.outputs if each.shape[-1:] == (LANES,)), None)
     if stats is not None and len(stats) == 4:
         return stats[1]

@@ -37,7 +37,8 @@ def compile_program(
     os.close(handle)
     library = LIBRARY.removeprefix("lib").removesuffix(".so")
     command = [
-        *compiler, f"-I{home.include}", *map(str, sources), "-o", scratch,
+        *compiler, f"-I{home.include}", f"-I{home.include / 'aclnnop'}", *map(str, sources),
+        "-o", scratch,
         *flags, f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}",
     ]  # fmt: skip
     try:

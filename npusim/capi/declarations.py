@@ -122,7 +122,7 @@ def prototypes(texts: Mapping[str, str] | None = None) -> tuple[Prototype, ...]:
 
 def first_phase(op: str) -> str:
     """The declaration of an operator's first phase, its parameters in the page's order."""
-    words = [f"{kind}{name}" for kind, name in _as_in_cann(op, arguments_of(op))]
+    words = [f"{kind}{name}" for kind, name in arguments_of(op)]
     words += ["uint64_t *workspaceSize", "aclOpExecutor **executor"]
     return f"ACL_FUNC_VISIBILITY aclnnStatus {op}GetWorkspaceSize({', '.join(words)});"
 
@@ -141,11 +141,12 @@ def arguments_of(op: str) -> tuple[CParameter, ...]:
     """
     if op not in operators():
         return tuple(CParameter(_spaced(kind), name) for name, _, kind in _prototype(op))
-    return tuple(
+    own = tuple(
         CParameter(kind.removeprefix("const ") if parameter.io == "out" else kind, parameter.name)
         for parameter in operator(op).parameters
         for kind in (C_TYPES[parameter.kind],)
     )
+    return _as_in_cann(op, own)
 
 
 def _prototype(op: str) -> tuple[tuple[str, str, str], ...]:
@@ -167,16 +168,16 @@ def _spaced(kind: str) -> str:
 
 
 def _as_in_cann(op: str, parameters: tuple[CParameter, ...]) -> tuple[CParameter, ...]:
-    """The parameters with the width that numbers have in CANN's header, if the catalogue has it.
+    """The parameters in the types of CANN's header, if the catalogue has it.
 
-    A contract knows whole numbers of one width only; aclnnMatmul's cubeMathType is an int8_t.
+    A contract knows numbers of one width only, and calls a scalar a number; cubeMathType of
+    aclnnMatmul is an int8_t, beta of aclnnAddmm an aclScalar.
     """
     known = [kind for _, _, kind in _prototype(op)]
     if len(known) != len(parameters):
         return parameters
     return tuple(
-        each if "*" in each.type + kind else CParameter(f"{_plain(kind)} ", each.name)
-        for each, kind in zip(parameters, known, strict=True)
+        CParameter(_spaced(kind), each.name) for each, kind in zip(parameters, known, strict=True)
     )
 
 

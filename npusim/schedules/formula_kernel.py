@@ -336,11 +336,13 @@ class FormulaKernel(ElementwiseKernel):
         core.separately(store, lambda: None)
 
 
-def kernel_of(row: Compute, doc: str = "") -> type[FormulaKernel]:
+def kernel_of(
+    row: Compute, doc: str = "", base: type[FormulaKernel] = FormulaKernel
+) -> type[FormulaKernel]:
     """The kernel class of a row."""
     members = {name: getattr(row, name) for name in ("op_type", "axes", "buffers", "generated")}
     members |= {"row": row, "__doc__": doc or row.op_type}
-    return type(row.op_type, (FormulaKernel,), members)
+    return type(row.op_type, (base,), members)
 
 
 def kernels_of_table(rows: tuple[Compute, ...]) -> dict[str, type[FormulaKernel]]:

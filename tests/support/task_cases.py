@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from npusim.operators.registry import band_class, kernel_class
+from npusim.ops.foreach.kernel import ForeachKernel
 from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
-from npusim.ops.optimizer.foreach import ForeachKernel
 from npusim.schedules.formula_kernel import FormulaKernel
 from support import convolution_cases, language_cases
 from support.convolution import square

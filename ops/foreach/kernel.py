@@ -1,0 +1,223 @@
+"""Operators on lists of tensors: one task deals every tensor out to all cores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from npusim.ascendc import Core, GlobalTensor, Kernel, RoundMode
+from npusim.ascendc.task import Task, made
+from npusim.operators.registry import kernel_class
+from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
+from npusim.schedules.runner import Runner
+from npusim.values.dtypes import FLOAT, INT32
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
+    from npusim.schedules.formula import Formula, Number, Term
+
+    Numbers = float | Sequence[float]
+
+
+class _Part(FormulaKernel):
+    """The work on one tensor of each list; the number that goes with them is read once."""
+
+    def process(self, core: Core) -> None:
+        """The work of one block."""
+        self.scalars = {
+            place: core.load_scalar(each.span(0, 1)) for place, each in self.quantities.items()
+        }
+        super().process(core)
+
+    def _read_numbers(self, core: Core) -> None:
+        self.runner = Runner(core, self.formula.steps)
+
+
+class ForeachKernel(Kernel):
+    """The same formula on the n-th tensors of every list: ``lists`` inputs, then outputs.
+
+    ``formula`` takes a number before the operands: ``scalar``, the n-th of them where there are
+    several, or what ``scalars`` holds on the device.
+    """
+
+    lists: ClassVar[int]
+    formula: ClassVar[Callable[..., Term]]
+
+    def __init__(
+        self,
+        profile: Profile,
+        *tensors: GlobalTensor,
+        scalar: Numbers = 1.0,
+        scalars: GlobalTensor | None = None,
+    ) -> None:
+        count, rest = divmod(len(tensors), self.lists + 1)
+        if rest or not count:
+            raise KernelError(
+                self.op_type, f"{len(tensors)} tensors for {self.lists} lists and results"
+            )
+        groups = [tensors[index::count] for index in range(count)]
+        if scalars is None:
+            self.parts = [
+                self._part(profile, group, number)
+                for group, number in zip(groups, self._each(scalar, count), strict=True)
+            ]
+        else:
+            numbers = self._views(scalars, count)
+            self.parts = [
+                self._part(profile, (number, *group))
+                for group, number in zip(groups, numbers, strict=True)
+            ]
+        self.block_dim = max(part.block_dim for part in self.parts)
+        self.reads = (*tensors[:-count], *((scalars,) if scalars else ()))
+        self.writes = tensors[-count:]
+
+    def _part(
+        self, profile: Profile, tensors: tuple[GlobalTensor, ...], number: float | None = None
+    ) -> FormulaKernel:
+        """The kernel of one tensor of each list; without a number it is the first operand."""
+        formula = self._scaled(number) if number is not None else type(self).formula
+        typed_by = int(number is None)
+        row = Compute(self.op_type, formula, half_in_float=True, typed_by=typed_by)
+        row = row if number is not None else replace(row, numbers=(0,))
+        return kernel_of(row, base=_Part)(profile, *tensors)
+
+    def _each(self, scalar: Numbers, count: int) -> Sequence[float]:
+        if not isinstance(scalar, Sequence):
+            return [float(scalar)] * count
+        if len(scalar) != count:
+            raise KernelError(self.op_type, f"{len(scalar)} numbers for {count} tensors")
+        return [float(each) for each in scalar]
+
+    def _views(self, scalars: GlobalTensor, count: int) -> Sequence[GlobalTensor]:
+        if scalars.numel not in (1, count):
+            raise KernelError(self.op_type, f"{scalars.numel} numbers for {count} tensors")
+        places = range(count) if scalars.numel == count else [0] * count
+        return [replace(scalars, shape=(1,), start=scalars.start + place) for place in places]
+
+    @classmethod
+    def _scaled(cls, scalar: float) -> Callable[..., Term]:
+        return lambda f, *operands: cls.formula(f, scalar, *operands)
+
+    @classmethod
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        """The kernel for a task; a number on the device stands behind the lists."""
+        present = [tensor for tensor in task.inputs if tensor is not None]
+        count = len(task.outputs)
+        if not count or count * cls.lists > len(present):
+            count = len(present) // cls.lists
+        given, rest = present[: count * cls.lists], present[count * cls.lists :]
+        fresh = tuple(made(each.shape, each.dtype) for each in given[:count])
+        results = task.outputs if len(task.outputs) == count else fresh
+        shaped = [out.view(*like.shape) for out, like in zip(results, given, strict=False)]
+        scalar = task.attributes.get("scalar", 1.0)
+        numbers = rest[0] if rest and rest[0].dtype.numpy is not None else None
+        return (cls(task.profile, *given, *shaped, scalar=scalar, scalars=numbers),)  # type: ignore[arg-type]
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        """How much the block has to do."""
+        return tuple(
+            part.block_kind(block_idx) if block_idx < part.block_dim else None
+            for part in self.parts
+        )
+
+    def process(self, core: Core) -> None:
+        """The work of one block."""
+        for part in self.parts:
+            if core.get_block_idx() < part.block_dim:
+                core.pipe.reset()
+                part.process(core)
+
+
+def _plus(f: Formula, scalar: Number, a: Term, b: Term) -> Term:
+    return f.add(a, b if scalar == 1.0 else f.mul(b, scalar))
+
+
+def _minus(f: Formula, scalar: Number, a: Term, b: Term) -> Term:
+    return f.sub(a, b if scalar == 1.0 else f.mul(b, scalar))
+
+
+_ROUNDED = {
+    1: RoundMode.CAST_RINT, 2: RoundMode.CAST_FLOOR, 3: RoundMode.CAST_CEIL,
+    4: RoundMode.CAST_ROUND, 5: RoundMode.CAST_TRUNC,
+}  # fmt: skip
+
+
+_TO_ODD = 6
+
+
+def _rounded(f: Formula, mode: Number, x: Term) -> Term:
+    """To whole numbers as ``mode`` says, which the host knows."""
+    if not isinstance(mode, float) or mode == _TO_ODD:
+        raise KernelError(
+            "ForeachRoundOffNumber", "rounds as the host says, but not to odd numbers"
+        )
+    return f.cast(f.cast(x, INT32, _ROUNDED.get(int(mode), RoundMode.CAST_RINT)), FLOAT)
+
+
+def _as(op_type: str) -> Callable[..., Term]:
+    """The formula of an elementwise operator; the number is nothing to it."""
+
+    def formula(f: Formula, _: Number, *operands: Term) -> Term:
+        row = kernel_class(op_type).row  # type: ignore[attr-defined]
+        found: Term = row.formula(f, *operands, **row.attributes)
+        return found
+
+    return formula
+
+
+def _powered(f: Formula, *operands: Term | Number) -> Term:
+    row = kernel_class("Pow").row  # type: ignore[attr-defined]
+    tiles = (each if not isinstance(each, float) else f.fill(each) for each in operands)
+    found: Term = row.formula(f, *tiles)
+    return found
+
+
+_ROWS: dict[str, tuple[int, Callable[..., Term]]] = {
+    "ForeachAddList": (2, _plus),
+    "ForeachSubList": (2, _minus),
+    "ForeachMulList": (2, lambda f, _, a, b: f.mul(a, b)),
+    "ForeachDivList": (2, lambda f, _, a, b: f.div(a, b)),
+    "ForeachMaximumList": (2, lambda f, _, a, b: f.max(a, b)),
+    "ForeachMinimumList": (2, lambda f, _, a, b: f.min(a, b)),
+    "ForeachPowList": (2, lambda f, _, a, b: _powered(f, a, b)),
+    "ForeachLerpScalar": (2, lambda f, scalar, a, b: f.add(a, f.mul(f.sub(b, a), scalar))),
+    "ForeachLerpList": (3, lambda f, _, a, b, weight: f.add(a, f.mul(f.sub(b, a), weight))),
+    "ForeachPowScalarAndTensor": (1, _powered),
+    "ForeachRoundOffNumber": (1, _rounded),
+    "ForeachZeroInplace": (1, lambda f, _, x: f.fill(0.0, x.dtype)),
+    "ForeachCopy": (1, lambda f, _, x: f.copied(x)),
+    "ForeachNeg": (1, lambda f, _, x: f.neg(x)),
+    "ForeachAbs": (1, lambda f, _, x: f.abs(x)),
+    "ForeachExp": (1, lambda f, _, x: f.exp(x)),
+    "ForeachLog": (1, lambda f, _, x: f.ln(x)),
+    "ForeachReciprocal": (1, lambda f, _, x: f.div(1.0, x)),
+    "ForeachSqrt": (1, lambda f, _, x: f.sqrt(x)),
+}
+_ROWS |= {
+    f"Foreach{name}": (1, _as(name)) for name in ("Cos", "Log1p", "Sigmoid", "Sign", "Sin", "Tanh")
+}
+
+# With one number for all tensors, and with one for each of them.
+_SCALED: dict[str, tuple[int, Callable[..., Term]]] = {
+    "ForeachAdd": (1, lambda f, scalar, x: f.add(x, scalar)),
+    "ForeachSub": (1, lambda f, scalar, x: f.add(x, -scalar)),
+    "ForeachMul": (1, lambda f, scalar, x: f.mul(x, scalar)),
+    "ForeachDiv": (1, lambda f, scalar, x: f.mul(x, 1.0 / scalar)),
+    "ForeachMaximum": (1, lambda f, scalar, x: f.max(x, scalar)),
+    "ForeachMinimum": (1, lambda f, scalar, x: f.min(x, scalar)),
+    "ForeachPow": (1, lambda f, scalar, x: _powered(f, x, scalar)),
+    "ForeachAddcdiv": (3, lambda f, scalar, x, a, b: f.add(x, f.mul(f.div(a, b), scalar))),
+    "ForeachAddcmul": (3, lambda f, scalar, x, a, b: f.add(x, f.mul(f.mul(a, b), scalar))),
+}
+_ROWS |= {f"{name}{end}": row for name, row in _SCALED.items() for end in ("Scalar", "ScalarList")}
+_ROWS |= {f"{name}List": _SCALED[name] for name in ("ForeachAddcdiv", "ForeachAddcmul")}
+
+
+def _kernel_of(op_type: str, lists: int, formula: Callable[..., Term]) -> type[ForeachKernel]:
+    members = {"op_type": op_type, "lists": lists, "formula": staticmethod(formula)}
+    return type(op_type, (ForeachKernel,), {**members, "__doc__": op_type})
+
+
+KERNELS = {op_type: _kernel_of(op_type, *row) for op_type, row in _ROWS.items()}

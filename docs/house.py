@@ -61,9 +61,9 @@ DOORS = {
         kernel loops queues rounding task tensors windows
         """,
     "schedules": """
-        block_split bounds buffers comparisons elementwise formula formula_kernel masks rows.folds
-        rows.formats rows.formula rows.kernel rows.layouts rows.play rows.program rows.shares runner
-        spreading tile_grid
+        block_split bounds buffers comparisons elementwise formula formula_kernel functions masks
+        on_ai_cpu rows.folds rows.formats rows.formula rows.kernel rows.layouts rows.play
+        rows.program rows.shares runner spreading tile_grid
         """,
     "library": "block_matmul epilogue matmul matmul_tiling operands unfolded",
     "operators": """

@@ -104,13 +104,28 @@ def test_axpy_has_its_own_price_and_refuses_what_the_chip_lacks() -> None:
 
 
 def test_every_row_of_the_table_is_compared_with_an_oracle_here() -> None:
-    tested = {*BINARY, *WITH_NUMBER, *UNARY, *LONG, "axpy"} - {"copy"}
+    tested = {*BINARY, *WITH_NUMBER, *UNARY, *LONG, *BITS, "axpy"} - {"copy"}
     assert {row.__name__ for row in BY_HARDWARE_NAME.values()} == tested
     for row in BY_HARDWARE_NAME.values():
         assert row.hardware_name in str(row.__doc__)
 
 
 LONG = {"add64": np.add, "sub64": np.subtract, "max64": np.maximum, "min64": np.minimum}
+
+
+BITS = {"bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_not": lambda a, _: ~a}
+
+
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend910B3", "Ascend310P3"])
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("name", BITS)
+def test_bits_go_through_instructions_for_words_of_16(name: str, kind: Any, chip: str) -> None:
+    a, b = (A * 30).astype(kind), (B * 30).astype(kind)
+
+    def step(core: Core, dst: LocalTensor, a: LocalTensor, b: LocalTensor) -> None:
+        getattr(core, name)(dst, a, *(() if name == "bit_not" else (b,)))
+
+    np.testing.assert_array_equal(apply(step, a, b, chip=chip), BITS[name](a, b))
 
 
 @pytest.mark.parametrize("name", LONG)

@@ -30,6 +30,17 @@ def like(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
     return [described(given[0].shape, given[0].dtype)]
 
 
+def broadcasted(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """In the dtype of the first input, the shape that all broadcast to; none where they don't."""
+    import numpy as np
+
+    try:
+        shape = np.broadcast_shapes(*(each.shape for each in given))
+    except ValueError:
+        return []
+    return [described(shape, given[0].dtype)]
+
+
 def like_second(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
     """As the second input."""
     return [described(given[1].shape, given[1].dtype)]

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.conversions import conversion_path, device_dtype
 from npusim.ascendc.core import Core
+from npusim.ascendc.intrinsics.elementwise import Intrinsic
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor, Scalar
 from npusim.values.dtypes import FLOAT, INT64, UINT8, DType
 
 if TYPE_CHECKING:
-    from npusim.ascendc.intrinsics.elementwise import Intrinsic
     from npusim.ascendc.intrinsics.vector import CmpMode
     from npusim.hardware.profile import Profile
 
@@ -276,6 +276,12 @@ class Formula:
         wide = _OF_64_BITS.get(call)
         native = self.profile.supports_vector(getattr(call, "hardware_name", ""), dtype.intrinsic)
         return wide if wide and dtype is INT64 and not native else call
+
+    def require_instructions(self, op_type: str) -> None:
+        """Raise UnsupportedIntrinsicError for a step that the chip has no instruction for."""
+        for step in self.steps:
+            if isinstance(step.call, Intrinsic):
+                step.call.require(self.profile, op_type, step.target.dtype)
 
     def step(
         self,

@@ -229,6 +229,7 @@ class FormulaKernel(ElementwiseKernel):
             _stored(formula, term, tensor.dtype)
             for term, tensor in zip(terms, outputs, strict=True)
         ]
+        formula.require_instructions(row.op_type)
         return formula, operands, results
 
     def _symbol(

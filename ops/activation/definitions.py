@@ -5,9 +5,12 @@ from npusim.operators.definition import Aclnn, Operator, family, flag, real, tex
 from npusim.operators.results import like, like_second
 from npusim.operators.shape_checks import axes_in, bits_of, broadcast
 
+_ALIKE = ((same_shape, "<", ">"),)
 _SLOPE = (real("negativeSlope?", "negative_slope"),)
-_ELU = (real("alpha?"), real("scale?", only=1.0), real("inputScale?", only=1.0))
-_SOFTPLUS = (real("beta?", only=1.0), real("threshold?", only=20.0))
+_ELU = (real("alpha?"), real("scale?"), real("inputScale?", "input_scale"))
+_SOFTPLUS = (real("beta?"), real("threshold?"))
+_LAMBDA = (real("lambd?"),)
+_LIMITS = (real("min", "min_val"), real("max", "max_val"))
 _APPROXIMATE = (text("approximate?"),)
 _SCALE = (real("scale?"),)
 _BETA = (real("betaOptional?", "scale"),)
@@ -17,17 +20,23 @@ _FROM_RESULT = "output gradOutput -> gradInput"
 OPERATORS = family(
     "activation",
     fused=".elementwise.fusion:fused_kernel",
-    checks={"forward": ((same_shape, "<", ">"),), "gradients": ((broadcast, ">", "<"),)},
+    checks={
+        "forward": _ALIKE,
+        "gradients": ((broadcast, ">", "<"),),
+        "shrinking": ((broadcast, ">", "<"),),
+    },
     forward=(
-        Operator("Elu", "x -> y", _ELU[:2], Aclnn("aclnnElu", attributes=_ELU, in_place=True)),
+        Operator("Elu", "x -> y", (*_ELU[:2], real("input_scale?")),
+            Aclnn("aclnnElu", attributes=_ELU, in_place=True)),
         Operator("FastGelu", "x -> y", (), Aclnn("aclnnFastGelu")),
         Operator("FastGeluV2", "x -> y", (), Aclnn("aclnnFastGeluV2", "x -> out"),
             kernel="FastGelu"),
         Operator("Gelu", "x -> y", (), Aclnn("aclnnGelu"), ("GeLU",)),
         Operator("GeluV2", "x -> y", _APPROXIMATE, Aclnn("aclnnGeluV2", "x -> y", _APPROXIMATE)),
         Operator("HardSigmoid", "input_x -> output_y", (real("alpha?"), real("beta?")),
-            Aclnn("aclnnHardsigmoid")),
-        Operator("HardSwish", "x -> y", (), Aclnn("aclnnHardswish")),
+            (Aclnn("aclnnHardsigmoid"), Aclnn("aclnnInplaceHardsigmoid", "self -> self"))),
+        Operator("HardSwish", "x -> y", (),
+            (Aclnn("aclnnHardswish"), Aclnn("aclnnInplaceHardswish", "self -> self"))),
         Operator("LeakyRelu", "x -> y", (real("negative_slope?"),),
             Aclnn("aclnnLeakyRelu", attributes=_SLOPE, in_place=True)),
         Operator("Mish", "x -> y", (), Aclnn("aclnnMish", in_place=True)),
@@ -45,7 +54,6 @@ OPERATORS = family(
         Operator("Tanh", "x -> y", (), Aclnn("aclnnTanh", in_place=True)),
     ),
     gradients=(
-        Operator("EluGradV2", "grads activations -> y", _ELU[:2]),
         Operator("GeluGrad", "dy x y -> z", (),
             Aclnn("aclnnGeluBackward", "gradOutput self gradOutput -> gradInput"), ("GeLUGrad",)),
         Operator("ReluGrad", "gradients features -> backprops"),
@@ -55,6 +63,59 @@ OPERATORS = family(
         Operator("SwishGrad", "grad x y -> grad_x", _SCALE),
         Operator("TanhGrad", "y dy -> z", (),
             (Aclnn("aclnnTanhBackward", _FROM_RESULT), Aclnn("aclnnTanhGrad", "y dy -> dx"))),
+    ),
+    shrinking=(
+        Operator("CeluV2", "x -> y", (real("alpha?"),),
+            Aclnn("aclnnCelu", attributes=(real("alpha"),), in_place=True), checks=_ALIKE),
+        Operator("HardShrink", "input_x -> output_y", _LAMBDA,
+            Aclnn("aclnnHardshrink", attributes=(real("lambd"),)), checks=_ALIKE),
+        Operator("Heaviside", "input values -> out", (),
+            Aclnn("aclnnHeaviside", "input values -> out")),
+        Operator("LogSigmoid", "x -> y", (), Aclnn("aclnnLogSigmoid"), checks=_ALIKE),
+        Operator("Shrink", "input_x -> output_y", (*_LAMBDA, real("bias?")),
+            Aclnn("aclnnShrink", attributes=(real("lambd"), real("bias"))), checks=_ALIKE),
+        Operator("SoftShrink", "input_x -> output_y", _LAMBDA,
+            Aclnn("aclnnSoftshrink", attributes=(real("lambd"),)), checks=_ALIKE),
+        Operator("SquaredRelu", "x -> y", (), Aclnn("aclnnSquaredRelu", "input -> out"),
+            checks=_ALIKE),
+        Operator("Threshold", "x -> y", (real("threshold?"), real("value?")),
+            Aclnn("aclnnThreshold", attributes=(real("threshold"), real("value")), in_place=True),
+            checks=_ALIKE),
+        Operator("EluGradV2", "grads activations -> y",
+            (*_ELU[:2], real("input_scale?"), flag("is_result?")),
+            Aclnn("aclnnEluBackward", "gradOutput selfOrResult -> gradInput",
+                (real("alpha"), real("scale"), real("inputScale", "input_scale"),
+                 flag("isResult", "is_result")))),
+        Operator("FastGeluGrad", "dy x -> z", (),
+            Aclnn("aclnnFastGeluBackward", "gradOutput self -> gradInput")),
+        Operator("GeluGradV2", "dy x -> z", _APPROXIMATE,
+            Aclnn("aclnnGeluBackwardV2", "gradOutput self -> gradInput", _APPROXIMATE)),
+        Operator("HardShrinkGrad", "gradients features -> backprops", _LAMBDA,
+            Aclnn("aclnnHardshrinkBackward", "gradOutput self -> gradInput", (real("lambd"),))),
+        Operator("HardSigmoidGrad", "grads input_x -> y", (real("alpha?"), real("beta?")),
+            Aclnn("aclnnHardsigmoidBackward", "gradOutput self -> out")),
+        Operator("HardSwishGrad", "grad x -> y", (),
+            (Aclnn("aclnnHardswishBackward", "gradOutput self -> out"),
+             Aclnn("aclnnHardswishBackwardV2", "gradOutput self -> out")), ("HardSwishGradV2",)),
+        Operator("HardtanhGrad", "result grad -> y", (real("min_val?"), real("max_val?")),
+            Aclnn("aclnnHardtanhBackward", "self gradOutput -> out", _LIMITS)),
+        Operator("LeakyReluGrad", "gradients features -> backprops", (real("negative_slope?"),),
+            Aclnn("aclnnLeakyReluBackward", "gradOutput self -> out",
+                (real("negativeSlope", "negative_slope"), flag("selfIsResult", None)))),
+        Operator("LogSigmoidGrad", "grads features -> backprops", (),
+            Aclnn("aclnnLogSigmoidBackward", "gradOutput self -> gradInput")),
+        Operator("MishGrad", "grad x tanhx? -> x_grad", (),
+            Aclnn("aclnnMishBackward", "gradOutput self -> gradInput")),
+        Operator("SeluGrad", "gradients outputs -> y", (),
+            Aclnn("aclnnSeluBackward", "gradOutput result -> gradInput")),
+        Operator("SoftShrinkGrad", "input_grad input_x -> output_y", _LAMBDA,
+            Aclnn("aclnnSoftshrinkBackward", "gradOutput self -> gradInput",
+                (real("lambda", "lambd"),))),
+        Operator("SoftplusV2Grad", "input_gradients input_features -> output_backprops", _SOFTPLUS,
+            Aclnn("aclnnSoftplusBackward", "gradOutput self -> gradInput",
+                (real("beta"), real("threshold")))),
+        Operator("ThresholdGradV2D", "gradients features -> backprops", (real("threshold?"),),
+            Aclnn("aclnnThresholdBackward", "gradOutput self -> out", (real("threshold"),))),
     ),
     masked=(Operator("ReluGradV2", "gradients mask -> backprops", infer=like,
         checks=((bits_of, "gradients", "mask"),)),),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _CUBIC = 0.044715  # of the tanh form of Gelu
 _GELU_SLOPE = 2.0 * sqrt(2.0 / pi)
-_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
 
 def sigmoid(f: Formula, x: Term) -> Term:
@@ -72,16 +72,28 @@ def _mish(f: Formula, x: Term) -> Term:
     return f.mul(x, f.add(right, left))
 
 
-def _elu(f: Formula, x: Term, alpha: float) -> Term:
-    """max(x, 0) + alpha (e**min(x, 0) - 1)."""
-    below = f.add(f.exp(f.min(x, 0.0)), -1.0)
-    return f.add(f.max(x, 0.0), f.mul(below, alpha))
+def elu(f: Formula, x: Term, alpha: float, scale: float = 1.0, input_scale: float = 1.0) -> Term:
+    """scale (max(x, 0) + alpha (e**(input_scale min(x, 0)) - 1))."""
+    rest = f.min(x, 0.0)
+    below = f.add(f.exp(f.mul(rest, input_scale) if input_scale != 1.0 else rest), -1.0)
+    whole = f.add(f.max(x, 0.0), f.mul(below, alpha))
+    return f.mul(whole, scale) if scale != 1.0 else whole
 
 
 def _softplus(f: Formula, x: Term) -> Term:
     """ln(1 + e**-|x|) + max(x, 0)."""
     tail = f.ln(f.add(f.exp(f.mul(f.abs(x), -1.0)), 1.0))
     return f.add(tail, f.max(x, 0.0))
+
+
+def _softplus_v2(f: Formula, x: Term, beta: float, threshold: float) -> Term:
+    """ln(1 + e**(beta x)) / beta, and x where beta x is above the threshold."""
+    scaled = f.mul(x, beta) if beta != 1.0 else x
+    smooth = _softplus(f, scaled)
+    smooth = f.mul(smooth, 1.0 / beta) if beta != 1.0 else smooth
+    if threshold >= _SOFTPLUS["threshold"]:  # where both are equal in float32
+        return smooth
+    return f.select(f.compare(scaled, threshold, CmpMode.GT), x, smooth)
 
 
 def _hard_swish(f: Formula, x: Term) -> Term:
@@ -100,7 +112,8 @@ def _swish(f: Formula, x: Term, scale: float) -> Term:
     return f.div(x, f.add(f.exp(f.mul(x, -scale)), 1.0))
 
 
-_ALPHA = {"alpha": 1.0}
+_ELU = {"alpha": 1.0, "scale": 1.0, "input_scale": 1.0}
+_SOFTPLUS = {"beta": 1.0, "threshold": 20.0}
 
 _ROWS = (
     Compute("Relu", lambda f, x: f.relu(x)),
@@ -115,10 +128,10 @@ _ROWS = (
     Compute("Mish", _mish, half_in_float=True),
     Compute("Swish", _swish, half_in_float=True, attributes={"scale": 1.0}),
     Compute("Silu", lambda f, x: _swish(f, x, 1.0), half_in_float=True),
-    Compute("Elu", _elu, half_in_float=True, attributes=_ALPHA),
-    Compute("Selu", lambda f, x: f.mul(_elu(f, x, _SELU_ALPHA), _SELU_SCALE), half_in_float=True),
+    Compute("Elu", elu, half_in_float=True, attributes=_ELU),
+    Compute("Selu", lambda f, x: elu(f, x, SELU_ALPHA, SELU_SCALE), half_in_float=True),
     Compute("Softplus", _softplus, half_in_float=True),
-    Compute("SoftplusV2", _softplus, half_in_float=True),
+    Compute("SoftplusV2", _softplus_v2, half_in_float=True, attributes=_SOFTPLUS),
     Compute("Softsign", lambda f, x: f.div(x, f.add(f.abs(x), 1.0)), half_in_float=True),
     Compute(
         "HardSigmoid",

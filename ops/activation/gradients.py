@@ -26,14 +26,19 @@ def _relu_grad(f: Formula, grad: Term, features: Term) -> Term:
     return f.mul(grad, chosen)
 
 
-def _gelu_grad(f: Formula, grad: Term, x: Term, y: Term) -> Term:
-    """The derivative of the tanh form; y takes part with a factor of zero, as on the device."""
+def gelu_grad(f: Formula, grad: Term, x: Term) -> Term:
+    """The derivative of the tanh form."""
     inner = f.add(f.mul(f.mul(f.mul(x, x), x), _CUBIC), x)
     t = tanh(f, f.mul(inner, _SLOPE))
     slope = f.add(f.mul(f.mul(x, x), 1.5 * _SLOPE * _CUBIC), 0.5 * _SLOPE)
     curved = f.mul(f.add(f.neg(f.mul(t, t)), 1.0), x)
     derivative = f.add(f.mul(f.add(t, 1.0), 0.5), f.mul(slope, curved))
-    return f.add(f.mul(grad, derivative), f.mul(y, 0.0))
+    return f.mul(grad, derivative)
+
+
+def _gelu_grad(f: Formula, grad: Term, x: Term, y: Term) -> Term:
+    """The same; y takes part with a factor of zero, as on the device."""
+    return f.add(gelu_grad(f, grad, x), f.mul(y, 0.0))
 
 
 def _silu_grad(f: Formula, grad: Term, x: Term) -> Term:
@@ -50,12 +55,6 @@ def _swish_grad(f: Formula, grad: Term, x: Term, y: Term, scale: float) -> Term:
     return f.mul(f.add(scaled, f.mul(s, f.add(f.neg(scaled), 1.0))), grad)
 
 
-def _elu_grad(f: Formula, grad: Term, y: Term, alpha: float) -> Term:
-    """grad (y + alpha) below zero, grad above."""
-    one_above = f.add(f.mul(step(f, y), 1.0 - alpha), alpha)
-    return f.mul(grad, f.add(f.mul(f.min(y, 0.0), 1.0), one_above))
-
-
 _ROWS = (
     Compute("ReluGrad", _relu_grad),
     Compute("SigmoidGrad", lambda f, y, grad: f.mul(f.sub(y, f.mul(y, y)), grad)),
@@ -67,7 +66,6 @@ _ROWS = (
     Compute("GeluGrad", _gelu_grad, half_in_float=True),
     Compute("SiluGrad", _silu_grad, half_in_float=True),
     Compute("SwishGrad", _swish_grad, half_in_float=True, attributes={"scale": 1.0}),
-    Compute("EluGradV2", _elu_grad, half_in_float=True, attributes={"alpha": 1.0}),
 )
 
 KERNELS = kernels_of_table(_ROWS)

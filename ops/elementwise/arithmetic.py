@@ -7,7 +7,7 @@ types. Source of the formulas: public operator sources (ops/built-in/tbe/impl).
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import pi
+from math import log, pi
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import RoundMode
@@ -39,7 +39,8 @@ def _pow(f: Formula, x: Operand, y: Operand) -> Term:
     return f.mul(size, f.add(f.mul(f.mul(odd, negative), -1.0), 1.0))
 
 
-def _clip(f: Formula, x: Term, low: Number | Term | None, high: Number | Term | None) -> Term:
+def clip(f: Formula, x: Term, low: Number | Term | None, high: Number | Term | None) -> Term:
+    """At least ``low``, at most ``high``, as far as they are given."""
     if low is not None:
         x = f.max(x, low)
     return f.min(x, high) if high is not None else x
@@ -87,6 +88,29 @@ def _cos(f: Formula, x: Term) -> Term:
     return _taylor(f, f.add(half, 1.0), half, square, range(4, 15, 2))
 
 
+def sign(f: Formula, x: Operand) -> Term:
+    """1, 0 or -1."""
+    number = f.tile(x)
+    return f.sub(step(f, number), step(f, f.neg(number)))
+
+
+def _rounded(f: Formula, x: Term, decimals: int) -> Term:
+    """To so many decimals, halves to even; below zero to tens, hundreds."""
+    if not decimals:
+        return _whole(RoundMode.CAST_RINT)(f, x)
+    shifted = f.mul(x, 10.0**decimals)
+    return f.mul(_whole(RoundMode.CAST_RINT)(f, shifted), 10.0**-decimals)
+
+
+def _log(f: Formula, x: Term, base: float, scale: float, shift: float) -> Term:
+    """The logarithm of scale x + shift to a base; -1 is e."""
+    if scale != 1.0:
+        x = f.mul(x, scale)
+    if shift:
+        x = f.add(x, shift)
+    return f.mul(f.ln(x), 1.0 / log(base)) if base > 0.0 else f.ln(x)
+
+
 def _clipped_norm(f: Formula, x: Term, zero: Operand, one: Operand, least: Operand) -> Term:
     """The root of a sum of squares where it is above ``zero``, at least ``least``."""
     above = step(f, f.sub(x, zero))
@@ -114,6 +138,8 @@ def _shared_out(f: Formula, larger: Operand, smaller: Operand, grad: Term) -> tu
     second = f.mul(grad, f.mul(f.add(chosen, minus_one), minus_one))
     return first, second
 
+
+_LOG = {"base": -1.0, "scale": 1.0, "shift": 0.0}
 
 _ROWS = (
     Compute("Add", lambda f, a, b: f.add(a, b), axes=Axes.KEPT),
@@ -147,14 +173,14 @@ _ROWS = (
     Compute("Sqrt", lambda f, x: f.sqrt(x)),
     Compute("Rsqrt", lambda f, x: f.div(1.0, f.sqrt(x))),
     Compute("Reciprocal", lambda f, x: f.div(1.0, x)),
-    Compute("Log", lambda f, x: f.ln(x)),
+    Compute("Log", _log, attributes=_LOG),
     Compute("Log1p", lambda f, x: f.ln(f.add(x, 1.0))),
     Compute("Pow", _pow, half_in_float=True),
-    Compute("Sign", lambda f, x: f.sub(step(f, x), step(f, f.neg(x))), half_in_float=True),
+    Compute("Sign", sign, half_in_float=True),
     Compute("Floor", _whole(RoundMode.CAST_FLOOR), half_in_float=True),
     Compute("Ceil", _whole(RoundMode.CAST_CEIL), half_in_float=True),
-    Compute("Round", _whole(RoundMode.CAST_RINT), half_in_float=True),
-    Compute("ClipByValue", _clip, like=(0,), axes=Axes.KEPT),
+    Compute("Round", _rounded, half_in_float=True, attributes={"decimals": 0}),
+    Compute("ClipByValue", clip, like=(0,), axes=Axes.KEPT),
 )
 
 KERNELS = kernels_of_table(_ROWS)

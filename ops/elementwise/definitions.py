@@ -1,8 +1,8 @@
 """Elementwise arithmetic with broadcasting, comparisons, selections, copies and fills."""
 
 from npusim.operators.checks import attribute_at_least, broadcasts_to, rank_is, same_shape
-from npusim.operators.definition import Aclnn, Operator, family, ints, real, scalar
-from npusim.operators.results import filled, like
+from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, scalar, whole
+from npusim.operators.results import broadcasted, filled, like
 from npusim.operators.shape_checks import (
     bits_of,
     broadcast,
@@ -17,7 +17,19 @@ _THREE = "x1 x2 x3 -> y"
 _ALPHA = (scalar("alpha?"),)
 _VALUE = (real("value?"),)
 _POWER = (real("base?"), real("scale?"), real("shift?"))
-_NATURAL = (real("base?", only=-1.0), real("scale?", only=1.0), real("shift?", only=0.0))
+
+_TOLERANCES = (real("rtol?"), real("atol?"), flag("equal_nan?"))
+_INSTEAD = (real("nan?"), real("posinf?"), real("neginf?"))
+_BROADCASTING = ("trigonometry", "special", "quotients", "bits", "predicates", "blends")
+
+
+def _of_input(name: str) -> tuple[Aclnn, Aclnn]:
+    """An interface that calls its operand so."""
+    return (
+        Aclnn(f"aclnn{name}", "input -> out"),
+        Aclnn(f"aclnnInplace{name}", "inputRef -> inputRef"),
+    )
+
 
 # fmt: off
 OPERATORS = family(
@@ -27,6 +39,7 @@ OPERATORS = family(
         "comparison": (_BROADCAST,),
         "moves": (_ALIKE,),
         "composed": (_ALIKE,),
+        **dict.fromkeys(_BROADCASTING, (_BROADCAST,)),
     },
     fused="fusion:fused_kernel",
     arithmetic=(
@@ -50,7 +63,7 @@ OPERATORS = family(
         Operator("FusedMulAdd", "x1 x2 x3 -> y"),
         Operator("FusedMulAddAdd", "x1 x2 x3 x4 -> y"),
         Operator("FusedMulAddN", _THREE, (), Aclnn("aclnnFusedMulAddN", _THREE)),
-        Operator("Log", "x -> y", _NATURAL, Aclnn("aclnnLog", in_place=True)),
+        Operator("Log", "x -> y", _POWER, Aclnn("aclnnLog", in_place=True)),
         Operator("Log1p", "x -> y", (), Aclnn("aclnnLog1p", in_place=True)),
         Operator("Maximum", "x1 x2 -> y", (), Aclnn("aclnnMaximum", _TWO, promoted=True)),
         Operator("MaximumGrad", "grads x1 x2 -> y1 y2"),
@@ -64,12 +77,15 @@ OPERATORS = family(
         Operator("RealDiv", "x1 x2 -> y", (),
             (Aclnn("aclnnDiv", _TWO, in_place=True), Aclnn("aclnnRealDiv", _TWO))),
         Operator("Reciprocal", "x -> y", (), Aclnn("aclnnReciprocal", in_place=True), ("Inv",)),
-        Operator("Round", "x -> y", (), Aclnn("aclnnRound", in_place=True)),
+        Operator("Round", "x -> y", (whole("decimals?"),),
+            (Aclnn("aclnnRound", in_place=True),
+             Aclnn("aclnnRoundDecimals", attributes=(whole("decimals"),), in_place=True))),
         Operator("Rsqrt", "x -> y", (), Aclnn("aclnnRsqrt", in_place=True)),
         Operator("Sign", "x -> y", (), Aclnn("aclnnSign", "self -> result")),
         Operator("Sin", "x -> y", (), Aclnn("aclnnSin", in_place=True)),
-        Operator("Sqrt", "x -> y", (), Aclnn("aclnnSqrt")),
-        Operator("Square", "x -> y"),
+        Operator("Sqrt", "x -> y", (),
+            (Aclnn("aclnnSqrt"), Aclnn("aclnnInplaceSqrt", "self -> self"))),
+        Operator("Square", "x -> y", (), Aclnn("aclnnSquare")),
         Operator("Sub", "x1 x2 -> y", (),
             Aclnn("aclnnSub", _TWO, _ALPHA, in_place=True, host="host:sub")),
     ),
@@ -86,6 +102,69 @@ OPERATORS = family(
         Operator("Select", "condition x1 x2 -> y"),
         Operator("SelectV2", "condition then else -> result", (),
             Aclnn("aclnnSWhere", "condition self other -> out"), kernel="Select"),
+    ),
+    trigonometry=(
+        Operator("Acos", "x -> y", (), _of_input("Acos")),
+        Operator("Acosh", "x -> y", (), Aclnn("aclnnAcosh", in_place=True)),
+        Operator("Asin", "x -> y", (), Aclnn("aclnnAsin", in_place=True)),
+        Operator("Asinh", "x -> y", (), _of_input("Asinh")),
+        Operator("Atan", "x -> y", (), _of_input("Atan")),
+        Operator("Atan2", "x1 x2 -> y", (), Aclnn("aclnnAtan2", _TWO, in_place=True)),
+        Operator("Atanh", "x -> y", (), _of_input("Atanh")),
+        Operator("Cosh", "x -> y", (), Aclnn("aclnnCosh", in_place=True)),
+        Operator("Sinh", "x -> y", (), Aclnn("aclnnSinh", in_place=True)),
+        Operator("Tan", "x -> y", (), Aclnn("aclnnTan", in_place=True)),
+    ),
+    special=(
+        Operator("Erf", "x -> y", (), Aclnn("aclnnErf", in_place=True)),
+        Operator("Erfc", "x -> y", (), Aclnn("aclnnErfc", in_place=True)),
+        Operator("Erfinv", "input_x -> output_y", (), Aclnn("aclnnErfinv", in_place=True)),
+        Operator("Expm1", "x -> y", (), Aclnn("aclnnExpm1", in_place=True)),
+        Operator("LogAddExp", "x1 x2 -> y", (real("base?"),), Aclnn("aclnnLogAddExp", _TWO)),
+        Operator("Xlog1py", "x1 x2 -> y", (), Aclnn("aclnnXlog1py", "x y -> z")),
+        Operator("Xlogy", "x1 x2 -> y", (), Aclnn("aclnnXLogYTensor", _TWO, in_place=True)),
+    ),
+    quotients=(
+        Operator("FloorDiv", "x1 x2 -> y", (), Aclnn("aclnnFloorDivide", _TWO, in_place=True)),
+        Operator("FloorMod", "x1 x2 -> y", (),
+            Aclnn("aclnnRemainderTensorTensor", _TWO, in_place=True)),
+        Operator("Mod", "x1 x2 -> y", (), Aclnn("aclnnFmodTensor", _TWO, in_place=True)),
+        Operator("Trunc", "input_x -> output_y", (), Aclnn("aclnnTrunc", in_place=True)),
+        Operator("TruncateDiv", "x1 x2 -> y"),
+    ),
+    bits=(
+        Operator("BitwiseAnd", "x1 x2 -> y", (),
+            Aclnn("aclnnBitwiseAndTensor", _TWO, in_place=True)),
+        Operator("BitwiseOr", "x1 x2 -> y", (), Aclnn("aclnnBitwiseOrTensor", _TWO, in_place=True)),
+        Operator("BitwiseXor", "x1 x2 -> y", (),
+            Aclnn("aclnnBitwiseXorTensor", _TWO, in_place=True)),
+        Operator("Invert", "x -> y", (), Aclnn("aclnnBitwiseNot"), kernel="invert"),
+        Operator("LeftShift", "x y -> z", (), Aclnn("aclnnLeftShift", "self shiftBits -> out"),
+            kernel="left_shift", infer=broadcasted),
+        Operator("RightShift", "x y -> z", (), Aclnn("aclnnRightShift", "input shiftBits -> out"),
+            kernel="right_shift", infer=broadcasted),
+    ),
+    predicates=(
+        Operator("IsClose", "x1 x2 -> y", _TOLERANCES, Aclnn("aclnnIsClose", _TWO, _TOLERANCES)),
+        Operator("IsFinite", "x -> y", (), Aclnn("aclnnIsFinite")),
+        Operator("IsInf", "x -> y", (), Aclnn("aclnnIsInf", "x -> out")),
+        Operator("IsNan", "x -> y"),
+        Operator("IsNegInf", "x -> y", (), Aclnn("aclnnIsNegInf")),
+        Operator("IsPosInf", "x -> y", (), Aclnn("aclnnIsPosInf")),
+        Operator("NanToNum", "x -> y", _INSTEAD,
+            Aclnn("aclnnNanToNum", attributes=_INSTEAD, in_place=True)),
+    ),
+    blends=(
+        Operator("Addcdiv", "input_data x1 x2 value -> y"),
+        Operator("Addcmul", "input_data x1 x2 value -> y"),
+        Operator("Axpy", "x1 x2 -> y", (real("alpha?"),)),
+        Operator("AxpyV2", "x1 x2 alpha -> y"),
+        Operator("ClipByValueV2", "x clip_value_min clip_value_max -> y", (),
+            Aclnn("aclnnClampTensor", "self clipValueMin? clipValueMax? -> out")),
+        Operator("Lerp", "start end weight -> y", (),
+            Aclnn("aclnnLerp", "self end weight -> out", in_place=True)),
+        Operator("MaskedFill", "x mask value -> y", (),
+            Aclnn("aclnnInplaceMaskedFillTensor", "selfRef mask value -> selfRef")),
     ),
     fills=(
         Operator("AtomicAddrClean"),

@@ -177,6 +177,8 @@ def formula(pick: Pick, op_type: str) -> Task:
 def formula_kind(pick: Pick, op_type: str) -> Any:
     if op_type.startswith("Logical"):
         return bool
+    if op_type.startswith("Bitwise"):
+        return pick.of(np.int8, np.int16, np.int32, np.int64)
     if op_type in FLOATS or band_class(op_type) == "optimizer":
         return np.float32
     return pick.half()
@@ -259,6 +261,15 @@ def progression(pick: Pick, _: str) -> Task:
     count = pick.of(1, 7, 67, 1000, 5001)
     numbers = [np.array(each, np.float32) for each in (1.0, 1.0 + 0.5 * count, 0.5)]
     return Task(numbers, [empty(count)])
+
+
+def bits(pick: Pick, op_type: str) -> Task:
+    """Whole numbers, and how far their bits are moved."""
+    shape, kind = pick.shape(), pick.of(np.int8, np.int16, np.int32, np.int64)
+    inputs = [pick.places(shape, 100, kind)]
+    if op_type != "Invert":
+        inputs.append(pick.places(shape, 7, kind))
+    return Task(inputs, [empty(*shape, kind=kind)])
 
 
 def flags(pick: Pick, op_type: str) -> Task:
@@ -1062,6 +1073,7 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(
         ("FusionOp_Mul_Neg", "FusionOp_RealDiv_Neg", "AutomaticBufferFusionOp"), negated
     ),
+    **dict.fromkeys(("Invert", "LeftShift", "RightShift"), bits),
     "TensorMove": one_to_one,
     "Exp": exponent,
     "Assign": assign,

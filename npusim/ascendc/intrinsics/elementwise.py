@@ -8,6 +8,7 @@ hardware name.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, overload
 
@@ -16,10 +17,14 @@ import numpy as np
 from npusim.ascendc.issuer import Issuer
 from npusim.ascendc.passes import Work
 from npusim.ascendc.tensors import LocalTensor, Scalar
-from npusim.values.errors import KernelError
+from npusim.values.dtypes import INT16
+from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from npusim.hardware.profile import Profile
+    from npusim.values.dtypes import DType
 
 Number = float | Scalar
 Operands = ParamSpec("Operands")
@@ -84,6 +89,13 @@ class Intrinsic(Generic[Operands]):
         core.computed(self.__name__, dst)
         return dst
 
+    def require(self, profile: Profile, op_type: str, dtype: DType) -> None:
+        """Raise UnsupportedIntrinsicError for a dtype that the chip's instruction doesn't take."""
+        names = [name for name in (self.hardware_name, self.instead) if name]
+        if not any(profile.supports_vector(name, dtype.intrinsic) for name in names):
+            known = profile.vector_dtypes(names[0])
+            raise UnsupportedIntrinsicError(op_type, names[0], dtype.intrinsic, profile.name, known)
+
     def compute(self, core: Issuer, dst: LocalTensor, *operands: Any) -> None:
         """The numbers alone, for schedules whose instructions are others."""
         sources = [*operands[: self.tiles]]
@@ -92,6 +104,34 @@ class Intrinsic(Generic[Operands]):
         if self.updates:
             sources.append(dst)
         dst.becomes(self._work, *sources)
+
+
+class _OnWords(Intrinsic[Operands]):
+    """A row whose instruction takes words of 16 bits, of whatever dtype they are parts."""
+
+    def __call__(self, core: Issuer, dst: LocalTensor, *operands: Any) -> LocalTensor:
+        """Compute on ``core``, and append the instruction."""
+        core.same_dtypes(self.hardware_name, dst, *operands)
+        for source in operands:
+            if source.shape != dst.shape and not _repeats(source.shape, dst.shape):
+                shapes = ", ".join(str(tensor.shape) for tensor in (dst, *operands))
+                raise KernelError(core.kernel_name, f"{self.hardware_name} on shapes {shapes}")
+        core.issue(self.hardware_name, _words(dst), operands, writes=dst)
+        if core.numerics:
+            self.compute(core, dst, *operands)
+        core.computed(self.__name__, dst)
+        return dst
+
+    def require(self, profile: Profile, op_type: str, dtype: DType) -> None:
+        """Raise UnsupportedIntrinsicError where words have no such instruction, or for floats."""
+        super().require(profile, op_type, dtype if dtype.is_float else INT16)
+
+
+def _words(tile: LocalTensor) -> LocalTensor:
+    """The same place as words of 16 bits."""
+    *rows, elements = tile.shape or (1,)
+    words = ceil(elements * tile.dtype.itemsize / INT16.itemsize)
+    return tile.same_place(*rows, words, dtype=INT16)
 
 
 def number_of(number: Number, depth: int, like: LocalTensor) -> NDArray[Any] | np.generic:
@@ -130,6 +170,8 @@ def _axpy(src: NDArray[Any], number: NDArray[Any], before: NDArray[Any], out: ND
 
 _OfTile = Intrinsic[[LocalTensor, LocalTensor]]
 _OfTwo = Intrinsic[[LocalTensor, LocalTensor, LocalTensor]]
+_BitsOfTile = _OnWords[[LocalTensor, LocalTensor]]
+_BitsOfTwo = _OnWords[[LocalTensor, LocalTensor, LocalTensor]]
 _OfTileAndNumber = Intrinsic[[LocalTensor, LocalTensor, Number]]
 
 
@@ -164,6 +206,9 @@ class Elementwise(Issuer):
     sqrt = _OfTile("vsqrt", np.sqrt, "dst = square root of src", tiles=1)
     rsqrt = _OfTile("vrsqrt", _rsqrt, "dst = 1 / square root of src", tiles=1)
     reciprocal = _OfTile("vrec", _reciprocal, "dst = 1 / src", tiles=1)
+    bit_and = _BitsOfTwo("vand", np.bitwise_and, "dst = src0 & src1", tiles=2)
+    bit_or = _BitsOfTwo("vor", np.bitwise_or, "dst = src0 | src1", tiles=2)
+    bit_not = _BitsOfTile("vnot", np.invert, "dst = ~src", tiles=1)
     relu = _OfTile("vrelu", _relu, "dst = max(src, 0)", tiles=1)
 
 

@@ -1,0 +1,76 @@
+"""Kernels made from a row of a table for what the AI CPUs compute: a function of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.ascendc.ai_cpu import AiCpuKernel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from npusim.ascendc import GlobalTensor
+    from npusim.ascendc.task import Task
+
+SIMPLE, FUNCTION = 1.0, 20.0
+"""Operations for an element: an addition or a comparison; a function of the C library."""
+
+
+@dataclass(frozen=True)
+class OnAiCpu:
+    """One row of a table of what runs on the AI CPUs.
+
+    ``compute`` takes the arrays of the inputs (None where one is absent), then the ``attributes``,
+    which are given with their defaults, and returns an array, or one for each result; half types
+    reach it in float32. ``operations`` counts the steps of the whole task (see
+    :class:`npusim.ascendc.ai_cpu.AiCpuKernel`), or those for every element of the largest tensor.
+    """
+
+    op_type: str
+    compute: Callable[..., Any]
+    operations: float | Callable[[Task], float] = SIMPLE
+    attributes: Mapping[str, object] = field(default_factory=dict)
+
+    def from_task(self, task: Task) -> tuple[AiCpuKernel, ...]:
+        """The kernel for a task, whose results are known."""
+        if not task.outputs:
+            raise task.refused("the shape of the result isn't known")
+        present = [tensor for tensor in task.inputs if tensor is not None]
+        known = {name: task.attributes[name] for name in self.attributes if name in task.attributes}
+        given = {**self.attributes, **known}
+        places = [tensor is not None for tensor in task.inputs]
+        operations = self.operations
+        if not callable(operations):
+            operations *= max(tensor.numel for tensor in (*present, *task.outputs))
+        else:
+            operations = operations(task)
+
+        def compute(*arrays: NDArray[Any]) -> Sequence[NDArray[Any]]:
+            rest = iter(arrays)
+            operands = [_wide(next(rest)) if there else None for there in places]
+            with np.errstate(all="ignore"):
+                found = self.compute(*operands, **given)
+            made = found if isinstance(found, tuple) else (found,)
+            return [_stored(each, out) for each, out in zip(made, task.outputs, strict=True)]
+
+        return (AiCpuKernel(task.op_type, present, task.outputs, operations, compute),)
+
+
+def _wide(array: NDArray[Any]) -> NDArray[Any]:
+    """Half types in float32, which is what processors compute in."""
+    return array.astype(np.float32) if array.dtype.itemsize == 2 and _is_floating(array) else array
+
+
+def _is_floating(array: NDArray[Any]) -> bool:
+    return array.dtype.kind not in "iub"
+
+
+def _stored(found: Any, out: GlobalTensor) -> NDArray[Any]:
+    """A result in the dtype and shape of its output."""
+    with np.errstate(all="ignore"):
+        values = np.asarray(found).astype(out.dtype.numpy)
+    return np.broadcast_to(values, out.shape) if values.size != out.numel else values

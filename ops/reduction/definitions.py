@@ -1,7 +1,7 @@
 """Sums, means, products, largest and smallest elements along axes."""
 
 from npusim.operators.checks import rank_in
-from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, text
+from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, text, whole
 from npusim.operators.results import like
 from npusim.operators.shape_checks import axes_in
 from npusim.ops.reduction import results
@@ -12,6 +12,8 @@ _DIM = (ints("dim", "axes"), flag("keepDim?", "keep_dims"))
 _DIMS = (ints("dims", "axes"), flag("keepDims?", "keep_dims"))
 _ORDER = (real("p?"),)
 _DTYPE = text("dtype?", None)
+_KEPT = (ints("dim", "axes"), flag("keepdim?", "keep_dims"))
+_ONE_DIM = (whole("dim", "axes"), flag("keepDim?", "keep_dims"), _DTYPE)
 
 
 def _reduction(op_type: str, *aclnn: Aclnn) -> Operator:
@@ -27,9 +29,12 @@ OPERATORS = family(
     kernel=(
         _reduction("ReduceSum", Aclnn("aclnnReduceSum", attributes=(*_DIMS, _DTYPE))),
         _reduction("ReduceMean", Aclnn("aclnnMean", attributes=(*_DIM, _DTYPE))),
-        _reduction("ReduceMax", Aclnn("aclnnAmax", attributes=_DIM)),
-        _reduction("ReduceMin", Aclnn("aclnnAmin", attributes=_DIM)),
-        _reduction("ReduceProd"),
+        _reduction("ReduceMax", Aclnn("aclnnAmax", attributes=_DIM), Aclnn("aclnnMax")),
+        _reduction("ReduceMin", Aclnn("aclnnAmin", attributes=_DIM), Aclnn("aclnnMin")),
+        _reduction("ReduceProd", Aclnn("aclnnProd", attributes=(_DTYPE,)),
+            Aclnn("aclnnProdDim", attributes=_ONE_DIM)),
+        _reduction("ReduceAll", Aclnn("aclnnAll", attributes=_KEPT)),
+        _reduction("ReduceAny", Aclnn("aclnnAny", attributes=_KEPT)),
         Operator("BiasAddGrad", "x -> y", infer=results.sums_of_columns,
             checks=((rank_in, range(1, 9), "x"),)),
         Operator("SquareSumV1", "x -> y", _AXIS, infer=results.reduced),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc import Core, GlobalTensor, Kernel
+from npusim.ascendc.conversions import device_dtype
 from npusim.ops.reduction.axes import Nest, axes_of, bias_axes
 from npusim.ops.reduction.columns import ColumnsPlan
 from npusim.ops.reduction.job import Job
@@ -47,7 +49,10 @@ class Reduction(Kernel):
         self.writes = (out,) if kept is None else (out, kept)
         if x.strides is not None:
             raise KernelError(self.op_type, "x isn't contiguous")
-        job = Job(profile, self.kind, nest, x.view(x.numel), out.view(out.numel), kept)
+        given, result = (
+            replace(each.view(each.numel), dtype=device_dtype(each.dtype)) for each in (x, out)
+        )
+        job = Job(profile, self.kind, nest, given, result, kept)
         self.plan = self._plan(job, x.shape)
         self.block_dim = self.plan.block_dim
         self.scratch = getattr(self.plan, "scratch", ())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from npusim.ascendc.folds import LARGEST, PRODUCT, SMALLEST, SUM, Fold
-from npusim.values.dtypes import FLOAT, DType
+from npusim.values.dtypes import FLOAT, FLOAT16, DType
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, LocalTensor
@@ -29,8 +29,13 @@ class Kind:
     keeps: bool = False
 
     def compute_dtype(self, profile: Profile, dtype: DType) -> DType:
-        """Sums and products of half types are formed in float32; comparisons need no wider type."""
+        """Sums and products of half types are formed in float32; comparisons need no wider type.
+
+        Bytes are compared in float16, which holds them and is what they convert to.
+        """
         exact = self.fold in (LARGEST, SMALLEST) and not self.before
+        if exact and dtype.itemsize == 1:
+            return FLOAT16
         native = profile.supports_vector(self.fold.pairwise, dtype.intrinsic)
         if native and (exact or dtype.category != "float" or dtype is FLOAT):
             return dtype
@@ -64,6 +69,8 @@ KINDS: dict[str, Kind] = {
     "ReduceMax": Kind(LARGEST),
     "ReduceMin": Kind(SMALLEST),
     "ReduceProd": Kind(PRODUCT),
+    "ReduceAll": Kind(SMALLEST),
+    "ReduceAny": Kind(LARGEST),
     "BiasAddGrad": Kind(SUM),
     "SquareSumV1": Kind(SUM, before="square"),
     "SquareSumV2": Kind(SUM, before="square", keeps=True),

@@ -1,0 +1,1 @@
+"""Matrices decomposed, inverted, and their determinants."""

@@ -1,0 +1,33 @@
+"""Decompositions, inverses and determinants of matrices, on the AI CPU."""
+
+from npusim.operators.checks import rank_in
+from npusim.operators.definition import Aclnn, Operator, family, flag
+from npusim.operators.results import like
+from npusim.ops.linear_algebra import results
+from npusim.ops.linear_algebra.checks import square
+
+_MATRIX = (rank_in, range(2, 9), "x")
+_SQUARE = (_MATRIX, (square, "x"))
+
+# fmt: off
+OPERATORS = family(
+    "linear_algebra",
+    decompositions=(
+        Operator("Cholesky", "x -> y", (flag("upper?"),),
+            Aclnn("aclnnLinalgCholesky", attributes=(flag("upper"),)), kernel="cholesky",
+            infer=like, checks=_SQUARE),
+        Operator("LogMatrixDeterminant", "x -> sign y", (),
+            Aclnn("aclnnSlogdet", "self -> signOut logOut"), kernel="log_determinant",
+            infer=results.two_numbers, checks=_SQUARE),
+        Operator("MatrixDeterminant", "x -> y", kernel="determinant", infer=results.one_number,
+            checks=_SQUARE),
+        Operator("MatrixInverse", "x -> y", (flag("adjoint?"),), Aclnn("aclnnInverse"),
+            kernel="inverse", infer=like, checks=_SQUARE),
+        Operator("Qr", "x -> q r", (flag("full_matrices?"),), kernel="qr",
+            infer=results.orthogonal, checks=(_MATRIX,)),
+        Operator("Svd", "x -> sigma u v", (flag("full_matrices?"), flag("compute_uv?")),
+            Aclnn("aclnnSvd", "input -> sigma u v",
+                (flag("fullMatrices", "full_matrices"), flag("computeUV", "compute_uv"))),
+            kernel="svd", infer=results.singular, checks=(_MATRIX,)),
+    ),
+)

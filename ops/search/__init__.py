@@ -1,0 +1,1 @@
+"""Numbers counted, looked up in sorted ones, and multiplied up."""

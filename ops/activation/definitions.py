@@ -1,9 +1,20 @@
 """Activation functions and their gradients."""
 
-from npusim.operators.checks import same_shape
-from npusim.operators.definition import Aclnn, Operator, family, flag, real, text, whole
+from npusim.operators.checks import rank_in, same_shape
+from npusim.operators.definition import (
+    Aclnn,
+    Composed,
+    Operator,
+    family,
+    flag,
+    real,
+    scalar,
+    text,
+    whole,
+)
 from npusim.operators.results import like, like_second
 from npusim.operators.shape_checks import axes_in, bits_of, broadcast
+from npusim.ops.activation.checks import halved
 
 _ALIKE = ((same_shape, "<", ">"),)
 _SLOPE = (real("negativeSlope?", "negative_slope"),)
@@ -14,6 +25,7 @@ _LIMITS = (real("min", "min_val"), real("max", "max_val"))
 _APPROXIMATE = (text("approximate?"),)
 _SCALE = (real("scale?"),)
 _BETA = (real("betaOptional?", "scale"),)
+_EVEN = ((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"), (halved, "dim", "self"))
 _FROM_RESULT = "output gradOutput -> gradInput"
 
 # fmt: off
@@ -102,8 +114,9 @@ OPERATORS = family(
         Operator("LeakyReluGrad", "gradients features -> backprops", (real("negative_slope?"),),
             Aclnn("aclnnLeakyReluBackward", "gradOutput self -> out",
                 (real("negativeSlope", "negative_slope"), flag("selfIsResult", None)))),
-        Operator("LogSigmoidGrad", "grads features -> backprops", (),
-            Aclnn("aclnnLogSigmoidBackward", "gradOutput self -> gradInput")),
+        Operator("LogSigmoidGrad", "grads features -> backprops"),
+        Operator("PRelu", "x weight -> y", (),
+            Aclnn("aclnnPrelu", "self weight -> out", host="host:prelu"), checks=()),
         Operator("MishGrad", "grad x tanhx? -> x_grad", (),
             Aclnn("aclnnMishBackward", "gradOutput self -> gradInput")),
         Operator("SeluGrad", "gradients outputs -> y", (),
@@ -116,6 +129,19 @@ OPERATORS = family(
                 (real("beta"), real("threshold")))),
         Operator("ThresholdGradV2D", "gradients features -> backprops", (real("threshold?"),),
             Aclnn("aclnnThresholdBackward", "gradOutput self -> out", (real("threshold"),))),
+    ),
+    host=(
+        Composed("aclnnAddRelu", "self other -> out", (scalar("alpha?"),), "add_relu",
+            in_place=True, checks=((broadcast, "out", "self", "other"),)),
+        Composed("aclnnGlu", "self -> out", (whole("dim"),), "glu", checks=_EVEN),
+        Composed("aclnnGluBackward", "gradOut self -> out", (whole("dim"),), "glu_backward",
+            checks=(*_EVEN, (same_shape, "self", "out"))),
+        Composed("aclnnLogSigmoidForward", "self -> out buffer", (), "log_sigmoid_forward"),
+        Composed("aclnnLogSigmoidBackward", "gradOutput self buffer -> gradInput", (),
+            "log_sigmoid_backward", checks=((same_shape, "gradOutput", "self", "gradInput"),)),
+        Composed("aclnnSwishBackward", "gradOutput self -> gradInput",
+            (scalar("betaOptional?", "scale"),), "swish_backward",
+            checks=((same_shape, "gradOutput", "self", "gradInput"),)),
     ),
     masked=(Operator("ReluGradV2", "gradients mask -> backprops", infer=like,
         checks=((bits_of, "gradients", "mask"),)),),

@@ -446,6 +446,8 @@ def reduction(pick: Pick, op_type: str) -> Task:
     shape, kind = pick.shape(1, 4, 20_000), pick.kind()
     if op_type in {"L2Loss", "SquareSumV1", "SquareSumV2"} or "Prod" in op_type:
         kind = np.float32
+    if op_type in {"ReduceAll", "ReduceAny", "ReduceAllD", "ReduceAnyD"}:
+        kind = bool
     axes = [axis for axis in range(len(shape)) if pick.of(True, False)] or [len(shape) - 1]
     if op_type in {"L2Loss", "SquareSumV2"}:
         axes = list(range(len(shape)))
@@ -1001,7 +1003,35 @@ def of_language_models(pick: Pick, op_type: str) -> Task:
     return Task(*language_cases.CASES[op_type](pick))
 
 
+def decomposed(pick: Pick, op_type: str) -> Task:
+    """Matrices near the identity, which all algorithms take."""
+    count, size = pick.size(3), pick.size(8)
+    part = pick.numbers(count, size, size) / 8
+    x = (part @ part.swapaxes(-1, -2) + np.eye(size)).astype(np.float32)
+    results = {
+        "LogMatrixDeterminant": [empty(count), empty(count)],
+        "MatrixDeterminant": [empty(count)],
+        "Qr": [np.zeros_like(x), np.zeros_like(x)],
+        "Svd": [empty(count, size), np.zeros_like(x), np.zeros_like(x)],
+    }
+    return Task([x], results.get(op_type, [np.zeros_like(x)]))
+
+
+def searched(pick: Pick, op_type: str) -> Task:
+    """Numbers counted, looked up, multiplied up."""
+    shape = pick.shape()
+    x = pick.numbers(*shape)
+    if op_type == "Bincount":
+        return Task([pick.places(shape, 9)], [empty(9, kind=np.int64)])
+    if op_type == "SearchSorted":
+        row = np.sort(pick.numbers(pick.size()))
+        return Task([row, x], [empty(*shape, kind=np.int64)])
+    return Task([x], [np.zeros_like(x)])
+
+
 FOLDERS: dict[str, Case] = {
+    "linear_algebra": decomposed,
+    "search": searched,
     "attention": attention,
     "reduction": reduction,
     "rotary": rotary,

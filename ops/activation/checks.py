@@ -1,0 +1,24 @@
+"""What gated activations have to be given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npusim.operators.checks import invalid, sizes
+from npusim.operators.shape_checks import entries
+
+if TYPE_CHECKING:
+    from npusim.operators.contract import Call, Check, Finding
+
+
+def halved(attribute: str, of: str) -> Check:
+    """161002 for an axis of an odd size, which has no halves."""
+
+    def test(call: Call) -> Finding:
+        for name, spec in call.given(of):
+            for axis in entries(call, attribute) or ():
+                if spec.rank and spec.shape[axis] % 2:
+                    return f"Axis {axis} of {name} {sizes(spec.shape)} should have an even size."
+        return None
+
+    return invalid(f"axis {attribute} of {of} has an odd size", test)

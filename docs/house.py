@@ -65,7 +65,9 @@ DOORS = {
         on_ai_cpu rows.folds rows.formats rows.formula rows.kernel rows.layouts rows.play
         rows.program rows.shares runner spreading tile_grid
         """,
-    "library": "block_matmul epilogue matmul matmul_tiling operands unfolded",
+    "library": """
+        block_matmul epilogue matmul matmul_tiling operands row_quantiser sorted_pairs unfolded
+        """,
     "operators": """
         arguments checks contract definition fusions host listed memory oracle registry resolve
         results shape_checks task_chain tasks

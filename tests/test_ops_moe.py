@@ -134,6 +134,78 @@ def test_ranks_are_put_together_by_experts(
     np.testing.assert_array_equal(got[3], ranks.sum(0))
 
 
+@settings(max_examples=12, deadline=None)
+@given(
+    tokens=st.sampled_from([1, 7, 48, 300, 3500]),
+    k=st.integers(1, 5),
+    width=st.sampled_from([1, 16, 67, 9000]),
+    experts=st.sampled_from([1, 8, 64]),
+)
+def test_rows_go_to_their_experts(tokens: int, k: int, width: int, experts: int) -> None:
+    tokens = min(tokens, 60) if width > 67 else tokens
+    pairs = tokens * k
+    x = numbers(tokens, width, kind=np.float16)
+    chosen = np.random.default_rng(k).integers(0, experts, (tokens, k)).astype(np.int32)
+    order = np.argsort(chosen.ravel(), kind="stable")
+    outputs = [np.zeros((pairs, width), np.float16), np.zeros(pairs, np.int32)]
+    counts = np.zeros(experts, np.int32)
+    said = {"expert_num": experts, "expert_tokens_count_or_cumsum_flag": 1}
+    rows, places, found = run(CHIP, "MoeInitRoutingV2", [x, chosen], [*outputs, counts], **said)
+    np.testing.assert_array_equal(rows, x[order // k])
+    np.testing.assert_array_equal(places, np.argsort(order))
+    np.testing.assert_array_equal(found, np.cumsum(np.bincount(chosen.ravel(), minlength=experts)))
+    assert_time_needs_no_numbers(CHIP, "MoeInitRoutingV2", [x, chosen], outputs, **said)
+    rows, places = run(CHIP, "MoeTokenPermute", [x, chosen], outputs)
+    weights = numbers(tokens, k, seed=3).astype(np.float16)
+    home = run(CHIP, "MoeTokenUnpermute", [rows, places, weights], [np.zeros_like(x)])
+    wanted = x.astype(np.float64) * weights.astype(np.float64).sum(1, keepdims=True)
+    np.testing.assert_allclose(home[0].astype(np.float64), wanted, rtol=2e-2, atol=2e-2)
+    ids = np.arange(pairs, dtype=np.int32).reshape(k, tokens).T
+    rows, places, ranked = run(
+        CHIP, "MoeInitRouting", [x, ids, chosen], [*outputs, np.zeros(pairs, np.int32)]
+    )
+    by_choice = np.argsort(order).reshape(tokens, k).T.ravel()
+    np.testing.assert_array_equal(rows, x[order // k])
+    np.testing.assert_array_equal(places, by_choice)
+    np.testing.assert_array_equal(ranked, np.sort(chosen.ravel()))
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    tokens=st.integers(1, 70), k=st.integers(1, 3), width=st.integers(1, 130), even=st.booleans()
+)
+def test_rows_become_bytes_on_their_way(tokens: int, k: int, width: int, even: bool) -> None:
+    x = numbers(tokens, width)
+    chosen = np.random.default_rng(k).integers(0, 5, (tokens, k)).astype(np.int32)
+    order, pairs = np.argsort(chosen.ravel(), kind="stable"), tokens * k
+    scale, offset = (np.array([each], np.float32) for each in (20.0, 1.5))
+    outputs = [np.zeros((pairs, width), np.int8), np.zeros(pairs, np.int32)]
+    outputs += [np.zeros(5, np.int32), np.zeros(5, np.int32), np.zeros(pairs, np.float32)]
+    given = [x, chosen, *((scale, offset) if even else (None, None))]
+    said = {"expert_num": 5, "quant_mode": int(not even)}
+    rows, *_, steps = run(CHIP, "MoeInitRoutingQuantV2", given, outputs, **said)
+    routed = x.astype(np.float64)[order // k]
+    if even:
+        wanted = np.clip(np.rint(routed * 20 + 1.5), -128, 127)
+        assert np.abs(rows - wanted).max() <= 1
+    else:
+        largest = np.abs(routed).max(1, keepdims=True)
+        np.testing.assert_allclose(steps, largest[:, 0] / 127, rtol=1e-5)
+        assert np.abs(rows - routed / largest * 127).max() <= 0.51
+
+
+def test_calls_of_routing() -> None:
+    device = Device(CHIP)
+    call = {"x": "fp16[64,128]", "expertIdx": "int32[64,4]", "activeNum": 256, "expertNum": 8,
+        "expertCapacity": 0, "dropPadMode": 0, "expertTokensCountOrCumsumFlag": 2,
+        "expertTokensBeforeCapacityFlag": False, "expandedXOut": "fp16[256,128]",
+        "expandedRowIdxOut": "int32[256]", "expertTokensCountOrCumsumOut": "int32[8]"}  # fmt: skip
+    assert device.check("aclnnMoeInitRoutingV2", **call).code == 0
+    assert device.check("aclnnMoeInitRoutingV2", **{**call, "dropPadMode": 1}).code == 561003
+    wrong = {**call, "expertIdx": "int32[63,4]"}
+    assert device.check("aclnnMoeInitRoutingV2", **wrong).code == 161002
+
+
 def test_places_outside_are_faults_and_shapes_are_checked() -> None:
     rows, scales = numbers(8, 16), numbers(4, 2)
     places = np.array([0, 1, 2, 3, 4, 5, 6, 8], np.int32)

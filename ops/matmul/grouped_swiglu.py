@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, TBuf, TPosition, TQue
-from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.task import Task, made
+from npusim.library.row_quantiser import RowQuantiser
 from npusim.operators.tasks import kernels_on
 from npusim.ops.matmul.grouped import GroupedMatMul, Groups, group_lengths
 from npusim.values.arithmetic import round_up
-from npusim.values.dtypes import FLOAT, FLOAT16, INT8, INT32, INT64
+from npusim.values.dtypes import FLOAT, INT8, INT32, INT64
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format
 from npusim.values.layouts import storage_shape
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _DEPTH = 2
-_LARGEST = 127.0  # of int8
 
 
 class GroupedMatMulSwigluQuant(GroupedMatMul):
@@ -67,7 +66,7 @@ class GroupedMatMulSwigluQuant(GroupedMatMul):
         fixed = _DEPTH * row + half + 2 * block
         each = row + round_up(self.half, block) + size
         paired = (profile.buffers.ub_bytes - fixed) // each // _DEPTH
-        single = (profile.buffers.ub_bytes - fixed - 2 * half) // each
+        single = (profile.buffers.ub_bytes - fixed - RowQuantiser.nbytes(self.half)) // each
         self.most = max(paired, min(1, single))
         if self.most < 1:
             raise KernelError(self.op_type, f"a row of {groups.n} doesn't fit into UB")
@@ -116,16 +115,14 @@ class GroupedMatMulSwigluQuant(GroupedMatMul):
         n, rows, size = self.groups.n, self.most, FLOAT.itemsize
         self.line_que, self.sum_que = TQue(TPosition.VECIN, 1, "line"), TQue(TPosition.VECIN, 1)
         self.y_que, self.scale_que = (TQue(TPosition.VECOUT, 1, name) for name in ("y", "scale"))
-        names = ("numbers", "gate", "wide", "whole", "largest")
-        self.numbers, self.gate, self.wide, self.whole, self.largest = map(TBuf, names)
+        self.numbers, self.gate = TBuf("numbers"), TBuf("gate")
         core.pipe.init_buffer(self.line_que, 1, n * size)
         core.pipe.init_buffer(self.sum_que, 1, rows * round_up(n * size, core.block_bytes))
         core.pipe.init_buffer(self.y_que, 1, rows * round_up(self.half, core.block_bytes))
         core.pipe.init_buffer(self.scale_que, 1, rows * size)
         core.pipe.init_buffer(self.numbers, 1, n * size)
-        for buffer in (self.gate, self.wide, self.whole):
-            core.pipe.init_buffer(buffer, 1, self.half * size)
-        core.pipe.init_buffer(self.largest, 1, core.block_bytes)
+        core.pipe.init_buffer(self.gate, 1, self.half * size)
+        self.quantiser = RowQuantiser(core, self.half)
 
     def _tile(self, core: Core, line: LocalTensor, first: Index, count: int) -> None:
         n, half = self.groups.n, self.half
@@ -139,7 +136,7 @@ class GroupedMatMulSwigluQuant(GroupedMatMul):
             core.muls(numbers, numbers, by_row)
             core.mul(numbers, numbers, line)
             gated = self._gated(core, numbers)
-            self._quantised(core, gated, out[row], scales[row])
+            self.quantiser.by_largest(gated, out[row], scales[row])
         self.sum_que.free_tensor(sums)
         self.y_que.copy_out(y.window(((first, half),), (count, half), (half, 1)), out)
         self.scale_que.copy_out(scale.span(first, count), scales)
@@ -153,20 +150,6 @@ class GroupedMatMulSwigluQuant(GroupedMatMul):
         core.adds(gate, gate, 1.0)
         core.div(gate, left, gate)
         return core.mul(gate, gate, right)
-
-    def _quantised(
-        self, core: Core, gated: LocalTensor, out: LocalTensor, scales: LocalTensor
-    ) -> None:
-        """The largest element becomes 127."""
-        wide = self.wide.get(FLOAT, self.half)
-        core.abs(wide, gated)
-        largest = core.reduce_max(self.largest.get(FLOAT, 1), wide)
-        scale = core.get_value(largest) / _LARGEST
-        core.set_value(scales.view(1), 0, scale)
-        core.muls(gated, gated, 1.0 / scale)
-        whole = core.cast(self.whole.get(INT32, self.half), gated, RoundMode.CAST_RINT)
-        halves = core.cast(self.gate.get(FLOAT16, self.half), whole)
-        core.cast(out, halves, RoundMode.CAST_TRUNC)
 
 
 def grouped_matmul_swiglu_quant(task: Task) -> tuple[Kernel, ...]:

@@ -1,12 +1,21 @@
 """Routing of mixtures of experts."""
 
-from npusim.operators.definition import Aclnn, Operator, family, whole
+from npusim.operators.definition import Aclnn, Operator, family, flag, ints, whole
 from npusim.operators.shape_checks import fits
 from npusim.ops.moe.checks import experts_chosen, finalized
 from npusim.ops.moe.results import gated
 
 _GIVEN = "expanded_x expanded_row_idx x1? x2? bias? scales? expanded_expert_idx? -> out"
 _OPTIONAL = "x1Optional? x2Optional? biasOptional? scalesOptional? expertIdxOptional?"
+
+_ROUTED = (whole("active_num?"), whole("expert_capacity?", None), whole("expert_num?"),
+    whole("drop_pad_mode?"), whole("expert_tokens_count_or_cumsum_flag?"),
+    flag("expert_tokens_before_capacity_flag?", None))  # fmt: skip
+_ROUTED_CALL = (whole("activeNum", "active_num"), whole("expertCapacity", None),
+    whole("expertNum", "expert_num"), whole("dropPadMode", "drop_pad_mode"),
+    whole("expertTokensCountOrCumsumFlag", "expert_tokens_count_or_cumsum_flag"),
+    flag("expertTokensBeforeCapacityFlag", None))  # fmt: skip
+_TOKENS = (fits, "x", "t h", "expert_idx", "t k")
 
 # fmt: off
 OPERATORS = family(
@@ -19,6 +28,30 @@ OPERATORS = family(
             checks=((fits, "x", "*rows e", "finished", "*rows", "y", "*rows k", "expert_idx",
                 "*rows k", "row_idx", "*rows k"), (experts_chosen, "x", "y", "k"))),
     ),
+    init_routing=(
+        Operator("MoeInitRoutingV2", "x expert_idx -> expanded_x expanded_row_idx "
+            "expert_tokens_count_or_cumsum? expert_tokens_before_capacity?", _ROUTED,
+            Aclnn("aclnnMoeInitRoutingV2", "x expertIdx -> expandedXOut expandedRowIdxOut "
+                "expertTokensCountOrCumsumOut? expertTokensBeforeCapacityOut?", _ROUTED_CALL),
+            kernel="moe_init_routing_v2", checks=(_TOKENS,)),
+        Operator("MoeInitRouting", "x row_idx expert_idx -> "
+            "expanded_x expanded_row_idx expanded_expert_idx", (whole("active_num?"),),
+            Aclnn("aclnnMoeInitRouting", "x rowIdx expertIdx -> "
+                "expandedXOut expandedRowIdxOut expandedExpertIdxOut",
+                (whole("activeNum", "active_num"),)),
+            kernel="moe_init_routing", checks=((fits, "x", "t h", "row_idx", "t k",
+                "expert_idx", "t k"),)),
+        Operator("MoeInitRoutingQuantV2", "x expert_idx scale? offset? -> expanded_x "
+            "expanded_row_idx expert_tokens_count_or_cumsum? expert_tokens_before_capacity? "
+            "dynamic_quant_scale?", (*_ROUTED, whole("quant_mode?")),
+            kernel="moe_init_routing_quant_v2", checks=(_TOKENS,)),
+        Operator("MoeTokenPermute", "tokens indices -> permuted_tokens sorted_indices",
+            (whole("num_out_tokens?"), flag("padded_mode?")),
+            Aclnn("aclnnMoeTokenPermute",
+                "tokens indices -> permuteTokensOut sortedIndicesOut",
+                (whole("numOutTokens", "num_out_tokens"), flag("paddedMode", "padded_mode"))),
+            kernel="moe_token_permute", checks=((fits, "tokens", "t h"),)),
+    ),
     re_routing=(
         Operator("MoeReRouting",
             "tokens expert_token_num_per_rank per_token_scales? -> permute_tokens "
@@ -30,6 +63,12 @@ OPERATORS = family(
                 "permute_token_idx", "t", "expert_token_num", "e"),)),
     ),
     finalize=(
+        Operator("MoeTokenUnpermute", "permuted_tokens sorted_indices probs? -> "
+            "unpermuted_tokens", (flag("padded_mode?"), ints("restore_shape?", None)),
+            Aclnn("aclnnMoeTokenUnpermute", "permutedTokens sortedIndices probsOptional? -> out",
+                (flag("paddedMode", "padded_mode"), ints("restoreShapeOptional?", None))),
+            kernel="moe_token_unpermute", checks=((fits, "permuted_tokens", "p h",
+                "sorted_indices", "p", "probs", "t k", "unpermuted_tokens", "t h"),)),
         Operator("MoeFinalizeRoutingV2", _GIVEN, (whole("drop_pad_mode?"),),
             Aclnn("aclnnMoeFinalizeRoutingV2", f"expandedX expandedRowIdx {_OPTIONAL} -> out",
                 (whole("dropPadMode", "drop_pad_mode"),)),

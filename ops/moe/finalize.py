@@ -224,3 +224,23 @@ def moe_finalize_routing(task: Task) -> tuple[Kernel, ...]:
         by_token=task.whole_number("drop_pad_mode", 0) > 1,
     )  # fmt: skip
     return (kernel,)
+
+
+def moe_token_unpermute(task: Task) -> tuple[Kernel, ...]:
+    """Rows of experts, where those of each token are, and what these count for."""
+    rows, places, weights = (*task.inputs, *[None] * 3)[:3]
+    if rows is None or places is None or not rows.shape or not places.numel:
+        raise task.refused("rows and their places are needed")
+    if weights is not None and not weights.shape:
+        weights = None
+    tokens, width = places.numel if weights is None else weights.shape[0], rows.shape[-1]
+    if task.attributes.get("padded_mode", False) or places.numel % max(1, tokens):
+        raise task.refused(f"places of {places.numel} rows for {tokens} tokens")
+    out = task.outputs[0] if task.outputs else made((tokens, width), rows.dtype)
+    if out.shape != (tokens, width):
+        raise task.refused(f"{out.shape} for {tokens} tokens")
+    kernel = MoeFinalizeRouting(
+        task.profile, rows.view(rows.numel // width, width), places.view(places.numel), (),
+        None, weights, None, out, by_token=True,
+    )  # fmt: skip
+    return (kernel,)

@@ -17,6 +17,7 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.folds import LARGEST, SUM
 from npusim.ascendc.task import Task, made
+from npusim.library.sorted_pairs import CALL_OPERATIONS, GROUP, LISTS, PAIR_BYTES
 from npusim.ops.moe.checks import MOST_CHOSEN
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
@@ -29,15 +30,11 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
-_GROUP = 32  # numbers that vbitsort32 sorts
-_LISTS = 4  # that vmrgsort4v2 merges
-_MERGED = _GROUP * _LISTS  # numbers in a repeat of it
-_PAIR = 2 * FLOAT.itemsize  # bytes of a number and its place
+_MERGED = GROUP * LISTS  # numbers in a repeat of it
 _FEW = 8  # experts that are kept of every group: what a block holds
 _MOST_TOGETHER = 1024
 _BUFFERS = 6  # of a tile in float32: two come in, two go out, two are worked in
 _ROW_BUFFERS = 4  # for a token that is sorted alone
-_CALL_OPERATIONS = 25  # of the scalar unit for a call: mask, its mode, addresses
 
 
 class MoeGatingTopKSoftmax(Kernel):
@@ -67,11 +64,11 @@ class MoeGatingTopKSoftmax(Kernel):
         self.kind = x.dtype
         few = self.columns % _FEW == 0 and self.count <= _FEW
         self.together = self.columns < _FEW or (few and self.columns <= _MOST_TOGETHER)
-        self.padded = round_up(self.columns, _GROUP)
+        self.padded = round_up(self.columns, GROUP)
         # Tokens that are sorted one by one keep the type of x, but for one that nothing sorts.
         self.sorted = FLOAT if self.together or x.dtype is BFLOAT16 else x.dtype
         share = (_BUFFERS if self.together else _ROW_BUFFERS) * FLOAT.itemsize
-        beside = 0 if self.together else 2 * self.padded * _PAIR
+        beside = 0 if self.together else 2 * self.padded * PAIR_BYTES
         row = share * self.padded + 3 * round_up(self.count * FLOAT.itemsize, 32)
         tile = (int(profile.buffers.ub_bytes) - beside - 4096) // row
         if tile < 1:
@@ -93,7 +90,7 @@ class MoeGatingTopKSoftmax(Kernel):
         for queue, width in zip(self.out_ques, (size, 4, 4), strict=True):
             core.pipe.init_buffer(queue, 1, tile * round_up(self.count * width, 32))
         core.pipe.init_buffer(self.wide, 1, tile * self.padded * FLOAT.itemsize)
-        pairs = (tile if self.together else 2) * self.padded * _PAIR
+        pairs = (tile if self.together else 2) * self.padded * PAIR_BYTES
         core.pipe.init_buffer(self.pairs, 1, pairs)
         core.pipe.init_buffer(self.column, 1, tile * FLOAT.itemsize)
         for first, count in self.share.tiles(core):
@@ -146,15 +143,15 @@ class MoeGatingTopKSoftmax(Kernel):
         pairs = self.pairs.get(FLOAT, 2 * rows * self.padded)
         if self.padded > self.columns:
             core.move_bursts(pairs, shares, rows, ceil(self.columns / _FEW))
-            core.record_vector("vector_dup", pairs, _GROUP, rows=rows)
+            core.record_vector("vector_dup", pairs, GROUP, rows=rows)
         self._count_up(core, pairs, rows)
-        core.record_vector("vbitsort32", pairs, lanes, rows=rows * self.padded // _GROUP)
-        lists = self.padded // _GROUP
+        core.record_vector("vbitsort32", pairs, lanes, rows=rows * self.padded // GROUP)
+        lists = self.padded // GROUP
         while lists > 1:
             for _ in range(lists):
-                core.move_bursts(pairs, pairs, rows, _FEW * _PAIR // core.block_bytes)
-            merges = ceil(lists / _LISTS)
-            steps = ceil(rows * merges * _FEW * _LISTS / _MERGED)
+                core.move_bursts(pairs, pairs, rows, _FEW * PAIR_BYTES // core.block_bytes)
+            merges = ceil(lists / LISTS)
+            steps = ceil(rows * merges * _FEW * LISTS / _MERGED)
             core.record_vector("vmrgsort4v2", pairs, lanes, rows=steps)
             lists = merges
         for each in results[:2]:
@@ -179,22 +176,22 @@ class MoeGatingTopKSoftmax(Kernel):
         """Groups of 32, then lists of like length by four, at last those that are left by two."""
         pairs = self.pairs.get(FLOAT, 2 * self.padded)
         lanes = core.costs.repeat_elements(FLOAT.itemsize)
-        bursts = 2 * self.padded * _PAIR // core.block_bytes // 2
-        core.scalar_alu("call", _CALL_OPERATIONS)
-        core.record_vector("vbitsort32", pairs, lanes, rows=self.padded // _GROUP)
+        bursts = 2 * self.padded * PAIR_BYTES // core.block_bytes // 2
+        core.scalar_alu("call", CALL_OPERATIONS)
+        core.record_vector("vbitsort32", pairs, lanes, rows=self.padded // GROUP)
         core.move_bursts(pairs, pairs, bursts, 1)
-        length = _GROUP
-        while length * _LISTS <= self.padded:
-            core.scalar_alu("call", _CALL_OPERATIONS)
-            whole = self.padded // (length * _LISTS) * length * _LISTS
+        length = GROUP
+        while length * LISTS <= self.padded:
+            core.scalar_alu("call", CALL_OPERATIONS)
+            whole = self.padded // (length * LISTS) * length * LISTS
             core.record_vector("vmrgsort4v2", pairs, lanes, rows=whole // _MERGED)
             core.move_bursts(pairs, pairs, bursts, 1)
-            length *= _LISTS
+            length *= LISTS
         for merged in self._left(length):
-            core.scalar_alu("call", _CALL_OPERATIONS)
+            core.scalar_alu("call", CALL_OPERATIONS)
             core.record_vector("vmrgsort4v2", pairs, lanes, rows=ceil(merged / _MERGED))
         for each in results[:2]:
-            core.scalar_alu("call", _CALL_OPERATIONS)
+            core.scalar_alu("call", CALL_OPERATIONS)
             core.record_vector("vreducev2", each, 2 * self.count)
         if finished is not None:
             core.emit_scalar("ld_ub", loads=1, operations=1)
@@ -202,9 +199,9 @@ class MoeGatingTopKSoftmax(Kernel):
     def _left(self, length: int) -> list[int]:
         """Numbers that go into each merge of two lists, of which no more are kept than wanted."""
         lists, rest = [], self.padded
-        while rest and length >= _GROUP:
+        while rest and length >= GROUP:
             lists += [length] * (rest // length)
-            rest, length = rest % length, length // _LISTS
+            rest, length = rest % length, length // LISTS
         found, sorted_so_far = [], lists[0]
         for each in lists[1:]:
             found.append(min(sorted_so_far, self.count) + min(each, self.count))

@@ -20,6 +20,7 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.ascendc.task import Task, made
+from npusim.library.sorted_pairs import CALL_OPERATIONS, GROUP, PAIR_BYTES, record_sort
 from npusim.ops.sorting.axes import axis_of, cast, lies_there, moved, moved_back
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
@@ -32,11 +33,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
-_GROUP = 32  # numbers that vbitsort32 sorts
 _WORTH_SHARING = 1024  # numbers of a row from which on several cores share it
-_LISTS = 4  # that are merged at a time
-_PAIR = 2 * FLOAT.itemsize  # bytes of a number and its place
-_CALL_OPERATIONS = 25  # of the scalar unit for a call: mask, its mode, addresses
 
 
 def ordered(values: NDArray[Any], count: int, *, largest: bool) -> NDArray[np.intp]:
@@ -79,7 +76,7 @@ class TopK(Kernel):
 
     def process(self, core: Core) -> None:
         """One part of a row after the other."""
-        size, padded = self.x.dtype.itemsize, round_up(self.part, _GROUP)
+        size, padded = self.x.dtype.itemsize, round_up(self.part, GROUP)
         in_que, from_que = TQue(TPosition.VECIN, 1, "row"), TQue(TPosition.VECIN, 1, "origin")
         out_que, place_que = (
             TQue(TPosition.VECOUT, 1, "values"),
@@ -90,7 +87,7 @@ class TopK(Kernel):
         core.pipe.init_buffer(from_que, 1, padded * INT32.itemsize)
         core.pipe.init_buffer(out_que, 1, self.kept * size)
         core.pipe.init_buffer(place_que, 1, self.kept * INT32.itemsize)
-        core.pipe.init_buffer(pairs, 1, 2 * padded * _PAIR)
+        core.pipe.init_buffer(pairs, 1, 2 * padded * PAIR_BYTES)
         for piece in self.grid.pieces(core):
             (row, start), length = piece.starts, piece.shape[1]
             where = ((row, self.length), (start, 1))
@@ -99,11 +96,11 @@ class TopK(Kernel):
             if self.origin is not None:
                 sources.append(from_que.copy_in(self.origin.window(where, (length,), (1,))))
             sorted_pairs = pairs.get(FLOAT, 2 * length)
-            self._sort(core, sorted_pairs, length)
+            record_sort(core, sorted_pairs, length)
             values = out_que.alloc_tensor(self.x.dtype, self.kept)
             places = place_que.alloc_tensor(INT32, self.kept)
             for each in (values, places):
-                core.scalar_alu("call", _CALL_OPERATIONS)
+                core.scalar_alu("call", CALL_OPERATIONS)
                 core.record_vector("vreducev2", each, 2 * self.kept)
             self._numbers(core, (values, places), sources, start)
             for queue, tile in zip((in_que, from_que), sources, strict=False):
@@ -111,21 +108,6 @@ class TopK(Kernel):
             target = ((row, self.parts * self.kept), (start // self.part, self.kept))
             out_que.copy_out(self.values.window(target, (self.kept,), (1,)), values)
             place_que.copy_out(self.places.window(target, (self.kept,), (1,)), places)
-
-    def _sort(self, core: Core, pairs: LocalTensor, length: int) -> None:
-        """Groups of 32, then four lists at a time, all of their numbers."""
-        core.scalar_loop()
-        core.scalar_alu("call", _CALL_OPERATIONS)
-        core.record_vector("vector_dup", pairs, _GROUP)
-        lanes = core.costs.repeat_elements(FLOAT.itemsize)
-        groups = ceil(length / _GROUP)
-        merges = ceil(groups / _LISTS)
-        core.scalar_alu("call", _CALL_OPERATIONS)
-        core.record_vector("vbitsort32", pairs, lanes, rows=groups)
-        while groups > 1:
-            core.scalar_alu("call", _CALL_OPERATIONS)
-            core.record_vector("vmrgsort4v2", pairs, lanes, rows=merges)
-            groups = ceil(groups / _LISTS)
 
     def _numbers(
         self,
@@ -199,15 +181,15 @@ def _sorted(
 ) -> list[Kernel]:
     """Rows that UB holds at once, or their parts, until what is left of them is held at once."""
     profile, count = task.profile, values.shape[-1]
-    bytes_of_one = 2 * (x.dtype.itemsize + INT32.itemsize + _PAIR)
-    most = profile.buffers.ub_bytes // bytes_of_one // _GROUP * _GROUP
+    bytes_of_one = 2 * (x.dtype.itemsize + INT32.itemsize + PAIR_BYTES)
+    most = profile.buffers.ub_bytes // bytes_of_one // GROUP * GROUP
     shares = max(1, profile.cores.vector_cores // max(1, x.shape[0]))
     tasks: list[Kernel] = []
     left, origin = x, None
     make = partial(TopK, profile, largest=largest)
     while left.shape[1] > (most if shares == 1 or origin else min(most, _WORTH_SHARING)):
         rows, length = left.shape
-        part = min(most, round_up(ceil(length / shares), _GROUP))
+        part = min(most, round_up(ceil(length / shares), GROUP))
         kept, parts = min(count, part), ceil(length / part)
         if parts * kept >= length:
             raise task.refused(f"{count} of {length} numbers are more than a core holds in order")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +40,47 @@ def gated_product(pick: Pick) -> Case:
     return given, [np.full((m, half), 77, np.int8), np.full(m, 77, np.float32)], {}
 
 
+def routed(pick: Pick, op_type: str) -> Case:
+    """Tokens with some experts each."""
+    tokens, k, width, experts = pick.size(67), pick.of(1, 2, 3), pick.size(67), pick.of(1, 5, 16)
+    kind = pick.half()
+    x, chosen = pick.numbers(tokens, width, kind=kind), pick.places((tokens, k), experts)
+    pairs = tokens * k
+    outputs = [np.full((pairs, width), 77, kind), np.full(pairs, 77, np.int32)]
+    if op_type == "MoeTokenPermute":
+        return [x, chosen], outputs, {}
+    if op_type == "MoeInitRouting":
+        ids = np.arange(pairs, dtype=np.int32).reshape(k, tokens).T.copy()
+        return [x, ids, chosen], [*outputs, np.full(pairs, 77, np.int32)], {}
+    counts = np.full(experts, 77, np.int32)
+    said = {"expert_num": experts, "expert_tokens_count_or_cumsum_flag": pick.of(1, 2)}
+    if op_type == "MoeInitRoutingV2":
+        return [x, chosen], [*outputs, counts], said
+    outputs[0] = outputs[0].astype(np.int8)
+    dynamic = pick.of(True, False)
+    by = [None, None] if dynamic else [pick.positive(1) * 20, pick.numbers(1)]
+    scales = np.full(pairs, 77, np.float32)
+    said["quant_mode"] = int(dynamic)
+    return [x, chosen, *by], [*outputs, counts, counts.copy(), scales], said
+
+
+def routed_home(pick: Pick) -> Case:
+    """Rows of tokens' experts, on their way back."""
+    tokens, k, width, kind = pick.size(67), pick.of(1, 2, 3), pick.size(67), pick.half()
+    rows, weights = pick.numbers(tokens * k, width, kind=kind), pick.numbers(tokens, k, kind=kind)
+    given = [rows, pick.once(tokens * k, tokens * k), None if k == 1 else weights]
+    return given, [np.full((tokens, width), 77, kind)], {}
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
     "MoeGatingTopKSoftmax": gating,
+    "MoeTokenUnpermute": routed_home,
+    **{
+        name: partial(routed, op_type=name)
+        for name in (
+            *("MoeInitRouting", "MoeInitRoutingV2", "MoeInitRoutingQuantV2"),
+            "MoeTokenPermute",
+        )
+    },
     **dict.fromkeys(("GroupedMatmulSwigluQuant", "GroupedMatmulSwigluQuantV2"), gated_product),
 }

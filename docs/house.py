@@ -36,6 +36,7 @@ ROOMS = (
     "cluster",
     "llm",
     "capacity",
+    "serving",
     "report",
     "sweep",
     "capi",
@@ -77,12 +78,13 @@ DOORS = {
     "graph": "compiling lowering memory onnx_file onnx_reader passes target",
     "model": "cache_state checking graph_model reading results retiming step timing",
     "cluster": "collectives",
-    "llm": "config layout memory results step workload",
-    "capacity": "units",
+    "llm": "config engines layout memory results step workload",
+    "capacity": "traces units",
+    "serving": "deployment engine policy requests results",
     "report": """
         arrays call.answers call.page call.tables call.typical catalogue cluster compare document
         files llm matrix model msprof msprof.step operators plan.data plan.page profiles
-        renderers.html renderers.jsonout renderers.terminal spelling sweep trace validation
+        renderers.html renderers.jsonout renderers.terminal serving spelling sweep trace validation
         """,
     "sweep": "cluster executors points results running spec working",
     "capi": "compiling library running table tracing",

@@ -110,6 +110,106 @@ def step_(
         raise typer.Exit(1)
 
 
+@app.command("serve")
+def serve_(
+    config: Config,
+    soc: Socs = None,
+    cards: Cards = None,
+    tp: Tp = 1,
+    pp: Pp = 1,
+    dp: Dp = None,
+    ep: Ep = 1,
+    dtype: Dtype = None,
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", help="Requests that clients have open at most.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", help="Requests a second, Poisson; default: at once.")
+    ] = None,
+    input_tokens: Annotated[int, typer.Option("--input", help="Tokens of a prompt.")] = 1024,
+    output_tokens: Annotated[int, typer.Option("--output", help="Tokens of an answer.")] = 256,
+    spread: Annotated[
+        float, typer.Option("--spread", help="Lengths lie evenly within this share of theirs.")
+    ] = 0.0,
+    requests: Annotated[
+        int | None, typer.Option("--requests", help="Default: five times the concurrency, or 500.")
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Azure LLM, BurstGPT or Mooncake requests."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of arrivals and lengths.")] = 0,
+    max_sequences: Annotated[
+        int, typer.Option("--max-sequences", help="Of a step of one data-parallel group.")
+    ] = 256,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", help="Of a step.")] = 8192,
+    schedule: Annotated[
+        str, typer.Option("--schedule", help="chunked (vllm-ascend) or prefill_first (MindIE).")
+    ] = "chunked",
+    prefix_share: Annotated[
+        float, typer.Option("--prefix-share", help="Share of a prompt found in the cache.")
+    ] = 0.0,
+    draft: Annotated[int, typer.Option("--draft", help="Tokens that a draft proposes.")] = 0,
+    accepted: Annotated[
+        float, typer.Option("--accepted", help="Tokens of a draft that are accepted on average.")
+    ] = 0.0,
+    ttft: Annotated[
+        float | None, typer.Option("--ttft-ms", help="Objective for goodput: first token.")
+    ] = None,
+    tpot: Annotated[
+        float | None, typer.Option("--tpot-ms", help="Objective for goodput: further tokens.")
+    ] = None,
+    graph: Graph = None,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="The largest logit, without sorting and sampling.")
+    ] = False,
+    architecture: Described = None,
+    interconnect: Links = None,
+    as_json: AsJson = False,
+) -> None:
+    """How fast are requests answered? TTFT, TPOT, tokens a second, preemptions."""
+    from npusim.report.serving import serve_json, serve_page
+    from npusim.serving import Policy, deploy, even_lengths, read_requests
+    from npusim.values.errors import ArgumentError
+
+    if not 0 <= accepted <= draft <= 15:
+        raise ArgumentError(
+            f"{accepted:g} accepted of a draft of {draft}", "Say 0 <= --accepted <= --draft <= 15."
+        )
+    if concurrency is not None and concurrency < 1:
+        raise ArgumentError(f"--concurrency {concurrency}", "Say 1 or more.")
+    model, layout = _model(config, architecture), _layout(cards, tp, pp, dp, ep)
+    asked = (
+        read_requests(trace)
+        if trace
+        else even_lengths(
+            requests or 5 * (concurrency or 100), input_tokens, output_tokens,
+            rate_per_s=rate, spread=spread, seed=seed,
+        )
+    )  # fmt: skip
+    policy = Policy(
+        max_sequences=min(max_sequences, max(1, len(asked))),
+        max_tokens=max_tokens, schedule=schedule, prefix_share=prefix_share,
+    )  # fmt: skip
+    found = []
+    for chip in chips(soc):
+        ready = deploy(
+            model, chip.profile, layout, policy,
+            longest=int((asked.input_tokens + asked.output_tokens).max()),
+            prompt=max(1, int(asked.input_tokens.mean())), dtype=dtype,
+            draft=draft, tokens_per_step=1 + accepted, progress=output.progress,
+            graph=graph, interconnect=interconnect, sampling=not greedy,
+        )  # fmt: skip
+        output.progress("")
+        found.append((
+            ready, ready.serve(asked, concurrency=concurrency, ttft_ms=ttft, tpot_ms=tpot)
+        ))  # fmt: skip
+    if as_json:
+        _emit([serve_json(*each) for each in found])
+    else:
+        output.emit(*(serve_page(*each) for each in found))
+
+
 def _emit(answers: list[dict[str, Any]]) -> None:
     """One document: the first chip's answer, and all of them under `answers`."""
     output.emit_json({**answers[0], "answers": answers})

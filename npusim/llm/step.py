@@ -55,8 +55,8 @@ def step(
     chosen = graph or ("full" if batch.phase == "decode" else "eager")
     if chosen not in GRAPHS:
         raise ArgumentError(f"--graph {graph}", f"Say one of {', '.join(GRAPHS)}.")
-    engine, notes = load_engine(), list[str]()
-    precision = _precision(model, chip, dtype, notes)
+    engine = load_engine()
+    precision = precision_on(model, chip, dtype)
     links = load_interconnect(interconnect) if interconnect else interconnect_of(chip.name)
     work = work_of(
         model.architecture, chip, layout, precision, batch,
@@ -90,7 +90,7 @@ def step(
         device,
         tuple(exchanges),
         tuple(work.replaced.items()),
-        tuple(notes),
+        _notes(model, chip, dtype),
     )
 
 
@@ -100,17 +100,20 @@ def _timer(chip: Profile) -> Timer:
     return Timer(chip, ORDER, None)
 
 
-def _precision(
-    model: LanguageModel, chip: Profile, dtype: str | None, notes: list[str]
-) -> Precision:
-    floating = model.dtype
-    if floating == "bf16" and not chip.features.bfloat16:
-        floating = "fp16"
-        notes.append(f"{chip.name} has no bfloat16: activations are float16")
+def precision_on(model: LanguageModel, chip: Profile, dtype: str | None) -> Precision:
+    """The precision that a model has on a chip: float16 where there is no bfloat16."""
+    floating = model.dtype if chip.features.bfloat16 else "fp16"
     wanted = dtype or model.quantisation or floating
-    if wanted.casefold() == "bf16" and floating == "fp16":
+    if wanted.casefold() == "bf16" and floating == "fp16" and not chip.features.bfloat16:
         wanted = "fp16"
     return precision_of(wanted, floating)
+
+
+def _notes(model: LanguageModel, chip: Profile, dtype: str | None) -> tuple[str, ...]:
+    asked = "bf16" in (dtype, model.dtype if dtype != "fp16" else "")
+    if asked and not chip.features.bfloat16:
+        return (f"{chip.name} has no bfloat16: activations are float16",)
+    return ()
 
 
 def _exchanged(work: Work, links: Interconnect, *, in_graph: bool) -> list[ExchangeTime]:

@@ -1,0 +1,56 @@
+"""How an engine schedules: what a step may hold, and who goes first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from npusim.values.errors import ArgumentError
+
+SCHEDULES: Final = ("chunked", "prefill_first")
+_MOST_TOKENS: Final = 1 << 20
+_MOST_SEQUENCES: Final = 1 << 14
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The limits of one data-parallel group.
+
+    ``chunked`` (vllm-ascend): a step holds a token of every running sequence, and of waiting
+    prompts in their order as much as `max_tokens` leaves. ``prefill_first`` (MindIE): prompts have
+    steps of their own, before any decoding goes on. Both keep the cache in blocks of `block`
+    tokens, `kv_blocks` of them; where they run out, the sequence that came last gives its up and
+    is computed anew. `prefix_share` of a prompt is found in the cache.
+    """
+
+    max_sequences: int = 256
+    max_tokens: int = 8192
+    kv_blocks: int = 1 << 20
+    block: int = 128
+    schedule: str = "chunked"
+    prefix_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise ArgumentError(
+                f"--schedule {self.schedule}", f"Say one of {', '.join(SCHEDULES)}."
+            )
+        limits = (
+            ("--max-sequences", self.max_sequences, 1, _MOST_SEQUENCES),
+            ("--max-tokens", self.max_tokens, 1, _MOST_TOKENS),
+            ("--prefix-share", self.prefix_share, 0, 0.999),
+        )
+        for name, value, least, most in limits:
+            if not least <= value <= most:
+                raise ArgumentError(f"{name} {value:g}", f"Say {least} to {most}.")
+
+        if self.max_tokens < self.max_sequences:
+            raise ArgumentError(
+                f"steps of {self.max_tokens} tokens for {self.max_sequences} sequences",
+                "Choose --max-tokens no less than --max-sequences.",
+            )
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens that the cache has room for."""
+        return self.kv_blocks * self.block

@@ -1,0 +1,103 @@
+"""What clients see and what the cards do: TTFT, TPOT, end to end, throughput, goodput."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from npusim.serving.engine import Outcome
+    from npusim.serving.requests import Requests
+
+DEFINITIONS: Final = {
+    "TTFT": "from the moment the client sends a request to its first token",
+    "TPOT": "from its first token to its last, over the tokens after the first; of each request",
+    "end to end": "from the moment the client sends a request to its last token",
+    "output tokens/s": "tokens of all requests over the time from the first sent to the last done",
+    "goodput": "requests a second that meet every objective, over the same time",
+}
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Mean and quantiles over requests, milliseconds."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class Served:
+    """The figures of one deployment; `groups` data-parallel groups are alike and added up."""
+
+    requests: int
+    duration_s: float
+    output_tok_s: float
+    req_s: float
+    ttft_ms: Quantiles
+    tpot_ms: Quantiles
+    end_to_end_ms: Quantiles
+    goodput_req_s: float
+    in_flight: float
+    preemptions: int
+    steps: int
+    busy_share: float
+    kv_tokens: int
+    most_kv_tokens: int
+
+
+def served(
+    requests: Requests,
+    outcome: Outcome,
+    *,
+    kv_tokens: int,
+    block: int,
+    groups: int = 1,
+    ttft_ms: float | None = None,
+    tpot_ms: float | None = None,
+) -> Served:
+    """Figures of an outcome; objectives, where given, count for goodput."""
+    import numpy as np
+
+    sent, first, done = (
+        np.asarray(each) for each in (outcome.sent_ms, outcome.first_ms, outcome.done_ms)
+    )
+    tokens = requests.output_tokens
+    duration_s = float(done.max() - sent.min()) / 1e3
+    to_first = first - sent
+    per_token = (done - first) / np.maximum(1, tokens - 1)
+    met = np.ones(len(requests), dtype=bool)
+    if ttft_ms is not None:
+        met &= to_first <= ttft_ms
+    if tpot_ms is not None:
+        met &= per_token <= tpot_ms
+    return Served(
+        len(requests) * groups,
+        duration_s,
+        float(tokens.sum()) * groups / duration_s,
+        len(requests) * groups / duration_s,
+        _quantiles(to_first),
+        _quantiles(per_token[tokens > 1]),
+        _quantiles(done - sent),
+        float(met.sum()) * groups / duration_s,
+        float((done - sent).sum()) / 1e3 / duration_s * groups,
+        outcome.preemptions * groups,
+        outcome.steps,
+        outcome.busy_ms / 1e3 / duration_s,
+        kv_tokens * groups,
+        outcome.most_blocks * block * groups,
+    )
+
+
+def _quantiles(values: NDArray[np.float64]) -> Quantiles:
+    import numpy as np
+
+    if not len(values):
+        return Quantiles(0.0, 0.0, 0.0, 0.0)
+    p50, p90, p99 = (float(each) for each in np.quantile(values, (0.5, 0.9, 0.99)))
+    return Quantiles(float(values.mean()), p50, p90, p99)

@@ -39,6 +39,7 @@ ROOMS = (
     "serving",
     "report",
     "sweep",
+    "pyasc",
     "capi",
     "cli",
 )
@@ -58,8 +59,10 @@ DOORS = {
     "catalogue": "facts families judging names operators queries question verdicts wording",
     "engine": "arrows clock program schedule sharing simulate timeline verdict",
     "ascendc": """
-        ai_cpu cluster conversions core events folds gm intrinsics.elementwise intrinsics.vector
-        kernel loops queues rounding task tensors windows
+        ai_cpu cluster conversions core decorated events flat.compute flat.copies
+        flat.launching flat.memory flat.spans flat.station folds gm intrinsics.elementwise
+        intrinsics.vector kernel loops mistakes queues rounding task tensors tile_states
+        windows
         """,
     "schedules": """
         block_split bounds buffers comparisons elementwise formula formula_kernel functions masks
@@ -87,7 +90,8 @@ DOORS = {
         renderers.html renderers.jsonout renderers.terminal serving spelling sweep trace validation
         """,
     "sweep": "cluster executors points results running spec working",
-    "capi": "compiling library running table tracing",
+    "pyasc": "running session",
+    "capi": "compiling library python_program running table tracing",
 }
 
 

@@ -9,6 +9,7 @@ TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all o
 if TYPE_CHECKING:
     from typing import Any
 
+    from npusim.ascendc.decorated import kernel
     from npusim.cluster.collectives import collective
     from npusim.hardware.naming import load_profile
     from npusim.hardware.profile import Profile
@@ -35,6 +36,7 @@ _HOMES = {
     "Timeline": "npusim.runtime.results",
     "__version__": "npusim.values.version",
     "collective": "npusim.cluster.collectives",
+    "kernel": "npusim.ascendc.decorated",
     "load_profile": "npusim.hardware.naming",
 }
 
@@ -55,6 +57,7 @@ __all__ = [
     "Timeline",
     "__version__",
     "collective",
+    "kernel",
     "load_profile",
 ]
 

@@ -4,6 +4,7 @@ Every intrinsic computes on its tile and appends its instruction.
 """
 
 from npusim.ascendc.core import Core
+from npusim.ascendc.decorated import kernel
 from npusim.ascendc.events import Event
 from npusim.ascendc.gm import GlobalTensor, GmBuffer, GmSlice
 from npusim.ascendc.intrinsics.vector import CmpMode
@@ -42,5 +43,6 @@ __all__ = [
     "TPosition",
     "TQue",
     "TQueBind",
+    "kernel",
     "trace",
 ]

@@ -42,6 +42,8 @@ class Kernel(ABC):
     ``independent`` marks kernels whose blocks may be computed at the same time: no two of them
     store to one place (adding is no storing), none reads what another stores before the next
     barrier, and what :meth:`process` changes in the kernel are its attributes, not what is in them.
+    ``literal`` marks kernels that are always run as a reference, block by block and iteration by
+    iteration; blocks that turn out to be alike are played together.
     """
 
     op_type: str = ""
@@ -51,6 +53,7 @@ class Kernel(ABC):
     runs_on: ClassVar[str] = ""
     generated: bool = False
     independent: ClassVar[bool] = False
+    literal: ClassVar[bool] = False
 
     block_dim: int
     division: Division | None = None

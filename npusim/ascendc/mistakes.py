@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import sysconfig
 import traceback
@@ -16,8 +17,12 @@ import numpy as np
 from npusim.values.errors import KernelCodeError, KernelError, NpusimError
 
 # Rooms whose lines are not the kernel's own, and packages that kernels call.
-_LANGUAGE = tuple(
-    str(Path(__file__).parents[1] / room) for room in ("ascendc", "schedules", "library")
+_LANGUAGE = (
+    *(
+        str(Path(__file__).parents[1] / room)
+        for room in ("ascendc", "schedules", "library", "pyasc")
+    ),
+    contextlib.__file__,
 )
 _PACKAGES = (str(Path(np.__file__).parent), sysconfig.get_path("stdlib"))
 

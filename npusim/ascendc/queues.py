@@ -49,6 +49,11 @@ _PLACES: dict[TPosition, tuple[str, Pipe, Pipe]] = {
 _FEATURE_MAP_AXES = 4  # slices of channels, rows, columns, channels: lies in L1 as in global memory
 
 
+def place_of(position: TPosition) -> str:
+    """The on-chip memory that a position is in."""
+    return _PLACES[position][0]
+
+
 class TPipe:
     """Hands out the on-chip memories of one core and refuses what doesn't fit."""
 
@@ -62,22 +67,26 @@ class TPipe:
 
         Raises BufferOverflowError.
         """
-        memory = _PLACES[buffer.position][0]
-        block = self._core.block_bytes
-        slot = round_up(nbytes, block)
-        used = self.used_bytes.get(memory, 0) + num * slot
-        capacity = self._core.capacity_bytes(memory)
-        if used > capacity:
-            raise BufferOverflowError(
-                self._core.kernel_name,
-                f"{memory} with buffer {buffer.name} ({num} x {slot} bytes)",
-                used,
-                capacity,
-            )
-        self.used_bytes[memory] = used
+        slot = round_up(nbytes, self._core.block_bytes)
+        told = f"{buffer.name} ({num} x {slot} bytes)"
+        buffer.start = self.reserve(place_of(buffer.position), num * slot, told)
         buffer.attach(self._core, num, slot)
         if isinstance(buffer, TQue):
             self._queues.append(buffer)
+
+    def reserve(self, memory: str, nbytes: int, name: str) -> int:
+        """The address of so many bytes, behind what has been reserved so far.
+
+        Raises BufferOverflowError.
+        """
+        start = self.used_bytes.get(memory, 0)
+        capacity = self._core.capacity_bytes(memory)
+        if start + nbytes > capacity:
+            raise BufferOverflowError(
+                self._core.kernel_name, f"{memory} with buffer {name}", start + nbytes, capacity
+            )
+        self.used_bytes[memory] = start + nbytes
+        return start
 
     def reset(self) -> None:
         """Give all memories back; buffers reserved so far must not be used again (Reset)."""
@@ -98,6 +107,7 @@ class _Buffer:
     def __init__(self, position: TPosition, name: str) -> None:
         self.position = position
         self.name = name
+        self.start = 0  # address of its first slot
         self._core: Copies | None = None
         self._slot_bytes = 0
         self._num = 0
@@ -161,7 +171,7 @@ class TQue(_Buffer):
         self.depth = depth
         _, fills, empties = _PLACES[position]
         self._producer = producer or fills
-        self._consumer = consumer or empties
+        self.consumer = consumer or empties
         self._free = self._filled = -1
         self.under_way: list[Tile] = []  # allocated and not freed
         self._waiting: list[LocalTensor] = []  # enqueued and not dequeued
@@ -172,7 +182,7 @@ class TQue(_Buffer):
         self._filled = core.recorder.new_flag(0, f"an enqueued tile of queue {self.name}")
         self.under_way, self._waiting = [], []
         if self.position is TPosition.CO1 and core.profile.paths.l0c_to_gm is None:
-            self._consumer = Pipe.VECTOR  # no fixpipe: the vector unit takes results to UB
+            self.consumer = Pipe.VECTOR  # no fixpipe: the vector unit takes results to UB
 
     @property
     def tiles(self) -> int:
@@ -210,7 +220,7 @@ class TQue(_Buffer):
             tensor = self._waiting[0]
         if self.core.recording:
             self._tile(tensor).step(State.ENQUEUED, State.DEQUEUED, "dequeued")
-            self.core.recorder.wait_flag(self._consumer, self._filled)
+            self.core.recorder.wait_flag(self.consumer, self._filled)
         self._waiting = [each for each in self._waiting if each is not tensor]
         return tensor
 
@@ -225,7 +235,7 @@ class TQue(_Buffer):
             tile.step(State.ALLOCATED if own else State.DEQUEUED, State.FREED, "freed")
             if tile in self.under_way:
                 self.under_way.remove(tile)
-            self.core.recorder.set_flag(by or self._consumer, self._free)
+            self.core.recorder.set_flag(by or self.consumer, self._free)
 
     def _tile(self, tensor: LocalTensor) -> Tile:
         """The tile that a tensor lies in; refuses those of other queues."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from npusim.ascendc.mistakes import site
 from npusim.ascendc.reuse import Cycle, Touch, note
@@ -31,11 +32,21 @@ class _Frame:
     moved: dict[int, float] = field(default_factory=dict)  # bytes per buffer, each counted once
 
 
+class Watcher(Protocol):
+    """Who follows the order of instructions while they are written down."""
+
+    def issued(self, pipe: Pipe) -> None: ...
+    def set(self, pipe: Pipe, flag: int) -> None: ...
+    def wait(self, pipe: Pipe, flag: int) -> None: ...
+    def join(self) -> None: ...
+
+
 class Recorder:
-    """Builds one :class:`Program`."""
+    """Builds one :class:`Program`; ``watcher`` is told about every step."""
 
     def __init__(self, pipes: tuple[Pipe, ...], program: Program) -> None:
         self.program = program
+        self.watcher: Watcher | None = None
         self._pipes = pipes
         self._others = tuple(pipe for pipe in pipes if pipe is not Pipe.SCALAR)
         self._frames = [_Frame(self.program.body)]
@@ -70,6 +81,8 @@ class Recorder:
             self._follow_scalar(pipe)
         if pipe is Pipe.VECTOR:
             self._vector_unread = True
+        if self.watcher is not None:
+            self.watcher.issued(pipe)
         return self._append(
             Instruction(pipe, name, cycles, transfer, (), (), detail, site(), latency)
         )
@@ -101,21 +114,32 @@ class Recorder:
         if last is None or pipe in self._pending:
             last = self._append(Instruction(pipe, "", 0.0))
         last.sets += (flag,)
+        if self.watcher is not None:
+            self.watcher.set(pipe, flag)
 
     def wait_flag(self, pipe: Pipe, flag: int) -> None:
         """``pipe`` waits for ``flag`` before its next instruction."""
         self._pending.setdefault(pipe, []).append(flag)
+        if self.watcher is not None:
+            self.watcher.wait(pipe, flag)
 
     def after_vector(self) -> None:
         """The scalar unit is about to read what the vector unit wrote."""
         if self._vector_unread:
-            self._link(Pipe.VECTOR, Pipe.SCALAR)
+            self.link(Pipe.VECTOR, Pipe.SCALAR)
             self._vector_unread = False
 
     def hold_back(self) -> None:
         """Everything issued from here on waits for the scalar unit, in the next turn too."""
         for pipe in self._others:
             self._follow_scalar(pipe)
+
+    def join(self, cycles: float) -> None:
+        """Everything issued from here on waits for everything before (PipeBarrier of all pipes)."""
+        for pipe in [pipe for pipe in self._others if pipe in self._frames[-1].last]:
+            self.link(pipe, Pipe.SCALAR)
+        self.emit(Pipe.SCALAR, "pipe_barrier", cycles)
+        self.hold_back()
 
     def enter_loop(self) -> None:
         """What follows is the body of a loop."""
@@ -148,6 +172,8 @@ class Recorder:
         frame.last.clear()
         frame.behind_scalar.clear()
         self._vector_unread = False
+        if self.watcher is not None:
+            self.watcher.join()
 
     def _moved(self) -> dict[int, float]:
         total: dict[int, float] = {}
@@ -158,9 +184,10 @@ class Recorder:
 
     def _follow_scalar(self, pipe: Pipe) -> None:
         self._frames[-1].behind_scalar.discard(pipe)
-        self._link(Pipe.SCALAR, pipe)
+        self.link(Pipe.SCALAR, pipe)
 
-    def _link(self, first: Pipe, then: Pipe) -> None:
+    def link(self, first: Pipe, then: Pipe) -> None:
+        """What ``then`` is given next waits for what ``first`` was given so far."""
         flag = self.new_flag()
         self.set_flag(first, flag)
         self.wait_flag(then, flag)

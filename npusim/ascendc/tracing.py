@@ -12,7 +12,7 @@ from npusim.ascendc.costs import InstructionCosts
 from npusim.ascendc.mistakes import told
 from npusim.ascendc.rounds import in_rounds
 from npusim.engine import block_cycles
-from npusim.engine.program import CoreGroup, Pipe, Unit
+from npusim.engine.program import CoreGroup, Pipe, Unit, fingerprint
 from npusim.engine.schedule import pipes_of
 from npusim.values.errors import KernelError
 
@@ -37,6 +37,7 @@ def trace(
     Without ``numerics`` only one block of each kind is run. A ``reference`` run takes no shortcut:
     every block is written down by itself, and every iteration of its loops.
     """
+    reference = reference or kernel.literal
     kinds: dict[Hashable, list[int]] = {}
     for block in range(kernel.block_dim):
         kinds.setdefault(block if reference else kernel.block_kind(block), []).append(block)
@@ -71,6 +72,8 @@ def trace(
         host_threads.run(kernel, running, parts, numerics=numerics)
     if numerics and not reference:  # where data decides what is done, a reference run follows it
         _compare_blocks(kernel, running, kinds)
+    if kernel.literal:
+        kinds = _alike(running)
     apart = getattr(profile.cores, f"{kernel.cores}_cores")
     each = block_cycles(profile, generated=kernel.generated)
     busy = _last_with_work(kinds, running)
@@ -105,6 +108,15 @@ def _rounds(
         rounds = tuple(kind[block] for block in range(core, kernel.block_dim, apart))
         found.setdefault(rounds, []).append(core)
     return {rounds: tuple(members) for rounds, members in found.items()}
+
+
+def _alike(running: Mapping[int, Block]) -> dict[Hashable, list[int]]:
+    """Blocks whose cores have been given the same instructions."""
+    kinds: dict[Hashable, list[int]] = {}
+    for block, held in running.items():
+        programs = (core.recorder.program for core in held.cores)
+        kinds.setdefault(tuple(fingerprint(program) for program in programs), []).append(block)
+    return kinds
 
 
 def _engine(kernel: Kernel) -> Engine:

@@ -1,4 +1,4 @@
-"""`npusim cc`, `npusim exec` and `npusim capi`: aclnn programs in C++."""
+"""`npusim cc`, `npusim exec` and `npusim capi`: aclnn programs in C++, pyasc programs in Python."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ Program = Annotated[
 Words = Annotated[
     list[str],
     typer.Argument(
-        metavar="PROG [-- ARGUMENTS...]", help="A program of npusim cc, and its arguments."
+        metavar="PROG [-- ARGUMENTS...]",
+        help="A program of npusim cc, or a pyasc program (FILE.py, or -m MODULE behind --).",
     ),
 ]
 Soc = Annotated[
@@ -81,8 +82,7 @@ def execute(
     leaks: Leaks = False,
     force: Force = False,
 ) -> None:
-    """Run a compiled aclnn program on a simulated chip, and show the time of every operator."""
-    from npusim.capi.running import run_program
+    """Run a program on a simulated chip, and show the time of every operator and kernel."""
     from npusim.cli.chips import one_chip
     from npusim.report.files import claim_all, write_text
 
@@ -93,10 +93,8 @@ def execute(
         )
     chip = one_chip([soc], "a program runs on one chip")
     claim_all(json_file, trace_file, force=force)
-    program, *rest = words
     address = str(Path(chip.address).absolute()) if Path(chip.address).is_file() else chip.address
-    wanted = trace_file is not None
-    run = run_program(program, rest, address, with_timelines=wanted, with_leaks=leaks)
+    run = _run(words, address, with_timelines=trace_file is not None, with_leaks=leaks)
     _show(run)
     if json_file is not None:
         from npusim.report.renderers import jsonout
@@ -108,6 +106,18 @@ def execute(
         written = write_program_trace(run.timed, trace_file, force=force)
         output.note(f"{written.path}: {written.slices} slices on {written.cores} cores")
     raise typer.Exit(run.exit_code)
+
+
+def _run(words: list[str], address: str, *, with_timelines: bool, with_leaks: bool) -> Run:
+    """A program in Python runs here, one in C++ in a process of its own."""
+    from npusim.capi.python_program import run_python
+    from npusim.capi.running import run_program
+    from npusim.runtime.device import Device
+
+    program, *rest = words
+    if program == "-m" or program.endswith(".py"):
+        return run_python(words, Device(address))
+    return run_program(program, rest, address, with_timelines=with_timelines, with_leaks=with_leaks)
 
 
 def folders(include: IncludeDir = False, lib: LibDir = False, cmake: CmakeDir = False) -> None:

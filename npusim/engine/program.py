@@ -150,6 +150,23 @@ def _collect(found: list[tuple[Instruction, int]], nodes: list[Node], times: int
             _collect(found, node.body, times * node.count)
 
 
+def fingerprint(program: Program) -> Hashable:
+    """Equal for programs that do the same with flags of the same numbers."""
+    return _told(program.body), tuple(program.flags)
+
+
+def _told(nodes: list[Node]) -> Hashable:
+    return tuple(
+        (
+            node.pipe, node.name, node.cycles, node.transfer, node.waits, node.sets,
+            node.detail, node.site, node.latency,
+        )
+        if isinstance(node, Instruction)
+        else (node.count, _told(node.body)) if isinstance(node, Loop) else node.site
+        for node in nodes
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """The core of a block that runs a program.

@@ -168,6 +168,26 @@ def _axpy(src: NDArray[Any], number: NDArray[Any], before: NDArray[Any], out: ND
     np.add(before, src * number, out=out)
 
 
+def _leaky_relu(src: NDArray[Any], slope: NDArray[Any], out: NDArray[Any]) -> None:
+    np.copyto(out, np.where(src >= 0, src, src * slope))
+
+
+def _add_relu(a: NDArray[Any], b: NDArray[Any], out: NDArray[Any]) -> None:
+    np.maximum(np.add(a, b), out.dtype.type(0), out=out)
+
+
+def _madd(a: NDArray[Any], b: NDArray[Any], before: NDArray[Any], out: NDArray[Any]) -> None:
+    np.add(a * before, b, out=out)
+
+
+def _madd_relu(a: NDArray[Any], b: NDArray[Any], before: NDArray[Any], out: NDArray[Any]) -> None:
+    np.maximum(a * before + b, out.dtype.type(0), out=out)
+
+
+def _mla(a: NDArray[Any], b: NDArray[Any], before: NDArray[Any], out: NDArray[Any]) -> None:
+    np.add(before, a * b, out=out)
+
+
 _OfTile = Intrinsic[[LocalTensor, LocalTensor]]
 _OfTwo = Intrinsic[[LocalTensor, LocalTensor, LocalTensor]]
 _BitsOfTile = _OnWords[[LocalTensor, LocalTensor]]
@@ -200,6 +220,24 @@ class Elementwise(Issuer):
     axpy = _OfTileAndNumber(
         "vaxpy", _axpy, "dst += src * number, rounded twice", tiles=1, number=True, updates=True
     )
+    leaky_relu = _OfTileAndNumber(
+        "vlrelu", _leaky_relu, "dst = src, times number where negative", tiles=1, number=True
+    )
+    shift_left = _OfTileAndNumber(
+        "vshl", np.left_shift, "dst = src << number", tiles=1, number=True
+    )
+    shift_right = _OfTileAndNumber(
+        "vshr", np.right_shift, "dst = src >> number", tiles=1, number=True
+    )
+    add_relu = _OfTwo("vaddrelu", _add_relu, "dst = max(src0 + src1, 0)", tiles=2)
+    fused_mul_add = _OfTwo("vmadd", _madd, "dst = src0 * dst + src1", tiles=2, updates=True)
+    fused_mul_add_relu = _OfTwo(
+        "vmaddrelu", _madd_relu, "dst = max(src0 * dst + src1, 0)", tiles=2, updates=True
+    )
+    mul_add_dst = _OfTwo("vmla", _mla, "dst += src0 * src1, rounded twice", tiles=2, updates=True)
+    bitwise_and = _OfTwo("vand", np.bitwise_and, "dst = src0 & src1", tiles=2)
+    bitwise_or = _OfTwo("vor", np.bitwise_or, "dst = src0 | src1", tiles=2)
+    bitwise_not = _OfTile("vnot", np.bitwise_not, "dst = ~src", tiles=1)
     abs = _OfTile("vabs", np.absolute, "dst = |src|", tiles=1)
     exp = _OfTile("vexp", np.exp, "dst = e**src", tiles=1)
     ln = _OfTile("vln", np.log, "dst = natural logarithm of src", tiles=1)

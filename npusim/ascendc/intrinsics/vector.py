@@ -125,7 +125,7 @@ class Vector(Elementwise):
         The first of eight bits is the lowest. With a number it is CompareScalar (vcmpvs).
         """
         if not isinstance(src1, LocalTensor):
-            return self._compare_number(dst, src0, src1, mode)
+            return self._compare_number(dst, src0, src1, mode, packed=packed)
         self.require(f"vcmpv_{mode}", src0, src1)
         self.issue(f"vcmpv_{mode}", src0, (src0, src1), writes=dst)
         if self.numerics and packed:
@@ -138,11 +138,15 @@ class Vector(Elementwise):
         return dst
 
     def _compare_number(
-        self, dst: LocalTensor, src: LocalTensor, number: float, mode: CmpMode
+        self, dst: LocalTensor, src: LocalTensor, number: float, mode: CmpMode, *, packed: bool
     ) -> LocalTensor:
         self.require(f"vcmpvs_{mode}", src)
         self.issue(f"vcmpvs_{mode}", src, (src,), writes=dst)
-        if self.numerics:
+        if self.numerics and packed:
+            depth = self.depth
+            true = _COMPARE[mode](src.values(depth), number_of(number, depth, src))
+            dst.target(depth)[...] = np.packbits(true, axis=-1, bitorder="little")
+        elif self.numerics:
             dst.becomes(_COMPARISONS[mode], src, number_of(number, self.depth, src))
         self.computed("compare", src)
         return dst

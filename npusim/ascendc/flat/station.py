@@ -1,0 +1,151 @@
+"""One core as a program sees it: its memories, flags, atomic mode, and what runs on it now."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from threading import local
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.events import Event
+from npusim.ascendc.flat.memory import Memory, Place
+from npusim.ascendc.flat.order import Order
+from npusim.ascendc.mistakes import site
+from npusim.ascendc.queues import place_of
+from npusim.values.arithmetic import round_up
+from npusim.values.errors import BufferOverflowError, KernelError
+
+if TYPE_CHECKING:
+    from npusim.ascendc.cluster import CoreWait
+    from npusim.ascendc.core import Core
+    from npusim.ascendc.flat.strand import Strand
+    from npusim.ascendc.queues import TPosition
+    from npusim.engine.program import Barrier, Pipe
+    from npusim.values.dtypes import DType
+
+_EVENTS = 8  # of each pair of pipes (source: public API page of SetFlag)
+_threads = local()
+
+
+@dataclass(slots=True)
+class _Flag:
+    """An event and how often it was set more than waited for; ``lines`` are those of the sets."""
+
+    event: Event
+    lines: list[str] = field(default_factory=list)
+    waits: int = 0
+    waited: str = ""
+
+
+class Station:
+    """What a program's calls on one core have in common.
+
+    ``links`` puts pipes in order that nothing else does (pyasc's insert_sync); ``shared`` is what
+    the cores of the launch have in common.
+    """
+
+    def __init__(
+        self, core: Core, strand: Strand, *, links: bool = False, shared: object = None
+    ) -> None:
+        self.core, self._strand, self.shared = core, strand, shared
+        self.order = Order(core.kernel_name, core.recorder, links=links)
+        core.recorder.watcher = self.order
+        self._memories: dict[str, Memory] = {}
+        self._flags: dict[tuple[Pipe, Pipe, int], _Flag] = {}
+        self._automatic: dict[object, Place] = {}
+        self.pipe: object = None  # what the program calls its pipe
+        self.products: list[object] = []  # high-level matrix products, in the order of their making
+
+    @classmethod
+    def here(cls) -> Station:
+        """The core that the calling code runs on. Raises KernelError outside of kernels."""
+        found: Station | None = getattr(_threads, "station", None)
+        if found is None:
+            raise KernelError("", "this function works in kernels alone", "Call it from a kernel.")
+        return found
+
+    def enter(self) -> None:
+        """From here on the calling thread is this core."""
+        _threads.station = self
+
+    def memory(self, position: TPosition) -> Memory:
+        """The memory that a logical position is in."""
+        name = place_of(position)
+        if name not in self._memories:
+            self._memories[name] = Memory(self.core, name)
+        return self._memories[name]
+
+    def place(self, position: TPosition, dtype: DType, start: int, nbytes: int, name: str) -> Place:
+        """A tensor at an address; refuses what the memory doesn't have."""
+        memory = self.memory(position)
+        if start < 0 or start + nbytes > memory.nbytes:
+            raise BufferOverflowError(
+                self.core.kernel_name,
+                f"{memory.name} with {name} ({nbytes} bytes from byte {start} on)",
+                start + nbytes,
+                memory.nbytes,
+            )
+        return Place(memory, dtype, start, start + nbytes, name)
+
+    def allocated(self, position: TPosition, dtype: DType, nbytes: int, name: str) -> Place:
+        """A tensor for the line that asks for it, the same one in each turn of a loop."""
+        frame, lines = sys._getframe(1), []
+        while frame.f_back is not None:
+            lines.append((frame.f_code, frame.f_lasti))
+            frame = frame.f_back
+        key = (tuple(lines), dtype, nbytes)
+        if key not in self._automatic:
+            size = round_up(nbytes, self.core.block_bytes)
+            start = self.core.pipe.reserve(place_of(position), size, name)
+            self._automatic[key] = self.place(position, dtype, start, nbytes, name)
+        return self._automatic[key]
+
+    def set_flag(self, setter: Pipe, waiter: Pipe, number: int) -> None:
+        """``setter`` sets an event when it has done what it was given (SetFlag)."""
+        flag = self._flag(setter, waiter, number)
+        flag.event.set()
+        flag.lines.append(site())
+
+    def wait_flag(self, setter: Pipe, waiter: Pipe, number: int) -> None:
+        """``waiter`` goes on when the event has been set (WaitFlag)."""
+        flag = self._flag(setter, waiter, number)
+        flag.event.wait()
+        flag.waits, flag.waited = flag.waits + 1, site()
+
+    def _flag(self, setter: Pipe, waiter: Pipe, number: int) -> _Flag:
+        if not 0 <= number < _EVENTS:
+            raise KernelError(
+                self.core.kernel_name,
+                f"event {number} doesn't exist",
+                f"A pair of pipes has events 0 to {_EVENTS - 1}.",
+            )
+        key = (setter, waiter, number)
+        if key not in self._flags:
+            self._flags[key] = _Flag(Event(self.core, setter, waiter))
+        return self._flags[key]
+
+    def pipe_barrier(self) -> None:
+        """All pipes wait for each other (PipeBarrier of PIPE_ALL)."""
+        self.core.recorder.join(self.core.profile.scalar.issue_cycles)
+        self.order.join()
+
+    def wait(self, step: Barrier | CoreWait) -> None:
+        """Let the other cores go on until what is waited for has come."""
+        self._strand.wait(step)
+        self.enter()
+
+    def finish(self) -> None:
+        """Refuse flags that were set and not waited for, and those waited for too often."""
+        for (setter, waiter, number), flag in self._flags.items():
+            spare = len(flag.lines) - flag.waits
+            if not spare:
+                continue
+            name = f"event {number} from {setter} to {waiter}"
+            where = flag.lines[-1] if spare > 0 else flag.waited
+            told = f"set {len(flag.lines)} times and waited for {flag.waits} times"
+            raise KernelError(
+                self.core.kernel_name,
+                f"{name} is {told} ({where})",
+                "Every set_flag needs one wait_flag, and the other way round.",
+                site=where,
+            )

@@ -1,0 +1,58 @@
+"""Programs in Python, told as programs in C++ are: calls, times, a timeline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npusim.capi.running import Run
+from npusim.capi.tracing import TimedCall
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.ascendc.flat.copies import DeviceMemory
+    from npusim.pyasc.session import Launched
+    from npusim.runtime.device import Device
+
+
+_STREAM = "default"
+
+
+def run_python(words: Sequence[str], device: Device) -> Run:
+    """Runs ``words`` (a .py file, or -m and a module, and arguments) with pyasc's modules."""
+    from npusim.pyasc.running import run_program
+
+    code, session = run_program(words, device)
+    run = Run(" ".join(words[:2] if words[0] == "-m" else words[:1]), code, device.profile.name)
+    start_us = 0.0
+    for launched in session.launched:
+        run.calls.append(_call(launched, start_us))
+        run.timed.append(TimedCall(_STREAM, start_us, launched.result))
+        start_us += launched.result.duration_us
+    return run
+
+
+def _call(launched: Launched, start_us: float) -> dict[str, Any]:
+    result = launched.result
+    tensors = [_tensor(each, "in") for each in launched.read]
+    tensors += [_tensor(each, "out") for each in launched.written]
+    return {
+        "op": result.op,
+        "block_dim": launched.blocks,
+        "stream": _STREAM,
+        "start_us": start_us,
+        "duration_us": result.duration_us,
+        "band_us": list(result.band_us),
+        "cycles": result.cycles,
+        "bound": result.bound,
+        "tensors": {f"{each['io']} {each['name']}": each for each in tensors},
+    }
+
+
+def _tensor(memory: DeviceMemory, io: str) -> dict[str, Any]:
+    return {
+        "name": memory.name,
+        "shape": list(memory.shape),
+        "dtype": str(memory.kind),
+        "io": io,
+    }

@@ -70,7 +70,8 @@ DOORS = {
         rows.program rows.shares runner spreading tile_grid
         """,
     "library": """
-        block_matmul epilogue matmul matmul_tiling operands row_quantiser sorted_pairs unfolded
+        axis_maps block_matmul epilogue mapping matmul matmul_tiling operands row_quantiser
+        sorted_pairs unfolded
         """,
     "operators": """
         arguments checks contract definition fusions host listed memory oracle registry resolve

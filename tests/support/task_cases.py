@@ -15,7 +15,7 @@ from npusim.operators.registry import band_class, kernel_class
 from npusim.ops.foreach.kernel import ForeachKernel
 from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
 from npusim.schedules.formula_kernel import FormulaKernel
-from support import convolution_cases, language_cases
+from support import convolution_cases, language_cases, vision_cases
 from support.convolution import square
 from support.deformable import deformable
 from support.group_norm import group_norm as group_norm_call
@@ -1029,6 +1029,11 @@ def searched(pick: Pick, op_type: str) -> Task:
     return Task([x], [np.zeros_like(x)])
 
 
+def of_images(pick: Pick, op_type: str) -> Task:
+    """The same of vision models."""
+    return Task(*vision_cases.CASES[op_type](pick))
+
+
 FOLDERS: dict[str, Case] = {
     "linear_algebra": decomposed,
     "search": searched,
@@ -1150,6 +1155,7 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(("WeightQuantBatchMatmul", "WeightQuantBatchMatmulV2"), widened_product),
     "MoeReRouting": routed_again,
     **dict.fromkeys(language_cases.CASES, of_language_models),
+    **dict.fromkeys(vision_cases.CASES, of_images),
     **dict.fromkeys(("MoeFinalizeRouting", "MoeFinalizeRoutingV2"), routed_back),
     **dict.fromkeys(("QuantMatmul", "QuantBatchMatmulV3"), quant_product),
 }

@@ -1,0 +1,111 @@
+"""Means of windows of plain images, in one to three dimensions, and the gradients.
+
+A mean is a mean along one axis after the other, divisors included, so its windows are tables of
+each axis, and gradients have the transposed ones. Sources: ops-nn pooling/avg_pool3_d,
+avg_pool3_d_grad, adaptive_avg_pool3d_grad (op_api: planes are volumes of one plane; gradients of
+even windows lie with channels last); the divisors are those of the aclnn pages.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.task import Task, made
+from npusim.library.axis_maps import AxisMap
+from npusim.library.mapping import Mapped
+from npusim.operators.results import numbers
+from npusim.operators.tasks import kernels_on
+from npusim.ops.pooling.adaptive import adaptive_avg_pool_3d
+from npusim.ops.pooling.tables import even_means, lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.ascendc import GlobalTensor, Kernel
+
+_DEPTH_AND_PLANE = 3
+
+
+def _means(task: Task, inside: Sequence[int]) -> list[AxisMap]:
+    """The means along each axis; a divisor that is told takes the place of theirs."""
+    windows = lines_of(task, inside)
+    divisor = task.whole_number("divisor_override", 0)
+    if divisor:
+        first, *rest = (each.windows() for each in windows)
+        return [first.scaled(1 / divisor), *rest]
+    padding = bool(task.attributes.get("count_include_pad", True))
+    return [each.means(with_padding=padding) for each in windows]
+
+
+def _avg_pool(task: Task, axes: int) -> tuple[Kernel, ...]:
+    """x to the means of its windows."""
+    (x,) = task.present(1)
+    maps = _means(task, x.shape[-axes:])
+    shape = (*x.shape[:-axes], *(each.out for each in maps))
+    out = task.outputs[0] if task.outputs else made(shape, x.dtype)
+    return (Mapped.called("AvgPool3D")(task.profile, x, out, maps),)
+
+
+def _avg_pool_grad(task: Task, axes: int) -> tuple[Kernel, ...]:
+    """The gradient of the means, and x for its size, to that of x."""
+    grads, x = task.present(2)
+    maps = [each.transposed() for each in _means(task, x.shape[-axes:])]
+    out = task.outputs[0] if task.outputs else made(x.shape, grads.dtype)
+    return (Mapped.called("AvgPool3DGrad")(task.profile, grads, out, maps),)
+
+
+avg_pool_2d, avg_pool_3d = partial(_avg_pool, axes=2), partial(_avg_pool, axes=3)
+avg_pool_2d_grad, avg_pool_3d_grad = (partial(_avg_pool_grad, axes=axes) for axes in (2, 3))
+
+
+def adaptive_avg_pool_2d(task: Task) -> tuple[Kernel, ...]:
+    """Means of planes as those of volumes of one plane."""
+    (x,) = task.present(1)
+    size = numbers(task.first("output_size")) or []
+    if len(x.shape) not in (3, 4) or len(size) != 2:
+        raise task.refused(f"{x.shape} to {size}")
+    out = task.outputs[0] if task.outputs else made((*x.shape[:-2], *size), x.dtype)
+    inside, outside = (each.view(*each.shape[:-2], 1, *each.shape[-2:]) for each in (x, out))
+    said = {"output_size": [1, *size]}
+    return adaptive_avg_pool_3d(Task(task.profile, task.op_type, (inside,), (outside,), said))
+
+
+def _even_grad(task: Task, axes: int) -> tuple[Kernel, ...]:
+    """Gradients of even windows, turned so that channels are last, and back."""
+    grads, x = task.present(2)
+    inside, outside = x.shape[-axes:], grads.shape[-axes:]
+    planes = prod(x.shape[:-axes])
+    out = task.outputs[0] if task.outputs else made(x.shape, grads.dtype)
+    turned, summed = (made((*size, planes), grads.dtype) for size in (outside, inside))
+    there = {"perm": [*range(1, axes + 1), 0]}
+    back = {"perm": [axes, *range(axes)]}
+    flat, result = grads.view(planes, *outside), out.view(planes, *inside)
+    return (
+        *kernels_on(Task(task.profile, "Transpose", (flat,), (turned,), there)),
+        _even_grad_kernel(task, turned, summed),
+        *kernels_on(Task(task.profile, "Transpose", (summed,), (result,), back)),
+    )
+
+
+def _even_grad_kernel(task: Task, grads: GlobalTensor, out: GlobalTensor) -> Kernel:
+    """Gradients of even windows with channels last."""
+    *inside, planes = out.shape
+    maps = [
+        even_means(size, count).transposed()
+        for size, count in zip(inside, grads.shape[:-1], strict=True)
+    ]
+    kind = Mapped.called("AdaptiveAvgPool3dGrad")
+    return kind(task.profile, grads, out, [*maps, AxisMap.same(planes)])
+
+
+adaptive_avg_pool_2d_grad = partial(_even_grad, axes=2)
+
+
+def adaptive_avg_pool_3d_grad(task: Task) -> tuple[Kernel, ...]:
+    """The same of volumes; a record is of the kernel alone, with the channels of all images."""
+    grads, x = task.present(2)
+    if len(grads.shape) + 1 == len(x.shape) and task.outputs:
+        return (_even_grad_kernel(task, grads, task.outputs[0]),)
+    return _even_grad(task, _DEPTH_AND_PLANE)

@@ -1,0 +1,82 @@
+"""Small tasks of the kernels of plain images: inputs, outputs and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from support.task_cases import Pick
+
+Array = np.ndarray[Any, Any]
+Case = tuple[Sequence[Array | None], Sequence[Array], Mapping[str, object]]
+
+
+def empty(*shape: int, kind: Any = np.float32) -> Array:
+    """An output that holds something no result is."""
+    return np.full(shape, 77, kind)
+
+
+def images(pick: Pick, axes: int, least: int = 3) -> Array:
+    """One or some images with channels, in one to three dimensions."""
+    spatial = [pick.of(least, 5, 9) for _ in range(axes)]
+    return pick.numbers(pick.of(1, 2), pick.of(1, 3, 17), *spatial, kind=pick.half())
+
+
+def sliding(pick: Pick, axes: int, kind: str) -> Case:
+    """Means (``kind`` mean) or largest elements of windows, or the gradients of them."""
+    x, largest = images(pick, axes), "largest" in kind
+    window, stride, pad = pick.of((2, 2, 0), (3, 2, 1), (3, 1, 0), (1, 2, 0))
+    said: dict[str, object] = {"ksize": [window] * axes, "strides": [stride] * axes}
+    said |= {"pads": [pad] * axes, "ceil_mode": False}
+    out = [(size + 2 * pad - window) // stride + 1 for size in x.shape[2:]]
+    shape = (*x.shape[:2], *out)
+    if not largest:
+        said["count_include_pad"] = pick.of(True, False)
+    return _forward_or_back(pick, x, shape, said, kind)
+
+
+def even(pick: Pick, axes: int, kind: str) -> Case:
+    """The same of windows that cover images evenly."""
+    x, size = images(pick, axes), [pick.of(1, 2, 3) for _ in range(axes)]
+    return _forward_or_back(pick, x, (*x.shape[:2], *size), {"output_size": size}, kind)
+
+
+def _forward_or_back(
+    pick: Pick, x: Array, shape: tuple[int, ...], said: dict[str, object], kind: str
+) -> Case:
+    places = int(np.prod(x.shape[2:]))
+    if "gradient" in kind:
+        dy, result = pick.numbers(*shape, kind=x.dtype), empty(*x.shape, kind=x.dtype)
+        given = [dy, x, *([pick.places(shape, places)] if "largest" in kind else [])]
+        return given, [result], said
+    found = [empty(*shape, kind=x.dtype)]
+    if kind == "largest":
+        found.append(empty(*shape, kind=np.int32))
+    return [x], found, said
+
+
+_MEAN, _MEAN_BACK = "mean", "gradient of mean"
+_LARGEST, _LARGEST_BACK, _ALONE = "largest", "gradient of largest", "the largest alone"
+
+CASES: dict[str, Callable[[Pick], Case]] = {
+    "AdaptiveAvgPool2d": partial(even, axes=2, kind=_MEAN),
+    "AdaptiveAvgPool2dGrad": partial(even, axes=2, kind=_MEAN_BACK),
+    "AdaptiveAvgPool3dGrad": partial(even, axes=3, kind=_MEAN_BACK),
+    "AdaptiveMaxPool2d": partial(even, axes=2, kind=_LARGEST),
+    "AdaptiveMaxPool2dGrad": partial(even, axes=2, kind=_LARGEST_BACK),
+    "AdaptiveMaxPool3d": partial(even, axes=3, kind=_LARGEST),
+    "AdaptiveMaxPool3DGrad": partial(even, axes=3, kind=_LARGEST_BACK),
+    "AvgPool2d": partial(sliding, axes=2, kind=_MEAN),
+    "AvgPool2dGrad": partial(sliding, axes=2, kind=_MEAN_BACK),
+    "AvgPool3D": partial(sliding, axes=3, kind=_MEAN),
+    "AvgPool3DGrad": partial(sliding, axes=3, kind=_MEAN_BACK),
+    "MaxPool2d": partial(sliding, axes=2, kind=_ALONE),
+    "MaxPool2dWithIndices": partial(sliding, axes=2, kind=_LARGEST),
+    "MaxPool2dWithIndicesGrad": partial(sliding, axes=2, kind=_LARGEST_BACK),
+    "MaxPool3DWithArgmaxV2": partial(sliding, axes=3, kind=_LARGEST),
+    "MaxPool3DGradWithArgmax": partial(sliding, axes=3, kind=_LARGEST_BACK),
+}

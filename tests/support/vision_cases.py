@@ -59,6 +59,18 @@ def _forward_or_back(
     return [x], found, said
 
 
+def resized(pick: Pick, axes: int, *, back: bool = False) -> Case:
+    """Images to another size, or gradients back."""
+    x = images(pick, axes, 1)
+    size = [pick.of(1, 2, 4, 7) for _ in range(axes)]
+    other = (*x.shape[:2], *size)
+    align = {"align_corners": pick.of(True, False)}
+    if back:
+        said = {"size": size, "input_size": list(x.shape)} | align
+        return [pick.numbers(*other, kind=x.dtype)], [empty(*x.shape, kind=x.dtype)], said
+    return [x], [empty(*other, kind=x.dtype)], {"size": size} | align
+
+
 _MEAN, _MEAN_BACK = "mean", "gradient of mean"
 _LARGEST, _LARGEST_BACK, _ALONE = "largest", "gradient of largest", "the largest alone"
 
@@ -79,4 +91,28 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "MaxPool2dWithIndicesGrad": partial(sliding, axes=2, kind=_LARGEST_BACK),
     "MaxPool3DWithArgmaxV2": partial(sliding, axes=3, kind=_LARGEST),
     "MaxPool3DGradWithArgmax": partial(sliding, axes=3, kind=_LARGEST_BACK),
+    "UpsampleNearest1d": partial(resized, axes=1),
+    "UpsampleNearest1dV2": partial(resized, axes=1),
+    "UpsampleNearest2dV2": partial(resized, axes=2),
+    "UpsampleNearest3d": partial(resized, axes=3),
+    "UpsampleNearestExact1d": partial(resized, axes=1),
+    "UpsampleNearestExact2d": partial(resized, axes=2),
+    "UpsampleNearestExact3d": partial(resized, axes=3),
+    "UpsampleLinear1d": partial(resized, axes=1),
+    "ResizeUpsampleTrilinear": partial(resized, axes=3),
+    "UpsampleBicubic2d": partial(resized, axes=2),
+    "UpsampleBilinear2dAA": partial(resized, axes=2),
+    "UpsampleBicubic2dAA": partial(resized, axes=2),
+    "UpsampleNearest1dGrad": partial(resized, axes=1, back=True),
+    "UpsampleNearest2dGrad": partial(resized, axes=2, back=True),
+    "UpsampleNearest3dGrad": partial(resized, axes=3, back=True),
+    "UpsampleNearestExact2dBackward": partial(resized, axes=2, back=True),
+    "UpsampleNearestExact3dGrad": partial(resized, axes=3, back=True),
+    "UpsampleLinear1dGrad": partial(resized, axes=1, back=True),
+    "UpsampleBilinear2dGrad": partial(resized, axes=2, back=True),
+    "UpsampleBilinear2dGradV2": partial(resized, axes=2, back=True),
+    "UpsampleTrilinear3dBackward": partial(resized, axes=3, back=True),
+    "UpsampleBicubic2dGrad": partial(resized, axes=2, back=True),
+    "UpsampleBilinear2dAABackward": partial(resized, axes=2, back=True),
+    "UpsampleBicubic2dAAGrad": partial(resized, axes=2, back=True),
 }

@@ -1,7 +1,8 @@
 """Copies between layouts: what makes tensors contiguous, spreads them, writes strided outputs."""
 
 from npusim.operators.checks import attribute_at_least, rank_in, same_shape
-from npusim.operators.definition import Aclnn, Operator, family, flag, ints, whole
+from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
+from npusim.operators.results import like_second
 from npusim.operators.shape_checks import (
     axes_in,
     for_each_axis,
@@ -10,6 +11,7 @@ from npusim.operators.shape_checks import (
     same_but_along,
 )
 from npusim.ops.data_movement import results
+from npusim.ops.data_movement.bordered import bordered, frame_fits, frame_leaves
 from npusim.ops.data_movement.checks import covers, inside, same_length, splits, spreads
 
 _JOINED = (whole("concat_dim?"),)
@@ -35,9 +37,35 @@ _STRIDES = (
     (no_zero, "strides"),
 )
 
+_PADDING = (ints("padding?"),)
+
+
+def _bordered(name: str, axes: int, kernel: str, rule: str) -> tuple[Operator, Operator]:
+    """Padding by what is inside, and the gradient."""
+    checks = ((frame_fits, "x", "padding", {"axes": axes, "rule": rule}),)
+    attributes, api = (ints("padding"),), f"aclnn{name}{axes}d"
+    return (
+        Operator(f"{name}{axes}d", "x -> y", _PADDING, Aclnn(api, attributes=attributes),
+            kernel=kernel, infer=bordered, checks=checks),
+        Operator(f"{name}{axes}dGrad", "grads x -> dx", _PADDING,
+            Aclnn(f"{api}Backward", "gradOutput self -> gradInput", attributes),
+            kernel=f"{kernel}_grad", infer=like_second, checks=checks),
+    )  # fmt: skip
+
+
 # fmt: off
 OPERATORS = family(
     "data_movement",
+    bordered=(
+        Operator("ConstantPadNd", "x -> y", (ints("pad?"), real("value?")),
+            Aclnn("aclnnConstantPadNd", attributes=(ints("pad"), real("value"))),
+            kernel="constant_pad", infer=bordered, checks=((frame_leaves, "x", "pad"),)),
+        *(each for axes in (1, 2, 3) for each in (
+            *_bordered("ReflectionPad", axes, "mirror_pad", "mirrored"),
+            *_bordered("ReplicationPad", axes, "border_pad", "repeated"))),
+        *(each for axes in (2, 3) for each in _bordered(
+            "CircularPad", axes, "circular_pad", "wrapped")),
+    ),
     joining=(
         Operator("ConcatD", "x* -> y", _JOINED,
             Aclnn("aclnnCat", "tensors* -> out", (whole("dim", "concat_dim"),)),

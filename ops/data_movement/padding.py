@@ -37,8 +37,15 @@ class PaddedRows(Kernel):
 
     op_type = "PadD"
 
-    def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor, start: int) -> None:
-        self.reads, self.writes = (src,), (dst,)
+    def __init__(
+        self,
+        profile: Profile,
+        src: GlobalTensor,
+        dst: GlobalTensor,
+        start: int,
+        value: float = 0.0,
+    ) -> None:
+        self.reads, self.writes, self.value = (src,), (dst,), value
         self.start, self.columns, self.width = start, src.shape[-1], dst.shape[-1]
         rows, self.kind = dst.numel // self.width, dst.dtype
         self.src, self.dst = src.view(src.numel), dst.view(dst.numel)
@@ -66,11 +73,11 @@ class PaddedRows(Kernel):
 
         def row_by_row() -> None:
             for row in core.loop(rows):
-                core.duplicate(wide[row], 0.0)
+                core.duplicate(wide[row], self.value)
                 core.copy(wide[row].stretch(self.start, columns), narrow[row])
 
         def at_once() -> None:
-            core.duplicate(out, 0.0)
+            core.duplicate(out, self.value)
             core.copy(wide.stretch(self.start, columns), narrow)
 
         core.separately(row_by_row, at_once)
@@ -91,9 +98,14 @@ class Padded(Kernel):
     op_type = "PadD"
 
     def __init__(
-        self, profile: Profile, src: GlobalTensor, dst: GlobalTensor, start: tuple[int, ...]
+        self,
+        profile: Profile,
+        src: GlobalTensor,
+        dst: GlobalTensor,
+        start: tuple[int, ...],
+        value: float = 0.0,
     ) -> None:
-        self.reads, self.writes = (src,), (dst,)
+        self.reads, self.writes, self.value = (src,), (dst,), value
         self.kind = dst.dtype
         self.block = profile.buffers.block_bytes // self.kind.itemsize
         cores = profile.cores.vector_cores
@@ -122,7 +134,7 @@ class Padded(Kernel):
             return
         largest = self._reserve(core, zeros, 1, self.frames)
         filled = zeros.alloc_tensor(self.kind, largest)
-        core.duplicate(filled, 0.0)
+        core.duplicate(filled, self.value)
         zeros.enque(filled)
         zeros.deque(filled)
         for tiling in self.frames:
@@ -154,6 +166,7 @@ class Pad(Padded):
         x, out = task.present(1, 1)
         profile, src = task.profile, x.view(*matched(task.op_type, out.shape, x.shape))
         start = _starts(task.op_type, task.attributes, src.shape, out.shape)
+        value = task.number("value", 0.0)
         cut = [axis for axis, size in enumerate(out.shape) if src.shape[axis] != size]
         if profile.software.compiled_for_shape and len(cut) == 1:
             axis = cut[0]
@@ -163,13 +176,13 @@ class Pad(Padded):
             if width % block or columns % block:
                 flat, whole = src.view(rows, columns), out.view(rows, width)
                 parts = _lined(flat, whole, start[axis] * inner)
-                if parts:
+                if parts and not value:
                     return (PaddedLines.called(task.op_type)(profile, parts, whole),)
                 room = profile.buffers.ub_bytes // out.dtype.itemsize
                 if (width + columns + 4) * block <= room:
                     first = start[axis] * inner
-                    return (PaddedRows.called(task.op_type)(profile, flat, whole, first),)
-        return (cls(profile, src, out, start),)
+                    return (PaddedRows.called(task.op_type)(profile, flat, whole, first, value),)
+        return (cls(profile, src, out, start, value),)
 
 
 def _lined(src: GlobalTensor, dst: GlobalTensor, start: int) -> list[GlobalTensor | None] | None:

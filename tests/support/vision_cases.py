@@ -71,6 +71,27 @@ def resized(pick: Pick, axes: int, *, back: bool = False) -> Case:
     return [x], [empty(*other, kind=x.dtype)], {"size": size} | align
 
 
+def bordered(pick: Pick, axes: int, *, back: bool = False) -> Case:
+    """Images padded by what is inside, or the gradients."""
+    x = images(pick, axes)
+    padding = [pick.of(0, 1, 2) for _ in range(2 * axes)]
+    before, after = padding[::2][::-1], padding[1::2][::-1]
+    each = zip(x.shape[2:], before, after, strict=True)
+    shape = (*x.shape[:2], *(size + a + b for size, a, b in each))
+    said = {"padding": padding}
+    if back:
+        return [pick.numbers(*shape, kind=x.dtype), x], [empty(*x.shape, kind=x.dtype)], said
+    return [x], [empty(*shape, kind=x.dtype)], said
+
+
+def framed(pick: Pick) -> Case:
+    """A frame of one number, which may cut off."""
+    x = pick.numbers(*pick.shape(), kind=pick.half())
+    pad = [pick.of(0, 1, 3), pick.of(-1, 0, 2) if x.shape[-1] > 1 else 0]
+    shape = (*x.shape[:-1], x.shape[-1] + sum(pad))
+    return [x], [empty(*shape, kind=x.dtype)], {"pad": pad, "value": pick.of(0.0, 2.0)}
+
+
 _MEAN, _MEAN_BACK = "mean", "gradient of mean"
 _LARGEST, _LARGEST_BACK, _ALONE = "largest", "gradient of largest", "the largest alone"
 
@@ -91,6 +112,14 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "MaxPool2dWithIndicesGrad": partial(sliding, axes=2, kind=_LARGEST_BACK),
     "MaxPool3DWithArgmaxV2": partial(sliding, axes=3, kind=_LARGEST),
     "MaxPool3DGradWithArgmax": partial(sliding, axes=3, kind=_LARGEST_BACK),
+    "ConstantPadNd": framed,
+    **{
+        f"{name}{axes}d{'Grad' * back}": partial(bordered, axes=axes, back=back)
+        for name in ("ReflectionPad", "ReplicationPad", "CircularPad")
+        for axes in (1, 2, 3)
+        for back in (False, True)
+        if (name, axes) != ("CircularPad", 1)
+    },
     "UpsampleNearest1d": partial(resized, axes=1),
     "UpsampleNearest1dV2": partial(resized, axes=1),
     "UpsampleNearest2dV2": partial(resized, axes=2),

@@ -112,7 +112,7 @@ class AxisMap:
             weight = self.weights[wanted, tap]
             if weight.any():
                 places = np.clip(self.places[wanted, tap] - begin[:, None], 0, found.shape[1] - 1)
-                exists = (weight != 0)[spread]  # what doesn't exist may be no number
+                exists = np.asarray(weight != 0)[spread]  # what doesn't exist may be no number
                 total += np.where(exists, found[turn, places], 0) * weight[spread]
         return np.moveaxis(total, 1, axis)
 
@@ -124,13 +124,13 @@ class AxisMap:
         wanted = np.broadcast_to(values_of(first), turns)[:, None] + np.arange(count)
         found = np.moveaxis(values, axis, 1)
         places = np.clip(self._first[wanted] - begin[:, None], 0, found.shape[1] - 1)
-        exists = self._exists.any(axis=1)[wanted][(..., *(None,) * (found.ndim - 2))]
+        exists = np.asarray(self._exists.any(axis=1))[wanted][(..., *(None,) * (found.ndim - 2))]
         taken = np.where(exists, found[np.arange(turns)[:, None], places], values.dtype.type(0))
         return np.moveaxis(taken, 1, axis)
 
     @cached_property
     def _exists(self) -> NDArray[np.bool_]:
-        return self.weights != 0
+        return np.asarray(self.weights != 0, np.bool_)
 
     @cached_property
     def _first(self) -> NDArray[np.int64]:

@@ -66,7 +66,8 @@ class Mapped(Kernel):
         sizes = self._bytes(self.grid.extent)
         source, target = TQue(TPosition.VECIN, 1, "source"), TQue(TPosition.VECOUT, 1, "result")
         wide, mapped = TBuf("wide"), TBuf("mapped")
-        for buffer, nbytes in zip((source, target, wide, mapped), sizes, strict=True):
+        buffers: tuple[TQue | TBuf, ...] = (source, target, wide, mapped)
+        for buffer, nbytes in zip(buffers, sizes, strict=True):
             core.pipe.init_buffer(buffer, 1, max(nbytes, self.block))
         for piece in self.grid.pieces(core):
             begins = self._begins(piece)

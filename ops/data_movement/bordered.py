@@ -18,6 +18,7 @@ from npusim.library.axis_maps import AxisMap
 from npusim.library.mapping import Mapped
 from npusim.operators.checks import invalid, sizes
 from npusim.operators.results import described, numbers
+from npusim.operators.shape_checks import entries
 from npusim.operators.tasks import kernels_on
 
 if TYPE_CHECKING:
@@ -143,8 +144,8 @@ def frame_fits(x: str, padding: str, *, axes: int, rule: str) -> Check:
     """161002 for a padding that isn't two numbers for each axis, or has no elements to show."""
 
     def test(call: Call) -> Finding:
-        told = call.arguments.get(padding)
-        if not isinstance(told, tuple):
+        told = entries(call, padding)
+        if told is None:
             return None
         if len(told) != 2 * axes or min(told) < 0:
             return f"{padding} should be {2 * axes} numbers from 0 on, but is {sizes(told)}."
@@ -168,9 +169,9 @@ def frame_leaves(x: str, pad: str) -> Check:
     """161002 for a padding of more axes than there are, or that cuts off more than there is."""
 
     def test(call: Call) -> Finding:
-        told = call.arguments.get(pad)
+        told = entries(call, pad)
         for name, spec in call.given(x):
-            if not isinstance(told, tuple):
+            if told is None:
                 continue
             if len(told) % 2 or len(told) > 2 * spec.rank:
                 return f"{pad} should have two numbers for each of at most {spec.rank} axes."

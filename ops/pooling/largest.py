@@ -206,7 +206,8 @@ class MaxPool3DGradWithArgmax(Mapped):
         spans, planes = self._spans(piece.shape), piece.shape[0]
         turns = values.size // (planes * prod(spans))
         sizes, counts = [each.out for each in self.maps], piece.shape[1:]
-        inner, rest = [], places.reshape(turns, planes, -1).astype(np.int64)
+        inner: list[NDArray[np.int64]] = []
+        rest = places.reshape(turns, planes, -1).astype(np.int64)
         exists = np.ones(rest.shape, bool)
         for axis in range(len(sizes) - 1, -1, -1):
             first = np.broadcast_to(values_of(piece.starts[1 + axis]), turns)[:, None, None]

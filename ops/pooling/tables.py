@@ -14,6 +14,7 @@ import numpy as np
 from npusim.library.axis_maps import AxisMap
 from npusim.operators.checks import invalid, sizes
 from npusim.operators.results import described, numbers
+from npusim.operators.shape_checks import entries
 from npusim.values.dtypes import INT32
 from npusim.values.errors import KernelError
 
@@ -151,12 +152,12 @@ def even_sizes(x: str, size: str, *, axes: int) -> Check:
     """161002 for sizes of a result that aren't one positive number for each axis."""
 
     def test(call: Call) -> Finding:
-        told = call.arguments.get(size)
+        told = entries(call, size)
         for _, spec in call.given(x):
             if spec.rank not in (axes + 1, axes + 2):
                 wanted = f"{x} should have {axes + 1} or {axes + 2} dimensions"
                 return f"{wanted}, but has sizes {sizes(spec.shape)}."
-        if isinstance(told, tuple) and (len(told) != axes or min(told) < 1):
+        if told is not None and (len(told) != axes or min(told) < 1):
             return f"{size} should be {axes} positive numbers, but is {sizes(told)}."
         return None
 

@@ -20,6 +20,7 @@ from npusim.library.axis_maps import AxisMap
 from npusim.library.mapping import Mapped
 from npusim.operators.checks import invalid, sizes
 from npusim.operators.results import described, numbers
+from npusim.operators.shape_checks import entries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -191,8 +192,8 @@ def gradient_sizes(grads: str, size: str, input_size: str, *, axes: int) -> Chec
     """161002 for gradients that aren't of the size, or of the images, that are told."""
 
     def test(call: Call) -> Finding:
-        outside, inside = (call.arguments.get(name) for name in (size, input_size))
-        if not isinstance(outside, tuple) or not isinstance(inside, tuple):
+        outside, inside = (entries(call, name) for name in (size, input_size))
+        if outside is None or inside is None:
             return None
         if len(inside) != axes + 2 or min(inside, default=0) < 1:
             return f"{input_size} should be {axes + 2} positive numbers, but is {sizes(inside)}."

@@ -80,13 +80,17 @@ DOORS = {
     "runtime": "bands cache_start call device results stream task work",
     "validation": "replay roofline statistics table work",
     "graph": "compiling lowering memory onnx_file onnx_reader passes target",
-    "model": "cache_state checking graph_model reading results retiming step timing",
+    "model": """
+        cache_state checking findings graph_model judging reading reasons results retiming step
+        timing
+        """,
     "cluster": "collectives",
     "llm": "config engines layout memory results step workload",
     "capacity": "traces units",
     "serving": "deployment engine policy requests results",
     "report": """
-        arrays call.answers call.page call.tables call.typical catalogue cluster compare document
+        arrays call.answers call.page call.tables call.typical catalogue cluster compare
+        comparison document
         files llm matrix model msprof msprof.step operators plan.data plan.page profiles
         renderers.html renderers.jsonout renderers.terminal serving spelling sweep trace validation
         """,

@@ -31,6 +31,7 @@ _VERBS = {
     "model": ("model", "model"),
     "llm": ("llm", "app"),
     "collective": ("collective", "collective"),
+    "judge": ("judge", "judge"),
     "plan": ("plan", "plan"),
     "recommend": ("plan", "recommend"),
     "trace": ("trace", "trace"),

@@ -34,11 +34,13 @@ HEADERS = {
     "output_shapes": ("Output Shapes",),
     "output_dtypes": ("Output Data Types",),
     "output_formats": ("Output Formats",),
+    "start_us": ("Start Time(us)", "Task Start Time(us)"),
     "step": ("Step Id",),
     "hf32": ("HF32 Eligible",),
 }
 _SINGLE = (
-    *("name", "op_type", "task_type", "duration_us", "block_num", "mix_block_num", "step", "hf32"),
+    *("name", "op_type", "task_type", "duration_us", "block_num", "mix_block_num"),
+    *("start_us", "step", "hf32"),
 )
 _NO_COLUMN = -1
 _REQUIRED = ("name", "op_type", "input_dtypes")
@@ -65,8 +67,8 @@ class Tensors(NamedTuple):
 class Kernel:
     """One launch as a profiler saw it.
 
-    `duration_us` and the block counts are None where the file has ``N/A``. `hf32` says that the
-    cube rounded float32 to HF32.
+    `duration_us`, `start_us` and the block counts are None where the file has ``N/A``. `hf32` says
+    that the cube rounded float32 to HF32; `line` is where it stands in the file.
     """
 
     name: str
@@ -76,8 +78,10 @@ class Kernel:
     block_num: int | None
     mix_block_num: int | None
     tensors: Tensors
+    start_us: float | None = None
     step: str = ""
     hf32: bool = False
+    line: int = 0
 
     @property
     def op(self) -> str:
@@ -103,7 +107,7 @@ def read_kernels(file: Path) -> Iterator[Kernel]:
 
 def _kernels(file: Path, table: Table) -> Iterator[Kernel]:
     columns = _columns(file, table.header)
-    name, op_type, task_type, duration, block, mix, step, hf32, *slots = (
+    name, op_type, task_type, duration, block, mix, start, step, hf32, *slots = (
         columns.get(ours, _NO_COLUMN) for ours in (*_SINGLE, *Tensors._fields)
     )
     for line, fields in table:
@@ -117,8 +121,10 @@ def _kernels(file: Path, table: Table) -> Iterator[Kernel]:
             _whole(file, line, "block number", row[block].strip()),
             _whole(file, line, "block number", row[mix].strip()),
             _slots(*(row[index] for index in slots)),
+            _number(file, line, "start time", row[start].strip()),
             row[step].strip(),
             row[hf32].strip().upper() == "YES",
+            line,
         )
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from statistics import median_low
 from typing import Final
 
-from npusim.model.kernel_csv import NO_OPERATOR, Tensors, is_absent, is_communication, read_kernels
+from npusim.model.kernel_csv import (
+    NO_OPERATOR,
+    Kernel,
+    Tensors,
+    is_absent,
+    is_communication,
+    read_kernels,
+)
 from npusim.model.step import AI_CPU, COMMUNICATION, Item, Operation, Step
 from npusim.operators.tasks import TaskSpec
 from npusim.values.errors import ArgumentError, FileError, NpusimError, UnknownNameError
@@ -24,19 +32,35 @@ def read_profile(file: Path, step: str = "") -> Step:
     that isn't there.
     """
     steps: dict[str, list[Item]] = {}
-    operation = lru_cache(maxsize=65_536)(_operation)  # many rows share a few of them
-    for kernel in read_kernels(file):
-        same = operation(kernel.op, kernel.task_type, kernel.tensors, kernel.hf32)
-        steps.setdefault(kernel.step, []).append(Item(same, 1, kernel.duration_us))
-    if not steps:
-        raise FileError(file, "has no kernels")
-    if len(steps) > 1:
-        steps.pop("", None)  # what ran between the steps
+    for kernel, item in _items(file):
+        steps.setdefault(kernel.step, []).append(item)
     chosen, notes = _choose(file, steps, step)
     return Step(file.stem, "profile", tuple(steps[chosen]), notes=notes)
 
 
+def read_launches(file: Path, step: str = "") -> tuple[Step, tuple[Kernel, ...]]:
+    """The same step, and beside each of its items the row of the file that it comes from."""
+    rows: dict[str, list[tuple[Kernel, Item]]] = {}
+    for pair in _items(file):
+        rows.setdefault(pair[0].step, []).append(pair)
+    steps = {name: [item for _, item in pairs] for name, pairs in rows.items()}
+    chosen, notes = _choose(file, steps, step)
+    kernels = tuple(kernel for kernel, _ in rows[chosen])
+    return Step(file.stem, "profile", tuple(steps[chosen]), notes=notes), kernels
+
+
+def _items(file: Path) -> Iterator[tuple[Kernel, Item]]:
+    operation = lru_cache(maxsize=65_536)(_operation)  # many rows share a few of them
+    for kernel in read_kernels(file):
+        same = operation(kernel.op, kernel.task_type, kernel.tensors, kernel.hf32)
+        yield kernel, Item(same, 1, kernel.duration_us)
+
+
 def _choose(file: Path, steps: dict[str, list[Item]], wanted: str) -> tuple[str, tuple[str, ...]]:
+    if not steps:
+        raise FileError(file, "has no kernels")
+    if len(steps) > 1:
+        steps.pop("", None)  # what ran between the steps
     if wanted:
         if wanted not in steps:
             raise UnknownNameError(f"step of {file}", wanted, steps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType
@@ -124,8 +125,7 @@ def _array(name: str, value: Any) -> np.ndarray[Any, Any] | None:
 
 
 def _of_torch(tensor: Any) -> np.ndarray[Any, Any]:
-    import torch
-
+    torch: Any = sys.modules["torch"]  # whoever has a tensor has imported it
     if tensor.dtype is torch.bfloat16:
         import ml_dtypes
 

@@ -1,0 +1,63 @@
+"""`npusim judge`: is the speed of the kernels in a profiler's file normal?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from npusim.cli import output
+from npusim.cli.options import SOC_FLAGS, AsJson, Force
+
+
+def judge(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A kernel_details.csv of torch_npu or an op_summary_*.csv of msprof.",
+        ),
+    ],
+    soc: Annotated[
+        list[str] | None, typer.Option(*SOC_FLAGS, metavar="CHIP", help="What it was measured on.")
+    ] = None,
+    step: Annotated[
+        str, typer.Option("--step", help="The Step Id of a profile with several steps.")
+    ] = "",
+    top: Annotated[int, typer.Option("--top", min=1, help="Kernels and findings to list.")] = 10,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write every kernel.")
+    ] = None,
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Is my speed normal? Kernels of a profile that took longer than usual, and why.
+
+    Each kernel is held against the 95 % interval of its estimate and against its equals in the
+    file. Exit code 0 whatever is found.
+    """
+    from npusim.cli.chips import one_chip
+    from npusim.model.findings import findings
+    from npusim.model.judging import compare
+    from npusim.model.reasons import Reasons
+    from npusim.report import comparison as pages
+    from npusim.report.files import claim_all, write_text
+
+    claim_all(csv_file, beside=(file,), force=force)
+    chip = one_chip(soc, "a file is measured on one chip")
+
+    def show(done: int, total: int) -> None:
+        output.progress(f"{done} of {total} kernels")
+
+    compared = compare(file, chip.profile, step=step, progress=show)
+    reasons = Reasons(compared)
+    explained = [(each, reasons.of(each)) for each in compared.unusual]
+    odd = findings(compared)
+    output.progress("")
+    if csv_file is not None:
+        write_text(csv_file, pages.comparison_csv(compared, explained), force=force)
+    if as_json:
+        output.emit_json(pages.comparison_json(compared, explained, odd))
+    else:
+        output.emit(pages.comparison_page(compared, explained, odd, top))

@@ -1,0 +1,138 @@
+"""What is odd about the kernels of a profile, whatever their time: findings and remedies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from npusim.catalogue import facts, operators
+from npusim.model.missed_fusions import missed
+from npusim.model.step import AI_CPU, COMMUNICATION
+
+if TYPE_CHECKING:
+    from npusim.hardware import Profile
+    from npusim.model.judging import Comparison, Launch
+
+_TRANS_DATA: Final = ("TransData", "TransDataRNN")
+
+
+class Oddity(Enum):
+    """What is odd; the value is what JSON calls it."""
+
+    AI_CPU = "ai_cpu"
+    FUSION = "missing_fusion"
+    CONVERSION = "conversion_there_and_back"
+    HOST_GAP = "host_gap"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is odd about some kernels, whatever their time: `us` is the time that it is about."""
+
+    kind: Oddity
+    text: str
+    launches: tuple[Launch, ...]
+    us: float
+
+
+def findings(comparison: Comparison) -> tuple[Finding, ...]:
+    """What is odd whatever the times: the most time first."""
+    every = (_on_ai_cpu, _fusions, _conversions, _gaps)
+    found = [each for kind in every for each in kind(comparison)]
+    return tuple(sorted(found, key=lambda each: -each.us))
+
+
+def _on_ai_cpu(comparison: Comparison) -> Iterator[Finding]:
+    groups: dict[tuple[str, tuple[str, ...]], list[Launch]] = {}
+    for each in comparison.launches:
+        if each.timed.item.engine == AI_CPU:
+            dtypes = tuple(dict.fromkeys(spec.dtype.name for spec in each.timed.item.inputs))
+            groups.setdefault((each.timed.item.op, dtypes), []).append(each)
+    for (op, dtypes), launches in groups.items():
+        taken = _ai_core_dtypes(op, comparison.profile)
+        of = f" of {', '.join(dtypes)}" if dtypes else ""
+        remedy = (
+            f"the AI Core's kernel takes {', '.join(taken)}"
+            if taken
+            else f"{comparison.profile.product_line} has no AI Core kernel for it"
+        )
+        text = f"{op}{of} runs on the AI CPU; {remedy}"
+        yield Finding(Oddity.AI_CPU, text, tuple(launches), _measured_us(launches))
+
+
+def _ai_core_dtypes(op: str, profile: Profile) -> tuple[str, ...]:
+    found = operators.on_ai_core(facts.catalogue(), op, profile.family)
+    return tuple(sorted({name for each in found for name in each.dtypes}))
+
+
+def _fusions(comparison: Comparison) -> Iterator[Finding]:
+    launches = comparison.launches
+    groups: dict[tuple[str, str], list[Launch]] = {}
+    chains: dict[tuple[str, str], int] = {}
+    for place, fusion in missed([each.timed.item.op for each in launches]):
+        key = (fusion.fused, fusion.call)
+        groups.setdefault(key, []).extend(launches[place : place + len(fusion.tasks)])
+        chains[key] = chains.get(key, 0) + 1
+    for (fused, call), found in groups.items():
+        names = ", ".join(each.timed.item.op for each in found[: len(found) // chains[fused, call]])
+        text = f"{names} in a row, {chains[fused, call]} times: {fused} is one task ({call})"
+        yield Finding(Oddity.FUSION, text, tuple(found), _measured_us(found))
+
+
+def _conversions(comparison: Comparison) -> Iterator[Finding]:
+    """TransData of a tensor, and of its result back again."""
+    made: dict[tuple[object, ...], Launch] = {}
+    groups: dict[tuple[str, str], list[Launch]] = {}
+    for each in comparison.launches:
+        item = each.timed.item
+        if item.op not in _TRANS_DATA or not item.inputs or not item.outputs:
+            continue
+        source, target = item.inputs[0], item.outputs[0]
+        there = made.pop((source.shape, source.format, target.format), None)
+        if there is None:
+            made[target.shape, target.format, source.format] = each
+        else:
+            groups.setdefault((target.format.name, source.format.name), []).extend((there, each))
+    for (before, between), launches in groups.items():
+        text = (
+            f"{len(launches) // 2} tensors go from {before} to {between} and back, the first in "
+            f"lines {launches[0].kernel.line} and {launches[1].kernel.line}: "
+            f"let the operators between them take {before}"
+        )
+        yield Finding(Oddity.CONVERSION, text, tuple(launches), _measured_us(launches))
+
+
+def _gaps(comparison: Comparison) -> Iterator[Finding]:
+    """Where the device waited longer than a host takes to launch an operator."""
+    dispatch_us = comparison.profile.launch.host_dispatch_us
+    order = [
+        (each.kernel.start_us, each.measured_us, each)
+        for each in comparison.launches
+        if each.kernel.start_us is not None
+        and each.measured_us is not None
+        and each.timed.item.engine != COMMUNICATION
+    ]
+    order.sort(key=lambda entry: entry[0])
+    waited: list[tuple[float, Launch]] = []
+    for (start_us, took_us, _), (next_us, _, after) in pairwise(order):
+        gap_us = next_us - start_us - took_us
+        if gap_us > dispatch_us:
+            waited.append((gap_us, after))
+    if waited:
+        total_us = sum(gap_us for gap_us, _ in waited)
+        whole_us = order[-1][0] + order[-1][1] - order[0][0]
+        longest_us, after = max(waited, key=lambda entry: entry[0])
+        text = (
+            f"the device waits {total_us:.3g} of {whole_us:.3g} us for the host, {len(waited)} "
+            f"times; the longest, {longest_us:.3g} us, is before line {after.kernel.line}: capture "
+            "a graph, or keep the host from waiting for results"
+        )
+        waited.sort(key=lambda entry: -entry[0])
+        yield Finding(Oddity.HOST_GAP, text, tuple(each for _, each in waited), total_us)
+
+
+def _measured_us(launches: Sequence[Launch]) -> float:
+    return sum(each.measured_us or 0.0 for each in launches)

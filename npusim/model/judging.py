@@ -1,0 +1,198 @@
+"""Is this speed normal? The kernels of a profiler's file, each against its estimate on the chip.
+
+A kernel is unusual when its time lies above the 95 % interval of the estimate, or far above what
+its equals in the file take. What the operators of one class have in common is the estimate's
+fault more likely than the kernels': within the band, the class's own median moves the estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
+from statistics import NormalDist, median
+from typing import TYPE_CHECKING, Final
+
+from npusim.model.profile_table import read_launches
+from npusim.model.results import How, TimedItem
+from npusim.model.retiming import retime
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from npusim.hardware import Profile
+    from npusim.model.kernel_csv import Kernel
+    from npusim.model.step import Step
+
+# An 80 % interval of logarithms, to the power of this, is one of 95 %.
+_TO_95: Final = NormalDist().inv_cdf(0.975) / NormalDist().inv_cdf(0.9)
+_ENOUGH: Final = 5  # different kernels of a class, or equal ones, whose median says something
+_FAR: Final = 1.5
+"""Times the median of its equals; nine in ten of a step's identical kernels scatter by 14 %."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel of the file: what it took, and what it usually takes.
+
+    `usual_us` is the 95 % interval, None where nothing is known to compare with. `equals_us` is
+    what five or more kernels with the same tensors take in the middle.
+    """
+
+    kernel: Kernel
+    timed: TimedItem
+    measured_us: float | None
+    expected_us: float
+    usual_us: tuple[float, float] | None
+    equals_us: float | None
+
+    @property
+    def is_unusual(self) -> bool:
+        """Whether it took longer than it usually does."""
+        if self.measured_us is None:
+            return False
+        beyond = self.usual_us is not None and self.measured_us > self.usual_us[1]
+        return beyond or self.is_apart
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether it took far longer than its equals."""
+        if self.measured_us is None or self.equals_us is None:
+            return False
+        return self.measured_us > _FAR * self.equals_us
+
+    @property
+    def lost_us(self) -> float:
+        """Microseconds beyond what was expected; of one that is apart, beyond its equals."""
+        if self.measured_us is None:
+            return 0.0
+        usual_us = self.equals_us if self.is_apart and self.equals_us else self.expected_us
+        return max(0.0, self.measured_us - usual_us)
+
+
+@dataclass(frozen=True)
+class ClassSpeed:
+    """The kernels of one class together: measured over estimated time, and how far that is usual.
+
+    `ratio` is the median over different kernels.
+    """
+
+    kind: str
+    count: int
+    measured_us: float
+    estimated_us: float
+    ratio: float
+    usual_ratio: tuple[float, float]
+
+    @property
+    def is_unusual(self) -> bool:
+        """Whether most of the class lies outside the 80 % band of its estimates."""
+        return not self.usual_ratio[0] <= self.ratio <= self.usual_ratio[1]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A file's kernels in their order, and their classes, the longest first."""
+
+    step: Step
+    profile: Profile
+    launches: tuple[Launch, ...]
+    classes: tuple[ClassSpeed, ...]
+
+    @property
+    def unusual(self) -> tuple[Launch, ...]:
+        """Those that took longer than usual, the largest loss first."""
+        found = [each for each in self.launches if each.is_unusual]
+        return tuple(sorted(found, key=lambda each: (-each.lost_us, each.kernel.line)))
+
+    @property
+    def compared(self) -> int:
+        """Kernels of which something is known to compare with."""
+        return sum(each.usual_us is not None for each in self.launches)
+
+
+def compare(
+    file: Path,
+    profile: Profile,
+    *,
+    step: str = "",
+    progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Compare the kernels of an op_summary or kernel_details table with estimates.
+
+    `profile` is the chip that they were measured on. Raises what reading the file raises.
+    """
+    found, kernels = read_launches(file, step)
+    unmeasured = tuple(replace(item, measured_us=None) for item in found.items)
+    timed = retime(replace(found, items=unmeasured), profile, progress=progress).items
+    pairs = list(zip(kernels, timed, strict=True))
+    classes = _classes(pairs)
+    shifts = {each.kind: _within(each.ratio, each.usual_ratio) for each in classes}
+    equals = _equals(pairs)
+    launches = tuple(
+        _launch(kernel, each, shifts.get(each.kind, 1.0), equals) for kernel, each in pairs
+    )
+    return Comparison(found, profile, launches, classes)
+
+
+def _launch(kernel: Kernel, timed: TimedItem, shift: float, equals: dict[str, float]) -> Launch:
+    timing = timed.timing
+    expected_us = timing.duration_us * shift
+    usual_us = None
+    if _is_compared(timed):
+        low, high = (end / timing.duration_us for end in timing.band_us)
+        usual_us = (expected_us * low**_TO_95, expected_us * high**_TO_95)
+    ratio = equals.get(timed.item.operation.signature)
+    equals_us = None if ratio is None else ratio * timing.duration_us
+    return Launch(kernel, timed, kernel.duration_us, expected_us, usual_us, equals_us)
+
+
+def _is_compared(timed: TimedItem) -> bool:
+    """Whether there is an estimate: what isn't simulated has one too, with a wide band."""
+    known = timed.timing.how in (How.SIMULATED, How.ROOFLINE) and not timed.item.engine
+    return known and timed.timing.duration_us > 0
+
+
+def _equals(pairs: Iterable[tuple[Kernel, TimedItem]]) -> dict[str, float]:
+    """Measured over estimated time of kernels with the same tensors, where there are enough.
+
+    Their estimates differ by what L2 holds when they start.
+    """
+    found: dict[str, list[float]] = {}
+    for kernel, timed in pairs:
+        if kernel.duration_us is not None and timed.timing.duration_us > 0:
+            ratio = kernel.duration_us / timed.timing.duration_us
+            found.setdefault(timed.item.operation.signature, []).append(ratio)
+    return {key: median(ratios) for key, ratios in found.items() if len(ratios) >= _ENOUGH}
+
+
+def _classes(pairs: Sequence[tuple[Kernel, TimedItem]]) -> tuple[ClassSpeed, ...]:
+    members: dict[str, list[tuple[float, TimedItem]]] = {}
+    for kernel, timed in pairs:
+        if kernel.duration_us and _is_compared(timed):
+            members.setdefault(timed.kind, []).append((kernel.duration_us, timed))
+    found = [_class(kind, launches) for kind, launches in members.items()]
+    return tuple(sorted(found, key=lambda each: (-each.measured_us, each.kind)))
+
+
+def _class(kind: str, launches: Sequence[tuple[float, TimedItem]]) -> ClassSpeed:
+    ratios: dict[str, list[float]] = {}
+    bands: dict[str, tuple[float, float]] = {}
+    for measured_us, timed in launches:
+        timing, signature = timed.timing, timed.item.operation.signature
+        ratios.setdefault(signature, []).append(measured_us / timing.duration_us)
+        low_us, high_us = timing.band_us
+        bands[signature] = (low_us / timing.duration_us, high_us / timing.duration_us)
+    middle = exp(median(log(median(each)) for each in ratios.values()))
+    return ClassSpeed(
+        kind,
+        len(launches),
+        sum(measured_us for measured_us, _ in launches),
+        sum(timed.timing.duration_us for _, timed in launches),
+        middle if len(ratios) >= _ENOUGH else 1.0,
+        (median(low for low, _ in bands.values()), median(high for _, high in bands.values())),
+    )
+
+
+def _within(ratio: float, ends: tuple[float, float]) -> float:
+    return min(max(ratio, ends[0]), ends[1])

@@ -145,9 +145,10 @@ class Aclnn(Prototype):
 
     ``in_place``: a second one, ``aclnnInplaceX``, changes its first input, which is ``selfRef``.
     ``also`` are interfaces that differ by name only. ``promoted`` computes in the dtype that the
-    inputs and scalars have together, with Cast tasks for those of another. ``host`` is a function
-    of the family's module (``module:function``) for an interface that queues more than the one
-    operator: see :class:`Composed`.
+    inputs and scalars have together, with Cast tasks for those of another; ``floating`` too, and in
+    float32 where that would be whole numbers. ``host`` is a function of the family's module
+    (``module:function``) for an interface that queues more than the one operator: see
+    :class:`Composed`.
     """
 
     name: str
@@ -156,6 +157,7 @@ class Aclnn(Prototype):
     in_place: bool = False
     also: tuple[str, ...] = ()
     promoted: bool = False
+    floating: bool = False
     host: str = ""
 
     def spelled(self) -> Iterator[Aclnn]:

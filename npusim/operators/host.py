@@ -13,20 +13,20 @@ Each takes what the one before it made; the last one stores into the caller's ou
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
-from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.ascendc.task import Task, made
 from npusim.operators.registry import ai_cpu_function, definition
 from npusim.operators.tasks import kernels_on
 from npusim.schedules.elementwise import ElementwiseKernel
+from npusim.schedules.on_ai_cpu import OnAiCpu
 from npusim.values.dtypes import BOOL, COMPLEX64, FLOAT, INT64, DType, dtype
-from npusim.values.errors import KernelError
+from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 from npusim.values.promotion import promote
 from npusim.values.tensors import TensorSpec
 
@@ -136,6 +136,7 @@ class Host:
     def finish(self, name: str, value: GlobalTensor) -> None:
         """Store a result in the caller's output, by the task that makes it where it can."""
         target = self._chain.output(name)
+        value = self.cast(value, target.dtype)
         launch = self._launches.get(value.buffer.number)
         if launch and self._can_move(launch, value, target):
             outputs = tuple(
@@ -149,7 +150,7 @@ class Host:
             del self._chain.tasks[launch.first :]
             self._queue(tasks_of(task))
             value = target
-        if value.dtype is target.dtype and value.buffer is not target.buffer:
+        if value.buffer is not target.buffer:
             self._chain.launch("TensorMove", value.view(*target.shape), target)
             value = target
         self._chain.finish(name, value)
@@ -160,7 +161,6 @@ class Host:
         last = self._chain.tasks[-1]
         return (
             launch.first + launch.count == len(self._chain.tasks)
-            and value.dtype is target.dtype
             and value.numel == target.numel == prod(value.shape)
             and (target.buffer.number not in reads or isinstance(last, ElementwiseKernel))
         )
@@ -192,9 +192,14 @@ class Host:
 def tasks_of(task: Task) -> tuple[Kernel, ...]:
     """The kernels of a task: on the AI cores, or on the AI CPU where only that takes the dtypes."""
     compute = ai_cpu_function(task.op_type)
-    if compute is not None and _only_on_ai_cpu(task):
-        return (_ai_cpu_kernel(task, compute),)
-    return kernels_on(task)
+    if compute is None:
+        return kernels_on(task)
+    if _only_on_ai_cpu(task):
+        return _ai_cpu_kernels(task, compute)
+    try:
+        return kernels_on(task)
+    except UnsupportedIntrinsicError:
+        return _ai_cpu_kernels(task, compute)
 
 
 def constant(
@@ -237,22 +242,14 @@ def _only_on_ai_cpu(task: Task) -> bool:
     return bool(known.on_cpu) and not kinds <= set(known.possible) and kinds <= set(known.on_cpu)
 
 
-def _ai_cpu_kernel(task: Task, compute: Callable[..., Any]) -> Kernel:
-    """The task as the AI CPUs do it: one operation for every element of the largest tensor."""
-    given = [each for each in task.inputs if each is not None]
-
-    def results(*arrays: Any) -> list[Any]:
-        with np.errstate(all="ignore"):
-            found = compute(*arrays, **task.attributes)
-        return [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
-
-    def numbers(*arrays: Any) -> list[Any]:
-        found = zip(results(*arrays), outputs, strict=True)
-        return [each.astype(target.dtype.numpy) for each, target in found]
-
+def _ai_cpu_kernels(task: Task, compute: Callable[..., Any]) -> tuple[Kernel, ...]:
+    """The task as the AI CPUs do it; results that are left out are as it makes them of ones."""
+    row = OnAiCpu(task.op_type, compute, attributes=task.attributes)
     outputs = task.outputs
     if not outputs:
-        ones = (np.broadcast_to(np.ones((), each.dtype.numpy), each.shape) for each in given)
-        outputs = tuple(made(each.shape, dtype(each.dtype.name)) for each in results(*ones))
-    largest = max(each.numel for each in (*given, *outputs))
-    return AiCpuKernel(task.op_type, given, outputs, largest, numbers)
+        ones = (
+            None if each is None else np.broadcast_to(np.ones((), each.dtype.numpy), each.shape)
+            for each in task.inputs
+        )
+        outputs = tuple(made(each.shape, dtype(each.dtype.name)) for each in row.results(*ones))
+    return row.from_task(replace(task, outputs=outputs))

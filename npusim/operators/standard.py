@@ -23,6 +23,7 @@ from npusim.operators.registry import host_function
 from npusim.operators.shape_checks import as_inferred
 from npusim.operators.task_chain import Chain
 from npusim.operators.tasks import refusing_nonsense
+from npusim.values.dtypes import FLOAT
 from npusim.values.errors import ArgumentError, KernelError
 from npusim.values.spelling import guessed
 from npusim.values.tensors import TensorSpec
@@ -41,6 +42,7 @@ _KINDS: dict[str, Kind] = {
     "text": "text",
     "scalar": "scalar",
 }
+_WHOLE = ("bool", "int", "uint")
 _MOST_TENSORS = 1024  # in a list
 _STAND_INS = (61, 67, 71, 73, 79, 83, 89, 97)  # sizes for axes without elements
 _PAGES = "Dtypes and shapes are checked, further rules of the operator's page aren't."
@@ -86,7 +88,8 @@ class StandardCall:
         """The function of an interface that queues more than its operator."""
         if self.interface and self.interface.host:
             return host_function(self.operator.package, self.interface.host)
-        return self._promoted if self.interface and self.interface.promoted else None
+        known = self.interface
+        return self._promoted if known and (known.promoted or known.floating) else None
 
     def _promoted(self, host: Host, *given: GlobalTensor | None, **attributes: Any) -> Any:
         """The operator on tensors and scalars in the dtype that they have together."""
@@ -95,7 +98,10 @@ class StandardCall:
             attributes.pop(slot.name) if slot.name in attributes else next(tensors, None)
             for slot in self.operator.inputs
         ]
-        return host.together(self.operator.name, *operands, **attributes)
+        wanted = host.joint_dtype(*operands)
+        if self.interface and self.interface.floating and wanted.category in _WHOLE:
+            wanted = FLOAT
+        return host.together(self.operator.name, *operands, dtype=wanted, **attributes)
 
     def _scalar_slots(self) -> frozenset[str]:
         """The inputs of the kernel that the interface has a scalar for."""

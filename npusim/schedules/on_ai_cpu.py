@@ -39,25 +39,29 @@ class OnAiCpu:
         """The kernel for a task, whose results are known."""
         if not task.outputs:
             raise task.refused("the shape of the result isn't known")
-        present = [tensor for tensor in task.inputs if tensor is not None]
-        known = {name: task.attributes[name] for name in self.attributes if name in task.attributes}
-        given = {**self.attributes, **known}
         places = [tensor is not None for tensor in task.inputs]
+        present = [tensor for tensor in task.inputs if tensor is not None]
         operations = self.operations
-        if not callable(operations):
-            operations *= max(tensor.numel for tensor in (*present, *task.outputs))
+        if callable(operations):
+            count = operations(task)
         else:
-            operations = operations(task)
+            count = operations * max(tensor.numel for tensor in (*present, *task.outputs))
 
         def compute(*arrays: NDArray[Any]) -> Sequence[NDArray[Any]]:
             rest = iter(arrays)
-            operands = [_wide(next(rest)) if there else None for there in places]
-            with np.errstate(all="ignore"):
-                found = self.compute(*operands, **given)
-            made = found if isinstance(found, tuple) else (found,)
-            return [_stored(each, out) for each, out in zip(made, task.outputs, strict=True)]
+            operands = [next(rest) if there else None for there in places]
+            found = self.results(*operands, **task.attributes)
+            return [_stored(each, out) for each, out in zip(found, task.outputs, strict=True)]
 
-        return (AiCpuKernel(task.op_type, present, task.outputs, operations, compute),)
+        return (AiCpuKernel(task.op_type, present, task.outputs, count, compute),)
+
+    def results(self, *operands: NDArray[Any] | None, **attributes: Any) -> list[NDArray[Any]]:
+        """What comes out, in the dtypes that it is computed in."""
+        known = {name: attributes[name] for name in self.attributes if name in attributes}
+        given = [each if each is None else _wide(each) for each in operands]
+        with np.errstate(all="ignore"):
+            found = self.compute(*given, **{**self.attributes, **known})
+        return [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
 
 
 def _wide(array: NDArray[Any]) -> NDArray[Any]:

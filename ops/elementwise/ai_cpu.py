@@ -50,7 +50,7 @@ AI_CPU: dict[str, Callable[..., Any]] = {
     "BitwiseOr": np.bitwise_or,
     "BitwiseXor": np.bitwise_xor,
     "Ceil": np.ceil,
-    "ClipByValueV2": np.clip,
+    "ClipByValueV2": lambda x, low=None, high=None: np.clip(x, low, high),
     "Cos": np.cos,
     "Cosh": np.cosh,
     "Div": np.true_divide,

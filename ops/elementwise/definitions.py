@@ -1,7 +1,19 @@
 """Elementwise arithmetic with broadcasting, comparisons, selections, copies and fills."""
 
+from dataclasses import replace
+
 from npusim.operators.checks import attribute_at_least, broadcasts_to, rank_is, same_shape
-from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, scalar, whole
+from npusim.operators.definition import (
+    Aclnn,
+    Composed,
+    Operator,
+    family,
+    flag,
+    ints,
+    real,
+    scalar,
+    whole,
+)
 from npusim.operators.results import broadcasted, filled, like
 from npusim.operators.shape_checks import (
     bits_of,
@@ -15,20 +27,61 @@ _ALIKE = (same_shape, "<", ">")
 _TWO = "self other -> out"
 _THREE = "x1 x2 x3 -> y"
 _ALPHA = (scalar("alpha?"),)
+_MODE = (whole("mode"),)
+_IS_IN = (flag("assumeUnique", None), flag("invert"))
+_BROADCAST_TWO = (broadcast, "out", "self", "other")
+_SAME = (same_shape, "self", "out")
 _VALUE = (real("value?"),)
 _POWER = (real("base?"), real("scale?"), real("shift?"))
 
 _TOLERANCES = (real("rtol?"), real("atol?"), flag("equal_nan?"))
 _INSTEAD = (real("nan?"), real("posinf?"), real("neginf?"))
+_LIMITS = (
+    scalar("clipValueMin?", "clip_value_min"), scalar("clipValueMax?", "clip_value_max"),
+)  # fmt: skip
 _BROADCASTING = ("trigonometry", "special", "quotients", "bits", "predicates", "blends")
 
 
-def _of_input(name: str) -> tuple[Aclnn, Aclnn]:
-    """An interface that calls its operand so."""
-    return (
-        Aclnn(f"aclnn{name}", "input -> out"),
-        Aclnn(f"aclnnInplace{name}", "inputRef -> inputRef"),
-    )
+def _function(op_type: str, operand: str = "self", *, x: str = "x", y: str = "y") -> Operator:
+    """A function of one number, in place too; of whole numbers in float32."""
+    changed = f"aclnnInplace{op_type}", f"{operand}Ref -> {operand}Ref"
+    aclnn = Aclnn(f"aclnn{op_type}", f"{operand} -> out", floating=True)
+    in_place = replace(aclnn, name=changed[0], tensors=changed[1])
+    return Operator(op_type, f"{x} -> {y}", (), (aclnn, in_place))
+
+
+def _comparison(op_type: str, name: str) -> Operator:
+    """With a tensor, or with a number."""
+    return _of_two(op_type, _tensor(f"{name}Tensor"), _scalar(f"{name}Scalar"))
+
+
+def _weighed(name: str) -> Aclnn:
+    """A product or quotient times a number, added to a tensor."""
+    tensors = "self tensor1 tensor2 -> out"
+    return Aclnn(f"aclnn{name}", tensors, (scalar("value"),), in_place=True, promoted=True)
+
+
+def _of_two(op_type: str, *aclnn: Aclnn) -> Operator:
+    return Operator(op_type, "x1 x2 -> y", (), aclnn)
+
+
+def _tensor(name: str, tensors: str = _TWO, *, floating: bool = False) -> Aclnn:
+    """Two tensors in the dtype that they have together, in place too."""
+    promoted = not floating
+    return Aclnn(f"aclnn{name}", tensors, in_place=True, promoted=promoted, floating=floating)
+
+
+def _scalar(name: str, number: str = "other", *, floating: bool = False) -> Aclnn:
+    """A tensor and a number, in place too."""
+    attributes = (scalar(number, "x2"),)
+    return replace(_tensor(name, "self -> out", floating=floating), attributes=attributes)
+
+
+def _scalar_first(name: str, *, floating: bool = False) -> Aclnn:
+    """A number and a tensor."""
+    tensors = "exponent -> out" if name == "PowScalarTensor" else "other -> out"
+    first = (scalar("self", "x1"),)
+    return Aclnn(f"aclnn{name}", tensors, first, promoted=not floating, floating=floating)
 
 
 # fmt: off
@@ -46,7 +99,9 @@ OPERATORS = family(
         Operator("Abs", "x -> y", (), Aclnn("aclnnAbs")),
         Operator("Add", "x1 x2 -> y", (),
             Aclnn("aclnnAdd", _TWO, _ALPHA, in_place=True, host="host:add"), ("AddV2",)),
-        Operator("AddN", "x* -> y", (), Aclnn("aclnnAddN", "tensors* -> out")),
+        Operator("AddN", "x* -> y", (),
+            (Aclnn("aclnnAddN", "tensors* -> out"), Aclnn("aclnnSum", "tensors* -> out")),
+            ("AccumulateNV2",)),
         Operator("Adds", "x -> y", _VALUE,
             Aclnn("aclnnAdds", attributes=(scalar("other"), *_ALPHA), in_place=True,
                 host="host:adds")),
@@ -56,15 +111,14 @@ OPERATORS = family(
         Operator("Ceil", "x -> y", (), Aclnn("aclnnCeil", in_place=True)),
         Operator("ClipByValue", "x clip_value_min clip_value_max -> y"),
         Operator("ClipByNormNoDivSum", "x greater_zeros select_ones maximum_ones -> y"),
-        Operator("Cos", "x -> y", (),
-            (Aclnn("aclnnCos", "input -> out"), Aclnn("aclnnInplaceCos", "inputRef -> inputRef"))),
+        _function("Cos", "input"),
         Operator("Div", "x1 x2 -> y"),
         Operator("Floor", "x -> y", (), Aclnn("aclnnFloor", in_place=True)),
         Operator("FusedMulAdd", "x1 x2 x3 -> y"),
         Operator("FusedMulAddAdd", "x1 x2 x3 x4 -> y"),
         Operator("FusedMulAddN", _THREE, (), Aclnn("aclnnFusedMulAddN", _THREE)),
-        Operator("Log", "x -> y", _POWER, Aclnn("aclnnLog", in_place=True)),
-        Operator("Log1p", "x -> y", (), Aclnn("aclnnLog1p", in_place=True)),
+        Operator("Log", "x -> y", _POWER, Aclnn("aclnnLog", in_place=True, floating=True)),
+        _function("Log1p"),
         Operator("Maximum", "x1 x2 -> y", (), Aclnn("aclnnMaximum", _TWO, promoted=True)),
         Operator("MaximumGrad", "grads x1 x2 -> y1 y2"),
         Operator("Minimum", "x1 x2 -> y", (), Aclnn("aclnnMinimum", _TWO, promoted=True)),
@@ -73,73 +127,81 @@ OPERATORS = family(
         Operator("Muls", "x -> y", _VALUE,
             Aclnn("aclnnMuls", attributes=(scalar("other"),), in_place=True, host="host:muls")),
         Operator("Neg", "x -> y", (), Aclnn("aclnnNeg", in_place=True)),
-        Operator("Pow", "x1 x2 -> y", (), Aclnn("aclnnPowTensorTensor", "self exponent -> out")),
+        _of_two("Pow", _scalar_first("PowScalarTensor"),
+            Aclnn("aclnnPowTensorTensor", "self exponent -> out", promoted=True),
+            Aclnn("aclnnInplacePowTensorTensor", "self exponent -> self", promoted=True)),
         Operator("RealDiv", "x1 x2 -> y", (),
-            (Aclnn("aclnnDiv", _TWO, in_place=True), Aclnn("aclnnRealDiv", _TWO))),
-        Operator("Reciprocal", "x -> y", (), Aclnn("aclnnReciprocal", in_place=True), ("Inv",)),
+            (Aclnn("aclnnDiv", _TWO, in_place=True, floating=True),
+             Aclnn("aclnnRealDiv", _TWO, floating=True))),
+        Operator("Reciprocal", "x -> y", (),
+            Aclnn("aclnnReciprocal", in_place=True, floating=True), ("Inv",)),
         Operator("Round", "x -> y", (whole("decimals?"),),
             (Aclnn("aclnnRound", in_place=True),
              Aclnn("aclnnRoundDecimals", attributes=(whole("decimals"),), in_place=True))),
-        Operator("Rsqrt", "x -> y", (), Aclnn("aclnnRsqrt", in_place=True)),
+        _function("Rsqrt"),
         Operator("Sign", "x -> y", (), Aclnn("aclnnSign", "self -> result")),
-        Operator("Sin", "x -> y", (), Aclnn("aclnnSin", in_place=True)),
+        _function("Sin"),
         Operator("Sqrt", "x -> y", (),
-            (Aclnn("aclnnSqrt"), Aclnn("aclnnInplaceSqrt", "self -> self"))),
+            (Aclnn("aclnnSqrt", floating=True),
+             Aclnn("aclnnInplaceSqrt", "self -> self", floating=True))),
         Operator("Square", "x -> y", (), Aclnn("aclnnSquare")),
         Operator("Sub", "x1 x2 -> y", (),
             Aclnn("aclnnSub", _TWO, _ALPHA, in_place=True, host="host:sub")),
     ),
     comparison=(
-        Operator("Equal", "x1 x2 -> y", (), Aclnn("aclnnEqTensor", _TWO, promoted=True)),
-        Operator("Greater", "x1 x2 -> y", (), Aclnn("aclnnGtTensor", _TWO, promoted=True)),
-        Operator("GreaterEqual", "x1 x2 -> y", (), Aclnn("aclnnGeTensor", _TWO, promoted=True)),
-        Operator("Less", "x1 x2 -> y", (), Aclnn("aclnnLtTensor", _TWO, promoted=True)),
-        Operator("LessEqual", "x1 x2 -> y", (), Aclnn("aclnnLeTensor", _TWO, promoted=True)),
+        _comparison("Equal", "Eq"),
+        _comparison("Greater", "Gt"),
+        _comparison("GreaterEqual", "Ge"),
+        _comparison("Less", "Lt"),
+        _comparison("LessEqual", "Le"),
         Operator("LogicalAnd", "x1 x2 -> y", (), Aclnn("aclnnLogicalAnd", _TWO, in_place=True)),
         Operator("LogicalNot", "x -> y", (), Aclnn("aclnnLogicalNot", in_place=True)),
         Operator("LogicalOr", "x1 x2 -> y", (), Aclnn("aclnnLogicalOr", _TWO, in_place=True)),
-        Operator("NotEqual", "x1 x2 -> y", (), Aclnn("aclnnNeTensor", _TWO, promoted=True)),
+        _comparison("NotEqual", "Ne"),
         Operator("Select", "condition x1 x2 -> y"),
         Operator("SelectV2", "condition then else -> result", (),
             Aclnn("aclnnSWhere", "condition self other -> out"), kernel="Select"),
     ),
     trigonometry=(
-        Operator("Acos", "x -> y", (), _of_input("Acos")),
-        Operator("Acosh", "x -> y", (), Aclnn("aclnnAcosh", in_place=True)),
-        Operator("Asin", "x -> y", (), Aclnn("aclnnAsin", in_place=True)),
-        Operator("Asinh", "x -> y", (), _of_input("Asinh")),
-        Operator("Atan", "x -> y", (), _of_input("Atan")),
-        Operator("Atan2", "x1 x2 -> y", (), Aclnn("aclnnAtan2", _TWO, in_place=True)),
-        Operator("Atanh", "x -> y", (), _of_input("Atanh")),
-        Operator("Cosh", "x -> y", (), Aclnn("aclnnCosh", in_place=True)),
-        Operator("Sinh", "x -> y", (), Aclnn("aclnnSinh", in_place=True)),
-        Operator("Tan", "x -> y", (), Aclnn("aclnnTan", in_place=True)),
+        _function("Acos", "input"),
+        _function("Acosh"),
+        _function("Asin"),
+        _function("Asinh", "input"),
+        _function("Atan", "input"),
+        _of_two("Atan2", _tensor("Atan2", floating=True)),
+        _function("Atanh", "input"),
+        _function("Cosh"),
+        _function("Sinh"),
+        _function("Tan"),
     ),
     special=(
-        Operator("Erf", "x -> y", (), Aclnn("aclnnErf", in_place=True)),
-        Operator("Erfc", "x -> y", (), Aclnn("aclnnErfc", in_place=True)),
-        Operator("Erfinv", "input_x -> output_y", (), Aclnn("aclnnErfinv", in_place=True)),
-        Operator("Expm1", "x -> y", (), Aclnn("aclnnExpm1", in_place=True)),
-        Operator("LogAddExp", "x1 x2 -> y", (real("base?"),), Aclnn("aclnnLogAddExp", _TWO)),
-        Operator("Xlog1py", "x1 x2 -> y", (), Aclnn("aclnnXlog1py", "x y -> z")),
-        Operator("Xlogy", "x1 x2 -> y", (), Aclnn("aclnnXLogYTensor", _TWO, in_place=True)),
+        _function("Erf"),
+        _function("Erfc"),
+        _function("Erfinv", x="input_x", y="output_y"),
+        _function("Expm1"),
+        Operator("LogAddExp", "x1 x2 -> y", (real("base?"),),
+            Aclnn("aclnnLogAddExp", _TWO, floating=True)),
+        Operator("Xlog1py", "x1 x2 -> y", (), Aclnn("aclnnXlog1py", "x y -> z", floating=True)),
+        _of_two("Xlogy", _tensor("XLogYTensor", floating=True),
+            _scalar("XLogYScalarOther", floating=True),
+            _scalar_first("XLogYScalarSelf", floating=True)),
     ),
     quotients=(
-        Operator("FloorDiv", "x1 x2 -> y", (), Aclnn("aclnnFloorDivide", _TWO, in_place=True)),
-        Operator("FloorMod", "x1 x2 -> y", (),
-            Aclnn("aclnnRemainderTensorTensor", _TWO, in_place=True)),
-        Operator("Mod", "x1 x2 -> y", (), Aclnn("aclnnFmodTensor", _TWO, in_place=True)),
+        _of_two("FloorDiv", _tensor("FloorDivide"), _scalar("FloorDivides")),
+        _of_two("FloorMod", _tensor("RemainderTensorTensor"), _scalar("RemainderTensorScalar"),
+            _scalar_first("RemainderScalarTensor")),
+        _of_two("Mod", _tensor("FmodTensor"), _scalar("FmodScalar")),
         Operator("Trunc", "input_x -> output_y", (), Aclnn("aclnnTrunc", in_place=True)),
         Operator("TruncateDiv", "x1 x2 -> y"),
     ),
     bits=(
-        Operator("BitwiseAnd", "x1 x2 -> y", (),
-            Aclnn("aclnnBitwiseAndTensor", _TWO, in_place=True)),
-        Operator("BitwiseOr", "x1 x2 -> y", (), Aclnn("aclnnBitwiseOrTensor", _TWO, in_place=True)),
-        Operator("BitwiseXor", "x1 x2 -> y", (),
-            Aclnn("aclnnBitwiseXorTensor", _TWO, in_place=True)),
+        _of_two("BitwiseAnd", _tensor("BitwiseAndTensor"), _scalar("BitwiseAndScalar")),
+        _of_two("BitwiseOr", _tensor("BitwiseOrTensor"), _scalar("BitwiseOrScalar")),
+        _of_two("BitwiseXor", _tensor("BitwiseXorTensor"), _scalar("BitwiseXorScalar")),
         Operator("Invert", "x -> y", (), Aclnn("aclnnBitwiseNot"), kernel="invert"),
-        Operator("LeftShift", "x y -> z", (), Aclnn("aclnnLeftShift", "self shiftBits -> out"),
+        Operator("LeftShift", "x y -> z", (),
+            (Aclnn("aclnnLeftShift", "self shiftBits -> out", promoted=True),
+             Aclnn("aclnnLeftShifts", attributes=(scalar("shiftBits", "y"),), promoted=True)),
             kernel="left_shift", infer=broadcasted),
         Operator("RightShift", "x y -> z", (), Aclnn("aclnnRightShift", "input shiftBits -> out"),
             kernel="right_shift", infer=broadcasted),
@@ -155,16 +217,57 @@ OPERATORS = family(
             Aclnn("aclnnNanToNum", attributes=_INSTEAD, in_place=True)),
     ),
     blends=(
-        Operator("Addcdiv", "input_data x1 x2 value -> y"),
-        Operator("Addcmul", "input_data x1 x2 value -> y"),
+        Operator("Addcdiv", "input_data x1 x2 value -> y", (), _weighed("Addcdiv")),
+        Operator("Addcmul", "input_data x1 x2 value -> y", (), _weighed("Addcmul")),
         Operator("Axpy", "x1 x2 -> y", (real("alpha?"),)),
         Operator("AxpyV2", "x1 x2 alpha -> y"),
         Operator("ClipByValueV2", "x clip_value_min clip_value_max -> y", (),
-            Aclnn("aclnnClampTensor", "self clipValueMin? clipValueMax? -> out")),
+            (Aclnn("aclnnClampTensor", "self clipValueMin? clipValueMax? -> out", promoted=True),
+             Aclnn("aclnnClampMinTensor", "self clipValueMin -> out", in_place=True, promoted=True),
+             Aclnn("aclnnClampMaxTensor", "self max -> out", host="host:clamp_max", in_place=True),
+             Aclnn("aclnnClamp", attributes=_LIMITS, promoted=True),
+             Aclnn("aclnnHardtanh", attributes=_LIMITS, promoted=True, in_place=True),
+             Aclnn("aclnnClampMin", attributes=_LIMITS[:1], promoted=True),
+             Aclnn("aclnnClampMax", attributes=_LIMITS[1:], promoted=True, in_place=True))),
         Operator("Lerp", "start end weight -> y", (),
-            Aclnn("aclnnLerp", "self end weight -> out", in_place=True)),
+            (Aclnn("aclnnLerp", "self end weight -> out", in_place=True, promoted=True),
+             Aclnn("aclnnLerps", "self end -> out", (scalar("weight"),), True, promoted=True))),
         Operator("MaskedFill", "x mask value -> y", (),
-            Aclnn("aclnnInplaceMaskedFillTensor", "selfRef mask value -> selfRef")),
+            (Aclnn("aclnnInplaceMaskedFillTensor", "selfRef mask value -> selfRef",
+                host="host:masked_fill"),
+             Aclnn("aclnnInplaceMaskedFillScalar", "selfRef mask -> selfRef", (scalar("value"),),
+                host="host:masked_fill"))),
+    ),
+    host=(
+        Composed("aclnnDivMod", _TWO, _MODE, "divide", in_place=True, checks=(_BROADCAST_TWO,)),
+        Composed("aclnnDivMods", "self -> out", (scalar("other"), *_MODE), "divide", in_place=True),
+        Composed("aclnnDivs", "self -> out", (scalar("other"),), "divide", in_place=True),
+        Composed("aclnnEqual", _TWO, (), "equal"),
+        Composed("aclnnExp2", "self -> out", (), "exp2", in_place=True, checks=(_SAME,)),
+        Composed("aclnnFrac", "input -> out", (), "frac"),
+        Composed("aclnnInplaceFrac", "inputRef -> inputRef", (), "frac"),
+        Composed("aclnnInplaceFillScalar", "selfRef -> selfRef", (scalar("value"),), "filled"),
+        Composed("aclnnInplaceFillTensor", "selfRef value -> selfRef", (), "filled",
+            checks=((one_element, "value"),)),
+        Composed("aclnnInplaceOne", "selfRef -> selfRef", (), "ones"),
+        Composed("aclnnInplaceZero", "selfRef -> selfRef", (), "zeros"),
+        Composed("aclnnIsInScalarTensor", "testElements -> out", (scalar("element"), *_IS_IN),
+            "number_is_in"),
+        Composed("aclnnIsInTensorScalar", "element -> out",
+            (scalar("testElement", "number"), *_IS_IN), "is_in_number"),
+        Composed("aclnnLog2", "self -> out", (), "log2", in_place=True, checks=(_SAME,)),
+        Composed("aclnnLog10", "self -> out", (), "log10", in_place=True, checks=(_SAME,)),
+        Composed("aclnnLogAddExp2", _TWO, (), "log_add_exp2", checks=(_BROADCAST_TWO,)),
+        Composed("aclnnLogicalXor", _TWO, (), "logical_xor", checks=(_BROADCAST_TWO,)),
+        Composed("aclnnMaxN", "tensors* -> out", (), "largest"),
+        Composed("aclnnMinN", "tensors* -> out", (), "smallest"),
+        Composed("aclnnPowTensorScalar", "self -> out", (scalar("exponent"),), "power",
+            checks=(_SAME,)),
+        Composed("aclnnInplacePowTensorScalar", "self -> self", (scalar("exponent"),), "power"),
+        Composed("aclnnRsub", _TWO, _ALPHA, "subtracted_from", checks=(_BROADCAST_TWO,)),
+        Composed("aclnnRsubs", "self -> out", (scalar("other"), *_ALPHA), "subtracted_from"),
+        Composed("aclnnSignbit", "self -> out", (), "sign_bit", checks=(_SAME,)),
+        Composed("aclnnSinc", "self -> out", (), "sinc", in_place=True, checks=(_SAME,)),
     ),
     fills=(
         Operator("AtomicAddrClean"),
@@ -188,7 +291,8 @@ OPERATORS = family(
         Operator("TensorMove", "x -> y", (), Aclnn("aclnnTensorMove", "x -> y"), infer=like),
     ),
     composed=(
-        Operator("Exp", "x -> y", _POWER, Aclnn("aclnnExp", in_place=True), kernel="exp"),
+        Operator("Exp", "x -> y", _POWER,
+            Aclnn("aclnnExp", in_place=True, floating=True), kernel="exp"),
         Operator("MaskedScale", "x mask -> y", (real("value?", "scale"),), kernel="masked_scale"),
     ),
 )

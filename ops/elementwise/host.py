@@ -2,46 +2,207 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from math import pi
+from typing import TYPE_CHECKING, Any
+
+from npusim.values.dtypes import BOOL, FLOAT
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
     from npusim.operators.host import Host, ScalarValue
+    from npusim.values.dtypes import DType
 
 
-def add(
-    host: Host, x: GlobalTensor, other: GlobalTensor, *, alpha: ScalarValue = 1
-) -> GlobalTensor:
+def add(host: Host, x: GlobalTensor, other: GlobalTensor, *, alpha: ScalarValue = 1) -> Any:
     """x + alpha other."""
     return _scaled(host, "Add", x, other, alpha)
 
 
-def sub(
-    host: Host, x: GlobalTensor, other: GlobalTensor, *, alpha: ScalarValue = 1
-) -> GlobalTensor:
+def sub(host: Host, x: GlobalTensor, other: GlobalTensor, *, alpha: ScalarValue = 1) -> Any:
     """x - alpha other."""
     return _scaled(host, "Sub", x, other, alpha)
 
 
-def adds(
-    host: Host, x: GlobalTensor, *, other: ScalarValue, alpha: ScalarValue = 1
-) -> GlobalTensor:
+def adds(host: Host, x: GlobalTensor, *, other: ScalarValue, alpha: ScalarValue = 1) -> Any:
     """x + alpha times a number, which the host multiplies."""
-    found: GlobalTensor = host.together("Add", x, other * alpha)
-    return found
+    return host.together("Add", x, other * alpha)
 
 
-def muls(host: Host, x: GlobalTensor, *, other: ScalarValue) -> GlobalTensor:
+def muls(host: Host, x: GlobalTensor, *, other: ScalarValue) -> Any:
     """x times a number."""
-    found: GlobalTensor = host.together("Mul", x, other)
-    return found
+    return host.together("Mul", x, other)
 
 
 def _scaled(
     host: Host, op_type: str, x: GlobalTensor, other: GlobalTensor, alpha: ScalarValue
-) -> GlobalTensor:
+) -> Any:
     wanted = host.joint_dtype(x, other)
     if alpha != 1:
         other = host.together("Mul", other, alpha, dtype=wanted)
-    found: GlobalTensor = host.together(op_type, x, other, dtype=wanted)
-    return found
+    return host.together(op_type, x, other, dtype=wanted)
+
+
+def subtracted_from(
+    host: Host, x: GlobalTensor, other: GlobalTensor | ScalarValue, *, alpha: ScalarValue = 1
+) -> Any:
+    """other - alpha x."""
+    wanted = host.joint_dtype(x, other)
+    if alpha != 1:
+        x = host.together("Mul", x, alpha, dtype=wanted)
+    return host.together("Sub", other, x, dtype=wanted)
+
+
+_QUOTIENTS = {0: "RealDiv", 1: "TruncateDiv", 2: "FloorDiv"}
+
+
+def divide(host: Host, x: GlobalTensor, other: GlobalTensor | ScalarValue, *, mode: int = 0) -> Any:
+    """The quotient as it is, cut off towards zero, or rounded down."""
+    if mode not in _QUOTIENTS:
+        raise KernelError("Div", f"mode should be 0, 1 or 2, but is {mode}")
+    wanted = host.joint_dtype(x, other)
+    if not mode and not _is_fraction(wanted):
+        wanted = FLOAT
+    return host.together(_QUOTIENTS[mode], x, other, dtype=wanted)
+
+
+def power(host: Host, x: GlobalTensor, *, exponent: ScalarValue) -> Any:
+    """x to a number: as a square where it is two."""
+    wanted = host.joint_dtype(x, exponent)
+    if exponent == 2:
+        return host.run("Square", host.cast(x, wanted))
+    return host.together("Pow", x, exponent, dtype=wanted)
+
+
+def exp2(host: Host, x: GlobalTensor) -> Any:
+    """Two to the power of x."""
+    return host.together("Pow", 2.0, _fraction(host, x))
+
+
+def log2(host: Host, x: GlobalTensor) -> Any:
+    """The logarithm to base two."""
+    return host.run("Log", _fraction(host, x), base=2.0)
+
+
+def log10(host: Host, x: GlobalTensor) -> Any:
+    """The logarithm to base ten."""
+    return host.run("Log", _fraction(host, x), base=10.0)
+
+
+def log_add_exp2(host: Host, x: GlobalTensor, other: GlobalTensor) -> Any:
+    """The logarithm to base two of 2**x + 2**other."""
+    return host.together("LogAddExp", x, other, base=2.0)
+
+
+def sinc(host: Host, x: GlobalTensor) -> Any:
+    """sin(pi x) / (pi x), which is one at zero."""
+    x = _fraction(host, x)
+    angle = host.together("Mul", x, pi, dtype=x.dtype)
+    share = host.run("RealDiv", host.run("Sin", angle), angle)
+    zero = host.together("Equal", x, 0, dtype=x.dtype)
+    one = host.constant(1, x.dtype)
+    return host.run("SelectV2", zero, one, share)
+
+
+def frac(host: Host, x: GlobalTensor) -> Any:
+    """What is behind the point."""
+    return host.run("Sub", x, host.run("Trunc", x))
+
+
+def sign_bit(host: Host, x: GlobalTensor) -> Any:
+    """Whether a number is below zero."""
+    return host.together("Less", x, 0, dtype=x.dtype)
+
+
+def logical_xor(host: Host, x: GlobalTensor, other: GlobalTensor) -> Any:
+    """Whether one of both is true, but not the other."""
+    return host.run("NotEqual", _truth(host, x), _truth(host, other))
+
+
+def equal(host: Host, x: GlobalTensor, other: GlobalTensor) -> Any:
+    """Whether two tensors have one shape and equal numbers."""
+    if x.shape != other.shape:
+        return host.run("Fill", value=0.0, outputs=(host.empty((1,), BOOL),))
+    same = host.together("Equal", x, other)
+    return host.run("ReduceAll", same, axes=list(range(len(x.shape))))
+
+
+def number_is_in(host: Host, elements: GlobalTensor, *, element: ScalarValue, invert: bool) -> Any:
+    """Whether a number is among the elements (or isn't)."""
+    same = host.together("Equal", elements, element)
+    found: GlobalTensor = host.run("ReduceAny", same, axes=list(range(len(elements.shape))))
+    return host.run("LogicalNot", found) if invert else found
+
+
+def is_in_number(
+    host: Host,
+    elements: GlobalTensor,
+    *,
+    number: ScalarValue,
+    invert: bool,
+) -> Any:
+    """Which elements are a number (or aren't)."""
+    kind = "NotEqual" if invert else "Equal"
+    return host.together(kind, elements, number)
+
+
+def largest(host: Host, tensors: list[GlobalTensor]) -> Any:
+    """The largest of all tensors, place by place."""
+    return _folded(host, "Maximum", tensors)
+
+
+def smallest(host: Host, tensors: list[GlobalTensor]) -> Any:
+    """The smallest of all tensors, place by place."""
+    return _folded(host, "Minimum", tensors)
+
+
+def clamp_max(host: Host, x: GlobalTensor, limit: GlobalTensor) -> Any:
+    """At most as large as another tensor."""
+    return host.together("ClipByValueV2", x, None, limit)
+
+
+def masked_fill(
+    host: Host, x: GlobalTensor, mask: GlobalTensor, value: GlobalTensor | ScalarValue
+) -> Any:
+    """A number where the mask is set."""
+    return host.run("MaskedFill", x, mask, host.operand(value, x.dtype))
+
+
+def filled(host: Host, x: GlobalTensor, value: GlobalTensor | ScalarValue) -> Any:
+    """A number everywhere."""
+    number = host.operand(value, x.dtype)
+    return host.run("Fill", None, number, outputs=(host.empty(x.shape, x.dtype),))
+
+
+def ones(host: Host, x: GlobalTensor) -> Any:
+    """One everywhere."""
+    return host.run("OnesLike", x)
+
+
+def zeros(host: Host, x: GlobalTensor) -> Any:
+    """Zero everywhere."""
+    return host.run("ZerosLike", x)
+
+
+def _folded(host: Host, op_type: str, tensors: list[GlobalTensor]) -> Any:
+    wanted = host.joint_dtype(*tensors)
+    found, *others = tensors
+    for other in others:
+        found = host.together(op_type, found, other, dtype=wanted)
+    return found if others else host.run("TensorMove", found)
+
+
+def _is_fraction(kind: DType) -> bool:
+    return kind.category in ("float", "complex")
+
+
+def _fraction(host: Host, x: GlobalTensor) -> Any:
+    """Whole numbers in float32."""
+    return x if _is_fraction(x.dtype) else host.cast(x, FLOAT)
+
+
+def _truth(host: Host, x: GlobalTensor) -> Any:
+    """Whether numbers aren't zero."""
+    if x.dtype is BOOL:
+        return x
+    return host.together("NotEqual", x, 0, dtype=x.dtype)

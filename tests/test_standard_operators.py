@@ -290,7 +290,7 @@ def test_every_row_names_a_kernel() -> None:
     for name in standard_names():
         known = prototype(name)
         assert known is not None
-        assert known[0].name in op_types()
+        assert known[0].name in op_types() or not known[0].has_type
         assert not known[1].is_known or known[1].inputs or known[1].outputs
 
 

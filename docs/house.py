@@ -85,14 +85,15 @@ DOORS = {
         timing
         """,
     "cluster": "collectives",
-    "llm": "config engines layout memory results step workload",
+    "llm": "config engines layout memory results step training workload",
     "capacity": "traces units",
     "serving": "deployment engine policy requests results",
     "report": """
         arrays call.answers call.page call.tables call.typical catalogue cluster compare
         comparison document
         files llm matrix model msprof msprof.step operators plan.data plan.page profiles
-        renderers.html renderers.jsonout renderers.terminal serving spelling sweep trace validation
+        renderers.html renderers.jsonout renderers.terminal serving spelling sweep trace training
+        validation
         """,
     "sweep": "cluster executors points results running spec working",
     "pyasc": "running session",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from npusim.llm import LanguageModel, Layout, LlmStep
 
 app = typer.Typer(
-    help="Language models by their config.json: a step, serving.",
+    help="Language models by their config.json: a step, serving, training.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -208,6 +208,58 @@ def serve_(
         _emit([serve_json(*each) for each in found])
     else:
         output.emit(*(serve_page(*each) for each in found))
+
+
+@app.command("train")
+def train_(
+    config: Config,
+    soc: Socs = None,
+    cards: Cards = None,
+    tp: Tp = 1,
+    pp: Pp = 1,
+    dp: Dp = None,
+    ep: Ep = 1,
+    dtype: Annotated[str | None, typer.Option("--dtype", help="bf16 or fp16.")] = None,
+    seq: Annotated[int, typer.Option("--seq", help="Tokens of a sequence.")] = 4096,
+    micro_batch: Annotated[
+        int, typer.Option("--micro-batch", help="Sequences of a micro-batch of one rank.")
+    ] = 1,
+    global_batch: Annotated[
+        int | None, typer.Option("--global-batch", help="Sequences of a step; default: one each.")
+    ] = None,
+    zero: Annotated[
+        int, typer.Option("--zero", help="1: data-parallel ranks share the optimizer's states.")
+    ] = 0,
+    recompute: Annotated[
+        str, typer.Option("--recompute", help="none, or full: layers are computed again.")
+    ] = "none",
+    virtual: Annotated[
+        int, typer.Option("--virtual", help="Chunks of layers of each pipeline stage.")
+    ] = 1,
+    architecture: Described = None,
+    interconnect: Links = None,
+    as_json: AsJson = False,
+) -> None:
+    """How long does a training step take? Tokens/s per card, pipeline bubble, memory.
+
+    Exit code 1 where it fits on no chip that was asked.
+    """
+    from npusim.llm.training import Training, train
+    from npusim.report.training import training_json, training_page
+
+    model, layout = _model(config, architecture), _layout(cards, tp, pp, dp, ep)
+    batch = global_batch or micro_batch * layout.dp
+    asked = Training(seq, micro_batch, batch, recompute, zero, virtual)
+    found = [
+        train(model, chip.profile, layout, asked, dtype=dtype, interconnect=interconnect)
+        for chip in chips(soc)
+    ]
+    if as_json:
+        _emit([training_json(each) for each in found])
+    else:
+        output.emit(*map(training_page, found))
+    if not any(each.memory.fits for each in found):
+        raise typer.Exit(1)
 
 
 def _emit(answers: list[dict[str, Any]]) -> None:

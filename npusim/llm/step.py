@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from npusim.llm.precision import Precision
     from npusim.llm.work import Work
     from npusim.llm.workload import Batch
+    from npusim.model.results import StepResult
 
 GRAPHS: Final = ("full", "piecewise", "eager")
 """How the host launches a step: one captured graph, graphs between attentions, or operators."""
@@ -62,8 +63,8 @@ def step(
         model.architecture, chip, layout, precision, batch,
         block=engine.block_tokens, sampling=sampling,
     )  # fmt: skip
-    device = retime(Step(model.name, "calls", tuple(work.items)), chip, timer=_timer(chip))
-    exchanges = _exchanged(work, links, in_graph=chosen == "full")
+    device = device_time(work, chip)
+    exchanges = exchanged(work, links, in_graph=chosen == "full")
     compute_ms = device.device_us / 1e3
     communication_ms = sum(each.total_ms for each in exchanges)
     host_ms = _waiting_ms(
@@ -116,7 +117,13 @@ def _notes(model: LanguageModel, chip: Profile, dtype: str | None) -> tuple[str,
     return ()
 
 
-def _exchanged(work: Work, links: Interconnect, *, in_graph: bool) -> list[ExchangeTime]:
+def device_time(work: Work, chip: Profile) -> StepResult:
+    """The tasks of some work on a chip; what was timed once is remembered."""
+    return retime(Step("", "calls", tuple(work.items)), chip, timer=_timer(chip))
+
+
+def exchanged(work: Work, links: Interconnect, *, in_graph: bool) -> list[ExchangeTime]:
+    """The collectives of some work, each kind with its time."""
     found = []
     for each in work.exchanges:
         once_us = duration_us(each.operation, links, each.ranks, each.nbytes, in_graph=in_graph)

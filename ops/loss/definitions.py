@@ -1,33 +1,111 @@
 """Losses: element by element, of rows against labels, and their gradients."""
 
 from npusim.operators.checks import attribute_at_least
-from npusim.operators.definition import Aclnn, Operator, family, real, text, whole
+from npusim.operators.definition import (
+    Aclnn,
+    Attribute,
+    Composed,
+    Operator,
+    family,
+    flag,
+    real,
+    text,
+    whole,
+)
 from npusim.operators.shape_checks import broadcast, fits
+from npusim.ops.loss.checks import leads_back, reduces
 
-_UNREDUCED = (whole("reduction", only=0),)
 _SIGMA = (real("sigma?"),)
-_SMOOTH = (*_UNREDUCED, real("beta", "sigma"))
+_SCALE = (real("scale?"),)
+_REDUCTION = (whole("reduction"),)
+_BETA = (real("beta"),)
+_LOG = (flag("logTarget", "log_target"),)
+_TOLD_LOG = (flag("log_target?"),)
+_WEIGHTED = "weightOptional? posWeightOptional?"
+
+
+def _loss(
+    name: str,
+    host: str,
+    *more: Attribute,
+    out: str = "out",
+    weights: str = "",
+    most: int = 2,
+    checks: tuple[tuple[object, ...], ...] = (),
+) -> Composed:
+    """A loss, its mean or its sum."""
+    given = ("self", "target", *(each.rstrip("?") for each in weights.split()))
+    tensors = f"self target {weights} -> {out}"
+    rows = ((reduces, out, "reduction", *given, {"most": most}), *checks)
+    return Composed(name, tensors, (*_REDUCTION, *more), host, checks=rows)
+
+
+def _gradient(
+    name: str,
+    host: str,
+    *more: Attribute,
+    grad: str = "gradOutput",
+    out: str = "out",
+    weights: str = "",
+    most: int = 2,
+    checks: tuple[tuple[object, ...], ...] = (),
+) -> Composed:
+    """The gradient of a loss."""
+    given = ("self", "target", *(each.rstrip("?") for each in weights.split()))
+    tensors = f"{grad} self target {weights} -> {out}"
+    rows = ((leads_back, grad, "reduction", *given, {"most": most}), *checks)
+    return Composed(name, tensors, (*_REDUCTION, *more), host, checks=rows)
+
+
+_SMOOTH = ((attribute_at_least, "beta", 0),)
 
 # fmt: off
 OPERATORS = family(
     "loss",
     checks={"kernel": ((broadcast, ">", "<"), (attribute_at_least, "sigma", 0))},
+    host=(
+        _loss("aclnnMseLoss", "mse"),
+        _loss("aclnnMseLossOut", "mse"),
+        _loss("aclnnL1Loss", "l1"),
+        _loss("aclnnSmoothL1Loss", "smooth_l1", *_BETA, out="result", checks=_SMOOTH),
+        _loss("aclnnSoftMarginLoss", "soft_margin"),
+        _loss("aclnnKlDiv", "kl_div", *_LOG, most=3),
+        _loss("aclnnBinaryCrossEntropy", "binary_cross_entropy", weights="weight?"),
+        _loss("aclnnBinaryCrossEntropyWithLogits", "with_logits", weights=_WEIGHTED),
+        _gradient("aclnnMseLossBackward", "mse_backward"),
+        _gradient("aclnnL1LossBackward", "l1_backward", out="gradInput"),
+        _gradient("aclnnSmoothL1LossBackward", "smooth_l1_backward", *_BETA, grad="gradOut",
+            out="gradInput", checks=_SMOOTH),
+        _gradient("aclnnSoftMarginLossBackward", "soft_margin_backward"),
+        _gradient("aclnnKlDivBackward", "kl_div_backward", *_LOG, most=3),
+        _gradient("aclnnKlDivTargetBackward", "kl_div_target_backward", *_LOG, out="gradTarget",
+            most=3),
+        _gradient("aclnnBinaryCrossEntropyWithLogitsBackward", "with_logits_backward",
+            weights=_WEIGHTED),
+        _gradient("aclnnBinaryCrossEntropyWithLogitsTargetBackward",
+            "with_logits_target_backward", out="gradTarget", weights=_WEIGHTED),
+    ),
     kernel=(
-        Operator("BinaryCrossEntropy", "x y weight? -> output", (),
-            Aclnn("aclnnBinaryCrossEntropy", "self target weight? -> out", _UNREDUCED)),
-        Operator("L1LossGrad", "grads predict label -> y", (),
-            Aclnn("aclnnL1LossBackward", "gradOutput self target -> gradInput", _UNREDUCED)),
-        Operator("MseLoss", "predict label -> y", (),
-            Aclnn("aclnnMseLoss", "self target -> out", _UNREDUCED)),
-        Operator("MseLossGrad", "predict label dout -> y", (),
-            Aclnn("aclnnMseLossBackward", "self target gradOutput -> out", _UNREDUCED)),
+        Operator("BinaryCrossEntropy", "x y weight? -> output"),
+        Operator("KLDivV2", "x target -> y", _TOLD_LOG, (), ("KLDiv",)),
+        Operator("KlDivLossGrad", "grad target -> y", (*_TOLD_LOG, *_SCALE)),
+        Operator("KlDivTargetGrad", "grad x target -> y", (*_TOLD_LOG, *_SCALE)),
+        Operator("L1LossGrad", "grads predict label -> y", _SCALE),
+        Operator("LpLoss", "predict label -> y"),
+        Operator("MseLoss", "predict label -> y"),
+        Operator("MseLossGrad", "predict label dout -> y", _SCALE),
         Operator("SigmoidCrossEntropyWithLogits", "predict target -> loss"),
         Operator("SigmoidCrossEntropyWithLogitsGrad", "predict target dout -> gradient"),
-        Operator("SmoothL1LossV2", "predict label -> loss", _SIGMA,
-            Aclnn("aclnnSmoothL1Loss", "self target -> result", _SMOOTH), ("SmoothL1Loss",)),
-        Operator("SmoothL1LossGradV2", "predict label dout -> gradient", _SIGMA,
-            Aclnn("aclnnSmoothL1LossBackward", "self target gradOut -> gradInput", _SMOOTH),
+        Operator("SigmoidCrossEntropyWithLogitsV2", "predict target weight? pos_weight? -> loss"),
+        Operator("SigmoidCrossEntropyWithLogitsGradV2",
+            "predict target dout weight? pos_weight? -> gradient", _SCALE),
+        Operator("SigmoidCrossEntropyWithLogitsTargetGrad",
+            "predict dout weight? pos_weight? -> gradient", _SCALE),
+        Operator("SmoothL1LossV2", "predict label -> loss", _SIGMA, (), ("SmoothL1Loss",)),
+        Operator("SmoothL1LossGradV2", "predict label dout -> gradient", (*_SIGMA, *_SCALE), (),
             ("SmoothL1LossGrad",)),
+        Operator("SoftMarginLoss", "x target -> y"),
+        Operator("SoftMarginLossGrad", "predict label dout -> gradient", _SCALE),
     ),
     likelihood=(
         Operator("CrossEntropyLoss", "input target weight? -> loss",

@@ -35,6 +35,12 @@ def slope(function: Callable[[Array], Array], x: Array) -> Array:
     return (function(x + step) - function(x - step)) / (2 * step)
 
 
+def fast_gelu(x: Array) -> Array:
+    """The vendor's formula: a parabola for the error function, a sign for large and small."""
+    half = 0.5 - 0.1444 * (np.minimum(0.7071 * np.abs(x), 1.769) - 1.769) ** 2
+    return x * (np.sign(x) * half + 0.5)
+
+
 FORWARD: dict[str, Callable[[Array], Array]] = {
     "Relu": lambda x: np.maximum(x, 0),
     "ReluV2": lambda x: np.maximum(x, 0),
@@ -45,6 +51,7 @@ FORWARD: dict[str, Callable[[Array], Array]] = {
     "Gelu": gelu,
     "GeluV2": gelu,
     "FastGelu": lambda x: x * sigmoid(1.702 * x),
+    "FastGeluV2": fast_gelu,
     "Mish": lambda x: x * np.tanh(np.log1p(np.exp(x))),
     "Silu": lambda x: x * sigmoid(x),
     "Swish": lambda x: x * sigmoid(x),

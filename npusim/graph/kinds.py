@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 _ELEMENTWISE = """
-    Abs Add AddN Adds Cast Ceil ClipByValue Cos Div Elu Equal Erf Exp Floor FusedMulAdd Gelu
-    Greater GreaterEqual HardSigmoid HardSwish LeakyRelu Less LessEqual Log LogicalAnd
+    Abs Add AddN Adds Cast Ceil ClipByValue Cos Div Elu Equal Erf Exp FastGeluV2 Floor FusedMulAdd
+    Gelu Greater GreaterEqual HardSigmoid HardSwish LeakyRelu Less LessEqual Log LogicalAnd
     LogicalNot LogicalOr Maximum Minimum Mish Mul Muls Neg NotEqual PRelu Pow RealDiv Reciprocal
     Relu Relu6 Round Rsqrt SelectV2 Selu Sigmoid Sign Sin Softplus Softsign Sqrt Square Sub
     Swish Tanh

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.graph.kinds import ELEMENTWISE, PRODUCTS, VIEWS
+from npusim.graph.kinds import ELEMENTWISE, VIEWS
 from npusim.graph.memory import source
 from npusim.operators.tasks import TaskSpec
 from npusim.ops.convolution.geometry import weight as fractal_z
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from npusim.graph.network import Network, Node, Value
 
-_FRACTAL = 16  # columns
+_FRACTAL = 16  # rows and columns
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,21 @@ def _shape(value: Value, node: Node | None) -> tuple[int, ...]:
     if value.format is Format.FRACTAL_Z and node is not None:
         lanes = c0(value.dtype)
         return fractal_z(value.shape, lanes, lanes, groups=node.attributes.get("groups", 1))
-    if _is_row_of_fractals(value, node):
-        columns = value.shape[-1]
-        ones = (1,) * (len(value.shape) - 2)
-        return (*ones, columns // _FRACTAL, 1, 1, _FRACTAL)
+    if node is not None and _beside_fractals(value, node):
+        return _edge(value.shape, node.output.shape)
     return storage_shape(value.shape, value.dtype, value.format)
 
 
-def _is_row_of_fractals(value: Value, node: Node | None) -> bool:
-    """A row in ND that an elementwise kernel combines with every row of matrices in FRACTAL_NZ."""
-    if node is None or node.output.format is not Format.FRACTAL_NZ or node.op in PRODUCTS:
+def _beside_fractals(value: Value, node: Node) -> bool:
+    """What an elementwise kernel combines in ND with matrices in FRACTAL_NZ: rows and columns."""
+    if node.output.format is not Format.FRACTAL_NZ or node.op not in ELEMENTWISE:
         return False
-    row = bool(value.shape) and value.numel == value.shape[-1] > 1
-    return row and value.format is Format.ND and node.op in ELEMENTWISE
+    return value.format is Format.ND and value.numel > 1
+
+
+def _edge(shape: tuple[int, ...], matrices: tuple[int, ...]) -> tuple[int, ...]:
+    """A row or a column of each matrix as the kernel counts it: fractals and what is in them."""
+    *batch, high, wide = (1,) * (len(matrices) - len(shape)) + shape
+    rows = (high // _FRACTAL, _FRACTAL) if high > 1 else (1, 1)
+    columns = (wide // _FRACTAL, _FRACTAL) if wide > 1 else (1, 1)
+    return (*batch, columns[0], rows[0], rows[1], columns[1])

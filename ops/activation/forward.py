@@ -58,6 +58,17 @@ def _fast_gelu(f: Formula, x: Term) -> Term:
     return f.div(f.mul(x, right), below)
 
 
+def _fast_gelu_v2(f: Formula, x: Term) -> Term:
+    """x (sign(x) (0.5 - 0.1444 (min(0.7071 |x|, 1.769) - 1.769)**2) + 0.5), without exponentials.
+
+    The sign is a quotient whose divisor stays a normal number of float16.
+    """
+    size = f.add(f.min(f.abs(f.mul(x, 0.7071)), 1.769), -1.769)
+    half = f.add(f.mul(f.mul(size, size), -0.1444), 0.5)
+    sign = f.mul(x, f.reciprocal(f.max(f.abs(x), 2.0**-14)))
+    return f.mul(x, f.add(f.mul(half, sign), 0.5))
+
+
 def _mish(f: Formula, x: Term) -> Term:
     """x tanh(ln(1 + e**x)), with exponentials of numbers below zero on both sides of it."""
     zero = f.fill(0.0)
@@ -125,6 +136,7 @@ _ROWS = (
     Compute("Gelu", gelu, half_in_float=True, attributes={"approximate": "tanh"}),
     Compute("GeluV2", gelu, half_in_float=True, attributes={"approximate": "none"}),
     Compute("FastGelu", _fast_gelu, half_in_float=True),
+    Compute("FastGeluV2", _fast_gelu_v2),
     Compute("Mish", _mish, half_in_float=True),
     Compute("Swish", _swish, half_in_float=True, attributes={"scale": 1.0}),
     Compute("Silu", lambda f, x: _swish(f, x, 1.0), half_in_float=True),

@@ -36,7 +36,7 @@ Way = tuple[int, int, int]  # rectangles along the batch, rows of one, columns o
 @lru_cache(maxsize=4096)
 def partition(profile: Profile, shape: Shape, cores: int = 0) -> Partition:
     """The partition that keeps the busiest of ``cores`` (0: all) busy for the shortest time."""
-    if profile.software.compiled_for_shape:
+    if not profile.software.matmul_overlaps:
         static = static_partition(profile, shape)
         if static_serves(profile, static):
             return static
@@ -178,10 +178,10 @@ class _Costs:
         hbm = compulsory * shape.batch / self._hbm / turns
 
         pipes = (products, into_l0, loads, stores)
-        busiest = max(*pipes, hbm)
         first = (blocks.base_m + blocks.base_n) * min(blocks.step_k, shape.k) * size / rate
         last = blocks.base_m * blocks.base_n * shape.out_bytes / out.bytes_per_cycle
-        return turns * busiest + first + last, turns * sum(pipes)
+        # What memory takes is the same for all; of those that hide behind it the leanest is best.
+        return max(turns * max(pipes) + first + last, turns * hbm), turns * sum(pipes)
 
     def _evenly(self, total: int, most: int) -> int:
         """Blocks of at most ``most``, of one size as far as whole fractals allow."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.kernel import RowOperator, kernel_of
-from npusim.values.dtypes import FLOAT
+from npusim.values.dtypes import FLOAT, FLOAT16
 
 if TYPE_CHECKING:
     from npusim.schedules.formula import Number, Term
@@ -25,8 +25,12 @@ def _shifted(f: RowFormula, x: Term) -> Term:
 
 
 def _softmax(f: RowFormula, x: Term) -> Results:
+    """In fractals of halves the sums are turned into factors, which are a few numbers a row."""
     powers = f.exp(_shifted(f, x))
-    return (f.div(powers, f.sum(powers)),)
+    total = f.sum(powers)
+    if f.in_fractals and x.dtype is FLOAT16:
+        return (f.mul(powers, f.reciprocal(total)),)
+    return (f.div(powers, total),)
 
 
 def _log_softmax(f: RowFormula, x: Term) -> Results:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from npusim.graph.kinds import ELEMENTWISE, PLANES, PRODUCTS, VOLUMES
+from npusim.graph.kinds import ELEMENTWISE, PLANES, PRODUCTS, VIEWS, VOLUMES
 from npusim.values.formats import Format
 from npusim.values.layouts import c0
 
@@ -45,6 +45,8 @@ def _wanted(node: Node, target: Target) -> Format:
         return Format.NDC1HWC0
     if node.op in PRODUCTS:
         return Format.FRACTAL_NZ if target.fractal_products else Format.ND
+    if node.op in VIEWS:
+        return Format.FRACTAL_NZ if _same_matrices(node) else Format.ND
     spread = next((value.format for value in node.activations() if value.format in _HEAVY), None)
     if spread is None or not _goes_on(node, spread):
         return Format.ND
@@ -72,6 +74,15 @@ def _goes_on(node: Node, spread: Format) -> bool:
     return False
 
 
+def _same_matrices(node: Node) -> bool:
+    """Whether a view of matrices in fractals deals them out to other axes and leaves them alone.
+
+    Source: the operator tree's TransdataTransposeFusionPass, whose third case this is.
+    """
+    x = node.given[0]
+    return x.format is Format.FRACTAL_NZ and x.shape[-2:] == node.output.shape[-2:]
+
+
 def _in_fractals(node: Node) -> bool:
     """Whether heads are whole fractals before and after: then they move block by block."""
     block = c0(node.output.dtype)
@@ -89,7 +100,7 @@ def _goes_along(value: Value, shape: tuple[int, ...], form: Format) -> bool:
     if value.numel == 1:
         return True
     if form is Format.FRACTAL_NZ:
-        return value.shape == shape or _is_row(value, shape)
+        return value.shape[-2:] == shape[-2:] or _is_row(value, shape) or _is_edge(value, shape)
     same_channels = len(value.shape) == len(shape) and value.shape[_CHANNELS] == shape[_CHANNELS]
     return same_channels and _fits(value, form)
 
@@ -103,6 +114,15 @@ def _is_row(value: Value, shape: tuple[int, ...]) -> bool:
     return whole and value.numel == shape[-1] == value.shape[-1]
 
 
+def _is_edge(value: Value, shape: tuple[int, ...]) -> bool:
+    """A row or a column for each of several matrices of whole fractals, in ND.
+
+    Source: op_select_format of Add (canndev ops/built-in/tbe/impl): one operand of multiples of 16.
+    """
+    whole = all(size % c0(value.dtype) == 0 for size in shape[-2:])
+    return whole and len(value.shape) >= 2 and 1 in value.shape[-2:]
+
+
 def _prepared(node: Node, value: Value, wanted: Format) -> Format:
     """The format in which a constant lies on the device; it is brought into it offline."""
     if node.op in ("Conv2D", "DepthwiseConv2D", "Conv2DTranspose") and value is node.input(1):
@@ -113,8 +133,11 @@ def _prepared(node: Node, value: Value, wanted: Format) -> Format:
         return wanted
     if node.op == "BNInfer":
         return wanted
-    matches = wanted in _HEAVY and len(value.shape) == len(node.output.shape) and value.numel > 1
-    return wanted if matches and node.op in ELEMENTWISE else Format.ND
+    if wanted not in _HEAVY or node.op not in ELEMENTWISE or value.numel == 1:
+        return Format.ND
+    if wanted is Format.FRACTAL_NZ:
+        return wanted if value.shape[-2:] == node.output.shape[-2:] else Format.ND
+    return wanted if len(value.shape) == len(node.output.shape) else Format.ND
 
 
 def _stays(node: Node, value: Value, wanted: Format) -> bool:
@@ -123,7 +146,7 @@ def _stays(node: Node, value: Value, wanted: Format) -> bool:
     A plane of one pixel is its channels, if they are whole blocks: a view of it needs no task.
     """
     if wanted is Format.FRACTAL_NZ and node.op in ELEMENTWISE:
-        return value.format is Format.ND and value.shape != node.output.shape
+        return value.format is Format.ND and value.shape[-2:] != node.output.shape[-2:]
     if node.op != "Reshape" or wanted is not Format.ND or value.format is not Format.NC1HWC0:
         return False
     return value.shape[2:] == (1, 1) and value.shape[1] % c0(value.dtype) == 0

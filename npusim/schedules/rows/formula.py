@@ -50,11 +50,13 @@ SPREAD = Core.broadcast_column
 class RowFormula(Formula):
     """Records steps on values of rows that are ``columns`` elements long.
 
-    ``spreads`` tells that columns are repeated to whole tiles before tiles meet them.
+    ``spreads`` tells that columns are repeated to whole tiles before tiles meet them,
+    ``in_fractals`` that rows lie in FRACTAL_NZ.
     """
 
     columns: int = 1
     spreads: bool = False
+    in_fractals: bool = False
 
     def operand(self, dtype: DType, form: Form = Form.TILE) -> Value:
         """A new value that isn't the result of a recorded step."""

@@ -74,6 +74,7 @@ class RowKernel(Kernel):
         columns = self.layout.columns
         generated = self.row.generated or profile.software.compiled_for_shape
         formula = RowFormula(profile, FLOAT, columns=columns)
+        formula.in_fractals = isinstance(self.layout, FractalLayout)
         formula.spreads = self.layout.spreads and (generated or columns <= self.row.most_columns)
         forms = self.row.operands
         raw = self.row.raw

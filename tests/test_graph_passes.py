@@ -90,6 +90,26 @@ def test_scores_keep_their_fractals_under_masks_and_views(tmp_path: Path) -> Non
     assert second.shape == (1, 2, 1, 3, 3, 16, 16)
 
 
+def test_frames_of_zeros_are_padding(tmp_path: Path) -> None:
+    """Unless rows of the window would see nothing but zeros."""
+    for around, wanted in ((1, ["Conv2D"]), (3, ["PadD", "Conv2D"])):
+        network = Network()
+        frame = [0, 0, around, around, 0, 0, around, around]
+        padded = network.node("Pad", "x", network.constant(frame))
+        output = network.node("Conv", padded, network.weight(16, 3, 3, 3))
+        assert one(tmp_path, network, output) == wanted
+
+
+def test_slopes_are_one_for_each_channel(tmp_path: Path) -> None:
+    network = Network()
+    x = network.node("Conv", "x", network.weight(16, 3, 3, 3))
+    output = network.node("PRelu", x, network.weight(16, 1, 1))
+    tasks = tasks_of(compiled(network.save(tmp_path / "net.onnx", output)).network)
+    (slope,) = (task.spec.inputs[1] for task in tasks if task.spec.op_type == "PRelu")
+    assert slope is not None
+    assert slope.shape == (1, 1, 1, 1, 16)
+
+
 def test_products_are_plain_where_the_chip_takes_them_so(tmp_path: Path) -> None:
     found = compiled(encoder(tmp_path / "net.onnx"), Target("A2"))
     assert "TransData" not in ops(found)
@@ -119,14 +139,14 @@ def test_batch_norms_are_folded_where_the_page_lists_the_product(tmp_path: Path)
     assert one(tmp_path, network, output, target=Target("A2")) == ["Conv2D", "BNInfer"]
 
 
-def test_batch_norms_of_sequences_are_plain(tmp_path: Path) -> None:
-    """Rank 3 has no NC1HWC0."""
+def test_sequences_are_images_of_one_row(tmp_path: Path) -> None:
     network = Network()
     rows = [network.weight(3) for _ in range(4)]
     output = network.node("BatchNormalization", network.node("Relu", "x"), *rows)
     file = network.save(tmp_path / "net.onnx", output, inputs={"x": [1, 3, 50]})
-    found = compiled(file).network
-    assert all(value.format is Format.ND for node in found.nodes for value in node.outputs)
+    (norm,) = compiled(file).network.named("BNInfer")
+    assert norm.given[0].shape == (1, 3, 1, 50)
+    assert {value.format for value in norm.given} == {Format.NC1HWC0}
 
 
 def test_tensors_that_others_read_stay_apart(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from npusim.ascendc import trace
 from npusim.ascendc.windows import Padding, Window
 from npusim.hardware import load_profile
 from npusim.ops.convolution import geometry
+from npusim.ops.convolution.forward import Conv2D
 from npusim.ops.convolution.geometry import Geometry
 from npusim.values.errors import KernelError
 from support.convolution import convolved, in_fractals, in_planes, in_slices, square, windows
@@ -158,6 +159,30 @@ def test_cores_share_images_channels_and_positions(chip: str) -> None:
     for shape, outs in (((1, 16, 37, 41), 48), ((47, 16, 5, 5), 16), ((2, 32, 21, 13), 112)):
         found, wanted = convolution(chip, square(3, 1, 1), shape, outs, np.float16)
         np.testing.assert_allclose(found, wanted, rtol=2**-10)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_sequences_are_longer_than_planes_can_be_wide(chip: str) -> None:
+    """Of a single row only what a block sees is in L1."""
+    window = Window((1, 7), (1, 2), (1, 3), Padding(0, 0, 5, 4))
+    found, wanted = convolution(chip, window, (2, 20, 1, 301), 17, np.float16)
+    np.testing.assert_allclose(found, wanted, rtol=2**-10)
+    x, weight = (np.zeros(shape, np.float16) for shape in ((1, 2, 1, 60000, 16), (6, 1, 16, 16)))
+    y = np.zeros((1, 1, 1, 60000, 16), np.float16)
+    said = {"ksize": [1, 3], "strides": [1, 1], "pads": [0, 0, 1, 1]}
+    (kernel,), _ = kernels(chip, "Conv2D", [x, weight], [y], said)
+    trace(kernel, load_profile(chip), numerics=False)
+
+
+def test_windows_that_see_half_of_l1_are_loaded_one_by_one() -> None:
+    """A dilation that leaves no room for the next tile."""
+    x, weight = (np.zeros(shape, np.float16) for shape in ((1, 2, 80, 256, 16), (18, 32, 16, 16)))
+    y = np.zeros((1, 32, 80, 256, 16), np.float16)
+    said = {"ksize": [3, 3], "strides": [1, 1], "pads": [36] * 4, "dilations": [36, 36]}
+    (kernel,), _ = kernels("Ascend310P3", "Conv2D", [x, weight], [y], said)
+    assert isinstance(kernel, Conv2D)
+    assert kernel.tiling.blocks.depth_1 == 1
+    trace(kernel, load_profile("Ascend310P3"), numerics=False)
 
 
 def test_few_channels_of_a_first_layer() -> None:

@@ -224,6 +224,34 @@ def test_sliding_windows(
         np.testing.assert_allclose(found, mean / divisor, atol=0.02)
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    chip=st.sampled_from(CHIPS),
+    volume=st.sampled_from([(1, 4, 1, 7, 7), (2, 6, 2, 13, 14), (3, 2, 3, 5, 33)]),
+    deep=st.sampled_from([1, 2]),
+    window=st.sampled_from([(1, 1), (2, 2), (3, 3)]),
+    stride=st.integers(1, 2),
+)
+def test_windows_of_volumes(
+    chip: str, volume: tuple[int, ...], deep: int, window: Pair, stride: int
+) -> None:
+    x = images(*volume, 16)
+    batch, planes, *rest = x.shape
+    parts = x.reshape(batch * (planes // deep), deep, *rest).max(1)
+    want = np.nanmax(folded(parts, window, stride, 0), 0).astype(x.dtype)
+    y = np.zeros((batch, planes // deep, *want.shape[1:]), x.dtype)
+    told = {"ksize": [1, 1, deep, *window], "strides": [1, 1, deep, stride, stride]}
+    (found,) = run(chip, "MaxPool3D", [x], [y], pads=[0] * 6, **told)
+    np.testing.assert_array_equal(found, want.reshape(y.shape))
+
+
+def test_windows_that_overlap_in_depth_are_refused() -> None:
+    x, y = images(1, 5, 1, 4, 4, 16), images(1, 4, 1, 4, 4, 16)
+    told = {"ksize": [2, 1, 1], "strides": [1, 1, 1], "pads": [0] * 6}
+    with pytest.raises(KernelError, match="2 deep every 1"):
+        run("Ascend310P3", "MaxPool3D", [x], [y], **told)
+
+
 def test_wide_windows_cost_more_than_narrow_ones() -> None:
     """Every element of a window but the first is an instruction."""
     x, y = images(8, 4, 56, 56, 16), images(8, 4, 28, 28, 16)

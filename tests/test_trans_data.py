@@ -20,6 +20,7 @@ from support import physics
 from support.inputs import generator, numpy_kind
 from support.kernels import content, gm
 from support.spying import watching
+from support.tasks import run
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -92,6 +93,20 @@ def test_both_ways(shape: Shape, chip: str) -> None:
     np.testing.assert_array_equal(there, packed(x))
     back, _ = turn(chip, there, shape)
     np.testing.assert_array_equal(back, x)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 4, 3, 7), (1, 40, 3, 5, 5), (2, 33, 1, 4, 9)], ids=str)
+def test_volumes_both_ways(shape: Shape) -> None:
+    """NCDHW and NDC1HWC0, where images, depths or slices are one."""
+    x = numbers(shape, "float16")
+    images, channels, depth, *plane = shape
+    planes = np.moveaxis(x, 2, 1).reshape(images * depth, channels, *plane)
+    want = packed(planes).reshape(images, depth, -1, *plane, 16)
+    for chip in ONE_OF_EACH:
+        (there,) = run(chip, "TransData", [x], [np.full_like(want, 77)])
+        np.testing.assert_array_equal(there, want)
+        (back,) = run(chip, "TransData", [there], [np.full_like(x, 77)])
+        np.testing.assert_array_equal(back, x)
 
 
 @pytest.mark.parametrize(("kind", "c0"), [("float16", 16), ("float32", 8), ("int8", 32)])

@@ -18,8 +18,8 @@ FUSED: Final = ELEMENTWISE - {"Exp", "SelectV2", "Erf", "PRelu"}
 """Those that can go into another kernel: a formula of their operands and nothing else."""
 
 _PLANES = """
-    AvgPoolV2 BNInfer Conv2D Conv2DTranspose DepthwiseConv2D InstanceNorm MaxPoolV3
-    ResizeBilinearV2 ResizeNearestNeighborV2
+    AvgPoolV2 BNInfer Conv2D Conv2DTranspose DepthwiseConv2D MaxPoolV3 ResizeBilinearV2
+    ResizeNearestNeighborV2
 """
 PLANES: Final = frozenset(_PLANES.split())
 """Kernels for images, which they take in NC1HWC0."""
@@ -32,3 +32,8 @@ PRODUCTS: Final = frozenset(("BatchMatMulV2", "MatMulV2"))
 
 VIEWS: Final = ("Identity", "Reshape")
 """The same bytes under another name or shape, which need no task."""
+
+
+def is_elementwise(op: str) -> bool:
+    """Whether an operator works element by element, fused or by itself."""
+    return op.removeprefix("FusionOp_").partition("_")[0] in ELEMENTWISE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from npusim.graph.kinds import ELEMENTWISE, VIEWS
+from npusim.graph.kinds import VIEWS, is_elementwise
 from npusim.graph.memory import source
 from npusim.operators.tasks import TaskSpec
 from npusim.ops.convolution.geometry import weight as fractal_z
@@ -64,7 +64,7 @@ def _shape(value: Value, node: Node | None) -> tuple[int, ...]:
 
 def _beside_fractals(value: Value, node: Node) -> bool:
     """What an elementwise kernel combines in ND with matrices in FRACTAL_NZ: rows and columns."""
-    if node.output.format is not Format.FRACTAL_NZ or node.op not in ELEMENTWISE:
+    if node.output.format is not Format.FRACTAL_NZ or not is_elementwise(node.op):
         return False
     return value.format is Format.ND and value.numel > 1
 

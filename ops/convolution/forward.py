@@ -52,12 +52,15 @@ class Conv2D(Kernel):
     ) -> None:
         self.op_type = op_type  # one kernel for operators of several names
         most = geometry.out_channels * geometry.groups
-        _check(profile, op_type, x, weight, y, geometry)
         if bias is not None and not 0 < bias.numel <= most:
             raise KernelError(op_type, f"a bias of {bias.numel} numbers for {most} channels")
         through_ub = profile.paths.l0c_to_gm is None
         if epilogue is not None and not through_ub:
             raise KernelError(op_type, f"{profile.name} doesn't fuse vector work into convolutions")
+        if geometry.is_line and not geometry.window.is_point and not self.dilated:
+            geometry = geometry.upright()
+            x = x.view(*x.shape[:2], *geometry.plane, x.shape[4])
+        _check(profile, op_type, x, weight, y, geometry)
         self.x, self.weight, self.y, self.bias, self.hf32 = x, weight, y, bias, hf32
         self.geometry = geometry
         self.epilogue = epilogue or (Epilogue.plain(profile, y) if through_ub else None)

@@ -104,15 +104,29 @@ class Geometry:
         """Positions of the window on one image: rows of its matrix."""
         return prod(self.out_plane)
 
+    @property
+    def is_line(self) -> bool:
+        """Whether planes and the window have a single row, as those of sequences."""
+        return self.plane[0] == self.out_plane[0] == self.window.kernel[0] == 1
+
+    def upright(self) -> Geometry:
+        """The same elements as planes of a single column, of which L1 gets a part."""
+        old = self.window
+        (_, taps), (_, stride), (_, apart) = old.kernel, old.stride, old.dilation
+        around = Padding(old.padding.left, old.padding.right)
+        window = Window((taps, 1), (stride, 1), (apart, 1), around)
+        plane, out_plane = (self.plane[1], 1), (self.out_plane[1], 1)
+        return replace(self, plane=plane, out_plane=out_plane, window=window)
+
     def refuse_beyond(self, op_type: str, profile: Profile) -> None:
-        """Raise KernelError for a window that load3d can't say."""
+        """Raise KernelError for a window that load3d can't say; of rows it sees those in L1."""
         window, most = self.window, profile.cube.load3d
         for what, sizes, limit in (
             ("a kernel", window.kernel, most.longest_kernel),
             ("a stride", window.stride, most.longest_stride),
             ("a dilation", window.dilation, most.longest_dilation),
             ("a padding", window.padding, most.longest_padding),
-            ("planes", (*self.plane, *self.out_plane), most.longest_plane),
+            ("planes", (self.plane[1], self.out_plane[1]), most.longest_plane),
         ):
             if max(sizes) > limit:
                 wanted = f"{what} of at most {limit} on {profile.name}, not {max(sizes)}"

@@ -254,6 +254,8 @@ class _Costs:
                     fitting += 1
             if fitting:
                 return
+            if of_a + of_b <= room:  # a tile at a time, rather than the same rows for every tap
+                yield MatmulTiling(*base, step, False, False, depth_c, 1, a_bytes=of_a)
 
     def _depth(self, room: int, of_tile: int) -> int:
         """Tiles that L1 has room for beside each other, as many as are of use."""
@@ -317,6 +319,8 @@ class _Costs:
         last = self._out(blocks.base_m * blocks.base_n // self._grain**2, 1)
         made = self._made(of_a, tall if blocks.keep_a else chunks)
         overlap = max(products, into_l0, loads, out, made)
+        if blocks.depth_1 == 1:
+            overlap = max(out, loads + max(products, into_l0))
         if blocks.depth_c == 1 and profile.paths.l0c_to_gm is None:
             overlap = max(overlap, products + out)
         return turns * overlap + first + last

@@ -63,6 +63,8 @@ def _candidates(plain: tuple[int, ...], blocked: tuple[int, ...]) -> Iterator[La
     c0 = blocked[-1] if blocked else 0
     if len(blocked) == len(plain) + 1 == 5:
         yield from _five(plain, blocked, c0)
+    if len(blocked) == len(plain) + 1 == 6:
+        yield from _six(plain, blocked, c0)
     if len(blocked) == len(plain) + 2 and len(blocked) >= 4 and blocked[-2] == FRACTAL:
         yield from _matrix(plain, blocked, c0)
     if len(blocked) == len(plain) == 4 and blocked[-2] == FRACTAL:
@@ -84,6 +86,23 @@ def _five(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator
             own = (places, 1) if order == "first" else (1, channels)
             sizes = (images, channels, places)
             yield Layout(sizes, c0, (channels * places, *own), strides, sizes)
+
+
+def _six(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator[Layout]:
+    """[N, D, C1, H, W, C0] with NCDHW, where images, depths or slices are one."""
+    images, depth, slices, *spatial, _ = blocked
+    channels, places = plain[1], prod(spatial)
+    if plain != (images, channels, depth, *spatial) or slices != ceil(channels / c0):
+        return
+    volume = depth * places
+    if slices == 1:
+        sizes = (images, channels, volume)
+        yield Layout(sizes, c0, (channels * volume, volume, 1), (volume * c0,) * 2 + (c0,), sizes)
+    elif images == 1 or depth == 1:
+        sizes = (images * depth, channels, places)
+        step = places if images == 1 else channels * places
+        strides = (slices * places * c0, places * c0, c0)
+        yield Layout(sizes, c0, (step, volume, 1), strides, sizes)
 
 
 def _matrix(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator[Layout]:

@@ -119,7 +119,10 @@ def _confused(
         batch, heads, d1, s1, m0, n0 = after
         if before == (heads * d1, batch * s1, m0, n0):
             return (heads, d1, batch, s1, m0, n0), (2, 0, 1, 3, 4, 5)
-    order = _given(op_type, attributes.get("perm"), len(before))
+    perm = attributes.get("perm")
+    if isinstance(perm, list | tuple) and len(perm) == len(after) != len(before):
+        before = after  # whose axes, in another order, the input is seen with
+    order = _given(op_type, perm, len(before))
     if order is not None and attributes.get("transpose_first"):
         return before, order
     if order is not None and len(after) == len(order):

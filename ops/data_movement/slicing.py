@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ops.data_movement.last_axis import last_axis_slice
 from npusim.ops.data_movement.runs import BlockwiseCopy, RowCopy
+from npusim.ops.data_movement.stepped import SteppedSlice, as_rows
 from npusim.ops.data_movement.strided import StridedCopy
 from npusim.values.errors import KernelError
 
@@ -38,7 +39,12 @@ class Slice(StridedCopy):
             strides=tuple(a * b for a, b in zip(steps, x.steps, strict=True)),
         )
         dst = out.view(*shape)
-        if not task.profile.software.compiled_for_shape or any(step != 1 for step in steps):
+        compiled = task.profile.software.compiled_for_shape
+        if compiled and steps[-1:] > (1,) and dst.dtype.itemsize > 1 and dst.numel:
+            rows = as_rows(view)
+            if rows is not None:
+                return (SteppedSlice.called(cls.op_type)(task.profile, rows, dst),)
+        if not compiled or any(step != 1 for step in steps):
             return (cls(task.profile, view, dst),)
         return (cls._compiled(task.profile, x, view, dst, begin),)
 

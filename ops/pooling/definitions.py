@@ -112,6 +112,7 @@ OPERATORS = family(
         Operator("AvgPool", "x -> y", _EXCLUSIVE),
         Operator("AvgPoolV2", "x -> y", _EXCLUSIVE),
     ),
+    volumes=(Operator("MaxPool3D", kernel="max_pool_3d"),),
     max_argmax_grad=(
         Operator("MaxPoolGradWithArgmax", also=("MaxPoolGradWithArgmaxV1",)),
     ),

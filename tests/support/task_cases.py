@@ -790,6 +790,23 @@ def volumes(pick: Pick, _: str) -> Task:
     return Task([x, weight], [y], said | {"pads": [before, before, 1, 1, 1, 1]})
 
 
+def planes(pick: Pick, _: str) -> Task:
+    """Images of a few channels, each with a factor and a shift."""
+    channels = pick.of(3, 17)
+    x = pick.numbers(pick.of(1, 2), channels, 5, pick.of(7, 9), kind=np.float16)
+    rows = [pick.numbers(channels, kind=np.float16) for _ in range(2)]
+    return Task([x, *rows], [np.zeros_like(x)])
+
+
+def pooled_volumes(pick: Pick, _: str) -> Task:
+    """Windows side by side, some of them two planes deep."""
+    deep = pick.of(1, 2)
+    x = pick.numbers(pick.of(1, 2), 4, pick.of(1, 2), 6, 8, 16, kind=np.float16)
+    y = empty(len(x), 4 // deep, x.shape[2], 3, 4, 16, kind=np.float16)
+    said = {"ksize": [1, 1, deep, 2, 2], "strides": [1, 1, deep, 2, 2], "pads": [0] * 6}
+    return Task([x], [y], said)
+
+
 def matrices(pick: Pick, op_type: str) -> Task:
     m, k, n = (pick.of(2, 7, 16, 33, 100, 300) for _ in range(3))
     batch: Shape = (pick.of(1, 3),) if "Batch" in op_type else ()
@@ -1088,6 +1105,8 @@ def input_gradient(pick: Pick, op_type: str) -> Task:
 
 CASES: dict[str, Case] = {
     "Conv3D": volumes,
+    "InstanceNorm": planes,
+    "MaxPool3D": pooled_volumes,
     "FusedDbnDw": normalised_gradient,
     **dict.fromkeys(
         (

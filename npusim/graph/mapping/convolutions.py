@@ -77,6 +77,7 @@ def _framed(window: Mapping[str, list[int]]) -> dict[str, Any]:
     """The attributes as CANN's operators have them: strides and dilations for all axes."""
     return {
         "kernel_size": window["ksize"],
+        "ksize": [1, 1, *window["ksize"]],
         "strides": [1, 1, *window["strides"]],
         "pads": window["pads"],
         "dilations": [1, 1, *window["dilations"]],
@@ -109,7 +110,6 @@ def _pool(flat: str, deep: str) -> Callable[[Network, Node], None]:
         node = _tall(network, node)
         window = _window(node, node.attributes["kernel_shape"])
         attributes = _framed(window) | {
-            "ksize": [1, 1, *window["ksize"]],
             "ceil_mode": bool(node.attributes.get("ceil_mode", 0)),
             "exclusive": not node.attributes.get("count_include_pad", 0),
         }
@@ -130,6 +130,7 @@ def _whole_plane(op: str) -> Callable[[Network, Node], None]:
 
 
 def _batch_norm(network: Network, node: Node) -> None:
+    node = _tall(network, node)
     attributes = {"epsilon": node.attributes.get("epsilon", 1e-5)}
     network.replace([node], "BatchNorm", node.inputs, node.outputs[:1], attributes)
 

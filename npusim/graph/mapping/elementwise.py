@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from npusim.graph.mapping.rules import Rule, renamed
+from npusim.graph.mapping.rules import Rule, per_channel, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _SAME: Final = (
     "Abs Acos Add And:LogicalAnd Asin Atan Ceil Cos Cosh Div:RealDiv Equal Erf Exp Floor Gelu "
     "Greater GreaterOrEqual:GreaterEqual HardSwish Less LessOrEqual:LessEqual Log Mish Mul Neg "
-    "Not:LogicalNot Or:LogicalOr PRelu Pow Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus "
+    "Not:LogicalNot Or:LogicalOr Pow Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus "
     "Softsign Sqrt Sub Tan Tanh Where:SelectV2 Xor:LogicalXor"
 )
 """ONNX:CANN, one name where they are the same."""
@@ -65,6 +65,14 @@ def _bound(node: Node, name: str, place: int) -> float | None:
     return None if value is None else value.scalar()
 
 
+def _slopes(network: Network, node: Node) -> None:
+    """PRelu, whose slopes are one for each channel."""
+    x, slope = node.given
+    if slope.weight and slope.numel in (1, x.shape[1]) and len(x.shape) > 1:
+        slope = per_channel(network, slope, len(x.shape))
+    network.replace([node], "PRelu", [x, slope], node.outputs)
+
+
 def _cast(network: Network, node: Node) -> None:
     if node.output.dtype is node.given[0].dtype:
         network.replace([node], "Identity", node.inputs, node.outputs)
@@ -87,6 +95,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "LeakyRelu": renamed("LeakyRelu", {"alpha": "negative_slope"}),
     "Max": _many("Maximum", ""),
     "Min": _many("Minimum", ""),
+    "PRelu": _slopes,
     "Selu": renamed("Selu"),
     "Sum": _many("Add", "AddN"),
 }

@@ -69,7 +69,9 @@ def _pad(network: Network, node: Node) -> None:
     pairs = [pads[end] for axis in range(half) for end in (axis, axis + half)]
     mode = node.attributes.get("mode", "constant")
     op = "PadD" if mode == "constant" else "MirrorPad"
-    network.replace([node], op, node.inputs[:1], node.outputs, {"paddings": pairs, "mode": mode})
+    value = (told(node, "value", 2) or [0])[0]
+    attributes = {"paddings": pairs, "mode": mode, "value": value}
+    network.replace([node], op, node.inputs[:1], node.outputs, attributes)
 
 
 def _resize(network: Network, node: Node) -> None:

@@ -59,3 +59,11 @@ def reshaped(network: Network, value: Value, shape: Sequence[int], like: Node) -
     new = network.value(value, shape=shape)
     network.add("Reshape", [value], [new], name=like.name, place=like.place)
     return new
+
+
+def per_channel(network: Network, value: Value, rank: int) -> Value:
+    """A weight with a number for each channel as a tensor of the images' rank."""
+    row = network.value(value, shape=(1, value.numel, *(1,) * (rank - 2)))
+    row.weight = True
+    row.contents = value.contents if value.numel == 1 else None
+    return row

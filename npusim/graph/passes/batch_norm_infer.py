@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npusim.graph.mapping.rules import per_channel
+
 if TYPE_CHECKING:
-    from npusim.graph.network import Network, Value
+    from npusim.graph.network import Network
     from npusim.graph.target import Target
 
 
@@ -17,13 +19,7 @@ def run(network: Network, target: Target) -> int:
         x, *parameters = node.given
         if len(x.shape) < 2 or not all(value.weight for value in parameters):
             continue
-        rows = [_as_channels(network, value, len(x.shape)) for value in parameters]
+        rows = [per_channel(network, value, len(x.shape)) for value in parameters]
         network.replace([node], "BNInfer", [x, *rows], node.outputs, node.attributes)
         found += 1
     return found
-
-
-def _as_channels(network: Network, value: Value, rank: int) -> Value:
-    row = network.value(value, shape=(1, value.numel, *(1,) * (rank - 2)))
-    row.weight = True
-    return row

@@ -57,8 +57,12 @@ def _goes_on(node: Node, spread: Format) -> bool:
     """Whether an operator without a wish of its own works in the format of its operand."""
     shape = node.output.shape
     if node.op in ELEMENTWISE:
-        return _fits(node.output, spread) and all(
-            _goes_along(value, shape, spread) for value in node.given
+        # Lanes of another width lie in other fractals.
+        alike = len({c0(value.dtype) for value in (*node.given, node.output)}) == 1
+        return (
+            alike
+            and _fits(node.output, spread)
+            and all(_goes_along(value, shape, spread) for value in node.given)
         )
     if spread is Format.FRACTAL_NZ:
         if node.op == "ConfusionTransposeD" and not _in_fractals(node):

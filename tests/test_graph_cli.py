@@ -45,7 +45,7 @@ def test_what_was_fused_is_explained(file: Path, capsys: pytest.CaptureFixture[s
     said = npusim(capsys, f"model {file} -s {CHIP} --explain")
     assert "items/s" in said.out
     assert "TbeEltwiseFusionPass" in said.out
-    assert "FusionOp_MatMulV2_Gelu" in said.out
+    assert "FusionOp_MatMulV2_FastGeluV2" in said.out
 
 
 def test_without_fusion_it_takes_longer(file: Path) -> None:

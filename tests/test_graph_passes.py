@@ -100,6 +100,16 @@ def test_frames_of_zeros_are_padding(tmp_path: Path) -> None:
         assert one(tmp_path, network, output) == wanted
 
 
+@pytest.mark.parametrize(("mode", "op"), [("reflect", "Reflection"), ("edge", "Replication")])
+def test_frames_of_what_is_inside(tmp_path: Path, mode: str, op: str) -> None:
+    network = Network()
+    frame = network.constant([0, 0, 1, 2, 0, 0, 3, 4])
+    output = network.node("Pad", "x", frame, mode=mode)
+    tasks = tasks_of(compiled(network.save(tmp_path / "net.onnx", output)).network)
+    (spec,) = (task.spec for task in tasks if task.spec.op_type == f"{op}Pad2d")
+    assert spec.attributes["padding"] == [2, 4, 1, 3]
+
+
 def test_slopes_are_one_for_each_channel(tmp_path: Path) -> None:
     network = Network()
     x = network.node("Conv", "x", network.weight(16, 3, 3, 3))

@@ -159,11 +159,6 @@ _ROWS = (
     Compute("AssignSub", lambda f, x, value: f.sub(x, value), like=(0,)),
     Compute("AddN", _add_n),
     Compute("BiasAdd", lambda f, x, bias: f.add(x, bias), axes=Axes.KEPT),
-    Compute(
-        "PRelu",
-        lambda f, x, slope: f.add(f.max(x, 0.0), f.mul(f.min(x, 0.0), slope)),
-        axes=Axes.KEPT,
-    ),
     Compute("FusedMulAdd", lambda f, a, b, c: f.add(f.mul(a, b), c), axes=Axes.KEPT),
     Compute("FusedMulAddN", lambda f, a, b, c: f.add(f.mul(a, c), b), axes=Axes.KEPT),
     Compute(

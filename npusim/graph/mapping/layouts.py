@@ -63,14 +63,27 @@ def _within(place: int) -> int:
     return max(-_FURTHEST, min(_FURTHEST, place))
 
 
+_INSIDE: Final = {"reflect": "ReflectionPad", "edge": "ReplicationPad"}
+"""Frames of what is inside, by ONNX's modes."""
+
+_MOST_FRAMED = 3  # axes of such a frame
+
+
 def _pad(network: Network, node: Node) -> None:
     pads = told(node, "pads", 1) or []
     half = len(pads) // 2
-    pairs = [pads[end] for axis in range(half) for end in (axis, axis + half)]
+    pairs = [(pads[axis], pads[axis + half]) for axis in range(half)]
     mode = node.attributes.get("mode", "constant")
+    framed = half - next((axis for axis, pair in enumerate(pairs) if any(pair)), half)
+    if mode in _INSIDE and 0 < framed <= _MOST_FRAMED:
+        padding = [each for pair in pairs[: -framed - 1 : -1] for each in pair]
+        op = f"{_INSIDE[mode]}{framed}d"
+        network.replace([node], op, node.inputs[:1], node.outputs, {"padding": padding})
+        return
     op = "PadD" if mode == "constant" else "MirrorPad"
     value = (told(node, "value", 2) or [0])[0]
-    attributes = {"paddings": pairs, "mode": mode, "value": value}
+    flat = [each for pair in pairs for each in pair]
+    attributes = {"paddings": flat, "mode": mode, "value": value}
     network.replace([node], op, node.inputs[:1], node.outputs, attributes)
 
 

@@ -115,9 +115,28 @@ class InstructionCosts:
         """Cycles that the scalar unit spends on taking a flag of another core."""
         return self.profile.scalar.issue_cycles
 
-    def kernel_head(self) -> float:
-        """Cycles of the entry code of every kernel: argument loading, pipe set-up."""
-        return self.profile.launch.kernel_head_cycles
+    def issue(self) -> float:
+        """Cycles of the scalar unit for an instruction of another pipe: addresses, arguments."""
+        return self.profile.scalar.argument_cycles
+
+    def kernel_head(self, *, tiling: bool) -> float:
+        """Cycles of the entry code of every kernel: argument loading, pipe set-up.
+
+        ``tiling`` where it chooses among the variants of a kernel by its tiling data.
+        """
+        launch = self.profile.launch
+        return launch.kernel_head_cycles + (launch.tiling_head_cycles if tiling else 0.0)
+
+    def code_fetch(self, blocks: int, *, loaded: bool) -> float:
+        """Cycles that a block of ``blocks`` waits for its code and tiling data.
+
+        All cores read the same lines of them, which are served one after the other; none wait where
+        the kernel is ``loaded``.
+        """
+        launch, clock = self.profile.launch, self.profile.clock_mhz
+        if loaded:
+            return 0.0
+        return (launch.code_us + launch.code_per_block_us * (blocks - 1)) * clock
 
     def repeat_elements(self, itemsize: int) -> int:
         """Elements that one repeat of a vector instruction covers."""

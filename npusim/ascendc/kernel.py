@@ -113,6 +113,17 @@ class Kernel(ABC):
         return block_idx if self.division is None else self.division.block_kind(block_idx)
 
     @property
+    def code(self) -> Hashable:
+        """What the kernel's binary is known by: its OpType and the dtypes of its operands.
+
+        None where it is larger than the instruction caches: those written in Ascend C for vector
+        cores have all their variants in one.
+        """
+        if self.cores == "vector" and not self.generated:
+            return None
+        return (self.op_type, *(each.dtype for each in (*self.reads, *self.writes)))
+
+    @property
     def workspace_bytes(self) -> int:
         """Bytes of workspace the kernel asks for, system workspace included."""
         return 0

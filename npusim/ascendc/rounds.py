@@ -5,49 +5,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from npusim.engine.program import Instruction, Loop, Node, Pipe, Program
 from npusim.engine.schedule import pipes_of
 
-if TYPE_CHECKING:
-    from npusim.ascendc.costs import InstructionCosts
-
 
 def in_rounds(
-    programs: Sequence[Program], costs: InstructionCosts, starts: Sequence[float]
+    programs: Sequence[Program], head: float, fetching: float, starts: Sequence[float]
 ) -> Program:
-    """``programs`` with the entry code of the kernel (arguments, pipe set-up) in front of each.
+    """``programs`` with ``head`` cycles of the kernel's entry code in front of each.
 
-    Each begins when the one before it has ended on all pipes of the core, and the launch has come
-    to it: at the cycle in ``starts``, at once where there are none.
+    The core waits ``fetching`` cycles for the code. Each program begins when the one before it has
+    ended on all pipes of the core, and the launch has come to it: at the cycle in ``starts``, at
+    once where there are none.
     """
     first = programs[0]
     if not starts:
-        return _begun(first, costs, ended=())
+        return _begun(first, head, fetching, ended=())
     used = {pipe: None for program in programs for pipe in pipes_of(program)}
     joined = Program(kernel=first.kernel)
     launched = _flag(joined, 0)
-    joined.starts[launched] = tuple(starts)
+    joined.starts[launched] = tuple(start + fetching for start in starts)
     ended = {pipe: _flag(joined, 1) for pipe in used if pipe is not Pipe.SCALAR}
     for _, group in groupby(programs, key=id):
         rounds = list(group)
-        begun = _begun(_after(rounds[0], joined), costs, ended=(launched, *ended.values()))
+        begun = _begun(_after(rounds[0], joined), head, 0.0, ended=(launched, *ended.values()))
         joined.flags[len(joined.flags) :] = begun.flags[len(joined.flags) :]
         ends = [Instruction(pipe, "", 0.0, sets=(flag,)) for pipe, flag in ended.items()]
         joined.body.append(Loop(len(rounds), [*begun.body, *ends]))
     return joined
 
 
-def _begun(program: Program, costs: InstructionCosts, ended: tuple[int, ...]) -> Program:
-    """The program behind its head, which every other pipe waits for."""
-    others = [pipe for pipe in pipes_of(program) if pipe is not Pipe.SCALAR]
-    flags = [_flag(program, 0) for _ in others]
-    head = Instruction(
-        Pipe.SCALAR, "kernel_head", costs.kernel_head(), waits=ended, sets=tuple(flags)
-    )
+def _begun(program: Program, cycles: float, fetching: float, ended: tuple[int, ...]) -> Program:
+    """The program behind its head, which every pipe waits for, and then for ``fetching`` cycles."""
+    pipes = {Pipe.SCALAR: None} | dict.fromkeys(pipes_of(program))
+    flags = [_flag(program, 0) for _ in pipes]
+    program.delays |= dict.fromkeys(flags, fetching)
+    head = Instruction(Pipe.SCALAR, "kernel_head", cycles, waits=ended, sets=tuple(flags))
     gates = [
-        Instruction(pipe, "", 0.0, waits=(flag,)) for pipe, flag in zip(others, flags, strict=True)
+        Instruction(pipe, "", 0.0, waits=(flag,)) for pipe, flag in zip(pipes, flags, strict=True)
     ]
     program.body = [head, *gates, *program.body]
     return program

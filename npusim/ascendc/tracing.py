@@ -9,6 +9,7 @@ from npusim.ascendc import blockwise, host_threads, machine_code, observer
 from npusim.ascendc.block import Block, Storage, units_of
 from npusim.ascendc.cluster import Progress
 from npusim.ascendc.costs import InstructionCosts
+from npusim.ascendc.issuing import with_issue
 from npusim.ascendc.mistakes import told
 from npusim.ascendc.rounds import in_rounds
 from npusim.engine import block_cycles
@@ -28,14 +29,20 @@ Work = dict[str, tuple[int, int]]  # instructions and bytes by what they are
 
 
 def trace(
-    kernel: Kernel, profile: Profile, *, numerics: bool, reference: bool = False
+    kernel: Kernel,
+    profile: Profile,
+    *,
+    numerics: bool,
+    reference: bool = False,
+    loaded: bool = False,
 ) -> tuple[CoreGroup, ...]:
     """Run a kernel's code once.
 
     Returns the instruction streams, and leaves the numbers in its tensors.
 
     Without ``numerics`` only one block of each kind is run. A ``reference`` run takes no shortcut:
-    every block is written down by itself, and every iteration of its loops.
+    every block is written down by itself, and every iteration of its loops. ``loaded`` says that
+    the cores ran the same kernel just before, and have its code.
     """
     reference = reference or kernel.literal
     kinds: dict[Hashable, list[int]] = {}
@@ -75,14 +82,20 @@ def trace(
     if kernel.literal:
         kinds = _alike(running)
     apart = getattr(profile.cores, f"{kernel.cores}_cores")
-    each = block_cycles(profile, generated=kernel.generated)
+    each = block_cycles(profile)
     busy = _last_with_work(kinds, running)
+    if issue := costs.issue():
+        for program in (core.recorder.program for block in first for core in running[block].cores):
+            program.body = with_issue(program.body, issue)
+    head = costs.kernel_head(tiling=kernel.code is None)
+    fetching = costs.code_fetch(min(kernel.block_dim, apart), loaded=loaded)
     return tuple(
         CoreGroup(
             cores,
             in_rounds(
                 [running[block].cores[place].recorder.program for block in rounds],
-                costs,
+                head,
+                fetching,
                 [each * block for block in _late(kernel, cores, apart, busy)],
             ),
             running[rounds[0]].cores[place].unit,

@@ -78,6 +78,7 @@ class LongWaits:
             pipe = state.pipes[index]
             pipe.clock -= cycles
             pipe.started -= cycles
+            pipe.arrived -= cycles
             if pipe.alarm is not None:
                 pipe.alarm -= cycles
         for cluster, flag, place in self.flags:

@@ -7,14 +7,15 @@ cores moved in between fits into L2.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Hashable, Mapping
 from math import exp
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from npusim.engine.program import Reuse, Transfer
 
+_KERNELS = 4  # generated kernels of 8 KiB in an instruction cache of 32
 _ROUNDS = 40  # until the share that is gone doesn't change any more
 
 
@@ -23,7 +24,8 @@ class L2State:
 
     ``write_back_share`` is the part of written bytes that push someone else's modified bytes out to
     HBM: 0 for a cache that holds nothing modified. ``reuse_fraction`` is the part of the cache that
-    serves a kernel which reads its data again and again.
+    serves a kernel which reads its data again and again. Beside it stand the instruction caches
+    of the cores, which hold the kernels that ran last.
     """
 
     def __init__(
@@ -32,12 +34,21 @@ class L2State:
         self.capacity_bytes = capacity_bytes
         self.write_back_share = write_back_share
         self.reuse_fraction = reuse_fraction
+        self._code: deque[Hashable] = deque(maxlen=_KERNELS)
         self._resident: OrderedDict[int, float] = OrderedDict()
         self._held_bytes = 0.0
 
     def resident_bytes(self, buffer: int) -> float:
         """Bytes of a buffer that are in L2."""
         return self._resident.get(buffer, 0.0)
+
+    def has_code(self, code: Hashable) -> bool:
+        """Whether the cores still have the instructions of a kernel; those of None never stay."""
+        return code is not None and code in self._code
+
+    def keep_code(self, code: Hashable) -> None:
+        """A kernel has run."""
+        self._code.append(code)
 
     def repeat(self, sizes: Mapping[int, float]) -> None:
         """Bring the cache into the state in which a loop over these buffers (bytes) finds it.

@@ -161,7 +161,7 @@ def _told(step: Step) -> Hashable:
     """Equal for steps that are alike, but for their loops and the numbers of their flags."""
     claim = step.claim and (step.claim.ceiling, step.claim.demand)
     delays = [delay for _, delay in step.sets]
-    about = (step.kind, step.cycles, step.bus_bytes, claim, bool(step.parts))
+    about = (step.kind, step.cycles, step.bus_bytes, step.latency, claim, bool(step.parts))
     return (*about, len(step.waits), *delays)
 
 
@@ -281,7 +281,7 @@ def _hand_over(
     for old, new in pipes.items():
         new.place = old.place - old.origin + new.origin
         new.stage, new.waited, new.ready = old.stage, old.waited, old.ready
-        new.clock, new.started = old.clock, old.started
+        new.clock, new.started, new.arrived = old.clock, old.started, old.arrived
         new.runs, new.turns = [own(run) for run in old.runs], old.turns[:]
     held = target.flags.held
     for flag, mine in flags.items():

@@ -34,15 +34,17 @@ class Treatment:
     """How memory treats a transfer: the share of its bytes that HBM serves, and L2's work for each.
 
     ``l2_cost`` is the bandwidth of L2 that a byte takes, more than 1 where cores get into each
-    other's way.
+    other's way. ``hbm_cost`` is that of HBM: stores retire into L2, and what they push out is
+    written back beside the loads, which wait for it.
     """
 
     miss: float
     l2_cost: float
+    hbm_cost: float
 
     def demand(self, transfer: Transfer) -> dict[str, float]:
         """What a byte takes of each resource: one that misses uses HBM as well as L2."""
-        return {HBM: self.miss, L2_WRITE if transfer.write else L2_READ: self.l2_cost}
+        return {HBM: self.hbm_cost, L2_WRITE if transfer.write else L2_READ: self.l2_cost}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +57,14 @@ class Machine:
     launch_cycles: float
 
 
-def machine_of(
-    profile: Profile, blocks: int, *, mix: bool = False, generated: bool = False
-) -> Machine:
+def machine_of(profile: Profile, blocks: int, *, mix: bool = False) -> Machine:
     """The machine that runs one kernel, as soon as its first ``blocks`` have been started.
 
-    ``mix`` for kernels on cube and vector cores, ``generated`` for those that the operator compiler
-    made from a formula.
+    ``mix`` for kernels on cube and vector cores.
     """
     clock = profile.clock_mhz
     launch = profile.launch
-    further = (blocks - 1) * block_cycles(profile, generated=generated)
-    launch_cycles = launch.base_us * clock + further
+    launch_cycles = launch.base_us * clock + (blocks - 1) * block_cycles(profile)
     launch_cycles += launch.mix_extra_us * clock if mix else 0.0
     l2_read = bytes_per_cycle(profile.l2_sustained_gbps, clock)
     rates = MemoryRates(
@@ -77,11 +75,9 @@ def machine_of(
     return Machine(rates, profile.memory.l2_bytes, launch.sync_all_us * clock, launch_cycles)
 
 
-def block_cycles(profile: Profile, *, generated: bool) -> float:
+def block_cycles(profile: Profile) -> float:
     """Cycles from the start of a block to that of the next one of the launch."""
-    launch = profile.launch
-    written_us = None if generated else launch.written_per_block_us
-    return (launch.per_block_us if written_us is None else written_us) * profile.clock_mhz
+    return profile.launch.per_block_us * profile.clock_mhz
 
 
 def bytes_per_cycle(gbps: float, clock_mhz: float) -> float:

@@ -208,8 +208,10 @@ class Player:
         if step.parts:
             record, shift = state.group.record, self.state.shift
             record.entries.append((state.pipe, step.parts, state.started + shift, end + shift))
-            state.busy += end - state.started
-            record.end = max(record.end, end + shift)
+            arrived = end + step.latency
+            state.busy += max(0.0, arrived - max(state.started, state.arrived))
+            state.arrived = max(state.arrived, arrived)
+            record.end = max(record.end, arrived + shift)
         if step.sets:
             self._set(state.group.flags, step.sets, end)
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -89,8 +89,14 @@ def simulate(
     held = {buffer: l2.resident_bytes(numbers.get(buffer, buffer)) for buffer in sizes}
     miss = l2.misses(touched, sizes, held, listed.users(), listed.produced())
     l2_cost = crowding(touched, sizes, miss, machine.rates.l2_read / machine.rates.hbm)
+    evicted, carried = listed.evictions(miss, l2.reuse_fraction * l2.capacity_bytes)
     treated = {
-        transfer: Treatment(miss(transfer), l2_cost(transfer)) for transfer, _ in listed.transfers
+        transfer: Treatment(
+            miss(transfer),
+            l2_cost(transfer),
+            miss(transfer) * (1.0 - carried if transfer.write else 1.0 + evicted),
+        )
+        for transfer, _ in listed.transfers
     }
     played = _played(groups, machine, treated, exact, memo)
     for buffer, nbytes in sizes.items():
@@ -164,6 +170,22 @@ class _Listed:
                     if transfer.write:
                         produced[transfer.buffer] = None
         return tuple(produced)
+
+    def evictions(self, miss: Callable[[Transfer], float], room: float) -> tuple[float, float]:
+        """Bytes written back for each byte that is loaded from HBM, and their part of all such.
+
+        A line that is loaded pushes out one line. Stores wait themselves for what else is written
+        back, and for what exceeds the ``room`` for modified bytes.
+        """
+        loaded = written = 0.0
+        for transfer, times in self.transfers:
+            nbytes = transfer.bus_bytes * times * miss(transfer)
+            if transfer.write:
+                written += nbytes
+            else:
+                loaded += nbytes
+        carried = min(written, loaded, room)
+        return carried / loaded if loaded else 0.0, carried / written if written else 0.0
 
     def traffic(self, treated: Mapping[Transfer, Treatment]) -> Traffic:
         """What has been moved; ``treated`` says how memory treats each transfer."""

@@ -63,6 +63,7 @@ class PipeState:
     ready: bool = True  # not waiting for anything but its turn in the player's list
     clock: float = 0.0
     started: float = 0.0
+    arrived: float = 0.0  # when all that it has moved is there
     busy: float = 0.0
     alarm: float | None = None  # when SimPy's clock will wake it
     runs: list[LoopRun] = field(default_factory=list)

@@ -35,7 +35,8 @@ class Step:
 
     WORK waits for flags, is busy for ``cycles`` and then moves ``bus_bytes`` on each core, taking
     of shared bandwidth what ``claim`` says (None: it moves nothing); ``sets`` are the flags it
-    sets, each with the cycles until it arrives. ENTER begins a loop, TURN ends one of its
+    sets, each with the cycles until it arrives. A transfer is done ``latency`` cycles after its
+    last bytes have left, while the pipe goes on. ENTER begins a loop, TURN ends one of its
     iterations and goes back to the step after ``target``. MEET is a barrier. PART is where
     groups that one stands for don't do the same any more; ``uneven`` loops end sooner in some.
     """
@@ -46,6 +47,7 @@ class Step:
     bus_bytes: float = 0.0
     claim: Claim | None = None
     sets: tuple[tuple[int, float], ...] = ()
+    latency: float = 0.0
     parts: tuple[Part, ...] = ()
     loop: Loop = field(default_factory=lambda: _NO_LOOP)
     target: int = -1
@@ -89,7 +91,7 @@ def _work(
 ) -> Step:
     latency = burst.transfer.latency if burst.transfer is not None else 0.0
     sets = tuple((flag, latency + delays.get(flag, 0.0)) for flag in burst.sets)
-    step = Step(Kind.WORK, burst.waits, burst.cycles, sets=sets, parts=burst.parts)
+    step = Step(Kind.WORK, burst.waits, burst.cycles, sets=sets, latency=latency, parts=burst.parts)
     transfer = burst.transfer.transfer if burst.transfer is not None else None
     if transfer is not None and transfer.traffic_bytes > 0:
         step.bus_bytes = transfer.bus_bytes

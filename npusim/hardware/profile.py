@@ -195,7 +195,10 @@ class Vector(Group):
 
 
 class Scalar(Group):
-    """Cycles of the scalar unit: arithmetic, loads, stores, issue of an instruction, a loop."""
+    """Cycles of the scalar unit: arithmetic, loads, stores, issue of an instruction, a loop.
+
+    `argument_cycles` are its own in front of another pipe's instruction: addresses, arguments.
+    """
 
     alu_cycles: Cycles
     ub_load_cycles: Cycles
@@ -203,6 +206,7 @@ class Scalar(Group):
     gm_load_cycles: Cycles
     gm_miss_cycles: Cycles
     issue_cycles: Cycles
+    argument_cycles: Cycles = 0.0
     loop_cycles: Cycles
 
 
@@ -261,19 +265,23 @@ class Cube(Group):
 class Launch(Group):
     """What a task costs beside its kernel, and what cores pay to wait for each other.
 
-    A task of one block costs `base_us`, and `per_block_us` for each further block. Where
-    `written_per_block_us` is given, that holds for kernels that the operator compiler generated
-    from a formula, and the other for those written by hand in Ascend C: all cores fetch the same
-    lines of their code and tiling data, which are served one after the other.
+    A task of one block costs `base_us`, and `per_block_us` for each further block. On the core,
+    `kernel_head_cycles` of entry code run, `tiling_head_cycles` more in vector kernels written in
+    Ascend C, which read their tiling data field by field and choose among variants. They wait
+    `code_us` for their code, except where the cores ran the same kernel just before and it fits
+    into their instruction caches. All cores fetch the same lines of code and tiling data, which
+    are served one after the other: `code_per_block_us` more for each further block.
     """
 
     base_us: Microseconds
     per_block_us: Microseconds
-    written_per_block_us: Microseconds | None = None
     mix_extra_us: Microseconds
     sync_all_us: Microseconds
     sync_flag_us: Microseconds | None = None
     kernel_head_cycles: Cycles
+    tiling_head_cycles: Cycles = 0.0
+    code_us: Microseconds = 0.0
+    code_per_block_us: Microseconds = 0.0
     elementwise_core_bytes: Bytes
     host_dispatch_us: Microseconds
 

@@ -5,7 +5,7 @@ Nothing, its inputs, or what the task before it in a graph left there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.engine import L2State
@@ -13,7 +13,7 @@ from npusim.values.dtypes import FLOAT
 from npusim.values.formats import Format
 
 if TYPE_CHECKING:
-    from npusim.ascendc import GlobalTensor
+    from npusim.ascendc import GlobalTensor, Kernel
     from npusim.hardware import Profile
 
 MODES = ("cold", "warm", "in_graph")
@@ -24,6 +24,18 @@ def new_cache(profile: Profile, inputs: Sequence[GlobalTensor] = (), mode: str =
     cache = L2State(profile.memory.l2_bytes)
     prime(cache, inputs, mode, profile)
     return cache
+
+
+def hold_code(cache: L2State, kernels: Iterable[Kernel], mode: str) -> None:
+    """Bring the instruction caches into the state in which repeated kernels find them.
+
+    In a loop (``warm``, or ``flushed`` where L2 isn't) all cores have run them just before. In a
+    graph vector cores have run others since; cube cores run one product after the other. A
+    ``cold`` chip has run nothing.
+    """
+    for kernel in kernels:
+        if mode in ("warm", "loop", "flushed") or (mode != "cold" and kernel.cores == "cube"):
+            cache.keep_code(kernel.code)
 
 
 def prime(

@@ -12,7 +12,7 @@ from npusim.hardware.profile import Profile
 from npusim.operators.oracle import check, require_kernel
 from npusim.runtime import call as calls
 from npusim.runtime.argument_memory import allocate_results
-from npusim.runtime.cache_start import MODES, new_cache
+from npusim.runtime.cache_start import MODES, hold_code, new_cache
 from npusim.runtime.launch import Launch
 from npusim.runtime.stream import Stream, result_of
 from npusim.runtime.task import run_tasks
@@ -119,7 +119,9 @@ class Device:
         task = Launch(kernel, self.profile, operands, block_dim, attributes)
         if task.numerics:
             allocate_results(task.kernel)
-        cache = new_cache(self.profile, task.kernel.reads, self.l2 or "cold")
+        mode = self.l2 or "cold"
+        cache = new_cache(self.profile, task.kernel.reads, mode)
+        hold_code(cache, (task.kernel,), mode)
         done = run_tasks(
             (task.kernel,),
             self.profile,

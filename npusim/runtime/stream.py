@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.operators.oracle import has_run, refused_by_kernel
 from npusim.runtime import argument_memory
 from npusim.runtime.argument_memory import Places
-from npusim.runtime.cache_start import new_cache
+from npusim.runtime.cache_start import hold_code, new_cache
 from npusim.runtime.call import Executor
 from npusim.runtime.results import Result, Timeline
 from npusim.runtime.task import TaskRuns, run_tasks
@@ -83,6 +83,7 @@ class Stream:
         self._places.recognise(executor, self._cache)
         if self.l2 is not None:
             self._cache = new_cache(profile, tuple(chain.inputs()), self.l2)
+            hold_code(self._cache, chain.tasks, self.l2)
         kernels = _kernels(chain, numerics=executor.numerics)
         try:
             done = run_tasks(

@@ -31,18 +31,19 @@ _SMALL_BYTES = 1 << 14  # of an array that is looked at
 
 
 def streams_of(
-    kernel: Kernel, profile: Profile, memo: Memo | None, *, numerics: bool
+    kernel: Kernel, profile: Profile, memo: Memo | None, *, numerics: bool, loaded: bool
 ) -> tuple[tuple[CoreGroup, ...], Mapping[int, int]]:
     """What a kernel's cores do, and the number of each buffer by that in it.
 
     With ``numerics`` its numbers are computed, too; without, what ``memo`` knows isn't traced.
+    ``loaded`` says that the cores have the kernel's code.
     """
     description, key = _Description(profile), None
     if memo is not None and memo.limit_bytes and not numerics:
-        key = description.of(kernel)
+        key = description.of(kernel, loaded=loaded)
         if key is not None and (found := memo.streams(key)) is not None:
             return found.groups, dict(zip(found.buffers, description.buffers, strict=True))
-    groups = trace(kernel, profile, numerics=numerics)
+    groups = trace(kernel, profile, numerics=numerics, loaded=loaded)
     if memo is not None and key is not None:
         memo.keep_streams(key, Streams(groups, tuple(description.buffers), profile))
     return groups, {}
@@ -66,7 +67,7 @@ class _Description:
         self.buffers: dict[int, Hashable] = {}
         self._met: dict[int, int] = {}
 
-    def of(self, kernel: Kernel) -> Hashable:
+    def of(self, kernel: Kernel, *, loaded: bool) -> Hashable:
         """The description; None where there is something that can't be described."""
         kind = type(kernel)
         if not _is_ours(kind):
@@ -75,7 +76,7 @@ class _Description:
             told = self._items(vars(kernel), 0)
         except _UnknownError:
             return None
-        return kind, id(self._profile), told, tuple(self.buffers.values())
+        return kind, id(self._profile), loaded, told, tuple(self.buffers.values())
 
     def _told(self, value: object, depth: int) -> Hashable:
         kind = type(value)

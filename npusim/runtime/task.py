@@ -88,10 +88,12 @@ def play(
     """One kernel's numbers, its instruction streams and their time."""
     tensors = (*kernel.reads, *kernel.writes, *kernel.scratch)
     sizes = {tensor.buffer.number: tensor.buffer.nbytes for tensor in tensors}
-    groups, known_as = streams_of(kernel, profile, memo, numerics=numerics)
+    loaded = l2.has_code(kernel.code)
+    l2.keep_code(kernel.code)
+    groups, known_as = streams_of(kernel, profile, memo, numerics=numerics, loaded=loaded)
     sizes |= {theirs: sizes[own] for theirs, own in known_as.items() if own in sizes}
     started = max((max(group.blocks) for group in groups if not group.program.starts), default=0)
-    machine = machine_of(profile, started + 1, mix=kernel.is_mix, generated=kernel.generated)
+    machine = machine_of(profile, started + 1, mix=kernel.is_mix)
     return simulate(groups, machine, l2, sizes, exact=exact, memo=memo, known_as=known_as)
 
 

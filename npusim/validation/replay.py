@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from npusim.engine import L2State, Memo, process_memo
 from npusim.hardware import Profile, load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
-from npusim.runtime.cache_start import prime
+from npusim.runtime.cache_start import hold_code, prime
 from npusim.runtime.task import TaskRuns, run_tasks
 from npusim.validation.roofline import roofline_us
 from npusim.values.errors import NpusimError
@@ -134,11 +134,12 @@ def start_of(row: MeasuredRow, l2: str) -> str:
 def simulate_task(profile: Profile, task: TaskSpec, l2: str, memo: Memo | None = None) -> TaskRuns:
     """The kernels of a recorded task, each with its inputs in L2 as ``l2`` says.
 
-    In a ``loop`` they find what the turn before has left there, and nothing where L2 is ``flushed``
-    in between.
+    In a ``loop`` they find what the turn before has left in L2 and in the cores; where it is
+    ``flushed`` in between, in the cores alone.
     """
     cache = L2State(profile.memory.l2_bytes, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
+    hold_code(cache, kernels, l2)
     if l2 == "loop":
         tensors = (tensor for each in kernels for tensor in (*each.reads, *each.writes))
         cache.repeat({each.buffer.number: each.buffer.nbytes for each in tensors})

@@ -22,6 +22,7 @@ class BoxesCopy(Kernel):
     """target = source for every pair, in their order; runs pass by the vector unit."""
 
     op_type = "Concat"
+    generated = True
 
     def __init__(
         self,

@@ -35,6 +35,7 @@ class Interleaved(Kernel):
     """
 
     op_type = "Concat"
+    generated = True
     depth = 2
 
     def __init__(

@@ -28,6 +28,7 @@ class LastAxisSlice(Kernel):
     """dst[row] = src[row][start : start + columns], for rows that follow each other."""
 
     op_type = "StridedSlice"
+    generated = True
 
     def __init__(self, profile: Profile, src: GlobalTensor, dst: GlobalTensor, start: int) -> None:
         self.reads, self.writes = (src,), (dst,)

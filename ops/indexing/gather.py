@@ -32,6 +32,7 @@ class GatherRows(Kernel):
     """out[p, k, :] = table[p, indices[k], :]; ``table`` is (p, rows, width), ``indices`` flat."""
 
     op_type = "GatherV2"
+    generated = True
 
     def __init__(
         self,
@@ -158,6 +159,7 @@ class GatherV2(GatherRows):
     """Rows of a table along an axis, picked by their numbers."""
 
     op_type = "GatherV2"
+    generated = True
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:

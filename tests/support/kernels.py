@@ -86,11 +86,11 @@ def timed(
 
 
 def instructions(groups: tuple[CoreGroup, ...]) -> list[tuple[Instruction, int]]:
-    """What the first group executes, with counts; the kernel's head and bare flags left out."""
+    """What the first group executes, with counts; its head, issuing and bare flags left out."""
     return [
         (instruction, times)
         for instruction, times in groups[0].program.instructions()
-        if not instruction.is_marker and instruction.name not in ("", "kernel_head")
+        if not instruction.is_marker and instruction.name not in ("", "kernel_head", "issue")
     ]
 
 

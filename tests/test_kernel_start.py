@@ -1,0 +1,82 @@
+"""What a kernel pays before and beside its pipes: code, issuing, stores that retire into L2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from npusim import Device, TensorSpec
+from npusim.ascendc.costs import InstructionCosts
+from npusim.engine import L2State
+from npusim.validation.replay import start_of
+from npusim.validation.table import read_rows
+from support.kernels import profile
+
+CHIP = "Ascend910B2"
+COLUMNS = "chip,op,input_shapes,input_dtypes,output_shapes,output_dtypes,duration_us,workload,notes"
+
+
+def add_us(elements: int, *calls: str, l2: str | None = None) -> list[float]:
+    """Times of calls one after the other on one stream."""
+    device = Device(CHIP, l2=l2)
+    stream = device.create_stream()
+    tensor = TensorSpec((elements,), "float32")
+    operands = {"Add": {"x1": tensor, "x2": tensor}, "Relu": {"x": tensor}}
+    return [device.estimate(op, stream=stream, **operands[op]).duration_us for op in calls]
+
+
+@pytest.mark.parametrize("elements", [1, 37, 999, 100_003, 1_000_000])
+def test_a_kernel_that_ran_just_before_has_its_code(elements: int) -> None:
+    first, again = add_us(elements, "Relu", "Relu")
+    assert again < first - 0.9 * profile(CHIP).launch.code_us
+
+
+def test_code_of_more_kernels_than_fit_is_fetched_again() -> None:
+    cache = L2State(1e6)
+    for code in "abcd":
+        cache.keep_code(code)
+    assert cache.has_code("a")
+    assert not cache.has_code("e")
+    cache.keep_code("e")
+    assert cache.has_code("e")
+    assert not cache.has_code("a")
+    cache.keep_code(None)
+    assert not cache.has_code(None)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 7, 47, 48])
+def test_every_block_waits_for_the_code_of_all(blocks: int) -> None:
+    found, costs = profile(CHIP), InstructionCosts(profile(CHIP))
+    cycles = costs.code_fetch(blocks, loaded=False)
+    launch = found.launch
+    expected = launch.code_us + (blocks - 1) * launch.code_per_block_us
+    assert cycles == pytest.approx(expected * found.clock_mhz)
+    assert costs.code_fetch(blocks, loaded=True) == 0.0
+
+
+def test_the_scalar_unit_works_in_front_of_every_instruction() -> None:
+    tensor = TensorSpec((4096 * 1023,), "float32")
+    found = profile(CHIP)
+    scalar = found.scalar.model_copy(update={"argument_cycles": 0.0})
+    free = Device(found.model_copy(update={"scalar": scalar})).estimate("Relu", x=tensor)
+    busy = Device(found).estimate("Relu", x=tensor)
+    assert busy.pipes["SCALAR"] > 1.3 * free.pipes["SCALAR"]
+    assert busy.duration_us == pytest.approx(free.duration_us, rel=0.02)
+
+
+def test_stores_dont_wait_for_what_they_push_out_of_l2() -> None:
+    """In a graph loads wait for it, and stores go on at the rate of L2."""
+    tensor = TensorSpec((4096, 4096), "float32")
+    result = Device(CHIP, l2="in_graph").estimate("Relu", x=tensor)
+    assert result.pipes["MTE3"] < 0.75 * result.pipes["MTE2"]
+
+
+def test_rows_say_whether_they_were_measured_in_a_loop(tmp_path: Path) -> None:
+    relu = '910B4,Relu,"4096,37",FLOAT,"4096,37",FLOAT,5,'
+    lines = ["microbenchmark loop,", "step,", "x,same buffers reused: L2-warm"]
+    file = tmp_path / "rows.csv"
+    file.write_text("\n".join([COLUMNS, *(relu + line for line in lines)]) + "\n")
+    rows = list(read_rows(file))
+    assert [start_of(row, "in_graph") for row in rows] == ["loop", "in_graph", "loop"]
+    assert {start_of(row, "cold") for row in rows} == {"cold"}

@@ -8,7 +8,7 @@ import pytest
 
 from npusim import Device, TensorSpec
 from npusim.ascendc.costs import InstructionCosts
-from npusim.engine import L2State
+from npusim.engine import L2State, Memo
 from npusim.validation.replay import start_of
 from npusim.validation.table import read_rows
 from support.kernels import profile
@@ -30,6 +30,20 @@ def add_us(elements: int, *calls: str, l2: str | None = None) -> list[float]:
 def test_a_kernel_that_ran_just_before_has_its_code(elements: int) -> None:
     first, again = add_us(elements, "Relu", "Relu")
     assert again < first - 0.9 * profile(CHIP).launch.code_us
+
+
+def test_remembered_streams_know_whether_the_code_was_there() -> None:
+    """Estimates with a memory of what was traced and played, and without."""
+    tensor = TensorSpec((100_003,), "float32")
+    found = []
+    for memo in (Memo(), Memo(0)):
+        device = Device(CHIP, memo=memo)
+        streams = device.create_stream(), device.create_stream()
+        for stream in (0, 0, 1, 1, 0):
+            run = device.estimate("Relu", stream=streams[stream], x=tensor)
+            found.append(run.duration_us)
+    assert found[:5] == found[5:]
+    assert found[0] == found[2] > found[1] == found[3] == found[4]
 
 
 def test_code_of_more_kernels_than_fit_is_fetched_again() -> None:

@@ -26,6 +26,7 @@ class Checkpoint:
     shape: tuple[list[object], ...]
     pipes: list[PipeState]
     due: list[float]
+    under_way: list[float]
     remaining: dict[PipeState, float]
     flags: list[dict[int, list[float]]]
     runs: list[tuple[LoopRun, ...]]
@@ -42,6 +43,7 @@ class Checkpoint:
             tuple(each[pipes] for each in self.shape),
             self.pipes[pipes],
             self.due[pipes],
+            self.under_way[pipes],
             {pipe: cycles for pipe, cycles in self.remaining.items() if pipe in own},
             self.flags[group : group + 1],
             self.runs[pipes],
@@ -101,13 +103,16 @@ class LongWaits:
             return False
         if not all(self._is_near(a - now.remaining[pipe]) for pipe, a in earlier.remaining.items()):
             return False
+        pairs = zip(earlier.under_way, now.under_way, strict=True)
+        if not all(self._is_near(a - b) for a, b in pairs):
+            return False
         for index, (a, b) in enumerate(zip(earlier.due, now.due, strict=True)):
             if not self._is_near(max(a - self._start, 0.0) - max(b - self._end, 0.0)):
                 if not self._still_waits(a, b):
                     return False
                 self.pipes.append(index)
-        pairs = zip(earlier.flags, now.flags, strict=True)
-        return all(self._compare_flags(index, *pair) for index, pair in enumerate(pairs))
+        flags = zip(earlier.flags, now.flags, strict=True)
+        return all(self._compare_flags(index, *pair) for index, pair in enumerate(flags))
 
     def _compare_flags(
         self, cluster: int, earlier: dict[int, list[float]], now: dict[int, list[float]]

@@ -74,6 +74,11 @@ class PipeState:
         """Until when nobody hears of it, unless a flag wakes it before."""
         return self.clock if self.alarm is None else self.alarm
 
+    def under_way(self, now: float) -> float:
+        """Cycles from its step, ``now`` at the soonest, until what it has moved arrives."""
+        at_work = self.stage in (Stage.BUSY_UNTIL, Stage.MOVING, Stage.MOVED)
+        return max(0.0, self.arrived - (self.started if at_work else max(self.clock, now)))
+
 
 @dataclass(slots=True, eq=False)
 class Flags:

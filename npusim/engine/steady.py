@@ -109,6 +109,7 @@ class SteadyState:
             shape,
             pipes,
             [state.due for state in pipes],
+            [state.under_way(self._env.now) for state in pipes],
             {flow.owner: flow.remaining / (flow.rate or flow.claim.ceiling) for flow in flows},
             [{flag: times[:] for flag, times in flags.held.items()} for flags in self._state.flags],
             [tuple(state.runs) for state in pipes],

@@ -9,7 +9,8 @@ import pytest
 from npusim import Device, TensorSpec
 from npusim.ascendc.costs import InstructionCosts
 from npusim.engine import L2State, Memo
-from npusim.validation.replay import start_of
+from npusim.operators.tasks import TaskSpec
+from npusim.validation.replay import simulate_task, start_of
 from npusim.validation.table import read_rows
 from support.kernels import profile
 
@@ -94,3 +95,24 @@ def test_rows_say_whether_they_were_measured_in_a_loop(tmp_path: Path) -> None:
     rows = list(read_rows(file))
     assert [start_of(row, "in_graph") for row in rows] == ["loop", "in_graph", "loop"]
     assert {start_of(row, "cold") for row in rows} == {"cold"}
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1024, 2560), (7, 2048, 1024), (37, 1008, 4112)])
+def test_weights_that_are_laid_out_come_from_hbm_unless_prefetched(m: int, k: int, n: int) -> None:
+    """A model's own weights are in fractals; what it has computed is not."""
+    tiles = (-(-n // 16), -(-k // 16), 16, 16)
+    x, out = (TensorSpec(shape, "float16") for shape in ((m, k), (m, n)))
+    laid_out = TensorSpec(tiles, "float16", "FRACTAL_NZ")
+    found = profile(CHIP)
+    product = TaskSpec("MatMul", (x, laid_out), (out,))
+    cold, prefetched = (simulate_task(found, product, l2) for l2 in ("in_graph", "prefetched"))
+    assert cold.tasks[0].hbm_bytes > prefetched.tasks[0].hbm_bytes + 0.9 * laid_out.nbytes
+    assert cold.duration_us > prefetched.duration_us + 0.3 * laid_out.nbytes / 1.6e6
+
+
+def test_what_flushed_l2_left_modified_bytes_there() -> None:
+    """Those that a task writes push them out."""
+    found = profile(CHIP)
+    tensor = TensorSpec((4099, 4097), "float32")
+    copy = TaskSpec("Relu", (tensor,), (tensor,))
+    assert simulate_task(found, copy, "flushed").tasks[0].hbm_bytes > 1.2 * tensor.nbytes

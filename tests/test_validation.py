@@ -110,7 +110,7 @@ def test_the_state_of_l2_shows_in_the_time(tmp_path: Path) -> None:
 def test_rows_of_loops_find_what_the_turn_before_left(tmp_path: Path, shape: str) -> None:
     """What fits is there; what is larger has to be written back too."""
     (row,) = read_rows(table(tmp_path, MUL.format(shape=shape, us=9.0)))
-    loop, flushed = (replace(row, repeated=how) for how in ("loop", "flushed"))
+    loop, flushed = (replace(row, start=how) for how in ("loop", "flushed"))
     times = [predict(each, "in_graph").simulated_us or 0.0 for each in (loop, flushed)]
     assert times[0] <= 1.02 * times[1]
     if shape == "999,1009":
@@ -120,10 +120,11 @@ def test_rows_of_loops_find_what_the_turn_before_left(tmp_path: Path, shape: str
 
 
 def test_a_row_says_how_it_was_repeated(tmp_path: Path) -> None:
-    for workload, how in (("loop (warm L2)", "loop"), ("train step", "")):
+    told = {"loop (warm L2)": "loop", "train step": "", "weights prefetched": "prefetched"}
+    for workload, how in told.items():
         line = MUL.format(shape="8,8", us=9.0).rpartition(",")[0] + f",{workload}"
         (row,) = read_rows(table(tmp_path, line))
-        assert row.repeated == how
+        assert row.start == how
 
 
 def test_statistics_against_numpy(tmp_path: Path) -> None:

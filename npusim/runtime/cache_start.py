@@ -50,8 +50,9 @@ def prime(
     cold: empty. warm: the inputs have just been used, as in repeated runs. in_graph: the task runs
     in a graph, where some other task has produced the inputs a while ago; the share of L2 that
     still holds them is a fitted constant. ``cold`` operands were last used in the step before, and
-    so were flat tensors: networks have parameters, their gradients and states as one dimension, and
-    what works on them streams through all of them in turn.
+    so were weights (:func:`laid_out_weights`) and flat tensors: networks have parameters, their
+    gradients and states as one dimension, and what works on them streams through all of them in
+    turn.
 
     In a graph, results push modified bytes out as far as the task streams: not at all where its
     inputs are still there, all the time where it works on what is long gone.
@@ -60,7 +61,8 @@ def prime(
     long_ago: set[int] = set()
     if mode == "in_graph":
         known = [*cold, *(tensor for tensor in inputs if len(tensor.shape) == 1)]
-        long_ago = {tensor.buffer.number for tensor in (*known, *_master_weights(inputs))}
+        known += [*_master_weights(inputs), *laid_out_weights(inputs)]
+        long_ago = {tensor.buffer.number for tensor in known}
     share = {"cold": 0.0, "warm": 1.0, "in_graph": memory.l2_in_graph_share}[mode]
     recent = [tensor for tensor in inputs if tensor.buffer.number not in long_ago]
     found = _fill(cache, recent, share * memory.l2_bytes)
@@ -85,6 +87,17 @@ def _master_weights(inputs: Sequence[GlobalTensor]) -> Sequence[GlobalTensor]:
         tensor for tensor in inputs if tensor.format is Format.FRACTAL_Z and tensor.dtype is FLOAT
     ]
     return weights[:1]
+
+
+def laid_out_weights(inputs: Sequence[GlobalTensor]) -> Sequence[GlobalTensor]:
+    """The second operand of a product that is in fractals where the first one isn't.
+
+    What a model computes stays as it is; what it knows beforehand is laid out when it is loaded.
+    """
+    plain = (Format.ND, Format.NCHW, Format.UNDEFINED)
+    if len(inputs) < 2 or inputs[0].format not in plain:
+        return ()
+    return [inputs[1]] if inputs[1].format is Format.FRACTAL_NZ else []
 
 
 def _fill(cache: L2State, tensors: Sequence[GlobalTensor], room: float) -> float:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from npusim.engine import L2State, Memo, process_memo
 from npusim.hardware import Profile, load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
-from npusim.runtime.cache_start import hold_code, prime
+from npusim.runtime.cache_start import hold_code, laid_out_weights, prime
 from npusim.runtime.task import TaskRuns, run_tasks
 from npusim.validation.roofline import roofline_us
 from npusim.values.errors import NpusimError
@@ -127,15 +127,16 @@ def predict(row: MeasuredRow, l2: str, memo: Memo | None = None) -> Prediction:
 
 
 def start_of(row: MeasuredRow, l2: str) -> str:
-    """What a row's task finds in L2: ``l2``, but what a loop leaves where it wasn't in a graph."""
-    return row.repeated or l2 if l2 == "in_graph" else l2
+    """What a row's task finds in L2: ``l2``, but for a graph what the row says if it says it."""
+    return row.start or l2 if l2 == "in_graph" else l2
 
 
 def simulate_task(profile: Profile, task: TaskSpec, l2: str, memo: Memo | None = None) -> TaskRuns:
     """The kernels of a recorded task, each with its inputs in L2 as ``l2`` says.
 
     In a ``loop`` they find what the turn before has left in L2 and in the cores; where it is
-    ``flushed`` in between, in the cores alone.
+    ``flushed`` in between, in the cores alone, and in L2 what has flushed it, some of it modified.
+    ``prefetched`` is a graph that loads weights into L2 ahead of the products with them.
     """
     cache = L2State(profile.memory.l2_bytes, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
@@ -143,6 +144,8 @@ def simulate_task(profile: Profile, task: TaskSpec, l2: str, memo: Memo | None =
     if l2 == "loop":
         tensors = (tensor for each in kernels for tensor in (*each.reads, *each.writes))
         cache.repeat({each.buffer.number: each.buffer.nbytes for each in tensors})
+    if l2 == "flushed":
+        cache.write_back_share = profile.memory.l2_write_back_share
     if l2 in ("loop", "flushed"):
         return run_tasks(kernels, profile, cache, memo=memo)
     return run_tasks(_primed(kernels, profile, cache, l2), profile, cache, memo=memo)
@@ -152,5 +155,8 @@ def _primed(
     kernels: Iterable[Kernel], profile: Profile, cache: L2State, l2: str
 ) -> Iterator[Kernel]:
     for kernel in kernels:
-        prime(cache, kernel.reads, l2, profile, kernel.cold)
+        prime(cache, kernel.reads, "in_graph" if l2 == "prefetched" else l2, profile, kernel.cold)
+        if l2 == "prefetched":
+            for weights in laid_out_weights(kernel.reads):
+                cache.touch(weights.buffer.number, weights.buffer.nbytes)
         yield kernel

@@ -3,7 +3,8 @@
 Columns as in the tables that `npusim validate` takes: ``chip``, ``op``, ``op_family``, ``impl``,
 ``input_shapes``, ``input_dtypes``, ``input_formats``, the same for outputs, ``attrs``,
 ``duration_us``, ``trust``, ``workload``, ``measure_kind``, ``notes``; the last three say where a
-time is that of a loop over the same tensors. Slots are separated by ``;``, dimensions by ``,``;
+time is that of a loop over the same tensors, or where something has brought weights into L2 ahead
+of their use. Slots are separated by ``;``, dimensions by ``,``;
 ``[a b]`` is a list of tensors, ``scalar`` (or an empty slot that has a dtype) a tensor of rank 0,
 an empty slot without one an absent input.
 """
@@ -33,9 +34,10 @@ _NEEDED = (
     "duration_us",
 )
 
-# How tables say that a task was run again and again, and what it then finds in L2. References of
+# How tables say what a task finds in L2 where that isn't what a step leaves. References of
 # benchmarks get fresh tensors: 50 MB take as long as HBM needs for them.
-_REPEATED = {
+_STARTS = {
+    "prefetched": ("prefetch", "above HBM bandwidth"),
     "flushed": ("reference implementation", "L2 flush between"),
     "loop": ("loop", "warm L2", "L2-warm", " calls"),
 }
@@ -67,7 +69,7 @@ class MeasuredRow:
     duration_us: float
     task: TaskSpec | None
     problem: str
-    repeated: str
+    start: str
     counters: Mapping[str, str]
 
     @cached_property
@@ -75,7 +77,7 @@ class MeasuredRow:
         """Equal for rows that have the same answer."""
         task = self.task
         asked = task and (task.op_type, task.inputs, task.outputs, repr(task.attributes))
-        return self.chip, asked, self.repeated, self.problem
+        return self.chip, asked, self.start, self.problem
 
 
 def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
@@ -119,7 +121,7 @@ def _row(line: int, record: Mapping[str, str], path: str | Path) -> MeasuredRow:
         duration_us=duration_us,
         task=task,
         problem=problem,
-        repeated=_repeated(record),
+        start=_start(record),
         counters={
             key: value
             for key, value in record.items()
@@ -128,10 +130,10 @@ def _row(line: int, record: Mapping[str, str], path: str | Path) -> MeasuredRow:
     )
 
 
-def _repeated(record: Mapping[str, str]) -> str:
-    """How the task was run again and again: a key of _REPEATED, or nothing for one in a step."""
+def _start(record: Mapping[str, str]) -> str:
+    """What the task finds in L2: a key of _STARTS, or nothing where a step has left it."""
     told = " ".join(record.get(name, "") for name in ("workload", "measure_kind", "notes"))
-    for how, phrases in _REPEATED.items():
+    for how, phrases in _STARTS.items():
         if any(phrase in told for phrase in phrases):
             return how
     return ""

@@ -57,6 +57,45 @@ def test_rows_of_a_table(
     assert_time_needs_no_numbers(chip, "GatherV2", [table, ids], [want])
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    planes=st.sampled_from([1, 2, 7, 24, 48, 99]),
+    rows=st.integers(1, 40),
+    width=st.sampled_from([1, 3, 16, 37, 101, 999, 4099]),
+    count=st.sampled_from([1, 2, 7, 13, 60]),
+    chip=st.sampled_from(CHIPS),
+)
+def test_rows_of_planes(planes: int, rows: int, width: int, count: int, chip: str) -> None:
+    """Planes, indices or elements dealt out: every one of them is gathered."""
+    table, ids = numbers(planes, rows, width, kind=np.float16), places(count, rows)
+    want = table[:, ids]
+    (got,) = run(chip, "GatherV2", [table, ids], [like(want)], axis=1)
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("planes", "count", "width", "blocks"),
+    [
+        (1, 8, 1024, 8),  # indices
+        (1, 49, 999, 25),
+        (1, 1, 1024, 47),  # elements, of 22
+        (2, 1, 16384, 48),
+        (1, 1, 700, 1),  # less than a block for each core
+        (1, 8, 37, 1),
+        (2, 4, 128, 2),  # planes
+        (99, 13, 101, 33),
+        (30, 1, 1, 2),  # of 16 elements at least
+    ],
+)
+def test_the_first_axis_that_is_long_enough_is_dealt_out(
+    planes: int, count: int, width: int, blocks: int
+) -> None:
+    table, ids = numbers(planes, 3, width, kind=np.float16), places(count, 3)
+    inputs, axis = [table, ids], {"axis": 1}
+    (kernel,), _ = kernels("Ascend910B2", "GatherV2", inputs, [table[:, ids]], axis)
+    assert kernel.block_dim == blocks
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 def test_along_an_axis_that_is_recorded_or_follows_from_the_result(chip: str, axis: int) -> None:
@@ -270,10 +309,10 @@ def test_more_indices_take_longer_and_nothing_beats_the_roofline(chip: str, op: 
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_short_rows_cost_more_than_their_bytes(chip: str) -> None:
-    """The same megabyte as rows of 8 and of 1024 elements: a transfer for each row."""
+    """The same four megabytes as rows of 8 and of 1024 elements: a transfer for each row."""
     times = []
     for width in (8, 1024):
-        count = 262_144 // width
+        count = (1 << 20) // width
         table, ids = np.zeros((count, width), np.float32), np.zeros(count, np.int32)
         times.append(cycles(chip, "GatherV2", [table, ids], [table]))
     assert times[0] > 4 * times[1]

@@ -30,13 +30,16 @@ class BoxesCopy(Kernel):
         pairs: tuple[Pair, ...],
         reads: tuple[GlobalTensor, ...],
         writes: tuple[GlobalTensor, ...],
+        blocks: int | None = None,
     ) -> None:
+        """``blocks`` of the launch, if they don't follow from the bytes."""
         self.reads, self.writes = reads, writes
         self.kind = writes[0].dtype
         block = profile.buffers.block_bytes // self.kind.itemsize
         total = sum(target.nbytes for _, target in pairs)
         cores = profile.cores.vector_cores
-        self.block_dim = max(1, min(cores, ceil(total / profile.launch.elementwise_core_bytes)))
+        filled = max(1, min(cores, ceil(total / profile.launch.elementwise_core_bytes)))
+        self.block_dim = filled if blocks is None else blocks
         limit = profile.buffers.ub_bytes // self.buffer_num // self.kind.itemsize - block
         self.tilings, first = [], 0
         for source, target in pairs:

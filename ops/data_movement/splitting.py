@@ -14,6 +14,7 @@ from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.joining import cut_along, joined_axis, stacked_axis
+from npusim.ops.data_movement.split_tiling import SplitTiling
 from npusim.schedules.rows.shares import RowShare
 
 if TYPE_CHECKING:
@@ -90,7 +91,10 @@ class Split(BoxesCopy):
             flat = tuple(out.view(rows, width) for out, width in zip(outputs, widths, strict=True))
             return ElementSplit.called(cls.op_type)(profile, x.view(rows, sum(widths)), flat)
         pairs = zip(cut_along(x, axis, outputs), outputs, strict=True)
-        return cls(profile, tuple(pairs), (x,), outputs)
+        blocks = None
+        if not profile.software.compiled_for_shape:
+            blocks = SplitTiling.of(profile, rows, widths, x.dtype.itemsize).blocks
+        return cls(profile, tuple(pairs), (x,), outputs, blocks)
 
 
 class Unpack(Split):

@@ -1,8 +1,9 @@
 """Rows picked by their numbers: one transfer per row, its address from the scalar unit.
 
 Kernels compiled for one shape keep a small table on chip: in UB, or in L1 where rows are shorter
-than a block. Otherwise every row is a transfer from device memory. What was gathered leaves in one
-piece. Source: public operator sources (gather_v2_d.py).
+than a block. Otherwise every row is a transfer from device memory, and the first axis of the result
+that is long enough is dealt out: planes, indices, or the elements of the only row. What was
+gathered leaves in one piece. Source: public operator sources (gather_v2_d.py, gather_dsl.cc).
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 INDEX_TYPES = (INT32, INT64, UINT32)
+
+# Axes of the result that are dealt out.
+_PLANES, _INDICES, _ELEMENTS = range(3)
 
 
 class GatherRows(Kernel):
@@ -56,11 +60,16 @@ class GatherRows(Kernel):
         self.padded = round_up(self.width, self.block)
         # Short rows are put side by side by the scalar unit, unless transfers can pad them.
         self.packs = self.width < self.block and not profile.has("data_move_pad")
-        self.division = self.share = self._shared(profile)
+        self.tile_rows = self._room(profile)
+        cores = profile.cores.vector_cores
+        self.share = self._shared(cores) if self.compiled else self._dealt_out(cores)
+        self.division = self.share
         self.in_ub = self._fits(profile.buffers.ub_bytes // 2) and self.compiled
         short = self.width < self.block
         self.in_l1 = self.compiled and short and self._fits(profile.buffers.l1_bytes)
-        self.block_dim = max(1, min(profile.cores.vector_cores, indices.numel))
+        self.block_dim = self.share.cores
+        if self.compiled:
+            self.block_dim = max(1, min(cores, indices.numel))
 
     def process(self, core: Core) -> None:
         """Indices to UB; for every tile of them row after row, then the tile to device memory."""
@@ -69,18 +78,37 @@ class GatherRows(Kernel):
         size = self.kind.itemsize
         self.id_que = TQue(TPosition.VECIN, self.depth, "indices", consumer=Pipe.SCALAR)
         self.row_que = TQue(TPosition.VECIN, self.depth, "rows", consumer=Pipe.MTE3)
-        ids = share.tile * self.indices.dtype.itemsize
-        core.pipe.init_buffer(self.id_que, self.depth, ids)
+        tile = min(self.indices.numel, self.tile_rows) if self.axis != _INDICES else share.tile
+        core.pipe.init_buffer(self.id_que, self.depth, tile * self.indices.dtype.itemsize)
         line = self.width if self.packs else self.padded
-        rows = round_up(share.tile * line, self.block)
-        core.pipe.init_buffer(self.row_que, self.depth, rows * size)
+        elements = round_up(tile * line if self.axis != _ELEMENTS else share.tile, self.block)
+        core.pipe.init_buffer(self.row_que, self.depth, elements * size)
         kept = self._load_table(core) if share.length(block) else None
-        for plane in core.loop(self.outer) if self.outer > 1 else (0,):
-            tiles = share.tiles(core)
-            for first, count in tiles:
-                self._tile(core, plane, first, count)
+        if self.axis == _PLANES:
+            for plane, _ in share.tiles(core):
+                for first, count in core.tiles(0, self.indices.numel, tile):
+                    self._tile(core, plane, first, count)
+        else:
+            part = self._tile if self.axis == _INDICES else self._part
+            for plane in core.loop(self.outer) if self.outer > 1 else (0,):
+                for first, count in share.tiles(core):
+                    part(core, plane, first, count)
         if kept is not None:
             kept.free_tensor(self.kept)
+
+    def _part(self, core: Core, plane: Index, first: Index, count: int) -> None:
+        """Some elements of the only row that is picked."""
+        ids = self.id_que.copy_in(self.indices.span(0, 1))
+        tile = self.row_que.alloc_tensor(self.kind, count)
+        place = core.get_value(ids, 0)
+        core.scalar_alu("mul")
+        self.id_que.free_tensor(ids)
+        places = ((plane, self.rows * self.width), (place, self.width), (first, 1))
+        core.copy_runs(tile, self.table.window(places, (count,), (1,)))
+        self.row_que.enque(tile)
+        self.row_que.deque(tile)
+        core.copy_runs(self.out.window(((plane, self.width), (first, 1)), (count,), (1,)), tile)
+        self.row_que.free_tensor(tile)
 
     def _tile(self, core: Core, plane: Index, first: Index, count: int) -> None:
         ids = self.id_que.copy_in(self.indices.span(first, count))
@@ -142,7 +170,8 @@ class GatherRows(Kernel):
         aligned = self.width % self.block == 0 or self.width < self.block
         return aligned and self.table.nbytes < nbytes and self.outer == 1
 
-    def _shared(self, profile: Profile) -> RowShare:
+    def _room(self, profile: Profile) -> int:
+        """Rows that fit into UB at a time."""
         ub, size = profile.buffers.ub_bytes, self.kind.itemsize
         if self.compiled and self._fits(ub // 2):
             ub -= self.table.nbytes
@@ -150,9 +179,33 @@ class GatherRows(Kernel):
         each = max(self.padded, 1) * size + self.indices.dtype.itemsize
         if each > room:
             raise KernelError(self.op_type, f"a row of {self.width} elements doesn't fit into UB")
-        cores = profile.cores.vector_cores
+        return max(1, room // each)
+
+    def _shared(self, cores: int) -> RowShare:
+        """Indices in like shares, those of short rows so that they come to whole blocks."""
+        self.axis = _INDICES
         multiple = 1 if self.width >= self.block else self.block
-        return RowShare.of(self.indices.numel, cores, max(1, room // each), multiple)
+        return RowShare.of(self.indices.numel, cores, self.tile_rows, multiple)
+
+    def _dealt_out(self, cores: int) -> RowShare:
+        """Planes, where they are many or small; else indices, or elements where there is one.
+
+        No core gets less than a block of the result, and what is less than a block for each core
+        in a single plane goes to one.
+        """
+        outer, count, width, block = self.outer, self.indices.numel, self.width, self.block
+        small = count * width < cores * block
+        self.axis = _PLANES if outer >= cores // 2 or small else _INDICES
+        if self.axis == _INDICES and count == 1:
+            self.axis = _ELEMENTS
+        number, each, tile = {
+            _PLANES: (outer, count * width, 1),
+            _INDICES: (count, width, self.tile_rows),
+            _ELEMENTS: (width, 1, self.tile_rows * self.padded),
+        }[self.axis]
+        whole = min(ceil(block / each), number)
+        per_core = max(ceil(number / cores), whole)
+        return RowShare(number, per_core, min(tile, per_core))
 
 
 class GatherV2(GatherRows):

@@ -1,0 +1,109 @@
+"""How many blocks a kernel has that takes a matrix apart by columns, one binary for all shapes.
+
+Source: public operator sources (split_dsl.cc).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from npusim.values.arithmetic import round_up
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
+
+_FEW_ROWS = 16
+_SINGLE_CORE = 2048  # elements
+_NARROW_BLOCKS, _REPEAT_BLOCKS = 12, 8  # parts that are packed in UB while they are copied
+
+
+@dataclass(frozen=True, slots=True)
+class SplitTiling:
+    """``rows`` of parts that are ``widths`` wide; ``block`` elements take 32 bytes."""
+
+    rows: int
+    widths: Sequence[int]
+    block: int
+    cores: int
+    ub_elements: int
+
+    @classmethod
+    def of(cls, profile: Profile, rows: int, widths: Sequence[int], itemsize: int) -> SplitTiling:
+        """The tiling of ``widths`` elements of ``itemsize`` bytes."""
+        wide = [width for width in widths if width] or [0]
+        block = profile.buffers.block_bytes // itemsize
+        cores, ub = profile.cores.vector_cores, profile.buffers.ub_bytes // itemsize
+        return cls(rows, wide, block, cores, ub)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the launch."""
+        if not self.rows * self._columns:
+            return 1
+        if len(self.widths) == 1:
+            return self._by_rows_and_parts()
+        aligned = all(width % self.block == 0 for width in self.widths)
+        return self._aligned() if aligned else self._ragged()
+
+    @property
+    def _columns(self) -> int:
+        return sum(self.widths)
+
+    @property
+    def _equal(self) -> bool:
+        return len(set(self.widths)) == 1
+
+    def _aligned(self) -> int:
+        """Parts of whole blocks: tiles of about as many rows as there are cores for."""
+        columns, least = self._columns, min(self.widths)
+        packed = least < _NARROW_BLOCKS * self.block and least % (_REPEAT_BLOCKS * self.block)
+        room = self.ub_elements // 2
+        if packed and columns <= room < self.rows * columns:
+            return self._by_rows(room // columns)
+        tile_rows = min(_FEW_ROWS, self.rows)
+        tile_columns = self.ub_elements // tile_rows // self.block * self.block
+        if columns < tile_columns:
+            tile_columns, tile_rows = columns, self.ub_elements // columns
+            if self.rows // tile_rows < self.cores:
+                tile_rows = max(_FEW_ROWS, ceil(self.rows / self.cores))
+        return self._by_tiles(tile_rows, tile_columns)
+
+    def _ragged(self) -> int:
+        """Parts that are turned in UB, so that their columns lie one below the other."""
+        group, room, columns = _FEW_ROWS * self.block, self.ub_elements // 3, self._columns
+        widest = room // group // self.block * self.block
+        turns = self.block == _FEW_ROWS and self.rows > 1  # two-byte elements
+        least = min(self.widths)
+        if turns and columns <= widest:
+            return 1 if self.rows <= room // columns // group * group else self._by_rows(group)
+        if turns and self._equal and widest >= round_up(2 * least, self.block):
+            tile = widest // least * least
+            tall = room // round_up(tile, self.block) // group * group
+            return self._by_tiles(min(tall, round_up(self.rows, group)), tile)
+        return self._by_rows_and_parts()
+
+    def _by_rows_and_parts(self) -> int:
+        rows, least = self.rows, min(self.widths)
+        cores = self.cores if rows * self._columns >= _SINGLE_CORE else 1
+        if least < self.block and rows * least // cores < self.block:
+            cores = max(rows // ceil(self.block / least), 1)
+        if rows > cores or least // (cores // rows) < self.block:
+            return ceil(rows / ceil(rows / cores))
+        if not self._equal:
+            return rows
+        return rows * ceil(least / ceil(least / (cores // rows)))
+
+    def _by_rows(self, tile: int) -> int:
+        tiles = ceil(self.rows / tile)
+        return ceil(tiles / ceil(tiles / self.cores))
+
+    def _by_tiles(self, tile_rows: int, tile_columns: int) -> int:
+        """Rows of tiles, and where they are few their columns too."""
+        down = ceil(self.rows / tile_rows)
+        if down > self.cores // 2:
+            return self._by_rows(tile_rows)
+        across = ceil(self._columns / tile_columns)
+        return down * ceil(across / ceil(across / (self.cores // down)))

@@ -33,7 +33,7 @@ HERE = Path(__file__).parent
 TABLE = HERE / "data" / "measured_ops.csv.gz"
 PROFILES = HERE.parent / "hw_profiles"
 # Rows of each chip that a fit looks at, evenly over operators and sizes: all of a chip with fewer.
-ROWS = {"dav-c100": 320, "dav-c220": 150}
+ROWS = {"dav-c100": 640, "dav-c220": 150}
 LEFT_OUT_ROWS = {"dav-c100": 160, "dav-c220": 150}  # the same where one workload is left out
 # Constants that the chips of an architecture have values of their own for.
 KEPT = {

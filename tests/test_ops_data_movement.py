@@ -395,3 +395,27 @@ def test_what_moves_in_ub_is_counted(
             found["elements"] += times * counts[-1]
     wanted = {"turned": turned, "bursts": bursts[0], "bytes": bursts[1], "elements": elements}
     assert found == Counter({name: count for name, count in wanted.items() if count})
+
+
+@pytest.mark.parametrize(
+    ("rows", "widths", "kind", "blocks"),
+    [
+        (8, (2048, 256, 256), np.float16, 1),  # parts of whole blocks
+        (100, (2048, 256, 256), np.float16, 7),
+        (1024, (2048, 256, 256), np.float16, 47),
+        (8, (50_000, 50_000), np.float16, 9),
+        (3, (16, 24, 24, 16, 24, 24), np.float16, 1),  # ragged ones
+        (4096, (7, 9), np.float16, 16),
+        (999, (37, 101), np.float16, 48),
+        (13, (37, 37, 37), np.float32, 1),
+        (13, (370, 370), np.float32, 39),
+        (1, (5,), np.float32, 1),
+    ],
+)
+def test_splits_for_all_shapes_are_dealt_out_as_their_tiling_does(
+    rows: int, widths: tuple[int, ...], kind: Any, blocks: int
+) -> None:
+    whole = np.zeros((rows, sum(widths)), kind)
+    parts = [np.zeros((rows, width), kind) for width in widths]
+    (kernel,), _ = kernels("Ascend910B2", "SplitVD", [whole], parts, {"split_dim": 1})
+    assert kernel.block_dim == blocks

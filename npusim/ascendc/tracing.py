@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import blockwise, host_threads, machine_code, observer
@@ -84,9 +84,7 @@ def trace(
     apart = getattr(profile.cores, f"{kernel.cores}_cores")
     each = block_cycles(profile)
     busy = _last_with_work(kinds, running)
-    if issue := costs.issue():
-        for program in (core.recorder.program for block in first for core in running[block].cores):
-            program.body = with_issue(program.body, issue)
+    _issue((running[block] for block in first), costs)
     head = costs.kernel_head(tiling=kernel.code is None)
     fetching = costs.code_fetch(min(kernel.block_dim, apart), loaded=loaded)
     return tuple(
@@ -130,6 +128,13 @@ def _alike(running: Mapping[int, Block]) -> dict[Hashable, list[int]]:
         programs = (core.recorder.program for core in held.cores)
         kinds.setdefault(tuple(fingerprint(program) for program in programs), []).append(block)
     return kinds
+
+
+def _issue(blocks: Iterable[Block], costs: InstructionCosts) -> None:
+    """Write down what the scalar unit does for every instruction of other pipes."""
+    if each := costs.issue():
+        for program in (core.recorder.program for block in blocks for core in block.cores):
+            program.body = with_issue(program.body, each)
 
 
 def _engine(kernel: Kernel) -> Engine:

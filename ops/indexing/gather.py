@@ -90,9 +90,9 @@ class GatherRows(Kernel):
                     self._tile(core, plane, first, count)
         else:
             part = self._tile if self.axis == _INDICES else self._part
-            for plane in core.loop(self.outer) if self.outer > 1 else (0,):
-                for first, count in share.tiles(core):
-                    part(core, plane, first, count)
+            for turn in core.loop(self.outer) if self.outer > 1 else (0,):
+                for begin, number in share.tiles(core):
+                    part(core, turn, begin, number)
         if kept is not None:
             kept.free_tensor(self.kept)
 

@@ -94,8 +94,9 @@ def test_other_memory_is_cold(npu: Device) -> None:
     assert multiply(npu, full(), full(), full(), stream) == cold
     gc.collect()  # the new arrays may well lie where the old ones did
     x, y = full(), full()
-    assert multiply(npu, x, y, full(), stream) == cold
-    assert warm < multiply(npu, x, full(), full(), stream) < cold
+    again = multiply(npu, x, y, full(), stream)
+    assert warm < again <= cold  # on A2 the code is there
+    assert warm < multiply(npu, x, full(), full(), stream) < again
 
 
 def test_a_result_is_in_l2_for_the_next_call(npu: Device) -> None:
@@ -119,12 +120,12 @@ def test_another_view_of_the_same_memory_is_the_same_memory(npu: Device) -> None
 
 
 def test_what_other_calls_have_driven_out_is_gone(npu: Device) -> None:
-    cold, _ = times(npu)
+    cold, warm = times(npu)
     x, y, out, stream = full(), full(), full(), npu.create_stream()
     large = TensorSpec((npu.profile.memory.l2_bytes // 2,), "float16")
     multiply(npu, x, y, out, stream)
     multiply(npu, large, large, large, stream)
-    assert multiply(npu, x, y, out, stream) == cold
+    assert warm < multiply(npu, x, y, out, stream) <= cold
 
 
 def test_a_description_passed_again_is_the_same_tensor(npu: Device) -> None:
@@ -133,7 +134,8 @@ def test_a_description_passed_again_is_the_same_tensor(npu: Device) -> None:
     stream = npu.create_stream()
     assert [multiply(npu, x, y, out, stream) for _ in range(2)] == [cold, warm]
     assert multiply(npu, out, y, x, stream) == warm
-    assert multiply(npu, *(TensorSpec(SHAPE, "float16") for _ in range(3)), stream) == cold
+    others = [TensorSpec(SHAPE, "float16") for _ in range(3)]
+    assert warm < multiply(npu, *others, stream) <= cold
 
 
 def test_one_array_for_several_arguments_is_read_for_each_of_them(npu: Device) -> None:

@@ -187,4 +187,4 @@ def test_rows_that_dont_fit_go_by_several_times(chip: str) -> None:
         (kernel,), _ = kernels(chip, "LayerNorm", [x, line, line], results(x))
         times.append(cycles(chip, "LayerNorm", [x, line, line], results(x)))
         assert kernel.layout.whole is (columns == 2000)  # type: ignore[attr-defined]
-    assert times[1] > 1.3 * times[0]
+    assert times[1] > 1.25 * times[0]

@@ -195,7 +195,7 @@ def test_larger_images_take_longer_and_nothing_beats_the_roofline(chip: str, op:
         times.append(cycles(chip, op, [x], [out]))
         assert_above_roofline(chip, op, [x], [out])
     assert times == sorted(times)
-    assert times[-1] > 4 * times[0]
+    assert times[-1] > 3 * times[0]  # the smallest ones mostly wait for their code
 
 
 @pytest.mark.parametrize("chip", CHIPS)

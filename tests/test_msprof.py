@@ -251,7 +251,8 @@ def test_lines_and_instructions_tell_where_the_cycles_go(written: tuple[Path, Re
             busy = sum(group.busy.values())
             for rows in (code, instructions):
                 total = sum(float(row["running_time(us)"]) for row in rows) * work.clock_mhz
-                assert total == pytest.approx(busy, rel=1e-4, abs=1)
+                # Pipes are busy until the last of what they move has arrived.
+                assert busy - 1000 < total < busy + 1
             cycles = [float(row["cycles"]) for row in code]
             assert cycles == sorted(cycles, reverse=True)
 

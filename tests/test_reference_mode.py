@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 
 
 def _executed(groups: tuple[CoreGroup, ...]) -> Counter[str]:
+    """Instructions by name, cycles of issuing them."""
     found: Counter[str] = Counter()
     for group in groups:
         for instruction, times in group.program.instructions():
-            found[instruction.name] += times * group.size
+            each = round(instruction.cycles) if instruction.name == "issue" else 1
+            found[instruction.name] += each * times * group.size
     return found
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.ascendc import Core, trace
+from npusim.ascendc.issuing import ISSUE
 from npusim.hardware import load_profile
 from npusim.operators.registry import band_class, op_types
 from npusim.values.dtypes import FLOAT
@@ -30,7 +31,7 @@ def _executed(groups: tuple[CoreGroup, ...]) -> Counter[str]:
     found: Counter[str] = Counter()
     for group in groups:
         for instruction, times in group.program.instructions():
-            each = round(instruction.cycles) if instruction.name == "issue" else 1
+            each = round(instruction.cycles) if instruction.name == ISSUE else 1
             found[instruction.name] += each * times * group.size
     return found
 
@@ -85,6 +86,10 @@ ROUNDING = {
     "matmul": 8.0,
     "convolution": 8.0,
     "rms_norm": 32.0,
+    "layer_norm": 32.0,
+    "softmax": 32.0,
+    "SoftmaxCrossEntropyWithLogits": 32.0,
+    "reduction": 16.0,
     "roi_align_v2_backward": 8.0,
     "multi_scale_deformable_attention_grad": 8.0,
 }

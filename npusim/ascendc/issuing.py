@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from npusim.engine.program import Node
 
-_NAME = "issue"
+ISSUE = "issue"  # what the instruction is called
 
 
 def with_issue(nodes: Sequence[Node], each: float) -> list[Node]:
@@ -25,11 +25,11 @@ def with_issue(nodes: Sequence[Node], each: float) -> list[Node]:
         if isinstance(node, Instruction) and node.pipe is not Pipe.SCALAR:
             issued += not node.is_marker
         elif issued:
-            found.append(Instruction(Pipe.SCALAR, _NAME, issued * each))
+            found.append(Instruction(Pipe.SCALAR, ISSUE, issued * each))
             issued = 0
         if isinstance(node, Loop):
             node.body = with_issue(node.body, each)
         found.append(node)
     if issued:
-        found.append(Instruction(Pipe.SCALAR, _NAME, issued * each))
+        found.append(Instruction(Pipe.SCALAR, ISSUE, issued * each))
     return found

@@ -18,6 +18,7 @@ from npusim.ascendc import (
     TQue,
     trace,
 )
+from npusim.ascendc.issuing import ISSUE
 from npusim.engine import CoreGroup, Instruction, KernelRun, L2State, machine_of, simulate
 from npusim.hardware import Profile, load_profile
 from npusim.values.dtypes import FLOAT, DType, dtype
@@ -90,7 +91,7 @@ def instructions(groups: tuple[CoreGroup, ...]) -> list[tuple[Instruction, int]]
     return [
         (instruction, times)
         for instruction, times in groups[0].program.instructions()
-        if not instruction.is_marker and instruction.name not in ("", "kernel_head", "issue")
+        if not instruction.is_marker and instruction.name not in ("", "kernel_head", ISSUE)
     ]
 
 

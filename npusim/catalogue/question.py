@@ -65,13 +65,16 @@ class Question:
     ) -> dict[str, str]:
         """Which of the parameters of `api` have which dtype.
 
-        Names match in any case, also those that only a header or another page has. Positions count
-        input and output tensors; a tensor too many is ignored. Raises UnknownNameError.
+        Names match in any case, also those that only a header or another page has; what no page
+        describes isn't judged. Positions count input and output tensors; a tensor too many is
+        ignored. Raises UnknownNameError.
         """
         found: dict[str, str] = {}
         for name, kind in self.named.items():
             parameter = _named(name, parameters) or _elsewhere(name, parameters, spellings)
             if parameter is None:
+                if any(own.lower() == name.lower() for own, _, _ in spellings):
+                    continue  # the header has it, the page says nothing of it
                 names = [each.name for each in parameters]
                 raise UnknownNameError(f"parameter of {api}", name, names)
             found[parameter.name] = kind

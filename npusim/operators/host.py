@@ -60,6 +60,19 @@ class Host:
         """The chip."""
         return self._chain.profile
 
+    @property
+    def chain(self) -> Chain:
+        """The tasks so far, for functions that queue kernels of their own."""
+        return self._chain
+
+    def told(self, name: str) -> TensorSpec | None:
+        """What the caller says of a tensor, an output for one; None where it is left out."""
+        return self._chain.told(name)
+
+    def assume(self, sentence: str) -> None:
+        """Note what the estimate rests on; shown with the result."""
+        self._chain.assume(sentence)
+
     def run(
         self,
         op_type: str,
@@ -106,7 +119,7 @@ class Host:
         float32. Raises KernelError for dtypes that don't combine.
         """
         kinds = [each.dtype for each in operands if isinstance(each, GlobalTensor)]
-        found = promote(*kinds)
+        found = promote(*kinds) if kinds else BOOL
         if found is None:
             raise KernelError("", f"{' and '.join(map(str, kinds))} don't combine")
         for number in operands:

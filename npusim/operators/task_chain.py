@@ -24,6 +24,7 @@ from npusim.values.tensors import contiguous_strides
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.operators.contract import Call, TensorArg
+    from npusim.values.tensors import TensorSpec
 
 _WORKSPACE_ALIGN = 512  # bytes an intermediate tensor is rounded up to
 
@@ -58,6 +59,10 @@ class Chain:
         dense = self.empty(argument.spec.shape, argument.spec.dtype, f"{name}_contiguous")
         self.launch(_contiguous_op(given), given, dense)
         return dense
+
+    def told(self, name: str) -> TensorSpec | None:
+        """What the caller says of a tensor; None where it is left out."""
+        return self._call.spec(name) if self._call.is_given(name) else None
 
     def turned_input(self, name: str) -> GlobalTensor | None:
         """A matrix input that is a transposed view, as it lies in memory; None for any other."""

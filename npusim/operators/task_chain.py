@@ -15,6 +15,8 @@ from math import inf, prod
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
+from npusim.ascendc.task import Task
+from npusim.operators.on_ai_cpu import is_only_on_ai_cpu, tasks_of
 from npusim.operators.registry import kernel_class
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT16, DType
@@ -129,7 +131,12 @@ class Chain:
         if tensor.dtype is dtype:
             return tensor
         target = into or self.empty(tensor.shape, dtype, f"{tensor.buffer.name}_{dtype.intrinsic}")
-        self.launch("Cast", tensor, target)
+        task = Task(self.profile, "Cast", (tensor,), (target,))
+        if is_only_on_ai_cpu(task):
+            for kernel in tasks_of(task):
+                self.queue(kernel)
+        else:
+            self.launch("Cast", tensor, target)
         return target
 
     def fill(self, shape: tuple[int, ...], dtype: DType, value: float, name: str) -> GlobalTensor:

@@ -82,7 +82,8 @@ OPERATORS = family(
         _foreach("ZeroInplace", 1, Aclnn("aclnnForeachZeroInplace", "x* -> x*")),
         _foreach("Log", 1, Aclnn("aclnnForeachLog", "x* -> out*"), _in_place("Log", 1)),
         *(_foreach(name, 1)
-          for name in ("Abs", "Copy", "Cos", "Exp", "Log1p", "Neg", "Reciprocal", "Sigmoid", "Sign",
-                       "Sin", "Sqrt", "Tanh")),
+          for name in ("Abs", "Acos", "Asin", "Atan", "Copy", "Cos", "Cosh", "Erf", "Erfc", "Exp",
+                       "Expm1", "Log10", "Log1p", "Log2", "Neg", "Reciprocal", "Sigmoid", "Sign",
+                       "Sin", "Sinh", "Sqrt", "Tan", "Tanh")),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from math import log
 from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, RoundMode
@@ -192,6 +193,8 @@ _ROWS: dict[str, tuple[int, Callable[..., Term]]] = {
     "ForeachAbs": (1, lambda f, _, x: f.abs(x)),
     "ForeachExp": (1, lambda f, _, x: f.exp(x)),
     "ForeachLog": (1, lambda f, _, x: f.ln(x)),
+    "ForeachLog2": (1, lambda f, _, x: f.mul(f.ln(x), 1.0 / log(2.0))),
+    "ForeachLog10": (1, lambda f, _, x: f.mul(f.ln(x), 1.0 / log(10.0))),
     "ForeachReciprocal": (1, lambda f, _, x: f.div(1.0, x)),
     "ForeachSqrt": (1, lambda f, _, x: f.sqrt(x)),
 }

@@ -23,6 +23,13 @@ def _in_place(name: str, op_type: str) -> Composed:
     return Composed(f"aclnnInplace{name}", "selfRef other -> selfRef", (), op_type, checks=_SPREAD)
 
 
+_THREE = "self tensor1 tensor2 -> out"
+_LOW, _HIGH = scalar("clipValueMin?", "low"), scalar("clipValueMax?", "high")
+_WITH_NUMBER = {
+    "FloorDivides": "FloorDiv", "FmodScalar": "Mod", "RemainderTensorScalar": "FloorMod",
+    "BitwiseAndScalar": "BitwiseAnd", "BitwiseOrScalar": "BitwiseOr",
+    "BitwiseXorScalar": "BitwiseXor", "XLogYScalarOther": "Xlogy",
+}  # fmt: skip
 _COMPARED = {
     "Eq": "Equal", "Ge": "GreaterEqual", "Gt": "Greater", "Le": "LessEqual", "Lt": "Less",
     "Ne": "NotEqual",
@@ -34,6 +41,32 @@ OPERATORS = family(
     host=(
         *(_with_number(f"{name}Scalar", op) for name, op in _COMPARED.items()),
         *(_in_place(f"{name}Tensor", op) for name, op in _COMPARED.items()),
+        *(_with_number(name, op) for name, op in _WITH_NUMBER.items()),
+        Composed("aclnnLeftShifts", "self -> out", (scalar("shiftBits", "other"),), "LeftShift",
+            checks=_ALIKE),
+        Composed("aclnnRemainderScalarTensor", "other -> out", (scalar("self", "first"),),
+            "FloorMod", checks=_ALIKE),
+        Composed("aclnnXLogYScalarSelf", "other -> out", (scalar("self", "first"),), "Xlogy",
+            checks=_ALIKE),
+        Composed("aclnnLogAddExp2", _TWO, (), "log_add_exp2", checks=_SPREAD),
+        Composed("aclnnLerps", "self end -> out", (scalar("weight"),), "lerped", in_place=True,
+            checks=_SPREAD),
+        Composed("aclnnAddcmul", _THREE, (scalar("value"),), "addcmul", in_place=True,
+            checks=_SPREAD),
+        Composed("aclnnAddcdiv", _THREE, (scalar("value"),), "addcdiv", in_place=True,
+            checks=_SPREAD),
+        Composed("aclnnClamp", "self -> out", (_LOW, _HIGH), "clamped", checks=_ALIKE),
+        Composed("aclnnHardtanh", "self -> out", (_LOW, _HIGH), "clamped", in_place=True,
+            checks=_ALIKE),
+        Composed("aclnnClampMin", "self -> out", (_LOW,), "clamped", checks=_ALIKE),
+        Composed("aclnnClampMax", "self -> out", (_HIGH,), "clamped", in_place=True,
+            checks=_ALIKE),
+        Composed("aclnnClampMinTensor", "self clipValueMin -> out", (), "at_least",
+            in_place=True, checks=_SPREAD),
+        Composed("aclnnClampMaxTensor", "self max -> out", (), "at_most", in_place=True,
+            checks=_SPREAD),
+        Composed("aclnnInplaceMaskedFillScalar", "selfRef mask -> selfRef", (scalar("value"),),
+            "masked_fill", checks=_SPREAD),
         Composed("aclnnPowTensorScalar", "self -> out", (scalar("exponent", "other"),), "Pow",
             checks=_ALIKE),
         Composed("aclnnInplacePowTensorScalar", "self -> self", (scalar("exponent", "other"),),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from npusim.operators.host import Host, ScalarValue
 
     Function = Callable[..., Any]
+    Operand = GlobalTensor | ScalarValue
 
 
 def _form(op_type: str) -> Function:
@@ -125,6 +126,68 @@ def ones(host: Host, x: GlobalTensor) -> GlobalTensor:
     return filled(host, x, value=1)
 
 
+def _clipped(
+    host: Host, x: GlobalTensor, low: Operand | None, high: Operand | None
+) -> GlobalTensor:
+    """x, but at least ``low`` and at most ``high``, in the dtype of x."""
+    bounds = [None if each is None else host.operand(each, x.dtype) for each in (low, high)]
+    found: GlobalTensor = host.run("ClipByValueV2", x, *bounds)
+    return found
+
+
+def clamped(
+    host: Host, x: GlobalTensor, *, low: ScalarValue | None = None, high: ScalarValue | None = None
+) -> GlobalTensor:
+    """x between two numbers, each of which may be missing."""
+    return _clipped(host, x, low, high)
+
+
+def at_least(host: Host, x: GlobalTensor, low: GlobalTensor) -> GlobalTensor:
+    """The larger of x and ``low``."""
+    found: GlobalTensor = host.together("Maximum", x, low)
+    return found
+
+
+def at_most(host: Host, x: GlobalTensor, high: GlobalTensor) -> GlobalTensor:
+    """The smaller of x and ``high``."""
+    found: GlobalTensor = host.together("Minimum", x, high)
+    return found
+
+
+def masked_fill(
+    host: Host, x: GlobalTensor, mask: GlobalTensor, *, value: ScalarValue
+) -> GlobalTensor:
+    """A number where the mask is set."""
+    found: GlobalTensor = host.run("MaskedFill", x, mask, host.constant(value, x.dtype))
+    return found
+
+
+def _added(op_type: str) -> Function:
+    def added(
+        host: Host, x: GlobalTensor, first: GlobalTensor, second: GlobalTensor, *,
+        value: ScalarValue = 1,
+    ) -> GlobalTensor:  # fmt: skip
+        """x and a number times the product, or the quotient, of two tensors."""
+        wanted = host.joint_dtype(x, first, second)
+        found: GlobalTensor = host.together(op_type, x, first, second, value, dtype=wanted)
+        return found
+
+    return added
+
+
+def log_add_exp2(host: Host, x: GlobalTensor, other: GlobalTensor) -> GlobalTensor:
+    """The logarithm to base 2 of the sum of powers of 2."""
+    wanted = host.joint_dtype(x, other)
+    found: GlobalTensor = host.together("LogAddExp", x, other, dtype=wanted, base=2.0)
+    return found
+
+
+def lerped(host: Host, x: GlobalTensor, end: GlobalTensor, *, weight: ScalarValue) -> GlobalTensor:
+    """So far from x to ``end``."""
+    found: GlobalTensor = host.together("Lerp", x, end, weight, dtype=x.dtype)
+    return found
+
+
 def exclusive_or(host: Host, x: GlobalTensor, other: GlobalTensor) -> GlobalTensor:
     """Where just one of two is true."""
     found: GlobalTensor = host.run("NotEqual", host.cast(x, BOOL), host.cast(other, BOOL))
@@ -181,10 +244,9 @@ def _ranged(
     kind = out.dtype if out is not None else own
     found = -(-(end - start) // step) if count is None else count  # type: ignore[operator]
     shape = out.shape if out is not None else (max(0, int(found)),)
-    target = host.empty(shape, kind)
-    limits = (host.constant(each, kind) for each in numbers)
-    made: GlobalTensor = host.run("Range", *limits, outputs=(target,))
-    return made
+    limits = (host.constant(each, FLOAT) for each in numbers)
+    made: GlobalTensor = host.run("Range", *limits, outputs=(host.empty(shape, FLOAT),))
+    return host.cast(made, kind)
 
 
 KERNELS: dict[str, Function] = {
@@ -196,4 +258,5 @@ KERNELS: dict[str, Function] = {
     )
 }  # fmt: skip
 KERNELS |= {"log2": _logarithm(2.0), "log10": _logarithm(10.0)}
+KERNELS |= {"addcmul": _added("Addcmul"), "addcdiv": _added("Addcdiv")}
 KERNELS |= {"maximum_of": all_of("Maximum"), "minimum_of": all_of("Minimum")}

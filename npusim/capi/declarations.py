@@ -13,13 +13,16 @@ from collections.abc import Mapping
 from enum import IntEnum
 from functools import cache
 from importlib import resources
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.operators.registry import operator, operators
+from npusim.operators.registry import operator, operators, prototype
 from npusim.reading.files import read_text
 from npusim.values.dtypes import BFLOAT16, DTYPES
 from npusim.values.formats import Format
 from npusim.values.status import AclError, StatusCode
+
+if TYPE_CHECKING:
+    from npusim.operators.definition import Prototype
 
 FIXED = (
     "acl/acl_base.h",
@@ -58,7 +61,7 @@ class CParameter(NamedTuple):
     name: str
 
 
-class Prototype(NamedTuple):
+class CFunction(NamedTuple):
     """A C function of the library."""
 
     returns: str
@@ -111,10 +114,10 @@ def header_name(op: str) -> str:
     return f"aclnn_{'_'.join(_WORDS.split(op.removeprefix('aclnn'))).lower()}.h"
 
 
-def prototypes(texts: Mapping[str, str] | None = None) -> tuple[Prototype, ...]:
+def prototypes(texts: Mapping[str, str] | None = None) -> tuple[CFunction, ...]:
     """Every function that headers declare, by default all of them, in their order."""
     return tuple(
-        Prototype(_plain(returns), name, _parameters(words))
+        CFunction(_plain(returns), name, _parameters(words))
         for text in (headers() if texts is None else texts).values()
         for returns, name, words in _PROTOTYPE.findall(text)
     )
@@ -140,7 +143,9 @@ def arguments_of(op: str) -> tuple[CParameter, ...]:
     For one without a contract of its own, as the catalogue has them from CANN's header.
     """
     if op not in operators():
-        return tuple(CParameter(_spaced(kind), name) for name, _, kind in _prototype(op))
+        names = _as_defined(op, [name for name, _, _ in _prototype(op)])
+        kinds = (_spaced(kind) for _, _, kind in _prototype(op))
+        return tuple(map(CParameter, kinds, names))
     own = tuple(
         CParameter(kind.removeprefix("const ") if parameter.io == "out" else kind, parameter.name)
         for parameter in operator(op).parameters
@@ -157,6 +162,29 @@ def _prototype(op: str) -> tuple[tuple[str, str, str], ...]:
     from npusim.catalogue.facts import catalogue
 
     return catalogue().prototype_of(op)[:-2]
+
+
+def _as_defined(op: str, names: list[str]) -> list[str]:
+    """The names of a header's parameters, or the page's where the definition follows it."""
+    known = prototype(op)
+    if known is None:
+        return names
+    _, defined = known
+    ours = _in_order(defined)
+    other = [name for name in names if name not in ours]
+    own = [each for each in dict.fromkeys(ours) if each not in names]
+    if len(other) != len(own):
+        return names
+    renamed = dict(zip(other, own, strict=True))
+    return [renamed.get(name, name) for name in names]
+
+
+def _in_order(defined: Prototype) -> list[str]:
+    """Inputs, attributes, outputs: as headers have them."""
+    names = [each.name for each in defined.inputs]
+    names += [each.name for each in defined.attributes]
+    names += [each.name for each in defined.outputs]
+    return [name for name in names if name != "-"]
 
 
 def _spaced(kind: str) -> str:

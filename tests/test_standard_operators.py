@@ -233,7 +233,7 @@ CALLS: list[Call] = [
         "aclnnForeachAddcdivScalar",
         {
             **{f"x{n}{k}": POSITIVE if n == 3 else A for n in (1, 2, 3) for k in (0, 1)},
-            "scalar": 0.5,
+            "scalar": np.array([0.5], np.float32),
         },
         lambda: A + 0.5 * A / POSITIVE,
     ),

@@ -12,8 +12,8 @@ Each takes what the one before it made; the last one stores into the caller's ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +21,11 @@ import numpy as np
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.task import Task, made
-from npusim.operators.registry import ai_cpu_function, definition
-from npusim.operators.tasks import kernels_on
+from npusim.operators.on_ai_cpu import tasks_of
+from npusim.operators.registry import definition
 from npusim.schedules.elementwise import ElementwiseKernel
-from npusim.schedules.on_ai_cpu import OnAiCpu
-from npusim.values.dtypes import BOOL, COMPLEX64, FLOAT, INT64, DType, dtype
-from npusim.values.errors import KernelError, UnsupportedIntrinsicError
+from npusim.values.dtypes import BOOL, COMPLEX64, FLOAT, INT64, DType
+from npusim.values.errors import KernelError
 from npusim.values.promotion import promote
 from npusim.values.tensors import TensorSpec
 
@@ -202,19 +201,6 @@ class Host:
         return tuple(made(each.shape, each.dtype) for each in rule(specs, attributes))
 
 
-def tasks_of(task: Task) -> tuple[Kernel, ...]:
-    """The kernels of a task: on the AI cores, or on the AI CPU where only that takes the dtypes."""
-    compute = ai_cpu_function(task.op_type)
-    if compute is None:
-        return kernels_on(task)
-    if _only_on_ai_cpu(task):
-        return _ai_cpu_kernels(task, compute)
-    try:
-        return kernels_on(task)
-    except UnsupportedIntrinsicError:
-        return _ai_cpu_kernels(task, compute)
-
-
 def constant(
     value: ScalarValue | Sequence[float], kind: DType, name: str = "scalar"
 ) -> GlobalTensor:
@@ -243,26 +229,3 @@ def _results(kernel: Kernel, inputs: Sequence[GlobalTensor | None]) -> tuple[Glo
         if each.buffer.number not in given:
             found.setdefault(each.buffer.number, each)
     return tuple(found.values())
-
-
-def _only_on_ai_cpu(task: Task) -> bool:
-    """Whether the AI cores of the chip have no kernel of these dtypes, but its AI CPUs do."""
-    from npusim.catalogue import facts, operators
-
-    family = task.profile.family
-    known = operators.accepted_dtypes(facts.catalogue(), (task.op_type,), family)
-    kinds = {each.dtype.name for each in task.inputs if each is not None}
-    return bool(known.on_cpu) and not kinds <= set(known.possible) and kinds <= set(known.on_cpu)
-
-
-def _ai_cpu_kernels(task: Task, compute: Callable[..., Any]) -> tuple[Kernel, ...]:
-    """The task as the AI CPUs do it; results that are left out are as it makes them of ones."""
-    row = OnAiCpu(task.op_type, compute, attributes=task.attributes)
-    outputs = task.outputs
-    if not outputs:
-        ones = (
-            None if each is None else np.broadcast_to(np.ones((), each.dtype.numpy), each.shape)
-            for each in task.inputs
-        )
-        outputs = tuple(made(each.shape, dtype(each.dtype.name)) for each in row.results(*ones))
-    return row.from_task(replace(task, outputs=outputs))

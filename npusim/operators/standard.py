@@ -18,7 +18,8 @@ from npusim.ascendc.task import Task
 from npusim.hardware.families import FAMILIES
 from npusim.operators.checks import any_empty, dtype_supported, not_null, rank_at_most
 from npusim.operators.contract import Call, Check, Contract, Kind, Parameter
-from npusim.operators.host import Host, tasks_of
+from npusim.operators.host import Host
+from npusim.operators.on_ai_cpu import tasks_of
 from npusim.operators.registry import host_function
 from npusim.operators.shape_checks import as_inferred
 from npusim.operators.task_chain import Chain

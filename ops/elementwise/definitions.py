@@ -22,6 +22,7 @@ from npusim.operators.shape_checks import (
     one_element,
 )
 
+_RANGE = (scalar("start"), scalar("end"), scalar("step"))
 _BROADCAST = (broadcast, ">", "<")
 _ALIKE = (same_shape, "<", ">")
 _TWO = "self other -> out"
@@ -239,6 +240,12 @@ OPERATORS = family(
                 host="host:masked_fill"))),
     ),
     host=(
+        Composed("aclnnArange", "-> out", _RANGE, "arranged"),
+        Composed("aclnnLinspace", "-> out", (scalar("start"), scalar("end"), whole("steps")),
+            "spaced"),
+        Composed("aclnnRange", "-> out", _RANGE, "arranged"),
+        Composed("aclnnSubs", "self -> out", (scalar("other"), *_ALPHA), "subs", in_place=True,
+            checks=(_ALIKE,)),
         Composed("aclnnDivMod", _TWO, _MODE, "divide", in_place=True, checks=(_BROADCAST_TWO,)),
         Composed("aclnnDivMods", "self -> out", (scalar("other"), *_MODE), "divide", in_place=True),
         Composed("aclnnDivs", "self -> out", (scalar("other"),), "divide", in_place=True),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from math import pi
+from math import ceil, pi
 from typing import TYPE_CHECKING, Any
 
-from npusim.values.dtypes import BOOL, FLOAT
+from npusim.values.dtypes import BOOL, FLOAT, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -182,6 +182,33 @@ def ones(host: Host, x: GlobalTensor) -> Any:
 def zeros(host: Host, x: GlobalTensor) -> Any:
     """Zero everywhere."""
     return host.run("ZerosLike", x)
+
+
+def subs(host: Host, x: GlobalTensor, *, other: ScalarValue, alpha: ScalarValue = 1) -> Any:
+    """x - alpha times a number, which the host multiplies."""
+    return host.together("Sub", x, other * alpha)
+
+
+def arranged(host: Host, *, start: ScalarValue, end: ScalarValue, step: ScalarValue) -> Any:
+    """``start``, and on in steps, as many as the output has room for."""
+    count = ceil(((end - start) / step).real)
+    return _ranged(host, start, end, step, count)
+
+
+def spaced(host: Host, *, start: ScalarValue, end: ScalarValue, steps: int) -> Any:
+    """So many numbers from ``start`` to ``end`` itself, evenly."""
+    step = (end - start) / max(1, steps - 1)
+    return _ranged(host, start, end + step, step, steps)
+
+
+def _ranged(host: Host, start: ScalarValue, end: ScalarValue, step: ScalarValue, count: int) -> Any:
+    """Numbers in float32, cast to what the caller wants, or to what the limits are."""
+    out, limits = host.told("out"), (start, end, step)
+    shape = (max(0, count),) if out is None else out.shape
+    given = [host.constant(each, FLOAT) for each in limits]
+    found = host.run("Range", *given, outputs=(host.empty(shape, FLOAT),))
+    whole = all(isinstance(each, int) for each in limits)
+    return host.cast(found, out.dtype if out is not None else INT64 if whole else FLOAT)
 
 
 def _folded(host: Host, op_type: str, tensors: list[GlobalTensor]) -> Any:

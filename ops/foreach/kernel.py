@@ -107,7 +107,8 @@ class ForeachKernel(Kernel):
         present = [tensor for tensor in task.inputs if tensor is not None]
         count = len(task.outputs)
         if not count or count * cls.lists > len(present):
-            count = len(present) // cls.lists
+            behind = task.op_type in _NUMBERED and "scalar" not in task.attributes
+            count = (len(present) - behind) // cls.lists
         given, rest = present[: count * cls.lists], present[count * cls.lists :]
         fresh = tuple(made(each.shape, each.dtype) for each in given[:count])
         results = task.outputs if len(task.outputs) == count else fresh
@@ -198,9 +199,11 @@ _ROWS: dict[str, tuple[int, Callable[..., Term]]] = {
     "ForeachReciprocal": (1, lambda f, _, x: f.div(1.0, x)),
     "ForeachSqrt": (1, lambda f, _, x: f.sqrt(x)),
 }
-_ROWS |= {
-    f"Foreach{name}": (1, _as(name)) for name in ("Cos", "Log1p", "Sigmoid", "Sign", "Sin", "Tanh")
-}
+_NAMED = (
+    "Acos", "Asin", "Atan", "Cos", "Cosh", "Erf", "Erfc", "Expm1", "Log1p", "Sigmoid", "Sign",
+    "Sin", "Sinh", "Tan", "Tanh",
+)  # fmt: skip
+_ROWS |= {f"Foreach{name}": (1, _as(name)) for name in _NAMED}
 
 # With one number for all tensors, and with one for each of them.
 _SCALED: dict[str, tuple[int, Callable[..., Term]]] = {
@@ -216,6 +219,18 @@ _SCALED: dict[str, tuple[int, Callable[..., Term]]] = {
 }
 _ROWS |= {f"{name}{end}": row for name, row in _SCALED.items() for end in ("Scalar", "ScalarList")}
 _ROWS |= {f"{name}List": _SCALED[name] for name in ("ForeachAddcdiv", "ForeachAddcmul")}
+
+
+# Behind the lists of these a number may stand.
+_NUMBERED = frozenset(
+    (
+        *(name for name in _ROWS if "Scalar" in name),
+        "ForeachAddList",
+        "ForeachSubList",
+        "ForeachAddcdivList",
+        "ForeachAddcmulList",
+    )
+)
 
 
 def _kernel_of(op_type: str, lists: int, formula: Callable[..., Term]) -> type[ForeachKernel]:

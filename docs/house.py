@@ -59,7 +59,7 @@ DOORS = {
     "catalogue": "facts families judging names operators queries question verdicts wording",
     "engine": "arrows clock program schedule sharing simulate timeline verdict",
     "ascendc": """
-        ai_cpu cluster conversions core decorated events flat.compute flat.copies
+        ai_cpu cluster conversions core costs decorated events flat.compute flat.copies
         flat.launching flat.memory flat.spans flat.station folds gm intrinsics.elementwise
         intrinsics.vector kernel loops mistakes queues rounding task tensors tile_states
         windows
@@ -77,7 +77,7 @@ DOORS = {
         arguments checks contract definition fusions host listed memory oracle registry resolve
         results shape_checks task_chain tasks
         """,
-    "runtime": "bands cache_start call device results stream task work",
+    "runtime": "bands cache_start call device explain ranking results stream task what_if work",
     "validation": "replay roofline statistics table work",
     "graph": "compiling lowering memory onnx_file onnx_reader passes target",
     "model": """
@@ -90,13 +90,12 @@ DOORS = {
     "serving": "deployment engine policy requests results",
     "report": """
         arrays call.answers call.page call.tables call.typical catalogue cluster compare
-        comparison document
-        files llm matrix model msprof msprof.step operators plan.data plan.page profiles
-        renderers.html renderers.jsonout renderers.terminal serving spelling sweep trace training
-        validation
+        comparison document explain files llm matrix model msprof msprof.step operators plan.data
+        plan.page profiles renderers.html renderers.jsonout renderers.terminal serving spelling
+        sweep trace training validation
         """,
     "sweep": "cluster executors points results running spec working",
-    "pyasc": "running session",
+    "pyasc": "running session tuning",
     "capi": "compiling library python_program running table tracing",
 }
 

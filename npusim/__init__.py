@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from npusim.hardware.naming import load_profile
     from npusim.hardware.profile import Profile
     from npusim.runtime.device import Device
+    from npusim.runtime.ranking import rank
     from npusim.runtime.results import Result, Slice, TaskResult, Timeline
     from npusim.values.errors import AclnnError, DeviceFault, NpusimError
     from npusim.values.status import Status
@@ -38,6 +39,7 @@ _HOMES = {
     "collective": "npusim.cluster.collectives",
     "kernel": "npusim.ascendc.decorated",
     "load_profile": "npusim.hardware.naming",
+    "rank": "npusim.runtime.ranking",
 }
 
 # Public packages, which `import npusim` alone gives too: to write, and to register.
@@ -59,6 +61,7 @@ __all__ = [
     "collective",
     "kernel",
     "load_profile",
+    "rank",
 ]
 
 # In a clone, ops/ and hw_profiles/ stand beside this folder and not in it. Python started there

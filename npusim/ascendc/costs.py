@@ -195,6 +195,18 @@ class InstructionCosts:
             each = blocks + path.burst_cycles
         return path.setup_cycles + bursts * each
 
+    def bank_conflicts(self, apart_bytes: int) -> float:
+        """How many times longer a repeat takes whose blocks lie so many bytes apart.
+
+        Blocks that are a multiple of all bank groups apart lie in one of them, which serves one
+        block a cycle instead of all eight (source: public Ascend C guide, avoiding bank conflicts).
+        """
+        buffers = self.profile.buffers
+        around = buffers.ub_bank_groups * buffers.block_bytes
+        if not apart_bytes or not around or apart_bytes % around:
+            return 1.0
+        return self._repeat_bytes / buffers.block_bytes
+
     def gm_copy(
         self, path: Path, run_bytes: int, runs: int, *, rows_apart: bool, atomic_sharers: float
     ) -> GmCopy:

@@ -92,6 +92,7 @@ class Issuer:
         self._loops: list[LoopIndex] = []
         self.scopes = LoopScopes(kernel_name)
         self._last_written: object = None
+        self.slowed = 1.0  # how many times longer vector instructions take for conflicts of banks
         self.shares_rows = False  # rows of one operand are added to several rows of a tile at once
         self._unread: set[object] = set()
         self._filled: set[object] = set()
@@ -267,6 +268,8 @@ class Issuer:
                 by_blocks=by_blocks,
             )
             detail = detail or f"{name} {rows}x{elements}"
+            if self.slowed > 1:
+                cycles, detail = cycles * self.slowed, f"{detail}, bank conflicts x{self.slowed:g}"
             self.recorder.emit(Pipe.VECTOR, intrinsic, cycles, detail=detail)
 
     def emit_scalar(

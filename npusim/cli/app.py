@@ -41,6 +41,7 @@ _VERBS = {
     "profiles": ("profiles", "app"),
     "validate": ("validate", "validate"),
     "demo": ("demo", "demo"),
+    "tune": ("tune", "tune"),
     "cc": ("capi", "cc"),
     "exec": ("capi", "execute"),
     "capi": ("capi", "folders"),

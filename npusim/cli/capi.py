@@ -56,6 +56,10 @@ TraceFile = Annotated[
     Path | None,
     typer.Option("--trace", metavar="FILE", help="Write the timeline of all calls to a file."),
 ]
+Explain = Annotated[
+    bool,
+    typer.Option("--explain", help="Say why each kernel takes so long, and what would help."),
+]
 Leaks = Annotated[
     bool, typer.Option("--leaks", help="Tell at aclFinalize what was never given back.")
 ]
@@ -79,6 +83,7 @@ def execute(
     soc: Soc = None,
     json_file: JsonFile = None,
     trace_file: TraceFile = None,
+    explain: Explain = False,
     leaks: Leaks = False,
     force: Force = False,
 ) -> None:
@@ -94,8 +99,10 @@ def execute(
     chip = one_chip([soc], "a program runs on one chip")
     claim_all(json_file, trace_file, force=force)
     address = str(Path(chip.address).absolute()) if Path(chip.address).is_file() else chip.address
-    run = _run(words, address, with_timelines=trace_file is not None, with_leaks=leaks)
+    run = _run(words, address, with_timelines=explain or trace_file is not None, with_leaks=leaks)
     _show(run)
+    if explain:
+        _explain(run)
     if json_file is not None:
         from npusim.report.renderers import jsonout
 
@@ -106,6 +113,19 @@ def execute(
         written = write_program_trace(run.timed, trace_file, force=force)
         output.note(f"{written.path}: {written.slices} slices on {written.cores} cores")
     raise typer.Exit(run.exit_code)
+
+
+def _explain(run: Run) -> None:
+    """Each different call once."""
+    from npusim.report.explain import explained
+
+    told = set()
+    for call in run.timed:
+        key = (call.result.op, call.result.cycles)
+        if key not in told:
+            told.add(key)
+            output.emit_text("\n")
+            output.emit(explained(call.result))
 
 
 def _run(words: list[str], address: str, *, with_timelines: bool, with_leaks: bool) -> Run:

@@ -15,7 +15,7 @@ import numpy as np
 from npusim.ascendc.flat.copies import Address, DeviceMemory
 from npusim.ascendc.flat.launching import ProgramKernel
 from npusim.pyasc.matmul import Server, ended
-from npusim.pyasc.session import session
+from npusim.pyasc.session import overridden, session
 from npusim.pyasc.tensors import GlobalAddress
 from npusim.pyasc.values import DataType, Int, Struct
 from npusim.values.dtypes import dtype as dtype_of
@@ -65,7 +65,10 @@ class JITFunction:
         bound = inspect.signature(self._function).bind(*arguments, **named)
         bound.apply_defaults()
         memories: dict[str, DeviceMemory] = {}
-        given = {name: _argument(name, value, memories) for name, value in bound.arguments.items()}
+        given = {
+            name: _argument(name, overridden(name, value), memories)
+            for name, value in bound.arguments.items()
+        }
 
         def run(station: Station) -> None:
             self._function(**{name: _by_value(value) for name, value in given.items()})

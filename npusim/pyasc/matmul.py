@@ -16,6 +16,7 @@ from npusim.ascendc.flat import copies
 from npusim.ascendc.flat.copies import Address, DeviceMemory
 from npusim.ascendc.flat.station import Station
 from npusim.ascendc.gm import GlobalTensor as GmTensor
+from npusim.ascendc.mistakes import on_behalf, site
 from npusim.engine.program import Pipe
 from npusim.library.block_matmul import BlockMatmul, Product
 from npusim.library.matmul_tiling import MatmulTiling
@@ -59,6 +60,7 @@ class _Request:
     columns: tuple[int, int] = (0, 0)
     c: GmMatrix | None = None
     adds: bool = False
+    site: str = ""
 
 
 class Server:
@@ -71,7 +73,8 @@ class Server:
     def ask(self, station: Station, request: _Request) -> None:
         """Tell the cube core of the block, and wait until it is done."""
         core = station.core
-        self._asked[core.get_block_idx(), core.get_sub_block_idx()].append(request)
+        asked = self._asked[core.get_block_idx(), core.get_sub_block_idx()]
+        asked.append(replace(request, site=site()))
         core.cross_core_set_flag(_ASKED, Pipe.MTE3)
         if request.matmul is not None:
             station.wait(core.cross_core_wait_flag(_DONE))
@@ -90,7 +93,8 @@ class Server:
             if request.matmul is None:
                 waiting.remove(sub_block)
                 continue
-            request.matmul.compute(station, request, units)
+            with on_behalf(request.site):
+                request.matmul.compute(station, request, units)
             core.cross_core_set_flag(_DONE, Pipe.FIXP, sub_block=sub_block)
             waiting.append(waiting.pop(waiting.index(sub_block)))
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from npusim.pyasc import session
@@ -15,6 +16,8 @@ from npusim.pyasc.modules import provided
 from npusim.values.errors import FileError, NpusimError
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     from npusim.pyasc.session import Session
     from npusim.runtime.device import Device
 
@@ -24,25 +27,46 @@ def run_program(words: Sequence[str], device: Device) -> tuple[int, Session]:
 
     Its own exceptions are told as Python tells them, those of npusim in a sentence.
     """
+    if words[0] == "-m":
+        return _held(
+            lambda: runpy.run_module(words[1], run_name="__main__", alter_sys=True), words, device
+        )
+    return _held(lambda: runpy.run_path(words[0], run_name="__main__"), words, device)
+
+
+def run_code(code: CodeType, words: Sequence[str], device: Device) -> tuple[int, Session]:
+    """As :func:`run_program`, for the compiled code of a program; errors of npusim are raised."""
+
+    def run() -> None:
+        module = ModuleType("__main__")
+        module.__file__ = words[0]
+        exec(code, vars(module))  # noqa: S102 - the user's own program
+
+    return _held(run, words, device, raises=True)
+
+
+def _held(
+    run: Callable[[], object], words: Sequence[str], device: Device, *, raises: bool = False
+) -> tuple[int, Session]:
     held = session.begin(device)
     try:
         with _as_program(words), provided():
-            code = _run(words)
+            code = _ended(run, raises=raises)
     finally:
         session.end()
         sys.stdout.flush()
     return code, held
 
 
-def _run(words: Sequence[str]) -> int:
+def _ended(run: Callable[[], object], *, raises: bool) -> int:
+    """The exit code of a program."""
     try:
-        if words[0] == "-m":
-            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
-        else:
-            runpy.run_path(words[0], run_name="__main__")
+        run()
     except SystemExit as end:
         return _exit_code(end.code)
     except NpusimError as error:
+        if raises:
+            raise
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
     except BaseException:  # noqa: BLE001 - the program's own, told as Python does

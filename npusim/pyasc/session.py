@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from npusim.runtime.task import run_tasks
 from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from npusim.ascendc import Kernel
     from npusim.ascendc.flat.copies import DeviceMemory
@@ -62,6 +63,22 @@ def _touched(done: TaskRuns, *, write: bool) -> set[int]:
 
 
 _current: list[Session] = []
+_overridden: dict[str, float] = {}  # arguments of kernels, by name
+
+
+@contextmanager
+def overriding(arguments: Mapping[str, float]) -> Iterator[None]:
+    """Launches inside give these values for parameters of these names."""
+    _overridden.update(arguments)
+    try:
+        yield
+    finally:
+        _overridden.clear()
+
+
+def overridden(name: str, value: object) -> object:
+    """The argument of a launch, or the value in its place."""
+    return _overridden.get(name, value)
 
 
 def session() -> Session:

@@ -83,6 +83,11 @@ class Timeline:
     _profile: Profile = field(repr=False)
 
     @property
+    def runs(self) -> tuple[KernelRun, ...]:
+        """What the engine played for each task."""
+        return self._runs
+
+    @property
     def profile(self) -> Profile:
         """The chip that it happened on."""
         return self._profile

@@ -41,7 +41,10 @@ def vector(
     with here.order.touching(Pipe.VECTOR, reads, [target]):
         before = target.values(0).copy() if kept is not None else None
         was_filled = target.filled.copy() if kept is not None else None
-        work(here.core)(target, *views, *numbers)
+        core = here.core
+        core.slowed = max(core.costs.bank_conflicts(each.apart) for each in (target, *views))
+        work(core)(target, *views, *numbers)
+        core.slowed = 1.0
         if kept is not None and before is not None:
             target.target(0)[kept] = before[kept]
     if kept is not None and was_filled is not None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
 
+_BLOCKS_AXIS = 1  # of (repeats, blocks, lanes)
+
+
 class Memory:
     """One memory of one core; ``filled`` says which bytes the block has written."""
 
@@ -117,6 +120,11 @@ class View(LocalTensor):
                 f"but ends at byte {limit}",
                 "Use fewer elements or a larger tensor.",
             )
+
+    @property
+    def apart(self) -> int:
+        """Bytes from one block of a repeat to the next, where they don't follow each other."""
+        return self.steps[1] if len(self.shape) > _BLOCKS_AXIS + 1 else self.core.block_bytes
 
     @property
     def end(self) -> int:

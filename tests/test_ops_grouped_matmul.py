@@ -16,7 +16,7 @@ from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.values.dtypes import FLOAT, INT8
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format
-from support.tasks import assert_time_needs_no_numbers, cycles, run
+from support.tasks import BFLOAT16, assert_time_needs_no_numbers, cycles, run
 
 Array = np.ndarray[Any, Any]
 
@@ -53,7 +53,11 @@ def test_rows_of_groups(
     lying = np.ascontiguousarray(weight.swapaxes(1, 2)) if turned else weight
     said = {"transpose_weight": turned, "group_list_type": int(counts)}
     (got,) = run(
-        CHIP, "GroupedMatmul", [x, lying, added, ends], [np.zeros((total, n), kind)], **said
+        CHIP,
+        "GroupedMatmul",
+        [x, lying, added, *[None] * 4, ends],
+        [np.zeros((total, n), kind)],
+        **said,
     )
     np.testing.assert_allclose(got, wanted, rtol=1e-2, atol=0.15 if kind is np.float16 else 1e-3)
 
@@ -72,7 +76,7 @@ def test_sums_in_groups(lengths: list[int], m: int, n: int) -> None:
     wanted = [x[part].T.astype(np.float64) @ weight[part].astype(np.float64) for part in parts]
     said = {"group_type": 2, "transpose_x": True, "transpose_weight": False}
     outputs = [np.zeros((len(lengths), m, n), np.float32)]
-    (got,) = run(CHIP, "GroupedMatmul", [x, weight, None, ends], outputs, **said)
+    (got,) = run(CHIP, "GroupedMatmul", [x, weight, *[None] * 5, ends], outputs, **said)
     np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
 
 
@@ -80,12 +84,14 @@ def test_groups_of_one_length_are_taken_where_nobody_knows_better() -> None:
     x, weight, y = (
         np.zeros(shape, np.float16) for shape in ((512, 256), (4, 256, 512), (512, 512))
     )
-    known = cycles(CHIP, "GroupedMatmul", [x, weight, None, np.array([128, 256, 384, 512])], [y])
-    assert cycles(CHIP, "GroupedMatmul", [x, weight, None, None], [y]) == pytest.approx(known, 0.01)
-    alone = cycles(CHIP, "GroupedMatmul", [x, weight, None, np.array([1, 2, 3, 512])], [y])
+    known = cycles(
+        CHIP, "GroupedMatmul", [x, weight, *[None] * 5, np.array([128, 256, 384, 512])], [y]
+    )
+    assert cycles(CHIP, "GroupedMatmul", [x, weight], [y]) == pytest.approx(known, 0.01)
+    alone = cycles(CHIP, "GroupedMatmul", [x, weight, *[None] * 5, np.array([1, 2, 3, 512])], [y])
     assert alone != known
     with pytest.raises(KernelError, match="groups of"):
-        cycles(CHIP, "GroupedMatmul", [x, weight, None, np.array([128, 64, 384, 512])], [y])
+        cycles(CHIP, "GroupedMatmul", [x, weight, *[None] * 5, np.array([128, 64, 384, 512])], [y])
 
 
 def test_a_list_may_be_left_out() -> None:
@@ -133,6 +139,42 @@ def test_one_half_gates_the_other_and_rows_are_quantised(
     np.testing.assert_allclose(scale, wanted, rtol=1e-5)
     assert np.abs(y[alive] - gated[alive] / wanted[alive, None]).max(initial=0) <= 0.501
     assert_time_needs_no_numbers(CHIP, "GroupedMatmulSwigluQuant", given, outputs)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    lengths=st.lists(st.integers(0, 200), min_size=1, max_size=4),
+    k=st.integers(1, 150),
+    n=st.one_of(st.integers(1, 70), st.sampled_from([256, 301])),
+    by_row=st.booleans(),
+    turned=st.booleans(),
+    kind=st.sampled_from([np.float16, BFLOAT16]),
+)
+def test_bytes_become_numbers_by_their_scales(
+    lengths: list[int], k: int, n: int, by_row: bool, turned: bool, kind: Any
+) -> None:
+    m, count, random = sum(lengths) + 1, len(lengths), np.random.default_rng(k)
+    x, weight = (
+        random.integers(-9, 10, shape).astype(np.int8) for shape in ((m, k), (count, k, n))
+    )
+    scale, per_row = (
+        (random.random(shape) / 50 + 0.01).astype(np.float32) for shape in ((count, n), (m,))
+    )
+    ends, sums = np.cumsum(lengths).astype(np.int64), np.zeros((m, n))
+    for group, part in enumerate(np.split(np.arange(sum(lengths)), ends[:-1])):
+        sums[part] = x[part].astype(np.int64) @ weight[group].astype(np.int64)
+        sums[part] *= scale[group] * (per_row[part, None] if by_row else 1.0)
+    lying = np.ascontiguousarray(weight.swapaxes(1, 2)) if turned else weight
+    others = [None, None, None, ends, per_row if by_row else None]
+    given, said = [x, lying, None, scale, *others], {"transpose_weight": turned}
+    outputs = [np.zeros((m, n), kind)]
+    (got,) = run(CHIP, "GroupedMatmul", given, outputs, **said)
+    tolerance = 2e-3 if kind is np.float16 else 1e-2
+    np.testing.assert_allclose(got.astype(np.float64), sums, rtol=tolerance, atol=1e-4)
+    assert_time_needs_no_numbers(CHIP, "GroupedMatmul", given, outputs, **said)
+    whole = [np.zeros((m, n), np.int32)]
+    (got,) = run(CHIP, "GroupedMatmul", [x, lying, *[None] * 5, ends], whole, **said)
+    assert got[: sum(lengths)].any() == sums.any()
 
 
 def test_weights_in_fractals_need_no_task_before() -> None:

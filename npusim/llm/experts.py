@@ -74,14 +74,16 @@ def _grouped(to: Projections, rows: int, groups: int, depth: int, columns: int) 
     weight, y = tensor(stored, groups, depth, columns), tensor(kind, rows, columns)
     lists = tensor(INT64, groups)
     if not precision.quantised:
-        inputs = (tensor(kind, rows, depth), weight, None, lists)
+        inputs = (tensor(kind, rows, depth), weight, *(None,) * 5, lists)
         to.work.run(part("GroupedMatmul", inputs, (y,), weights=(weight,), group_type=0))
         return
     x, per_row = tensor(INT8, rows, depth), tensor(FLOAT, rows)
+    scale = tensor(FLOAT, groups, columns)
     to.work.run(
         part("DynamicQuant", (tensor(kind, rows, depth),), (x, per_row)),
-        part("GroupedMatmul", (x, weight, None, lists), (y,), weights=(weight,), group_type=0),
-    )
+        part("GroupedMatmul", (x, weight, None, scale, *(None,) * 3, lists, per_row), (y,),
+             weights=(weight,), group_type=0),
+    )  # fmt: skip
 
 
 def _hit(local: int, experts: Experts, tokens: int) -> int:

@@ -45,7 +45,8 @@ OPERATORS = family(
         Operator("Gemm", kernel="product"),
     ),
     grouped=(
-        Operator("GroupedMatmul", "x weight bias? group_list? -> y",
+        Operator("GroupedMatmul", "x weight bias? scale? offset? antiquant_scale? "
+            "antiquant_offset? group_list? per_token_scale? -> y",
             (flag("transpose_x?"), flag("transpose_weight?"), whole("group_type?"),
              whole("group_list_type?")), kernel="grouped_matmul", checks=(
 ), band_class="grouped_matmul"),

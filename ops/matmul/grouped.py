@@ -20,7 +20,7 @@ from npusim.ascendc.task import Task, made
 from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
 from npusim.values.arithmetic import round_up
-from npusim.values.dtypes import INT64
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32, INT64, DType
 from npusim.values.formats import Format
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _ROWS_SPLIT, _SUMS_SPLIT = 0, 2  # group_type: groups of rows, or of what is sum
 _COUNTS = 1  # group_list_type: rows of each group, not where each ends
 
 
-class _Size(NamedTuple):
+class Size(NamedTuple):
     """What blocks that are worked on in one loop have in common."""
 
     rows: int
@@ -61,14 +61,14 @@ class Groups:
     k: int
     of_sums: bool = False
 
-    def blocks(self, base_m: int, base_n: int) -> Iterator[tuple[_Size, _Place]]:
+    def blocks(self, base_m: int, base_n: int) -> Iterator[tuple[Size, _Place]]:
         """All blocks of C, group after group, row after row."""
         start = 0
         for group, length in enumerate(self.lengths):
             m, k = (self.m, length) if self.of_sums else (length, self.k)
             for row in range(0, m, base_m):
                 for column in range(0, self.n, base_n):
-                    size = _Size(min(base_m, m - row), min(base_n, self.n - column), k)
+                    size = Size(min(base_m, m - row), min(base_n, self.n - column), k)
                     rows = row if self.of_sums else start + row
                     yield size, _Place(group, rows, column, start if self.of_sums else 0)
             start += length
@@ -110,9 +110,9 @@ class GroupedMatMul(Kernel):
         self._dealt = [_by_size(blocks[core :: self.block_dim]) for core in range(self.block_dim)]
 
     def block_kind(self, block_idx: int) -> Hashable:
-        return tuple((size, len(places)) for size, places in self._blocks_of(block_idx).items())
+        return tuple((size, len(places)) for size, places in self.blocks_of(block_idx).items())
 
-    def _blocks_of(self, block_idx: int) -> dict[_Size, list[_Place]]:
+    def blocks_of(self, block_idx: int) -> dict[Size, list[_Place]]:
         """Those of a core; fewer blocks than cores leave some without."""
         return self._dealt[block_idx] if block_idx < len(self._dealt) else {}
 
@@ -129,14 +129,14 @@ class GroupedMatMul(Kernel):
         for group in core.loop(len(self.groups.lengths)):
             core.load_scalar(self.ends.span(group, 1))
             core.scalar_alu("groups")
-        for size, places in self._blocks_of(core.get_block_idx()).items():
+        for size, places in self.blocks_of(core.get_block_idx()).items():
             table = np.array(places, np.int64)
             for turn in core.loop(len(places)):
                 found = [looked_up(turn, table[:, axis]) for axis in range(table.shape[1])]
-                matmul.run(self._product(size, *found))
+                matmul.run(self.product(size, *found))
 
-    def _product(
-        self, size: _Size, group: Index, row: Index, column: Index, first_k: Index
+    def product(
+        self, size: Size, group: Index, row: Index, column: Index, first_k: Index
     ) -> Product:
         groups = self.groups
         m, n, k, sums = groups.m, groups.n, groups.k, groups.of_sums
@@ -172,22 +172,25 @@ class GroupedMatMul(Kernel):
 
 
 def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
-    """x, weight, bias and where groups end; without their numbers, groups of one length."""
-    x, weight, bias, ends = (*task.inputs, *[None] * 4)[:4]
+    """x, weight, bias, scale, four others, where groups end, scales of rows.
+
+    Without the numbers of the list, groups are of one length.
+    """
+    x, weight, bias, scale, *others, ends, per_row = (*task.inputs, *[None] * 9)[:9]
     if x is None or weight is None or len(x.shape) != 2:
         raise task.refused("needs x and weight as one tensor each")
-    if x.dtype is not weight.dtype or not x.dtype.is_float:
-        raise task.refused(f"{x.dtype} times {weight.dtype} isn't modelled")
+    if any(each is not None for each in others):
+        raise task.refused("offsets and weights of other dtypes aren't modelled")
     if task.profile.paths.l0c_to_gm is None:
         raise task.refused(f"{task.profile.name} has no kernel for it")
     of_sums = task.whole_number("group_type", _ROWS_SPLIT) == _SUMS_SPLIT
     if len(weight.shape) != (2 if of_sums else 3):
         raise task.refused(f"a weight {weight.shape}")
     turned_a = bool(task.attributes.get("transpose_x", False))
-    turned_b = _weight_turned(task, x, weight, turned_a)
+    turned = turned_a, _weight_turned(task, x, weight, turned_a)
     m, k = (x.shape[1], x.shape[0]) if turned_a else x.shape
-    n = weight.shape[-2] if turned_b else weight.shape[-1]
-    inner = weight.shape[-1] if turned_b else weight.shape[-2]
+    n = weight.shape[-2] if turned[1] else weight.shape[-1]
+    inner = weight.shape[-1] if turned[1] else weight.shape[-2]
     if inner != k or (ends is not None and ends.dtype is not INT64):
         raise task.refused(f"{x.shape} by {weight.shape} is no product")
     count = ends.numel if ends is not None else weight.shape[0]
@@ -195,14 +198,47 @@ def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
         raise task.refused(f"{count} groups for {weight.shape[0]} matrices")
     lengths = group_lengths(task, ends, k if of_sums else m, count)
     shape = (count, m, n) if of_sums else (m, n)
-    y = task.outputs[0] if task.outputs else made(shape, x.dtype)
+    y = task.outputs[0] if task.outputs else made(shape, _result_kind(x, scale))
     if y.shape != shape or (bias is not None and bias.numel != count * n):
         raise task.refused(f"{y.shape} isn't the result, or the bias not that of {count} groups")
-    groups, turned = Groups(lengths, m, n, k, of_sums), (turned_a, turned_b)
+    groups = Groups(lengths, m, n, k, of_sums)
     if ends is None:
         ends = made((count,), INT64, "ends")
         ends.buffer.data = np.cumsum(lengths, dtype=np.int64)
-    return (GroupedMatMul(task.profile, x, weight, bias, ends, y, groups, turned),)
+    if x.dtype is weight.dtype and (x.dtype.is_float or (x.dtype is INT8 and y.dtype is INT32)):
+        return (GroupedMatMul(task.profile, x, weight, bias, ends, y, groups, turned),)
+    return _dequantised(task, (x, weight, y), (scale, per_row, bias), ends, groups, turned)
+
+
+def _result_kind(x: GlobalTensor, scale: GlobalTensor | None) -> DType:
+    if x.dtype is not INT8:
+        return x.dtype
+    return INT32 if scale is None else BFLOAT16 if scale.dtype is BFLOAT16 else FLOAT16
+
+
+def _dequantised(
+    task: Task,
+    tensors: tuple[GlobalTensor, GlobalTensor, GlobalTensor],
+    others: tuple[GlobalTensor | None, GlobalTensor | None, GlobalTensor | None],
+    ends: GlobalTensor,
+    groups: Groups,
+    turned: tuple[bool, bool],
+) -> tuple[Kernel, ...]:
+    """Products of int8, by scales of columns of each group and perhaps of rows."""
+    from npusim.ops.matmul.grouped_quant import GroupedDequantMatMul
+
+    (x, weight, y), (scale, per_row, bias) = tensors, others
+    if x.dtype is not INT8 or weight.dtype is not INT8 or groups.of_sums or turned[0]:
+        raise task.refused(f"{x.dtype} times {weight.dtype} isn't modelled")
+    if scale is None or scale.dtype not in (FLOAT, BFLOAT16) or bias is not None:
+        raise task.refused("needs scales in FLOAT or BFLOAT16, and no bias")
+    if y.dtype not in (FLOAT16, BFLOAT16):
+        raise task.refused(f"results in {y.dtype} aren't modelled")
+    if scale.numel != len(groups.lengths) * groups.n:
+        raise task.refused(f"{scale.shape} for {len(groups.lengths)} groups of {groups.n} columns")
+    if per_row is not None and (per_row.numel != groups.m or per_row.dtype is not FLOAT):
+        raise task.refused(f"{per_row.shape} for {groups.m} rows")
+    return (GroupedDequantMatMul(task.profile, x, weight, scale, per_row, ends, y, groups, turned),)
 
 
 def _weight_turned(task: Task, x: GlobalTensor, weight: GlobalTensor, turned_a: bool) -> bool:
@@ -226,9 +262,9 @@ def group_lengths(task: Task, ends: GlobalTensor | None, total: int, count: int)
     return tuple(found.tolist())
 
 
-def _by_size(blocks: list[tuple[_Size, _Place]]) -> dict[_Size, list[_Place]]:
+def _by_size(blocks: list[tuple[Size, _Place]]) -> dict[Size, list[_Place]]:
     """Blocks of a core by what they have in common, in the order in which they come."""
-    found: dict[_Size, list[_Place]] = {}
+    found: dict[Size, list[_Place]] = {}
     for size, place in blocks:
         if size.k:
             found.setdefault(size, []).append(place)

@@ -972,14 +972,25 @@ def attention(pick: Pick, op_type: str) -> Task:
 
 def grouped_product(pick: Pick, _: str) -> Task:
     """Rows in groups, some of them empty, each with a matrix of its own."""
-    count, k, n, kind = pick.of(1, 2, 5), pick.size(67), pick.size(), pick.half()
+    count, k, n, kind = (
+        pick.of(1, 2, 5),
+        pick.size(67),
+        pick.size(),
+        pick.of(np.float32, np.float16, np.int8),
+    )
     lengths = [pick.of(0, 1, 7, 40) for _ in range(count)]
     lengths[-1] += 1
+    ends = np.cumsum(lengths).astype(np.int64)
+    if kind is np.int8:
+        x, weight = (
+            (pick.numbers(*shape) * 9).astype(kind) for shape in ((sum(lengths), k), (count, k, n))
+        )
+        scales = [pick.positive(count, n), *[None] * 3, ends, pick.of(None, pick.positive(len(x)))]
+        return Task([x, weight, None, *scales], [empty(len(x), n, kind=np.float16)])
     x = pick.numbers(sum(lengths), k, kind=kind)
     weight = pick.numbers(count, k, n, kind=kind)
     bias = pick.of(None, pick.numbers(count, n, kind=kind))
-    ends = np.cumsum(lengths).astype(np.int64)
-    return Task([x, weight, bias, ends], [empty(len(x), n, kind=kind)])
+    return Task([x, weight, bias, *[None] * 4, ends], [empty(len(x), n, kind=kind)])
 
 
 def routed_back(pick: Pick, _: str) -> Task:

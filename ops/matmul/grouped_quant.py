@@ -1,0 +1,170 @@
+"""Products of int8 by groups, whose sums vector cores turn into numbers beside the cube cores.
+
+A cube core hands its blocks of sums over in workspace, one after the other; its vector cores take
+half of the rows each and multiply them with the scales of their columns and of their rows. Source:
+ops-transformer gmm/grouped_matmul, the kernels with scales of rows.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npusim.ascendc import Core, GlobalTensor, TBuf, TPosition, TQue
+from npusim.ascendc.loops import looked_up
+from npusim.ascendc.rounding import RoundMode
+from npusim.ascendc.task import made
+from npusim.engine.program import Pipe
+from npusim.library.block_matmul import BlockMatmul
+from npusim.library.operands import GmMatrix
+from npusim.ops.matmul.grouped import GroupedMatMul, Groups
+from npusim.values.dtypes import FLOAT, INT32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from npusim.ascendc.cluster import CoreWait
+    from npusim.ascendc.loops import Index
+    from npusim.engine.program import Barrier
+    from npusim.hardware.profile import Profile
+    from npusim.ops.matmul.grouped import Size
+
+    Waits = Iterator[Barrier | CoreWait]
+
+_FULL, _EMPTY = 0, 1  # flags: sums are there, sums have been read
+_SLOTS = 2  # of workspace for a cluster
+
+
+class GroupedDequantMatMul(GroupedMatMul):
+    """y = (x @ weight[group]) * scale[group] * rows' scale."""
+
+    is_mix = True
+
+    def __init__(
+        self,
+        profile: Profile,
+        x: GlobalTensor,
+        weight: GlobalTensor,
+        scale: GlobalTensor,
+        per_row: GlobalTensor | None,
+        ends: GlobalTensor,
+        y: GlobalTensor,
+        groups: Groups,
+        turned: tuple[bool, bool],
+    ) -> None:
+        super().__init__(profile, x, weight, None, ends, y, groups, turned)
+        self.scale, self.per_row = scale, per_row
+        self.reads += (scale,) if per_row is None else (scale, per_row)
+        self.lanes_of_block = profile.cores.vector_cores // profile.cores.cube_cores
+        base = self.tiling.base_m, self.tiling.base_n
+        self.slots = made((self.block_dim, _SLOTS, *base), INT32, "slots")
+        self.scratch = (self.slots,)
+
+    @property
+    def workspace_bytes(self) -> int:
+        """What clusters hand over in."""
+        return self.slots.nbytes
+
+    def process(self, core: Core) -> Waits:  # type: ignore[override]
+        """The cube core's side, or a vector core's."""
+        side = _Cube(core, self) if core.unit.kind == "cube" else _Vector(core, self)
+        done = 0
+        for size, places in self.blocks_of(core.get_block_idx()).items():
+            turns = (done + np.arange(len(places))) % _SLOTS
+            table = np.column_stack((turns, places)).astype(np.int64)
+            for turn in core.loop(len(places), sequential=True):
+                slot, *found = (looked_up(turn, table[:, at]) for at in range(table.shape[1]))
+                yield from side.block(self._slot(core, slot), size, *found)
+            done += len(places)
+
+    def _slot(self, core: Core, number: Index) -> GmMatrix:
+        """Where a cluster hands over a block."""
+        _, slots, rows, columns = self.slots.shape
+        start = core.get_block_idx() * slots * rows * columns
+        return GmMatrix(self.slots, ((start, 1), (number, rows * columns)), columns)
+
+
+class _Cube:
+    """Multiplies, and hands over block after block."""
+
+    def __init__(self, core: Core, kernel: GroupedDequantMatMul) -> None:
+        self._core, self._kernel = core, kernel
+        self._blocks = BlockMatmul(core, kernel.tiling, kernel.x.dtype, kernel.k)
+        for group in core.loop(len(kernel.groups.lengths)):
+            core.load_scalar(kernel.ends.span(group, 1))
+            core.scalar_alu("groups")
+
+    def block(
+        self, slot: GmMatrix, size: Size, group: Index, row: Index, column: Index, k: Index
+    ) -> Waits:
+        """One block of a group."""
+        core, kernel = self._core, self._kernel
+        self._blocks.begin(kernel.product(size, group, row, column, k))
+        for block in self._blocks.iterate():
+            yield core.cross_core_wait_flag(_EMPTY)
+            core.fixpipe(slot.block(0, size.rows, 0, size.columns), block.tensor)
+            core.cross_core_set_flag(_FULL, Pipe.FIXP)
+
+
+class _Vector:
+    """Takes its rows of every block through UB."""
+
+    def __init__(self, core: Core, kernel: GroupedDequantMatMul) -> None:
+        self._core, self._kernel = core, kernel
+        self._lane = core.get_sub_block_idx()
+        columns, kind = kernel.tiling.base_n, kernel.y.dtype
+        room = core.capacity_bytes("UB") - columns * (kernel.scale.dtype.itemsize + 4) - 1024
+        each = columns * (2 * INT32.itemsize + kind.itemsize) + 2 * core.block_bytes
+        self._rows = max(1, min(int(room // each), ceil(kernel.tiling.base_m / 2)))
+        tile = self._rows * columns
+        self._line, self._in, self._by_row = (
+            TQue(TPosition.VECIN, 1, name) for name in ("line", "sums", "per_row")
+        )
+        self._out, self._wide, self._wide_line = TQue(TPosition.VECOUT, 1), TBuf("wide"), TBuf("by")
+        core.pipe.init_buffer(self._line, 1, columns * kernel.scale.dtype.itemsize)
+        core.pipe.init_buffer(self._wide_line, 1, columns * FLOAT.itemsize)
+        core.pipe.init_buffer(self._in, 1, tile * INT32.itemsize)
+        core.pipe.init_buffer(self._wide, 1, tile * FLOAT.itemsize)
+        core.pipe.init_buffer(self._out, 1, tile * kind.itemsize)
+        core.pipe.init_buffer(self._by_row, 1, self._rows * FLOAT.itemsize)
+        for _ in range(_SLOTS):
+            core.cross_core_set_flag(_EMPTY, Pipe.MTE2)
+
+    def block(
+        self, slot: GmMatrix, size: Size, group: Index, row: Index, column: Index, k: Index
+    ) -> Waits:
+        """This core's rows of a block."""
+        del k
+        core, kernel = self._core, self._kernel
+        yield core.cross_core_wait_flag(_FULL)
+        half = ceil(size.rows / kernel.lanes_of_block)
+        first = min(self._lane * half, size.rows)
+        own = min(half, size.rows - first)
+        if own:
+            places = ((group, kernel.groups.n), (column, 1))
+            window = kernel.scale.window(places, (1, size.columns), (size.columns, 1))
+            given = self._line.copy_in(window)
+            line = given
+            if given.dtype is not FLOAT:
+                line = core.cast(self._wide_line.get(FLOAT, 1, size.columns), given)
+            for start, count in core.tiles(first, own, self._rows):
+                sums = self._in.copy_in(slot.block(start, count, 0, size.columns))
+                wide = core.cast(self._wide.get(FLOAT, count, size.columns), sums)
+                self._in.free_tensor(sums)
+                core.mul(wide, wide, line)
+                if kernel.per_row is not None:
+                    rows = kernel.per_row.window(((row, 1), (start, 1)), (count,), (1,))
+                    factors = self._by_row.copy_in(rows)
+                    core.mul(wide, wide, core.broadcast_column(factors))
+                    self._by_row.free_tensor(factors)
+                out = self._out.alloc_tensor(kernel.y.dtype, count, size.columns)
+                core.cast(out, wide, RoundMode.CAST_RINT)
+                n = kernel.groups.n
+                target = kernel.y.window(
+                    ((row, n), (start, n), (column, 1)), (count, size.columns), (n, 1)
+                )
+                self._out.copy_out(target.by_rows() if count > 1 else target, out)
+            self._line.free_tensor(given)
+        core.cross_core_set_flag(_EMPTY, Pipe.MTE2)

@@ -44,7 +44,7 @@ OPERATORS = family(
             checks=_checked(_TURNED_EACH)),
         Operator("Gemm", kernel="product"),
     ),
-    grouped=(
+    grouped_calls=(
         Operator("GroupedMatmul", "x weight bias? scale? offset? antiquant_scale? "
             "antiquant_offset? group_list? per_token_scale? -> y",
             (flag("transpose_x?"), flag("transpose_weight?"), whole("group_type?"),

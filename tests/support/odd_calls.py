@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from npusim import load_profile
-from npusim.operators.registry import prototype, standard_names
+from npusim.operators.registry import op_types, prototype, standard_names
 from npusim.operators.resolve import resolve
 from npusim.values.errors import ArgumentError
 from support.task_cases import Pick, case_of
@@ -64,8 +64,9 @@ class Chosen(Pick):
 
 
 def calls(seed: int, count: int) -> Iterator[Odd]:
-    """Calls of all names in turn, most of them with a fault or two."""
-    names = standard_names()
+    """Calls of all names of an operator type in turn, most of them with a fault or two."""
+    known = ((name, prototype(name)) for name in standard_names())
+    names = [name for name, found in known if found is not None and found[0].name in op_types()]
     start = Random(seed).randrange(len(names))  # noqa: S311 - calls, no secrets
     for number in range(count):
         random = Random(f"{seed} {number}")  # noqa: S311 - as above

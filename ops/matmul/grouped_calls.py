@@ -1,0 +1,92 @@
+"""Grouped products as calls and records have them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from npusim.ascendc.task import Task, made
+from npusim.ops.matmul.grouped import GroupedMatMul, Groups, group_lengths
+from npusim.ops.matmul.grouped_quant import GroupedDequantMatMul
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32, INT64, DType
+
+if TYPE_CHECKING:
+    from npusim.ascendc import GlobalTensor, Kernel
+
+_ROWS_SPLIT, _SUMS_SPLIT = 0, 2  # group_type: groups of rows, or of what is summed up
+
+
+def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
+    """x, weight, bias, scale, four others, where groups end, scales of rows.
+
+    Without the numbers of the list, groups are of one length.
+    """
+    x, weight, bias, scale, *others, ends, per_row = (*task.inputs, *[None] * 9)[:9]
+    if x is None or weight is None or len(x.shape) != 2:
+        raise task.refused("needs x and weight as one tensor each")
+    if any(each is not None for each in others):
+        raise task.refused("offsets and weights of other dtypes aren't modelled")
+    if task.profile.paths.l0c_to_gm is None:
+        raise task.refused(f"{task.profile.name} has no kernel for it")
+    of_sums = task.whole_number("group_type", _ROWS_SPLIT) == _SUMS_SPLIT
+    if len(weight.shape) != (2 if of_sums else 3):
+        raise task.refused(f"a weight {weight.shape}")
+    turned_a = bool(task.attributes.get("transpose_x", False))
+    turned = turned_a, _weight_turned(task, x, weight, turned_a)
+    m, k = (x.shape[1], x.shape[0]) if turned_a else x.shape
+    n = weight.shape[-2] if turned[1] else weight.shape[-1]
+    inner = weight.shape[-1] if turned[1] else weight.shape[-2]
+    if inner != k or (ends is not None and ends.dtype is not INT64):
+        raise task.refused(f"{x.shape} by {weight.shape} is no product")
+    count = ends.numel if ends is not None else weight.shape[0]
+    if not of_sums and count != weight.shape[0]:
+        raise task.refused(f"{count} groups for {weight.shape[0]} matrices")
+    lengths = group_lengths(task, ends, k if of_sums else m, count)
+    shape = (count, m, n) if of_sums else (m, n)
+    y = task.outputs[0] if task.outputs else made(shape, _result_kind(x, scale))
+    if y.shape != shape or (bias is not None and bias.numel != count * n):
+        raise task.refused(f"{y.shape} isn't the result, or the bias not that of {count} groups")
+    groups = Groups(lengths, m, n, k, of_sums)
+    if ends is None:
+        ends = made((count,), INT64, "ends")
+        ends.buffer.data = np.cumsum(lengths, dtype=np.int64)
+    if x.dtype is weight.dtype and (x.dtype.is_float or (x.dtype is INT8 and y.dtype is INT32)):
+        return (GroupedMatMul(task.profile, x, weight, bias, ends, y, groups, turned),)
+    return _dequantised(task, (x, weight, y), (scale, per_row, bias), ends, groups, turned)
+
+
+def _result_kind(x: GlobalTensor, scale: GlobalTensor | None) -> DType:
+    if x.dtype is not INT8:
+        return x.dtype
+    return INT32 if scale is None else BFLOAT16 if scale.dtype is BFLOAT16 else FLOAT16
+
+
+def _dequantised(
+    task: Task,
+    tensors: tuple[GlobalTensor, GlobalTensor, GlobalTensor],
+    others: tuple[GlobalTensor | None, GlobalTensor | None, GlobalTensor | None],
+    ends: GlobalTensor,
+    groups: Groups,
+    turned: tuple[bool, bool],
+) -> tuple[Kernel, ...]:
+    """Products of int8, by scales of columns of each group and perhaps of rows."""
+    (x, weight, y), (scale, per_row, bias) = tensors, others
+    if x.dtype is not INT8 or weight.dtype is not INT8 or groups.of_sums or turned[0]:
+        raise task.refused(f"{x.dtype} times {weight.dtype} isn't modelled")
+    if scale is None or scale.dtype not in (FLOAT, BFLOAT16) or bias is not None:
+        raise task.refused("needs scales in FLOAT or BFLOAT16, and no bias")
+    if y.dtype not in (FLOAT16, BFLOAT16):
+        raise task.refused(f"results in {y.dtype} aren't modelled")
+    if scale.numel != len(groups.lengths) * groups.n:
+        raise task.refused(f"{scale.shape} for {len(groups.lengths)} groups of {groups.n} columns")
+    if per_row is not None and (per_row.numel != groups.m or per_row.dtype is not FLOAT):
+        raise task.refused(f"{per_row.shape} for {groups.m} rows")
+    return (GroupedDequantMatMul(task.profile, x, weight, scale, per_row, ends, y, groups, turned),)
+
+
+def _weight_turned(task: Task, x: GlobalTensor, weight: GlobalTensor, turned_a: bool) -> bool:
+    """As the record says, or else as the shapes do."""
+    said = task.attributes.get("transpose_weight")
+    k = x.shape[0 if turned_a else 1]
+    return bool(said) if said is not None else weight.shape[-2] != k and weight.shape[-1] == k

@@ -18,7 +18,7 @@ from npusim.operators.registry import op_types
 from npusim.values.errors import AclnnError, DeviceFault, NpusimError
 from support.odd_calls import Odd, calls
 
-COUNT = int(os.environ.get("NPUSIM_ODD_CALLS", "600"))
+COUNT = int(os.environ.get("NPUSIM_ODD_CALLS", "560"))
 CHIP = "Ascend910B3"
 MANY = 1 << 20  # what numpy.zeros would fill a host's memory with
 

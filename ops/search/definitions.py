@@ -3,7 +3,7 @@
 from npusim.operators.checks import rank_in
 from npusim.operators.definition import Aclnn, Operator, family, flag, text, whole
 from npusim.operators.results import like
-from npusim.operators.shape_checks import axes_in, needs
+from npusim.operators.shape_checks import axes_in, fits, needs
 from npusim.ops.search import results
 
 _SIDE = (flag("out_int32?"), flag("right?"))
@@ -20,7 +20,8 @@ OPERATORS = family(
         Operator("SearchSorted", "sorted_sequence values sorter? -> out", _SIDE,
             Aclnn("aclnnSearchSorted", "sortedSequence self sorter? -> out",
                 _NAMED), kernel="search_sorted", infer=results.places,
-            checks=((results.rows_alike, "sorted_sequence", "values"),)),
+            checks=((results.rows_alike, "sorted_sequence", "values"),
+                (fits, "sorted_sequence", "*rows n", "sorter", "*rows n"))),
     ),
     running=(
         Operator("Cumprod", "x -> y", (whole("axis?"), flag("exclusive?"), flag("reverse?")),

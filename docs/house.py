@@ -81,12 +81,12 @@ DOORS = {
     "validation": "replay roofline statistics table work",
     "graph": "compiling lowering memory onnx_file onnx_reader passes target",
     "model": """
-        cache_state checking findings graph_model judging reading reasons results retiming step
-        timing
+        cache_state checking findings graph_model judging model reading reasons results retiming
+        step timing
         """,
     "cluster": "collectives",
     "llm": "config engines layout memory results step training workload",
-    "capacity": "traces units",
+    "capacity": "asking traces units",
     "serving": "deployment engine policy requests results",
     "report": """
         arrays call.answers call.page call.tables call.typical catalogue cluster compare

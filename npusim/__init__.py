@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from npusim.ascendc.decorated import kernel
+    from npusim.capacity.asking import plan, recommend
     from npusim.cluster.collectives import collective
     from npusim.hardware.naming import load_profile
     from npusim.hardware.profile import Profile
+    from npusim.model.judging import judge
+    from npusim.model.model import Model
     from npusim.runtime.device import Device
     from npusim.runtime.ranking import rank
     from npusim.runtime.results import Result, Slice, TaskResult, Timeline
@@ -27,6 +30,7 @@ _HOMES = {
     "AclnnError": "npusim.values.errors",
     "Device": "npusim.runtime.device",
     "DeviceFault": "npusim.values.errors",
+    "Model": "npusim.model.model",
     "NpusimError": "npusim.values.errors",
     "Profile": "npusim.hardware.profile",
     "Result": "npusim.runtime.results",
@@ -37,9 +41,12 @@ _HOMES = {
     "Timeline": "npusim.runtime.results",
     "__version__": "npusim.values.version",
     "collective": "npusim.cluster.collectives",
+    "judge": "npusim.model.judging",
     "kernel": "npusim.ascendc.decorated",
     "load_profile": "npusim.hardware.naming",
+    "plan": "npusim.capacity.asking",
     "rank": "npusim.runtime.ranking",
+    "recommend": "npusim.capacity.asking",
 }
 
 # Public packages, which `import npusim` alone gives too: to write, and to register.
@@ -49,6 +56,7 @@ __all__ = [
     "AclnnError",
     "Device",
     "DeviceFault",
+    "Model",
     "NpusimError",
     "Profile",
     "Result",
@@ -59,9 +67,12 @@ __all__ = [
     "Timeline",
     "__version__",
     "collective",
+    "judge",
     "kernel",
     "load_profile",
+    "plan",
     "rank",
+    "recommend",
 ]
 
 # In a clone, ops/ and hw_profiles/ stand beside this folder and not in it. Python started there

@@ -12,7 +12,7 @@ from network_steps import kernel_details
 
 from npusim.hardware import load_profile
 from npusim.model.findings import Oddity, findings
-from npusim.model.judging import Comparison, compare
+from npusim.model.judging import Comparison, judge
 from npusim.model.missed_fusions import fusions, missed
 from npusim.model.reasons import Kind, Reasons
 from npusim.model.timing import Timer
@@ -58,7 +58,7 @@ def write(path: Path, rows: Sequence[Row]) -> Path:
 
 def at_estimate(path: Path, rows: Sequence[Row]) -> list[Row]:
     """The same rows, each as long as it is expected to be, and on as many cores."""
-    found = compare(write(path, rows), load_profile(SOC)).launches
+    found = judge(write(path, rows), load_profile(SOC)).launches
     return [
         replace(row, us=round(each.expected_us, 2), blocks=each.timed.timing.tasks[0].block_dim)
         for row, each in zip(rows, found, strict=True)
@@ -149,12 +149,12 @@ def told(comparison: Comparison) -> dict[Kind | Oddity, tuple[list[int], str]]:
 
 
 def test_a_profile_at_its_estimates_is_normal(plain: list[Row], tmp_path: Path) -> None:
-    assert told(compare(write(tmp_path / "k.csv", plain), load_profile(SOC))) == {}
+    assert told(judge(write(tmp_path / "k.csv", plain), load_profile(SOC))) == {}
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda each: each.name)
 def test_a_planted_fault_is_named(fault: Fault, plain: list[Row], tmp_path: Path) -> None:
-    found = told(compare(write(tmp_path / "k.csv", fault.plant(plain)), load_profile(SOC)))
+    found = told(judge(write(tmp_path / "k.csv", fault.plant(plain)), load_profile(SOC)))
     assert fault.says in found, found
     lines, text = found[fault.says]
     assert tuple(lines) == fault.lines, found
@@ -169,10 +169,10 @@ def test_inputs_that_were_not_in_l2_explain_a_time(tmp_path: Path) -> None:
     copies = replace(write_first, op="Relu", inputs=["2048,2048"])
     rows = at_estimate(tmp_path / "plain.csv", [write_first, copies])
     profile = load_profile(SOC)
-    plain = compare(write(tmp_path / "k.csv", rows), profile)
+    plain = judge(write(tmp_path / "k.csv", rows), profile)
     cold = Timer(profile, "cold", None).time(plain.launches[1].timed.item, (), None)
     slow_us = (cold.band_us[1] + max(cold.duration_us, 0.0)) / 2
-    slow = compare(write(tmp_path / "s.csv", [rows[0], replace(rows[1], us=slow_us)]), profile)
+    slow = judge(write(tmp_path / "s.csv", [rows[0], replace(rows[1], us=slow_us)]), profile)
     usual_us = plain.launches[1].usual_us
     assert usual_us is not None
     expected = {Kind.COLD_L2: ([3], "")} if slow_us > usual_us[1] else {}
@@ -188,7 +188,7 @@ def test_a_measured_step_is_mostly_normal(workload: str, soc: str, tmp_path: Pat
     """Of kernels that nobody touched at most 15 % are called unusual."""
     file = tmp_path / "kernel_details.csv"
     file.write_text(kernel_details(MEASURED, workload), encoding="utf-8")
-    found = compare(file, load_profile(soc))
+    found = judge(file, load_profile(soc))
     assert found.compared > 200
     assert len(found.unusual) <= 0.15 * found.compared
 

@@ -16,7 +16,7 @@ from npusim.capacity.service import ModelRef, ProductRef, ServiceCurve, ServiceP
 from npusim.engine import Memo
 from npusim.hardware import load_profile
 from npusim.hardware.naming import resolve_soc
-from npusim.model.reading import Model, read_model
+from npusim.model.reading import ModelFile, read_model
 from npusim.model.retiming import retime
 from npusim.values.errors import ArgumentError, RejectedError
 
@@ -44,7 +44,7 @@ class SimulatedLatencies:
         self._folder = folder or Path()
         self._say = progress
         self._memo = Memo()
-        self._files: dict[tuple[str, str], Model] = {}
+        self._files: dict[tuple[str, str], ModelFile] = {}
         self._curves: dict[tuple[str, str], ServiceCurve | RejectedError] = {}
         self.results: dict[tuple[str, str], dict[int, StepResult]] = {}
 
@@ -86,7 +86,7 @@ class SimulatedLatencies:
         share = max(result.not_simulated_share for result in timed.values())
         return ServiceCurve.of(points, _basis(timed), share)
 
-    def _batches(self, model: ModelPlan, unfolded: Model) -> list[int]:
+    def _batches(self, model: ModelPlan, unfolded: ModelFile) -> list[int]:
         stated = self._plan.workload.batching_of(model).max_batch
         items = model.items_per_request
         if unfolded.batch is None:
@@ -103,7 +103,7 @@ class SimulatedLatencies:
         doubled = [1 << power for power in range(most.bit_length()) if 1 << power <= most]
         return sorted({*doubled, items, most})
 
-    def _model(self, model: ModelPlan) -> Model:
+    def _model(self, model: ModelPlan) -> ModelFile:
         key = (model.name, model.reference or "")
         if key not in self._files:
             self._files[key] = read_model(self._folder / (model.reference or ""))

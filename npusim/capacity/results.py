@@ -211,6 +211,13 @@ class PlanResult:
     products: tuple[ProductResult, ...]
     assumptions: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        counts = [
+            f"{each.board.name} {each.count.installed if each.meets and each.count else 'no'}"
+            for each in self.products
+        ]
+        return f"<PlanResult {self.plan.title}: {', '.join(counts)}>"
+
     @property
     def meeting(self) -> tuple[ProductResult, ...]:
         """The products that meet the objective, fewest installed cards first."""

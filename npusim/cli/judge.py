@@ -39,7 +39,7 @@ def judge(
     """
     from npusim.cli.chips import one_chip
     from npusim.model.findings import findings
-    from npusim.model.judging import compare
+    from npusim.model.judging import judge as judged
     from npusim.model.reasons import Reasons
     from npusim.report import comparison as pages
     from npusim.report.files import claim_all, write_text
@@ -50,7 +50,7 @@ def judge(
     def show(done: int, total: int) -> None:
         output.progress(f"{done} of {total} kernels")
 
-    compared = compare(file, chip.profile, step=step, progress=show)
+    compared = judged(file, chip.profile, step=step, progress=show)
     reasons = Reasons(compared)
     explained = [(each, reasons.of(each)) for each in compared.unusual]
     odd = findings(compared)

@@ -52,8 +52,9 @@ def plan(
     Exit code 1 when no product of the plan meets the objective.
     """
     from npusim.capacity import read_plan
+    from npusim.capacity.asking import seeded
 
-    wanted = _seeded(read_plan(file), seed)
+    wanted = seeded(read_plan(file), seed)
     words = ["plan", str(file), *_given({"--seed": seed})]
     _answer(wanted, file, file.parent, words, as_json, markdown, html, force=force)
 
@@ -84,6 +85,8 @@ def recommend(
     Everything else is as in a plan that says nothing about it: Poisson arrivals, 70 % target
     utilisation. Exit code 1 when no product meets the limit.
     """
+    from npusim.capacity import plan_of
+    from npusim.capacity.asking import plan_of_model, seeded
     from npusim.hardware.products import product_names
 
     named = names(products, product_names, "products")
@@ -94,7 +97,7 @@ def recommend(
     if measured_on is not None:
         served["measured_on"] = measured_on
     objective = {"quantile": quantile, "limit_ms": limit_ms, "availability": availability}
-    wanted = _plan_of_model(model, served, rate, batching, objective, named)
+    wanted = plan_of(plan_of_model(model, served, rate, batching, objective, named))
     words = ["recommend", str(model), "--rate", _number(rate), "--slo", _number(limit_ms)]
     words += [word for name in products or () for word in ("-s", name)]
     words += _given(
@@ -108,37 +111,7 @@ def recommend(
             "--seed": seed,
         }
     )
-    _answer(_seeded(wanted, seed), model, Path(), words, as_json, markdown, html, force=force)
-
-
-def _plan_of_model(
-    model: Path,
-    served: dict[str, Any],
-    rate: float,
-    batching: dict[str, Any],
-    objective: dict[str, Any],
-    products: list[str],
-) -> Plan:
-    """The plan of one model at one rate."""
-    from npusim.capacity import plan_of
-
-    models = [{"name": model.stem, "reference": str(model.resolve()), **served}]
-    workload = {"models": models, "peak_requests_per_s": rate, "batching": batching}
-    return plan_of(
-        {
-            "title": f"Recommendation for {model.stem}",
-            "workload": workload,
-            "objective": objective,
-            "fleet": {"products": products},
-        }
-    )
-
-
-def _seeded(plan_: Plan, seed: int | None) -> Plan:
-    if seed is None:
-        return plan_
-    simulation = plan_.simulation.model_copy(update={"seed": seed})
-    return plan_.model_copy(update={"simulation": simulation})
+    _answer(seeded(wanted, seed), model, Path(), words, as_json, markdown, html, force=force)
 
 
 def _given(options: Mapping[str, object]) -> list[str]:

@@ -1,7 +1,7 @@
 """A model step as a list of operators, timed on any product."""
 
 from npusim.model.cache_state import MODES
-from npusim.model.reading import Model, read_model
+from npusim.model.reading import ModelFile, read_model
 from npusim.model.results import ClassTime, Memory, StepResult, TimedItem
 from npusim.model.retiming import retime
 from npusim.model.step import AclnnWork, Item, Step
@@ -12,7 +12,7 @@ __all__ = [
     "ClassTime",
     "Item",
     "Memory",
-    "Model",
+    "ModelFile",
     "Step",
     "StepResult",
     "TimedItem",

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
+from pathlib import Path
 from statistics import NormalDist, median
 from typing import TYPE_CHECKING, Final
 
 from npusim.model.profile_table import read_launches
 from npusim.model.results import How, TimedItem
 from npusim.model.retiming import retime
+from npusim.runtime.device import Device
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from os import PathLike
 
     from npusim.hardware import Profile
     from npusim.model.kernel_csv import Kernel
@@ -111,18 +113,20 @@ class Comparison:
         return sum(each.usual_us is not None for each in self.launches)
 
 
-def compare(
-    file: Path,
-    profile: Profile,
+def judge(
+    file: str | PathLike[str],
+    device: Device | Profile | str,
     *,
     step: str = "",
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Compare the kernels of an op_summary or kernel_details table with estimates.
 
-    `profile` is the chip that they were measured on. Raises what reading the file raises.
+    `device` is the chip that they were measured on, `step` the Step Id of a profile with several.
+    Raises FileError for a file that isn't such a table, UnknownNameError for the step or the chip.
     """
-    found, kernels = read_launches(file, step)
+    profile = (device if isinstance(device, Device) else Device(device)).profile
+    found, kernels = read_launches(Path(file), step)
     unmeasured = tuple(replace(item, measured_us=None) for item in found.items)
     timed = retime(replace(found, items=unmeasured), profile, progress=progress).items
     pairs = list(zip(kernels, timed, strict=True))

@@ -21,8 +21,8 @@ _HINT = (
 )
 
 
-class Model(Protocol):
-    """A model that can be unfolded into a step.
+class ModelFile(Protocol):
+    """A model as a file has it: it can be unfolded into a step.
 
     `batch` is the one that the file states (None: it has no batch axis, so only its own step can be
     timed).
@@ -78,7 +78,7 @@ class FixedModel:
 
 def read_model(
     path: str | PathLike[str], *, step: str = "", how: Compilation | None = None
-) -> Model:
+) -> ModelFile:
     """The model in a file, by its ending; `step` picks the Step Id of a profile.
 
     `how` says how a network is compiled. Raises FileError for a file that can't be read or isn't a

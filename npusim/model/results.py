@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
     from npusim.catalogue.verdicts import Outcome
@@ -233,3 +236,35 @@ class StepResult:
     def runs_unchanged(self) -> bool:
         """Whether nothing in the step is refused as it stands, and it fits."""
         return self.runs and not self.needs_fp16
+
+    def to_frame(self) -> Any:
+        """The operators in their order, a row each, as a pandas DataFrame.
+
+        Raises UsageError where pandas isn't installed.
+        """
+        try:
+            pandas = import_module("pandas")  # the user's own, no dependency of ours
+        except ImportError:
+            raise UsageError("a data frame needs pandas", "pip install pandas") from None
+        return pandas.DataFrame(
+            {
+                "op": each.item.op,
+                "class": each.kind,
+                "tensors": each.item.operation.tensors,
+                "count": each.item.count,
+                "each_us": each.timing.duration_us,
+                "low_us": each.timing.band_us[0],
+                "high_us": each.timing.band_us[1],
+                "measured_us": each.item.measured_us,
+                "bound": each.timing.bound,
+                "how": each.timing.how.value,
+            }
+            for each in self.items
+        )
+
+    def __repr__(self) -> str:
+        low_us, high_us = self.band_us
+        time = f"{self.duration_us:.4g} us ({low_us:.3g}..{high_us:.3g})"
+        rate = "" if self.items_per_s is None else f", {self.items_per_s:.3g} items/s"
+        share = f"{self.simulated_share:.0%} simulated"
+        return f"<StepResult {self.step.name} on {self.soc}: {time}{rate}, {share}>"

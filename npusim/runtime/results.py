@@ -213,6 +213,12 @@ class Result:
     assumptions: tuple[str, ...]
     jumped_ratio: float
 
+    def __repr__(self) -> str:
+        low_us, high_us = self.band_us
+        time = f"{self.duration_us:.3g} us ({low_us:.3g}..{high_us:.3g})"
+        made = "estimate" if self.outputs is None else ", ".join(self.outputs)
+        return f"<Result {self.op} on {self.soc}: {time}, {self.bound}; {made}>"
+
 
 def core_name(profile: Profile, block: int, unit: Unit = VECTOR) -> str:
     """A core's name in traces; the cores of a split chip are named by their cluster."""

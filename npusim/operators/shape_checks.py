@@ -262,12 +262,15 @@ def needs(attribute: str, *instead: str) -> Check:
 
 
 def as_inferred(names: Sequence[str], infer: Any) -> Check:
-    """161002 for an output that hasn't the shape that follows from the inputs."""
+    """161002 for an output that hasn't the shape that follows from the inputs.
+
+    A single element may have any number of axes.
+    """
 
     def test(call: Call) -> Finding:
         found: Mapping[str, TensorSpec] = infer(call)
         for name, spec in call.given(*(each for each in names if each in found)):
-            if spec.shape != found[name].shape:
+            if spec.shape != found[name].shape and not spec.numel == found[name].numel == 1:
                 wanted = sizes(found[name].shape)
                 return f"{name} should have the shape {wanted}, but has {sizes(spec.shape)}."
         return None

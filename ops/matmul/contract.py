@@ -57,12 +57,16 @@ def arithmetic(call: Call) -> Arithmetic:
     Chips without float32 in the cube take float16 where they may.
     """
     common = promote(*(spec.dtype for _, spec in call.given(*operands(call)))) or FLOAT
-    chosen = call.integer("cubeMathType")
+    return arithmetic_of(common, call.integer("cubeMathType"), call.profile.family)
+
+
+def arithmetic_of(common: DType, chosen: int, family: str) -> Arithmetic:
+    """The same from the common dtype, cubeMathType and the product family."""
     if chosen == USE_FP16:
         return Arithmetic(FLOAT16, hf32=False)
     if common is not FLOAT or chosen in (KEEP_DTYPE, USE_FP32_ADD):
         return Arithmetic(common, hf32=False)
-    if _multiplies_float(call):
+    if family in BF16_FAMILIES:
         return Arithmetic(FLOAT, hf32=True)
     return Arithmetic(FLOAT16, hf32=False)
 

@@ -1,6 +1,19 @@
 """Matrix products: MatMul, BatchMatMul, Gemm, quantised ones, and fusions with what follows."""
 
-from npusim.operators.definition import Aclnn, Attribute, Operator, Page, family, flag, whole
+from npusim.operators.checks import rank_is
+from npusim.operators.definition import (
+    Aclnn,
+    Attribute,
+    Composed,
+    Operator,
+    Page,
+    family,
+    flag,
+    real,
+    scalar,
+    whole,
+)
+from npusim.operators.shape_checks import fits
 from npusim.ops.matmul.checks import product, scales_fit
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8
 
@@ -23,6 +36,28 @@ _WIDENED = ((product, "x", "weight", "bias", "y", {"turned": ("transpose_x", "tr
 # As its second version, which goes by this name in profiles.
 _WIDENED_DTYPES = dict.fromkeys(("A2", "A3"), (FLOAT16, BFLOAT16, INT8, FLOAT))
 
+_MATH = (whole("cubeMathType", "math_type"),)
+_BETA_ALPHA = (scalar("beta"), scalar("alpha"))
+_OPTIONAL = (scalar("betaOptional?", "beta"), scalar("alphaOptional?", "alpha"))
+_BATCHES = (fits, "batch1", "n m k", "batch2", "n k p")
+_MATRICES = (fits, "mat1", "m k", "mat2", "k n")
+_VECTOR = (fits, "mat", "m k", "vec", "k")
+_OUTER = (rank_is, 1, "vec1", "vec2")
+
+
+def _summed(
+    name: str, factors: str, host: str, numbers: tuple[Attribute, ...],
+    check: tuple[object, ...], math: tuple[Attribute, ...] = _MATH,
+) -> tuple[Composed, Composed]:  # fmt: skip
+    """A product that something is added to: into an output, and into what is added."""
+    attributes = (*numbers, *math)
+    return (
+        Composed(name, f"self {factors} -> out", attributes, host, checks=(check,)),
+        Composed(name.replace("aclnn", "aclnnInplace"), f"selfRef {factors} -> selfRef",
+                 attributes, host, checks=(check,)),
+    )  # fmt: skip
+
+
 # fmt: off
 OPERATORS = family(
     "matmul",
@@ -31,6 +66,23 @@ OPERATORS = family(
     Page("aclnnAddmm", "contract:ADDMM", ("addmm",)),
     Page("aclnnBatchMatMul", "contract:BATCH_MATMUL", ("bmm",)),
     fused="records:fused_product",
+    host=(
+        *_summed("aclnnAddbmm", "batch1 batch2", "summed_batches", _BETA_ALPHA, _BATCHES),
+        *_summed("aclnnBaddbmm", "batch1 batch2", "added_batches", _BETA_ALPHA, _BATCHES),
+        _summed("aclnnAddmm", "mat1 mat2", "added_batches", _BETA_ALPHA, _MATRICES)[1],
+        _summed("aclnnAddmv", "mat vec", "added_vector", _BETA_ALPHA, _VECTOR)[0],
+        *_summed("aclnnAddr", "vec1 vec2", "added_outer_product", _OPTIONAL, _OUTER, math=()),
+        Composed("aclnnDot", "self tensor -> out", (), "dot_product",
+            checks=((fits, "self", "k", "tensor", "k"),)),
+        Composed("aclnnGemm", "A B C -> out",
+            (real("alpha", "alpha"), real("beta", "beta"), whole("transA", "turned_a"),
+             whole("transB", "turned_b"), *_MATH), "general",
+            checks=((rank_is, 2, "A", "B", "out"),)),
+        Composed("aclnnGer", "self vec2 -> out", (), "outer_product",
+            checks=((fits, "self", "m", "vec2", "n", "out", "m n"),)),
+        Composed("aclnnMv", "self vec -> out", _MATH, "matrix_vector",
+            checks=((fits, "self", "m k", "vec", "k", "out", "m"),)),
+    ),
     records=(
         Operator("MatMul", _BIASED, _TURNED, also=("MatMulV2",), kernel="product",
             checks=_checked(_TURNED)),

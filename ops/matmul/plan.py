@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task
 from npusim.operators.tasks import kernels_on
-from npusim.ops.matmul.contract import arithmetic, operands, result_shape
+from npusim.ops.matmul.contract import arithmetic, arithmetic_of, operands, result_shape
 from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem
 from npusim.values.dtypes import FLOAT, DType
 from npusim.values.formats import Format
+from npusim.values.promotion import promote
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -79,8 +80,36 @@ def _product(call: Call, chain: Chain, output: str) -> GlobalTensor:
     wanted = call.spec("out").dtype
     out = _target(call, chain, output, FLOAT if wanted is FLOAT else kind)
     outer = result_shape(call)[: max(len(a.outer), len(b.outer))]
+    _multiplied(chain, a, b, out.view(*outer, a.seen()[0], b.seen()[1]), hf32=hf32)
+    return out
+
+
+def product(
+    chain: Chain,
+    a: GlobalTensor,
+    b: GlobalTensor,
+    math_type: int,
+    turned: tuple[bool, bool] = (False, False),
+) -> GlobalTensor:
+    """a @ b of matrices, or of as many matrices on both sides, as cubeMathType says.
+
+    ``turned`` tells which of them lie transposed.
+    """
+    common = promote(a.dtype, b.dtype) or FLOAT
+    kind, hf32 = arithmetic_of(common, math_type, chain.profile.family)
+    left, right = (
+        _Matrix(chain.cast(each, kind), flag) for each, flag in zip((a, b), turned, strict=True)
+    )
+    shape = (*left.outer, left.seen()[0], right.seen()[1])
+    c = chain.empty(shape, kind, "product")
+    _multiplied(chain, left, right, c, hf32=hf32)
+    return c
+
+
+def _multiplied(chain: Chain, a: _Matrix, b: _Matrix, c: GlobalTensor, *, hf32: bool) -> None:
+    """The product of two operands into ``c``, whose outer axes say how many there are."""
+    outer = c.shape[:-_MATRIX]
     a, b = (_spread(chain, each, outer) for each in (a, b))
-    c = out.view(*outer, a.seen()[0], b.seen()[1])
     several = prod(b.outer) > 1 or (prod(outer) > 1 and a.turned)
     generation = chain.profile.software.matmul_generation
     name = f"{'BatchMatMul' if several else 'MatMul'}V{generation}"
@@ -88,7 +117,6 @@ def _product(call: Call, chain: Chain, output: str) -> GlobalTensor:
         _in_fractals(name, chain, a, b, c, hf32=hf32)
     else:
         _multiply(name, chain, a, b, c, hf32=hf32)
-    return out
 
 
 def _target(call: Call, chain: Chain, output: str, dtype: DType) -> GlobalTensor:

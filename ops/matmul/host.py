@@ -1,0 +1,89 @@
+"""Products of matrices and vectors with what is added to them: what the host calls for them.
+
+Each is a product, Mul where a factor isn't 1, and Add, as in hicann/ops-nn matmul (op_api).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npusim.ops.matmul.contract import KEEP_DTYPE
+from npusim.ops.matmul.plan import product
+
+if TYPE_CHECKING:
+    from npusim.ascendc import GlobalTensor
+    from npusim.operators.host import Host, ScalarValue
+
+
+def matrix_vector(host: Host, matrix: GlobalTensor, vector: GlobalTensor, *, math_type: int) -> Any:
+    """A matrix times a vector."""
+    column = vector.view(vector.numel, 1)
+    return product(host.chain, matrix, column, math_type).view(matrix.shape[0])
+
+
+def added_vector(
+    host: Host, added: GlobalTensor, matrix: GlobalTensor, vector: GlobalTensor, *,
+    alpha: ScalarValue = 1, beta: ScalarValue = 1, math_type: int,
+) -> Any:  # fmt: skip
+    """beta * added + alpha * (matrix @ vector)."""
+    found = matrix_vector(host, matrix, vector, math_type=math_type)
+    return _sum(host, added, found, beta, alpha)
+
+
+def added_batches(
+    host: Host, added: GlobalTensor, a: GlobalTensor, b: GlobalTensor, *,
+    beta: ScalarValue = 1, alpha: ScalarValue = 1, math_type: int,
+) -> Any:  # fmt: skip
+    """beta * added + alpha * (a @ b), batch by batch."""
+    return _sum(host, added, product(host.chain, a, b, math_type), beta, alpha)
+
+
+def summed_batches(
+    host: Host, added: GlobalTensor, a: GlobalTensor, b: GlobalTensor, *,
+    beta: ScalarValue = 1, alpha: ScalarValue = 1, math_type: int,
+) -> Any:  # fmt: skip
+    """beta * added + alpha times the sum of all products."""
+    several = product(host.chain, a, b, math_type)
+    return _sum(host, added, host.run("ReduceSum", several, axes=[0], keep_dims=False), beta, alpha)
+
+
+def general(
+    host: Host, a: GlobalTensor, b: GlobalTensor, c: GlobalTensor, *, alpha: float = 1.0,
+    beta: float = 1.0, turned_a: int = 0, turned_b: int = 0, math_type: int,
+) -> Any:  # fmt: skip
+    """alpha * (a @ b) + beta * c, with either matrix transposed."""
+    found = product(host.chain, a, b, math_type, (bool(turned_a), bool(turned_b)))
+    return _sum(host, c, found, beta, alpha)
+
+
+def outer_product(host: Host, column: GlobalTensor, row: GlobalTensor) -> Any:
+    """Every element of one vector times every one of another."""
+    return host.together("Mul", column.view(column.numel, 1), row.view(1, row.numel))
+
+
+def added_outer_product(
+    host: Host, added: GlobalTensor, column: GlobalTensor, row: GlobalTensor, *,
+    beta: ScalarValue = 1, alpha: ScalarValue = 1,
+) -> Any:  # fmt: skip
+    """beta * added + alpha times the outer product."""
+    return _sum(host, added, outer_product(host, column, row), beta, alpha)
+
+
+def dot_product(host: Host, x: GlobalTensor, y: GlobalTensor) -> Any:
+    """The sum of the products of two vectors, by the cube."""
+    row, column = x.view(1, x.numel), y.view(y.numel, 1)
+    return product(host.chain, row, column, KEEP_DTYPE).view()
+
+
+def _sum(
+    host: Host, added: GlobalTensor, found: GlobalTensor, beta: ScalarValue, alpha: ScalarValue
+) -> Any:
+    """beta * added + alpha * found; nothing is added where beta is 0."""
+    if alpha != 1:
+        found = host.together("Mul", found, alpha, dtype=found.dtype)
+    if beta == 0:
+        return found
+    added = host.cast(added, found.dtype)
+    if beta != 1:
+        added = host.together("Mul", added, beta, dtype=found.dtype)
+    return host.run("Add", added, found)

@@ -58,14 +58,14 @@ class _Change:
     groups: Sequence[CoreGroup]
 
 
-def suggestions(run: KernelRun, profile: Profile, *, generated: bool = False) -> list[Suggestion]:
+def suggestions(run: KernelRun, profile: Profile) -> list[Suggestion]:
     """Up to five changes that make a kernel faster, the best one first."""
     groups = _groups(run)
-    before = _played(groups, profile, generated=generated)
+    before = _played(groups, profile)
     found = []
     for change in _changes(groups, profile):
         try:
-            after = _played(change.groups, profile, generated=generated)
+            after = _played(change.groups, profile)
         except DeadlockError:  # the streams depend on what was changed
             continue
         if after < (1 - _WORTH) * before:
@@ -82,11 +82,11 @@ def _groups(run: KernelRun) -> list[CoreGroup]:
     ]
 
 
-def _played(groups: Sequence[CoreGroup], profile: Profile, *, generated: bool) -> float:
+def _played(groups: Sequence[CoreGroup], profile: Profile) -> float:
     """Microseconds of the task."""
     started = 1 + max(max(group.blocks) for group in groups)
     mix = len({group.unit.kind for group in groups}) > 1
-    machine = machine_of(profile, started, mix=mix, generated=generated)
+    machine = machine_of(profile, started, mix=mix)
     run = simulate(tuple(groups), machine, L2State(profile.memory.l2_bytes))
     return run.cycles / profile.clock_mhz
 

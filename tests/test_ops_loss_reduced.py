@@ -143,3 +143,54 @@ def test_what_is_refused(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(AclnnError, match="161002") as refused:
         Device(A2).estimate("aclnnMseLoss", **said | {"reduction": 1} | changed)
     assert words in str(refused.value)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.sampled_from([(7, 5), (130, 33), (40, 1), (3, 5000), (2, 6, 3, 4), (1, 40, 5, 7)]),
+    st.integers(0, 2),
+    st.sampled_from([A2, "Ascend910A"]),
+    st.sampled_from([np.int64, np.int32]),
+)
+def test_likelihoods_of_rows_and_of_pixels(
+    shape: tuple[int, ...], reduction: int, chip: str, labels: Any
+) -> None:
+    """Classes are the second axis; some targets are ignored."""
+    random, device, planar = np.random.default_rng(0), Device(chip), len(shape) == 4
+    name = f"aclnnNLLLoss{'2d' * planar}"
+    x, around = random.standard_normal(shape).astype(np.float32), (shape[0], *shape[2:])
+    target = random.integers(0, shape[1], around).astype(labels)
+    target.reshape(-1)[::5] = 2
+    weight = random.uniform(0.5, 2, shape[1]).astype(np.float32)
+    said = {"self": x, "target": target, "weight": weight}
+    said |= {"reduction": reduction, "ignoreIndex": 2}
+    assume(device.check(name, **said).code == 0)
+    held = np.where(target == 2, 0, weight[np.minimum(target, shape[1] - 1)].astype(np.float64))
+    place = np.minimum(np.expand_dims(target, 1), shape[1] - 1)
+    picked = np.take_along_axis(x.astype(np.float64), place, 1)[:, 0]
+    losses = -picked * held
+    assume(held.sum() > 0)
+    wanted = (losses, losses.sum() / held.sum(), losses.sum())[reduction]
+    found = device.run(name, **said).outputs
+    np.testing.assert_allclose(found["out"], wanted, rtol=1e-4, atol=1e-5)
+    dy = np.asarray(random.standard_normal(around if not reduction else ()), np.float32)
+    total = np.asarray(held.sum(), np.float32).reshape(1)
+    back = said | {"gradOutput": dy, "totalWeight": total}
+    assume(device.check(f"{name}Backward", **back).code == 0)
+    slope = -held * dy / (held.sum() if reduction == 1 else 1)
+    dx = np.zeros(shape)
+    np.put_along_axis(dx, place, np.expand_dims(slope, 1), 1)
+    grad = device.run(f"{name}Backward", **back).outputs["out"]
+    np.testing.assert_allclose(grad, dx, rtol=1e-4, atol=1e-6)
+
+
+def test_gradients_of_many_classes_are_no_faster() -> None:
+    times = []
+    for classes in (1000, 20_000, 150_000):
+        x = TensorSpec((512, classes), "float32")
+        one, row = TensorSpec((1,), "float32"), TensorSpec((classes,), "float32")
+        said = {"self": x, "target": TensorSpec((512,), "int64"), "weight": row}
+        said |= {"totalWeight": one, "reduction": 1, "ignoreIndex": -100, "gradOutput": one}
+        times.append(Device(A2).estimate("aclnnNLLLossBackward", **said).duration_us)
+    assert times == sorted(times)
+    assert times[-1] > 512 * 150_000 * 4 / 5.2e6  # bytes per us of L2

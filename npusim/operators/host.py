@@ -160,7 +160,8 @@ class Host:
                 launch.task.attributes,
             )  # fmt: skip
             del self._chain.tasks[launch.first :]
-            self._queue(tasks_of(task))
+            moved = _Launch(task, launch.first, self._queue(tasks_of(task)))
+            self._launches |= {each.buffer.number: moved for each in outputs}
             value = target
         if value.buffer is not target.buffer:
             self._chain.launch("TensorMove", value.view(*target.shape), target)

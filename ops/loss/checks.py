@@ -20,8 +20,9 @@ def reduces(result: str, reduction: str, *names: str, most: int = 2) -> Check:
 
     def test(call: Call) -> Finding:
         chosen = call.arguments.get(reduction)
-        if isinstance(chosen, int) and not 0 <= chosen <= most:
-            return f"{reduction} should be 0 to {most}, but is {chosen}."
+        objection = known_reduction(reduction, most).test(call)
+        if objection is not None:
+            return objection
         try:
             shape = np.broadcast_shapes(*(spec.shape for _, spec in call.given(*names)))
         except ValueError:
@@ -36,13 +37,25 @@ def reduces(result: str, reduction: str, *names: str, most: int = 2) -> Check:
     return invalid(f"{result} isn't what {reduction} makes of {', '.join(names)}", test)
 
 
-def leads_back(grad: str, reduction: str, *names: str, most: int = 2) -> Check:
-    """161002 for a reduction that there isn't, or gradients that don't belong to it."""
+def known_reduction(reduction: str, most: int = 2) -> Check:
+    """161002 for a number that is no reduction."""
 
     def test(call: Call) -> Finding:
         chosen = call.arguments.get(reduction)
         if isinstance(chosen, int) and not 0 <= chosen <= most:
             return f"{reduction} should be 0 to {most}, but is {chosen}."
+        return None
+
+    return invalid(f"{reduction} isn't 0 to {most}", test)
+
+
+def leads_back(grad: str, reduction: str, *names: str, most: int = 2) -> Check:
+    """161002 for a reduction that there isn't, or gradients that don't belong to it."""
+
+    def test(call: Call) -> Finding:
+        objection = known_reduction(reduction, most).test(call)
+        if objection is not None:
+            return objection
         try:
             np.broadcast_shapes(*(spec.shape for _, spec in call.given(grad, *names)))
         except ValueError:

@@ -12,8 +12,9 @@ from npusim.operators.definition import (
     text,
     whole,
 )
-from npusim.operators.shape_checks import broadcast, fits
-from npusim.ops.loss.checks import leads_back, reduces
+from npusim.operators.results import like
+from npusim.operators.shape_checks import broadcast, fits, one_element
+from npusim.ops.loss.checks import known_reduction, leads_back, reduces
 
 _SIGMA = (real("sigma?"),)
 _SCALE = (real("scale?"),)
@@ -57,6 +58,8 @@ def _gradient(
     return Composed(name, tensors, (*_REDUCTION, *more), host, checks=rows)
 
 
+_LABELS = (whole("reduction"), whole("ignoreIndex", "ignore_index"))
+_REDUCTIONS = (known_reduction, "reduction")
 _SMOOTH = ((attribute_at_least, "beta", 0),)
 
 # fmt: off
@@ -84,6 +87,12 @@ OPERATORS = family(
             weights=_WEIGHTED),
         _gradient("aclnnBinaryCrossEntropyWithLogitsTargetBackward",
             "with_logits_target_backward", out="gradTarget", weights=_WEIGHTED),
+        Composed("aclnnNLLLoss2d", "self target weight -> out totalWeightOut", _LABELS, "nll_2d",
+            checks=((fits, "self", "n c h w", "target", "n h w", "weight", "c"), _REDUCTIONS)),
+        Composed("aclnnNLLLoss2dBackward",
+            "gradOutput self target weight totalWeight -> out", _LABELS, "nll_2d_backward",
+            checks=((fits, "self", "n c h w", "target", "n h w", "weight", "c", "totalWeight",
+                "*one", "out", "n c h w"), _REDUCTIONS, (one_element, "totalWeight"))),
     ),
     kernel=(
         Operator("BinaryCrossEntropy", "x y weight? -> output"),
@@ -114,8 +123,16 @@ OPERATORS = family(
         Operator("NLLLoss", "x target weight -> y total_weight",
             (text("reduction?"), whole("ignore_index?")),
             Aclnn("aclnnNLLLoss", "self target weight -> out totalWeightOut",
-                (whole("reduction"), whole("ignoreIndex", "ignore_index"))),
-            checks=((fits, "x", "n c", "target", "n", "weight", "c"),)),
+                _LABELS),
+            checks=((fits, "x", "n c", "target", "n", "weight", "c"), _REDUCTIONS)),
+    ),
+    likelihood_gradient=(
+        Operator("NLLLossGrad", "x y_grad target weight total_weight -> x_grad",
+            (text("reduction?"), whole("ignore_index?")),
+            Aclnn("aclnnNLLLossBackward", "self gradOutput target weight totalWeight -> out",
+                _LABELS), infer=like,
+            checks=((fits, "x", "n c", "target", "n", "weight", "c"), _REDUCTIONS,
+                (one_element, "total_weight"))),
     ),
     rows=(
         Operator("SoftmaxCrossEntropyWithLogits", "features labels -> loss backprop", (),

@@ -148,3 +148,54 @@ def kl_div_target_backward(
         "KlDivTargetGrad", grad, x, target, log_target=log_target, scale=scale
     )
     return found
+
+
+def nll_2d(
+    host: Host,
+    x: GlobalTensor,
+    target: GlobalTensor,
+    weight: GlobalTensor,
+    *,
+    reduction: int,
+    ignore_index: int,
+) -> tuple[GlobalTensor, GlobalTensor]:
+    """Likelihoods of images: classes brought to the back, a row for each pixel."""
+    rows = _pixels(host, x)
+    said = {"reduction": reduction, "ignore_index": ignore_index}
+    kind = x.dtype
+    shape = (target.numel,) if reduction == NONE else ()
+    results = host.empty(shape, kind, "losses"), host.empty((), kind, "total")
+    loss, total = host.run("NLLLoss", rows, target.view(target.numel), weight, outputs=results,
+        **said)  # fmt: skip
+    return (loss.view(*target.shape) if reduction == NONE else loss), total
+
+
+def nll_2d_backward(
+    host: Host,
+    grad: GlobalTensor,
+    x: GlobalTensor,
+    target: GlobalTensor,
+    weight: GlobalTensor,
+    total: GlobalTensor,
+    *,
+    reduction: int,
+    ignore_index: int,
+) -> GlobalTensor:
+    """The gradient of a row for each pixel, classes brought to the front again."""
+    images, classes, *plane = x.shape
+    rows = host.empty((target.numel, classes), x.dtype, "rows")
+    said = {"reduction": reduction, "ignore_index": ignore_index}
+    labels = target.view(target.numel)
+    dx = host.run(
+        "NLLLossGrad", rows, grad.view(grad.numel), labels, weight, total, outputs=(rows,), **said
+    )
+    turned = dx.view(images, *plane, classes)
+    found: GlobalTensor = host.run("Transpose", turned, perm=[0, 3, 1, 2])
+    return found
+
+
+def _pixels(host: Host, x: GlobalTensor) -> GlobalTensor:
+    """(pixels of all images, classes)."""
+    turned = host.run("Transpose", x, perm=[0, 2, 3, 1])
+    found: GlobalTensor = turned.view(x.numel // x.shape[1], x.shape[1])
+    return found

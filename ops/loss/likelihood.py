@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
 
-_REDUCTIONS = ("none", "mean", "sum")
+REDUCTIONS = ("none", "mean", "sum")  # as the aclnn interfaces count them
 _IGNORED = -100
 _PER_LINE = 5  # numbers that each row needs besides itself: target, picked ones, what is computed
 
@@ -55,7 +55,7 @@ class NLLLoss(Kernel):
     ) -> None:
         if target.dtype not in (INT32, INT64):
             raise KernelError(self.op_type, f"targets of {target.dtype}")
-        if reduction not in _REDUCTIONS:
+        if reduction not in REDUCTIONS:
             raise KernelError(self.op_type, f"reduction {reduction!r}, not none, mean or sum")
         self.classes = x.shape[-1]
         self.lines = x.numel // self.classes
@@ -81,7 +81,7 @@ class NLLLoss(Kernel):
         if weight is None:
             raise task.refused("needs weights")
         said = task.attributes.get("reduction", "mean")
-        reduction = _REDUCTIONS[said] if isinstance(said, int) and 0 <= said <= 2 else str(said)
+        reduction = REDUCTIONS[said] if isinstance(said, int) and 0 <= said <= 2 else str(said)
         shape = target.shape if reduction == "none" else ()
         outputs = task.outputs or (made(shape, x.dtype), made((), x.dtype))
         ignored = task.whole_number("ignore_index", _IGNORED)

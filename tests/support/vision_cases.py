@@ -92,6 +92,18 @@ def framed(pick: Pick) -> Case:
     return [x], [empty(*shape, kind=x.dtype)], {"pad": pad, "value": pick.of(0.0, 2.0)}
 
 
+def likelihood_gradient(pick: Pick) -> Case:
+    """Gradients of likelihoods of some rows, few classes or many."""
+    rows, classes, kind = pick.size(), pick.of(1, 5, 33, 1000), pick.half()
+    reduction = pick.of("none", "mean", "sum")
+    grads = pick.numbers(*((rows,) if reduction == "none" else ()), kind=kind)
+    target = pick.places((rows,), classes, pick.of(np.int32, np.int64))
+    weight, total = pick.positive(classes, kind=kind), pick.positive(1, kind=kind)
+    x = pick.numbers(rows, classes, kind=kind)
+    said = {"reduction": reduction}
+    return [x, np.asarray(grads), target, weight, total], [empty(*x.shape, kind=kind)], said
+
+
 _MEAN, _MEAN_BACK = "mean", "gradient of mean"
 _LARGEST, _LARGEST_BACK, _ALONE = "largest", "gradient of largest", "the largest alone"
 
@@ -113,6 +125,7 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "MaxPool3DWithArgmaxV2": partial(sliding, axes=3, kind=_LARGEST),
     "MaxPool3DGradWithArgmax": partial(sliding, axes=3, kind=_LARGEST_BACK),
     "ConstantPadNd": framed,
+    "NLLLossGrad": likelihood_gradient,
     **{
         f"{name}{axes}d{'Grad' * back}": partial(bordered, axes=axes, back=back)
         for name in ("ReflectionPad", "ReplicationPad", "CircularPad")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.values.errors import KernelError
+from npusim import Device, TensorSpec
+from npusim.values.errors import AclnnError, KernelError
 from support.tasks import cycles, kernels, run
 
 Array = np.ndarray[Any, Any]
@@ -81,6 +82,46 @@ def test_samples_between_voxels(
     close = np.isclose(found.astype(float), expected, tolerance, tolerance)
     # Half-way between two voxels, float32 and float64 may take different ones.
     assert close.mean() > (0.98 if mode == "nearest" else 0.9999)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.tuples(st.integers(1, 2), st.integers(1, 70), *[st.integers(1, 6)] * 2),
+    st.tuples(*[st.integers(1, 7)] * 2),
+    st.integers(0, 1),
+    st.integers(0, 2),
+    st.booleans(),
+)
+def test_samples_between_pixels(
+    shape: tuple[int, ...], samples: tuple[int, int], mode: int, padding: int, corners: bool
+) -> None:
+    """A plane is a volume of one plane, sampled in its middle."""
+    random = np.random.default_rng(sum(shape))
+    x = random.standard_normal(shape).astype(np.float32)
+    grid = random.uniform(-1.4, 1.4, (shape[0], *samples, 2)).astype(np.float32)
+    said = {"interpolationMode": mode, "paddingMode": padding, "alignCorners": corners}
+    found = Device(A2).run("aclnnGridSampler2D", input=x, grid=grid, **said).outputs["out"]
+    words = ("bilinear", "nearest")[mode], ("zeros", "border", "reflection")[padding]
+    lifted = np.concatenate([grid, np.zeros((*grid.shape[:-1], 1))], axis=-1)[:, None]
+    expected = sampled(x.astype(float)[:, :, None], lifted, *words, corners)[:, :, 0]
+    close = np.isclose(found, expected, 1e-4, 1e-4)
+    assert close.mean() > (0.98 if mode else 0.9999)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"paddingMode": 3}, "paddingMode should be 0 to 2"),
+        ({"grid": TensorSpec((2, 5, 5, 3), "float32")}, "grid should be [n i j 2]"),
+        ({"input": TensorSpec((3, 4, 8, 8), "float32")}, "grid should be [n i j 2], n [3]"),
+    ],
+)
+def test_what_is_refused(changed: dict[str, Any], words: str) -> None:
+    said = {"input": TensorSpec((2, 4, 8, 8), "float32"), "interpolationMode": 0}
+    said |= {"grid": TensorSpec((2, 5, 5, 2), "float32"), "paddingMode": 0, "alignCorners": True}
+    with pytest.raises(AclnnError, match="161002") as refused:
+        Device(A2).estimate("aclnnGridSampler2D", **said | changed)
+    assert words in str(refused.value)
 
 
 def test_more_neighbours_and_channels_take_longer() -> None:

@@ -1,6 +1,33 @@
 """Images sampled at places that a grid tells."""
 
-from npusim.operators.definition import Operator, family
+from npusim.operators.definition import Aclnn, Operator, family, flag, text, whole
+from npusim.operators.shape_checks import fits
+from npusim.ops.grid_sample.checks import modes
+from npusim.ops.grid_sample.results import sampled
 
-# fmt: off
-OPERATORS = family("grid_sample", kernel=(Operator("GridSampler3D", kernel="grid_sampler_3d"),))
+_WORDS = (text("interpolation_mode?"), text("padding_mode?"), flag("align_corners?"))
+_NUMBERS = (whole("interpolationMode", "interpolation_mode"), whole("paddingMode", "padding_mode"),
+    flag("alignCorners", "align_corners"))  # fmt: skip
+_MODES = (modes, "interpolation_mode", "padding_mode")
+
+
+def _sampler(axes: int, x: str, grid: str) -> Operator:
+    """Samples of planes or of volumes."""
+    return Operator(
+        f"GridSampler{axes}D",
+        "x grid -> y",
+        _WORDS,
+        Aclnn(f"aclnnGridSampler{axes}D", "input grid -> out", _NUMBERS),
+        kernel=f"grid_sampler_{axes}d",
+        infer=sampled,
+        checks=((fits, "x", x, "grid", grid), _MODES),
+    )
+
+
+OPERATORS = family(
+    "grid_sample",
+    kernel=(
+        _sampler(2, "n c h w", "n i j 2"),
+        _sampler(3, "n c d h w", "n i j k 3"),
+    ),
+)

@@ -10,6 +10,7 @@ image/grid_sample (grid_sampler_3d.h, aclnn_grid_sampler3d.cpp).
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _BLOCK, _SAMPLES, _CHANNELS = 512, 128, 64  # of which places, loads and turns are worked on at once
-_AXES = 3
+_AXES = (2, 3)  # of planes and of volumes
 _PLACING = 110  # vector instructions over a block for its places, weights and masks
 _TURNED = 16  # samples that one instruction turns
 # Of the scalar unit: an address of a voxel, a call with a count (mask, its mode, addresses), and
@@ -42,8 +43,11 @@ _ADDRESS_OPERATIONS, _CALL_OPERATIONS, _TURN_OPERATIONS = 8, 25, 32 * 3
 Taken = list[tuple["NDArray[Any]", "NDArray[Any]"]]
 
 
-class GridSampler3D(Kernel):
-    """y[n, :, sample] = x[n] between the voxels around grid[n, sample]: NDHWC, to NCDHW."""
+class GridSampler(Kernel):
+    """y[n, :, sample] = x[n] between the voxels around grid[n, sample]: channels last, to first.
+
+    In as many axes as the grid has coordinates.
+    """
 
     op_type = "GridSampler3D"
 
@@ -55,11 +59,13 @@ class GridSampler3D(Kernel):
         y: GlobalTensor,
         sampling: Sampling,
     ) -> None:
-        if len(x.shape) != 5 or grid.shape[-1] != _AXES or x.dtype is not y.dtype:
+        self.axes = grid.shape[-1]
+        ranks = len(x.shape), len(grid.shape)
+        if ranks != (self.axes + 2,) * 2 or self.axes not in _AXES or x.dtype is not y.dtype:
             raise KernelError(self.op_type, f"{x.shape} sampled at {grid.shape}")
         self.reads, self.writes, self.sampling = (x, grid), (y,), sampling
-        self.sizes, self.channels = x.shape[1:4], x.shape[4]
-        self.samples = prod(grid.shape[1:4])
+        self.sizes, self.channels = x.shape[1:-1], x.shape[-1]
+        self.samples = prod(grid.shape[1:-1])
         self.x, self.places, self.y = (each.view(each.numel) for each in (x, grid, y))
         self.kind = x.dtype
         self.widen = conversion_path(profile, x.dtype, FLOAT)
@@ -76,7 +82,7 @@ class GridSampler3D(Kernel):
         grid_que = TQue(TPosition.VECIN, 1, "grid")
         self._voxels, self._out = TQue(TPosition.VECIN, 1, "voxels"), TQue(TPosition.VECOUT, 1)
         placed, self._turned, self._sums = TBuf("placed"), TBuf("turned"), TBuf("sums")
-        core.pipe.init_buffer(grid_que, 1, self.grid.extent[1] * _AXES * size)
+        core.pipe.init_buffer(grid_que, 1, self.grid.extent[1] * self.axes * size)
         core.pipe.init_buffer(self._voxels, 1, most * channels * size)
         core.pipe.init_buffer(self._out, 1, channels * round_up(most, 16) * size)
         core.pipe.init_buffer(placed, 1, _BLOCK * FLOAT.itemsize)
@@ -84,8 +90,8 @@ class GridSampler3D(Kernel):
             core.pipe.init_buffer(buffer, 1, channels * round_up(most, 16) * FLOAT.itemsize)
         for piece in self.grid.pieces(core):
             (image, first), count = piece.starts, piece.shape[1]
-            place = ((image, self.samples * _AXES), (first, _AXES))
-            given = grid_que.copy_in(self.places.window(place, (count * _AXES,), (1,)))
+            place = ((image, self.samples * self.axes), (first, self.axes))
+            given = grid_que.copy_in(self.places.window(place, (count * self.axes,), (1,)))
             for _ in range(_PLACING):
                 core.record_vector("vmuls", placed.get(FLOAT, _BLOCK), _BLOCK)
             core.noted(given)
@@ -103,7 +109,7 @@ class GridSampler3D(Kernel):
             return []
         depth = core.depth
         grid = given.values(depth)
-        return self.sampling.taken(grid.reshape(*grid.shape[:depth], count, _AXES), self.sizes)
+        return self.sampling.taken(grid.reshape(*grid.shape[:depth], count, self.axes), self.sizes)
 
     def _part(
         self,
@@ -115,7 +121,7 @@ class GridSampler3D(Kernel):
         """Some samples and some channels: their voxels one after the other, then out."""
         (image, first, start, channel), (width, count) = where, shape
         total = core.duplicate(self._sums.get(FLOAT, *shape), 0.0)
-        for corner in core.loop(self.sampling.voxels, sequential=True):
+        for corner in core.loop(self.sampling.voxels(self.axes), sequential=True):
             places, weights = taken[int(values_of(corner)[0])] if taken else (None, None)
             voxels = self._voxels.alloc_tensor(self.kind, count, width)
             for sample in core.loop(count):
@@ -177,15 +183,17 @@ def _of(
     return numbers[:, values_of(start)[:, None] + samples][:, :, None, None]
 
 
-def grid_sampler_3d(task: Task) -> tuple[Kernel, ...]:
-    """Samples of NCDHW images, turned first."""
+def _sampled(task: Task, axes: int) -> tuple[Kernel, ...]:
+    """Samples of images with channels in front, turned first."""
     x, grid = task.present(2)
-    if len(x.shape) != 5 or len(grid.shape) != 5:
+    if len(x.shape) != axes + 2 or grid.shape[-1:] != (axes,) or x.shape[0] != grid.shape[0]:
         raise task.refused(f"{x.shape} sampled at {grid.shape}")
-    shape = (*x.shape[:2], *grid.shape[1:4])
-    out = task.outputs[0] if task.outputs else made(shape, x.dtype)
-    if out.shape != shape:
-        raise task.refused(f"{out.shape} for samples {shape}")
+    out = task.outputs[0] if task.outputs else made((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
     turned = made((x.shape[0], *x.shape[2:], x.shape[1]), x.dtype)
-    there = kernels_on(Task(task.profile, "Transpose", (x,), (turned,), {"perm": [0, 2, 3, 4, 1]}))
-    return (*there, GridSampler3D(task.profile, turned, grid, out, Sampling.of(task)))
+    order = {"perm": [0, *range(2, axes + 2), 1]}
+    there = kernels_on(Task(task.profile, "Transpose", (x,), (turned,), order))
+    kind = GridSampler.called(f"GridSampler{axes}D")
+    return (*there, kind(task.profile, turned, grid, out, Sampling.of(task)))
+
+
+grid_sampler_2d, grid_sampler_3d = partial(_sampled, axes=2), partial(_sampled, axes=3)

@@ -35,26 +35,27 @@ class Sampling:
         corners = task.first("align_corners") is True
         return cls(mode in (1, "nearest"), str(padding or "zeros"), corners)
 
-    @property
-    def voxels(self) -> int:
+    def voxels(self, axes: int) -> int:
         """How many voxels a sample takes."""
-        return 1 if self.nearest else 8
+        return 1 if self.nearest else 2**axes
 
     def taken(
-        self, grid: NDArray[Any], sizes: tuple[int, int, int]
+        self, grid: NDArray[Any], sizes: tuple[int, ...]
     ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """The voxels of samples [..., x y z] and their weights; those outside weigh nothing."""
+        """The voxels of samples [..., x y z], or [..., x y], and their weights; none outside."""
         axes = [
-            self._axis(grid[..., 2 - axis].astype(np.float32), size)
+            self._axis(grid[..., -1 - axis].astype(np.float32), size)
             for axis, size in enumerate(sizes)
         ]
         found = []
-        for sides in product(range(1 if self.nearest else 2), repeat=3):
+        for sides in product(range(1 if self.nearest else 2), repeat=len(sizes)):
             places, weights = zip(
                 *(axis[side] for axis, side in zip(axes, sides, strict=True)), strict=True
             )
-            flat = (places[0] * sizes[1] + places[1]) * sizes[2] + places[2]
-            found.append((flat, weights[0] * weights[1] * weights[2]))
+            flat, weight = places[0], weights[0]
+            for place, size, share in zip(places[1:], sizes[1:], weights[1:], strict=True):
+                flat, weight = flat * size + place, weight * share
+            found.append((flat, weight))
         return found
 
     def _axis(

@@ -652,10 +652,11 @@ def pooling(pick: Pick, op_type: str) -> Task:
     return Task([x], [empty(*planes, *out, 16, kind=kind), zeros(*words, kind=np.uint16)], settings)
 
 
-def grid_sample(pick: Pick, _: str) -> Task:
-    shape = (pick.of(1, 2), pick.of(3, 16, 70), *(pick.of(1, 2, 5) for _ in range(3)))
-    samples, kind = [pick.of(1, 3) for _ in range(3)], pick.half()
-    grid = pick.numbers(shape[0], *samples, 3, kind=kind) / 2
+def grid_sample(pick: Pick, op_type: str) -> Task:
+    axes = 2 if op_type.endswith("2D") else 3
+    shape = (pick.of(1, 2), pick.of(3, 16, 70), *(pick.of(1, 2, 5) for _ in range(axes)))
+    samples, kind = [pick.of(1, 3) for _ in range(axes)], pick.half()
+    grid = pick.numbers(shape[0], *samples, axes, kind=kind) / 2
     settings = {"padding_mode": pick.of("zeros", "border", "reflection")}
     settings["interpolation_mode"] = pick.of("bilinear", "nearest")
     result = empty(*shape[:2], *samples, kind=kind)
@@ -1202,7 +1203,7 @@ def chips_of(op_type: str) -> tuple[str, ...]:
     if op_type.startswith(_FUSED_ON_THE_WAY):
         return _FUSING
     if band_class(op_type) == "attention" or op_type in {
-        *("GridSampler3D", "Sort", "SortV2", "TopK", "TopKV2", "TopKD"),
+        *("GridSampler2D", "GridSampler3D", "Sort", "SortV2", "TopK", "TopKV2", "TopKD"),
         "UpsampleNearestExact2dGrad",
         "ResizeBilinear",
         "GroupNormGrad",

@@ -217,3 +217,70 @@ def test_more_planes_never_take_less_and_a_large_call_is_quick() -> None:
     assert times == sorted(times)
     moved = 64 * 64 * 112 * 112 * 4 * 1.5
     assert times[-1] > moved / 1.8e6  # bytes per us of HBM
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.tuples(*[st.integers(1, 3)] * 2),
+    st.tuples(*[st.integers(1, 3)] * 2),
+    st.tuples(*[st.integers(0, 3)] * 2),
+    st.tuples(*[st.integers(1, 2)] * 2),
+    st.sampled_from([(3,), (2, 1), (1, 17)]),
+    st.sampled_from(CHIPS),
+    st.sampled_from([np.float32, np.float16]),
+)
+def test_windows_side_by_side(
+    window: tuple[int, int],
+    stride: tuple[int, int],
+    pad: tuple[int, int],
+    dilation: tuple[int, int],
+    lead: tuple[int, ...],
+    chip: str,
+    kind: Any,
+) -> None:
+    """Tap by tap and window by window, and their gradients added up again."""
+    x = np.random.default_rng(0).integers(-4, 5, (*lead, 7, 6)).astype(kind)
+    wide = np.pad(x.astype(float), [(0, 0)] * len(lead) + [(pad[0],) * 2, (pad[1],) * 2])
+    extent = [(w - 1) * d + 1 for w, d in zip(window, dilation, strict=True)]
+    rows, columns = (
+        (size - e) // s + 1 for size, e, s in zip(wide.shape[-2:], extent, stride, strict=True)
+    )
+    held, total = np.zeros((*lead, *window, rows, columns)), np.zeros(wide.shape)
+    dy = np.random.default_rng(1).integers(-3, 4, held.shape).astype(kind)
+    for i, j in np.ndindex(*window):
+        top, left = i * dilation[0], j * dilation[1]
+        seen = (
+            ...,
+            slice(top, top + (rows - 1) * stride[0] + 1, stride[0]),
+            slice(left, left + (columns - 1) * stride[1] + 1, stride[1]),
+        )
+        held[..., i, j, :, :] = wide[seen]
+        total[seen] += dy[..., i, j, :, :]
+    lists = {"kernelSize": list(window), "stride": list(stride)}
+    lists |= {"padding": list(pad), "dilation": list(dilation)}
+    device = Device(chip)
+    assume(device.check("aclnnIm2col", self=x, **lists).code == 0)
+    found = device.run("aclnnIm2col", self=x, **lists).outputs["out"]
+    shape = (*lead[:-1], lead[-1] * window[0] * window[1], rows * columns)
+    np.testing.assert_array_equal(found, held.reshape(shape))
+    back = {"gradOutput": dy.reshape(shape), "inputSize": [7, 6]} | lists
+    assume(device.check("aclnnIm2colBackward", **back).code == 0)
+    grad = device.run("aclnnIm2colBackward", **back).outputs["out"]
+    inside = total[..., pad[0] : pad[0] + 7, pad[1] : pad[1] + 6]
+    np.testing.assert_allclose(grad, inside, rtol=2**-10)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"kernelSize": [2]}, "ksize should be two numbers from 1 on"),
+        ({"inputSize": [2, 2, 2]}, "inputSize should be two positive numbers"),
+        ({"inputSize": [9, 4]}, "gradOutput should end with a multiple of 4, 24"),
+    ],
+)
+def test_windows_that_dont_fit_are_refused(changed: dict[str, Any], words: str) -> None:
+    said = {"gradOutput": TensorSpec((1, 8, 9), "float32"), "inputSize": [4, 4]}
+    said |= {"kernelSize": [2, 2], "stride": [1, 1], "padding": [0, 0], "dilation": [1, 1]}
+    with pytest.raises(AclnnError, match="161002") as refused:
+        Device(A2).estimate("aclnnIm2colBackward", **said | changed)
+    assert words in str(refused.value)

@@ -4,6 +4,8 @@ from npusim.operators.checks import attribute_at_least, length_is, rank_is
 from npusim.operators.definition import Aclnn, Operator, family, flag, ints, text, whole
 from npusim.operators.results import like_second
 from npusim.ops.pooling.tables import even_sizes, evenly, pooled, windows_fit
+from npusim.ops.pooling.unfolding import folded, unfolded, unfolds
+
 
 _WINDOWS = (ints("ksize?"), ints("strides?"), ints("pads?"), flag("ceil_mode?", None),
     text("data_format?"))  # fmt: skip
@@ -24,6 +26,12 @@ _DILATED = (*_SIDES, ints("dilation", "dilations"), _CEIL)
 _SIZE = (ints("outputSize", "output_size"),)
 _BACK = "gradOutput self -> gradInput"
 _PLACED = "gradOutput self indices -> gradInput"
+
+
+_LISTED = ("ksize", "strides", "pads", "dilations")
+_LISTS = tuple(ints(f"{name}?") for name in _LISTED)
+_UNFOLDED = (ints("kernelSize", "ksize"), ints("dilation", "dilations"), ints("padding", "pads"),
+    ints("stride", "strides"))  # fmt: skip
 
 
 def _slides(axes: int) -> tuple[tuple[object, ...], ...]:
@@ -102,6 +110,16 @@ OPERATORS = family(
                 whole("autoPad", None), ints("pads"), ints("dilations"),
                 whole("ceilMode", "ceil_mode"))),
             kernel="max_pool", infer=pooled(2), checks=_slides(2)),
+    ),
+    unfolding=(
+        Operator("Im2col", "x -> y", _LISTS,
+            Aclnn("aclnnIm2col", attributes=_UNFOLDED), infer=unfolded,
+            kernel="im2col", checks=((unfolds, "x", *_LISTED, {"rank": 4}),)),
+        Operator("Col2im", "grads -> dx", (*_LISTS, ints("input_size?")),
+            Aclnn("aclnnIm2colBackward", "gradOutput -> out",
+                (ints("inputSize", "input_size"), *_UNFOLDED)),
+            infer=folded, kernel="col2im",
+            checks=((unfolds, "grads", *_LISTED, "input_size", {"rank": 3}),)),
     ),
     max_argmax=(
         Operator("MaxPoolWithArgmax", also=("MaxPoolWithArgmaxV1",)),

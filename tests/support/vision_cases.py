@@ -104,6 +104,20 @@ def likelihood_gradient(pick: Pick) -> Case:
     return [x, np.asarray(grads), target, weight, total], [empty(*x.shape, kind=kind)], said
 
 
+def unfolded(pick: Pick, *, back: bool = False) -> Case:
+    """Windows laid side by side, or added up."""
+    x = images(pick, 2)
+    window, stride, pad = pick.of((2, 1, 0), (3, 2, 1), (1, 2, 0))
+    said: dict[str, object] = {"ksize": [window] * 2, "strides": [stride] * 2}
+    said |= {"pads": [pad] * 2, "dilations": [1, 1]}
+    rows, columns = ((size + 2 * pad - window) // stride + 1 for size in x.shape[2:])
+    shape = (x.shape[0], x.shape[1] * window**2, rows * columns)
+    if back:
+        said["input_size"] = list(x.shape[2:])
+        return [pick.numbers(*shape, kind=x.dtype)], [empty(*x.shape, kind=x.dtype)], said
+    return [x], [empty(*shape, kind=x.dtype)], said
+
+
 _MEAN, _MEAN_BACK = "mean", "gradient of mean"
 _LARGEST, _LARGEST_BACK, _ALONE = "largest", "gradient of largest", "the largest alone"
 
@@ -124,6 +138,8 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "MaxPool2dWithIndicesGrad": partial(sliding, axes=2, kind=_LARGEST_BACK),
     "MaxPool3DWithArgmaxV2": partial(sliding, axes=3, kind=_LARGEST),
     "MaxPool3DGradWithArgmax": partial(sliding, axes=3, kind=_LARGEST_BACK),
+    "Im2col": unfolded,
+    "Col2im": partial(unfolded, back=True),
     "ConstantPadNd": framed,
     "NLLLossGrad": likelihood_gradient,
     **{

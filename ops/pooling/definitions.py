@@ -6,7 +6,6 @@ from npusim.operators.results import like_second
 from npusim.ops.pooling.tables import even_sizes, evenly, pooled, windows_fit
 from npusim.ops.pooling.unfolding import folded, unfolded, unfolds
 
-
 _WINDOWS = (ints("ksize?"), ints("strides?"), ints("pads?"), flag("ceil_mode?", None),
     text("data_format?"))  # fmt: skip
 _FOUR = tuple((length_is, 4, name) for name in ("ksize", "strides", "pads"))

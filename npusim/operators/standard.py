@@ -17,7 +17,7 @@ from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.task import Task
 from npusim.hardware.families import FAMILIES
 from npusim.operators.checks import any_empty, dtype_supported, not_null, rank_at_most
-from npusim.operators.contract import Call, Check, Contract, Kind, Parameter
+from npusim.operators.contract import POINTER_TYPES, Call, Check, Contract, Kind, Parameter
 from npusim.operators.host import Host
 from npusim.operators.on_ai_cpu import tasks_of
 from npusim.operators.registry import host_function
@@ -66,6 +66,8 @@ class StandardCall:
         family = self.operator.band_class.replace("_", " ")
         required = [name for name, slot in self.inputs() if not slot.optional]
         required += [name for name in self.outputs() if name not in dict(self.inputs())]
+        pointers = (each for each in self.attributes if _KINDS[each.kind] in POINTER_TYPES)
+        required += [each.name for each in pointers if not each.optional]
         return Contract(
             name=self.name,
             summary=self._summary(family),

@@ -17,12 +17,14 @@ from npusim.values.errors import UnknownNameError
 class Engine(Group):
     """What an engine costs: microseconds of the host for a step, and memory beside the model.
 
-    A captured graph costs `graph_step_us` a step; one in pieces (attention apart) at least
-    `piecewise_layer_us` a layer; without, the host needs `eager_launch_us` for an operator.
+    A captured graph costs `graph_step_us` a step. One in pieces (attention apart) costs at least
+    `piecewise_layer_us` a layer and `piecewise_sequence_us` a sequence; without a graph the host
+    needs `eager_launch_us` for an operator.
     """
 
     graph_step_us: Microseconds
     piecewise_layer_us: Microseconds
+    piecewise_sequence_us: Microseconds
     eager_launch_us: Microseconds
     memory_share: Fraction
     buffer_bytes: Bytes

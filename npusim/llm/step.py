@@ -68,8 +68,9 @@ def step(
     compute_ms = device.device_us / 1e3
     communication_ms = sum(each.total_ms for each in exchanges)
     host_ms = _waiting_ms(
-        compute_ms + communication_ms, chosen, engine, model.architecture, device.step.launches
-    )
+        compute_ms + communication_ms, chosen, engine, model.architecture, batch.rows,
+        device.step.launches,
+    )  # fmt: skip
     total_ms = compute_ms + communication_ms + host_ms
     low_us, high_us = device.band_us
     spread = band_factor(links) - 1
@@ -137,14 +138,20 @@ def exchanged(work: Work, links: Interconnect, *, in_graph: bool) -> list[Exchan
 
 
 def _waiting_ms(
-    device_ms: float, graph: str, engine: Engine, model: Architecture, launches: int
+    device_ms: float,
+    graph: str,
+    engine: Engine,
+    model: Architecture,
+    rows: int,
+    launches: int,
 ) -> float:
     """What the device waits: a step's own start, and as far as the host is slower than it."""
     start_ms = engine.graph_step_us / 1e3
     if graph == "full":
         return start_ms
     if graph == "piecewise":
-        host_ms = model.layers * engine.piecewise_layer_us / 1e3
+        layers_us = model.layers * engine.piecewise_layer_us
+        host_ms = (layers_us + rows * engine.piecewise_sequence_us) / 1e3
     else:
         host_ms = launches * engine.eager_launch_us / 1e3
     return start_ms + max(0.0, host_ms - device_ms)

@@ -1,0 +1,213 @@
+"""Makes reports/llm.md: published measurements of language models against npusim, worst first.
+
+python reports/llm.py > reports/llm.md
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median, quantiles
+from typing import TYPE_CHECKING
+
+from npusim.cluster import collective
+from npusim.hardware import load_profile
+from npusim.llm import Batch, LanguageModel, Layout, read_model, step
+from npusim.llm.architecture import Architecture
+from npusim.llm.training import Training, train
+from npusim.serving import Policy, deploy, even_lengths
+from npusim.values.errors import NpusimError
+
+if TYPE_CHECKING:
+    from npusim.serving.results import Served
+
+DATA = Path(__file__).parent / "data"
+HEAD = """# Language models and collectives: measured against simulated
+
+Rows are public measurements of trust A and B (`data/measured_llm.csv.gz`; every row names its source). A ratio is
+simulated over measured. Rows that a constant was fitted on say so (`hw_profiles/interconnects`, `hw_profiles/engines.yaml`)
+and count in no figure of the summary. Where the bin of an Atlas A2 chip isn't stated, 910B3 is taken (910B1 for Atlas 900
+A2 PoD, 910B4-1 for Atlas 800I A2). Throughputs of continuous integration are guards, which readings lie above.
+Decoding windows of Qwen3-32B with 16 and 32 requests were profiled while prompts came in, so that their steps hold
+chunks of prompts, which the rows don't say; here they are steps that only decode.
+
+Remade by `python reports/llm.py > reports/llm.md`.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measurement: what was run, and the value."""
+
+    kind: str
+    model: str
+    soc: str
+    layout: str
+    dtype: str
+    graph: str
+    setting: str
+    metric: str
+    value: float
+    trust: str
+    fitted: str
+    left_out: str
+    source: str
+
+    @property
+    def said(self) -> dict[str, float]:
+        """The numbers of the setting by their names."""
+        return {name: float(value) for name, value in _pairs(self.setting)}
+
+    def number(self, name: str, default: int = 0) -> int:
+        """A whole number of the setting."""
+        return int(self.said.get(name, default))
+
+    @property
+    def deployed(self) -> Layout:
+        """How the model is laid out."""
+        sizes = {name: int(value) for name, value in _pairs(self.layout)}
+        return Layout(
+            sizes.get("tp", 1), sizes.get("pp", 1), sizes.get("dp", 1), sizes.get("ep", 1)
+        )
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    for word in text.split():
+        name, _, value = word.partition("=")
+        yield name, value
+
+
+def rows() -> list[Row]:
+    """The table as it is shipped."""
+    with gzip.open(DATA / "measured_llm.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        return [Row(**{**each, "value": float(each["value"])}) for each in csv.DictReader(file)]
+
+
+@cache
+def model(name: str) -> LanguageModel:
+    """A model by the name of its config."""
+    return read_model(DATA / "llm_configs" / f"{name}.json")
+
+
+def simulated(row: Row) -> float:
+    """The same figure by npusim."""
+    answers = {"collective": _collective, "step": _step, "train": _train}
+    return answers.get(row.kind, _serve)(row)
+
+
+def _collective(row: Row) -> float:
+    return collective(
+        row.model, row.soc, cards=row.number("ranks"), nbytes=row.number("nbytes"),
+        in_graph=bool(row.number("in_graph")),
+    ).duration_us  # fmt: skip
+
+
+def _step(row: Row) -> float:
+    names = ("sequences", "context", "prompts", "chunk")
+    batch = Batch(**{name: row.number(name) for name in names})
+    found = step(
+        model(row.model), load_profile(row.soc), row.deployed, batch,
+        dtype=row.dtype, graph=row.graph, sampling=not row.number("greedy"),
+    )  # fmt: skip
+    parts = {"compute": found.compute_ms, "comm": found.communication_ms, "free": found.host_ms}
+    part = row.metric.removesuffix("_ms").partition("_")[2]
+    return parts.get(part, found.step_ms)
+
+
+def _serve(row: Row) -> float:
+    found = _served(row.model, row.soc, row.layout, row.dtype, row.graph, row.setting)
+    figures = {
+        "output_tok_s_total": found.output_tok_s,
+        "tpot_ms": found.tpot_ms.mean,
+        "ttft_ms": found.ttft_ms.mean,
+    }
+    return figures[row.metric]
+
+
+@cache
+def _served(name: str, soc: str, layout: str, dtype: str, graph: str, setting: str) -> Served:
+    row = Row("serve", name, soc, layout, dtype, graph, setting, "", 0, "", "", "", "")
+    tokens, answer = row.number("input"), row.number("output")
+    policy = Policy(
+        max_sequences=min(row.number("max_sequences", 256), row.number("requests")),
+        max_tokens=row.number("max_tokens", 8192),
+    )
+    ready = deploy(
+        model(name), load_profile(soc), row.deployed, policy,
+        longest=tokens + answer, prompt=tokens, dtype=dtype, graph=graph,
+    )  # fmt: skip
+    asked = even_lengths(row.number("requests"), tokens, answer, rate_per_s=row.said.get("rate"))
+    return ready.serve(asked, concurrency=row.number("concurrency"))
+
+
+def _train(row: Row) -> float:
+    names = ("layers", "hidden", "heads", "kv_heads", "width", "vocabulary", "head_dim")
+    sizes = Architecture(name=row.model, **{name: row.number(name) for name in names})
+    asked = Training(
+        row.number("length"), row.number("micro_batch"), row.number("global_batch"),
+        "full" if row.number("full") else "none", row.number("zero"), row.number("virtual", 1),
+    )  # fmt: skip
+    known = LanguageModel(row.model, sizes, row.dtype, "")
+    return train(known, load_profile(row.soc), row.deployed, asked).tok_s_per_card
+
+
+def page(measured: list[Row]) -> Iterator[str]:
+    """The page, line by line."""
+    yield HEAD
+    used = [row for row in measured if not row.left_out]
+    found: list[tuple[Row, float]] = []
+    refused: Counter[str] = Counter()
+    for number, row in enumerate(used, 1):
+        print(f"{number}/{len(used)} {row.kind} {row.model}", file=sys.stderr)  # noqa: T201
+        try:
+            found.append((row, simulated(row) / row.value))
+        except NpusimError as error:
+            refused[error.message.split("\n")[0]] += 1
+    yield from _summary(found)
+    for kind in dict.fromkeys(row.kind for row in used):
+        yield f"\n## {kind}\n"
+        yield "| model | chip | layout | dtype | setting | metric | measured | ratio | trust | fitted |"
+        yield "|---|---|---|---|---|---|---:|---:|---|---|"
+        mine = [(row, ratio) for row, ratio in found if row.kind == kind]
+        for row, ratio in sorted(mine, key=lambda each: -_distance(each[1])):
+            yield (
+                f"| {row.model} | {row.soc} | {row.layout} | {row.dtype} | {row.setting} | "
+                f"{row.metric} | {row.value:g} | {ratio:.2f} | {row.trust} | {row.fitted} |"
+            )
+    yield "\n## Left out\n"
+    yield "| rows | why |\n|---:|---|"
+    reasons = Counter(f"{row.kind}: {row.left_out}" for row in measured if row.left_out)
+    for why, count in (reasons + refused).most_common():
+        yield f"| {count} | {why} |"
+
+
+def _summary(found: list[tuple[Row, float]]) -> Iterator[str]:
+    yield "## Summary\n"
+    yield "| kind | metric | rows | median ratio | median error | P90 error |"
+    yield "|---|---|---:|---:|---:|---:|"
+    groups: dict[tuple[str, str], list[float]] = {}
+    for row, ratio in found:
+        if not row.fitted:
+            groups.setdefault((row.kind, row.metric), []).append(ratio)
+    for (kind, metric), ratios in groups.items():
+        errors = [abs(ratio - 1) for ratio in ratios]
+        worst = quantiles(errors, n=10)[-1] if len(errors) > 1 else errors[0]
+        yield (
+            f"| {kind} | {metric} | {len(ratios)} | {median(ratios):.2f} | "
+            f"{median(errors):.0%} | {worst:.0%} |"
+        )
+
+
+def _distance(ratio: float) -> float:
+    return max(ratio, 1 / ratio)
+
+
+if __name__ == "__main__":
+    for line in page(rows()):
+        print(line)  # noqa: T201

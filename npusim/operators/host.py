@@ -13,7 +13,7 @@ Each takes what the one before it made; the last one stores into the caller's ou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -85,13 +85,19 @@ class Host:
         what its kernel doesn't take.
         """
         given = outputs or self._described(op_type, inputs, attributes)
-        task = Task(self.profile, op_type, inputs, tuple(given), attributes)
+        results = self._launch(Task(self.profile, op_type, inputs, tuple(given), attributes))
+        return results[0] if len(results) == 1 else results
+
+    def _launch(self, task: Task) -> tuple[GlobalTensor, ...]:
+        """Queue a task; its results, which are remembered as far as they are whole tensors."""
         kernels = tasks_of(task)
-        results = task.outputs or _results(kernels[-1], inputs)
+        results = task.outputs or _results(kernels[-1], task.inputs)
         launch = _Launch(task, len(self._chain.tasks), self._queue(kernels))
         for each in results:
-            self._launches[each.buffer.number] = launch
-        return results[0] if len(results) == 1 else results
+            self._launches.pop(each.buffer.number, None)
+            if each.strides is None and each.nbytes == each.buffer.nbytes:
+                self._launches[each.buffer.number] = launch
+        return results
 
     def together(
         self,
@@ -155,13 +161,8 @@ class Host:
                 target.view(*each.shape) if each.buffer is value.buffer else each
                 for each in launch.task.outputs or self._made_by(launch)
             )
-            task = Task(
-                self.profile, launch.task.op_type, launch.task.inputs, outputs,
-                launch.task.attributes,
-            )  # fmt: skip
             del self._chain.tasks[launch.first :]
-            moved = _Launch(task, launch.first, self._queue(tasks_of(task)))
-            self._launches |= {each.buffer.number: moved for each in outputs}
+            self._launch(replace(launch.task, outputs=outputs))
             value = target
         if value.buffer is not target.buffer:
             self._chain.launch("TensorMove", value.view(*target.shape), target)
@@ -175,6 +176,7 @@ class Host:
         return (
             launch.first + launch.count == len(self._chain.tasks)
             and value.numel == target.numel == prod(value.shape)
+            and value.buffer.number not in reads
             and (target.buffer.number not in reads or isinstance(last, ElementwiseKernel))
         )
 
@@ -206,8 +208,9 @@ def constant(
     value: ScalarValue | Sequence[float], kind: DType, name: str = "scalar"
 ) -> GlobalTensor:
     """A tensor that the host fills: one element for a number, else a row."""
-    numbers = np.atleast_1d(np.asarray(value)).astype(kind.numpy)
-    return GlobalTensor(GmBuffer(name, numbers.nbytes, numbers), kind, numbers.shape)
+    numbers = np.asarray(value).astype(kind.numpy)
+    buffer = GmBuffer(name, numbers.nbytes, numbers.reshape(-1))
+    return GlobalTensor(buffer, kind, numbers.shape)
 
 
 def _rank(kind: DType) -> int:

@@ -1,7 +1,16 @@
 """Copies between layouts: what makes tensors contiguous, spreads them, writes strided outputs."""
 
-from npusim.operators.checks import attribute_at_least, rank_in, same_shape
-from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
+from npusim.operators.checks import attribute_at_least, broadcasts_to, rank_in, same_shape
+from npusim.operators.definition import (
+    Aclnn,
+    Composed,
+    Operator,
+    family,
+    flag,
+    ints,
+    real,
+    whole,
+)
 from npusim.operators.results import like_second
 from npusim.operators.shape_checks import (
     axes_in,
@@ -21,6 +30,7 @@ _PART = (ints("offsets?"), ints("size?"))
 _STEPS = (ints("begin?"), ints("end?"), ints("strides?"))
 _SHAPE = (ints("shape?"),)
 _PARTS = (whole("split_dim?"), whole("num_split?"))
+_OFFSET = (whole("diagonal", "offset"),)
 _AXIS = (rank_in, range(1, 9), "x")
 _JOINS = (_AXIS, (axes_in, "concat_dim", "x"), (same_but_along, "concat_dim", "x"))
 _FRAMES = ((needs, "paddings", "y"), (for_each_axis, "paddings", "x", {"each": 2}),
@@ -75,6 +85,38 @@ OPERATORS = family(
             Aclnn("aclnnStack", "tensors* -> out", (whole("dim", "axis"),)), infer=results.stacked,
             checks=((same_shape, "x"), (axes_in, "axis", "x", {"more": 1}))),
     ),
+    host=(
+        Composed("aclnnChannelShuffle", "self -> out", (whole("groups"),), "channels_shuffled",
+            checks=((rank_in, range(3, 8), "self"),)),
+        Composed("aclnnDiag", "self -> out", _OFFSET, "diagonal",
+            checks=((rank_in, (1, 2), "self"),)),
+        Composed("aclnnDiagFlat", "self -> out", _OFFSET, "diagonal_of"),
+        Composed("aclnnEye", "-> out", (whole("n"), whole("m")), "identity",
+            checks=((attribute_at_least, "n", 1), (attribute_at_least, "m", 1))),
+        Composed("aclnnFlatten", "self -> out", (whole("axis"),), "flattened"),
+        Composed("aclnnInplaceCopy", "selfRef src -> selfRef", (), "copied",
+            checks=((broadcasts_to, "selfRef", "src"),)),
+        Composed("aclnnRepeatInterleaveInt", "self -> out",
+            (whole("repeats"), whole("outputSize", None)), "repeated",
+            checks=((attribute_at_least, "repeats", 0),)),
+        Composed("aclnnRepeatInterleaveIntWithDim", "self -> out",
+            (whole("repeats"), whole("dim"), whole("outputSize", None)), "repeated",
+            checks=((attribute_at_least, "repeats", 0), (axes_in, "dim", "self"))),
+        Composed("aclnnSlice", "self -> out",
+            (whole("dim"), whole("start"), whole("end"), whole("step")), "sliced",
+            checks=((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"),
+                (attribute_at_least, "step", 1))),
+        Composed("aclnnSliceV2", "self -> out",
+            (ints("starts"), ints("ends"), ints("axes"), ints("steps")), "cut",
+            checks=((axes_in, "axes", "self"), (attribute_at_least, "steps", 1),
+                (same_length, "starts", "ends", "axes", "steps"))),
+        Composed("aclnnSplitTensor", "self -> out*", (whole("splitSections", "size"), whole("dim")),
+            "split_evenly", checks=((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"),
+                (attribute_at_least, "splitSections", 1))),
+        Composed("aclnnSplitWithSize", "self -> out*", (ints("splitSize", "sizes"), whole("dim")),
+            "split_into", checks=((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"))),
+        Composed("aclnnTrace", "self -> out", (), "trace", checks=((rank_in, (2,), "self"),)),
+    ),
     layouts=(Operator("TransData", "src -> dst"),),
     padding=(
         Operator("Pad", "x -> y", _FRAME, also=("PadD",), infer=results.padded, checks=_FRAMES),
@@ -86,7 +128,9 @@ OPERATORS = family(
                 (attribute_at_least, "shape", 0), (for_each_axis, "shape", "dy"))),
     ),
     permuting=(
-        Operator("ConfusionTransposeD", "x -> y", (*_ORDER, *_SHAPE, flag("transpose_first?"))),
+        Operator("ConfusionTransposeD", "x -> y", (*_ORDER, *_SHAPE, flag("transpose_first?")),
+            Aclnn("aclnnConfusionTranspose", "x -> out",
+                (ints("perm"), ints("shape"), flag("transpose_first")))),
         Operator("Transpose", "x -> y", _ORDER,
             Aclnn("aclnnPermute", attributes=(ints("dims", "perm"),)), ("TransposeD",),
             infer=results.permuted, checks=_TURNS),

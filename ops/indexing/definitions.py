@@ -1,7 +1,7 @@
 """Rows at places that data tells: gathered, scattered, added up; and places turned into ones."""
 
 from npusim.operators.checks import attribute_at_least, rank_in, same_shape
-from npusim.operators.definition import Aclnn, Operator, family, flag, text, whole
+from npusim.operators.definition import Aclnn, Composed, Operator, family, flag, scalar, text, whole
 from npusim.operators.shape_checks import axes_in, fits, needs, one_element
 from npusim.ops.indexing.checks import (
     added_along,
@@ -21,7 +21,9 @@ _SEGMENTS = (whole("num_segments?"),)
 _HOT = (whole("depth?"), *_AXIS)
 _CLASSES = (whole("numClasses", "depth"), whole("axis?", only=-1))
 _NEGATIVE = (flag("negativeIndexSupport?", None),)
-_SCATTERED = (whole("dim"), whole("reduce?", only=0))
+_SCATTERED = (whole("dim", "axis"), whole("reduce?"))
+_NUMBERED = (whole("dim"), scalar("value"), whole("reduce"))
+_OWN_AXIS = ((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"))
 _ROWS = ((rows_at, "var", "indices", "updates"),)
 _ALONG = ((rank_in, range(1, 9), "x"), (axes_in, "axis", "x"))
 _SUMS = ((needs, "num_segments", "y"), (attribute_at_least, "num_segments", 1),
@@ -59,7 +61,9 @@ OPERATORS = family(
         Operator("InplaceIndexAdd", "var indices updates alpha? -> var", _AXIS,
             checks=((axes_in, "axis", "var"), (added_along, "axis", "var", "indices", "updates"))),
         Operator("IndexAdd (torch.index_add)", kernel="InplaceIndexAdd"),
-        Operator("ScatterAdd", _UPDATES, also=("ScatterNdAdd",), checks=_ROWS),
+        Operator("ScatterAdd", _UPDATES, (),
+            Aclnn("aclnnTfScatterAdd", "varRef indices updates -> varRef"), ("ScatterNdAdd",),
+            checks=_ROWS),
         Operator("ScatterNdUpdate", _UPDATES, (),
             Aclnn("aclnnScatterNdUpdate", "varRef indices updates -> varRef"),
             kernel="ScatterUpdate", checks=_ROWS),
@@ -68,6 +72,36 @@ OPERATORS = family(
             kernel="UnsortedSegmentSum", checks=_SUMS),
         Operator("UnsortedSegmentSum", "x segment_ids -> y", _SEGMENTS,
             kernel="unsorted_segment_sum", checks=_SUMS),
+    ),
+    host=(
+        Composed("aclnnEmbeddingDenseBackward", "grad indices -> out",
+            (whole("numWeights", "rows"), whole("paddingIdx", "padding"),
+             flag("scaleGradByFreq", "by_frequency")), "embedding_gradient",
+            checks=((rank_in, range(1, 9), "grad"), (fits, "indices", "*ids", "grad", "*ids w"),
+                (attribute_at_least, "numWeights", 1))),
+        Composed("aclnnGatherV3", "self index -> out",
+            (whole("dim"), whole("batchDims", "batch_dims"), whole("mode", None)), "rows_taken",
+            checks=_OWN_AXIS),
+        Composed("aclnnIndexAdd", "self index source -> out", (whole("dim"), scalar("alpha")),
+            "rows_added", checks=(*_OWN_AXIS, (added_along, "dim", "self", "index", "source"))),
+        Composed("aclnnIndexCopy", "selfRef index source -> outRef", (whole("dim"),),
+            "rows_copied", checks=((axes_in, "dim", "selfRef"),
+                (added_along, "dim", "selfRef", "index", "source"))),
+        Composed("aclnnInplaceIndexCopy", "selfRef index source -> selfRef", (whole("dim"),),
+            "rows_copied", checks=((axes_in, "dim", "selfRef"),
+                (added_along, "dim", "selfRef", "index", "source"))),
+        Composed("aclnnInplacePut", "selfRef index source -> selfRef", (flag("accumulate"),),
+            "put"),
+        Composed("aclnnInplaceScatter", "selfRef index src -> selfRef",
+            (whole("dim"), whole("reduce")), "scattered",
+            checks=(*_picked("dim", "selfRef"), (same_shape, "index", "src"))),
+        Composed("aclnnInplaceScatterValue", "selfRef index -> selfRef", _NUMBERED,
+            "number_scattered", checks=_picked("dim", "selfRef")),
+        Composed("aclnnScatterAdd", "self index src -> out", (whole("dim"),), "scatter_added",
+            checks=(*_picked("dim", "self"), (same_shape, "index", "src"),
+                (same_shape, "self", "out"))),
+        Composed("aclnnTake", "self index -> out", (), "taken",
+            checks=((same_shape, "index", "out"),)),
     ),
     cache=(
         Operator("Scatter", _UPDATES, (text("reduce?"), *_AXIS), kernel="scatter",

@@ -7,7 +7,9 @@ and back again. Tensors of four axes and more, and reductions while scattering, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.operators.registry import kernel_class
 from npusim.schedules.bounds import fault_outside
+from npusim.schedules.on_ai_cpu import OnAiCpu
 from npusim.schedules.tile_grid import Grid
 from npusim.values.dtypes import INT32, INT64
 from npusim.values.errors import KernelError
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 _MOST_AXES = 3
+_REDUCTIONS = ("none", "add", "mul")  # by number
 _INDEX_TYPES = (INT32, INT64)
 
 
@@ -173,6 +177,8 @@ def gather_elements(task: Task) -> tuple[Kernel, ...]:
     x, indices = task.present(2)
     axis = _axis("GatherElements", x, indices, task.attributes)
     out = task.outputs[0] if task.outputs else made(indices.shape, x.dtype)
+    if len(x.shape) > _MOST_AXES:
+        return _on_ai_cpu(task, out, partial(_taken, axis=axis))
     if axis == len(x.shape) - 1:
         return (GatherElements(task.profile, x, indices, out),)
     order = _last(len(x.shape), axis)
@@ -192,11 +198,12 @@ def gather_elements(task: Task) -> tuple[Kernel, ...]:
 def scatter_elements(task: Task) -> tuple[Kernel, ...]:
     """torch.scatter: a copy of the tensor, and updates put into it."""
     x, indices, updates = task.present(3)
-    reduce = task.attributes.get("reduce")
-    if reduce not in (None, "none", ""):
-        raise KernelError("ScatterElements", f"reduce={reduce} runs on the AI CPU")
+    reduce = task.attributes.get("reduce") or "none"
+    reduce = _REDUCTIONS[reduce] if isinstance(reduce, int) else str(reduce)
     axis = _axis("ScatterElements", x, indices, task.attributes)
     out = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
+    if reduce != "none" or len(x.shape) > _MOST_AXES:
+        return _on_ai_cpu(task, out, partial(_scattered, axis=axis, reduce=reduce))
     tasks: list[Kernel] = [kernel_class("TensorMove")(task.profile, x, out)]
     if axis == len(x.shape) - 1:
         return (
@@ -209,6 +216,33 @@ def scatter_elements(task: Task) -> tuple[Kernel, ...]:
     tasks.append(ScatterElements(task.profile, var, places, new))
     tasks.append(kernel_class("Transpose")(task.profile, var.permuted(order), out))
     return tuple(tasks)
+
+
+def _on_ai_cpu(task: Task, out: GlobalTensor, compute: Callable[..., Array]) -> tuple[Kernel, ...]:
+    """One of the AI CPUs after another moves an element."""
+    return OnAiCpu(task.op_type, compute).from_task(replace(task, outputs=(out,)))
+
+
+def _places(indices: Array, axis: int) -> tuple[Array, ...]:
+    """Where the elements of the indices' shape are, with the indices along one axis."""
+    found: list[Array] = list(np.indices(indices.shape, sparse=True))
+    found[axis] = indices
+    return tuple(found)
+
+
+def _taken(x: Array, indices: Array, *, axis: int) -> Array:
+    found: Array = x[_places(indices, axis)]
+    return found
+
+
+def _scattered(x: Array, indices: Array, updates: Array, *, axis: int, reduce: str) -> Array:
+    """Updates put into a copy, added to it, or multiplied with what is there."""
+    found, places = x.copy(), _places(indices, axis)
+    if reduce == "none":
+        found[places] = updates
+    else:
+        (np.add if reduce == "add" else np.multiply).at(found, places, updates)
+    return found
 
 
 def index_elements(task: Task) -> tuple[Kernel, ...]:
@@ -241,8 +275,6 @@ def _axis(
     op_type: str, x: GlobalTensor, indices: GlobalTensor, attributes: Mapping[str, object]
 ) -> int:
     rank = len(x.shape)
-    if rank > _MOST_AXES:
-        raise KernelError(op_type, f"tensors of {rank} axes run on the AI CPU")
     if len(indices.shape) != rank or not rank:
         raise KernelError(op_type, f"indices {indices.shape} for {x.shape}")
     found = attributes.get("dim", attributes.get("axis", 0))

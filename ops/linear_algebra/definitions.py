@@ -1,13 +1,14 @@
 """Decompositions, inverses and determinants of matrices, on the AI CPU."""
 
 from npusim.operators.checks import rank_in
-from npusim.operators.definition import Aclnn, Operator, family, flag
+from npusim.operators.definition import Aclnn, Composed, Operator, family, flag, whole
 from npusim.operators.results import like
 from npusim.ops.linear_algebra import results
 from npusim.ops.linear_algebra.checks import square
 
 _MATRIX = (rank_in, range(2, 9), "x")
 _SQUARE = (_MATRIX, (square, "x"))
+
 
 # fmt: off
 OPERATORS = family(
@@ -29,5 +30,13 @@ OPERATORS = family(
             Aclnn("aclnnSvd", "input -> sigma u v",
                 (flag("fullMatrices", "full_matrices"), flag("computeUV", "compute_uv"))),
             kernel="svd", infer=results.singular, checks=(_MATRIX,)),
+    ),
+    host=(
+        Composed("aclnnLogdet", "self -> out", (), "log_of_determinant",
+            checks=((rank_in, range(2, 9), "self"), (square, "self"))),
+        Composed("aclnnQr", "self -> Q R", (flag("some"),), "decomposed",
+            checks=((rank_in, range(2, 9), "self"),)),
+        Composed("aclnnLinalgQr", "self -> Q R", (whole("mode"),), "decomposed_by_mode",
+            checks=((rank_in, range(2, 9), "self"),)),
     ),
 )

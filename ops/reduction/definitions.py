@@ -1,7 +1,18 @@
 """Sums, means, products, largest and smallest elements along axes."""
 
 from npusim.operators.checks import rank_in
-from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, text, whole
+from npusim.operators.definition import (
+    Aclnn,
+    Composed,
+    Operator,
+    family,
+    flag,
+    ints,
+    real,
+    scalar,
+    text,
+    whole,
+)
 from npusim.operators.results import like
 from npusim.operators.shape_checks import axes_in
 from npusim.ops.reduction import results
@@ -13,6 +24,9 @@ _DIMS = (ints("dims", "axes"), flag("keepDims?", "keep_dims"))
 _ORDER = (real("p?"),)
 _DTYPE = text("dtype?", None)
 _KEPT = (ints("dim", "axes"), flag("keepdim?", "keep_dims"))
+_KEEP_DIMS = flag("keepDims?", "keep_dims")
+_CORRECTED = (_KEPT[0], whole("correction?"), _KEPT[1])
+_OWN_AXES = ((axes_in, "dim", "self"),)
 _ONE_DIM = (whole("dim", "axes"), flag("keepDim?", "keep_dims"), _DTYPE)
 
 
@@ -33,14 +47,47 @@ OPERATORS = family(
         _reduction("ReduceMin", Aclnn("aclnnAmin", attributes=_DIM), Aclnn("aclnnMin")),
         _reduction("ReduceProd", Aclnn("aclnnProd", attributes=(_DTYPE,)),
             Aclnn("aclnnProdDim", attributes=_ONE_DIM)),
-        _reduction("ReduceAll", Aclnn("aclnnAll", attributes=_KEPT)),
-        _reduction("ReduceAny", Aclnn("aclnnAny", attributes=_KEPT)),
+        _reduction("ReduceAll"),
+        _reduction("ReduceAny"),
         Operator("BiasAddGrad", "x -> y", infer=results.sums_of_columns,
             checks=((rank_in, range(1, 9), "x"),)),
         Operator("SquareSumV1", "x -> y", _AXIS, infer=results.reduced),
         Operator("SquareSumV2", "x -> y1 y2", _AXIS, infer=results.reduced_and_kept),
         Operator("L2Loss", "x -> y", infer=results.one_number),
         Operator("FusionOp_ReduceSum_Square"),
+    ),
+    host=(
+        Composed("aclnnAll", "self -> out", _KEPT, "every", checks=_OWN_AXES),
+        Composed("aclnnAny", "self -> out", _KEPT, "some", checks=_OWN_AXES),
+        Composed("aclnnAminmax", "self -> minOut maxOut", _DIM, "extremes", checks=_OWN_AXES),
+        Composed("aclnnAminmaxAll", "self -> minOut maxOut", (), "extremes"),
+        Composed("aclnnAminmaxDim", "self -> minOut maxOut", _ONE_DIM[:2], "extremes",
+            checks=_OWN_AXES),
+        Composed("aclnnGlobalAveragePool", "self -> out", (), "mean_of_images"),
+        Composed("aclnnGlobalMaxPool", "self -> out", (), "largest_of_images"),
+        Composed("aclnnLinalgVectorNorm", "self -> out",
+            (scalar("ord", "order"), ints("dims", "axes"), _KEEP_DIMS, _DTYPE), "norm",
+            checks=((axes_in, "dims", "self"),)),
+        Composed("aclnnLogSumExp", "self -> out", _DIM, "log_sum_exp", checks=_OWN_AXES),
+        Composed("aclnnMaxV2", "self -> out", (*_DIMS, flag("noopWithEmptyDims?", "noop")),
+            "largest", checks=((axes_in, "dims", "self"),)),
+        Composed("aclnnMeanV2", "self -> out", (*_DIM, flag("noopWithEmptyAxes?", "noop")), "mean",
+            checks=_OWN_AXES),
+        Composed("aclnnNorm", "self -> out", (scalar("pScalar", "order"), *_KEPT), "norm",
+            checks=_OWN_AXES),
+        Composed("aclnnReduceLogSum", "data -> reduce",
+            (ints("axes"), _KEEP_DIMS, flag("noopWithEmptyAxes?", "noop")), "log_sum",
+            checks=((axes_in, "axes", "data"),)),
+        Composed("aclnnReduceNansum", "self -> out", (*_DIM, _DTYPE), "sum_of_numbers",
+            checks=_OWN_AXES),
+        Composed("aclnnStd", "self -> out", _CORRECTED, "deviation", checks=_OWN_AXES),
+        Composed("aclnnStdMeanCorrection", "self -> stdOut meanOut", _CORRECTED,
+            "deviation_and_mean", checks=_OWN_AXES),
+        Composed("aclnnVar", "self -> out",
+            (ints("dim", "axes"), flag("unbiased?", "correction"), _KEPT[1]), "variance",
+            checks=_OWN_AXES),
+        Composed("aclnnVarMean", "self -> varOut meanOut", _CORRECTED, "variance_and_mean",
+            checks=_OWN_AXES),
     ),
     norms=(
         Operator("ForeachNorm", "x* -> y*", (real("scalar?"),),

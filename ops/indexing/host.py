@@ -1,0 +1,117 @@
+"""What the aclnn functions that take and put elements do on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npusim.ascendc import GlobalTensor
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.operators.host import Host, ScalarValue
+
+
+def scattered(
+    host: Host, x: GlobalTensor, index: GlobalTensor, source: GlobalTensor, *, dim: int, reduce: int
+) -> Any:
+    """Elements put into a copy of a tensor, added to it, or multiplied with what is there."""
+    return host.run("ScatterElements", x, index, source, axis=dim, reduce=reduce)
+
+
+def number_scattered(
+    host: Host, x: GlobalTensor, index: GlobalTensor, *, dim: int, value: ScalarValue, reduce: int
+) -> Any:
+    """One number at every place that is named."""
+    number = host.constant(value, x.dtype)
+    source = host.run("Fill", None, number, outputs=(host.empty(index.shape, x.dtype),))
+    return scattered(host, x, index, source, dim=dim, reduce=reduce)
+
+
+def scatter_added(
+    host: Host, x: GlobalTensor, index: GlobalTensor, source: GlobalTensor, *, dim: int
+) -> Any:
+    """Elements added to a copy of a tensor."""
+    return scattered(host, x, index, source, dim=dim, reduce=1)
+
+
+def rows_added(
+    host: Host,
+    x: GlobalTensor,
+    index: GlobalTensor,
+    source: GlobalTensor,
+    *,
+    dim: int,
+    alpha: ScalarValue = 1,
+) -> Any:
+    """Rows times a number added to a copy of a tensor."""
+    if alpha != 1:
+        source = host.together("Mul", source, alpha, dtype=x.dtype)
+    found = host.run("TensorMove", x)
+    host.run("InplaceIndexAdd", found, index, source, axis=dim, outputs=(found,))
+    return found
+
+
+def rows_copied(
+    host: Host, x: GlobalTensor, index: GlobalTensor, source: GlobalTensor, *, dim: int
+) -> Any:
+    """Rows put into a copy of a tensor; another axis than the first is turned to the front."""
+    axis = dim % max(1, len(x.shape))
+    if not axis:
+        found = host.run("TensorMove", x)
+        host.run("ScatterUpdate", found, index, source, outputs=(found,))
+        return found
+    order = [axis, *(each for each in range(len(x.shape)) if each != axis)]
+    found = host.run("Transpose", x, perm=order)
+    rows = host.run("Transpose", source, perm=order)
+    host.run("ScatterUpdate", found, index, rows, outputs=(found,))
+    return host.run("Transpose", found, perm=[order.index(each) for each in range(len(order))])
+
+
+def put(
+    host: Host, x: GlobalTensor, index: GlobalTensor, source: GlobalTensor, *, accumulate: bool
+) -> Any:
+    """Elements put into a tensor, or added to it, at places among all its elements."""
+    kind = "ScatterAdd" if accumulate else "ScatterUpdate"
+    found = host.run("TensorMove", x)
+    rows = found.view(x.numel, 1)
+    places, values = index.view(index.numel), source.view(source.numel, 1)
+    host.run(kind, rows, places, values, outputs=(rows,))
+    return found
+
+
+def taken(host: Host, x: GlobalTensor, index: GlobalTensor) -> Any:
+    """Elements from places among all elements."""
+    found = host.run("GatherV2", x.view(x.numel), index.view(index.numel), axis=0)
+    return found.view(*index.shape)
+
+
+def rows_taken(
+    host: Host, x: GlobalTensor, index: GlobalTensor, *, dim: int, batch_dims: int = 0
+) -> Any:
+    """Rows along an axis."""
+    if batch_dims:
+        raise KernelError("GatherV2", f"batchDims = {batch_dims} isn't modelled, only 0")
+    return host.run("GatherV2", x, index, axis=dim)
+
+
+def embedding_gradient(
+    host: Host,
+    grad: GlobalTensor,
+    indices: GlobalTensor,
+    *,
+    rows: int,
+    padding: int,
+    by_frequency: bool = False,
+) -> Any:
+    """The sum of the gradients of every row, none for the one that pads."""
+    if by_frequency:
+        raise KernelError("EmbeddingDenseGrad", "scaleGradByFreq isn't modelled")
+    width = grad.shape[-1]
+    gradients = grad.view(indices.numel, width)
+    total = host.run(
+        "UnsortedSegmentSum", gradients, indices.view(indices.numel), num_segments=rows
+    )
+    if 0 <= padding < rows:
+        row = GlobalTensor(total.buffer, total.dtype, (width,), total.start + padding * width)
+        host.run("Fill", value=0.0, outputs=(row,))
+    return total

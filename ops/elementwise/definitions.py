@@ -243,7 +243,7 @@ OPERATORS = family(
         Composed("aclnnArange", "-> out", _RANGE, "arranged"),
         Composed("aclnnLinspace", "-> out", (scalar("start"), scalar("end"), whole("steps")),
             "spaced"),
-        Composed("aclnnRange", "-> out", _RANGE, "arranged"),
+        Composed("aclnnRange", "-> out", _RANGE, "arranged_through"),
         Composed("aclnnSubs", "self -> out", (scalar("other"), *_ALPHA), "subs", in_place=True,
             checks=(_ALIKE,)),
         Composed("aclnnDivMod", _TWO, _MODE, "divide", in_place=True, checks=(_BROADCAST_TWO,)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, pi
+from math import ceil, floor, pi
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.dtypes import BOOL, FLOAT, INT64
@@ -193,6 +193,13 @@ def arranged(host: Host, *, start: ScalarValue, end: ScalarValue, step: ScalarVa
     """``start``, and on in steps, as many as the output has room for."""
     count = ceil(((end - start) / step).real)
     return _ranged(host, start, end, step, count)
+
+
+def arranged_through(
+    host: Host, *, start: ScalarValue, end: ScalarValue, step: ScalarValue
+) -> Any:
+    """The same, the end among them where the steps meet it."""
+    return _ranged(host, start, end, step, floor(((end - start) / step).real) + 1)
 
 
 def spaced(host: Host, *, start: ScalarValue, end: ScalarValue, steps: int) -> Any:

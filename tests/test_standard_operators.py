@@ -347,7 +347,7 @@ def changes_self(name: str) -> bool:
     plain = prototype(name.replace("Inplace", ""))
     if known is None or plain is None or known[1].inputs[0].name != "selfRef":
         return False
-    return known[0].band_class != "matmul"
+    return known[0].band_class not in {"matmul", "indexing"}
 
 
 IN_PLACE = [name for name in standard_names() if "Inplace" in name and changes_self(name)]

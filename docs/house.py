@@ -74,8 +74,8 @@ DOORS = {
         sorted_pairs unfolded
         """,
     "operators": """
-        arguments checks contract definition fusions host listed memory oracle registry resolve
-        results shape_checks task_chain tasks
+        arguments checks contract coverage definition fusions host listed memory oracle registry
+        resolve results shape_checks task_chain tasks
         """,
     "runtime": "bands cache_start call device explain ranking results stream task what_if work",
     "validation": "replay roofline statistics table work",
@@ -89,7 +89,7 @@ DOORS = {
     "capacity": "asking traces units",
     "serving": "deployment engine policy requests results",
     "report": """
-        arrays call.answers call.page call.tables call.typical catalogue cluster compare
+        arrays call.answers call.page call.tables call.typical catalogue cluster compare coverage
         comparison document explain files llm matrix model msprof msprof.step operators plan.data
         plan.page profiles renderers.html renderers.jsonout renderers.terminal serving spelling
         sweep trace training validation

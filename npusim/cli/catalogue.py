@@ -177,6 +177,25 @@ def summary(
     output.note(f"{check} is current")
 
 
+def coverage(
+    soc: Product = None,
+    file: Output = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """How many aclnn interfaces run with numbers and time, on the AI CPU, or are checked only."""
+    from npusim.operators.coverage import covered
+    from npusim.report.coverage import coverage_json, coverage_page, coverage_tables
+
+    rows = list(covered([place.family for place in places([soc or ALL])]))
+    if as_json:
+        output.emit_json(coverage_json(rows))
+    elif file is not None:
+        _deliver(coverage_page(rows), file, force=force)
+    else:
+        output.emit(*coverage_tables(rows))
+
+
 def _deliver(text: str, file: Path | None, *, force: bool) -> None:
     if file is None:
         output.emit_text(text)

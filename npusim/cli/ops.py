@@ -45,6 +45,7 @@ def ops(
         catalogue.search(search or "", soc, as_json=as_json)
 
 
+app.command("coverage")(catalogue.coverage)
 app.command("diff")(catalogue.diff)
 app.command("matrix")(catalogue.matrix)
 app.command("summary")(catalogue.summary)

@@ -1,0 +1,79 @@
+"""How many interfaces of the catalogue run here: with numbers and time, on the AI CPU, or not.
+
+An interface that an operator page lists for a product either has a definition, whose kernels (or
+tasks of the AI CPU) give numbers and time, or is only checked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from npusim.catalogue.facts import Catalogue, catalogue
+from npusim.operators.registry import builder, has_contract, has_kernel, prototype
+from npusim.schedules.on_ai_cpu import OnAiCpu
+
+
+class Depth(Enum):
+    """How far an interface is simulated."""
+
+    KERNEL = "numbers and time"
+    AI_CPU = "on the AI CPU"
+    CHECKED = "checked only"
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """An interface on a product family; ``folder`` is where its page stands, e.g. ``math``."""
+
+    api: str
+    family: str
+    folder: str
+    depth: Depth
+    why: str
+
+
+def covered(families: Sequence[str]) -> Iterator[Covered]:
+    """Every interface that a page lists for one of the families, by name."""
+    known = catalogue()
+    for api in sorted(known.paged_apis):
+        depth = _depth(api)
+        why = _missing(known, api) if depth is Depth.CHECKED else ""
+        for family in families:
+            page = known.page(api, family)
+            if page is not None and page.supported == "yes":
+                folder = page.source.partition(":")[2].partition("/")[0]
+                yield Covered(api, family, folder, depth, why)
+
+
+def counted(rows: Sequence[Covered], field: str) -> dict[str, Counter[Depth]]:
+    """How many interfaces of each depth there are, by family or by folder, sorted."""
+    found: dict[str, Counter[Depth]] = {}
+    for row in rows:
+        found.setdefault(getattr(row, field), Counter())[row.depth] += 1
+    return dict(sorted(found.items()))
+
+
+def _depth(api: str) -> Depth:
+    if has_contract(api):
+        return Depth.KERNEL
+    known = prototype(api)
+    if known is None or known[1].name != api:
+        return Depth.CHECKED
+    operator, _ = known
+    if operator.has_type and isinstance(getattr(builder(operator.name), "__self__", None), OnAiCpu):
+        return Depth.AI_CPU
+    return Depth.KERNEL
+
+
+def _missing(known: Catalogue, api: str) -> str:
+    """What it would take: the operators that do the work of the interface and have no kernel."""
+    wanted = known.op_types_of(api)
+    lacking = [each for each in wanted if not has_kernel(each)]
+    if lacking:
+        return f"no kernel of {', '.join(lacking)}"
+    if wanted:
+        return f"what it does with {', '.join(wanted)} isn't defined"
+    return "no operator is known to do its work"

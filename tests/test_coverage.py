@@ -1,0 +1,49 @@
+"""How much of the catalogue runs is counted from the definitions."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from npusim.catalogue.facts import catalogue
+from npusim.operators.coverage import Depth, counted, covered
+from npusim.operators.registry import has_contract, prototype
+from npusim.report.coverage import coverage_page
+from support.commands import npusim
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_every_interface_of_a_page_is_counted_once() -> None:
+    rows = list(covered(["A2"]))
+    listed = [
+        api
+        for api in sorted(catalogue().paged_apis)
+        if (page := catalogue().page(api, "A2")) and page.supported == "yes"
+    ]
+    assert [row.api for row in rows] == listed
+    assert sum(count.total() for count in counted(rows, "folder").values()) == len(rows)
+
+
+def test_what_runs_has_a_definition_and_what_doesnt_has_a_reason() -> None:
+    rows = {row.api: row for row in covered(["A2"])}
+    assert rows["aclnnAdd"].depth is Depth.KERNEL
+    for row in rows.values():
+        defined = has_contract(row.api) or prototype(row.api) is not None
+        assert defined == (row.depth is not Depth.CHECKED), row.api
+        assert bool(row.why) == (row.depth is Depth.CHECKED), row.api
+
+
+def test_the_page_names_what_doesnt_run() -> None:
+    rows = list(covered(["A2"]))
+    page = coverage_page(rows)
+    lacking = [row for row in rows if row.depth is Depth.CHECKED]
+    assert all(f"{row.api}: {row.why}" in page for row in lacking)
+
+
+def test_the_command_counts_for_a_product(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(npusim(capsys, "ops coverage -s 310P3 --json").out)
+    assert {each["family"] for each in found} == {"310P"}
+    assert any(each["runs"] == "numbers and time" for each in found)
+    assert "310P" in npusim(capsys, "ops coverage -s 310P3").out

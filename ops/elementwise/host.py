@@ -195,9 +195,7 @@ def arranged(host: Host, *, start: ScalarValue, end: ScalarValue, step: ScalarVa
     return _ranged(host, start, end, step, count)
 
 
-def arranged_through(
-    host: Host, *, start: ScalarValue, end: ScalarValue, step: ScalarValue
-) -> Any:
+def arranged_through(host: Host, *, start: ScalarValue, end: ScalarValue, step: ScalarValue) -> Any:
     """The same, the end among them where the steps meet it."""
     return _ranged(host, start, end, step, floor(((end - start) / step).real) + 1)
 

@@ -60,9 +60,9 @@ DOORS = {
     "engine": "arrows clock program schedule sharing simulate timeline verdict",
     "ascendc": """
         ai_cpu cluster conversions core costs decorated events flat.compute flat.copies
-        flat.launching flat.memory flat.spans flat.station folds gm intrinsics.elementwise
-        intrinsics.vector kernel loops mistakes queues rounding task tensors tile_states
-        windows
+        flat.launching flat.memory flat.queues flat.spans flat.station folds gm
+        intrinsics.elementwise intrinsics.vector kernel loops mistakes queues rounding task
+        tensors tile_states windows
         """,
     "schedules": """
         block_split bounds buffers comparisons elementwise formula formula_kernel functions masks
@@ -95,7 +95,7 @@ DOORS = {
         sweep trace training validation
         """,
     "sweep": "cluster executors points results running spec working",
-    "pyasc": "running session tuning",
+    "pyasc": "enums running session tensors tuning",
     "capi": "compiling library python_program running table tracing",
 }
 

@@ -118,6 +118,11 @@ class _Buffer:
         self._core, self._num, self._slot_bytes = core, num, slot_bytes
 
     @property
+    def slot_bytes(self) -> int:
+        """Bytes of a slot."""
+        return self._slot_bytes
+
+    @property
     def core(self) -> Copies:
         if self._core is None:
             raise TileStateError(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from npusim.capi import tools
+from npusim.capi.launch_syntax import has_launches, translated
 from npusim.capi.library import LIBRARY, installation
 from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
 
+_KERNELS = ".asc"
 _ELF = b"\x7fELF"
 
 
@@ -36,12 +39,14 @@ def compile_program(
     handle, scratch = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     os.close(handle)
     library = LIBRARY.removeprefix("lib").removesuffix(".so")
-    command = [
-        *compiler, f"-I{home.include}", f"-I{home.include / 'aclnnop'}", *map(str, sources),
-        "-o", scratch,
-        *flags, f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}",
-    ]  # fmt: skip
+    folder = tempfile.mkdtemp(prefix="npusim-cc-")
     try:
+        named = [word for source in sources for word in _as_cxx(source, Path(folder))]
+        command = [
+            *compiler, f"-I{home.include}", f"-I{home.include / 'aclnnop'}", *named,
+            "-o", scratch,
+            *flags, f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}",
+        ]  # fmt: skip
         done = subprocess.run(command, check=False)  # noqa: S603 - the user's own compiler
         if done.returncode:
             raise RejectedError(f"{compiler[0]} ended with {done.returncode}, see above")
@@ -49,7 +54,21 @@ def compile_program(
         Path(scratch).replace(target)
     finally:
         Path(scratch).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
     return target
+
+
+def _as_cxx(source: Path, folder: Path) -> list[str]:
+    """A source as the compiler takes it: with its launches of kernels translated."""
+    try:
+        text = source.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return [str(source)]
+    if source.suffix != _KERNELS and not has_launches(text):
+        return [str(source)]
+    made = folder / f"{len(list(folder.iterdir()))}.cpp"
+    made.write_text(translated(text, str(source.absolute())), encoding="utf-8")
+    return ["-std=c++17", f"-I{source.absolute().parent}", str(made)]
 
 
 def _require_replaceable(target: Path, sources: Sequence[Path]) -> None:

@@ -15,6 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.capi.kernel_calls import CALL
 from npusim.operators.registry import operator, operators, prototype
 from npusim.reading.files import read_text
 from npusim.values.dtypes import BFLOAT16, DTYPES
@@ -30,6 +31,11 @@ FIXED = (
     "acl/acl.h",
     "aclnn/aclnn_base.h",
     "aclnn/acl_meta.h",
+    "kernel_operator.h",
+    "npusim/kernel_call.h",
+    "npusim/kernel_tensors.h",
+    "npusim/kernel_vector.h",
+    "npusim/kernel_copies.h",
 )
 
 # What a parameter is in C; an output tensor isn't const.
@@ -227,6 +233,7 @@ def _fill(text: str) -> str:
     """A fixed header with the values that Python knows too in the place of their marks."""
     kinds = {f"ACL_{'BF16' if each is BFLOAT16 else each.name}": each.acl for each in DTYPES}
     filled = {
+        "npusim_call": CALL,
         "aclError": _constants("int", AclError),
         "aclnnStatus": _constants("aclnnStatus", StatusCode),
         "aclDataType": _enum("aclDataType", {"ACL_DT_UNDEFINED": -1, **kinds}),

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import npusim
-from npusim.capi import declarations, phases, tools
+from npusim.capi import declarations, kernel_calls, phases, tools
 from npusim.capi.declarations import first_phase, fixed_headers, headers, prototypes
 from npusim.catalogue.facts import catalogue
 from npusim.operators.registry import operators
@@ -126,7 +126,9 @@ def _key() -> str:
     parts += [str(catalogue().checksum), *map(first_phase, operators()), *_import_folders()]
     parts += fixed_headers().values()
     parts += [_data("npusim-config.cmake"), _data("start_python.c"), _START]
-    parts += [read_text(Path(module.__file__ or "")) for module in (declarations, phases)]
+    parts += [
+        read_text(Path(module.__file__ or "")) for module in (declarations, kernel_calls, phases)
+    ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
@@ -193,11 +195,14 @@ def _c_source() -> str:
     maker: Any = import_module("cffi").FFI()  # it has no types
     maker.cdef("uintptr_t npusim_new_array(size_t bytes);")
     maker.cdef(phases.WORD)
-    maker.embedding_api("\n".join((*_declarations(), phases.FIRST, phases.SECOND)))
+    maker.cdef(kernel_calls.CALL)
+    entries = (*_declarations(), phases.FIRST, phases.SECOND, *kernel_calls.ENTRIES)
+    maker.embedding_api("\n".join(entries))
     start = _START.format(module=_MODULE, folders=_import_folders())
     maker.embedding_init_code(start)
     quoted = sys.executable.replace("\\", "\\\\").replace('"', '\\"')
-    preamble = f'#define NPUSIM_PYTHON "{quoted}"\n{_data("start_python.c")}\n{phases.WORD}'
+    types = f"{phases.WORD}\n{kernel_calls.CALL}"
+    preamble = f'#define NPUSIM_PYTHON "{quoted}"\n{_data("start_python.c")}\n{types}'
     maker.set_source(_MODULE, preamble)
     with tempfile.TemporaryDirectory(prefix="npusim") as folder:
         file = Path(folder) / f"{_MODULE}.c"

@@ -14,7 +14,7 @@ from npusim.values.errors import UsageError
 if TYPE_CHECKING:
     from npusim.capi.running import Run
 
-_SOURCE_SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".C", ".c")
+_SOURCE_SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".C", ".c", ".asc")
 
 # So many messages of refused calls are shown; the JSON has all.
 _SHOWN_PROBLEMS = 10

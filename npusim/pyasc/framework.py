@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from npusim.ascendc import TQue as Queue
-from npusim.ascendc.flat.memory import Place
+from npusim.ascendc.flat.queues import PlacedQue
 from npusim.ascendc.flat.station import Station
 from npusim.ascendc.mistakes import site
 from npusim.ascendc.queues import TBuf as Scratch
-from npusim.ascendc.tile_states import State
 from npusim.pyasc.enums import pipes_of
 from npusim.pyasc.tensors import LocalTensor, position_of
 from npusim.pyasc.values import DataType, Int
@@ -18,22 +16,6 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from enum import IntEnum
 
-    from npusim.ascendc.tile_states import Tile
-    from npusim.values.dtypes import DType
-
-
-class _Slots(Queue):
-    """A queue whose tiles have addresses."""
-
-    def _tensor(
-        self, dtype: DType, shape: tuple[int, ...], part: object, tile: Tile | None = None
-    ) -> Any:
-        assert isinstance(part, int)
-        station = Station.here()
-        start = self.start + part * self._slot_bytes
-        place = station.place(self.position, dtype, start, self._slot_bytes, f"queue {self.name}")
-        return Place(place.memory, dtype, place.start, place.limit, place.name, tile)
-
 
 class TQueBind:
     """A queue between two pipes."""
@@ -41,7 +23,7 @@ class TQueBind:
     def __init__(self, src: Any = None, dst: Any = None, depth: int = 0, mask: int = 0) -> None:
         position = position_of(src if dst is None or dst.name != "VECOUT" else dst)
         self._src = src
-        self.inner = _Slots(position, int(depth), f"{src.name} ({site()})")
+        self.inner = PlacedQue(position, int(depth), f"{src.name} ({site()})")
 
     def alloc_tensor(self, dtype: DataType) -> LocalTensor:
         """A free slot; the producing pipe waits until there is one."""
@@ -49,10 +31,7 @@ class TQueBind:
 
     def enque(self, tensor: LocalTensor) -> None:
         """The producer is done with the slot."""
-        tile = tensor.inner.tile
-        if tile is not None and tile.state is State.DEQUEUED:
-            tile.state = State.ALLOCATED  # a tile may pass through its queue again
-        self.inner.enque(tensor.inner)  # type: ignore[arg-type]
+        self.inner.enque(tensor.inner)
 
     def deque(self, dtype: DataType, *positions: object) -> LocalTensor:
         """The oldest slot that was enqueued; the consumer waits until it is filled."""
@@ -64,8 +43,7 @@ class TQueBind:
 
         A slot that didn't pass through the queue is freed by the same pipe.
         """
-        tile: Any = tensor.inner
-        self.inner.free_tensor(tile, by=self.inner.consumer)
+        self.inner.release(tensor.inner)
 
     def has_tensor_in_que(self) -> bool:
         return bool(self.inner._waiting)

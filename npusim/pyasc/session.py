@@ -48,14 +48,14 @@ class Session:
         )  # fmt: skip
         result = result_of(kernel.op_type, profile, done, None)
         read, written = (
-            tuple(each for each in memories if each.number in _touched(done, write=write))
+            tuple(each for each in memories if each.number in touched(done, write=write))
             for write in (False, True)
         )
         self.launched.append(Launched(kernel.block_dim, read, written, result))
         return result
 
 
-def _touched(done: TaskRuns, *, write: bool) -> set[int]:
+def touched(done: TaskRuns, *, write: bool) -> set[int]:
     """The numbers of the buffers that a kernel's instructions read, or write."""
     programs = (record.program for run in done.runs for record in run.records)
     transfers = (each.transfer for program in programs for each, _ in program.instructions())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from threading import local
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.events import Event
 from npusim.ascendc.flat.memory import Memory, Place
@@ -45,7 +45,7 @@ class Station:
     """
 
     def __init__(
-        self, core: Core, strand: Strand, *, links: bool = False, shared: object = None
+        self, core: Core, strand: Strand, *, links: bool = False, shared: Any = None
     ) -> None:
         self.core, self._strand, self.shared = core, strand, shared
         self.order = Order(core.kernel_name, core.recorder, links=links)
@@ -53,6 +53,7 @@ class Station:
         self._memories: dict[str, Memory] = {}
         self._flags: dict[tuple[Pipe, Pipe, int], _Flag] = {}
         self._automatic: dict[object, Place] = {}
+        self.program: Any = None  # what a program in another language keeps of this core
         self.pipe: object = None  # what the program calls its pipe
         self.products: list[object] = []  # high-level matrix products, in the order of their making
 

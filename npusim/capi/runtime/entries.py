@@ -11,6 +11,8 @@ from typing import Any
 from npusim.capi.runtime.describing import DESCRIBING
 from npusim.capi.runtime.handles import WrongHandleError
 from npusim.capi.runtime.journal import LOG_VARIABLE
+from npusim.capi.runtime.kernel_instructions import play
+from npusim.capi.runtime.kernel_launches import launch
 from npusim.capi.runtime.life import LIFE
 from npusim.capi.runtime.memory import AddressError
 from npusim.capi.runtime.moving import MOVING
@@ -37,6 +39,10 @@ def install(ffi: Any, lib: Any) -> Session:
         ("npusim_second_phase", SecondPhase, ""),
     ):
         ffi.def_extern(name=name)(_of_operators(session, phase, suffix))
+    if "npusim_kernel_call" in declared:
+        ffi.def_extern(name="npusim_kernel_call")(_with(session, play))
+        launch_entry = guarded(session, "npusim_kernel_launch", _with(session, launch))
+        ffi.def_extern(name="npusim_kernel_launch")(launch_entry)
     return session
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from npusim.runtime.call import Executor
     from npusim.runtime.results import Result
     from npusim.values.errors import DeviceFault
@@ -49,6 +51,11 @@ class Journal:
             return cls()
         return cls(Path(folder), traces=bool(os.environ.get(TRACE_VARIABLE)))
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether somebody will read it."""
+        return self._folder is not None
+
     def begin(self, soc: str) -> None:
         """Notes the chip."""
         self._write({"kind": "chip", "soc": soc})
@@ -66,8 +73,23 @@ class Journal:
             for parameter in call.contract.parameters
             if isinstance(argument := call.arguments.get(parameter.name), TensorArg)
         }
-        entry = {"kind": "call", "op": result.op, "stream": stream, "start_us": start_us}
-        entry |= {"tensors": tensors} | jsonout.result(result)
+        self.ran(tensors, stream, start_us, result)
+
+    def ran(
+        self, tensors: Mapping[str, object], stream: str, start_us: float, result: Result
+    ) -> None:
+        """Notes what has run, with a description of each of its tensors."""
+        if self._folder is None:
+            return
+        from npusim.report.renderers import jsonout
+
+        entry: dict[str, Any] = {
+            "kind": "call",
+            "op": result.op,
+            "stream": stream,
+            "start_us": start_us,
+        }
+        entry |= {"tensors": dict(tensors)} | jsonout.result(result)
         if self._traces:
             name = f"{os.getpid()}-{self._calls}.pickle"
             bare = replace(result, outputs=None)

@@ -1,0 +1,92 @@
+"""``kernel<<<blocks, l2ctrl, stream>>>(arguments)`` as a call that any C++ compiler takes."""
+
+from __future__ import annotations
+
+import re
+
+from npusim.values.errors import RejectedError
+
+_NAME = re.compile(r"[A-Za-z_][\w:]*$")
+_DEFINED = re.compile(
+    r"((?:__\w+__(?:\([^)]*\))?\s+|inline\s+|extern\s+\"C\"\s+)+)void\s+(\w+)\s*\("
+)
+_VECTOR, _CUBE, _MIX = 0, 1, 2
+_SETTINGS = 3  # of a launch: blocks, l2ctrl, stream
+
+
+def has_launches(source: str) -> bool:
+    """Whether there is a launch in a source."""
+    return "<<<" in source
+
+
+def translated(source: str, path: str) -> str:
+    """The source with its launches as calls; its lines stay where they are.
+
+    Raises RejectedError for a launch that doesn't come to its end.
+    """
+    kinds = {name: _kind(words) for words, name in _DEFINED.findall(source)}
+    done, at = [], 0
+    while (opened := source.find("<<<", at)) >= 0:
+        place = f"{path}:{1 + source.count(chr(10), 0, opened)}"
+        first, name, types = _callee(source, opened, place)
+        where, behind = _until(source, opened + 3, ">>>", place)
+        bracket = source.find("(", behind)
+        settings = _split(where)
+        if len(settings) < _SETTINGS or source[behind:bracket].strip():
+            raise RejectedError(
+                f"{place}: a launch is written {name}<<<blocks, l2ctrl, stream>>>(...)"
+            )
+        arguments, end = _until(source, bracket + 1, ")", place)
+        blocks, stream = settings[0], settings[2]
+        kind = kinds.get(name.rpartition(":")[2], _VECTOR)
+        call = f"[=]() mutable {{ {name}{types}({arguments}); }}"
+        done.append(source[at:first])
+        done.append(f'::npusim::launch("{name}", {kind}, {blocks}, {stream}, {call})')
+        done.append("\n" * where.count("\n"))
+        at = end
+    text = "".join((*done, source[at:]))
+    return f'#line 1 "{path}"\n{text}'
+
+
+def _callee(source: str, end: int, place: str) -> tuple[int, str, str]:
+    """Where the kernel's name in front of ``end`` begins, the name, and its template arguments."""
+    behind = len(source[:end].rstrip())
+    at, depth = behind, 0
+    while at and (source[at - 1] == ">" or depth):
+        at -= 1
+        depth += (source[at] == ">") - (source[at] == "<")
+    found = _NAME.search(source[:at].rstrip())
+    if found is None:
+        raise RejectedError(f"{place}: no kernel's name stands in front of <<<")
+    return found.start(), found[0], source[at:behind]
+
+
+def _kind(words: str) -> int:
+    if "__mix__" in words:
+        return _MIX
+    return _CUBE if "__cube__" in words else _VECTOR
+
+
+def _until(source: str, start: int, closing: str, place: str) -> tuple[str, int]:
+    """What stands before ``closing`` outside of brackets, and the place behind it."""
+    depth, at = 0, start
+    while at < len(source):
+        if depth == 0 and source.startswith(closing, at):
+            return source[start:at], at + len(closing)
+        depth += source[at] in "([{"
+        depth -= source[at] in ")]}"
+        at += 1
+    raise RejectedError(f"{place}: this launch doesn't come to its end")
+
+
+def _split(words: str) -> list[str]:
+    """Words between commas outside of brackets."""
+    parts, depth = [""], 0
+    for letter in words:
+        depth += letter in "([{"
+        depth -= letter in ")]}"
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]

@@ -1,0 +1,80 @@
+"""Ascend C kernels in C++: compiled with our headers, run on the simulator, checked as they run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from npusim.capi.compiling import compile_program
+from npusim.capi.launch_syntax import translated
+from npusim.capi.running import run_program
+from npusim.values.errors import RejectedError
+from support.capi import needs_capi, needs_cffi
+
+SOURCES = Path(__file__).parent / "data" / "ascendc"
+FAULTS = {
+    "race": "nothing orders the two",
+    "unwritten": "nothing has written 1024",
+    "beyond": "used up to byte 8192",
+    "unbalanced": "waited for 0 times",
+    "leak": "when the kernel ends",
+    "large": "the chip has 196608",
+}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("kernels")
+    return {
+        name: compile_program([SOURCES / f"{name}.asc"], folder / name)
+        for name in ("scaled_sum", "faults")
+    }
+
+
+@needs_capi
+@needs_cffi
+@pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend910B1"])
+def test_a_kernel_with_queues_computes_and_has_a_time(
+    programs: dict[str, Path], soc: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = run_program(str(programs["scaled_sum"]), [], soc, with_timelines=True)
+    assert run.exit_code == 0
+    assert capfd.readouterr().out == "0 wrong, status 0\n" * 2
+    wide, narrow = run.calls
+    assert wide["op"] == "scaled_sum"
+    assert narrow["duration_us"] < wide["duration_us"] < 10
+    assert sorted(each["io"] for each in wide["tensors"].values()) == ["in", "in", "out"]
+    sites = {each.site.partition(":")[0] for each in run.timed[0].result.timeline.slices()}
+    assert "ascendc/scaled_sum.asc" in sites
+
+
+@needs_capi
+@needs_cffi
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_told_with_its_line(programs: dict[str, Path], name: str) -> None:
+    lines = (SOURCES / "faults.asc").read_text().splitlines()
+    (marked,) = (number for number, line in enumerate(lines, 1) if line.endswith(f"// {name}"))
+    place = list(FAULTS).index(name)
+    run = run_program(str(programs["faults"]), [str(place)], "Ascend910B3")
+    assert run.exit_code == 3
+    (problem,) = run.problems
+    assert FAULTS[name] in problem["message"]
+    assert f"kernel {name}, ascendc/faults.asc:{marked}:" in problem["message"]
+    assert json.dumps(run.as_json())
+
+
+def test_launches_are_calls_on_the_same_line() -> None:
+    source = (
+        "__global__ __cube__ void f(int *x) {}\n"
+        "void g() {\n    f<4, B<2>><<<n(1, 2),\n        nullptr, s>>>(x, (y));\n}\n"
+    )
+    made = translated(source, "a.asc").splitlines()
+    assert made[0] == '#line 1 "a.asc"'
+    assert '::npusim::launch("f", 1, n(1, 2), s, [=]() mutable { f<4, B<2>>(x, (y)); })' in made[3]
+    assert made[5] == "}"
+    with pytest.raises(RejectedError, match=r"a\.asc:1: a launch is written f<<<blocks"):
+        translated("f<<<1>>>(x);", "a.asc")
+    with pytest.raises(RejectedError, match="doesn't come to its end"):
+        translated("f<<<1, 0, s>>>(x;", "a.asc")

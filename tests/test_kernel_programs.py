@@ -28,8 +28,8 @@ FAULTS = {
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("kernels")
     return {
-        name: compile_program([SOURCES / f"{name}.asc"], folder / name)
-        for name in ("scaled_sum", "faults")
+        name: compile_program([SOURCES / f"{name}.asc"], folder / name, flags)
+        for name, flags in (("scaled_sum", ["-Wall", "-Wextra", "-Werror"]), ("faults", []))
     }
 
 

@@ -31,6 +31,9 @@ FIXED = (
     "acl/acl.h",
     "aclnn/aclnn_base.h",
     "aclnn/acl_meta.h",
+)
+# Those of kernels are C++ of 2017.
+KERNELS = (
     "kernel_operator.h",
     "npusim/kernel_call.h",
     "npusim/kernel_tensors.h",
@@ -102,8 +105,17 @@ def headers() -> dict[str, str]:
 
 def fixed_headers() -> dict[str, str]:
     """The headers that no operator changes."""
+    return _shipped(FIXED)
+
+
+def kernel_headers() -> dict[str, str]:
+    """The headers of kernels."""
+    return _shipped(KERNELS)
+
+
+def _shipped(names: tuple[str, ...]) -> dict[str, str]:
     folder = resources.files("npusim.capi").joinpath("headers")
-    return {name: _fill(read_text(folder.joinpath(name))) for name in FIXED}
+    return {name: _fill(read_text(folder.joinpath(name))) for name in names}
 
 
 def header_name(op: str) -> str:

@@ -23,7 +23,13 @@ from typing import Any
 
 import npusim
 from npusim.capi import declarations, kernel_calls, phases, tools
-from npusim.capi.declarations import first_phase, fixed_headers, headers, prototypes
+from npusim.capi.declarations import (
+    first_phase,
+    fixed_headers,
+    headers,
+    kernel_headers,
+    prototypes,
+)
 from npusim.catalogue.facts import catalogue
 from npusim.operators.registry import operators
 from npusim.reading.files import read_text
@@ -124,7 +130,7 @@ def _key() -> str:
     """Names what the library follows from, which is quicker to read than the library to make."""
     parts = [npusim.__version__, sys.version, sys.executable, str(tools.python_library())]
     parts += [str(catalogue().checksum), *map(first_phase, operators()), *_import_folders()]
-    parts += fixed_headers().values()
+    parts += (fixed_headers() | kernel_headers()).values()
     parts += [_data("npusim-config.cmake"), _data("start_python.c"), _START]
     parts += [
         read_text(Path(module.__file__ or "")) for module in (declarations, kernel_calls, phases)
@@ -151,7 +157,7 @@ def _locked(root: Path) -> Iterator[None]:
 def _build(root: Path, compiler: list[str]) -> None:
     scratch = Path(tempfile.mkdtemp(dir=root.parent, prefix=f".{root.name}."))
     try:
-        for name, text in headers().items():
+        for name, text in (headers() | kernel_headers()).items():
             file = scratch / "include" / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")

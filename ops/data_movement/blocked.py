@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TPosition, TQue
+from npusim.schedules.tile_grid import Grid, Piece
 from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
-    from npusim.schedules.tile_grid import Grid, Piece
 
 FRACTAL = 16  # rows of a fractal
 _N, _C, _S = 0, 1, 2
@@ -35,7 +36,8 @@ class Layout:
     """Sizes (images, channels, places), C0, and the strides of both sides in elements.
 
     ``blocked`` are the strides of images, of slices and of places; ``padded`` the sizes with what
-    the blocked side adds to images and places.
+    the blocked side adds to images and places. ``outer`` of these follow each other: how many, and
+    their strides on both sides.
     """
 
     sizes: Sizes
@@ -43,6 +45,7 @@ class Layout:
     plain: Sizes
     blocked: Sizes
     padded: Sizes
+    outer: Sizes = (1, 0, 0)
 
     @property
     def slices(self) -> int:
@@ -54,7 +57,8 @@ def layout_of(op_type: str, plain: tuple[int, ...], blocked: tuple[int, ...]) ->
     """The layout that leads from one shape to the other, whichever way; raises KernelError."""
     for candidate in _candidates(plain, blocked):
         images, _, places = candidate.padded
-        if prod(blocked) == images * candidate.slices * places * candidate.c0:
+        held = images * candidate.slices * places * candidate.c0
+        if prod(blocked) == held * candidate.outer[0]:
             return candidate
     raise KernelError(op_type, f"no layout has {plain} as {blocked}")
 
@@ -69,6 +73,10 @@ def _candidates(plain: tuple[int, ...], blocked: tuple[int, ...]) -> Iterator[La
         yield from _matrix(plain, blocked, c0)
     if len(blocked) == len(plain) == 4 and blocked[-2] == FRACTAL:
         yield from _weights(plain, blocked, c0)
+    if (len(plain), len(blocked)) == (5, 6):
+        yield from _six(plain, blocked, c0)
+    if (len(plain), len(blocked)) == (5, 4) and blocked[-2] == FRACTAL:
+        yield from _volume_weights(plain, blocked, c0)
     if len(blocked) == 4 and len(plain) == 1 and blocked[-2] == FRACTAL:
         yield from _matrix((1, *plain), blocked, c0)
 
@@ -103,6 +111,30 @@ def _six(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator[
         step = places if images == 1 else channels * places
         strides = (slices * places * c0, places * c0, c0)
         yield Layout(sizes, c0, (step, volume, 1), strides, sizes)
+
+
+def _six(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator[Layout]:
+    """[N, D, C1, H, W, C0] with NCDHW: planes of one volume after the other."""
+    volumes, channels, deep, *spatial = plain
+    slices, places = ceil(channels / c0), prod(spatial)
+    if blocked[:-1] == (volumes, deep, slices, *spatial):
+        sizes, step = (deep, channels, places), slices * places * c0
+        own, stored = (places, deep * places, 1), (step, places * c0, c0)
+        yield Layout(
+            sizes, c0, own, stored, sizes, (volumes, channels * deep * places, deep * step)
+        )
+
+
+def _volume_weights(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator[Layout]:
+    """[D * C1 * H * W, N1, 16, C0] with NCDHW: a weight of planes after the other."""
+    outs, channels, deep, *spatial = plain
+    places, slices, high = prod(spatial), ceil(channels / c0), ceil(outs / FRACTAL)
+    if blocked[:2] == (deep * slices * places, high):
+        whole = high * FRACTAL
+        sizes, own = (outs, channels, places), (channels * deep * places, deep * places, 1)
+        stored = (c0, places * whole * c0, whole * c0)
+        outer = (deep, places, slices * places * whole * c0)
+        yield Layout(sizes, c0, own, stored, (whole, channels, places), outer)
 
 
 def _matrix(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator[Layout]:
@@ -155,11 +187,13 @@ class BlockedCopy(Kernel):
         self.forward = dst.numel >= src.numel and len(dst.shape) >= len(src.shape)
         if len(dst.shape) == len(src.shape):
             self.forward = dst.shape[-2] == FRACTAL and _fits(src.shape, dst.shape)
+        elif {len(src.shape), len(dst.shape)} == {4, 5}:
+            self.forward = _fits(src.shape, dst.shape)
         self.plain, self.packed = (src, dst) if self.forward else (dst, src)
         self.layout = layout_of(self.op_type, self.plain.shape, self.packed.shape)
         self.kind, self.itemsize = src.dtype, src.dtype.itemsize
         self.block = profile.buffers.block_bytes // self.itemsize
-        self.division = self.grid = self.tiled(profile)
+        self.division = self.grid = self._repeated(self.tiled(profile))
         self.block_dim = profile.cores.vector_cores
 
     @abstractmethod
@@ -176,8 +210,11 @@ class BlockedCopy(Kernel):
         out_que = TQue(TPosition.VECOUT, self.depth, "turned")
         core.pipe.init_buffer(in_que, self.depth, half)
         core.pipe.init_buffer(out_que, self.depth, half)
-        for piece in self.grid.pieces(core):
-            plain, packed = self.plain_cut(piece), self.packed_cut(piece)
+        for whole in self.grid.pieces(core):
+            piece, outer = whole, 0
+            if self.layout.outer[0] > 1:
+                piece, outer = Piece(whole.shape[1:], whole.starts[1:]), whole.starts[0]
+            plain, packed = self.plain_cut(piece, outer), self.packed_cut(piece, outer)
             source, target = (plain, packed) if self.forward else (packed, plain)
             x = in_que.copy_in(source)
             out = out_que.alloc_tensor(self.kind, *target.shape)
@@ -186,18 +223,26 @@ class BlockedCopy(Kernel):
             in_que.free_tensor(x)
             out_que.copy_out(target, out)
 
+    def _repeated(self, grid: Grid) -> Grid:
+        """The tiles of all ``outer`` ones."""
+        count = self.layout.outer[0]
+        if count == 1:
+            return grid
+        axis = None if grid.axis is None else grid.axis + 1
+        return Grid((count, *grid.sizes), (1, *grid.extent), grid.cores, axis)
+
     # -- both sides of a tile ---------------------------------------------------------------------
 
     def plain_order(self) -> tuple[int, ...]:
         """The axes as they follow each other in the plain tensor."""
         return tuple(sorted(range(3), key=lambda axis: (-self.layout.plain[axis], axis)))
 
-    def plain_cut(self, piece: Piece) -> GmSlice:
+    def plain_cut(self, piece: Piece, outer: Index = 0) -> GmSlice:
         """The tile in the plain tensor; neighbouring axes that it covers are one run."""
         steps, order = self.layout.plain, self.plain_order()
         shape = [piece.shape[axis] for axis in order]
         strides = [steps[axis] for axis in order]
-        places = tuple(zip(piece.starts, steps, strict=True))
+        places = (*zip(piece.starts, steps, strict=True), (outer, self.layout.outer[1]))
         whole = any(shape[axis] == self.layout.sizes[order[axis]] for axis in (1, 2))
         if whole and self.merges and strides[1] == shape[2] * strides[2]:
             shape, strides = [shape[0], shape[1] * shape[2]], [strides[0], strides[2]]
@@ -205,7 +250,7 @@ class BlockedCopy(Kernel):
         steps_apart = [s for n, s in zip(shape[:-1], strides[:-1], strict=True) if n > 1]
         return cut.by_rows() if any(step % self.block for step in steps_apart) else cut
 
-    def packed_cut(self, piece: Piece) -> GmSlice:
+    def packed_cut(self, piece: Piece, outer: Index = 0) -> GmSlice:
         """The tile in the blocked tensor, with the zeros behind its last images and places."""
         layout = self.layout
         images, channels, places = self._padded(piece.shape)
@@ -217,6 +262,7 @@ class BlockedCopy(Kernel):
             (piece.starts[_N], n_step),
             (piece.starts[_C], c_step // layout.c0),
             (piece.starts[_S], s_step),
+            (outer, layout.outer[2]),
         )
         return self.packed.window(
             where, tuple(sizes[axis] for axis in order), tuple(steps[axis] for axis in order)

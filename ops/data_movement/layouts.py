@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from npusim.ascendc.task import Task
 
 
+_VOLUMES = 5  # axes
+
+
 class TransData(trans_data.TransData):
     """dst = src in the other layout."""
 
@@ -33,7 +36,7 @@ class TransData(trans_data.TransData):
 def _sides(src: GlobalTensor, dst: GlobalTensor) -> tuple[GlobalTensor, GlobalTensor]:
     """The plain side and the blocked one."""
     for plain, blocked in ((src, dst), (dst, src)):
-        if len(blocked.shape) < len(plain.shape):
+        if len(blocked.shape) < len(plain.shape) and len(plain.shape) != _VOLUMES:
             continue
         try:
             layout_of("TransData", plain.shape, blocked.shape)

@@ -237,6 +237,9 @@ def test_groups_dont_mix(
 def test_what_is_not_modelled_says_so() -> None:
     arguments = call((2, 6, 9, 9), 6, Window((3, 3)))
     arguments |= {name: np.zeros((2, 6, 5, 5, 5), np.float16) for name in ("input", "weight")}
-    arguments |= {name: [1, 1, 1] for name in ("stride", "dilation", "padding")}
-    status = Device(A2).check("aclnnConvolution", **arguments)
+    arguments |= {name: [1, 1, 1] for name in ("stride", "padding")}
+    status = Device(A2).check("aclnnConvolution", **arguments | {"dilation": [2, 1, 1]})
+    assert (status.code, status.is_modelled) == (161002, True)
+    arguments["weight"] = arguments["weight"][:, :, :2]
+    status = Device(A2).check("aclnnConvolution", **arguments | {"dilation": [2, 1, 1]})
     assert (status.code, status.is_modelled) == (561003, False)

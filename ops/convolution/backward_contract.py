@@ -163,7 +163,7 @@ CONVOLUTION_BACKWARD = Contract(
     notes=(
         "Partial gradients of the weight meet in memory by float32 additions, in any order.",
         "Outputs that outputMask leaves out are neither needed nor written.",
-        "Three dimensions aren't modelled.",
+        "Of three dimensions the gradient of the weight alone is modelled, without groups.",
     ),
     source="hicann/ops-nn conv/convolution_backward",
     typical=Typical(

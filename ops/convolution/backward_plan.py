@@ -17,7 +17,7 @@ from npusim.ops.convolution.backward_contract import OUTPUTS
 from npusim.ops.convolution.contract import arithmetic
 from npusim.ops.convolution.layouts import Layouts
 from npusim.ops.convolution.plain import PLANAR
-from npusim.ops.convolution.plan import planar, queue, window_of
+from npusim.ops.convolution.plan import planar, queue, solid_of, window_of
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 
 def build(call: Call, chain: Chain) -> None:
     """The sum for the bias, and what the weight's and the input's gradients are made of."""
-    if call.spec("input").rank > PLANAR:
-        raise KernelError(call.contract.name, "three dimensions aren't modelled")
     wanted = asked_for(call, *OUTPUTS)
     if "gradBias" in wanted:
         _bias(chain)
     if not {"gradInput", "gradWeight"} & set(wanted):
         return
     kind, hf32 = arithmetic(call)
+    if call.spec("input").rank > PLANAR:
+        _volumes(call, chain, wanted)
+        return
     grads, x, weight = (
         chain.cast(planar(chain.input(name)), kind) for name in ("gradOutput", "input", "weight")
     )
@@ -54,6 +55,17 @@ def build(call: Call, chain: Chain) -> None:
         before, behind = (grads, x) if transposed else (x, grads)
         queue(chain, layouts.of_weight(before, behind, out.view(*weight.shape)))
         chain.finish("gradWeight", out)
+
+
+def _volumes(call: Call, chain: Chain, wanted: tuple[str, ...]) -> None:
+    """The gradient of a weight of volumes."""
+    if "gradInput" in wanted:
+        raise KernelError(call.contract.name, "gradients of volumes' inputs aren't modelled")
+    kind, hf32 = arithmetic(call)
+    grads, x = (chain.cast(chain.input(name), kind) for name in ("gradOutput", "input"))
+    out = chain.output("gradWeight", FLOAT)
+    queue(chain, solid_of(call, chain, hf32=hf32).of_weight(x, grads, out))
+    chain.finish("gradWeight", out)
 
 
 def _bias(chain: Chain) -> None:

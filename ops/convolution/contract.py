@@ -305,7 +305,7 @@ CONVOLUTION = Contract(
     notes=(
         "Images and weights are brought into NC1HWC0 and FRACTAL_Z and back by tasks of their own.",
         "A kernel as large as the padded plane is a matrix product on Atlas A2 and A3 products.",
-        "Three dimensions aren't modelled.",
+        "Groups, transposes and dilated depths of three dimensions aren't modelled.",
     ),
     source="hicann/ops-nn conv/convolution_forward",
     typical=Typical(

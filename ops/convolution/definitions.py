@@ -20,6 +20,8 @@ OPERATORS: tuple[Definition, ...] = family(
             checks=((convolution, "x", "filter", "bias", "y"),)),
     ),
     volumes=(Operator("Conv3D"),),
+    solid=(Operator("Conv3DBackpropFilter", also=("Conv3DBackpropFilterV2",),
+        kernel="filter_gradient"),),
     gradient_records=(
         Operator("Conv2DBackpropFilter", also=("Conv2DBackpropFilterD",), kernel="filter_gradient"),
         Operator("FusedDbnDw", kernel="normalised_filter_gradient"),

@@ -100,9 +100,13 @@ class FilterGradient(Kernel):
             share.slices * self.shape.depth,
             share.images * self.shape.positions,
         )
+        self._separately(core, blocks, product, share.images)
+
+    def _separately(self, core: Core, blocks: BlockMatmul, product: Product, images: int) -> None:
+        """A product, its schedule and its numbers each by itself."""
         core.separately(
             lambda: self._block_by_block(core, blocks, product),
-            lambda: self._image_by_image(core, blocks, product, share.images),
+            lambda: self._image_by_image(core, blocks, product, images),
         )
 
     def _block_by_block(self, core: Core, blocks: BlockMatmul, product: Product) -> None:

@@ -11,6 +11,7 @@ from npusim.operators.tasks import kernels_on
 from npusim.ops.convolution.contract import Axis, arithmetic, axes, out_channels
 from npusim.ops.convolution.layouts import Layouts
 from npusim.ops.convolution.plain import PLANAR
+from npusim.ops.convolution.solid import Solid
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
 from npusim.values.errors import KernelError
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 def build(call: Call, chain: Chain) -> None:
     """Casts and TransData of both operands, the convolution, TransData back, Cast, ViewCopy."""
     if call.spec("input").rank > PLANAR:
-        raise KernelError("aclnnConvolution", "three dimensions aren't modelled")
+        _volumes(call, chain)
+        return
     transposed, groups = call.flag("transposed"), call.integer("groups")
     kind, hf32 = arithmetic(call)
     x, weight = (chain.cast(planar(chain.input(name)), kind) for name in ("input", "weight"))
@@ -42,6 +44,32 @@ def build(call: Call, chain: Chain) -> None:
         else:
             queue(chain, layouts.forward("Conv2D", x, weight, bias, y))
     chain.finish("output", out)
+
+
+def _volumes(call: Call, chain: Chain) -> None:
+    """The same of volumes."""
+    kind, hf32 = arithmetic(call)
+    x, weight = (chain.cast(chain.input(name), kind) for name in ("input", "weight"))
+    out = chain.output("output", kind)
+    queue(chain, solid_of(call, chain, hf32=hf32).forward(x, weight, _bias(call, chain, kind), out))
+    chain.finish("output", out)
+
+
+def solid_of(call: Call, chain: Chain, *, hf32: bool) -> Solid:
+    """The window over volumes; KernelError for groups and transposes."""
+    if call.flag("transposed") or call.integer("groups") > 1:
+        problem = "groups and transposes of three dimensions aren't modelled"
+        raise KernelError(call.contract.name, problem)
+    deep, rows, columns = axes(call)
+    three = deep, rows, columns
+    return Solid(
+        chain.profile,
+        (deep.kernel, rows.kernel, columns.kernel),
+        (deep.stride, rows.stride, columns.stride),
+        (deep.dilation, rows.dilation, columns.dilation),
+        tuple(side for each in three for side in (each.before, each.after)),  # type: ignore[arg-type]
+        hf32,
+    )
 
 
 def planar(tensor: GlobalTensor) -> GlobalTensor:

@@ -46,6 +46,7 @@ class Depth:
     kernel: int
     stride: int
     before: int
+    dilation: int = 1
 
     def runs(self, first: int, count: int) -> Iterator[Run]:
         """Results ``first`` to ``first + count``, through all volumes."""

@@ -129,6 +129,8 @@ def _volume_weights(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -
     """[D * C1 * H * W, N1, 16, C0] with NCDHW: a weight of planes after the other."""
     outs, channels, deep, *spatial = plain
     places, slices, high = prod(spatial), ceil(channels / c0), ceil(outs / FRACTAL)
+    if deep * places == 1:  # one tap: a matrix of output and input channels
+        yield from _matrix((outs, channels), blocked, c0)
     if blocked[:2] == (deep * slices * places, high):
         whole = high * FRACTAL
         sizes, own = (outs, channels, places), (channels * deep * places, deep * places, 1)

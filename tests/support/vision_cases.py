@@ -118,6 +118,22 @@ def unfolded(pick: Pick, *, back: bool = False) -> Case:
     return [x], [empty(*shape, kind=x.dtype)], said
 
 
+def volume_weights(pick: Pick) -> Case:
+    """Volumes and gradients of what they became to the gradient of the weight."""
+    kernel, pad = pick.of(((2, 3, 1), 0), ((1, 3, 3), 0), ((3, 3, 3), 1))
+    stride = pick.of(1, 2)
+    channels, outs = pick.of(3, 20), pick.of(5, 17)
+    x = pick.numbers(pick.of(1, 2), channels, 4, 5, pick.of(4, 7), kind=np.float16)
+    results = [
+        (size + 2 * pad - taps) // stride + 1
+        for size, taps in zip(x.shape[2:], kernel, strict=True)
+    ]
+    dy = pick.numbers(x.shape[0], outs, *results, kind=np.float16)
+    said = {"strides": [stride] * 3, "pads": [pad] * 6, "dilations": [1] * 3}
+    said["filter_size"] = [outs, channels, *kernel]
+    return [x, dy], [np.zeros((outs, channels, *kernel), np.float32)], said
+
+
 _MEAN, _MEAN_BACK = "mean", "gradient of mean"
 _LARGEST, _LARGEST_BACK, _ALONE = "largest", "gradient of largest", "the largest alone"
 
@@ -140,6 +156,8 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "MaxPool3DGradWithArgmax": partial(sliding, axes=3, kind=_LARGEST_BACK),
     "Im2col": unfolded,
     "Col2im": partial(unfolded, back=True),
+    "Conv3DBackpropFilter": volume_weights,
+    "Conv3DBackpropFilterV2": volume_weights,
     "ConstantPadNd": framed,
     "NLLLossGrad": likelihood_gradient,
     **{

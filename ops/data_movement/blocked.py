@@ -73,8 +73,6 @@ def _candidates(plain: tuple[int, ...], blocked: tuple[int, ...]) -> Iterator[La
         yield from _matrix(plain, blocked, c0)
     if len(blocked) == len(plain) == 4 and blocked[-2] == FRACTAL:
         yield from _weights(plain, blocked, c0)
-    if (len(plain), len(blocked)) == (5, 6):
-        yield from _six(plain, blocked, c0)
     if (len(plain), len(blocked)) == (5, 4) and blocked[-2] == FRACTAL:
         yield from _volume_weights(plain, blocked, c0)
     if len(blocked) == 4 and len(plain) == 1 and blocked[-2] == FRACTAL:
@@ -97,32 +95,23 @@ def _five(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator
 
 
 def _six(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator[Layout]:
-    """[N, D, C1, H, W, C0] with NCDHW, where images, depths or slices are one."""
+    """[N, D, C1, H, W, C0] with NCDHW: planes of one volume after the other, or all of them."""
     images, depth, slices, *spatial, _ = blocked
     channels, places = plain[1], prod(spatial)
     if plain != (images, channels, depth, *spatial) or slices != ceil(channels / c0):
         return
-    volume = depth * places
+    volume, stored = depth * places, slices * places * c0
+    strides = (stored, places * c0, c0)
     if slices == 1:
         sizes = (images, channels, volume)
         yield Layout(sizes, c0, (channels * volume, volume, 1), (volume * c0,) * 2 + (c0,), sizes)
     elif images == 1 or depth == 1:
         sizes = (images * depth, channels, places)
         step = places if images == 1 else channels * places
-        strides = (slices * places * c0, places * c0, c0)
         yield Layout(sizes, c0, (step, volume, 1), strides, sizes)
-
-
-def _six(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator[Layout]:
-    """[N, D, C1, H, W, C0] with NCDHW: planes of one volume after the other."""
-    volumes, channels, deep, *spatial = plain
-    slices, places = ceil(channels / c0), prod(spatial)
-    if blocked[:-1] == (volumes, deep, slices, *spatial):
-        sizes, step = (deep, channels, places), slices * places * c0
-        own, stored = (places, deep * places, 1), (step, places * c0, c0)
-        yield Layout(
-            sizes, c0, own, stored, sizes, (volumes, channels * deep * places, deep * step)
-        )
+    else:
+        sizes, outer = (depth, channels, places), (images, channels * volume, depth * stored)
+        yield Layout(sizes, c0, (places, volume, 1), strides, sizes, outer)
 
 
 def _volume_weights(plain: tuple[int, ...], blocked: tuple[int, ...], c0: int) -> Iterator[Layout]:
@@ -213,7 +202,8 @@ class BlockedCopy(Kernel):
         core.pipe.init_buffer(in_que, self.depth, half)
         core.pipe.init_buffer(out_que, self.depth, half)
         for whole in self.grid.pieces(core):
-            piece, outer = whole, 0
+            piece: Piece = whole
+            outer: Index = 0
             if self.layout.outer[0] > 1:
                 piece, outer = Piece(whole.shape[1:], whole.starts[1:]), whole.starts[0]
             plain, packed = self.plain_cut(piece, outer), self.packed_cut(piece, outer)

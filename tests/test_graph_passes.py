@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from npusim.graph.compiling import Compiled, compile_network
@@ -88,6 +89,18 @@ def test_scores_keep_their_fractals_under_masks_and_views(tmp_path: Path) -> Non
     assert second is not None
     assert first.shape == (4, 1, 3, 1, 1, 16)
     assert second.shape == (1, 2, 1, 3, 3, 16, 16)
+
+
+def test_selections_are_made_in_plain_layouts(tmp_path: Path) -> None:
+    network = Network()
+    scores = network.node("MatMul", "q", "k")
+    kept = network.constant(np.tri(48, dtype=bool).reshape(1, 1, 48, 48), bool)
+    chosen = network.node("Where", kept, scores, network.number(-1e4))
+    output = network.node("MatMul", chosen, "v")
+    shape = [4, 4, 48, 48]
+    file = network.save(tmp_path / "net.onnx", output, inputs=dict.fromkeys("qkv", shape))
+    (choice,) = compiled(file).network.named("SelectV2")
+    assert {value.format for value in (*choice.given, choice.output)} == {Format.ND}
 
 
 def test_frames_of_zeros_are_padding(tmp_path: Path) -> None:

@@ -799,6 +799,12 @@ def planes(pick: Pick, _: str) -> Task:
     return Task([x, *rows], [np.zeros_like(x)])
 
 
+def running(pick: Pick, _: str) -> Task:
+    """Sums so far, along an axis with others around it or at either end."""
+    x = pick.numbers(pick.of(1, 3), pick.of(1, 5), pick.of(1, 20), kind=np.float32)
+    return Task([x], [np.zeros_like(x)], {"axis": pick.of(0, 1, 2)})
+
+
 def pooled_volumes(pick: Pick, _: str) -> Task:
     """Windows side by side, some of them two planes deep."""
     deep = pick.of(1, 2)
@@ -1117,6 +1123,7 @@ def input_gradient(pick: Pick, op_type: str) -> Task:
 
 CASES: dict[str, Case] = {
     "Conv3D": volumes,
+    **dict.fromkeys(("Cumsum", "CumsumD"), running),
     "InstanceNorm": planes,
     "MaxPool3D": pooled_volumes,
     "FusedDbnDw": normalised_gradient,

@@ -16,6 +16,9 @@ _HEAVY = (Format.NC1HWC0, Format.NDC1HWC0, Format.FRACTAL_NZ)
 _CHANNELS = 1
 _FRACTAL_ROWS = frozenset(("SoftmaxV2", "LayerNorm", "ConfusionTransposeD"))
 _PARTS = frozenset(("ConcatD", "SplitD", "SplitVD"))
+_PLAIN = frozenset(("SelectV2",))
+"""Elementwise, but for plain layouts. Source: operator information of Ascend310P (op_info_cfg)."""
+
 _POOLED = frozenset(("ReduceMeanD", "ReduceMaxD", "ReduceSumD"))
 
 
@@ -56,6 +59,8 @@ def _wanted(node: Node, target: Target) -> Format:
 def _goes_on(node: Node, spread: Format) -> bool:
     """Whether an operator without a wish of its own works in the format of its operand."""
     shape = node.output.shape
+    if node.op in _PLAIN:
+        return False
     if node.op in ELEMENTWISE:
         # Lanes of another width lie in other fractals.
         alike = len({c0(value.dtype) for value in (*node.given, node.output)}) == 1

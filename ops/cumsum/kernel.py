@@ -1,0 +1,73 @@
+"""Cumsum: what lies at one place of the axis is loaded, added to the sum so far, and stored.
+
+Whatever stands before the axis is shared by the cores, whatever stands behind it goes through UB
+together. Source: public operator sources (impl/cum_computer.py).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from npusim.ascendc import Core, GlobalTensor, Kernel, TBuf, TPosition, TQue
+from npusim.schedules.rows.shares import RowShare
+
+if TYPE_CHECKING:
+    from npusim.ascendc.loops import Index
+    from npusim.ascendc.task import Task
+    from npusim.hardware.profile import Profile
+
+_TILES = 3  # of UB: what comes, the sum, what goes
+
+
+class Cumsum(Kernel):
+    """y[outer, i, inner] = the sum of x[outer, : i + 1, inner]."""
+
+    op_type = "Cumsum"
+    generated = True
+
+    def __init__(self, profile: Profile, x: GlobalTensor, y: GlobalTensor, axis: int) -> None:
+        self.reads, self.writes = (x,), (y,)
+        self.length, self.inner = x.shape[axis], prod(x.shape[axis + 1 :])
+        self.x, self.y, self.kind = x.view(x.numel), y.view(y.numel), x.dtype
+        outer = prod(x.shape[:axis])
+        self.division = self.share = RowShare.of(outer, profile.cores.vector_cores, 1)
+        self.block_dim = self.share.cores
+        room = profile.buffers.ub_bytes // _TILES - profile.buffers.block_bytes
+        self.width = min(self.inner, room // x.dtype.itemsize)
+
+    @classmethod
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        """x to y along ``axis``, the first by default."""
+        x, y = task.present(1, 1)
+        axis, rank = task.whole_number("axis", 0), len(x.shape)
+        if not -rank <= axis < rank or y.shape != x.shape or y.dtype is not x.dtype:
+            raise task.refused(f"running sums along axis {axis} of {x.shape} as {y.shape}")
+        return (cls(task.profile, x, y, axis % rank),)
+
+    def process(self, core: Core) -> None:
+        """A part of what stands behind the axis after the other."""
+        nbytes = self.width * self.kind.itemsize
+        come, go = TQue(TPosition.VECIN, 1, "part"), TQue(TPosition.VECOUT, 1, "sums")
+        total = TBuf("sum so far")
+        core.pipe.init_buffer(come, 1, nbytes)
+        core.pipe.init_buffer(go, 1, nbytes)
+        core.pipe.init_buffer(total, 1, nbytes)
+        for row, _ in self.share.tiles(core):
+            for begin, width in core.tiles(0, self.inner, self.width, sequential=True):
+                self._along(core, (come, go, total), (row, begin), width)
+
+    def _along(
+        self, core: Core, buffers: tuple[TQue, TQue, TBuf], where: tuple[Index, Index], width: int
+    ) -> None:
+        come, go, total = buffers
+        so_far = core.duplicate(total.get(self.kind, width), 0)
+        row, begin = where
+        for place in core.loop(self.length, sequential=True):
+            places = ((row, self.length * self.inner), (place, self.inner), (begin, 1))
+            part = come.copy_in(self.x.window(places, (width,), (1,)))
+            sums = go.alloc_tensor(self.kind, width)
+            core.add(sums, so_far, part)
+            core.move(so_far, sums)
+            come.free_tensor(part)
+            go.copy_out(self.y.window(places, (width,), (1,)), sums)

@@ -31,6 +31,7 @@ FIXED = (
     "acl/acl.h",
     "aclnn/aclnn_base.h",
     "aclnn/acl_meta.h",
+    "aclnn/storage_sizes.h",
 )
 # Those of kernels are C++ of 2017.
 KERNELS = (
@@ -54,6 +55,14 @@ C_TYPES = {
     "float_array": "const aclFloatArray *",
     "scalar": "const aclScalar *",
 }
+
+# Headers of operators that declare functions of the host alone besides.
+_WITH_SIZES = frozenset(
+    (
+        "aclnn_trans_matmul_weight.h", "aclnn_trans_convolution_weight.h",
+        "aclnn_npu_format_cast.h", "aclnn_trans_quant_param.h",
+    )
+)  # fmt: skip
 
 # What programs rely on a header to include (CANN's header of group normalisation includes it).
 _STANDARD_HEADERS = {"aclnnGroupNormBackward": ("array",)}
@@ -93,7 +102,7 @@ def c_operators() -> tuple[str, ...]:
 def headers() -> dict[str, str]:
     """Every header by the path under which programs include it."""
     texts = fixed_headers()
-    by_file: dict[str, list[str]] = {}
+    by_file: dict[str, list[str]] = {file: [] for file in sorted(_WITH_SIZES)}
     for op in c_operators():
         by_file.setdefault(header_name(op), []).append(op)
     for file, ops in by_file.items():
@@ -231,10 +240,11 @@ def _operator_header(file: str, ops: list[str]) -> str:
     guard = f"NPUSIM_ACLNNOP_{file.removesuffix('.h').upper()}_H"
     wanted = [name for op in ops for name in _STANDARD_HEADERS.get(op, ())]
     standard = "".join(f"#ifdef __cplusplus\n#include <{name}>\n#endif\n" for name in wanted)
+    sizes = '#include "aclnn/storage_sizes.h"\n' if file in _WITH_SIZES else ""
     declared = "\n".join(f"{first_phase(op)}\n{second_phase(op)}\n" for op in ops)
     return (
         f"#ifndef {guard}\n#define {guard}\n\n{standard}"
-        '#include "aclnn/acl_meta.h"\n\n'
+        f'#include "aclnn/acl_meta.h"\n{sizes}\n'
         '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
         f"{declared}\n"
         "#ifdef __cplusplus\n}\n#endif\n\n#endif\n"

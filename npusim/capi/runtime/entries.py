@@ -20,11 +20,12 @@ from npusim.capi.runtime.operators import FirstPhase, SecondPhase
 from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.scheduling import SCHEDULING
 from npusim.capi.runtime.session import Session
+from npusim.capi.runtime.storage import STORAGE
 from npusim.values.errors import DeviceFault, HostMemoryError, NpusimError
 from npusim.values.status import AclError, Status, StatusCode
 
 # The C functions by name; each gets the session and the C arguments.
-FUNCTIONS: dict[str, Callable[..., Any]] = {**LIFE, **MOVING, **SCHEDULING, **DESCRIBING}
+FUNCTIONS: dict[str, Callable[..., Any]] = {**LIFE, **MOVING, **SCHEDULING, **DESCRIBING, **STORAGE}
 
 
 def install(ffi: Any, lib: Any) -> Session:

@@ -86,13 +86,13 @@ DOORS = {
         """,
     "cluster": "collectives",
     "llm": "config engines layout memory results step training workload",
-    "capacity": "asking traces units",
-    "serving": "deployment engine policy requests results",
+    "capacity": "asking boards plan traces units",
+    "serving": "deployment engine plan planning policy requests results",
     "report": """
         arrays call.answers call.page call.tables call.typical catalogue cluster compare coverage
-        comparison document explain files llm matrix model msprof msprof.step operators plan.data
-        plan.page profiles renderers.html renderers.jsonout renderers.terminal serving spelling
-        sweep trace training validation
+        comparison document explain files llm llm_plan matrix model msprof msprof.step operators
+        plan.data plan.page profiles renderers.html renderers.jsonout renderers.terminal serving
+        spelling sweep trace training validation
         """,
     "sweep": "cluster executors points results running spec working",
     "pyasc": "enums running session tensors tuning",

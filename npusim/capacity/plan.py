@@ -95,7 +95,8 @@ def _named(key: str) -> BeforeValidator:
     return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
 
 
-def _quantile(value: object) -> object:
+def as_share(value: object) -> object:
+    """The share of a quantile in words: p99 is 0.99."""
     if isinstance(value, str) and value[:1] in "pP" and value[1:].replace(".", "", 1).isdecimal():
         return round(float(value[1:]) / 100, 12)
     return value
@@ -313,7 +314,7 @@ class WorkloadPlan(PlanPart):
 class ObjectivePlan(PlanPart):
     """What must hold at the peak, with as many cards down as `availability` says."""
 
-    quantile: Annotated[Share, BeforeValidator(_quantile)] = 0.99
+    quantile: Annotated[Share, BeforeValidator(as_share)] = 0.99
     limit_ms: Positive
     scope: Literal["all_requests", "each_model"] = "all_requests"
     availability: Literal["N", "N+1", "N+2"] = "N"

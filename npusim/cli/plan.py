@@ -15,6 +15,7 @@ from npusim.cli.options import SOC_FLAGS, AsJson, Force, MeasuredOn
 
 if TYPE_CHECKING:
     from npusim.capacity import Plan
+    from npusim.serving.plan import LlmPlan
 
 Markdown = Annotated[
     Path | None,
@@ -51,6 +52,11 @@ def plan(
 
     Exit code 1 when no product of the plan meets the objective.
     """
+    from npusim.serving.plan import is_llm_plan, read_llm_plan
+
+    if is_llm_plan(file):
+        _answer_llm(read_llm_plan(file), file, seed, as_json, markdown, html, force=force)
+        return
     from npusim.capacity import read_plan
     from npusim.capacity.asking import seeded
 
@@ -74,6 +80,14 @@ def recommend(
     items: Annotated[int, typer.Option("--items", help="Items of one request.")] = 1,
     availability: Annotated[str, typer.Option("--availability", help="N, N+1 or N+2 cards.")] = "N",
     measured_on: MeasuredOn = None,
+    tpot_ms: Annotated[
+        float, typer.Option("--tpot", metavar="MS", help="The limit of further tokens.")
+    ] = 50.0,
+    input_tokens: Annotated[int, typer.Option("--input", help="Tokens of a prompt.")] = 1024,
+    output_tokens: Annotated[int, typer.Option("--output", help="Tokens of an answer.")] = 256,
+    dtypes: Annotated[
+        str, typer.Option("--dtype", help="Quantisations, with commas; default: the config's.")
+    ] = "",
     as_json: AsJson = False,
     markdown: Markdown = None,
     html: Html = None,
@@ -82,6 +96,8 @@ def recommend(
 ) -> None:
     """How many cards for one model at one rate under one limit? Products side by side.
 
+    For a language model (its config.json or folder) --slo is of the first token, and --tpot,
+    --input, --output and --dtype say the rest.
     Everything else is as in a plan that says nothing about it: Poisson arrivals, 70 % target
     utilisation. Exit code 1 when no product meets the limit.
     """
@@ -90,6 +106,18 @@ def recommend(
     from npusim.hardware.products import product_names
 
     named = names(products, product_names, "products")
+    if model.name == "config.json" or (model / "config.json").is_file():
+        from npusim.serving.plan import llm_plan_of
+
+        workload = {
+            "config": str(model.resolve()), "dtypes": dtypes.split(","), "requests_per_s": rate,
+            "input_tokens": input_tokens, "output_tokens": output_tokens,
+        }  # fmt: skip
+        limits = {"ttft_ms": limit_ms, "tpot_ms": tpot_ms, "quantile": quantile}
+        asked = {"llm": workload, "objective": limits, "fleet": {"products": named}}
+        wanted_llm = llm_plan_of(asked, model)
+        _answer_llm(wanted_llm, model, seed, as_json, markdown, html, force=force)
+        return
     batching: dict[str, Any] = {"max_wait_ms": max_wait_ms}
     if max_batch is not None:
         batching["max_batch"] = max_batch
@@ -112,6 +140,43 @@ def recommend(
         }
     )
     _answer(seeded(wanted, seed), model, Path(), words, as_json, markdown, html, force=force)
+
+
+def _answer_llm(
+    wanted: LlmPlan,
+    file: Path,
+    seed: int | None,
+    as_json: bool,
+    markdown: Path | None,
+    html: Path | None,
+    *,
+    force: bool,
+) -> None:
+    """The plan of a language model."""
+    from npusim.report.files import claim_all, write_text
+    from npusim.report.llm_plan import llm_plan_json, llm_plan_page
+    from npusim.report.renderers.html import to_html, to_markdown
+    from npusim.serving.planning import plan_llm
+
+    claim_all(markdown, html, beside=(file,), force=force)
+    if seed is not None:
+        simulation = wanted.simulation.model_copy(update={"seed": seed})
+        wanted = wanted.model_copy(update={"simulation": simulation})
+    try:
+        found = plan_llm(wanted, file.parent, output.progress)
+    finally:
+        output.progress("")
+    page = llm_plan_page(found)
+    for path, render in ((markdown, to_markdown), (html, to_html)):
+        if path is not None:
+            write_text(path, render(page), force=force)
+            output.note(f"written: {path}")
+    if as_json:
+        output.emit_json(llm_plan_json(found))
+    else:
+        output.emit(page)
+    if found.chosen is None:
+        raise typer.Exit(1)
 
 
 def _given(options: Mapping[str, object]) -> list[str]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SEQUENCES: Final = (1, 8, 32, 96, 256, 1024)
 _PROMPTS: Final = (64, 512, 2048, 4096)  # beyond, every token costs as much as the last ones
+_FEW: Final = (1, 32, 256)
+_FEW_PROMPTS: Final = (256, 2048)
 _LEAST_CONTEXT: Final = 128
 
 
@@ -56,6 +58,7 @@ def step_costs(
     prompt: int,
     draft: int = 0,
     tokens_per_step: float = 1.0,
+    coarse: bool = False,
     progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> StepCosts:
@@ -64,7 +67,7 @@ def step_costs(
     `longest` is the longest context, `prompt` the usual length of a prompt; `options` are those
     of `npusim.llm.step`. With a `draft` of so many tokens a decoding step verifies one more than
     that for each sequence and gives `tokens_per_step` of them on average, so that a token costs
-    that part of it; the draft itself costs nothing here.
+    that part of it; the draft itself costs nothing here. A `coarse` table has fewer places.
     """
 
     def timed(batch: Batch, **more: Any) -> LlmStep:
@@ -72,7 +75,7 @@ def step_costs(
             progress(f"step of {batch.tokens} tokens")
         return step(model, chip, layout, batch, **{**options, **more})
 
-    sizes = _up_to(_SEQUENCES, max_sequences)
+    sizes = _up_to(_FEW if coarse else _SEQUENCES, max_sequences)
     near, far = _LEAST_CONTEXT, max(2 * _LEAST_CONTEXT, longest)
 
     def decoded(size: int, context: int) -> LlmStep:
@@ -90,7 +93,8 @@ def step_costs(
         a.step_ms / tokens_per_step - slope * size * near
         for size, a, slope in zip(sizes, short, slopes, strict=True)
     ]
-    counts = _up_to(_PROMPTS, min(_PROMPTS[-1], max_tokens))
+    places = _FEW_PROMPTS if coarse else _PROMPTS
+    counts = _up_to(places, min(places[-1], max_tokens))
     alone = [timed(_prompts(count, prompt, 0)).step_ms for count in counts]
     last = counts[-1]
     further = max(0.0, timed(_prompts(last, prompt, prompt)).step_ms - alone[-1]) / prompt / last

@@ -74,6 +74,7 @@ def deploy(
     dtype: str | None = None,
     draft: int = 0,
     tokens_per_step: float = 1.0,
+    coarse: bool = False,
     progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Deployment:
@@ -98,7 +99,7 @@ def deploy(
     costs = step_costs(
         model, chip, layout,
         max_sequences=policy.max_sequences, max_tokens=policy.max_tokens, longest=longest,
-        prompt=prompt, draft=draft, tokens_per_step=tokens_per_step, progress=progress,
-        dtype=dtype, **options,
+        prompt=prompt, draft=draft, tokens_per_step=tokens_per_step, coarse=coarse,
+        progress=progress, dtype=dtype, **options,
     )  # fmt: skip
     return Deployment(model, chip, layout, fitting, costs, memory)

@@ -1,0 +1,118 @@
+"""A plan for a language model: workload, objectives and the fleets to choose from, in YAML.
+
+::
+
+    title: chat
+    llm:
+      config: Qwen3-32B/config.json
+      dtypes: [bf16, w8a8]
+      input_tokens: 3500
+      output_tokens: 1500
+      requests_per_s: 4
+    objective: {ttft_ms: 5000, tpot_ms: 60, quantile: 0.9}
+    fleet:
+      products: [Atlas 800I A2, Atlas 800T A2]
+      tensor_parallel: [2, 4, 8]
+      max_sequences: [32, 128]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from npusim.capacity.plan import PlanPart, Share, as_share
+from npusim.reading.files import read_text
+from npusim.reading.markup import yaml_mapping
+from npusim.values.errors import FileError
+
+
+def _tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_tuple), Field(min_length=1)]
+Sizes = Annotated[
+    tuple[Annotated[int, Field(gt=0, le=4096)], ...], BeforeValidator(_tuple), Field(min_length=1)
+]
+Tokens = Annotated[int, Field(gt=0, le=1 << 20)]
+Rate = Annotated[float, Field(gt=0, le=1e6)]
+Limit = Annotated[float, Field(gt=0)]
+
+
+class LlmWorkload(PlanPart):
+    """The model and what is asked of it; lengths lie evenly within `spread` of the means."""
+
+    config: str
+    architecture: str | None = None
+    dtypes: Names = ("",)
+    input_tokens: Tokens
+    output_tokens: Tokens
+    spread: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    prefix_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    requests_per_s: Rate
+
+
+class LlmObjective(PlanPart):
+    """Limits that `quantile` of the requests have to meet."""
+
+    ttft_ms: Limit
+    tpot_ms: Limit
+    quantile: Annotated[Share, BeforeValidator(as_share)] = 0.9
+
+
+class LlmFleet(PlanPart):
+    """What is searched: products, ranks that share a model, and the most sequences of a step."""
+
+    products: Names
+    tensor_parallel: Sizes = (1, 2, 4, 8)
+    max_sequences: Sizes = (64,)
+    max_tokens: Annotated[int, Field(ge=64, le=1 << 17)] = 8192
+    spare_replicas: Annotated[int, Field(ge=0, le=100)] = 0
+
+
+class LlmSimulation(PlanPart):
+    """How many requests a run has, and the seed of arrivals and lengths."""
+
+    requests: Annotated[int, Field(ge=50, le=1_000_000)] = 300
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class LlmPlan(PlanPart):
+    """A whole plan."""
+
+    title: str = "language model"
+    llm: LlmWorkload
+    objective: LlmObjective
+    fleet: LlmFleet
+    simulation: LlmSimulation = LlmSimulation()
+
+    @model_validator(mode="after")
+    def _fits_a_step(self) -> LlmPlan:
+        if max(self.fleet.max_sequences) > self.fleet.max_tokens:
+            raise ValueError("fleet.max_tokens must be no less than fleet.max_sequences")
+        return self
+
+
+def is_llm_plan(file: Path) -> bool:
+    """Whether a plan is one of a language model: it has the key ``llm``."""
+    return "llm" in yaml_mapping(read_text(file), str(file))
+
+
+def read_llm_plan(file: Path) -> LlmPlan:
+    """The plan in a file; FileError says what is wrong with it, in the keys of the file."""
+    return llm_plan_of(yaml_mapping(read_text(file), str(file)), file)
+
+
+def llm_plan_of(raw: Mapping[str, Any], file: Path) -> LlmPlan:
+    """The same of a mapping."""
+    try:
+        return LlmPlan.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "plan"
+        said = first["msg"].removeprefix("Value error, ")
+        raise FileError(file, f"{where}: {said}") from None

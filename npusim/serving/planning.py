@@ -1,0 +1,218 @@
+"""The cheapest fleet that answers a language model's requests in time.
+
+Every product, precision, layout and limit of a step is a candidate. How many requests a second one
+replica answers within the objectives is searched by simulating it; replicas then take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from npusim.capacity.boards import Board, find_board
+from npusim.hardware import load_profile
+from npusim.llm import Layout, read_model
+from npusim.serving.deployment import Deployment, deploy
+from npusim.serving.policy import Policy
+from npusim.serving.requests import Requests, even_lengths
+from npusim.values.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from npusim.hardware import Profile
+    from npusim.llm import LanguageModel
+    from npusim.serving.costs import StepCosts
+    from npusim.serving.plan import LlmPlan
+    from npusim.serving.results import Served
+
+_HALVINGS: Final = 6
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to serve: a product, a precision, a layout and the most sequences of a step."""
+
+    product: str
+    soc: str
+    dtype: str
+    layout: Layout
+    max_sequences: int
+    chips_per_card: int
+
+
+@dataclass(frozen=True)
+class Option:
+    """A candidate that was tried.
+
+    `rate_per_s` is what a replica answers in time, 0 where it never does; `served` is a replica at
+    that rate, `replicas` and `cards` what the workload takes. `problem` says why it isn't possible.
+    """
+
+    candidate: Candidate
+    rate_per_s: float = 0.0
+    replicas: int = 0
+    cards: int = 0
+    served: Served | None = None
+    problem: str = ""
+
+    @property
+    def meets(self) -> bool:
+        """Whether some number of cards meets the objectives."""
+        return self.cards > 0
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Cards of the chosen option where something is otherwise; None where none suffice."""
+
+    question: str
+    cards: int | None
+
+
+@dataclass(frozen=True)
+class LlmPlanResult:
+    """All options, fewest cards first, and what-ifs of the first."""
+
+    plan: LlmPlan
+    model: LanguageModel
+    options: tuple[Option, ...]
+    what_ifs: tuple[WhatIf, ...]
+
+    @property
+    def chosen(self) -> Option | None:
+        """The option with the fewest cards; None where none meets the objectives."""
+        first = self.options[0] if self.options else None
+        return first if first is not None and first.meets else None
+
+
+def plan_llm(plan: LlmPlan, folder: Path, progress: Progress | None = None) -> LlmPlanResult:
+    """Search the fleets of a plan; paths in it are relative to `folder`."""
+    described = plan.llm.architecture
+    model = read_model(folder / plan.llm.config, folder / described if described else None)
+    planner = _Planner(plan, model, progress)
+    options = sorted(
+        map(planner.tried, _candidates(plan)),
+        key=lambda each: (not each.meets, each.cards, -each.rate_per_s),
+    )
+    found = LlmPlanResult(plan, model, tuple(options), ())
+    if found.chosen is None:
+        return found
+    return replace(found, what_ifs=tuple(planner.what_ifs(found.chosen)))
+
+
+def _candidates(plan: LlmPlan) -> Iterator[Candidate]:
+    for name in plan.fleet.products:
+        board = find_board(name)
+        for dtype in plan.llm.dtypes:
+            for tp in plan.fleet.tensor_parallel:
+                if tp <= _server(board):
+                    for most in plan.fleet.max_sequences:
+                        yield Candidate(
+                            board.name, board.soc, dtype, Layout(tp), most, board.devices_per_card
+                        )
+
+
+def _server(board: Board) -> int:
+    return (board.cards_per_server or 1) * board.devices_per_card
+
+
+class _Planner:
+    def __init__(self, plan: LlmPlan, model: LanguageModel, progress: Progress | None) -> None:
+        self._plan = plan
+        self._model = model
+        self._progress = progress or (lambda _: None)
+
+    def tried(self, candidate: Candidate) -> Option:
+        """The candidate with the cards that the workload takes."""
+        self._progress(f"{candidate.product} {candidate.layout} {candidate.dtype}")
+        try:
+            ready = self._deployed(candidate)
+        except ArgumentError as error:
+            return Option(candidate, problem=error.message)
+        return self._sized(candidate, ready)
+
+    def what_ifs(self, chosen: Option) -> Iterator[WhatIf]:
+        """The questions that a plan is asked next."""
+        workload, candidate = self._plan.llm, chosen.candidate
+        doubled = ceil(2 * workload.requests_per_s / chosen.rate_per_s)
+        yield WhatIf("twice the requests", self._cards(candidate, doubled))
+        yield WhatIf("one replica may fail", self._cards(candidate, chosen.replicas + 1))
+        ready = self._deployed(candidate)
+        slow = replace(ready, costs=_slower(ready.costs, ready.costs.band[1]))
+        yield WhatIf("the slow end of the band", self._sized(candidate, slow).cards or None)
+        longer = self._plan.model_copy(update={
+            "llm": workload.model_copy(update={"input_tokens": 2 * workload.input_tokens})
+        })  # fmt: skip
+        again = _Planner(longer, self._model, self._progress).tried(candidate)
+        yield WhatIf("prompts twice as long", again.cards or None)
+
+    def _deployed(self, candidate: Candidate) -> Deployment:
+        workload = self._plan.llm
+        policy = Policy(
+            max_sequences=candidate.max_sequences,
+            max_tokens=self._plan.fleet.max_tokens,
+            prefix_share=workload.prefix_share,
+        )
+        longest = ceil((workload.input_tokens + workload.output_tokens) * (1 + workload.spread)) + 2
+        chip: Profile = load_profile(candidate.soc)
+        ready = deploy(
+            self._model, chip, candidate.layout, policy, longest=longest,
+            prompt=workload.input_tokens, dtype=candidate.dtype or None, coarse=True,
+        )  # fmt: skip
+        if ready.policy.kv_tokens < longest:
+            raise ArgumentError(f"room for {ready.policy.kv_tokens} tokens in the cache")
+        return ready
+
+    def _sized(self, candidate: Candidate, ready: Deployment) -> Option:
+        rate, served = self._fastest(ready)
+        if served is None:
+            return Option(candidate, problem="not even one request at a time is in time")
+        replicas = (
+            max(1, ceil(self._plan.llm.requests_per_s / rate)) + self._plan.fleet.spare_replicas
+        )
+        return Option(candidate, rate, replicas, self._cards(candidate, replicas), served)
+
+    def _cards(self, candidate: Candidate, replicas: int) -> int:
+        return ceil(replicas * candidate.layout.cards / candidate.chips_per_card)
+
+    def _fastest(self, ready: Deployment) -> tuple[float, Served | None]:
+        """The largest rate that is answered in time, between almost none and all that it can."""
+        most = ready.serve(self._requests(None)).req_s
+        low, high = most / 100, most
+        found = self._in_time(ready, low)
+        if found is None:
+            return 0.0, None
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if (served := self._in_time(ready, middle)) is not None:
+                low, found = middle, served
+            else:
+                high = middle
+        return low, found
+
+    def _in_time(self, ready: Deployment, rate: float) -> Served | None:
+        limits = self._plan.objective
+        served = ready.serve(self._requests(rate), ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms)
+        met = served.goodput_req_s / served.req_s
+        return served if met >= limits.quantile else None
+
+    def _requests(self, rate: float | None) -> Requests:
+        workload, simulation = self._plan.llm, self._plan.simulation
+        return even_lengths(
+            simulation.requests, workload.input_tokens, workload.output_tokens,
+            rate_per_s=rate, spread=workload.spread, seed=simulation.seed,
+        )  # fmt: skip
+
+
+def _slower(costs: StepCosts, factor: float) -> StepCosts:
+    """Every step takes so many times as long."""
+    return replace(
+        costs,
+        decode=[each * factor for each in costs.decode],
+        context=[each * factor for each in costs.context],
+        prompt=[each * factor for each in costs.prompt],
+        behind=[each * factor for each in costs.behind],
+    )

@@ -44,6 +44,7 @@ def norm(x: Array, order: float, axes: tuple[int, ...]) -> Array:
 
 
 A, M, V, U = numbers(3, 4, 5, 6), numbers(5, 6), numbers(6), numbers(5)
+WHOLE, HALF = (M * 9).astype(np.int32), M.astype(np.float16)
 POSITIVE, HOLES = abs(A) + 1, np.where(A > 1, np.nan, A)
 LEFT, RIGHT = numbers(3, 5, 4), numbers(3, 4, 6)
 SQUARE = (LEFT @ LEFT.swapaxes(1, 2) + 4 * np.eye(5)).astype(np.float32)
@@ -231,6 +232,27 @@ CALLS: list[tuple[str, dict[str, Any], Any]] = [
         },
         flat([3, 9, 3], [*NEW[0, :3]], adds=True),
     ),
+    *(
+        ("aclnnTriu", {"self": x, "diagonal": offset}, np.triu(x, offset))
+        for x in (A, M > 0, (M * 9).astype(np.int32), (M * 9).astype(np.int64))
+        for offset in (-2, 0, 3)
+    ),
+    *(
+        ("aclnnTril", {"self": x, "diagonal": offset}, np.tril(x, offset))
+        for x in (A, M.astype(np.float16), (M * 9).astype(np.int8), M[:1])
+        for offset in (-2, 0, 3)
+    ),
+    *(
+        ("aclnnFlip", {"self": A, "dims": axes}, np.flip(A, axes))
+        for axes in ([0], [3], [1, 3], [0, 1, 2, 3])
+    ),
+    *(
+        ("aclnnRoll", {"x": A, "shifts": [shift], "dims": [axis]}, np.roll(A, shift, axis))
+        for axis in range(4)
+        for shift in (1, -2)
+    ),
+    ("aclnnRoll", {"x": A, "shifts": [-5], "dims": []}, np.roll(A, -5)),
+    ("aclnnRoll", {"x": A, "shifts": [1, -2], "dims": [0, 3]}, np.roll(A, (1, -2), (0, 3))),
     ("aclnnTake", {"self": M, "index": PLACES}, M.reshape(-1)[PLACES]),
     ("aclnnGatherV3", {"self": A, "dim": 1, "index": ROWS, "batchDims": 0, "mode": 0}, A[:, ROWS]),
     (

@@ -11,7 +11,7 @@ from npusim.operators.definition import (
     real,
     whole,
 )
-from npusim.operators.results import like_second
+from npusim.operators.results import like, like_second
 from npusim.operators.shape_checks import (
     axes_in,
     for_each_axis,
@@ -135,6 +135,14 @@ OPERATORS = family(
             Aclnn("aclnnPermute", attributes=(ints("dims", "perm"),)), ("TransposeD",),
             infer=results.permuted, checks=_TURNS),
         Operator("TransposeNOD"),
+    ),
+    rolling=(
+        Operator("ReverseV2", "x -> y", (ints("axis"),),
+            Aclnn("aclnnFlip", attributes=(ints("dims", "axis"),)), kernel="reverse", infer=like,
+            checks=((axes_in, "axis", "x"), (same_shape, "x", "y"))),
+        Operator("Roll", "x -> y", (ints("shifts"), ints("dims?")),
+            Aclnn("aclnnRoll", "x -> out", (ints("shifts"), ints("dims?"))), kernel="roll",
+            infer=like, checks=((axes_in, "dims", "x"), (same_shape, "x", "y"))),
     ),
     slicing=(
         Operator("Slice", "x -> y", _PART, also=("SliceD",), infer=results.part,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from npusim.operators.checks import attribute_at_least, broadcasts_to, rank_is, same_shape
+from npusim.operators.checks import attribute_at_least, broadcasts_to, rank_in, rank_is, same_shape
 from npusim.operators.definition import (
     Aclnn,
     Composed,
@@ -35,6 +35,8 @@ _SAME = (same_shape, "self", "out")
 _VALUE = (real("value?"),)
 _POWER = (real("base?"), real("scale?"), real("shift?"))
 
+_DIAGONAL, _WANTED = (whole("diagonal?"),), (whole("diagonal"),)
+_MATRICES = ((rank_in, range(2, 9), "x"), (same_shape, "x", "y"))
 _TOLERANCES = (real("rtol?"), real("atol?"), flag("equal_nan?"))
 _INSTEAD = (real("nan?"), real("posinf?"), real("neginf?"))
 _LIMITS = (
@@ -194,6 +196,12 @@ OPERATORS = family(
         _of_two("Mod", _tensor("FmodTensor"), _scalar("FmodScalar")),
         Operator("Trunc", "input_x -> output_y", (), Aclnn("aclnnTrunc", in_place=True)),
         Operator("TruncateDiv", "x1 x2 -> y"),
+    ),
+    triangles=(
+        Operator("Tril", "x -> y", _DIAGONAL, Aclnn("aclnnTril", "self -> out", _WANTED, True),
+            kernel="tril", infer=like, checks=_MATRICES),
+        Operator("Triu", "x -> y", _DIAGONAL, Aclnn("aclnnTriu", "self -> out", _WANTED, True),
+            kernel="triu", infer=like, checks=_MATRICES),
     ),
     bits=(
         _of_two("BitwiseAnd", _tensor("BitwiseAndTensor"), _scalar("BitwiseAndScalar")),

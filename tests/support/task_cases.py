@@ -272,6 +272,20 @@ def bits(pick: Pick, op_type: str) -> Task:
     return Task(inputs, [empty(*shape, kind=kind)])
 
 
+def triangle(pick: Pick, op_type: str) -> Task:  # noqa: ARG001 - alike
+    """Matrices, and a diagonal."""
+    x = pick.numbers(*pick.shape(2, 3), kind=pick.half())
+    return Task([x], [np.zeros_like(x)], {"diagonal": int(pick.of(-2, 0, 3))})
+
+
+def rolled(pick: Pick, op_type: str) -> Task:
+    """A tensor, and the axes that it is turned about or rolled along."""
+    x = pick.numbers(*pick.shape(1, 3), kind=pick.kind())
+    axes = [int(pick.of(*range(x.ndim)))]
+    named = {"axis": axes} if op_type == "ReverseV2" else {"dims": axes, "shifts": [2]}
+    return Task([x], [np.zeros_like(x)], named)
+
+
 def flags(pick: Pick, op_type: str) -> Task:
     raised = pick.of(0.0, 1.0)
     inputs = [] if "Alloc" in op_type else [zeros(8) + np.float32(raised)]
@@ -1146,6 +1160,8 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(
         ("FusionOp_Mul_Neg", "FusionOp_RealDiv_Neg", "AutomaticBufferFusionOp"), negated
     ),
+    **dict.fromkeys(("Tril", "Triu"), triangle),
+    **dict.fromkeys(("ReverseV2", "Roll"), rolled),
     **dict.fromkeys(("Invert", "LeftShift", "RightShift"), bits),
     "TensorMove": one_to_one,
     "Exp": exponent,

@@ -192,6 +192,11 @@ CALLS: list[tuple[str, dict[str, Any], Any]] = [
         put(M, PLACES, 1, NEW, np.add),
     ),
     (
+        "aclnnScatterAdd",
+        {"self": M, "dim": 1, "index": PLACES[:3, :2].copy(), "src": NEW},
+        put(M, PLACES[:3, :2], 1, NEW[:3, :2], np.add),
+    ),
+    (
         "aclnnInplaceScatter",
         {"selfRef": M.copy(), "dim": 1, "index": PLACES, "src": NEW, "reduce": 0},
         put(M, PLACES, 1, NEW),

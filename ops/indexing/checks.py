@@ -109,3 +109,18 @@ def one_hot(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[
         return []
     shape, axis = given[0].shape, int(attributes.get("axis", -1)) % (given[0].rank + 1)
     return [described((*shape[:axis], int(depth), *shape[axis:]), given[1].dtype)]
+
+
+def covered(part: str, whole: str) -> Check:
+    """161002 for a tensor that is larger along an axis than the one it takes a part of."""
+
+    def test(call: Call) -> Finding:
+        specs = dict(call.given(part, whole))
+        if len(specs) < len((part, whole)):
+            return None
+        small, large = specs[part].shape, specs[whole].shape
+        if len(small) == len(large) and all(a <= b for a, b in zip(small, large, strict=True)):
+            return None
+        return f"{part} {sizes(small)} should be no larger than {whole} {sizes(large)}."
+
+    return invalid(f"{part} is larger than {whole}", test)

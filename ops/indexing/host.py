@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 def scattered(
     host: Host, x: GlobalTensor, index: GlobalTensor, source: GlobalTensor, *, dim: int, reduce: int
 ) -> Any:
-    """Elements put into a copy of a tensor, added to it, or multiplied with what is there."""
+    """Elements put into a copy of a tensor, added to it, or multiplied with what is there.
+
+    Of a source that is larger than the index, what has the same places.
+    """
+    if source.shape != index.shape:
+        sizes = list(index.shape)
+        source = host.run("Slice", source, offsets=[0] * len(sizes), size=sizes)
     return host.run("ScatterElements", x, index, source, axis=dim, reduce=reduce)
 
 
@@ -76,6 +82,13 @@ def put(
     rows = found.view(x.numel, 1)
     places, values = index.view(index.numel), source.view(source.numel, 1)
     host.run(kind, rows, places, values, outputs=(rows,))
+    return found
+
+
+def rows_put(host: Host, x: GlobalTensor, indices: GlobalTensor, updates: GlobalTensor) -> Any:
+    """Rows put into a copy of a tensor, at places that name one axis or more."""
+    found = host.run("TensorMove", x)
+    host.run("ScatterNdUpdate", found, indices, updates, outputs=(found,))
     return found
 
 

@@ -65,6 +65,9 @@ class StandardCall:
         """The contract."""
         family = self.operator.band_class.replace("_", " ")
         required = [name for name, slot in self.inputs() if not slot.optional]
+        required += [
+            each.name for each in self.attributes if each.kind == "scalar" and not each.optional
+        ]
         required += [name for name in self.outputs() if name not in dict(self.inputs())]
         pointers = (each for each in self.attributes if _KINDS[each.kind] in POINTER_TYPES)
         required += [each.name for each in pointers if not each.optional]

@@ -80,14 +80,24 @@ class Core(
         self.reference = cluster.reference
         self.pipe = TPipe(self)
         self._shares = 0  # begun so far
+        self._number: tuple[int, int] | None = None
 
     def get_block_idx(self) -> int:
         """Index of this block, 0 <= index < :meth:`get_block_num`."""
-        return self.cluster.block_idx
+        return self._number[0] if self._number else self.cluster.block_idx
 
     def get_block_num(self) -> int:
         """Number of blocks of the launch (block_dim)."""
-        return self.cluster.block_num
+        return self._number[1] if self._number else self.cluster.block_num
+
+    @contextmanager
+    def numbered(self, index: int, count: int) -> Iterator[None]:
+        """Inside, this is block ``index`` of ``count``: a kernel that another one is made of."""
+        self._number = index, count
+        try:
+            yield
+        finally:
+            self._number = None
 
     def sync_all(self) -> Barrier:
         """Wait for all cores. Kernels write ``yield core.sync_all()``.

@@ -112,6 +112,13 @@ OPERATORS = family(
             also=("GroupedMatmulSwigluQuantV2",), kernel="grouped_matmul_swiglu_quant", checks=(),
             band_class="grouped_matmul"),
     ),
+    latent_queries=(
+        Operator("MlaProlog", "token_x weight_dq weight_uq_qr weight_uk weight_dkv_kr "
+            "rmsnorm_gamma_cq rmsnorm_gamma_ckv rope_sin rope_cos -> "
+            "query query_rope key? key_rope?",
+            (real("rmsnorm_epsilon_cq?"), real("rmsnorm_epsilon_ckv?")), kernel="mla_prolog",
+            checks=(), band_class="matmul"),
+    ),
     weight_quant=(
         Operator("WeightQuantBatchMatmulV2",
             "x weight antiquant_scale antiquant_offset? quant_scale? quant_offset? bias? -> y",

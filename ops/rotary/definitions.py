@@ -38,4 +38,10 @@ OPERATORS = family(
                 (attribute_in, "mode", (0, 1)),
             )),
     ),
+    interleaved=(
+        Operator("InterleaveRope", "x cos sin -> y", (),
+            Aclnn("aclnnInterleaveRope", "x cos sin -> out"), kernel="interleave_rope",
+            infer=like, checks=((rank_is, 4, "x", "cos", "sin"),
+                (fits, "x", "b n s d", "cos", "b 1 s d", "sin", "b 1 s d", "y", "b n s d"))),
+    ),
 )

@@ -72,7 +72,28 @@ def routed_home(pick: Pick) -> Case:
     return given, [np.full((tokens, width), 77, kind)], {}
 
 
+def neighbours(pick: Pick) -> Case:
+    """Heads of tokens, pairs of whose neighbours are turned."""
+    batch, heads, tokens, half = pick.of(1, 2), pick.of(1, 3, 8), pick.size(40), pick.of(8, 16)
+    kind = pick.half()
+    x = pick.numbers(batch, heads, tokens, 2 * half, kind=kind)
+    angles = [pick.numbers(batch, 1, tokens, 2 * half, kind=kind) for _ in range(2)]
+    return [x, *angles], [np.full(x.shape, 77, kind)], {}
+
+
+def latent_queries(pick: Pick) -> Case:
+    """Tokens of latent attention."""
+    tokens, hidden, low, heads, kind = pick.size(40), pick.size(67), 32, pick.of(1, 3), np.float16
+    shapes = ((tokens, hidden), (hidden, low), (low, heads * 32), (heads, 16, 48))
+    shapes += ((hidden, 64), (low,), (48,), (tokens, 16), (tokens, 16))
+    outputs = ((tokens, heads, 48), (tokens, heads, 16), (tokens, 48), (tokens, 16))
+    given = [pick.numbers(*shape, kind=kind) / 9 for shape in shapes]
+    return given, [np.full(shape, 77, kind) for shape in outputs], {}
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
+    "InterleaveRope": neighbours,
+    "MlaProlog": latent_queries,
     "MoeGatingTopKSoftmax": gating,
     "MoeTokenUnpermute": routed_home,
     **{

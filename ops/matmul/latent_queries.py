@@ -1,0 +1,131 @@
+"""MlaProlog: tokens become queries and latent keys of multi-head latent attention, in one kernel.
+
+Four products, normalisations of what lies between them and interleaved rotations: products of a
+phase run on the cube cores while vector cores take rows, and all meet behind each phase. Source:
+ops-transformer attention/mla_prolog (kernel_mla_prolog_split_n.h).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.task import Task, made
+from npusim.library.matmul import GmMatrix
+from npusim.library.phases import PhasedKernel
+from npusim.operators.registry import kernel_class
+from npusim.ops.matmul.kernel import MatMul
+from npusim.ops.matmul.operands import Problem
+from npusim.ops.rotary.interleaved import Interleaved, Rows
+
+if TYPE_CHECKING:
+    from npusim.ascendc import Core, GlobalTensor, Kernel
+    from npusim.ascendc.gm import Place
+    from npusim.hardware.profile import Profile
+    from npusim.library.matmul import Product
+    from npusim.ops.matmul.shapes import Share
+
+_EPSILON = 1e-5
+_INPUTS = 9
+
+
+class _HeadsMatMul(MatMul):
+    """query[token, head] = q[token, head, :depth] @ weight[head], heads lying beside each other."""
+
+    def __init__(
+        self, profile: Profile, q: GlobalTensor, weight: GlobalTensor, query: GlobalTensor
+    ) -> None:
+        tokens, heads = query.shape[:2]
+        like = (
+            made((heads, tokens, weight.shape[1]), q.dtype),
+            made((heads, tokens, weight.shape[2]), q.dtype),
+        )
+        super().__init__(profile, Problem.of("MlaProlog", like[0], weight, like[1], (False, False)))
+        self.q, self.query, self.row = q, query, q.shape[1]
+        self.reads, self.writes = (q, weight), (query,)
+
+    def product(self, core: Core, share: Share, index: Place) -> Product:
+        found = super().product(core, share, index)
+        _, heads, columns = self.query.shape
+        places = ((index, self.row // heads), (share.row, self.row))
+        row = heads * columns
+        return found._replace(
+            a=GmMatrix(self.q, places, self.row),
+            c=GmMatrix(self.query, ((index, columns), (share.row, row), (share.column, 1)), row),
+        )
+
+
+def mla_prolog(task: Task) -> tuple[Kernel, ...]:
+    """Tokens, weights (down and up for queries, of heads, down for keys), gammas, sines, cosines.
+
+    The results are queries in the latent space and their rotated parts, the latent keys and theirs.
+    """
+    if len(task.inputs) != _INPUTS:
+        raise task.refused("caches and scales aren't modelled: nine inputs")
+    x, down, up, of_heads, keys, gamma_q, gamma_k, sin, cos = task.present(_INPUTS)
+    if task.profile.paths.l0c_to_gm is None:
+        raise task.refused(f"{task.profile.name} has no kernel for it")
+    heads, depth, latent = of_heads.shape
+    tokens, hidden = x.numel // x.shape[-1], x.shape[-1]
+    turned = cos.shape[-1]
+    fits = (
+        down.shape == (hidden, gamma_q.numel)
+        and up.shape == (gamma_q.numel, heads * (depth + turned))
+        and keys.shape == (hidden, latent + turned)
+        and gamma_k.numel == latent
+        and cos.shape == sin.shape
+        and cos.numel == tokens * turned
+    )
+    if not fits:
+        raise task.refused(f"{x.shape} doesn't go with {down.shape}, {up.shape} and {keys.shape}")
+    lead, kind = x.shape[:-1], x.dtype
+    shapes = ((*lead, heads, latent), (*lead, heads, turned), (*lead, latent), (*lead, turned))
+    made_up = tuple(made(shape, kind, f"y{n}") for n, shape in enumerate(shapes))
+    outputs = (*task.outputs, *made_up[len(task.outputs) :])
+    if any(each.shape != shape for each, shape in zip(outputs, shapes, strict=False)):
+        raise task.refused(f"{outputs[0].shape} isn't the result")
+    query, query_turned, key, key_turned = outputs
+    low, low_normal = (made((tokens, gamma_q.numel), kind, name) for name in ("cq", "cq_norm"))
+    q = made((tokens, heads * (depth + turned)), kind, "q")
+    low_keys = made((tokens, latent + turned), kind, "ckv")
+    profile, angles = task.profile, (cos.view(tokens, turned), sin.view(tokens, turned))
+    rows = x.view(tokens, hidden)
+    phases: list[list[Kernel]] = [
+        [_product(profile, rows, down, low), _product(profile, rows, keys, low_keys)],
+        [
+            _normal(task, "cq", low, gamma_q, low_normal),
+            _normal(task, "ckv", _left(low_keys, latent), gamma_k, key.view(tokens, latent)),
+            Interleaved(
+                profile, Rows(low_keys.view(low_keys.numel), latent, 0, latent + turned, 0),
+                *angles, Rows(key_turned.view(key_turned.numel), 0, 0, turned, 0), (1, tokens, 1),
+            ),
+        ],
+        [_product(profile, low_normal, up, q)],
+        [
+            _HeadsMatMul(profile, q, of_heads, query.view(tokens, heads, latent)),
+            Interleaved(
+                profile, Rows(q.view(q.numel), depth, 0, q.shape[1], depth + turned), *angles,
+                Rows(query_turned.view(query_turned.numel), 0, 0, heads * turned, turned),
+                (1, tokens, heads),
+            ),
+        ],
+    ]  # fmt: skip
+    return (PhasedKernel(profile, task.op_type, phases, task.present(_INPUTS), outputs),)
+
+
+def _product(profile: Profile, a: GlobalTensor, b: GlobalTensor, c: GlobalTensor) -> Kernel:
+    return MatMul(profile, Problem.of("MlaProlog", a, b, c, (False, False)), op_type="MatMulV3")
+
+
+def _normal(
+    task: Task, which: str, x: GlobalTensor, gamma: GlobalTensor, y: GlobalTensor
+) -> Kernel:
+    """Rows divided by the root of their mean square."""
+    epsilon = task.number(f"rmsnorm_epsilon_{which}", _EPSILON)
+    norm = kernel_class("RmsNorm")
+    return norm(task.profile, x, gamma, y, None, epsilon=epsilon)
+
+
+def _left(x: GlobalTensor, columns: int) -> GlobalTensor:
+    """The first columns of a matrix."""
+    return replace(x, shape=(x.shape[0], columns), strides=(x.shape[1], 1))

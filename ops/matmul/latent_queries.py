@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
+from npusim.library.interleaved import Interleaved, Rows
 from npusim.library.matmul import GmMatrix
 from npusim.library.phases import PhasedKernel
 from npusim.operators.registry import kernel_class
 from npusim.ops.matmul.kernel import MatMul
 from npusim.ops.matmul.operands import Problem
-from npusim.ops.rotary.interleaved import Interleaved, Rows
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor, Kernel

@@ -243,3 +243,17 @@ def test_what_is_not_modelled_says_so() -> None:
     arguments["weight"] = arguments["weight"][:, :, :2]
     status = Device(A2).check("aclnnConvolution", **arguments | {"dilation": [2, 1, 1]})
     assert (status.code, status.is_modelled) == (561003, False)
+
+
+@pytest.mark.parametrize(("channels", "times"), [(16, 1), (5, 2), (33, 1)])
+def test_a_group_for_every_channel(channels: int, times: int) -> None:
+    window = Window((3, 2), (2, 1), (1, 2), Padding(1, 1, 2, 2))
+    said = call((2, channels, 9, 8), channels * times, window)
+    weight = said["weight"][:, :1]
+    arguments = {"self": said["input"], "weight": weight, "kernelSize": [3, 2], "cubeMathType": 1}
+    arguments |= {"bias": np.arange(channels * times).astype(np.float16), "stride": [2, 1]}
+    arguments |= {"padding": [1, 2], "dilation": [1, 2]}
+    found = Device(A2).run("aclnnConvDepthwise2d", **arguments).outputs["out"]
+    wanted = convolved(said["input"], weight, window, channels)
+    wanted = wanted + np.arange(channels * times)[:, None, None]
+    np.testing.assert_allclose(found, wanted, rtol=2**-10)

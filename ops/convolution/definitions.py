@@ -1,6 +1,17 @@
 """Convolutions and their gradients."""
 
-from npusim.operators.definition import Definition, Operator, Page, family, flag, ints, whole
+from npusim.operators.checks import attribute_at_least, length_is, rank_is
+from npusim.operators.definition import (
+    Composed,
+    Definition,
+    Operator,
+    Page,
+    family,
+    flag,
+    ints,
+    whole,
+)
+from npusim.operators.shape_checks import fits
 from npusim.ops.convolution.checks import convolution, convolved
 
 _WINDOW = (
@@ -18,6 +29,16 @@ OPERATORS: tuple[Definition, ...] = family(
         Operator("Conv2D", "x filter bias? -> y", _WINDOW, also=("DepthwiseConv2D",),
             infer=convolved, kernel="convolution",
             checks=((convolution, "x", "filter", "bias", "y"),)),
+    ),
+    host=(
+        Composed("aclnnConvDepthwise2d", "self weight bias? -> out",
+            (ints("kernelSize", None), ints("stride", "strides"), ints("padding", "pads"),
+                ints("dilation", "dilations"), whole("cubeMathType", "cube_math_type")),
+            "depthwise",
+            checks=((rank_is, 4, "self", "weight"), (length_is, 2, "stride", "padding", "dilation"),
+                (attribute_at_least, "stride", 1), (attribute_at_least, "dilation", 1),
+                (attribute_at_least, "padding", 0),
+                (fits, "weight", "o 1 *taps", "bias", "o", "out", "n o h w"))),
     ),
     volumes=(Operator("Conv3D"),),
     solid=(Operator("Conv3DBackpropFilter", also=("Conv3DBackpropFilterV2",),

@@ -82,6 +82,13 @@ def embedding_gradient() -> Array:
     return found
 
 
+def last_place(x: Array, better: Any) -> Array:
+    """Where the best number along the second axis was last met."""
+    found = better.accumulate(x, 1) == x
+    places = np.arange(x.shape[1])[:, None, None]
+    return np.maximum.accumulate(np.where(found, places, 0), 1)
+
+
 HALVES = A[:, :, :2], A[:, :, 2:4], A[:, :, 4:]
 PARTS = dict(zip(("out0", "out1", "out2"), like(*HALVES), strict=True))
 
@@ -185,6 +192,57 @@ CALLS: list[tuple[str, dict[str, Any], Any]] = [
     ),
     ("aclnnSplitTensor", {"self": A, "splitSections": 2, "dim": 2, **PARTS}, HALVES),
     ("aclnnSplitWithSize", {"self": A, "splitSize": [2, 2, 1], "dim": 2, **PARTS}, HALVES),
+    (
+        "aclnnSort",
+        {"self": A, "stable": True, "dim": 1, "descending": True},
+        (-np.sort(-A, 1), np.argsort(-A, 1)),
+    ),
+    ("aclnnArgsort", {"self": A, "dim": -1, "descending": False}, np.argsort(A, -1)),
+    (
+        "aclnnKthvalue",
+        {"self": A, "k": 3, "dim": 1, "keepdim": False},
+        (np.sort(A, 1)[:, 2], np.argsort(A, 1)[:, 2]),
+    ),
+    (
+        "aclnnMedianDim",
+        {"self": A, "dim": 2, "keepDim": True},
+        (np.sort(A, 2)[:, :, 2:3], np.argsort(A, 2)[:, :, 2:3]),
+    ),
+    ("aclnnMedian", {"self": M}, np.sort(M.reshape(-1))[14]),
+    ("aclnnArgMax", {"self": A, "dim": 1, "keepdim": True}, A.argmax(1)[:, None]),
+    ("aclnnArgMin", {"self": A, "dim": -1, "keepdim": False}, A.argmin(-1)),
+    ("aclnnMaxDim", {"self": A, "dim": 2, "keepdim": False}, (A.max(2), A.argmax(2))),
+    (
+        "aclnnMinDim",
+        {"self": A, "dim": 0, "keepdim": True},
+        (A.min(0)[None], A.argmin(0)[None]),
+    ),
+    (
+        "aclnnCummax",
+        {"self": A, "dim": 1},
+        (np.maximum.accumulate(A, 1), last_place(A, np.maximum)),
+    ),
+    (
+        "aclnnCummin",
+        {"self": A, "dim": 1},
+        (np.minimum.accumulate(A, 1), last_place(A, np.minimum)),
+    ),
+    (
+        "aclnnSearchSorteds",
+        {
+            "sortedSequence": np.sort(V),
+            "self": 0.25,
+            "outInt32": True,
+            "right": False,
+            "sorter": None,
+        },
+        np.searchsorted(np.sort(V), 0.25),
+    ),
+    (
+        "aclnnInplaceFillDiagonal",
+        {"selfRef": M.copy(), "fillValue": 2.5, "wrap": False},
+        np.where(np.eye(5, 6, dtype=bool), np.float32(2.5), M),
+    ),
     ("aclnnTrace", {"self": M}, np.trace(M)),
     (
         "aclnnScatterAdd",

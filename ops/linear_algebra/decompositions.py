@@ -40,6 +40,12 @@ def _cholesky(x: Array, upper: bool) -> Array:
     return lower.swapaxes(-1, -2).conj() if upper else lower
 
 
+def _diagonal_filled(x: Array, fill_value: float, wrap: bool) -> Array:
+    found = x.copy()
+    np.fill_diagonal(found, fill_value, wrap)
+    return found
+
+
 def _inverse(x: Array, adjoint: bool) -> Array:
     found: Array = np.linalg.inv(x)
     return found.swapaxes(-1, -2).conj() if adjoint else found
@@ -59,6 +65,9 @@ def _svd(x: Array, full_matrices: bool, compute_uv: bool) -> tuple[Array, Array,
 
 cholesky = OnAiCpu("Cholesky", _cholesky, _cubic(1 / 3), {"upper": False}).from_task
 determinant = OnAiCpu("MatrixDeterminant", np.linalg.det, _cubic(2 / 3)).from_task
+fill_diagonal = OnAiCpu(
+    "FillDiagonal", _diagonal_filled, attributes={"fill_value": 0.0, "wrap": False}
+).from_task
 inverse = OnAiCpu("MatrixInverse", _inverse, _cubic(2.0), {"adjoint": False}).from_task
 log_determinant = OnAiCpu(
     "LogMatrixDeterminant", lambda x: tuple(np.linalg.slogdet(x)), _cubic(2 / 3)

@@ -1,7 +1,7 @@
 """Decompositions, inverses and determinants of matrices, on the AI CPU."""
 
 from npusim.operators.checks import rank_in
-from npusim.operators.definition import Aclnn, Composed, Operator, family, flag, whole
+from npusim.operators.definition import Aclnn, Composed, Operator, family, flag, real, scalar, whole
 from npusim.operators.results import like
 from npusim.ops.linear_algebra import results
 from npusim.ops.linear_algebra.checks import square
@@ -17,6 +17,10 @@ OPERATORS = family(
         Operator("Cholesky", "x -> y", (flag("upper?"),),
             Aclnn("aclnnLinalgCholesky", attributes=(flag("upper"),)), kernel="cholesky",
             infer=like, checks=_SQUARE),
+        Operator("FillDiagonal", "x -> y", (real("fill_value?"), flag("wrap?")),
+            Aclnn("aclnnInplaceFillDiagonal", "selfRef -> selfRef",
+                (scalar("fillValue", "fill_value"), flag("wrap"))), kernel="fill_diagonal",
+            infer=like, checks=(_MATRIX,)),
         Operator("LogMatrixDeterminant", "x -> sign y", (),
             Aclnn("aclnnSlogdet", "self -> signOut logOut"), kernel="log_determinant",
             infer=results.two_numbers, checks=_SQUARE),

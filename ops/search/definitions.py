@@ -1,7 +1,16 @@
 """Counts of numbers, places among sorted ones, running products: what the AI CPU does of these."""
 
 from npusim.operators.checks import rank_in
-from npusim.operators.definition import Aclnn, Operator, family, flag, text, whole
+from npusim.operators.definition import (
+    Aclnn,
+    Composed,
+    Operator,
+    family,
+    flag,
+    scalar,
+    text,
+    whole,
+)
 from npusim.operators.results import like
 from npusim.operators.shape_checks import axes_in, fits, needs
 from npusim.ops.search import results
@@ -22,6 +31,11 @@ OPERATORS = family(
                 _NAMED), kernel="search_sorted", infer=results.places,
             checks=((results.rows_alike, "sorted_sequence", "values"),
                 (fits, "sorted_sequence", "*rows n", "sorter", "*rows n"))),
+    ),
+    host=(
+        Composed("aclnnSearchSorteds", "sortedSequence sorter? -> out",
+            (scalar("self", "number"), *_NAMED), "number_searched",
+            checks=((rank_in, (1,), "sortedSequence"),)),
     ),
     running=(
         Operator("Cumprod", "x -> y", (whole("axis?"), flag("exclusive?"), flag("reverse?")),

@@ -1,6 +1,11 @@
 """Order: running extremes, places of extremes, the k largest."""
 
-from npusim.operators.definition import Operator, family
+from npusim.operators.checks import attribute_at_least, rank_in
+from npusim.operators.definition import Composed, Operator, family, flag, whole
+from npusim.operators.shape_checks import axes_in
+
+_KEPT = (whole("dim"), flag("keepdim", "keep"))
+_ALONG = ((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"))
 
 # fmt: off
 OPERATORS = family(
@@ -12,6 +17,25 @@ OPERATORS = family(
     top_k=(
         Operator("TopK", kernel="top_k", also=("TopKV2", "TopKD")),
         Operator("Sort", kernel="sort", also=("SortV2",)),
+    ),
+    host=(
+        Composed("aclnnArgMax", "self -> out", _KEPT, "place_of_largest", checks=_ALONG),
+        Composed("aclnnArgMin", "self -> out", _KEPT, "place_of_smallest", checks=_ALONG),
+        Composed("aclnnArgsort", "self -> out", (whole("dim"), flag("descending")), "order",
+            checks=_ALONG),
+        Composed("aclnnCummax", "self -> valuesOut indicesOut", (whole("dim"),), "running_largest",
+            checks=_ALONG),
+        Composed("aclnnCummin", "self -> valuesOut indicesOut", (whole("dim"),),
+            "running_smallest", checks=_ALONG),
+        Composed("aclnnKthvalue", "self -> valuesOut indicesOut", (whole("k"), *_KEPT), "kth",
+            checks=(*_ALONG, (attribute_at_least, "k", 1))),
+        Composed("aclnnMaxDim", "self -> out indices", _KEPT, "largest_and_place", checks=_ALONG),
+        Composed("aclnnMedian", "self -> valuesOut", (), "median"),
+        Composed("aclnnMedianDim", "self -> valuesOut indicesOut",
+            (whole("dim"), flag("keepDim", "keep")), "median_along", checks=_ALONG),
+        Composed("aclnnMinDim", "self -> out indices", _KEPT, "smallest_and_place", checks=_ALONG),
+        Composed("aclnnSort", "self -> valuesOut indicesOut",
+            (flag("stable"), whole("dim"), flag("descending")), "ordered", checks=_ALONG),
     ),
     unique=(
         Operator("Unique", kernel="unique", also=("Unique2", "UniqueWithCountsAndSorting")),

@@ -1,0 +1,103 @@
+"""What the aclnn functions of order do on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npusim.values.dtypes import FLOAT, FLOAT16, INT64
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from npusim.ascendc import GlobalTensor
+    from npusim.operators.host import Host
+
+
+def ordered(
+    host: Host, x: GlobalTensor, *, dim: int, descending: bool, stable: bool = False
+) -> Any:
+    """All numbers along an axis in order, and where they were; equal ones stay as they come."""
+    del stable
+    outputs = host.empty(x.shape, x.dtype), host.empty(x.shape, INT64, "places")
+    return host.run("Sort", x, axis=dim, descending=descending, outputs=outputs)
+
+
+def order(host: Host, x: GlobalTensor, *, dim: int, descending: bool) -> Any:
+    """Where the numbers along an axis are, in order."""
+    return ordered(host, x, dim=dim, descending=descending)[1]
+
+
+def kth(host: Host, x: GlobalTensor, *, k: int, dim: int, keep: bool) -> Any:
+    """The k-th smallest along an axis, and where it is."""
+    axis = dim % max(1, len(x.shape))
+    if not 1 <= k <= x.shape[axis]:
+        raise KernelError("Sort", f"k should be in range [1, {x.shape[axis]}], but is {k}")
+    begin = [k - 1 if each == axis else 0 for each in range(len(x.shape))]
+    size = [1 if each == axis else length for each, length in enumerate(x.shape)]
+    found = ordered(host, x, dim=axis, descending=False)
+    return tuple(
+        host.run("Slice", each, offsets=begin, size=size).view(*_without(x, axis, keep=keep))
+        for each in found
+    )
+
+
+def median_along(host: Host, x: GlobalTensor, *, dim: int, keep: bool) -> Any:
+    """The middle number along an axis, the smaller one of two, and where it is."""
+    return kth(host, x, k=(x.shape[dim] - 1) // 2 + 1, dim=dim, keep=keep)
+
+
+def median(host: Host, x: GlobalTensor) -> Any:
+    """The middle one of all numbers."""
+    return median_along(host, x.view(x.numel), dim=0, keep=False)[0]
+
+
+def place_of_largest(host: Host, x: GlobalTensor, *, dim: int, keep: bool) -> Any:
+    """Where the largest number along an axis is."""
+    return host.run("ArgMaxV2", x, axis=dim, outputs=(_places(host, x, dim, keep=keep),))
+
+
+def place_of_smallest(host: Host, x: GlobalTensor, *, dim: int, keep: bool) -> Any:
+    """Where the smallest number along an axis is."""
+    return host.run("ArgMin", x, axis=dim, outputs=(_places(host, x, dim, keep=keep),))
+
+
+def largest_and_place(host: Host, x: GlobalTensor, *, dim: int, keep: bool) -> Any:
+    """The largest number along an axis, and where it is."""
+    return _with_place(host, "ArgMaxWithValue", x, dim, keep=keep)
+
+
+def smallest_and_place(host: Host, x: GlobalTensor, *, dim: int, keep: bool) -> Any:
+    """The smallest number along an axis, and where it is."""
+    return _with_place(host, "ArgMinWithValue", x, dim, keep=keep)
+
+
+def running_largest(host: Host, x: GlobalTensor, *, dim: int) -> Any:
+    """The largest number up to each, and where it is."""
+    return _running(host, "Cummax", x, dim)
+
+
+def running_smallest(host: Host, x: GlobalTensor, *, dim: int) -> Any:
+    """The smallest number up to each, and where it is."""
+    return _running(host, "Cummin", x, dim)
+
+
+def _running(host: Host, op_type: str, x: GlobalTensor, dim: int) -> Any:
+    outputs = host.empty(x.shape, x.dtype), host.empty(x.shape, INT64, "places")
+    return host.run(op_type, x, axis=dim, outputs=outputs)
+
+
+def _with_place(host: Host, op_type: str, x: GlobalTensor, dim: int, *, keep: bool) -> Any:
+    wide = x if x.dtype in (FLOAT, FLOAT16) else host.cast(x, FLOAT)
+    values = host.empty(_without(x, dim, keep=keep), wide.dtype)
+    outputs = _places(host, x, dim, keep=keep), values
+    places, found = host.run(op_type, wide, axis=dim, outputs=outputs)
+    return host.cast(found, x.dtype), places
+
+
+def _places(host: Host, x: GlobalTensor, dim: int, *, keep: bool) -> GlobalTensor:
+    return host.empty(_without(x, dim, keep=keep), INT64, "places")
+
+
+def _without(x: GlobalTensor, dim: int, *, keep: bool) -> tuple[int, ...]:
+    """The shape without an axis, or with it as one element."""
+    axis = dim % max(1, len(x.shape))
+    return (*x.shape[:axis], *((1,) if keep and x.shape else ()), *x.shape[axis + 1 :])

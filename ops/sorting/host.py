@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from npusim.values.dtypes import FLOAT, FLOAT16, INT64
+from npusim.values.dtypes import FLOAT, FLOAT16, INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def _running(host: Host, op_type: str, x: GlobalTensor, dim: int) -> Any:
 
 def _with_place(host: Host, op_type: str, x: GlobalTensor, dim: int, *, keep: bool) -> Any:
     wide = x if x.dtype in (FLOAT, FLOAT16) else host.cast(x, FLOAT)
-    values = host.empty(_without(x, dim, keep=keep), wide.dtype)
-    outputs = _places(host, x, dim, keep=keep), values
+    shape = _without(x, dim, keep=keep)
+    outputs = host.empty(shape, INT32, "places"), host.empty(shape, wide.dtype)
     places, found = host.run(op_type, wide, axis=dim, outputs=outputs)
     return host.cast(found, x.dtype), places
 

@@ -228,6 +228,8 @@ def test_layouts_that_cannot_be_are_refused() -> None:
         Layout(tp=2, experts=3)
     with pytest.raises(ArgumentError, match="--batch"):
         Batch()
+    with pytest.raises(ArgumentError, match="16000000 sequences"):
+        Batch(16_000_000, 1)
     with pytest.raises(UnknownNameError, match="w8a8"):
         step(model("Qwen3-8B"), chip, Layout(), Batch(1, 10), dtype="w8a9")
 

@@ -70,7 +70,13 @@ def test_an_older_product_composes_attention() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [Training(512, 3, 16), Training(512, recompute="some"), Training(0), Training(512, zero=3)],
+    [
+        Training(512, 3, 16),
+        Training(10**12),
+        Training(512, recompute="some"),
+        Training(0),
+        Training(512, zero=3),
+    ],
 )
 def test_what_cannot_be_is_refused(wrong: Training) -> None:
     with pytest.raises(ArgumentError):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from npusim.llm.layout import Layout
 
 RECOMPUTE: Final = ("none", "full")
+_MOST_TOKENS: Final = 1 << 20
 _STATES: Final = 12  # bytes of a weight in float32 with its two moments
 _GRADIENT: Final = 4
 _SAVED: Final = 34  # bytes of a layer for each token and column of the hidden state, by Megatron-LM
@@ -53,6 +54,11 @@ class Training:
             raise ArgumentError(f"--recompute {self.recompute}", "Say none or full.")
         if min(self.length, self.micro_batch, self.global_batch, self.virtual) < 1:
             raise ArgumentError("a batch of nothing", "Say 1 or more of everything.")
+        if self.length * self.micro_batch > _MOST_TOKENS:
+            raise ArgumentError(
+                f"{self.micro_batch} sequences of {self.length} tokens at once",
+                f"A micro-batch has at most {_MOST_TOKENS} tokens.",
+            )
         if self.zero not in (0, 1):
             raise ArgumentError(f"--zero {self.zero}", "Say 0 or 1: the optimizer's states shared.")
         if self.global_batch % each:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from npusim.values.errors import ArgumentError
 
 _MOST = 1 << 24
+_MOST_TOKENS = 1 << 20
+_MOST_SEQUENCES = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,11 @@ class Batch:
         given = (self.sequences, self.context, self.prompts, self.chunk, self.before)
         if any(not 0 <= each <= _MOST for each in given) or not self.tokens:
             raise ArgumentError("a step needs sequences or prompts", "Say --batch 1 or more.")
+        if self.tokens > _MOST_TOKENS or self.rows > _MOST_SEQUENCES:
+            raise ArgumentError(
+                f"a step of {self.rows} sequences with {self.tokens} tokens",
+                f"A step has at most {_MOST_SEQUENCES} sequences and {_MOST_TOKENS} tokens.",
+            )
 
     @property
     def tokens(self) -> int:

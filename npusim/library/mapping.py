@@ -2,8 +2,9 @@
 
 Cores share tiles of the result: 16 planes side by side where the last axis changes, which vnchwconv
 turns so that planes are lanes, and back. The part of the source that a tile needs is loaded once;
-sums along the outermost axis come first, a vector instruction for every tap of every line. What is
-only moved keeps its dtype. Tiles are as large as UB allows and every core gets one.
+sums along the outermost axis come first: for every tap elements are brought together, weighted
+where weights differ, and added. What is only moved keeps its dtype. Tiles are as large as UB allows
+and every core gets one.
 """
 
 from __future__ import annotations
@@ -167,12 +168,12 @@ class Mapped(Kernel):
                 continue
             count = piece.shape[1 + axis]
             rest = prod(piece.shape[1 : 1 + axis]) * prod(spans[axis + 1 :]) * lanes
-            for _ in core.loop(count):
-                if self.moves:
-                    core.record_vector("ub2ub", made, rest)
-                    continue
-                for _ in core.loop(max(1, ceil(each.taps))):
-                    core.record_vector("vadd" if each.adds else "vaxpy", made, rest)
+            for _ in core.loop(max(1, ceil(each.taps))):
+                core.record_vector("ub2ub", made, count * rest)
+                if not self.moves:
+                    if not each.adds:
+                        core.record_vector("vmul", made, count * rest)
+                    core.record_vector("vadd", made, count * rest)
             if each.adds and not self.moves:
                 core.record_vector("vmuls", made, count * rest)
         self._turn(core, made, taken)

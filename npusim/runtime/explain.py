@@ -61,7 +61,7 @@ def explain(run: KernelRun, profile: Profile) -> Explanation:
     cores = {id(record): list(islice(linked(record), _MOST_SPANS)) for record in together}
     spans = cores[id(slowest)]
     pipes = tuple(_pipe_time(str(pipe), spans, slowest, clock) for pipe in slowest.busy)
-    path = _Path(list(cores.values())).back_from(spans)
+    path = _Path(list(cores.values())).back_from(spans, slowest.end)
     return Explanation(slowest.end / clock, run.launch_cycles / clock, pipes, _shares(path, clock))
 
 
@@ -114,11 +114,13 @@ class _Path:
                     self._before[id(span)] = last[str(span.pipe)]
                 last[str(span.pipe)] = span
 
-    def back_from(self, core: Sequence[_Linked]) -> dict[tuple[str, str], float]:
+    def back_from(self, core: Sequence[_Linked], end: float) -> dict[tuple[str, str], float]:
         """Cycles by what was done and its line, from the core's last instruction to its start."""
         found: dict[tuple[str, str], float] = defaultdict(float)
         at = max((span for span, _ in core), key=lambda span: span.end, default=None)
         until = at.end if at is not None else 0.0
+        if at is not None:
+            found["latency", at.instruction.site] += end - at.end
         while at is not None:
             start = min(until, at.start)
             found[f"{at.pipe}: {at.instruction.name}", at.instruction.site] += until - start

@@ -27,6 +27,8 @@ _SMALL_BYTES = 16 * 1024  # tiles below are worth merging
 _MERGED = 4  # tiles in one
 _BURSTS = re.compile(r" (\d+)x(\d+)B")
 _CONFLICTS = re.compile(r"bank conflicts x([\d.]+)")
+_CROSSING = "cross-core flag "
+_EVENT = "an event set by "
 _FREE = "a free tile of queue "
 _BACK = {(Pipe.MTE3, Pipe.MTE2), (Pipe.VECTOR, Pipe.MTE2), (Pipe.MTE3, Pipe.VECTOR),
          (Pipe.MTE1, Pipe.MTE2), (Pipe.CUBE, Pipe.MTE1), (Pipe.FIXP, Pipe.CUBE)}  # fmt: skip
@@ -151,10 +153,11 @@ def _running_ahead(groups: list[CoreGroup]) -> Iterator[_Change]:
             for flag in each.waits:
                 setter = setters.get(flag)
                 known = group.program.names.get(flag, "")
-                if setter and not known.startswith(_FREE) and (setter.pipe, each.pipe) in _BACK:
+                by_hand = known.startswith(_EVENT)
+                if setter and by_hand and (setter.pipe, each.pipe) in _BACK:
                     own.add(flag)
                     site = site or each.site
-                elif flag in group.program.delays:
+                elif known.startswith(_CROSSING):
                     own.add(flag)
     if any(found.values()):
         changed = [

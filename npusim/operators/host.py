@@ -161,8 +161,10 @@ class Host:
                 target.view(*each.shape) if each.buffer is value.buffer else each
                 for each in launch.task.outputs or self._made_by(launch)
             )
+            later = self._chain.tasks[launch.first + launch.count :]
             del self._chain.tasks[launch.first :]
             self._launch(replace(launch.task, outputs=outputs))
+            self._chain.tasks += later
             value = target
         if value.buffer is not target.buffer:
             self._chain.launch("TensorMove", value.view(*target.shape), target)
@@ -170,11 +172,13 @@ class Host:
         self._chain.finish(name, value)
 
     def _can_move(self, launch: _Launch, value: GlobalTensor, target: GlobalTensor) -> bool:
-        """Whether the task may store into ``target``: the last one, and what nobody else reads."""
+        """Whether the task may store into ``target``: what no later one reads, nor its place."""
         reads = {each.buffer.number for each in launch.task.inputs if each is not None}
-        last = self._chain.tasks[-1]
+        end = launch.first + launch.count
+        last, later = self._chain.tasks[end - 1], self._chain.tasks[end:]
+        used = {each.buffer.number for task in later for each in (*task.reads, *task.writes)}
         return (
-            launch.first + launch.count == len(self._chain.tasks)
+            used.isdisjoint((value.buffer.number, target.buffer.number))
             and value.numel == target.numel == prod(value.shape)
             and value.buffer.number not in reads
             and (target.buffer.number not in reads or isinstance(last, ElementwiseKernel))

@@ -65,10 +65,9 @@ class StandardCall:
         """The contract."""
         family = self.operator.band_class.replace("_", " ")
         required = [name for name, slot in self.inputs() if not slot.optional]
-        required += [
-            each.name for each in self.attributes if each.kind == "scalar" and not each.optional
-        ]
-        required += [name for name in self.outputs() if name not in dict(self.inputs())]
+        spare = {slot.name for slot in self.output_slots if slot.optional}
+        changed = {*dict(self.inputs()), *spare}
+        required += [name for name in self.outputs() if name not in changed]
         pointers = (each for each in self.attributes if _KINDS[each.kind] in POINTER_TYPES)
         required += [each.name for each in pointers if not each.optional]
         return Contract(
@@ -187,7 +186,7 @@ class StandardCall:
     def _composed(self, call: Call) -> list[TensorSpec]:
         """The results of the interface's function."""
         results = self._called(call, Chain(call, cast("Profile", call.profile)))[1]
-        return [TensorSpec(each.shape, each.dtype) for each in results]
+        return [TensorSpec(each.shape, each.dtype) for each in results if each is not None]
 
     def _called(self, call: Call, chain: Chain) -> tuple[Host, tuple[GlobalTensor, ...]]:
         """The interface's function on a chain: the host, and the results in their order."""
@@ -244,7 +243,7 @@ class StandardCall:
         if self._host is not None:
             host, values = self._called(call, chain)
             for name, value in zip(self.outputs(), values, strict=False):
-                if call.is_given(name):
+                if call.is_given(name) and value is not None:
                     host.finish(name, value)
             return
         tensors = self._tensors(call, chain.input)

@@ -184,6 +184,16 @@ def zeros(host: Host, x: GlobalTensor) -> Any:
     return host.run("ZerosLike", x)
 
 
+def dropped(host: Host, x: GlobalTensor, mask: GlobalTensor, *, prob: float) -> Any:
+    """Elements of x that the mask keeps, scaled up by how many are lost."""
+    return host.run("DropOutDoMask", x, mask, host.constant(1.0 - prob, x.dtype))
+
+
+def dropped_gradient(host: Host, grad: GlobalTensor, mask: GlobalTensor, *, scale: float) -> Any:
+    """The gradient of what the mask kept, scaled."""
+    return host.run("DropOutDoMask", grad, mask, host.constant(1.0 / scale, grad.dtype))
+
+
 def subs(host: Host, x: GlobalTensor, *, other: ScalarValue, alpha: ScalarValue = 1) -> Any:
     """x - alpha times a number, which the host multiplies."""
     return host.together("Sub", x, other * alpha)

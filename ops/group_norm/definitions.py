@@ -22,6 +22,8 @@ OPERATORS = family(
             Aclnn("aclnnGroupNorm", _FORWARD, (*_SIZES, *_GROUPS))),
         Operator("GroupNormSilu", "x gamma beta -> y mean rstd",
             (whole("num_groups?"), real("eps?"), flag("activate_silu?")),
-            Aclnn("aclnnGroupNormSilu", _FORWARD, _GROUPS)),
+            (Aclnn("aclnnGroupNormSilu", _FORWARD, _GROUPS),
+             Aclnn("aclnnGroupNormSiluV2", _FORWARD,
+                (*_GROUPS, flag("activateSilu", "activate_silu"))))),
     ),
 )

@@ -1,12 +1,13 @@
 """Layer normalisation and its gradients."""
 
 from npusim.operators.checks import attribute_at_least, same_shape
-from npusim.operators.definition import Aclnn, Operator, family, ints, real
+from npusim.operators.definition import Aclnn, Composed, Operator, family, flags, ints, real, whole
 from npusim.operators.results import sums_of_rows
 from npusim.operators.shape_checks import fits, one_per_row
 
 _EPSILON = (real("epsilon?"),)
 _EPS = (real("eps?", "epsilon"),)
+_SHAPED = (ints("normalizedShape?", None), *_EPS)
 _OPTIONAL = "input weightOptional biasOptional -> out meanOutOptional rstdOutOptional"
 _SIZES = ("gamma", "*row", "beta", "*row", "x", "*rows *row", "y", "*rows *row")
 
@@ -30,12 +31,21 @@ OPERATORS = family(
         Operator("LayerNorm", "x gamma beta -> y mean variance", _EPSILON,
             checks=_norm("variance")),
         Operator("LayerNormV3", "x gamma beta -> y mean rstd", _EPSILON,
-            Aclnn("aclnnLayerNorm", _OPTIONAL, (ints("normalizedShape?", None), *_EPS)),
+            (Aclnn("aclnnLayerNorm", _OPTIONAL, _SHAPED, also=("aclnnFastLayerNorm",)),
+             Aclnn("aclnnLayerNormWithImplMode", _OPTIONAL,
+                (*_SHAPED, whole("implMode?", None)))),
             checks=_norm("rstd")),
         Operator("LayerNormXBackpropV2", "dy x variance mean gamma -> pd_x res_for_gamma",
             checks=_gradient("variance")),
         Operator("LayerNormXBackpropV3", "dy x rstd mean gamma -> pd_x res_for_gamma",
             checks=_gradient("rstd")),
+    ),
+    host=(
+        Composed("aclnnLayerNormBackward",
+            "gradOut input mean rstd weightOptional? biasOptional? -> "
+            "gradInputOut gradWeightOut? gradBiasOut?",
+            (ints("normalizedShape", "shape"), flags("outputMask", "mask")), "backward",
+            checks=((same_shape, "gradOut", "input", "gradInputOut"),)),
     ),
     parameters=(
         Operator("LayerNormBetaGammaBackpropV2", "dy res_for_gamma -> pd_gamma pd_beta",

@@ -188,7 +188,7 @@ class StandardCall:
         results = self._called(call, Chain(call, cast("Profile", call.profile)))[1]
         return [TensorSpec(each.shape, each.dtype) for each in results if each is not None]
 
-    def _called(self, call: Call, chain: Chain) -> tuple[Host, tuple[GlobalTensor, ...]]:
+    def _called(self, call: Call, chain: Chain) -> tuple[Host, tuple[GlobalTensor | None, ...]]:
         """The interface's function on a chain: the host, and the results in their order."""
         host, function = Host(chain), cast("Callable[..., Any]", self._host)
         given = [

@@ -314,6 +314,7 @@ CALLS: list[tuple[str, dict[str, Any], Any]] = [
         for axis in range(4)
         for shift in (1, -2)
     ),
+    ("aclnnRoll", {"x": A, "shifts": [1, 2], "dims": [2, 2]}, np.roll(A, 3, 2)),
     ("aclnnRoll", {"x": A, "shifts": [-5], "dims": []}, np.roll(A, -5)),
     ("aclnnRoll", {"x": A, "shifts": [1, -2], "dims": [0, 3]}, np.roll(A, (1, -2), (0, 3))),
     ("aclnnTake", {"self": M, "index": PLACES}, M.reshape(-1)[PLACES]),

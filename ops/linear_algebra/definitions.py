@@ -20,7 +20,7 @@ OPERATORS = family(
         Operator("FillDiagonal", "x -> y", (real("fill_value?"), flag("wrap?")),
             Aclnn("aclnnInplaceFillDiagonal", "selfRef -> selfRef",
                 (scalar("fillValue", "fill_value"), flag("wrap"))), kernel="fill_diagonal",
-            infer=like, checks=(_MATRIX,)),
+            infer=like, checks=((rank_in, (2,), "x"),)),
         Operator("LogMatrixDeterminant", "x -> sign y", (),
             Aclnn("aclnnSlogdet", "self -> signOut logOut"), kernel="log_determinant",
             infer=results.two_numbers, checks=_SQUARE),

@@ -1057,6 +1057,8 @@ def decomposed(pick: Pick, op_type: str) -> Task:
     count, size = pick.size(3), pick.size(8)
     part = pick.numbers(count, size, size) / 8
     x = (part @ part.swapaxes(-1, -2) + np.eye(size)).astype(np.float32)
+    if op_type == "FillDiagonal":
+        return Task([x[0]], [np.zeros_like(x[0])])
     results = {
         "LogMatrixDeterminant": [empty(count), empty(count)],
         "MatrixDeterminant": [empty(count)],

@@ -338,7 +338,7 @@ class StandardCall:
         pattern = re.compile(rf"{re.escape(slot.name)}(\d+)")
         given = [int(found[1]) for each in self.arguments if (found := pattern.fullmatch(each))]
         count = min(max(given, default=-1) + 1, _MOST_TENSORS)
-        if not count and slot in self.output_slots:
+        if not count and slot in self.output_slots and slot not in self.input_slots:
             count = self._length()
         return tuple(f"{slot.name}{place}" for place in range(max(1, count)))
 

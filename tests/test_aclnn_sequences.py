@@ -369,6 +369,17 @@ CALLS: list[tuple[str, dict[str, Any], Any]] = [
         },
         np.stack([np.searchsorted(np.sort(a), b, "right") for a, b in zip(M, NEW, strict=True)]),
     ),
+    (
+        "aclnnSearchSorted",
+        {
+            "sortedSequence": np.array([1, 2, 2, 3], np.float32),
+            "self": np.array([2, 0, 3], np.float32),
+            "outInt32": False,
+            "right": True,
+            "sorter": None,
+        },
+        np.array([3, 0, 4]),
+    ),
 ]
 
 

@@ -428,8 +428,7 @@ def test_a_library_of_somebody_else_isnt_linked(
     monkeypatch.setenv("NPUSIM_CACHE", str(tmp_path))
     for name in ("require_linux", "require_cffi"):
         monkeypatch.setattr(library.tools, name, lambda: None)
-    monkeypatch.setattr(library, "_c_source", lambda: "source")
-    root = library._cache() / library._key("source")
+    root = library._cache() / library._key()
     assert root.parent == tmp_path / "capi"
     root.mkdir(parents=True)
     (root / "complete").touch()

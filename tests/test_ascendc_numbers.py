@@ -56,7 +56,21 @@ BINARY = {
     "max": np.maximum,
     "min": np.minimum,
 }
-WITH_NUMBER = {"adds": np.add, "muls": np.multiply, "maxs": np.maximum, "mins": np.minimum}
+ON_A2 = {"add_relu": lambda a, b: np.maximum(a + b, 0)}  # the first generation lacks it
+WITH_NUMBER = {
+    "adds": np.add,
+    "muls": np.multiply,
+    "maxs": np.maximum,
+    "mins": np.minimum,
+    "leaky_relu": lambda a, slope: np.where(a >= 0, a, a * slope),
+}
+# What the target holds before counts: here half of b.
+UPDATES = {
+    "fused_mul_add": lambda a, b, before: a * before + b,
+    "fused_mul_add_relu": lambda a, b, before: np.maximum(a * before + b, 0),
+    "mul_add_dst": lambda a, b, before: before + a * b,
+}
+SHIFTS = {"shift_left": np.left_shift, "shift_right": np.right_shift}
 UNARY = {
     "abs": np.abs,
     "exp": np.exp,
@@ -76,10 +90,34 @@ def test_two_tiles(name: str, chip: str) -> None:
     np.testing.assert_array_equal(got, BINARY[name](A, B))
 
 
+@pytest.mark.parametrize("name", ON_A2)
+def test_two_tiles_at_once(name: str) -> None:
+    got = apply(lambda core, dst, a, b: getattr(core, name)(dst, a, b))
+    np.testing.assert_array_equal(got, ON_A2[name](A, B))
+
+
 @pytest.mark.parametrize("name", WITH_NUMBER)
 def test_a_tile_and_a_number(name: str) -> None:
     got = apply(lambda core, dst, a, _: getattr(core, name)(dst, a, 0.7))
     np.testing.assert_array_equal(got, WITH_NUMBER[name](A, np.float32(0.7)))
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_what_the_target_holds_takes_part(name: str) -> None:
+    def step(core: Core, dst: LocalTensor, a: LocalTensor, b: LocalTensor) -> None:
+        core.muls(dst, b, 0.5)
+        getattr(core, name)(dst, a, b)
+
+    want = UPDATES[name](A, B, B * np.float32(0.5))
+    np.testing.assert_allclose(apply(step), want, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", SHIFTS)
+@pytest.mark.parametrize("kind", [np.int16, np.int32])
+def test_shifts_of_whole_numbers(name: str, kind: type[Any]) -> None:
+    a = GENERATOR.integers(-1000, 1000, (3, 48)).astype(kind)
+    got = apply(lambda core, dst, x, _: getattr(core, name)(dst, x, 3), a, a)
+    np.testing.assert_array_equal(got, SHIFTS[name](a, kind(3)))
 
 
 @pytest.mark.parametrize("chip", ["Ascend910A", "Ascend910B3", "Ascend310P3"])
@@ -104,7 +142,9 @@ def test_axpy_has_its_own_price_and_refuses_what_the_chip_lacks() -> None:
 
 
 def test_every_row_of_the_table_is_compared_with_an_oracle_here() -> None:
-    tested = {*BINARY, *WITH_NUMBER, *UNARY, *LONG, *BITS, "axpy"} - {"copy"}
+    tested = {*BINARY, *ON_A2, *WITH_NUMBER, *UPDATES, *SHIFTS, *UNARY, *LONG, *BITS, "axpy"} - {
+        "copy"
+    }
     assert {row.__name__ for row in BY_HARDWARE_NAME.values()} == tested
     for row in BY_HARDWARE_NAME.values():
         assert row.hardware_name in str(row.__doc__)
@@ -113,7 +153,7 @@ def test_every_row_of_the_table_is_compared_with_an_oracle_here() -> None:
 LONG = {"add64": np.add, "sub64": np.subtract, "max64": np.maximum, "min64": np.minimum}
 
 
-BITS = {"bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_not": lambda a, _: ~a}
+BITS = {"bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_not": lambda a, _: ~a}
 
 
 @pytest.mark.parametrize("chip", ["Ascend910A", "Ascend910B3", "Ascend310P3"])
@@ -123,7 +163,7 @@ def test_bits_go_through_instructions_for_words_of_16(name: str, kind: Any, chip
     a, b = (A * 30).astype(kind), (B * 30).astype(kind)
 
     def step(core: Core, dst: LocalTensor, a: LocalTensor, b: LocalTensor) -> None:
-        getattr(core, name)(dst, a, *(() if name == "bit_not" else (b,)))
+        getattr(core, name)(dst, a, *(() if name == "bitwise_not" else (b,)))
 
     np.testing.assert_array_equal(apply(step, a, b, chip=chip), BITS[name](a, b))
 

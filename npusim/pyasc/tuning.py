@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npusim.pyasc import running, session
+from npusim.reading.files import read_text
 from npusim.runtime.ranking import Ranked, rank
 from npusim.values.errors import FileError, NpusimError, UnknownNameError
 
@@ -36,7 +37,10 @@ def tune(
     path = Path(program)
     if not path.is_file():
         raise FileError(program, "is no file", "Name a Python program.")
-    tree = ast.parse(path.read_text(encoding="utf-8"), program)
+    try:
+        tree = ast.parse(read_text(path), program)
+    except SyntaxError as error:
+        raise FileError(program, f"line {error.lineno}: {error.msg}") from None
     constants, arguments = _constants(tree), _parameters(tree)
     for name in parameters:
         if name not in constants | arguments:

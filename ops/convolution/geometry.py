@@ -107,7 +107,8 @@ class Geometry:
     @property
     def is_line(self) -> bool:
         """Whether planes and the window have a single row, as those of sequences."""
-        return self.plane[0] == self.out_plane[0] == self.window.kernel[0] == 1
+        rows = {self.plane[0], self.out_plane[0], self.window.kernel[0]}
+        return rows == {1} and self.window.padding.top == 0
 
     def upright(self) -> Geometry:
         """The same elements as planes of a single column, of which L1 gets a part."""

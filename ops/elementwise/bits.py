@@ -27,20 +27,20 @@ def _tiles(f: Formula, a: Operand, b: Operand) -> tuple[Term, Term]:
 
 
 def _and(f: Formula, a: Operand, b: Operand) -> Term:
-    return f.step(Core.bit_and, _tiles(f, a, b))
+    return f.step(Core.bitwise_and, _tiles(f, a, b))
 
 
 def _or(f: Formula, a: Operand, b: Operand) -> Term:
-    return f.step(Core.bit_or, _tiles(f, a, b))
+    return f.step(Core.bitwise_or, _tiles(f, a, b))
 
 
 def _xor(f: Formula, a: Operand, b: Operand) -> Term:
     """What either has, but not both."""
     x, y = _tiles(f, a, b)
-    return _and(f, _or(f, x, y), f.step(Core.bit_not, (_and(f, x, y),)))
+    return _and(f, _or(f, x, y), f.step(Core.bitwise_not, (_and(f, x, y),)))
 
 
-_Invert = kernel_of(Compute("Invert", lambda f, x: f.step(Core.bit_not, (x,)), raw=(0,)))
+_Invert = kernel_of(Compute("Invert", lambda f, x: f.step(Core.bitwise_not, (x,)), raw=(0,)))
 
 
 def invert(task: Task) -> tuple[Kernel, ...]:

@@ -30,6 +30,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
     "int_array": st.sampled_from([[0], [1], [-1], [0, 1], [64], [4, 64], []]),
     "bool_array": st.just([True] * 3),
+    "float_array": st.sampled_from([[1.0], [0.5, 2.0], []]),
+    "scalar": st.sampled_from([1, 0, -2, 0.5, True]),
     "text": st.sampled_from(["FLOAT16", "none", "tanh", "0"]),
 }
 

@@ -235,18 +235,15 @@ class Elementwise(Issuer):
         "vmaddrelu", _madd_relu, "dst = max(src0 * dst + src1, 0)", tiles=2, updates=True
     )
     mul_add_dst = _OfTwo("vmla", _mla, "dst += src0 * src1, rounded twice", tiles=2, updates=True)
-    bitwise_and = _OfTwo("vand", np.bitwise_and, "dst = src0 & src1", tiles=2)
-    bitwise_or = _OfTwo("vor", np.bitwise_or, "dst = src0 | src1", tiles=2)
-    bitwise_not = _OfTile("vnot", np.bitwise_not, "dst = ~src", tiles=1)
     abs = _OfTile("vabs", np.absolute, "dst = |src|", tiles=1)
     exp = _OfTile("vexp", np.exp, "dst = e**src", tiles=1)
     ln = _OfTile("vln", np.log, "dst = natural logarithm of src", tiles=1)
     sqrt = _OfTile("vsqrt", np.sqrt, "dst = square root of src", tiles=1)
     rsqrt = _OfTile("vrsqrt", _rsqrt, "dst = 1 / square root of src", tiles=1)
     reciprocal = _OfTile("vrec", _reciprocal, "dst = 1 / src", tiles=1)
-    bit_and = _BitsOfTwo("vand", np.bitwise_and, "dst = src0 & src1", tiles=2)
-    bit_or = _BitsOfTwo("vor", np.bitwise_or, "dst = src0 | src1", tiles=2)
-    bit_not = _BitsOfTile("vnot", np.invert, "dst = ~src", tiles=1)
+    bitwise_and = _BitsOfTwo("vand", np.bitwise_and, "dst = src0 & src1", tiles=2)
+    bitwise_or = _BitsOfTwo("vor", np.bitwise_or, "dst = src0 | src1", tiles=2)
+    bitwise_not = _BitsOfTile("vnot", np.invert, "dst = ~src", tiles=1)
     relu = _OfTile("vrelu", _relu, "dst = max(src, 0)", tiles=1)
 
 

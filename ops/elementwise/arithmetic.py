@@ -6,8 +6,9 @@ types. Source of the formulas: public operator sources (ops/built-in/tbe/impl).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from math import log, pi
+from math import inf, log, pi
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import RoundMode
@@ -98,8 +99,13 @@ def _rounded(f: Formula, x: Term, decimals: int) -> Term:
     """To so many decimals, halves to even; below zero to tens, hundreds."""
     if not decimals:
         return _whole(RoundMode.CAST_RINT)(f, x)
-    shifted = f.mul(x, 10.0**decimals)
-    return f.mul(_whole(RoundMode.CAST_RINT)(f, shifted), 10.0**-decimals)
+    shifted = f.mul(x, _power_of_ten(decimals))
+    return f.mul(_whole(RoundMode.CAST_RINT)(f, shifted), _power_of_ten(-decimals))
+
+
+def _power_of_ten(exponent: int) -> float:
+    """Infinite where the exponent is beyond that of floats, as on the device."""
+    return 10.0**exponent if exponent <= sys.float_info.max_10_exp else inf
 
 
 def _log(f: Formula, x: Term, base: float, scale: float, shift: float) -> Term:

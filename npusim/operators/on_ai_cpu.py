@@ -17,6 +17,7 @@ from npusim.values.errors import UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
+    from npusim.catalogue.operators import Dtypes
 
 # Dtypes that no vector unit computes with; an operator without a static list may still name them.
 _WITHOUT_LANES = frozenset(("DOUBLE", "COMPLEX64", "COMPLEX128"))
@@ -32,18 +33,31 @@ def tasks_of(task: Task) -> tuple[Kernel, ...]:
     try:
         return kernels_on(task)
     except UnsupportedIntrinsicError:
+        if not _may_be_on_ai_cpu(task):
+            raise
         return _ai_cpu_kernels(task, compute)
 
 
 def is_only_on_ai_cpu(task: Task) -> bool:
     """Whether the AI cores of the chip have no kernel of these dtypes, but its AI CPUs do."""
+    kinds, known = _asked(task)
+    core = set(known.possible) - _WITHOUT_LANES | set(known.listed)
+    return bool(known.on_cpu) and not kinds <= core and kinds <= set(known.on_cpu)
+
+
+def _may_be_on_ai_cpu(task: Task) -> bool:
+    """Whether no list says that the AI CPUs don't take these dtypes."""
+    kinds, known = _asked(task)
+    return kinds <= set(known.on_cpu) or (not known.on_cpu and not kinds & _WITHOUT_LANES)
+
+
+def _asked(task: Task) -> tuple[set[str], Dtypes]:
+    """The dtypes of a task, and what is known to take which."""
     from npusim.catalogue import facts, operators
 
     family = task.profile.family
     known = operators.accepted_dtypes(facts.catalogue(), (task.op_type,), family)
-    kinds = {each.dtype.name for each in (*task.inputs, *task.outputs) if each is not None}
-    core = set(known.possible) - _WITHOUT_LANES | set(known.listed)
-    return bool(known.on_cpu) and not kinds <= core and kinds <= set(known.on_cpu)
+    return {each.dtype.name for each in (*task.inputs, *task.outputs) if each is not None}, known
 
 
 def _ai_cpu_kernels(task: Task, compute: Callable[..., Any]) -> tuple[Kernel, ...]:

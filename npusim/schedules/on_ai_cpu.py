@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc.ai_cpu import AiCpuKernel
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,8 +60,12 @@ class OnAiCpu:
         """What comes out, in the dtypes that it is computed in."""
         known = {name: attributes[name] for name in self.attributes if name in attributes}
         given = [each if each is None else _wide(each) for each in operands]
-        with np.errstate(all="ignore"):
-            found = self.compute(*given, **{**self.attributes, **known})
+        try:
+            with np.errstate(all="ignore"):
+                found = self.compute(*given, **{**self.attributes, **known})
+        except TypeError as error:  # of NumPy, for dtypes that a function isn't defined for
+            kinds = ", ".join(str(each.dtype) for each in operands if each is not None)
+            raise KernelError(self.op_type, f"it isn't defined for {kinds}") from error
         return [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
 
 

@@ -35,6 +35,12 @@ def test_what_runs_has_a_definition_and_what_doesnt_has_a_reason() -> None:
         assert bool(row.why) == (row.depth is Depth.CHECKED), row.api
 
 
+def test_nothing_runs_on_a_family_without_a_profile() -> None:
+    rows = list(covered(["950"]))
+    assert {row.depth for row in rows} == {Depth.CHECKED}
+    assert {row.why for row in rows} == {"no chip of 950 is here"}
+
+
 def test_the_page_names_what_doesnt_run() -> None:
     rows = list(covered(["A2"]))
     page = coverage_page(rows)

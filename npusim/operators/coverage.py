@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from npusim.catalogue.facts import Catalogue, catalogue
+from npusim.hardware.loading import profile_named, profile_names
 from npusim.operators.registry import builder, has_contract, has_kernel, prototype
 from npusim.schedules.on_ai_cpu import OnAiCpu
 
@@ -36,16 +37,24 @@ class Covered:
 
 
 def covered(families: Sequence[str]) -> Iterator[Covered]:
-    """Every interface that a page lists for one of the families, by name."""
+    """Every interface that a page lists for one of the families, by name.
+
+    On a family without a profile here, everything is checked only.
+    """
     known = catalogue()
+    simulated = {profile_named(name).family for name in profile_names()}
     for api in sorted(known.paged_apis):
         depth = _depth(api)
         why = _missing(known, api) if depth is Depth.CHECKED else ""
         for family in families:
             page = known.page(api, family)
-            if page is not None and page.supported == "yes":
-                folder = page.source.partition(":")[2].partition("/")[0]
+            if page is None or page.supported != "yes":
+                continue
+            folder = page.source.partition(":")[2].partition("/")[0]
+            if family in simulated:
                 yield Covered(api, family, folder, depth, why)
+            else:
+                yield Covered(api, family, folder, Depth.CHECKED, f"no chip of {family} is here")
 
 
 def counted(rows: Sequence[Covered], field: str) -> dict[str, Counter[Depth]]:

@@ -40,7 +40,7 @@ def stored(x: Array) -> Array:
     return np.stack([in_slices(x[:, :, d], 16) for d in range(x.shape[2])], axis=1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     windows(),
     st.tuples(st.integers(1, 3), st.integers(1, 6), st.integers(1, 6), st.integers(1, 5)),

@@ -134,7 +134,7 @@ def convolution(
     return in_planes(content(outputs[0]), outs).astype(np.float64), wanted
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     windows(),
     st.tuples(st.integers(1, 3), st.integers(1, 50), st.integers(1, 11), st.integers(1, 9)),

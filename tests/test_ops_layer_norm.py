@@ -66,7 +66,7 @@ def test_forward(chip: str, shape: tuple[int, ...]) -> None:
         np.testing.assert_allclose(got[2], second[..., 0], rtol=1e-3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(rows=st.integers(1, 300), columns=st.integers(1, 3000), chip=st.sampled_from(CHIPS))
 def test_any_rows_and_time_by_shapes(rows: int, columns: int, chip: str) -> None:
     x, gamma, beta = operands(rows, columns)
@@ -118,7 +118,7 @@ def test_the_gradient_of_the_input(chip: str, shape: tuple[int, int]) -> None:
         assert_time_needs_no_numbers(chip, op, inputs, [x, x])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     rows=st.integers(1, 500),
     columns=st.integers(1, 1100),

@@ -80,7 +80,7 @@ POOLINGS = st.tuples(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(POOLINGS, st.sampled_from(CHIPS), st.sampled_from([np.float16, np.float32]))
 def test_largest_elements_and_the_first_places_of_them(
     pooling: tuple[int, int, int, int, Pair, bool], chip: str, kind: Any
@@ -99,7 +99,7 @@ def test_largest_elements_and_the_first_places_of_them(
     np.testing.assert_array_equal(bits.argmax(axis=2).reshape(places.shape), places)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(POOLINGS, st.sampled_from(CHIPS))
 def test_gradients_go_where_the_largest_elements_were(
     pooling: tuple[int, int, int, int, Pair, bool], chip: str
@@ -144,7 +144,7 @@ def adaptive(x: Array, size: tuple[int, int, int]) -> Array:
     return out
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     st.tuples(st.integers(1, 3), st.integers(1, 40), *[st.integers(1, 9)] * 3),
     st.tuples(*[st.integers(1, 10)] * 3),
@@ -197,7 +197,7 @@ def folded(x: Array, window: Pair, stride: int, pad: int) -> Array:
     )  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     chip=st.sampled_from(CHIPS),
     planes=st.sampled_from([(1, 1), (1, 3), (9, 5)]),
@@ -224,7 +224,7 @@ def test_sliding_windows(
         np.testing.assert_allclose(found, mean / divisor, atol=0.02)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     chip=st.sampled_from(CHIPS),
     volume=st.sampled_from([(1, 4, 1, 7, 7), (2, 6, 2, 13, 14), (3, 2, 3, 5, 33)]),

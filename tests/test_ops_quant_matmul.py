@@ -25,7 +25,7 @@ def positive(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).uniform(0.5, 1.5, shape).astype(np.float32)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     m=st.one_of(st.integers(1, 70), st.sampled_from([257, 600])),
     n=st.one_of(st.integers(1, 70), st.sampled_from([300, 513])),
@@ -60,7 +60,7 @@ def test_scaled_products(
     assert_time_needs_no_numbers(CHIP, "QuantBatchMatmulV3", given, outputs, **said)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     m=st.one_of(st.integers(1, 40), st.sampled_from([129, 256])),
     n=st.one_of(st.integers(1, 70), st.sampled_from([900])),

@@ -27,7 +27,7 @@ def whole(shape: tuple[int, ...], kind: Any, seed: int = 0) -> Array:
     return np.random.default_rng(seed).integers(-9, 10, shape).astype(kind)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(SHAPES, st.integers(0, 2), KINDS, st.booleans())
 def test_running_extremes_and_the_last_places_of_them(
     shape: tuple[int, ...], axis: int, kind: Any, smallest: bool
@@ -53,7 +53,7 @@ def test_cores_share_the_running_extremes_of_long_rows() -> None:
     np.testing.assert_array_equal(y, np.minimum.accumulate(x))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(SHAPES, st.integers(0, 2), KINDS, st.booleans(), st.sampled_from([A2, "Ascend910A"]))
 def test_the_first_place_of_the_extreme(
     shape: tuple[int, ...], axis: int, kind: Any, largest: bool, chip: str
@@ -76,7 +76,7 @@ def test_a_long_row_is_searched_in_segments() -> None:
     np.testing.assert_array_equal(values, x.max(axis=-1))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     SHAPES,
     st.integers(0, 2),

@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 # How fast examples are drawn says how busy the machine is, nothing about the product.
@@ -11,3 +12,8 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.generate],
 )
 settings.load_profile("any machine")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test begins first, so that no worker waits for it at the end."""
+    items.sort(key=lambda item: item.name != "test_the_whole_table")

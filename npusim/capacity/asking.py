@@ -34,8 +34,9 @@ def plan(
     else:
         wanted, beside = read_plan(question), Path(question).parent
     place = beside if folder is None else Path(folder)
-    source = SimulatedLatencies(seeded(wanted, seed), place, progress)
-    return evaluate(seeded(wanted, seed), source, folder=place, progress=progress)
+    wanted = seeded(wanted, seed)
+    source = SimulatedLatencies(wanted, place, progress)
+    return evaluate(wanted, source, folder=place, progress=progress)
 
 
 def recommend(

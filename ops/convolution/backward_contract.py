@@ -25,6 +25,10 @@ from npusim.operators.checks import (
 from npusim.operators.contract import Call, Contract, Finding, Parameter, Typical
 from npusim.ops.convolution.contract import (
     ALLOW_FP32_DOWN_PRECISION,
+    CHANNELS,
+    CUBE_MATH_TYPE,
+    FORMATS,
+    WINDOW,
     common_dtype,
     lengths,
     math_type,
@@ -97,9 +101,7 @@ def _infer_outputs(call: Call) -> dict[str, TensorSpec]:
     }
 
 
-_FORMATS = (Format.NCL, Format.NCHW, Format.NCDHW)
-_tensor = partial(Parameter, kind="tensor", dtypes=FLOAT_KINDS, formats=_FORMATS, rank=(3, 5))
-_ints = partial(Parameter, kind="int_array")
+_tensor = partial(Parameter, kind="tensor", dtypes=FLOAT_KINDS, formats=FORMATS, rank=(3, 5))
 _out = partial(_tensor, io="out", optional=True)
 
 CONVOLUTION_BACKWARD = Contract(
@@ -109,26 +111,19 @@ CONVOLUTION_BACKWARD = Contract(
         _tensor("gradOutput", io="in", description="Gradient that arrives; shape of the output."),
         _tensor("input", io="in", description="Images of the convolution."),
         _tensor("weight", io="in", description="Its weight."),
-        _ints("biasSizes", optional=True, description="The shape of the bias, [output channels]."),
-        _ints("stride", description="Steps of the kernel along each axis."),
-        _ints("padding", description="Zeros around each axis, or before and after each."),
-        _ints("dilation", description="Elements from one tap of the kernel to the next."),
-        Parameter("transposed", "bool", description="Whether the convolution was the transpose."),
-        _ints(
-            "outputPadding",
+        Parameter(
+            "biasSizes",
+            "int_array",
             optional=True,
-            description="What a transposed convolution's output is longer, along each axis.",
+            description="The shape of the bias, [output channels].",
         ),
-        Parameter("groups", "int64", description="Parts of the channels that don't mix."),
+        *WINDOW,
+        Parameter("transposed", "bool", description="Whether the convolution was the transpose."),
+        *CHANNELS,
         Parameter(
             "outputMask", "bool_array", description=f"Which of {', '.join(OUTPUTS)} to compute."
         ),
-        Parameter(
-            "cubeMathType",
-            "int64",
-            description="What the cube computes in: 0 the inputs' dtype, 1 less than FLOAT "
-            "allowed, 2 FLOAT16, 3 HFLOAT32.",
-        ),
+        CUBE_MATH_TYPE,
         _out("gradInput", description="Gradient of input, of its shape."),
         _out("gradWeight", description="Gradient of weight, of its shape."),
         _out("gradBias", rank=(1, 1), formats=(Format.ND,), description="Gradient of the bias."),

@@ -235,9 +235,30 @@ _KINDS: Mapping[str, tuple[DType, ...]] = {
     **_HALVES,
     "950": (FLOAT, FLOAT16, BFLOAT16, HIFLOAT8, FLOAT8_E4M3FN),
 }
-_FORMATS = (Format.NCL, Format.NCHW, Format.NCDHW)
-_tensor = partial(Parameter, kind="tensor", dtypes=_KINDS, formats=_FORMATS)
+FORMATS = (Format.NCL, Format.NCHW, Format.NCDHW)
+_tensor = partial(Parameter, kind="tensor", dtypes=_KINDS, formats=FORMATS)
 _ints = partial(Parameter, kind="int_array")
+
+# What the gradient's page says in the same words.
+WINDOW = (
+    _ints("stride", description="Steps of the kernel along each axis."),
+    _ints("padding", description="Zeros around each axis, or before and after each."),
+    _ints("dilation", description="Elements from one tap of the kernel to the next."),
+)
+CHANNELS = (
+    _ints(
+        "outputPadding",
+        optional=True,
+        description="What a transposed convolution's output is longer, along each axis.",
+    ),
+    Parameter("groups", "int64", description="Parts of the channels that don't mix."),
+)
+CUBE_MATH_TYPE = Parameter(
+    "cubeMathType",
+    "int64",
+    description="What the cube computes in: 0 the inputs' dtype, 1 less than FLOAT "
+    "allowed, 2 FLOAT16, 3 HFLOAT32.",
+)
 
 CONVOLUTION = Contract(
     name="aclnnConvolution",
@@ -256,27 +277,15 @@ CONVOLUTION = Contract(
             io="in",
             rank=(1, 5),
             dtypes=_HALVES,
-            formats=(Format.ND, *_FORMATS),
+            formats=(Format.ND, *FORMATS),
             optional=True,
             description="A number for each output channel.",
         ),
-        _ints("stride", description="Steps of the kernel along each axis."),
-        _ints("padding", description="Zeros around each axis, or before and after each."),
-        _ints("dilation", description="Elements from one tap of the kernel to the next."),
+        *WINDOW,
         Parameter("transposed", "bool", description="Whether it is the transpose."),
-        _ints(
-            "outputPadding",
-            optional=True,
-            description="What a transposed convolution's output is longer, along each axis.",
-        ),
-        Parameter("groups", "int64", description="Parts of the channels that don't mix."),
+        *CHANNELS,
         _tensor("output", io="out", rank=(3, 5), description="The convolution."),
-        Parameter(
-            "cubeMathType",
-            "int64",
-            description="What the cube computes in: 0 the inputs' dtype, 1 less than FLOAT "
-            "allowed, 2 FLOAT16, 3 HFLOAT32.",
-        ),
+        CUBE_MATH_TYPE,
     ),
     products=("A2", "310P", "A3", "310B", "950"),
     checks=(

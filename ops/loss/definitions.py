@@ -1,9 +1,12 @@
 """Losses: element by element, of rows against labels, and their gradients."""
 
+from functools import partial
+
 from npusim.operators.checks import attribute_at_least
 from npusim.operators.definition import (
     Aclnn,
     Attribute,
+    CheckRow,
     Composed,
     Operator,
     family,
@@ -25,38 +28,26 @@ _TOLD_LOG = (flag("log_target?"),)
 _WEIGHTED = "weightOptional? posWeightOptional?"
 
 
-def _loss(
+def _reduced(
+    rule: CheckRow,
     name: str,
     host: str,
     *more: Attribute,
+    grad: str = "",
     out: str = "out",
     weights: str = "",
     most: int = 2,
-    checks: tuple[tuple[object, ...], ...] = (),
+    checks: tuple[CheckRow, ...] = (),
 ) -> Composed:
-    """A loss, its mean or its sum."""
+    """A loss, its mean or its sum; with ``grad``, what arrives, the gradient of it."""
     given = ("self", "target", *(each.rstrip("?") for each in weights.split()))
-    tensors = f"self target {weights} -> {out}"
-    rows = ((reduces, out, "reduction", *given, {"most": most}), *checks)
+    tensors = f"{grad} self target {weights} -> {out}".lstrip()
+    rows = ((*rule, grad or out, "reduction", *given, {"most": most}), *checks)
     return Composed(name, tensors, (*_REDUCTION, *more), host, checks=rows)
 
 
-def _gradient(
-    name: str,
-    host: str,
-    *more: Attribute,
-    grad: str = "gradOutput",
-    out: str = "out",
-    weights: str = "",
-    most: int = 2,
-    checks: tuple[tuple[object, ...], ...] = (),
-) -> Composed:
-    """The gradient of a loss."""
-    given = ("self", "target", *(each.rstrip("?") for each in weights.split()))
-    tensors = f"{grad} self target {weights} -> {out}"
-    rows = ((leads_back, grad, "reduction", *given, {"most": most}), *checks)
-    return Composed(name, tensors, (*_REDUCTION, *more), host, checks=rows)
-
+_loss = partial(_reduced, (reduces,))
+_gradient = partial(_reduced, (leads_back,), grad="gradOutput")
 
 _LABELS = (whole("reduction"), whole("ignoreIndex", "ignore_index"))
 _REDUCTIONS = (known_reduction, "reduction")

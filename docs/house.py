@@ -70,8 +70,8 @@ DOORS = {
         rows.program rows.shares runner spreading tile_grid
         """,
     "library": """
-        axis_maps block_matmul epilogue interleaved mapping matmul matmul_tiling operands phases
-        row_quantiser sorted_pairs unfolded
+        axis_maps block_matmul calls epilogue interleaved mapping matmul matmul_tiling operands
+        phases row_quantiser sorted_pairs unfolded
         """,
     "operators": """
         arguments checks contract coverage definition fusions host listed memory oracle registry

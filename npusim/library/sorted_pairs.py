@@ -10,6 +10,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.queues import TPosition, TQue
+from npusim.library.calls import CALL_OPERATIONS
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 GROUP = 32  # numbers that vbitsort32 sorts
 LISTS = 4  # that are merged at a time
 PAIR_BYTES = 2 * FLOAT.itemsize  # of a number and its place
-CALL_OPERATIONS = 25  # of the scalar unit for a call: mask, its mode, addresses
 _LIST_PAIRS = 2040  # of a list in UB while it is merged
 
 

@@ -20,6 +20,7 @@ from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, Scalar, TBuf
 from npusim.ascendc.conversions import conversion_path
 from npusim.ascendc.loops import Index, values_of
 from npusim.ascendc.task import Task, made
+from npusim.library.calls import CALL_OPERATIONS
 from npusim.operators.tasks import kernels_on
 from npusim.ops.grid_sample.places import Sampling
 from npusim.schedules.tile_grid import Grid
@@ -36,9 +37,8 @@ _BLOCK, _SAMPLES, _CHANNELS = 512, 128, 64  # of which places, loads and turns a
 _AXES = (2, 3)  # of planes and of volumes
 _PLACING = 110  # vector instructions over a block for its places, weights and masks
 _TURNED = 16  # samples that one instruction turns
-# Of the scalar unit: an address of a voxel, a call with a count (mask, its mode, addresses), and
-# the 32 addresses of lines to turn.
-_ADDRESS_OPERATIONS, _CALL_OPERATIONS, _TURN_OPERATIONS = 8, 25, 32 * 3
+# Of the scalar unit: an address of a voxel, and the 32 addresses of lines to turn.
+_ADDRESS_OPERATIONS, _TURN_OPERATIONS = 8, 32 * 3
 
 Taken = list[tuple["NDArray[Any]", "NDArray[Any]"]]
 
@@ -155,7 +155,7 @@ class GridSampler(Kernel):
         for _ in self.widen:
             core.record_vector("vconv", turned, width * _SAMPLES)
         for _ in core.loop(width):
-            core.scalar_alu("call", _CALL_OPERATIONS)
+            core.scalar_alu("call", CALL_OPERATIONS)
             core.record_vector("vsel", turned, _SAMPLES)
         for _ in range(_SAMPLES // lanes):
             core.record_vector("vmul", turned, lanes, rows=width)

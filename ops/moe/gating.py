@@ -17,7 +17,8 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.folds import LARGEST, SUM
 from npusim.ascendc.task import Task, made
-from npusim.library.sorted_pairs import CALL_OPERATIONS, GROUP, LISTS, PAIR_BYTES
+from npusim.library.calls import CALL_OPERATIONS
+from npusim.library.sorted_pairs import GROUP, LISTS, PAIR_BYTES
 from npusim.ops.moe.checks import MOST_CHOSEN
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up

@@ -20,7 +20,8 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.ascendc.task import Task, made
-from npusim.library.sorted_pairs import CALL_OPERATIONS, GROUP, PAIR_BYTES, record_sort
+from npusim.library.calls import CALL_OPERATIONS
+from npusim.library.sorted_pairs import GROUP, PAIR_BYTES, record_sort
 from npusim.ops.sorting.axes import axis_of, cast, lies_there, moved, moved_back
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up

@@ -26,7 +26,7 @@ import numpy as np
 from calls import LARGE
 
 import npusim
-from npusim.report.files import atomic_write
+from npusim.reporting.files import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -37,8 +37,8 @@ ROOMS = (
     "llm",
     "capacity",
     "serving",
-    "report",
-    "sweep",
+    "reporting",
+    "sweeping",
     "pyasc",
     "capi",
     "cli",
@@ -88,13 +88,13 @@ DOORS = {
     "llm": "config engines layout memory results step training workload",
     "capacity": "asking boards plan traces units",
     "serving": "deployment engine plan planning policy requests results",
-    "report": """
+    "reporting": """
         arrays call.answers call.page call.tables call.typical catalogue cluster compare coverage
         comparison document explain files llm llm_plan matrix model msprof msprof.step operators
         plan.data plan.page profiles renderers.html renderers.jsonout renderers.terminal serving
         spelling sweep trace training validation
         """,
-    "sweep": "cluster executors points results running spec working",
+    "sweeping": "cluster executors points results running spec working",
     "pyasc": "enums running session tensors tuning",
     "capi": "compiling library python_program running table tracing",
 }

@@ -12,8 +12,8 @@ from pathlib import Path
 from network_steps import kernel_details, training_steps
 
 from npusim.model import StepResult, read_model, retime
-from npusim.report.model import milliseconds
-from npusim.report.spelling import percent
+from npusim.reporting.model import milliseconds
+from npusim.reporting.spelling import percent
 
 TABLE = Path(__file__).parent / "data" / "measured_ops.csv.gz"
 CHIPS = {"LLM": "Ascend910B1", "CNN": "Ascend910B2"}

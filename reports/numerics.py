@@ -12,7 +12,7 @@ import numpy as np
 
 from npusim import Device, load_profile
 from npusim.operators import registry
-from npusim.report.call.special import special_values
+from npusim.reporting.call.special import special_values
 
 TARGET = Path(__file__).parent.parent / "docs" / "numerics.md"
 CHIPS = ("Ascend910B3", "Ascend910A")

@@ -17,8 +17,8 @@ from npusim.capacity.plan import Plan, plan_of, read_plan
 from npusim.capacity.planning import LOADS, evaluate
 from npusim.capacity.results import PlanResult, ProductResult, Verdict
 from npusim.capacity.service import ServiceCurve, ServicePoint
-from npusim.report.plan.data import plan_json
-from npusim.report.plan.page import verdicts
+from npusim.reporting.plan.data import plan_json
+from npusim.reporting.plan.page import verdicts
 from npusim.values.errors import (
     ArgumentError,
     FileError,

@@ -18,7 +18,7 @@ import pytest
 from npusim.cli import main
 from npusim.cli.trace import read_cores
 from npusim.hardware import profile_names
-from npusim.report.arrays import read_npz, write_npz
+from npusim.reporting.arrays import read_npz, write_npz
 from npusim.values.errors import ArgumentError
 
 BF16 = ml_dtypes.bfloat16
@@ -348,7 +348,7 @@ def test_demo_shows_numbers_and_time(npusim: Npusim, tmp_path: Path) -> None:
 
 def test_the_check_of_the_demo_can_fail() -> None:
     from npusim.cli import demo
-    from npusim.report.compare import compare
+    from npusim.reporting.compare import compare
 
     want = demo.reference(demo.example())["gradInput"]
     wrong = want.copy()

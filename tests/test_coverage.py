@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from npusim.catalogue.facts import catalogue
 from npusim.operators.coverage import Depth, counted, covered
 from npusim.operators.registry import has_contract, prototype
-from npusim.report.coverage import coverage_page
+from npusim.reporting.coverage import coverage_page
 from support.commands import npusim
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from npusim import Device
 from npusim.pyasc import session
 from npusim.pyasc.modules import provided
-from npusim.report.explain import explained
+from npusim.reporting.explain import explained
 from npusim.runtime.explain import explain
 from npusim.runtime.what_if import suggestions
 

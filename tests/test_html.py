@@ -20,10 +20,10 @@ import pytest
 import npusim
 from npusim.cli.calls import ask_all
 from npusim.cli.chips import chips
-from npusim.report.call.page import operator_page, source_line
-from npusim.report.drawing import SERIES, axes_of, draw
-from npusim.report.plan.page import plan_page
-from npusim.report.renderers.html import to_html, to_markdown
+from npusim.reporting.call.page import operator_page, source_line
+from npusim.reporting.drawing import SERIES, axes_of, draw
+from npusim.reporting.plan.page import plan_page
+from npusim.reporting.renderers.html import to_html, to_markdown
 from support import commands
 from support.browser import Browser, browser_path
 from support.plans import small_plan
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from npusim.report.call.answers import Answer
+    from npusim.reporting.call.answers import Answer
 
 ROOT = Path(__file__).parent.parent
 VOID = {"meta", "link", "br", "hr", "img", "input"}

@@ -94,7 +94,7 @@ def test_no_operator_names_the_folder_of_another() -> None:
         ("npusim.ops.norm.kernel", "npusim.ascendc.core", True),
         ("npusim.ops.norm.kernel", "npusim.ops.norm.tiling", True),
         ("npusim.ops.norm.kernel", "npusim.ops.loss.tiling", False),
-        ("npusim.ops.norm.kernel", "npusim.report.call.tables", False),
+        ("npusim.ops.norm.kernel", "npusim.reporting.call.tables", False),
         ("npusim.cli.run", "npusim.values.errors", True),
     ],
 )

@@ -22,7 +22,7 @@ from npusim.model.retiming import band_of_sum, with_dispatch
 from npusim.model.step import AclnnWork, Operation, Work
 from npusim.model.timing import Timer
 from npusim.operators.tasks import TaskSpec
-from npusim.report.model import headline, step_json
+from npusim.reporting.model import headline, step_json
 from npusim.runtime.device import Device
 from npusim.validation.roofline import roofline_us
 from npusim.values.errors import ArgumentError, FileError, UnknownNameError

@@ -12,10 +12,10 @@ import pytest
 
 import npusim
 from npusim.model.kernel_csv import read_kernels
-from npusim.report import msprof
-from npusim.report.msprof import SummaryTask, in_order, op_statistic, op_summary, write_folder
-from npusim.report.msprof.columns import cell, columns_of, tables_of
-from npusim.report.msprof.folder import CODE_COLUMNS, INSTRUCTION_COLUMNS
+from npusim.reporting import msprof
+from npusim.reporting.msprof import SummaryTask, in_order, op_statistic, op_summary, write_folder
+from npusim.reporting.msprof.columns import cell, columns_of, tables_of
+from npusim.reporting.msprof.folder import CODE_COLUMNS, INSTRUCTION_COLUMNS
 from npusim.values.errors import ArgumentError, OutputExistsError
 from support import commands
 
@@ -323,7 +323,7 @@ def test_nothing_is_overwritten_or_left_half_written(
     def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("the disk is gone")
 
-    monkeypatch.setattr("npusim.report.msprof.folder.write_trace", broken)
+    monkeypatch.setattr("npusim.reporting.msprof.folder.write_trace", broken)
     with pytest.raises(RuntimeError, match="disk is gone"):
         write_folder(result, tmp_path, timestamp="20260102030406")
     assert [each.name for each in tmp_path.iterdir()] == [folder.name]
@@ -482,7 +482,7 @@ def test_a_trace_is_no_longer_than_viewers_take(
     result = norm("Ascend910B3")
     whole = write_folder(result, tmp_path / "whole", timestamp=WHEN)
     assert whole.traced_cores == whole.cores > 2
-    monkeypatch.setattr("npusim.report.msprof.folder._MOST_SLICES", whole.slices // 3)
+    monkeypatch.setattr("npusim.reporting.msprof.folder._MOST_SLICES", whole.slices // 3)
     part = write_folder(result, tmp_path / "part", timestamp=WHEN)
     assert 0 < part.traced_cores < whole.cores
     assert part.slices <= whole.slices // 3

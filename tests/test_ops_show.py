@@ -11,7 +11,7 @@ from npusim.cli.arguments import read_assignments
 from npusim.hardware import load_profile
 from npusim.operators.contract import Typical
 from npusim.operators.registry import operator, operators
-from npusim.report.call.typical import spelled
+from npusim.reporting.call.typical import spelled
 from npusim.values.dtypes import BFLOAT16, FLOAT, INT32
 from npusim.values.tensors import TensorSpec
 from support.commands import npusim

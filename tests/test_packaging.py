@@ -70,7 +70,7 @@ def test_what_an_installation_brings_along_is_counted_and_justified() -> None:
 
 # What Linux and macOS have and Windows hasn't, or only Linux: where it is used, and behind what.
 ONLY_THERE = {
-    "fcntl": {"npusim/sweep/results.py": "except ImportError", "npusim/capi/library.py": ""},
+    "fcntl": {"npusim/sweeping/results.py": "except ImportError", "npusim/capi/library.py": ""},
     "geteuid": {"npusim/reading/kept.py": 'sys.platform == "win32"'},
     "sched_getaffinity": {"npusim/values/host.py": 'hasattr(os, "sched_getaffinity")'},
     "/proc/": {"npusim/values/host.py": "except (OSError"},

@@ -20,9 +20,9 @@ from npusim.capacity import (
     read_plan,
 )
 from npusim.hardware.products import product_names
-from npusim.report import drawing
-from npusim.report.plan.page import plan_page
-from npusim.report.renderers.html import to_markdown
+from npusim.reporting import drawing
+from npusim.reporting.plan.page import plan_page
+from npusim.reporting.renderers.html import to_markdown
 from npusim.values.errors import ArgumentError, RejectedError
 from support.commands import npusim
 

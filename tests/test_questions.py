@@ -19,9 +19,9 @@ from npusim import Device
 from npusim.cli import main
 from npusim.hardware import load_profile
 from npusim.model import read_model, retime
-from npusim.sweep.points import expand
-from npusim.sweep.spec import SweepSpec
-from npusim.sweep.working import answer
+from npusim.sweeping.points import expand
+from npusim.sweeping.spec import SweepSpec
+from npusim.sweeping.working import answer
 from npusim.values.errors import NpusimError
 from support.questions import Question, questions
 

@@ -39,9 +39,9 @@ def bomb(levels: int = 9, fan: int = 10) -> str:
 EXCEPTIONS = {
     "npusim.values.host": "asks the system for its memory",
     "npusim.catalogue.store": "unpacks the package's own catalogue, whose checksum it has compared",
-    "npusim.report.files": "writes",
-    "npusim.report.csvfile": "writes",
-    "npusim.sweep.results": "writes, and locks what it writes",
+    "npusim.reporting.files": "writes",
+    "npusim.reporting.csvfile": "writes",
+    "npusim.sweeping.results": "writes, and locks what it writes",
     "npusim.cli.arguments": "a checksum of a name",
     "npusim.cli.output": "the null device in place of streams that are closed",
     "npusim.capi.compiling": "looks whether what it would overwrite is a program",

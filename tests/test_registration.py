@@ -22,9 +22,9 @@ from npusim.hardware import (
 from npusim.operators import Aclnn, Operator, Page, register, unregister
 from npusim.operators.registry import band_class, op_types, refresh
 from npusim.schedules.formula_kernel import Compute, kernel_of
-from npusim.sweep.points import expand
-from npusim.sweep.spec import read_spec
-from npusim.sweep.working import Chunk, work
+from npusim.sweeping.points import expand
+from npusim.sweeping.spec import read_spec
+from npusim.sweeping.working import Chunk, work
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import FileError, UnknownNameError, UsageError
 from support import sweeps

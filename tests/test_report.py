@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npusim.report.arrays import DTYPES_ENTRY, read_npy, read_npz, write_npz
-from npusim.report.compare import compare
-from npusim.report.files import atomic_write, claim
-from npusim.report.renderers import jsonout
-from npusim.report.spelling import count, error_size, latency, percent, significant, size
+from npusim.reporting.arrays import DTYPES_ENTRY, read_npy, read_npz, write_npz
+from npusim.reporting.compare import compare
+from npusim.reporting.files import atomic_write, claim
+from npusim.reporting.renderers import jsonout
+from npusim.reporting.spelling import count, error_size, latency, percent, significant, size
 from npusim.values.errors import FileError, OutputExistsError
 
 BF16 = ml_dtypes.bfloat16

@@ -19,12 +19,12 @@ import yaml
 
 from npusim import Device, NpusimError, TensorSpec, load_profile
 from npusim.cli import main
-from npusim.report.arrays import read_npz, write_npz
-from npusim.report.csvfile import csv_text
-from npusim.report.document import Code, Page, Section, Table
-from npusim.report.files import claim_all
-from npusim.report.renderers.html import to_markdown
-from npusim.sweep.results import ResultFile
+from npusim.reporting.arrays import read_npz, write_npz
+from npusim.reporting.csvfile import csv_text
+from npusim.reporting.document import Code, Page, Section, Table
+from npusim.reporting.files import claim_all
+from npusim.reporting.renderers.html import to_markdown
+from npusim.sweeping.results import ResultFile
 from npusim.values.errors import ArgumentError, FileError, HostMemoryError
 from npusim.values.spelling import visible
 from support.commands import started
@@ -177,7 +177,7 @@ def test_resuming_locks_before_it_reads(tmp_path: Path, monkeypatch: pytest.Monk
     locked: list[bool] = []
     lock = ResultFile._lock
     monkeypatch.setattr(ResultFile, "_lock", lambda self: (lock(self), locked.append(True)))
-    reading = "npusim.sweep.results.read_rows"
+    reading = "npusim.sweeping.results.read_rows"
     rows = [{"key": "a"}]
     monkeypatch.setattr(reading, lambda _: rows if locked else pytest.fail("read before"))
     with ResultFile(path, resume=True) as results:
@@ -278,16 +278,16 @@ def interrupted(words: list[str], after_s: float, folder: Path) -> tuple[int, st
 
 SLOW = """\
 import time
-import npusim.report.trace
+import npusim.reporting.trace
 from npusim.cli import main
-from npusim.report.files import atomic_write
+from npusim.reporting.files import atomic_write
 
 def slowly(res, path, *_, **__):
     with atomic_write(path) as stream:
         stream.write(b"half")
         time.sleep(60)
 
-npusim.report.trace.write_trace = slowly
+npusim.reporting.trace.write_trace = slowly
 main(["trace", "aclnnRelu", "-s", "910b3", "self=fp16[4]"])
 """
 

@@ -20,15 +20,15 @@ from hypothesis import strategies as st
 
 import npusim as package
 from npusim.hardware.naming import load_profile
-from npusim.report import sweep as report
+from npusim.reporting import sweep as report
 from npusim.runtime.device import Device
-from npusim.sweep import points as expansion
-from npusim.sweep.executors import LocalCrew
-from npusim.sweep.points import Sweep, expand
-from npusim.sweep.results import ResultFile, read_rows
-from npusim.sweep.running import TRIES, run
-from npusim.sweep.spec import read_spec
-from npusim.sweep.working import Answered, Chunk, work
+from npusim.sweeping import points as expansion
+from npusim.sweeping.executors import LocalCrew
+from npusim.sweeping.points import Sweep, expand
+from npusim.sweeping.results import ResultFile, read_rows
+from npusim.sweeping.running import TRIES, run
+from npusim.sweeping.spec import read_spec
+from npusim.sweeping.working import Answered, Chunk, work
 from npusim.values.errors import ArgumentError, FileError, NpusimError, RejectedError
 from npusim.values.templates import evaluate, fill, variables_of
 from support import sweeps

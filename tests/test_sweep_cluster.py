@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from npusim.sweep.cluster import ClusterCrew
+from npusim.sweeping.cluster import ClusterCrew
 from npusim.values.errors import ArgumentError
 from support import sweeps
 from support.commands import npusim
@@ -93,7 +93,7 @@ def test_ctrl_c_leaves_the_cluster_to_others(tmp_path: Path, capsys: Capsys, clu
 
 def test_a_scheduler_that_isnt_there_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed", reason="needs npusim[cluster]")
-    monkeypatch.setattr("npusim.sweep.cluster.PATIENCE_S", 0.2)
+    monkeypatch.setattr("npusim.sweeping.cluster.PATIENCE_S", 0.2)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"

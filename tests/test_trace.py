@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import npusim
-from npusim.report.trace import (
+from npusim.reporting.trace import (
     CNAMES,
     HEADER,
     LANE_ORDER,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from npusim.capi.running import Run
-    from npusim.report.document import Table
+    from npusim.reporting.document import Table
 
 
 def run_table(run: Run) -> Table:
     """One row for each call; calls that don't differ share one, with their number."""
-    from npusim.report.call.tables import BAND_COLUMN
-    from npusim.report.document import Table
-    from npusim.report.spelling import count, latency
+    from npusim.reporting.call.tables import BAND_COLUMN
+    from npusim.reporting.document import Table
+    from npusim.reporting.spelling import count, latency
 
     columns = ("operator", "calls", "shapes", "dtypes", BAND_COLUMN, "cycles", "bound by")
     numbers = ("calls", BAND_COLUMN, "cycles")

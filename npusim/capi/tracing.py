@@ -12,7 +12,7 @@ from npusim.runtime.results import Result, Slice, TaskResult, Timeline
 from npusim.values.errors import RejectedError
 
 if TYPE_CHECKING:
-    from npusim.report.trace import TraceSummary
+    from npusim.reporting.trace import TraceSummary
 
 _TASKS_LANE = "tasks"
 
@@ -34,7 +34,7 @@ def write_program_trace(
     Streams run at the same time, so each has its own lanes: the first one those of the cores, the
     others the same with the stream's name before.
     """
-    from npusim.report.trace import write_trace
+    from npusim.reporting.trace import write_trace
 
     if not calls:
         raise RejectedError("the program ran no operator, so there is nothing to trace")

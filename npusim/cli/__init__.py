@@ -103,7 +103,7 @@ def _explain(problem: Exception, *, as_json: bool) -> int:
         problem = FileError(problem.filename or "the system", problem.strerror or str(problem))
     if isinstance(problem, NpusimError):
         if as_json:
-            from npusim.report.renderers import jsonout
+            from npusim.reporting.renderers import jsonout
 
             with suppress(OSError, NpusimError):  # standard output may be what is wrong
                 output.emit_json({"error": jsonout.error(problem)})

@@ -40,7 +40,7 @@ def read_assignments(contract: Contract, words: Iterable[str]) -> dict[str, Any]
 
 def _value(parameter: Parameter, text: str) -> Any:
     if parameter.kind == "tensor" and text.lower().endswith(".npy") and not is_tensor(text):
-        from npusim.report.arrays import read_npy
+        from npusim.reporting.arrays import read_npy
 
         return read_npy(Path(text))
     return value_of(parameter.name, parameter.kind, text)

@@ -14,7 +14,7 @@ from npusim.values.errors import AclnnError, RejectedError
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Contract
-    from npusim.report.call.answers import Answer
+    from npusim.reporting.call.answers import Answer
     from npusim.runtime.device import Device
     from npusim.runtime.results import Result
 
@@ -57,7 +57,7 @@ def read_call(op: str, words: Sequence[str] | None) -> Question:
 
 def ask(chip: Chip, question: Callable[[Device], Result]) -> Answer:
     """The answer of one chip; a rejection is an answer, wrong usage is not."""
-    from npusim.report.call.answers import Answer
+    from npusim.reporting.call.answers import Answer
     from npusim.values.status import SUCCESS
 
     line = chip.profile.product_line
@@ -82,7 +82,7 @@ def ask_all(asked: Sequence[Chip], question: Callable[[Device], Result]) -> list
 
 def describe(value: Any) -> Any:
     """An argument without its data: tensors as dtype, shape and format."""
-    from npusim.report.renderers import jsonout
+    from npusim.reporting.renderers import jsonout
     from npusim.values.tensors import TensorSpec
 
     if isinstance(value, TensorSpec):
@@ -100,7 +100,7 @@ def show(question: Question, answers: Sequence[Answer], *, as_json: bool) -> Non
     if as_json:
         output.emit_json(_with_outputs(question.described(answers), answers))
         return finish(answers)
-    from npusim.report.call import tables
+    from npusim.reporting.call import tables
 
     if len(answers) > 1:
         output.emit(tables.comparison(question.name, answers))
@@ -117,7 +117,7 @@ def show(question: Question, answers: Sequence[Answer], *, as_json: bool) -> Non
 
 
 def _with_outputs(described: dict[str, Any], answers: Sequence[Answer]) -> dict[str, Any]:
-    from npusim.report.renderers import jsonout
+    from npusim.reporting.renderers import jsonout
 
     for entry, answer in zip(described["answers"], answers, strict=True):
         if answer.result is not None and answer.result.outputs is not None:
@@ -134,7 +134,7 @@ def finish(answers: Sequence[Answer]) -> None:
 
 def write_outputs(res: Result, path: Path, *, force: bool) -> None:
     """Write the outputs of a run to an .npz."""
-    from npusim.report.arrays import write_npz
+    from npusim.reporting.arrays import write_npz
 
     write_npz(path, res.outputs or {}, force=force)
     output.note(f"outputs written to {path}")

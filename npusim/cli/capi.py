@@ -89,7 +89,7 @@ def execute(
 ) -> None:
     """Run a program on a simulated chip, and show the time of every operator and kernel."""
     from npusim.cli.chips import one_chip
-    from npusim.report.files import claim_all, write_text
+    from npusim.reporting.files import claim_all, write_text
 
     if not soc:
         raise UsageError(
@@ -104,7 +104,7 @@ def execute(
     if explain:
         _explain(run)
     if json_file is not None:
-        from npusim.report.renderers import jsonout
+        from npusim.reporting.renderers import jsonout
 
         write_text(json_file, jsonout.dumps(run.as_json()) + "\n", force=force)
     if trace_file is not None:
@@ -117,7 +117,7 @@ def execute(
 
 def _explain(run: Run) -> None:
     """Each different call once."""
-    from npusim.report.explain import explained
+    from npusim.reporting.explain import explained
 
     told = set()
     for call in run.timed:

@@ -15,8 +15,8 @@ from npusim.cli.chips import Chip, chips, progress_over
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from npusim.report.call.answers import Answer
-    from npusim.report.compare import Comparison
+    from npusim.reporting.call.answers import Answer
+    from npusim.reporting.compare import Comparison
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _name(op: str, arguments: Mapping[str, Any]) -> str:
 
 def judge(case: Case, chip: Chip, op: str) -> Outcome:
     """Run one case on one chip and compare the status and the outputs with what it expects."""
-    from npusim.report.compare import compare
+    from npusim.reporting.compare import compare
 
     answer = calls.ask(chip, lambda device: device.run(op, **case.arguments))
     code = 0 if answer.status is None else answer.status.code
@@ -103,7 +103,7 @@ def _show(file: Path, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
     if as_json:
         output.emit_json({"file": str(file), "cases": [_as_json(outcome) for outcome in outcomes]})
         return
-    from npusim.report.call import tables
+    from npusim.reporting.call import tables
 
     rows = [row for outcome in outcomes for row in _rows(outcome)]
     output.emit(tables.cases_table(str(file), rows))
@@ -111,8 +111,8 @@ def _show(file: Path, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
 
 def _rows(outcome: Outcome) -> list[dict[str, str]]:
     """A row for each compared output, or one that says why there is none."""
-    from npusim.report.call.tables import BAND_COLUMN
-    from npusim.report.spelling import error_size, latency, percent
+    from npusim.reporting.call.tables import BAND_COLUMN
+    from npusim.reporting.spelling import error_size, latency, percent
 
     time = ""
     if (res := outcome.answer.result) is not None:
@@ -135,7 +135,7 @@ def _rows(outcome: Outcome) -> list[dict[str, str]]:
 
 
 def _as_json(outcome: Outcome) -> dict[str, Any]:
-    from npusim.report.renderers.jsonout import fields
+    from npusim.reporting.renderers.jsonout import fields
 
     return {
         **fields(outcome, "name=case.name verdict note"),

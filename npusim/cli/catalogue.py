@@ -36,7 +36,7 @@ def check_operator(
     if as_json:
         _emit_json(verdicts)
     else:
-        from npusim.report import catalogue as report
+        from npusim.reporting import catalogue as report
 
         pages = report.verdict_page(verdicts[0]) if len(verdicts) == 1 else None
         output.emit(pages or report.verdicts_table(verdicts))
@@ -52,7 +52,7 @@ def show_operator(op: str, socs: Sequence[str] | None, *, as_json: bool) -> None
     if as_json:
         _emit_json(verdicts)
         return
-    from npusim.report import catalogue as report
+    from npusim.reporting import catalogue as report
 
     output.note(f"npusim has no kernel of {verdicts[0].subject}: this is what the catalogue knows")
     taken = [verdict for verdict in verdicts if verdict.answer is Answer.SUPPORTED]
@@ -60,7 +60,7 @@ def show_operator(op: str, socs: Sequence[str] | None, *, as_json: bool) -> None
 
 
 def _emit_json(verdicts: Sequence[Verdict]) -> None:
-    from npusim.report.catalogue import verdict_json
+    from npusim.reporting.catalogue import verdict_json
 
     output.emit_json({"answers": [verdict_json(verdict) for verdict in verdicts]})
 
@@ -89,11 +89,11 @@ def check_model(path: Path, socs: Sequence[str] | None, *, as_json: bool) -> Non
     for note in result.notes:
         output.note(note)
     if as_json:
-        from npusim.report.catalogue import model_json
+        from npusim.reporting.catalogue import model_json
 
         output.emit_json(model_json(result))
     else:
-        from npusim.report.catalogue import model_page
+        from npusim.reporting.catalogue import model_page
 
         output.emit(model_page(result))
     if not result.ok:
@@ -106,11 +106,11 @@ def search(text: str, product: str | None, *, as_json: bool) -> None:
 
     rows = find(text, product)
     if as_json:
-        from npusim.report.catalogue import entry_json
+        from npusim.reporting.catalogue import entry_json
 
         output.emit_json([entry_json(each) for row in rows for each in row.entries])
         return
-    from npusim.report.catalogue import search_table
+    from npusim.reporting.catalogue import search_table
 
     if not rows:
         output.note(f"no operator matches {text!r}")
@@ -128,11 +128,11 @@ def diff(
 
     difference = compare(first, second)
     if as_json:
-        from npusim.report.catalogue import difference_json
+        from npusim.reporting.catalogue import difference_json
 
         output.emit_json(difference_json(difference))
         return
-    from npusim.report.catalogue import difference_page
+    from npusim.reporting.catalogue import difference_page
 
     output.emit(difference_page(difference))
 
@@ -146,7 +146,7 @@ def matrix(
 ) -> None:
     """Every operator on every product, as a file."""
     from npusim.catalogue.queries import matrix as every
-    from npusim.report.matrix import FORMATS
+    from npusim.reporting.matrix import FORMATS
 
     if form not in FORMATS:
         raise ArgumentError(f"unknown format {form!r}", f"Write one of {', '.join(FORMATS)}.")
@@ -165,7 +165,7 @@ def summary(
     from npusim.catalogue.facts import catalogue
     from npusim.catalogue.queries import disagreements
     from npusim.catalogue.queries import summary as count
-    from npusim.report.matrix import SUMMARY_COMMAND, summary_page
+    from npusim.reporting.matrix import SUMMARY_COMMAND, summary_page
 
     page = summary_page(count(), catalogue().sources, disagreements())
     if check is None:
@@ -185,7 +185,7 @@ def coverage(
 ) -> None:
     """How many aclnn interfaces run with numbers and time, on the AI CPU, or are checked only."""
     from npusim.operators.coverage import covered
-    from npusim.report.coverage import coverage_json, coverage_page, coverage_tables
+    from npusim.reporting.coverage import coverage_json, coverage_page, coverage_tables
 
     rows = list(covered([place.family for place in places([soc or ALL])]))
     if as_json:
@@ -200,7 +200,7 @@ def _deliver(text: str, file: Path | None, *, force: bool) -> None:
     if file is None:
         output.emit_text(text)
         return
-    from npusim.report.files import write_text
+    from npusim.reporting.files import write_text
 
     write_text(file, text, force=force)
     output.note(f"written: {file}")

@@ -12,7 +12,7 @@ from npusim.values.errors import UsageError
 if TYPE_CHECKING:
     from npusim.catalogue.families import Place
     from npusim.operators.contract import Contract
-    from npusim.report.call.answers import Answer
+    from npusim.reporting.call.answers import Answer
 
 
 def check(
@@ -44,7 +44,7 @@ def check(
     if as_json:
         output.emit_json(question.described(answers))
     else:
-        from npusim.report.call import tables
+        from npusim.reporting.call import tables
 
         output.emit(tables.check_table(question.name, answers))
     calls.finish(answers)
@@ -59,7 +59,7 @@ def _is_of_a_call(word: str) -> bool:
 
 
 def _answer(question: calls.Question, contract: Contract, place: Chip | Place) -> Answer:
-    from npusim.report.call.answers import Answer
+    from npusim.reporting.call.answers import Answer
 
     if isinstance(place, Chip):
         status = place.device().check(question.name, **question.arguments)

@@ -42,8 +42,8 @@ def collective(
     from npusim.cli.chips import names
     from npusim.cli.sizes import nbytes_in
     from npusim.cluster import collective as estimated
-    from npusim.report.cluster import collectives_page
-    from npusim.report.renderers.jsonout import fields
+    from npusim.reporting.cluster import collectives_page
+    from npusim.reporting.renderers.jsonout import fields
 
     def every() -> list[str]:
         from npusim.cli.chips import every_chip

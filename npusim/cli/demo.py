@@ -19,8 +19,8 @@ from npusim.cli.options import AsJson
 if TYPE_CHECKING:
     import numpy as np
 
-    from npusim.report.call.answers import Answer
-    from npusim.report.compare import Comparison
+    from npusim.reporting.call.answers import Answer
+    from npusim.reporting.compare import Comparison
 
     Array = np.ndarray[Any, Any]
 
@@ -38,8 +38,8 @@ TraceFile = Annotated[
 
 def demo(path: TraceFile = DEFAULT_TRACE, as_json: AsJson = False) -> None:
     """Run one operator on all chips and check its numbers."""
-    from npusim.report.files import claim
-    from npusim.report.trace import write_trace
+    from npusim.reporting.files import claim
+    from npusim.reporting.trace import write_trace
 
     claim(path, force=True)
     arguments = example()
@@ -110,7 +110,7 @@ def reference(arguments: dict[str, Any]) -> dict[str, Array]:
 
 def check_numbers(answer: Answer, arguments: dict[str, Any]) -> tuple[Comparison, ...]:
     """The outputs of one chip against the reference."""
-    from npusim.report.compare import compare
+    from npusim.reporting.compare import compare
 
     got = (answer.result.outputs or {}) if answer.result is not None else {}
     return tuple(
@@ -122,7 +122,7 @@ def check_numbers(answer: Answer, arguments: dict[str, Any]) -> tuple[Comparison
 def _show(
     answers: Sequence[Answer], comparisons: dict[str, tuple[Comparison, ...]], path: Path
 ) -> None:
-    from npusim.report.call import tables
+    from npusim.reporting.call import tables
 
     title = f"{OPERATOR} FLOAT N={BATCH} C={CHANNELS} HxW={PIXELS} group={GROUPS}"
     output.emit(

@@ -41,8 +41,8 @@ def judge(
     from npusim.model.findings import findings
     from npusim.model.judging import judge as judged
     from npusim.model.reasons import Reasons
-    from npusim.report import comparison as pages
-    from npusim.report.files import claim_all, write_text
+    from npusim.reporting import comparison as pages
+    from npusim.reporting.files import claim_all, write_text
 
     claim_all(csv_file, beside=(file,), force=force)
     chip = one_chip(soc, "a file is measured on one chip")

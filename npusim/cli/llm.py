@@ -89,7 +89,7 @@ def step_(
     """
     from npusim.llm import step
     from npusim.llm.workload import batch_of
-    from npusim.report.llm import step_json, step_page
+    from npusim.reporting.llm import step_json, step_page
 
     model = _model(config, architecture)
     layout = _layout(cards, tp, pp, dp, ep)
@@ -168,7 +168,7 @@ def serve_(
     as_json: AsJson = False,
 ) -> None:
     """How fast are requests answered? TTFT, TPOT, tokens a second, preemptions."""
-    from npusim.report.serving import serve_json, serve_page
+    from npusim.reporting.serving import serve_json, serve_page
     from npusim.serving import Policy, deploy, even_lengths, read_requests
     from npusim.values.errors import ArgumentError
 
@@ -245,7 +245,7 @@ def train_(
     Exit code 1 where it fits on no chip that was asked.
     """
     from npusim.llm.training import Training, train
-    from npusim.report.training import training_json, training_page
+    from npusim.reporting.training import training_json, training_page
 
     model, layout = _model(config, architecture), _layout(cards, tp, pp, dp, ep)
     batch = global_batch or micro_batch * layout.dp

@@ -93,7 +93,7 @@ def model(
     """
     from npusim.model.reading import read_model
     from npusim.model.retiming import retime
-    from npusim.report.files import claim_all, write_text
+    from npusim.reporting.files import claim_all, write_text
     from npusim.values.errors import ArgumentError
 
     claim_all(csv_file, beside=(file,), force=force)
@@ -119,7 +119,7 @@ def model(
     results = [timed(chip) for chip in asked]
     output.progress("")
     if csv_file is not None:
-        from npusim.report.model import steps_csv
+        from npusim.reporting.model import steps_csv
 
         write_text(csv_file, steps_csv(results), force=force)
     if path is not None:
@@ -155,7 +155,7 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _show(results: list[StepResult], top: int, *, explain: bool, as_json: bool) -> None:
-    from npusim.report import model as steps
+    from npusim.reporting import model as steps
 
     if as_json:
         output.emit_json({"answers": [steps.step_json(result) for result in results]})

@@ -13,8 +13,8 @@ from npusim.cli.options import AsJson, Operator, Socs
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Contract, Parameter
-    from npusim.report.call.answers import Answer
-    from npusim.report.call.typical import Sample
+    from npusim.reporting.call.answers import Answer
+    from npusim.reporting.call.typical import Sample
 
 app = typer.Typer(
     help="The operators: list, show the contract of one, or search the whole aclnn catalogue.",
@@ -68,7 +68,7 @@ def list_operators(as_json: AsJson = False) -> None:
         described = [*(_summary(contract) for contract in contracts), *standard]
         output.emit_json(sorted(described, key=lambda entry: str(entry["name"])))
         return
-    from npusim.report import operators as pages
+    from npusim.reporting import operators as pages
 
     output.emit(pages.operators_table(contracts))
     output.emit(pages.standard_table(families))
@@ -85,12 +85,12 @@ def show(op: Operator, soc: Socs = None, as_json: AsJson = False) -> None:
     if as_json:
         output.emit_json(_contract(contract, samples))
         return
-    from npusim.report import operators as pages
+    from npusim.reporting import operators as pages
 
     asked = chips(soc) if soc else chip_per_family(contract.products)
     output.emit(pages.operator_page(contract, [chip.profile for chip in asked]))
     if contract.typical is not None:
-        from npusim.report.call import typical
+        from npusim.reporting.call import typical
 
         output.emit("", typical.typical_page(contract.typical, samples))
 
@@ -100,7 +100,7 @@ def _samples(contract: Contract, soc: list[str] | None) -> Iterator[Sample]:
 
     Without -s the chip of each product family that offers the operator.
     """
-    from npusim.report.call.typical import Sample
+    from npusim.reporting.call.typical import Sample
 
     if contract.typical is None:
         return
@@ -121,8 +121,8 @@ def _summary(contract: Contract) -> dict[str, Any]:
 
 
 def _contract(contract: Contract, samples: Sequence[Sample]) -> dict[str, Any]:
-    from npusim.report.call.typical import typical_json
-    from npusim.report.renderers.jsonout import fields
+    from npusim.reporting.call.typical import typical_json
+    from npusim.reporting.renderers.jsonout import fields
 
     codes = [
         {"code": int(row.code), "name": row.name, "when": list(row.reasons)}
@@ -138,7 +138,7 @@ def _contract(contract: Contract, samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def _parameter(contract: Contract, parameter: Parameter) -> dict[str, Any]:
-    from npusim.report.renderers.jsonout import fields
+    from npusim.reporting.renderers.jsonout import fields
 
     described = fields(parameter, "name io kind optional description")
     if parameter.kind == "tensor":

@@ -14,7 +14,7 @@ from npusim.values.errors import FileError
 from npusim.values.spelling import visible
 
 if TYPE_CHECKING:
-    from npusim.report.document import Block, Page
+    from npusim.reporting.document import Block, Page
 
 # Without a terminal there is no width to respect, but endless lines help nobody either.
 PIPED_WIDTH = 140
@@ -25,7 +25,7 @@ def emit(*parts: Page | Block | str) -> None:
     """Print pages, blocks and lines to standard output; colours only on a terminal."""
     from rich.console import Console
 
-    from npusim.report.renderers.terminal import renderable
+    from npusim.reporting.renderers.terminal import renderable
 
     width = Console().width if sys.stdout.isatty() else PIPED_WIDTH
     with standard_output():
@@ -46,7 +46,7 @@ def emit_text(text: str) -> None:
 
 def emit_json(value: object) -> None:
     """Print one JSON document to standard output."""
-    from npusim.report.renderers import jsonout
+    from npusim.reporting.renderers import jsonout
 
     emit_text(jsonout.dumps(value) + "\n")
 

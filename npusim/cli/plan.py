@@ -153,9 +153,9 @@ def _answer_llm(
     force: bool,
 ) -> None:
     """The plan of a language model."""
-    from npusim.report.files import claim_all, write_text
-    from npusim.report.llm_plan import llm_plan_json, llm_plan_page
-    from npusim.report.renderers.html import to_html, to_markdown
+    from npusim.reporting.files import claim_all, write_text
+    from npusim.reporting.llm_plan import llm_plan_json, llm_plan_page
+    from npusim.reporting.renderers.html import to_html, to_markdown
     from npusim.serving.planning import plan_llm
 
     claim_all(markdown, html, beside=(file,), force=force)
@@ -208,10 +208,10 @@ def _answer(
     force: bool,
 ) -> None:
     from npusim.capacity import SimulatedLatencies, evaluate
-    from npusim.report.files import claim_all, write_text
-    from npusim.report.plan.data import plan_json
-    from npusim.report.plan.page import plan_page
-    from npusim.report.renderers.html import to_html, to_markdown
+    from npusim.reporting.files import claim_all, write_text
+    from npusim.reporting.plan.data import plan_json
+    from npusim.reporting.plan.page import plan_page
+    from npusim.reporting.renderers.html import to_html, to_markdown
 
     claim_all(markdown, html, beside=(file,), force=force)
     source = SimulatedLatencies(wanted, folder, output.progress)

@@ -41,7 +41,7 @@ def list_profiles(as_json: AsJson = False) -> None:
             }
         )
         return
-    from npusim.report import profiles as pages
+    from npusim.reporting import profiles as pages
 
     output.emit(pages.profiles_table(chips), pages.products_table(products()))
 
@@ -49,7 +49,7 @@ def list_profiles(as_json: AsJson = False) -> None:
 @app.command("show")
 def show(soc: Soc, as_json: AsJson = False) -> None:
     """Every number of a chip with its source and how sure we are of it."""
-    from npusim.report import profiles as pages
+    from npusim.reporting import profiles as pages
 
     chip = one_chip([soc], "show describes one chip")
     if as_json:
@@ -60,7 +60,7 @@ def show(soc: Soc, as_json: AsJson = False) -> None:
 
 
 def _chip(chip: Profile) -> dict[str, Any]:
-    from npusim.report.renderers.jsonout import fields
+    from npusim.reporting.renderers.jsonout import fields
 
     return {
         **fields(chip, "name family product_line architecture aliases"),

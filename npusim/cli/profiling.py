@@ -73,7 +73,7 @@ SummaryFormat = Annotated[
 
 def prepare(path: Path | None, timestamp: str | None, asked: Sequence[Chip]) -> None:
     """Refuse, before the long work, what can't be written: no folder, several chips."""
-    from npusim.report.msprof import checked_timestamp
+    from npusim.reporting.msprof import checked_timestamp
 
     if path is None:
         raise ArgumentError("--format msprof writes a folder", "Say where with -o DIR.")
@@ -91,7 +91,7 @@ def prepare_summary(
     force: bool,
 ) -> None:
     """The same for a model's operator summary; nothing was asked for without format and folder."""
-    from npusim.report.msprof import claim_op_summary
+    from npusim.reporting.msprof import claim_op_summary
 
     if form is Format.NPZ or (form is None and (path is not None or timestamp is not None)):
         raise ArgumentError("a model step is written as --format msprof -o DIR")
@@ -105,8 +105,8 @@ def write_summary(
     step: StepResult, chip: Chip, path: Path, timestamp: str | None, *, force: bool
 ) -> None:
     """Write both files of a model step and say where they are."""
-    from npusim.report.msprof import write_op_summary
-    from npusim.report.msprof.step import step_tasks
+    from npusim.reporting.msprof import write_op_summary
+    from npusim.reporting.msprof.step import step_tasks
 
     tasks = step_tasks(step, chip.profile)
     for file in write_op_summary(tasks, path, chip.profile, timestamp=timestamp, force=force):
@@ -115,7 +115,7 @@ def write_summary(
 
 def write(res: Result, path: Path, timestamp: str | None, *, force: bool) -> None:
     """Write the folder and say where it is."""
-    from npusim.report.msprof import write_folder
+    from npusim.reporting.msprof import write_folder
 
     written = write_folder(res, path, timestamp=timestamp, force=force)
     output.note(

@@ -32,9 +32,9 @@ def report(
     force: Force = False,
 ) -> None:
     """Write a page about a call: products, timeline, roofline, where the cycles go."""
-    from npusim.report.call.page import operator_page
-    from npusim.report.files import claim, write_text
-    from npusim.report.renderers.html import to_html, to_markdown
+    from npusim.reporting.call.page import operator_page
+    from npusim.reporting.files import claim, write_text
+    from npusim.reporting.renderers.html import to_html, to_markdown
 
     form = FORMS.get(path.suffix.lower())
     if form is None:

@@ -46,7 +46,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run it on numbers: outputs as well as the time."""
-    from npusim.report.files import claim_all
+    from npusim.reporting.files import claim_all
 
     words = list(assignments or [])
     if op is not None and "=" in op:  # no operator was named, so this is the first assignment
@@ -91,7 +91,7 @@ def _add_inputs(
     from npusim.values.tensors import TensorSpec
 
     if inputs is not None:
-        from npusim.report.arrays import read_npz
+        from npusim.reporting.arrays import read_npz
 
         stored = from_archive(contract, read_npz(inputs))
         if twice := [name for name in stored if name in arguments]:

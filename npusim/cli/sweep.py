@@ -16,10 +16,10 @@ from npusim.cli.options import AsJson, Exact, Force, Output, Socs
 from npusim.values.errors import ArgumentError, UnknownNameError
 
 if TYPE_CHECKING:
-    from npusim.sweep.executors import Crew
-    from npusim.sweep.points import Point, Sweep
-    from npusim.sweep.results import ResultFile
-    from npusim.sweep.working import Answered
+    from npusim.sweeping.executors import Crew
+    from npusim.sweeping.points import Point, Sweep
+    from npusim.sweeping.results import ResultFile
+    from npusim.sweeping.working import Answered
 
 Spec = Annotated[
     Path, typer.Argument(metavar="SPEC.yaml", help="What to sweep: calls, variables, products.")
@@ -82,10 +82,10 @@ def sweep(
     stopped or killed continues with --resume. A point that fails is a line with its error. Exit
     code 0 when at least one point has a time; 130 after Ctrl-C.
     """
-    from npusim.report.files import claim_all
-    from npusim.sweep.points import expand
-    from npusim.sweep.results import ResultFile
-    from npusim.sweep.spec import read_spec
+    from npusim.reporting.files import claim_all
+    from npusim.sweeping.points import expand
+    from npusim.sweeping.results import ResultFile
+    from npusim.sweeping.spec import read_spec
 
     if resume and force:
         raise ArgumentError("--resume and --force contradict each other", "Give one of them.")
@@ -110,7 +110,7 @@ def _play(
     wanted: Sweep, todo: list[Point], results: ResultFile, scheduler: str | None, workers: int
 ) -> None:
     """Answer the points that are left; Ctrl-C leaves a file that can be continued."""
-    from npusim.sweep.running import run
+    from npusim.sweeping.running import run
 
     if not todo:
         return
@@ -139,10 +139,10 @@ def _play(
 
 def _crew(scheduler: str | None, workers: int, points: int) -> Crew:
     if scheduler is not None:
-        from npusim.sweep.cluster import ClusterCrew
+        from npusim.sweeping.cluster import ClusterCrew
 
         return ClusterCrew(scheduler)
-    from npusim.sweep.executors import local_crew
+    from npusim.sweeping.executors import local_crew
 
     return local_crew(workers, points)
 
@@ -200,7 +200,7 @@ def _refuse_figure(plot: Path | None, wanted: Sweep, x: str, y: str) -> None:
 
 def _rows_of(wanted: Sweep, target: Path) -> list[dict[str, Any]]:
     """The rows of these points in their order; the file may hold others of an earlier sweep."""
-    from npusim.sweep.results import read_rows
+    from npusim.sweeping.results import read_rows
 
     order = {point.key: point for point in wanted.points}
     rows = [row for row in read_rows(target) if row["key"] in order]
@@ -217,8 +217,8 @@ def _write(
     plot: Path | None,
     over: tuple[str, str],
 ) -> None:
-    from npusim.report import sweep as sweeps
-    from npusim.report.files import atomic_write, write_text
+    from npusim.reporting import sweep as sweeps
+    from npusim.reporting.files import atomic_write, write_text
 
     if csv_file is not None:
         write_text(csv_file, sweeps.rows_csv(rows, wanted.axes), force=True)
@@ -242,8 +242,8 @@ class _Told:
 
 def _tell(told: _Told, *, as_json: bool) -> None:
     """The summary; exit 1 unless at least one point has a time, 2 if all are asked wrongly."""
-    from npusim.report import sweep as sweeps
-    from npusim.report.spelling import significant
+    from npusim.reporting import sweep as sweeps
+    from npusim.reporting.spelling import significant
 
     counts = sweeps.statuses(told.rows)
     rate = told.answered / told.seconds if told.answered else 0.0

@@ -15,7 +15,7 @@ from npusim.values.errors import ArgumentError
 from npusim.values.spelling import ALL
 
 if TYPE_CHECKING:
-    from npusim.report.trace import Window
+    from npusim.reporting.trace import Window
     from npusim.runtime.results import Result
 
 TraceFile = Annotated[
@@ -58,8 +58,8 @@ def trace(
     as_json: AsJson = False,
 ) -> None:
     """Write the timeline of a call for a trace viewer."""
-    from npusim.report.files import claim
-    from npusim.report.trace import write_trace
+    from npusim.reporting.files import claim
+    from npusim.reporting.trace import write_trace
 
     chip = one_chip(soc, "a trace shows one chip")
     cores, window_us = read_cores(core_id, chip.profile.cores.most), read_window(window)
@@ -87,8 +87,8 @@ def trace(
 
 
 def _refuse_if_large(res: Result, cores: tuple[int, ...] | None, window_us: Window | None) -> None:
-    from npusim.report.spelling import significant
-    from npusim.report.trace import estimated_bytes
+    from npusim.reporting.spelling import significant
+    from npusim.reporting.trace import estimated_bytes
 
     nbytes = estimated_bytes(res, cores, window_us)
     if nbytes > LARGE_BYTES:

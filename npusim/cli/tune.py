@@ -44,8 +44,8 @@ def tune(
     """Run a program with every combination of values, and rank them by the time of its kernels."""
     from npusim.cli.chips import one_chip
     from npusim.pyasc.tuning import tune as tuned
-    from npusim.report.document import Table
-    from npusim.report.files import claim_all, write_text
+    from npusim.reporting.document import Table
+    from npusim.reporting.files import claim_all, write_text
     from npusim.runtime.device import Device
 
     if not soc or not param:
@@ -67,7 +67,7 @@ def tune(
     for each in ranked[len(runs) :]:
         output.note(f"{each.name}: {each.refusal}")
     if json_file is not None:
-        from npusim.report.renderers import jsonout
+        from npusim.reporting.renderers import jsonout
 
         told = [
             {"variant": each.name, "duration_us": each.duration_us if each.runs else None,

@@ -46,8 +46,8 @@ def validate(
     Rows that can't be modelled are counted and listed with the reason. Exit code 0 when the table
     could be read, whatever the errors are.
     """
-    from npusim.report import validation as report
-    from npusim.report.files import claim_all, write_text
+    from npusim.reporting import validation as report
+    from npusim.reporting.files import claim_all, write_text
     from npusim.runtime.cache_start import MODES
     from npusim.validation.replay import replay
     from npusim.validation.statistics import accuracy, by_workload, grouped

@@ -65,7 +65,7 @@ class Journal:
         if self._folder is None:
             return
         from npusim.operators.contract import TensorArg
-        from npusim.report.renderers import jsonout
+        from npusim.reporting.renderers import jsonout
 
         call = executor.call
         tensors = {
@@ -81,7 +81,7 @@ class Journal:
         """Notes what has run, with a description of each of its tensors."""
         if self._folder is None:
             return
-        from npusim.report.renderers import jsonout
+        from npusim.reporting.renderers import jsonout
 
         entry: dict[str, Any] = {
             "kind": "call",
@@ -112,7 +112,7 @@ class Journal:
     def _write(self, entry: dict[str, Any]) -> None:
         if self._folder is None:
             return
-        from npusim.report.renderers import jsonout
+        from npusim.reporting.renderers import jsonout
 
         line = json.dumps(jsonout.plain(entry), allow_nan=False)
         with (self._folder / FILE).open("a", encoding="utf-8") as stream:

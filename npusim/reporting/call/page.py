@@ -1,0 +1,257 @@
+"""The report of one operator: how long, on which product, why, and how sure we are."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import npusim
+from npusim.reporting.call.figures import (
+    SLICES_DRAWN,
+    longest_work,
+    pipe_order,
+    pipes_figure,
+    products_figure,
+    roof_point,
+    roofline_figure,
+    timeline_figure,
+)
+from npusim.reporting.call.tables import refused
+from npusim.reporting.document import Block, Bullets, Code, Page, Section, Table, Text, Verdict
+from npusim.reporting.spelling import count, latency, percent, significant, size
+from npusim.runtime.bands import values_behind
+
+if TYPE_CHECKING:
+    from npusim.reporting.call.answers import Answer
+    from npusim.runtime.results import Result, TaskResult
+    from npusim.runtime.work import TaskWork
+
+_LINES_SHOWN = 15
+
+
+def operator_page(
+    operator: str,
+    summary: str,
+    arguments: Mapping[str, str],
+    answers: Sequence[Answer],
+    command: str,
+) -> Page:
+    """The report of one call on one or more products.
+
+    `arguments` are the parameters in words, `answers` the products' in the order of the question;
+    the fastest of them is looked at in detail. `command` is what makes the report again.
+    """
+    results = [answer.result for answer in answers if answer.result is not None]
+    focus = min(results, key=lambda res: res.duration_us, default=None)
+    call = Table(("parameter", "value"), list(arguments.items()))
+    sections = [Section("Products side by side", list(_products(answers, results, focus)))]
+    if focus is not None:
+        sections.append(Section(f"Where the time goes on {focus.soc}", list(_time(focus))))
+        if (work := longest_work(focus)) is not None:
+            sections.append(Section("Where the cycles go", list(_cycles(work))))
+    sections.append(Section("The call", [call]))
+    if focus is not None:
+        sections.append(Section("Assumptions", [_assumptions(results)]))
+        sections.append(Section("Evidence", list(_evidence(results, focus))))
+    sections.append(Section("Do it again", [Code(command)]))
+    return Page(
+        title=f"{operator}: how long, and why",
+        subtitle=summary,
+        verdicts=list(_verdicts(answers, results, focus)),
+        facts=list(_facts(focus)) if focus else (),
+        sections=sections,
+        footer=f"Made by npusim {npusim.__version__}. Times are estimates with their 80 % bands.",
+    )
+
+
+def _verdicts(
+    answers: Sequence[Answer], results: Sequence[Result], focus: Result | None
+) -> Iterator[Verdict]:
+    if focus is None:
+        yield Verdict("None of the products asked runs this call.", "bad")
+    elif len(results) == 1:
+        time = latency(focus.duration_us, focus.band_us)
+        yield Verdict(f"{time} on {focus.soc}, {focus.bound}.", "good")
+    else:
+        time = latency(focus.duration_us, focus.band_us)
+        slowest = max(results, key=lambda res: res.duration_us)
+        ratio = slowest.duration_us / focus.duration_us if focus.duration_us else 1.0
+        times = significant(ratio, 2)
+        yield Verdict(
+            f"Fastest on {focus.soc}: {time}, {focus.bound}. "
+            f"{slowest.soc} takes {times} times as long.",
+            "good",
+        )
+    for reason, socs in refused(answers, alike=True).items():
+        yield Verdict(f"Not on {', '.join(socs)}: {reason}", "bad")
+
+
+def _facts(res: Result) -> Iterator[tuple[str, str]]:
+    yield "Latency (80 % band)", latency(res.duration_us, res.band_us)
+    yield "Bound by", res.bound
+    yield "Cycles", count(res.cycles)
+    yield "Tasks", str(len(res.tasks))
+    yield (
+        "Read and written",
+        (
+            f"{size(sum(task.bytes_read for task in res.tasks))}, "
+            f"{size(sum(task.bytes_written for task in res.tasks))}"
+        ),
+    )
+    yield "From HBM", size(sum(task.hbm_bytes for task in res.tasks))
+    yield "Workspace", size(res.workspace_size)
+
+
+def _products(
+    answers: Sequence[Answer], results: Sequence[Result], focus: Result | None
+) -> Iterator[Block]:
+    columns = ("SoC", "products", "runs", "latency (80 % band)", "relative", "cycles", "bound by")
+    rows = []
+    for answer in answers:
+        cells = ["", "", "", ""]
+        if (res := answer.result) is not None and focus is not None:
+            ratio = significant(res.duration_us / max(focus.duration_us, 1e-12), 2)
+            cells = [latency(res.duration_us, res.band_us), ratio, count(res.cycles), res.bound]
+        rows.append((answer.soc, answer.product_line, "yes" if answer.ok else "no", *cells))
+    chosen = next((i for i, answer in enumerate(answers) if answer.result is focus), None)
+    numbers = ("latency (80 % band)", "relative", "cycles")
+    yield Table(columns, rows, numbers, chosen=chosen if focus else None)
+    if not results or focus is None:
+        return
+    points = [point for res in results if (point := roof_point(res)) is not None]
+    if len(results) > 1:
+        yield products_figure(results)
+    if points:
+        yield roofline_figure(points, focus.soc)
+
+
+def _time(res: Result) -> Iterator[Block]:
+    pipes = sorted({pipe for task in res.tasks for pipe in task.pipes}, key=pipe_order)
+    numbers = ("cores", "start us", "us", "launch us", "read", "written", "from HBM", *pipes)
+    rows = [_task_row(task, pipes) for task in res.tasks]
+    yield Table(("task", *numbers, "bound by"), rows, numbers)
+    if (timeline := timeline_figure(res)) is not None:
+        yield timeline
+    elif (instructions := res.timeline.count(res.timeline.cores[:1])) > SLICES_DRAWN:
+        yield Text(
+            f"The first core alone executes {count(instructions)} instructions, of which a "
+            "timeline would show a flat band. `npusim trace` writes a part of it: --cores 0 "
+            "--window 0-100."
+        )
+    yield pipes_figure(res)
+
+
+def _task_row(task: TaskResult, pipes: Sequence[str]) -> tuple[str, ...]:
+    return (
+        task.name,
+        str(task.block_dim),
+        significant(task.start_us),
+        significant(task.duration_us),
+        significant(task.launch_us),
+        size(task.bytes_read),
+        size(task.bytes_written),
+        size(task.hbm_bytes),
+        *(percent(task.pipes.get(pipe, 0.0)) for pipe in pipes),
+        task.bound,
+    )
+
+
+def _cycles(work: TaskWork) -> Iterator[Block]:
+    """By line of kernel code and by instruction, all cores together, of the longest task."""
+    lines: dict[str, dict[str, float]] = {}
+    calls: dict[tuple[str, str], list[float]] = {}
+    for group in work.cores:
+        for step in group.steps:
+            cycles = step.cycles * len(group.places)
+            pipes = lines.setdefault(step.site, {})
+            pipes[step.pipe] = pipes.get(step.pipe, 0.0) + cycles
+            totals = calls.setdefault((step.pipe, step.name), [0.0, 0.0])
+            totals[0] += step.times * len(group.places)
+            totals[1] += cycles
+    whole = sum(cycles for pipes in lines.values() for cycles in pipes.values()) or 1.0
+    yield Text(
+        f"Busy cycles of all pipes of all cores in {work.name}; pipes work at the same time, so "
+        "this is where the work is, and the timeline shows what of it is waited for."
+    )
+    ranked = sorted(lines.items(), key=lambda item: (-sum(item[1].values()), item[0]))
+    rows = [
+        (
+            site or "launch",
+            source_line(site),
+            ", ".join(sorted(pipes, key=lambda pipe: -pipes[pipe])),
+            count(sum(pipes.values())),
+            percent(sum(pipes.values()) / whole),
+        )
+        for site, pipes in ranked[:_LINES_SHOWN]
+    ]
+    columns = ("line", "code", "pipes", "cycles", "share")
+    yield Table(columns, rows, ("cycles", "share"), _title("By kernel line", len(ranked)))
+    by_call = sorted(calls.items(), key=lambda item: (-item[1][1], item[0]))
+    instructions = [
+        (name, pipe, count(times), count(cycles), percent(cycles / whole))
+        for (pipe, name), (times, cycles) in by_call[:_LINES_SHOWN]
+    ]
+    yield Table(
+        ("instruction", "pipe", "times", "cycles", "share"),
+        instructions,
+        ("times", "cycles", "share"),
+        _title("By instruction", len(by_call)),
+    )
+
+
+def _title(what: str, total: int) -> str:
+    return f"{what}: the first {_LINES_SHOWN} of {total}" if total > _LINES_SHOWN else what
+
+
+def source_line(site: str) -> str:
+    """The line of an installed kernel that a site (`matmul/kernel.py:90`) names; else nothing."""
+    from importlib.util import find_spec
+
+    place, _, number = site.rpartition(":")
+    found = find_spec("npusim.ops")
+    for folder in (found.submodule_search_locations or ()) if found and place else ():
+        file = Path(folder) / place
+        if file.is_file() and number.isdecimal():
+            return linecache.getline(str(file), int(number)).strip()
+    return ""
+
+
+def _assumptions(results: Sequence[Result]) -> Block:
+    said: dict[str, list[str]] = {}
+    for res in results:
+        for sentence in res.assumptions:
+            said.setdefault(sentence, []).append(res.soc)
+    if not said:
+        return Text("Nothing was assumed beyond the call itself and the values below.")
+    return Bullets(
+        [
+            sentence if len(socs) == len(results) else f"{sentence} ({', '.join(socs)})"
+            for sentence, socs in said.items()
+        ]
+    )
+
+
+def _evidence(results: Sequence[Result], focus: Result) -> Iterator[Block]:
+    rows = [
+        (res.soc, latency(res.duration_us, res.band_us), res.band_basis, percent(res.jumped_ratio))
+        for res in results
+    ]
+    yield Table(
+        ("SoC", "latency (80 % band)", "where the band comes from", "extrapolated"),
+        rows,
+        ("latency (80 % band)", "extrapolated"),
+        "Bands; extrapolated is the share of the cycles that repeat a steady state",
+    )
+    profile = focus.timeline.profile
+    used = {pipe for task in focus.tasks for pipe in task.pipes}
+    values = []
+    for key in values_behind(used):
+        origin = profile.provenance_of(key)
+        values.append((key, origin.confidence, origin.source))
+    yield Table(
+        ("value", "confidence", "source"),
+        values,
+        caption=f"The values of {focus.soc} that set these times; `npusim profiles` shows all",
+    )

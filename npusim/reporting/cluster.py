@@ -1,0 +1,31 @@
+"""Collectives: what HCCL chooses, the time and the bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from npusim.cluster.collectives import MEANING
+from npusim.reporting.document import Facts, Page, Section, Verdict
+
+if TYPE_CHECKING:
+    from npusim.cluster import Collective
+
+
+def collectives_page(socs: Sequence[str], results: Sequence[Collective]) -> Iterator[Page]:
+    """A page for each chip."""
+    for soc, found in zip(socs, results, strict=True):
+        low_us, high_us = found.band_us
+        facts = Facts(
+            [
+                ("time", f"{found.duration_us:.1f} us ({low_us:.1f} to {high_us:.1f})"),
+                ("band", found.band_basis),
+                ("bytes", f"{found.nbytes} {MEANING[found.operation]}"),
+                ("algorithm", f"{found.algorithm}, {found.steps} steps, by {found.engine}"),
+                ("algorithm bandwidth", f"{found.algbw_gbps:.3g} GB/s"),
+                ("links", found.interconnect),
+            ]
+        )
+        title = f"{found.operation} on {found.ranks} x {soc}"
+        verdict = Verdict(f"{found.duration_us:.1f} us")
+        yield Page(title, verdicts=[verdict], sections=[Section("", [facts])])

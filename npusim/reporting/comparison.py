@@ -1,0 +1,169 @@
+"""A profile's kernels next to their estimates, on the terminal, as JSON and as CSV."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npusim.reporting.csvfile import csv_text
+from npusim.reporting.document import Page, Section, Table, bullets
+from npusim.reporting.model import milliseconds
+from npusim.reporting.renderers.jsonout import fields
+from npusim.reporting.spelling import count, percent, significant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.model.findings import Finding
+    from npusim.model.judging import ClassSpeed, Comparison, Launch
+    from npusim.model.reasons import Reason
+
+COLUMNS = (
+    "line", "name", "op", "class", "tensors", "measured_us", "expected_us", "low_us", "high_us",
+    "unusual", "reason",
+)  # fmt: skip
+
+Explained = list[tuple["Launch", "Reason"]]
+"""The unusual kernels with the reason of each, the largest loss first."""
+
+
+def comparison_page(
+    comparison: Comparison, explained: Explained, findings: Sequence[Finding], top: int
+) -> Page:
+    """Verdict, the slowest kernels with their reasons, what is odd, the classes."""
+    sections = [
+        *bullets("what to look at", [each.text for each in findings[:top]]),
+        Section("", [_kernels(explained[:top], len(explained)), _classes(comparison.classes)]),
+        *bullets("classes away from their estimates", list(map(_class_line, _odd(comparison)))),
+        *bullets("about the file", list(comparison.step.notes)),
+    ]
+    return Page(headline(comparison), sections=sections)
+
+
+def headline(comparison: Comparison) -> str:
+    """How many kernels took longer than usual, and what that costs, in one sentence."""
+    unusual, compared = comparison.unusual, comparison.compared
+    whole_us = sum(each.measured_us or 0.0 for each in comparison.launches)
+    name = f"{comparison.step.name} on {comparison.profile.name}"
+    if not compared:
+        return f"{name}: nothing to compare, no kernel has both a time and an estimate"
+    if not unusual:
+        return f"{name}: normal, none of {count(compared)} kernels took longer than usual"
+    lost_us = sum(each.lost_us for each in unusual)
+    share = percent(lost_us / whole_us) if whole_us else ""
+    return (
+        f"{name}: {count(len(unusual))} of {count(compared)} kernels took longer than usual, "
+        f"{milliseconds(lost_us)} in all ({share} of {milliseconds(whole_us)})"
+    )
+
+
+def comparison_json(
+    comparison: Comparison, explained: Explained, findings: Sequence[Finding]
+) -> dict[str, Any]:
+    """Everything, times in microseconds and lines as in the file."""
+    return {
+        "name": comparison.step.name,
+        "soc": comparison.profile.name,
+        "kernels": len(comparison.launches),
+        "compared": comparison.compared,
+        "unusual": [
+            {**_launch_json(launch), "reason": reason.kind.value, "why": reason.text}
+            for launch, reason in explained
+        ],
+        "findings": [
+            {
+                "kind": each.kind.value,
+                "text": each.text,
+                "us": each.us,
+                "lines": [launch.kernel.line for launch in each.launches],
+            }
+            for each in findings
+        ],
+        "classes": [
+            fields(each, "kind count measured_us estimated_us ratio usual_ratio is_unusual")
+            for each in comparison.classes
+        ],
+    }
+
+
+def comparison_csv(comparison: Comparison, explained: Explained) -> str:
+    """Every kernel of the file, a row each."""
+    reasons = {launch.kernel.line: reason.kind.value for launch, reason in explained}
+    rows = [
+        (
+            each.kernel.line, each.kernel.name, each.timed.item.op, each.timed.kind,
+            each.timed.item.operation.tensors, each.measured_us, each.expected_us,
+            *(each.usual_us or (None, None)), each.is_unusual, reasons.get(each.kernel.line, ""),
+        )
+        for each in comparison.launches
+    ]  # fmt: skip
+    return csv_text(COLUMNS, rows)
+
+
+def _launch_json(launch: Launch) -> dict[str, Any]:
+    return {
+        "line": launch.kernel.line,
+        "name": launch.kernel.name,
+        "op": launch.timed.item.op,
+        "tensors": launch.timed.item.operation.tensors,
+        "measured_us": launch.measured_us,
+        "expected_us": launch.expected_us,
+        "usual_us": launch.usual_us,
+        "equals_us": launch.equals_us,
+        "lost_us": launch.lost_us,
+    }
+
+
+def _kernels(explained: Explained, number: int) -> Table:
+    rows = [
+        (
+            str(launch.kernel.line),
+            launch.kernel.name,
+            significant(launch.measured_us or 0.0),
+            _usual(launch),
+            launch.timed.item.operation.tensors,
+            reason.text,
+        )
+        for launch, reason in explained
+    ]
+    more = f", {len(rows)} of {count(number)}" if number > len(rows) else ""
+    return Table(
+        ("line", "kernel", "us", "usually", "tensors", "likely reason"),
+        rows,
+        ("line", "us", "usually"),
+        f"longer than usual{more}",
+        ("tensors", "likely reason"),
+    )
+
+
+def _usual(launch: Launch) -> str:
+    if launch.is_apart and launch.equals_us is not None:
+        return significant(launch.equals_us)
+    low_us, high_us = launch.usual_us or (0.0, 0.0)
+    return f"{significant(low_us)}..{significant(high_us)}"
+
+
+def _classes(classes: Sequence[ClassSpeed]) -> Table:
+    rows = [
+        (
+            each.kind,
+            count(each.count),
+            milliseconds(each.measured_us),
+            milliseconds(each.estimated_us),
+            significant(each.measured_us / each.estimated_us),
+        )
+        for each in classes
+    ]
+    columns = ("class", "kernels", "measured", "estimated", "ratio")
+    return Table(columns, rows, columns[1:], "by operator class")
+
+
+def _odd(comparison: Comparison) -> list[ClassSpeed]:
+    return [each for each in comparison.classes if each.is_unusual]
+
+
+def _class_line(each: ClassSpeed) -> str:
+    low, high = each.usual_ratio
+    return (
+        f"{each.kind}: {significant(each.ratio)} times the estimate in the middle, usually "
+        f"{significant(low)} to {significant(high)}: this card, this release of CANN, or our model"
+    )

@@ -1,0 +1,68 @@
+"""How much of the aclnn interface runs here: one page for the terminal and for Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from npusim.hardware.families import plural
+from npusim.operators.coverage import Covered, Depth, counted
+from npusim.reporting.document import Bullets, Page, Section, Table, Text
+from npusim.reporting.renderers.html import to_markdown
+
+COMMAND = "npusim ops coverage -o reports/aclnn.md"
+
+
+def coverage_tables(rows: Sequence[Covered]) -> tuple[Table, Table]:
+    """By product family, and by the folder that the pages stand in."""
+    families = {f"{plural(name)} ({name})": row for name, row in counted(rows, "family").items()}
+    folders = counted(_once(rows), "folder")
+    return _table("product", families), _table("folder of the page", folders)
+
+
+def coverage_page(rows: Sequence[Covered]) -> str:
+    """The tables, and every interface that doesn't run with its reason, in Markdown."""
+    lacking = [f"{row.api}: {row.why}" for row in _once(rows) if row.depth is Depth.CHECKED]
+    by_family, by_folder = coverage_tables(rows)
+    intro = (
+        f"Made by `{COMMAND}`. An interface counts for a product whose page lists it; what is "
+        "checked only is judged by its page, and its C function says 561003."
+    )
+    sections = [
+        Section("", [Text(intro), by_family]),
+        Section("By folder", [by_folder]),
+        Section("What doesn't run", [Bullets(lacking)]),
+    ]
+    return to_markdown(Page("The aclnn interfaces that run", sections=sections))
+
+
+def coverage_json(rows: Sequence[Covered]) -> list[dict[str, Any]]:
+    """One object for each interface and family."""
+    return [
+        {
+            "api": row.api,
+            "family": row.family,
+            "folder": row.folder,
+            "runs": row.depth.value,
+            "why": row.why,
+        }
+        for row in rows
+    ]
+
+
+def _once(rows: Sequence[Covered]) -> list[Covered]:
+    """Each interface for the first family that has it."""
+    return list({row.api: row for row in reversed(rows)}.values())[::-1]
+
+
+def _table(name: str, counts: Mapping[str, Counter[Depth]]) -> Table:
+    columns = (name, "interfaces", *(depth.value for depth in Depth))
+    rows = [
+        (each, str(count.total()), *(str(count[depth]) for depth in Depth))
+        for each, count in counts.items()
+    ]
+    total: Counter[Depth] = sum(counts.values(), Counter())
+    if name != "product":
+        rows.append(("all", str(total.total()), *(str(total[depth]) for depth in Depth)))
+    return Table(columns, rows, columns[1:])

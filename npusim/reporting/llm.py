@@ -1,0 +1,136 @@
+"""A step of a language model: where the time goes, what memory holds, what runs instead of what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npusim.reporting.document import Facts, Page, Section, Table, Verdict, bullets
+from npusim.reporting.renderers.jsonout import fields
+
+if TYPE_CHECKING:
+    from npusim.llm import LlmStep
+    from npusim.llm.memory import LlmMemory
+
+_GIB = 2**30
+
+
+def step_page(found: LlmStep, top: int) -> Page:
+    """One step on one product."""
+    low, high = found.band_ms
+    fits = "fits" if found.memory.fits else "doesn't fit into memory"
+    refused = "; the product refuses operators of it" if found.device.refused else ""
+    verdict = Verdict(
+        f"{found.step_ms:.2f} ms a step ({low:.2f} to {high:.2f}), {found.tok_s:.0f} tokens/s; "
+        f"{fits}{refused}",
+        "good" if found.runs else "bad",
+    )
+    sections = [
+        Section("time", [_times(found)]),
+        Section("operators", [_operators(found, top)]),
+        Section("collectives", [_exchanges(found)] if found.exchanges else []),
+        Section("memory of a rank", [memory_facts(found.memory)]),
+        *bullets("notes", _notes(found)),
+    ]
+    title = f"{found.batch.phase} of {found.model.name} on {found.layout.cards} x {found.soc}"
+    return Page(
+        title,
+        f"{found.layout}, {found.precision.name}, {found.graph} graph, {_batch(found)}",
+        verdicts=[verdict],
+        sections=[each for each in sections if each.blocks],
+    )
+
+
+def step_json(found: LlmStep) -> dict[str, Any]:
+    """The same as data."""
+    return {
+        **fields(found, "soc graph step_ms compute_ms communication_ms host_ms band_ms tok_s"),
+        "model": found.model.name,
+        "layout": fields(found.layout, "tp pp dp experts cards"),
+        "dtype": found.precision.name,
+        "batch": fields(found.batch, "phase sequences context prompts chunk before tokens"),
+        "simulated_share": found.simulated_share,
+        "memory": memory_json(found.memory),
+        "operators": [
+            {**fields(each, "op tensors count total_us"), "how": each.timing.how.value}
+            for each in found.device.operators
+        ],
+        "collectives": [
+            fields(each, "operation why ranks nbytes count total_ms") for each in found.exchanges
+        ],
+        "replaced": dict(found.replaced),
+        "refused": [fields(each, "op why") for each in found.device.refused],
+        "notes": list(found.notes),
+    }
+
+
+def memory_json(memory: LlmMemory) -> dict[str, Any]:
+    """Memory of a rank in bytes."""
+    return fields(
+        memory,
+        "weights_bytes kv_bytes activation_bytes buffer_bytes total_bytes capacity_bytes "
+        "usable_bytes kv_bytes_per_token kv_tokens fits",
+    )
+
+
+def memory_facts(memory: LlmMemory) -> Facts:
+    """Memory of a rank in GiB."""
+    rows = (
+        ("weights", memory.weights_bytes),
+        ("cache of this step", memory.kv_bytes),
+        ("activations", memory.activation_bytes),
+        ("engine's buffers", memory.buffer_bytes),
+        ("together", memory.total_bytes),
+        ("usable of the card", memory.usable_bytes),
+    )
+    sizes = [(name, f"{size / _GIB:.2f} GiB") for name, size in rows]
+    return Facts([*sizes, ("room in the cache", f"{memory.kv_tokens} tokens")])
+
+
+def _times(found: LlmStep) -> Table:
+    parts = (
+        ("compute", found.compute_ms),
+        ("communication", found.communication_ms),
+        ("host", found.host_ms),
+    )
+    rows = [(name, f"{ms:.3f}", f"{ms / found.step_ms:.0%}") for name, ms in parts]
+    return Table(("part", "ms", "share"), rows, ("ms", "share"))
+
+
+def _operators(found: LlmStep, top: int) -> Table:
+    rows = [
+        (each.op, each.tensors, str(each.count), f"{each.total_us / each.count:.1f}",
+         f"{each.total_us / 1e3:.3f}", each.timing.how.value)
+        for each in found.device.operators[:top]
+    ]  # fmt: skip
+    columns = ("operator", "tensors", "count", "us", "ms", "how")
+    return Table(columns, rows, ("count", "us", "ms"), wide=("tensors",))
+
+
+def _exchanges(found: LlmStep) -> Table:
+    rows = [
+        (each.operation, each.why, str(each.ranks), str(each.nbytes), str(each.count),
+         f"{each.total_ms:.3f}")
+        for each in found.exchanges
+    ]  # fmt: skip
+    columns = ("collective", "of", "ranks", "bytes", "count", "ms")
+    return Table(columns, rows, ("ranks", "bytes", "count", "ms"))
+
+
+def _notes(found: LlmStep) -> list[str]:
+    return [
+        f"{found.simulated_share:.0%} of compute is simulated, the rest priced by its roofline",
+        *found.notes,
+        *(f"{op} isn't on this product: {instead} instead" for op, instead in found.replaced),
+        *(f"refused: {each.op}: {each.why}" for each in found.device.refused),
+    ]
+
+
+def _batch(found: LlmStep) -> str:
+    batch = found.batch
+    parts = []
+    if batch.sequences:
+        parts.append(f"{batch.sequences} sequences behind {batch.context} tokens")
+    if batch.prompts:
+        behind = f" behind {batch.before}" if batch.before else ""
+        parts.append(f"{batch.prompts} prompts of {batch.chunk} tokens{behind}")
+    return ", ".join(parts)

@@ -1,0 +1,350 @@
+"""Model steps on the terminal, as JSON and as CSV; nothing here computes a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from npusim.reporting.csvfile import csv_text
+from npusim.reporting.document import Page, Section, Table, bullets
+from npusim.reporting.renderers.jsonout import fields
+from npusim.reporting.spelling import count, not_simulated, percent, significant, size
+
+if TYPE_CHECKING:
+    from npusim.model.results import (
+        ClassTime,
+        DtypeVerdict,
+        Memory,
+        OperatorTime,
+        StepResult,
+        Timing,
+    )
+
+COLUMNS = (
+    "soc",
+    "op",
+    "class",
+    "tensors",
+    "count",
+    "total_us",
+    "each_us",
+    "low_us",
+    "high_us",
+    "measured_us",
+    "bound",
+    "how",
+    "evidence",
+    "note",
+)
+
+_BAND = "latency (80 % band)"
+_US_PER_MS = 1e3
+
+
+def milliseconds(time_us: float, band_us: tuple[float, float] | None = None) -> str:
+    """`1.23 ms (0.98..1.7)`; microseconds where a millisecond would have zeros in front."""
+    small = time_us < _US_PER_MS
+    unit, scale = ("us", 1.0) if small else ("ms", _US_PER_MS)
+    text = f"{significant(time_us / scale)} {unit}"
+    if band_us is None:
+        return text
+    return f"{text} ({significant(band_us[0] / scale)}..{significant(band_us[1] / scale)})"
+
+
+def step_page(result: StepResult, top: int) -> Page:
+    """One step on one chip: verdict, classes, operators, what limits them, what isn't known."""
+    operators = _operator_table(result.operators[:top], len(result.operators))
+    sections = [
+        Section("", [_class_table("time by operator class", result.classes), operators]),
+        *bullets("dtypes", list(dtype_lines(result))),
+        *bullets("not simulated", list(not_simulated_lines(result))),
+        *bullets("assumed", list(assumption_lines(result))),
+    ]
+    return Page(headline(result), facts=list(_facts(result)), sections=sections)
+
+
+def steps_pages(results: Sequence[StepResult], top: int) -> list[Page]:
+    """The same step on several chips side by side, and then all that is known of each."""
+    numbers = (_BAND, "calibrated", "simulated", "memory")
+    rows = [
+        (
+            each.soc,
+            runs_word(each),
+            milliseconds(each.duration_us, each.band_us),
+            percent(each.calibrated_share),
+            percent(each.simulated_share),
+            each.bounds[0][0] if each.bounds else "",
+            _memory_word(each.memory),
+        )
+        for each in results
+    ]
+    columns = ("SoC", "runs", _BAND, "calibrated", "simulated", "limited by", "memory")
+    socs = [each.soc for each in results]
+    by_class = []
+    known = [{item.kind: item for item in each.classes} for each in results]
+    for kind in dict.fromkeys(item.kind for each in results for item in each.classes):
+        found = [each.get(kind) for each in known]
+        number = next(each.count for each in found if each is not None)
+        cells = ["" if each is None else milliseconds(each.duration_us) for each in found]
+        by_class.append((kind, count(number), *cells))
+    blocks = [
+        Table(columns, rows, numbers),
+        Table(("class", "count", *socs), by_class, ("count", *socs), "time by operator class"),
+    ]
+    first = Page(_title(results[0]), sections=[Section("", blocks)])
+    return [first, *(step_page(each, top) for each in results)]
+
+
+def tasks_page(result: StepResult) -> Page:
+    """Every task in its order, with the nodes of the network that it does the work of."""
+    rows = [
+        (
+            each.item.op,
+            milliseconds(each.total_us),
+            each.item.operation.tensors,
+            ", ".join(each.item.layers),
+        )
+        for each in result.items
+    ]
+    columns = ("task", "time", "tensors", "nodes")
+    table = Table(columns, rows, ("time",), "tasks in their order", ("tensors", "nodes"))
+    passes = bullets("passes", list(result.step.notes))
+    return Page(
+        f"{_title(result)}, compiled for {result.soc}", sections=[*passes, Section("", [table])]
+    )
+
+
+def headline(result: StepResult) -> str:
+    """The verdict in one line."""
+    time = milliseconds(result.duration_us, result.band_us)
+    if result.refused:
+        operators = sum(each.count for each in result.refused)
+        return f"{_title(result)} can't run on {result.soc}: {operators} operators are refused"
+    if not result.memory.fits:
+        return f"{_title(result)} can't run on {result.soc}: it needs {_memory_word(result.memory)}"
+    missing = f"; {result.not_counted} operators aren't counted" if result.not_counted else ""
+    share = not_simulated(result.not_simulated_share)
+    return f"{_title(result)} on {result.soc}: {time}, {runs_word(result)}{missing}; {share}"
+
+
+def runs_word(result: StepResult) -> str:
+    """``runs``, ``runs in FP16`` or ``refused``."""
+    if not result.runs:
+        return "refused" if result.refused else "doesn't fit"
+    return "runs in FP16" if result.needs_fp16 else "runs"
+
+
+def dtype_lines(result: StepResult) -> Iterator[str]:
+    """What the product refuses, what has to become FLOAT16, and what nobody knows."""
+    for each in result.verdicts:
+        named = f"{each.op} with {', '.join(each.dtypes) or 'no dtypes'} ({each.count}x)"
+        if each.outcome.name == "REJECTED":
+            yield f"refused: {named}: {each.why}"
+        elif each.outcome.name == "AFTER_FP16":
+            yield f"has to become FLOAT16: {named}: {each.why}"
+    unknown = [each.op for each in result.verdicts if each.outcome.name == "UNKNOWN"]
+    if unknown:
+        yield f"the catalogue can't say: {', '.join(dict.fromkeys(unknown))}"
+
+
+def not_simulated_lines(result: StepResult) -> Iterator[str]:
+    """The operators that aren't simulated, by where their time comes from, with their share."""
+    found: dict[tuple[str, str], list[OperatorTime]] = {}
+    for each in result.operators:
+        if each.timing.how.name != "SIMULATED":
+            found.setdefault((each.timing.how.value, each.timing.note), []).append(each)
+    ranked = sorted(found.items(), key=lambda pair: -sum(each.total_us for each in pair[1]))
+    for (how, note), members in ranked:
+        time_us = sum(each.total_us for each in members)
+        share = time_us / result.device_us if result.device_us else 0.0
+        launches = sum(each.count for each in members)
+        yield f"{percent(share)} of the time, {launches} launches: {note} ({how})"
+
+
+def assumption_lines(result: StepResult) -> Iterator[str]:
+    """What the times rest on besides the profile."""
+    yield _L2_WORDS[result.l2]
+    yield f"band: {result.band_basis}"
+    if result.host_dispatch_us:
+        yield f"the host launches an operator every {result.host_dispatch_us:g} us"
+    else:
+        yield (
+            "no host dispatch: the step runs as a graph or from a queue that never runs dry; with "
+            f"{result.profile_dispatch_us:g} us for each operator it takes "
+            f"{milliseconds(result.eager_us)}"
+        )
+    yield from result.assumptions
+    if result.step.kind != "graph":
+        yield from result.step.notes
+
+
+_L2_WORDS = {
+    "order": "L2: an operator finds what is left of its inputs by those before it, in file order",
+    "busy": "L2: inputs come from memory, and what is written drives out something else",
+    "in_graph": "L2: an operator finds the share of its inputs that is usual inside a graph",
+    "cold": "L2: empty whenever an operator starts",
+    "warm": "L2: an operator's inputs are in it when it starts, as far as they fit",
+}
+
+
+def step_json(result: StepResult) -> dict[str, Any]:
+    """Everything about a step on one chip, operators merged where they are the same."""
+    return {
+        "verdict": headline(result),
+        **fields(result, "model=step.name batch=step.batch soc product_line runs l2"),
+        "measured_on": result.measured_on or None,
+        **fields(result, "duration_us band_us band_basis items_per_s device_us host_dispatch_us"),
+        "eager": {"host_dispatch_us": result.profile_dispatch_us, "duration_us": result.eager_us},
+        **fields(
+            result,
+            "measured_us error simulated_error calibrated_share simulated_share "
+            "not_simulated_share not_counted launches=step.launches",
+        ),
+        "classes": [_class_json(each) for each in result.classes],
+        "bounds": [{"bound": bound, "share": share} for bound, share in result.bounds],
+        "operators": [
+            {
+                **fields(each, "op class=kind tensors count total_us measured_us"),
+                **_timing_json(each.timing),
+            }
+            for each in result.operators
+        ],
+        "dtypes": [_verdict_json(each) for each in result.verdicts],
+        "memory": fields(
+            result.memory,
+            "weights_bytes activation_bytes working_bytes total_bytes capacity_bytes basis",
+        ),
+        "passes": list(result.step.notes) if result.step.kind == "graph" else [],
+        "tasks": [
+            {"op": each.item.op, "duration_us": each.timing.duration_us, "nodes": each.item.layers}
+            for each in result.items
+            if each.item.layers
+        ],
+        "assumptions": list(assumption_lines(result)),
+    }
+
+
+def steps_csv(results: Iterable[StepResult]) -> str:
+    """A line for each distinct operator on each chip."""
+    return csv_text(
+        COLUMNS,
+        (
+            (
+                result.soc,
+                each.op,
+                each.kind,
+                each.tensors,
+                each.count,
+                f"{each.total_us:.6g}",
+                *(f"{number:.6g}" for number in (each.timing.duration_us, *each.timing.band_us)),
+                "" if each.measured_us is None else f"{each.measured_us:.6g}",
+                each.timing.bound,
+                each.timing.how.value,
+                each.timing.evidence.value,
+                each.timing.note,
+            )
+            for result in results
+            for each in result.operators
+        ),
+    )
+
+
+def _title(result: StepResult) -> str:
+    batch = result.step.batch
+    return result.step.name if batch is None else f"{result.step.name}, batch {batch}"
+
+
+def _facts(result: StepResult) -> Iterator[tuple[str, str]]:
+    yield "step", milliseconds(result.duration_us, result.band_us)
+    if result.items_per_s is not None:
+        yield "rate", f"{significant(result.items_per_s)} items/s"
+    if result.host_dispatch_us:
+        yield "device time", milliseconds(result.device_us)
+    if result.measured_us is not None:
+        where = f" on {result.measured_on}" if result.measured_on else ""
+        text = f"{milliseconds(result.measured_us)}{where}"
+        if result.error is not None:
+            text += f"; error {result.error:+.1%}"
+        if result.simulated_error is not None:
+            text += f", of the simulated operators {result.simulated_error:+.1%}"
+        yield "measured", text
+    yield "operators", f"{count(result.step.launches)}, {len(result.operators)} distinct"
+    yield "calibrated", f"{percent(result.calibrated_share)} of the time"
+    yield "simulated", f"{percent(result.simulated_share)} of the time"
+    limits = ", ".join(f"{percent(share)} {bound}" for bound, share in result.bounds[:4])
+    yield "limited by", limits
+    memory = result.memory
+    yield "memory", f"{_memory_word(memory)}; {memory.basis}"
+
+
+def _memory_word(memory: Memory) -> str:
+    if memory.total_bytes is None:
+        return f"at least {size(memory.working_bytes)}"
+    fits = "" if memory.total_bytes <= memory.capacity_bytes else ", more than the device has"
+    return f"{size(memory.total_bytes)} of {size(memory.capacity_bytes)}{fits}"
+
+
+def _class_table(title: str, classes: Sequence[ClassTime]) -> Table:
+    measured = any(each.measured_us is not None for each in classes)
+    columns = ["class", "count", "share", _BAND, "calibrated"]
+    if measured:
+        columns += ["measured", "ratio"]
+    rows = [
+        (
+            each.kind,
+            count(each.count),
+            percent(each.share),
+            milliseconds(each.duration_us, each.band_us),
+            percent(each.calibrated_share),
+            *(_measured_cells(each) if measured else ()),
+            ", ".join(how.value for how in each.how),
+        )
+        for each in classes
+    ]
+    return Table([*columns, "how"], rows, columns[1:], title)
+
+
+def _measured_cells(each: ClassTime) -> list[str]:
+    if not each.measured_us:
+        return ["", ""]
+    return [milliseconds(each.measured_us), significant(each.duration_us / each.measured_us)]
+
+
+def _operator_table(operators: Sequence[OperatorTime], total: int) -> Table:
+    numbers = ("count", "time", "each (80 % band)")
+    rows = [
+        (
+            each.op,
+            count(each.count),
+            milliseconds(each.total_us),
+            milliseconds(each.timing.duration_us, each.timing.band_us),
+            each.timing.bound if each.timing.how.name == "SIMULATED" else each.timing.how.value,
+            each.tensors,
+        )
+        for each in operators
+    ]
+    title = f"top operators ({len(operators)} of {total})"
+    return Table(("operator", *numbers, "bound by", "tensors"), rows, numbers, title, ("tensors",))
+
+
+def _class_json(each: ClassTime) -> dict[str, Any]:
+    return {
+        **fields(each, "class=kind count duration_us band_us measured_us share calibrated_share"),
+        "how": [how.value for how in each.how],
+    }
+
+
+def _timing_json(timing: Timing) -> dict[str, Any]:
+    return {
+        **fields(timing, "duration_us band_us bound how=how.value evidence=evidence.value"),
+        "tasks": [task.name for task in timing.tasks],
+        "note": timing.note,
+    }
+
+
+def _verdict_json(each: DtypeVerdict) -> dict[str, Any]:
+    return {
+        **fields(each, "op dtypes count"),
+        "outcome": str(each.outcome),
+        **fields(each, "why code"),
+    }

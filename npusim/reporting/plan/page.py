@@ -1,0 +1,386 @@
+"""The report of a capacity plan: how many cards of which product, how safely, and why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import npusim
+from npusim.capacity.units import US_PER_MS
+from npusim.hardware.reading import built_in_sources
+from npusim.model.results import DECIDED_UP_TO
+from npusim.reporting.document import Block, Bullets, Code, Page, Section, Table, Verdict
+from npusim.reporting.model import milliseconds
+from npusim.reporting.plan.figures import (
+    by_cards_figure,
+    cards_figure,
+    classes_figure,
+    curves_figure,
+    latency_figure,
+    utilisation_figure,
+)
+from npusim.reporting.spelling import count, not_simulated, percent, significant, size
+
+if TYPE_CHECKING:
+    from npusim.capacity import CardCount, Estimate, Operation, PlanResult, ProductResult
+    from npusim.reporting.plan.data import ModelResults
+
+
+_MOST_REQUESTS = 10**8  # in a run, which then takes minutes
+
+
+def plan_page(result: PlanResult, models: ModelResults | None = None, command: str = "") -> Page:
+    """The report of an evaluated plan.
+
+    `models` are the timed steps behind the latencies, where they were simulated; `command` is what
+    makes the report again.
+    """
+    models = models or {}
+    sections = [Section("The plan", list(_plan(result)))]
+    sections.append(Section("How the fleet does", list(_operation(result)), detail=True))
+    if any(each.models for each in result.products):
+        sections.append(Section("The models", list(_models(result, models))))
+    if result.meeting:
+        sections.append(Section("What if", [_scenarios(result)]))
+    sections.append(Section("Assumptions", [Bullets(_assumptions(result, models))]))
+    sections.append(Section("Evidence", list(_evidence(result, models)), detail=True))
+    if command:
+        sections.append(Section("Do it again", [Code(command)], detail=True))
+    return Page(
+        title=result.plan.title,
+        subtitle=_question(result),
+        verdicts=list(verdicts(result)),
+        facts=list(_facts(result)),
+        sections=sections,
+        footer=(
+            f"Made by npusim {npusim.__version__}, seed {result.plan.simulation.seed}. Latencies "
+            "of batches are estimates; prices and power are shown only where they were given."
+        ),
+    )
+
+
+def _question(result: PlanResult) -> str:
+    wanted = result.plan.objective
+    return (
+        f"{_rate(result.peak_per_s)} requests/s at the peak, {_quantile(wanted.quantile)} "
+        f"within {wanted.limit_ms:g} ms, {wanted.availability}"
+    )
+
+
+def verdicts(result: PlanResult) -> Iterator[Verdict]:
+    """The products that meet the objective with their cards, then why the others don't.
+
+    A plan doesn't compare prices that nobody gave, so it doesn't say which product is best.
+    """
+    if not result.meeting:
+        yield Verdict("No product of the plan meets the objective.", "bad")
+    for each in result.meeting:
+        if each.count is None or each.at_peak is None:
+            continue
+        share = each.not_simulated or 0.0
+        sure = each.count.is_decided and share <= DECIDED_UP_TO
+        yield Verdict(
+            f"{each.board.name}: {_cards(each.count)}; "
+            f"{_quantile(result.plan.objective.quantile)} at the peak "
+            f"{_interval(each.at_peak.latency_us)}, limited by {each.count.limited_by}"
+            f"{_slow_end(each)}{_busy(each, result.plan.objective.target_utilisation)}"
+            f"; {not_simulated(each.not_simulated)}.",
+            "good" if sure else "open",
+        )
+        if not each.count.is_decided:
+            yield Verdict(_what_would_decide(result, each), "open")
+    for each in result.products:
+        if not each.meets:
+            reason = f"{each.reason.rstrip('.')}. {each.remedy}".strip()
+            yield Verdict(f"{each.board.name} {each.verdict.value}: {reason}", "bad")
+
+
+def _cards(cards: CardCount) -> str:
+    """The number to install, or the two between which it isn't decided."""
+    if not cards.is_decided:
+        return f"undecided between {cards.perhaps + cards.spare} and {cards.installed} cards"
+    spare = f" ({cards.working} and {cards.spare} spare)" if cards.spare else ""
+    return f"{cards.installed} {'card' if cards.installed == 1 else 'cards'}{spare}"
+
+
+def _what_would_decide(result: PlanResult, each: ProductResult) -> str:
+    """What an undecided count hangs on."""
+    objective = result.plan.objective
+    fewest = each.count.perhaps if each.count else 0
+    nearest = next(one for one in each.by_cards if one.cards >= fewest and one.in_time is None)
+    shown = "" if nearest.latency_us is None else f" is {_interval(nearest.latency_us)}"
+    wanted = each.count.to_decide / result.plan.simulation.runs if each.count else 0.0
+    longer = (
+        f"about {_up_to_two(wanted)} requests in each run (simulation.max_requests)"
+        if wanted < _MOST_REQUESTS
+        else "no number of requests that can be simulated"
+    )
+    return (
+        f"{each.board.name}: {_quantile(objective.quantile)} with {nearest.cards} working cards"
+        f"{shown} after {count(nearest.requests)} requests, and the limit {objective.limit_ms:g} "
+        f"ms; {longer} would decide it; a limit outside that interval would."
+    )
+
+
+def _up_to_two(value: float) -> str:
+    """A number with two digits, rounded up."""
+    step = 10 ** max(0, math.floor(math.log10(max(1.0, value))) - 1)
+    return count(math.ceil(value / step) * step)
+
+
+def _busy(each: ProductResult, target: float) -> str:
+    """What a verdict adds where the devices are busier than the target; empty where not."""
+    if each.at_peak is None or each.at_peak.utilisation.mean <= target:
+        return ""
+    return (
+        f"; busy for {percent(each.at_peak.utilisation.mean)} of the time, above the target of "
+        f"{percent(target)}: batches start with {significant(each.at_peak.mean_batch, 2)} requests"
+    )
+
+
+def _slow_end(each: ProductResult) -> str:
+    """What a verdict adds where the slow end of the latencies asks for more; empty where not."""
+    slow = next((one for one in each.scenarios if "slow" in one.name), None)
+    if slow is None or each.count is None:
+        return ""
+    if slow.cards is None:
+        return f"; at the slow end of the estimate it fails: {slow.reason}"
+    if slow.cards > each.count.installed:
+        return f"; {slow.cards} if latencies are at the slow end of their band"
+    return ""
+
+
+def _facts(result: PlanResult) -> Iterator[tuple[str, str]]:
+    objective = result.plan.objective
+    yield "Objective", f"{_quantile(objective.quantile)} within {objective.limit_ms:g} ms"
+    yield "Availability", objective.availability
+    yield "Target utilisation", percent(objective.target_utilisation)
+    yield "Peak", f"{_rate(result.peak_per_s)} requests/s"
+    yield "Mean", f"{_rate(result.mean_per_s)} requests/s"
+    yield "Arrivals", result.arrivals
+
+
+def _plan(result: PlanResult) -> Iterator[Block]:
+    quantile = f"{_quantile(result.plan.objective.quantile)} at peak"
+    numbers = ["cards", "servers", "by throughput", quantile, "utilisation", "headroom"]
+    columns = ["product", *numbers, "limited by"]
+    rows = []
+    for each in result.products:
+        cells = dict.fromkeys(columns, "")
+        cells["product"] = each.board.name
+        cells["limited by"] = each.verdict.value if not each.meets else ""
+        if each.count is not None and each.at_peak is not None:
+            cards = each.count
+            cells["cards"] = (
+                f"{cards.working} + {cards.spare}" if cards.spare else f"{cards.working}"
+            )
+            if not cards.is_decided:
+                cells["cards"] = f"{cards.perhaps} to {cells['cards']}"
+            cells["servers"] = "" if cards.servers is None else count(cards.servers)
+            cells["by throughput"] = count(cards.closed_form)
+            cells[quantile] = _interval(each.at_peak.latency_us)
+            cells["utilisation"] = percent(each.at_peak.utilisation.mean)
+            cells["headroom"] = percent(each.headroom or 0.0)
+            cells["limited by"] = cards.limited_by
+        rows.append([cells[name] for name in columns])
+    chosen = result.products.index(result.meeting[0]) if result.meeting else None
+    yield Table(columns, rows, numbers, chosen=chosen)
+    if extra := _extra(result):
+        names = [each.board.name for each in result.products]
+        rows = [[name, *(values[name] for values in extra.values())] for name in names]
+        yield Table(["product", *extra], rows, list(extra), "What the planned cards take")
+    for figure in (by_cards_figure(result), latency_figure(result), cards_figure(result)):
+        if figure is not None:
+            yield figure
+
+
+def _extra(result: PlanResult) -> dict[str, dict[str, str]]:
+    """Columns that only some plans have: memory, power and money, by product."""
+    columns: dict[str, dict[str, str]] = {}
+
+    def put(column: str, each: ProductResult, text: str) -> None:
+        columns.setdefault(column, {}.fromkeys([p.board.name for p in result.products], ""))
+        columns[column][each.board.name] = text
+
+    for each in result.products:
+        if each.memory is not None:
+            need, room = each.memory.needed_bytes, each.memory.capacity_bytes
+            put("memory of a device", each, f"{size(need)} of {size(room)}")
+        if each.power_w is not None:
+            put("power", each, f"{count(each.power_w)} W")
+        if (cost := each.cost) is not None:
+            for column, amount in (
+                ("purchase", cost.purchase),
+                ("per hour", cost.per_hour),
+                ("per million requests", cost.per_million_requests),
+            ):
+                if amount is not None:
+                    put(f"{column}, {cost.currency}", each, significant(amount, 4))
+    return columns
+
+
+def _operation(result: PlanResult) -> Iterator[Block]:
+    rows = []
+    for each in result.products:
+        situations = (
+            ("at the peak, all cards", each.at_peak),
+            ("at the mean, all cards", each.at_mean),
+            ("at the peak, spare cards down", each.degraded),
+            ("at the peak, a card fails for a third of the time", each.failing),
+        )
+        rows += [
+            (each.board.name, name, *_operation_row(operation))
+            for name, operation in situations
+            if operation is not None
+        ]
+    quantiles = [f"{_quantile(q)} ms" for q, _ in _first_operation(result)]
+    numbers = ("cards", *quantiles, "utilisation", "requests in a batch", "longest queue")
+    if rows:
+        columns = ("product", "when", *numbers, "in time")
+        yield Table(columns, rows, numbers)
+    if (figure := utilisation_figure(result)) is not None:
+        yield figure
+
+
+def _first_operation(result: PlanResult) -> tuple[tuple[float, Estimate], ...]:
+    for each in result.products:
+        if each.at_peak is not None:
+            return each.at_peak.quantiles_us
+    return ()
+
+
+def _operation_row(operation: Operation) -> tuple[str, ...]:
+    return (
+        count(operation.cards),
+        *(significant(value.mean / US_PER_MS) for _, value in operation.quantiles_us),
+        percent(operation.utilisation.mean),
+        significant(operation.mean_batch, 2),
+        count(operation.longest_queue),
+        "yes" if operation.meets else "no",
+    )
+
+
+def _models(result: PlanResult, models: ModelResults) -> Iterator[Block]:
+    rows = []
+    for each in result.products:
+        for model in each.models:
+            point = model.curve.at(model.max_batch)
+            band = (
+                f"({significant(point.lo_us / US_PER_MS)}..{significant(point.hi_us / US_PER_MS)})"
+            )
+            rows.append(
+                (
+                    model.name,
+                    each.board.name,
+                    str(model.items_per_request),
+                    str(model.max_batch),
+                    f"{significant(point.latency_us / US_PER_MS)} {band}",
+                    f"{significant(model.max_wait_us / US_PER_MS)}",
+                    significant(each.card_rate_per_s, 3) if each.card_rate_per_s else "",
+                )
+            )
+    numbers = ("items", "batch", "ms for a batch (band)", "may wait ms", "requests/s of a card")
+    yield Table(("model", "product", *numbers), rows, numbers)
+    if (curves := curves_figure(result.products)) is not None:
+        yield curves
+    if (classes := classes_figure(_steps(result, models))) is not None:
+        yield classes
+
+
+def _steps(result: PlanResult, models: ModelResults) -> dict[str, dict[str, float]]:
+    """Time by class of the largest timed batch of every model on every chip of the plan."""
+    return {
+        f"{name} x{max(batches)}, {soc}": {
+            part.kind: part.duration_us for part in batches[max(batches)].classes
+        }
+        for (name, soc), batches in _planned(result, models).items()
+    }
+
+
+def _scenarios(result: PlanResult) -> Table:
+    quantile = f"{_quantile(result.plan.objective.quantile)} of the planned fleet"
+    rows = []
+    for each in result.meeting:
+        for scenario in each.scenarios:
+            planned = scenario.planned
+            rows.append(
+                (
+                    scenario.name,
+                    each.board.name,
+                    count(each.count.installed) if each.count else "",
+                    scenario.reason if scenario.cards is None else count(scenario.cards),
+                    _interval(planned.latency_us) if planned else "can't keep up",
+                    "yes" if planned and planned.meets else "no",
+                )
+            )
+    columns = ("what if", "product", "planned cards", "cards it would take", quantile, "in time")
+    return Table(columns, rows, ("planned cards", "cards it would take", quantile))
+
+
+def _assumptions(result: PlanResult, models: ModelResults) -> list[str]:
+    said = list(result.assumptions)
+    for (name, soc), batches in _planned(result, models).items():
+        for step in batches.values():
+            said += [
+                f"{name} on {soc}: {sentence}"
+                for sentence in step.assumptions
+                if not any(sentence in each for each in said)
+            ]
+    return list(dict.fromkeys(said))
+
+
+def _planned(result: PlanResult, models: ModelResults) -> ModelResults:
+    """Without the steps that a product was found not to run."""
+    planned = {(model.name, each.board.soc) for each in result.products for model in each.models}
+    return {key: batches for key, batches in models.items() if key in planned and batches}
+
+
+def _evidence(result: PlanResult, models: ModelResults) -> Iterator[Block]:
+    rows = []
+    for (name, soc), batches in _planned(result, models).items():
+        step = batches[max(batches)]
+        rows.append(
+            (
+                f"{name} x{max(batches)}",
+                soc,
+                percent(step.simulated_share),
+                percent(step.calibrated_share),
+                step.band_basis,
+            )
+        )
+    if rows:
+        yield Table(
+            ("step", "SoC", "simulated", "of measured classes", "where the band comes from"),
+            rows,
+            ("simulated", "of measured classes"),
+            "Share of the time that was simulated, and that comes from classes of operators that "
+            "were measured on the chip or its sisters",
+        )
+    known = built_in_sources()
+    bases = [
+        (
+            each.board.name,
+            each.board.soc,
+            str(known.get(each.board.source, each.board.source)),
+            each.board.note,
+        )
+        for each in result.products
+    ]
+    yield Table(("product", "SoC", "source", "note"), bases, caption="Products")
+
+
+def _quantile(value: float) -> str:
+    return f"p{100 * value:g}"
+
+
+def _rate(per_s: float) -> str:
+    """A rate as the plan gives it: no digit is lost, and none is added."""
+    return f"{per_s:,.6g}"
+
+
+def _interval(value: Estimate) -> str:
+    """A latency with its confidence interval, where several seeds gave one."""
+    if value.lo == value.hi:
+        return milliseconds(value.mean)
+    return milliseconds(value.mean, (value.lo, value.hi))

@@ -1,0 +1,68 @@
+"""A page as one HTML file that needs nothing else, or as Markdown: two templates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import jinja2
+
+    from npusim.reporting.document import Page
+
+
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+
+
+def to_html(page: Page) -> str:
+    """The page as HTML: styles and figures inside, no script, nothing fetched from anywhere."""
+    return _environment().get_template("page.html.j2").render(page=page)
+
+
+def to_markdown(page: Page) -> str:
+    """The page as Markdown, without HTML of its own; of a figure only what is to be seen in it."""
+    text = _environment(_without_html).get_template("page.md.j2").render(page=page)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+class _Code(str):
+    """Lines between fences, where nothing is HTML."""
+
+    __slots__ = ()
+
+
+def _without_html(value: object) -> object:
+    is_text = isinstance(value, str) and not isinstance(value, _Code)
+    return _TAG.sub("&lt;", str(value)) if is_text else value
+
+
+def _fenced(text: str) -> _Code:
+    """The text between fences that are longer than any in it."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return _Code(f"{fence}sh\n{text}\n{fence}")
+
+
+@lru_cache(maxsize=2)
+def _environment(finalize: Callable[[object], object] | None = None) -> jinja2.Environment:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=jinja2.select_autoescape(["html.j2"], default=False),
+        undefined=jinja2.StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"cell": _cell, "fenced": _fenced}
+    return environment
+
+
+def _cell(text: str) -> str:
+    """A cell of a Markdown table: one line, and no bar of its own."""
+    return " ".join(text.split()).replace("|", "\\|")

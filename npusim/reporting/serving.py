@@ -1,0 +1,79 @@
+"""Requests served: latencies and throughput, each with what it means."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from npusim.reporting.document import Facts, Page, Section, Table, Verdict
+from npusim.reporting.llm import memory_facts, memory_json
+from npusim.reporting.renderers.jsonout import fields
+from npusim.serving.results import DEFINITIONS
+
+if TYPE_CHECKING:
+    from npusim.serving import Deployment
+    from npusim.serving.results import Quantiles, Served
+
+
+def serve_page(ready: Deployment, found: Served) -> Page:
+    """What one deployment does."""
+    verdict = Verdict(
+        f"{found.output_tok_s:.0f} tokens/s, {found.req_s:.2f} requests/s; TTFT "
+        f"{found.ttft_ms.mean:.0f} ms, TPOT {found.tpot_ms.mean:.1f} ms in the mean",
+        "good",
+    )
+    latencies = (
+        ("TTFT", found.ttft_ms),
+        ("TPOT", found.tpot_ms),
+        ("end to end", found.end_to_end_ms),
+    )
+    numbers = ("mean", "p50", "p90", "p99")
+    rows = [(name, *_row(each), DEFINITIONS[name]) for name, each in latencies]
+    low, high = ready.costs.band
+    facts = Facts(
+        [
+            ("requests", str(found.requests)),
+            ("output tokens/s", f"{found.output_tok_s:.1f}: {DEFINITIONS['output tokens/s']}"),
+            ("tokens/s per chip", f"{found.output_tok_s / ready.layout.cards:.1f}"),
+            ("goodput", f"{found.goodput_req_s:.2f} requests/s: {DEFINITIONS['goodput']}"),
+            ("band of a step", f"{low:.2f} to {high:.2f} of its time (80 %)"),
+            ("in flight", f"{found.in_flight:.1f} requests on average"),
+            ("preemptions", str(found.preemptions)),
+            ("cache", f"{found.most_kv_tokens} of {found.kv_tokens} tokens at most"),
+        ]
+    )
+    return Page(
+        f"{ready.model.name} on {ready.layout.cards} x {ready.chip.name}",
+        f"{ready.layout}, steps of up to {ready.policy.max_sequences} sequences and "
+        f"{ready.policy.max_tokens} tokens, {ready.policy.schedule}",
+        verdicts=[verdict],
+        sections=[
+            Section("latency in ms", [Table(("", *numbers, "is"), rows, numbers, wide=("is",))]),
+            Section("throughput", [facts]),
+            Section("memory of a rank", [memory_facts(ready.memory)]),
+        ],
+    )
+
+
+def serve_json(ready: Deployment, found: Served) -> dict[str, Any]:
+    """The same as data."""
+    return {
+        "soc": ready.chip.name,
+        "model": ready.model.name,
+        "layout": fields(ready.layout, "tp pp dp experts cards"),
+        **fields(
+            found,
+            "requests duration_s output_tok_s req_s goodput_req_s in_flight preemptions steps "
+            "busy_share kv_tokens most_kv_tokens",
+        ),
+        "ttft_ms": asdict(found.ttft_ms),
+        "tpot_ms": asdict(found.tpot_ms),
+        "end_to_end_ms": asdict(found.end_to_end_ms),
+        "step_band": list(ready.costs.band),
+        "memory": memory_json(ready.memory),
+        "definitions": dict(DEFINITIONS),
+    }
+
+
+def _row(each: Quantiles) -> tuple[str, ...]:
+    return tuple(f"{value:.1f}" for value in (each.mean, each.p50, each.p90, each.p99))

@@ -1,0 +1,157 @@
+"""Measured against simulated: tables, rows as CSV, and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from textwrap import shorten
+from typing import TYPE_CHECKING
+
+from npusim.reporting.csvfile import csv_text
+from npusim.reporting.document import Table
+from npusim.reporting.drawing import saved
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from npusim.validation.replay import Prediction
+    from npusim.validation.statistics import Accuracy, StepAccuracy
+
+    Panel = Callable[[Axes, Sequence[Prediction]], None]
+
+_NAME_WIDTH = 60  # letters of a workload's name that a table shows
+
+ROW_COLUMNS = (
+    "line",
+    "chip",
+    "op",
+    "family",
+    "measured_us",
+    "simulated_us",
+    "band_low_us",
+    "band_high_us",
+    "error",
+    "roofline_us",
+    "bound",
+    "reason",
+)
+
+
+def accuracy_table(title: str, groups: Mapping[str, Accuracy]) -> Table:
+    """One line per group: rows, errors, rank, share inside the band, the roofline's error."""
+    numbers = ("rows", "modelled", "median", "p90", "bias", "rank", "in band", "roofline")
+    rows = [
+        (
+            name,
+            str(each.rows),
+            str(each.modelled),
+            _percent(each.median_abs_error),
+            _percent(each.p90_abs_error),
+            _percent(each.bias, signed=True),
+            "" if each.rank_correlation is None else f"{each.rank_correlation:.3f}",
+            _percent(each.in_band),
+            _percent(each.roofline_median_abs_error),
+        )
+        for name, each in groups.items()
+    ]
+    return Table(("", *numbers), rows, numbers, title)
+
+
+def step_table(groups: Mapping[str, StepAccuracy]) -> Table:
+    """One line per workload: its time, how much of it is modelled, errors weighted by time."""
+    numbers = ("rows", "measured us", "modelled", "error", "sum of errors")
+    rows = [
+        (
+            shorten(name, _NAME_WIDTH, placeholder=" ..."),
+            str(each.rows),
+            f"{each.measured_us:.0f}",
+            _percent(each.modelled_ratio),
+            _percent(each.error, signed=True),
+            _percent(each.absolute_error),
+        )
+        for name, each in groups.items()
+    ]
+    return Table(("", *numbers), rows, numbers, "by workload, weighted by time")
+
+
+def rows_csv(predictions: Sequence[Prediction]) -> str:
+    """Every row with its prediction or the reason why there is none."""
+    return csv_text(ROW_COLUMNS, map(_row_cells, predictions))
+
+
+def _row_cells(each: Prediction) -> tuple[object, ...]:
+    low, high = each.band_us or (None, None)
+    row = each.row
+    numbers = row.duration_us, each.simulated_us, low, high, each.error, each.roofline_us
+    named = row.line, row.chip, row.op, row.family
+    return (*named, *map(_number, numbers), each.bound, each.reason)
+
+
+def worst_rows(predictions: Sequence[Prediction], count: int) -> list[Prediction]:
+    """The modelled rows that are furthest off, by the ratio of simulated to measured."""
+    modelled = [each for each in predictions if each.simulated_us is not None]
+    return sorted(modelled, key=_ratio, reverse=True)[:count]
+
+
+def figure(
+    predictions: Sequence[Prediction],
+    panels: Sequence[Panel],
+    size: tuple[float, float] = (11, 5),
+) -> Figure:
+    """Panels (:func:`scatter`, :func:`errors`) side by side; ``size`` is in inches."""
+    from matplotlib.figure import Figure
+
+    drawing = Figure(figsize=size, layout="constrained")
+    for axes, paint in zip(drawing.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        paint(axes, predictions)
+    return drawing
+
+
+def scatter(axes: Axes, predictions: Sequence[Prediction]) -> None:
+    """Measured against simulated time, both logarithmic."""
+    for chip, members in _by_chip(predictions).items():
+        measured = [each.row.duration_us for each in members]
+        axes.loglog(measured, [each.simulated_us for each in members], ".", ms=3, label=chip)
+    times = [each.row.duration_us for each in predictions if each.simulated_us is not None]
+    if times:
+        ends = [min(times), max(times)]
+        axes.loglog(ends, ends, "k-", lw=0.8)
+        axes.legend(fontsize=8)
+    axes.set(xlabel="measured, us", ylabel="simulated, us")
+
+
+def errors(axes: Axes, predictions: Sequence[Prediction]) -> None:
+    """Error against measured time."""
+    for chip, members in _by_chip(predictions).items():
+        measured = [each.row.duration_us for each in members]
+        percents = [100 * (each.error or 0.0) for each in members]
+        axes.semilogx(measured, percents, ".", ms=3, label=chip)
+    axes.axhline(0.0, color="k", lw=0.8)
+    axes.set(xlabel="measured, us", ylabel="error, %", ylim=(-100, 200))
+
+
+def _by_chip(predictions: Sequence[Prediction]) -> dict[str, list[Prediction]]:
+    modelled = [each for each in predictions if each.simulated_us is not None]
+    chips = sorted({each.row.chip for each in modelled})
+    return {chip: [each for each in modelled if each.row.chip == chip] for chip in chips}
+
+
+def figure_svg(predictions: Sequence[Prediction]) -> str:
+    """The figure as SVG text, the same bytes for the same rows."""
+    return saved(figure(predictions, (scatter, errors)), "svg").decode()
+
+
+def _ratio(prediction: Prediction) -> float:
+    simulated = prediction.simulated_us or 0.0
+    ratio = simulated / prediction.row.duration_us
+    return max(ratio, 1 / ratio) if ratio > 0 else float("inf")
+
+
+def _percent(value: float | None, *, signed: bool = False) -> str:
+    if value is None:
+        return ""
+    return f"{100 * value:+.0f} %" if signed else f"{100 * value:.0f} %"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"

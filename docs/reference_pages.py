@@ -115,7 +115,7 @@ def yaml_models() -> dict[str, tuple[str, Any]]:
     from npusim.hardware.profile import Profile
     from npusim.llm.architecture import Architecture
     from npusim.serving.plan import LlmPlan
-    from npusim.sweep.spec import SweepSpec
+    from npusim.sweeping.spec import SweepSpec
 
     return {
         "plan": ("A workload and an objective, for `npusim plan`.", Plan),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import importlib
+import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,3 +65,57 @@ def test_public_packages_come_with_the_first_import(name: str) -> None:
     code = f"import npusim; print(npusim.{name}.__name__)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == f"npusim.{name}"
+
+
+# --- every public name says what it is -----------------------------------------------------------
+
+PACKAGES = (npusim, npusim.ascendc, npusim.hardware, npusim.operators)
+UNITS = ("_us", "_ms", "_s", "_bytes", "_gbps", "_mhz", "_cycles", "_ratio", "_share", "_tokens")
+
+
+def public_objects() -> dict[str, object]:
+    """Dotted name -> class, function, or what a class of ours defines itself."""
+    found: dict[str, object] = {}
+    for package in PACKAGES:
+        for name in package.__all__:
+            value = getattr(package, name)
+            found[f"{package.__name__}.{name}"] = value
+            if inspect.isclass(value):
+                found |= {
+                    f"{package.__name__}.{name}.{own}": member
+                    for own, member in vars(value).items()
+                    if not own.startswith("_")
+                    and (isinstance(member, property | classmethod) or inspect.isfunction(member))
+                }
+    return {name: value for name, value in found.items() if callable_or_property(value)}
+
+
+def callable_or_property(value: object) -> bool:
+    return callable(value) or isinstance(value, property | classmethod)
+
+
+OBJECTS = public_objects()
+
+
+def test_every_public_name_says_what_it_is_in_a_sentence() -> None:
+    first = {name: (value.__doc__ or "").split("\n\n")[0] for name, value in OBJECTS.items()}
+    assert not [name for name, text in first.items() if not text.strip().endswith((".", ":", "``"))]
+
+
+def test_what_is_asked_says_what_it_raises() -> None:
+    for name, value in OBJECTS.items():
+        function = value.__func__ if isinstance(value, classmethod) else value
+        if not inspect.isfunction(function):
+            continue
+        of_a_package, of_a_class = name.count(".") == 1, ("Device.", "Model.")
+        takes = set(inspect.signature(function).parameters) - {"self", "cls"}
+        if takes and (of_a_package or name.startswith(tuple(f"npusim.{c}" for c in of_a_class))):
+            assert re.search(r"\braises?\s", function.__doc__ or "", re.IGNORECASE), name
+
+
+def test_numbers_name_their_units() -> None:
+    for name, value in OBJECTS.items():
+        for field in dataclasses.fields(value) if dataclasses.is_dataclass(value) else ():
+            if field.type == "float" and not field.name.startswith("_"):
+                told = field.name.endswith(UNITS) or f"`{field.name}`" in (value.__doc__ or "")
+                assert told, f"{name}.{field.name}: in which unit?"

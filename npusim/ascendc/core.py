@@ -242,6 +242,7 @@ class Core(
                 yield from compute()
 
     def repeats_since(self, depth: int) -> int:
+        """How often what is written down now runs in each turn of the loop at ``depth``."""
         return 1 if self.reference else super().repeats_since(depth)
 
     @contextmanager

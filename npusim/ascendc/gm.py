@@ -61,10 +61,12 @@ class GlobalTensor:
 
     @property
     def numel(self) -> int:
+        """How many elements there are."""
         return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all elements."""
         return self.numel * self.dtype.itemsize
 
     @property
@@ -205,6 +207,7 @@ class GmSlice:
 
     @property
     def numel(self) -> int:
+        """How many elements there are."""
         return prod(self.shape)
 
     def bursts(self) -> tuple[int, int]:

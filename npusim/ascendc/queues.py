@@ -182,6 +182,7 @@ class TQue(_Buffer):
         self._waiting: list[LocalTensor] = []  # enqueued and not dequeued
 
     def attach(self, core: Copies, num: int, slot_bytes: int) -> None:
+        """Called by :meth:`TPipe.init_buffer`."""
         super().attach(core, num, slot_bytes)
         self._free = core.recorder.new_flag(self.tiles, f"a free tile of queue {self.name}")
         self._filled = core.recorder.new_flag(0, f"an enqueued tile of queue {self.name}")
@@ -297,6 +298,7 @@ class TQueBind(TQue):
         self._done = -1
 
     def attach(self, core: Copies, num: int, slot_bytes: int) -> None:
+        """Called by :meth:`TPipe.init_buffer`."""
         super().attach(core, num, slot_bytes)
         self._done = core.recorder.new_flag(0, f"a finished tile of queue {self.name}")
 

@@ -111,6 +111,7 @@ class LocalTensor:
 
     @property
     def numel(self) -> int:
+        """How many elements there are."""
         return prod(self.shape)
 
     @property

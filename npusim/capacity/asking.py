@@ -58,7 +58,8 @@ def recommend(
 
     As `plan`, with everything else as in a plan that says nothing about it: Poisson arrivals, 70 %
     target utilisation. `model` is a file as for `npusim.Model.read`; `measured_on` the chip that a
-    profile comes from.
+    profile comes from. Raises FileError for a model that can't be read, ArgumentError for numbers
+    out of range, UnknownNameError for a product.
     """
     batching: dict[str, Any] = {"max_wait_ms": max_wait_ms}
     if max_batch is not None:

@@ -137,6 +137,8 @@ class Device:
         """Whether the device would accept the call, and if not why and what to do.
 
         Also for operators that can only be looked up, not timed; there a dtype does for a tensor.
+        Raises UnknownNameError for an operator that nobody knows, ArgumentError for a parameter
+        that it doesn't have or that can't be read.
         """
         return check(op, self.profile, arguments)
 

@@ -217,6 +217,23 @@ def test_a_row_that_was_cut_off_or_cannot_be_names_its_line(
         list(read_kernels(file))
 
 
+def test_a_list_of_calls_is_checked_by_its_tensors(tmp_path: Path) -> None:
+    file = tmp_path / "model.yaml"
+    file.write_text(
+        "calls:\n"
+        "  - {op: ReluGrad, count: 4, inputs: ['bf16[2,8]', 'bf16[2,8]'], outputs: ['bf16[2,8]']}\n"
+        "  - op: aclnnGroupNormBackward\n"
+        "    arguments: {gradOut: 'bf16[2,64,16]', input: 'bf16[2,64,16]', mean: 'bf16[2,8]',"
+        " rstd: 'bf16[2,8]', gamma: null, N: 2, C: 64, HxW: 16, group: 8,"
+        " outputMask: [true, true, true]}\n"
+    )
+    check = check_model(file, ["310P3", "A2"])
+    assert {row.op: (row.count, outcomes(row)) for row in check.rows} == {
+        "ReluGrad": (4, (AFTER, RUNS)),
+        "aclnnGroupNormBackward": (1, (NO, RUNS)),
+    }
+
+
 def test_a_list_takes_operators_with_and_without_dtypes(tmp_path: Path) -> None:
     file = tmp_path / "ops.txt"
     file.write_text(

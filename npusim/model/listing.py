@@ -23,7 +23,10 @@ _API_IN_KERNEL_NAME = re.compile(r"(acl[A-Za-z0-9]+)_")
 
 
 def read_model(path: str | Path) -> Listing:
-    """The operators in a file, by its ending: ``.csv``, ``.onnx``, anything else is a list."""
+    """The operators in a file, by its ending.
+
+    ``.csv`` is a profile, ``.onnx`` a network, ``.yaml`` a list of calls, else a list of names.
+    """
     file = Path(path)
     ending = file.suffix.lower()
     if ending in _NOT_MODELS:
@@ -34,6 +37,8 @@ def read_model(path: str | Path) -> Listing:
         return read_onnx(file)
     if ending == ".csv":
         return Listing("profile", tuple(_from_profile(file)))
+    if ending in (".yaml", ".yml"):
+        return Listing("calls", tuple(_from_calls(file)))
     return Listing("list", tuple(_from_text(file)))
 
 
@@ -51,6 +56,18 @@ def _from_profile(file: Path) -> Iterator[Listed]:
             api[1] if api else "",
             time_us=kernel.duration_us or 0.0,
             why_unknown=why or unread or unread_too,
+        )
+
+
+def _from_calls(file: Path) -> Iterator[Listed]:
+    from npusim.model.call_list import read_calls
+
+    for item in read_calls(file).at().items:
+        inputs, outputs = (
+            tuple(str(each.dtype) for each in tensors) for tensors in (item.inputs, item.outputs)
+        )
+        yield Listed(
+            item.op, "word", inputs, outputs, count=item.count, why_unknown=item.operation.problem
         )
 
 

@@ -48,7 +48,7 @@ def is_only_on_ai_cpu(task: Task) -> bool:
 def _may_be_on_ai_cpu(task: Task) -> bool:
     """Whether no list says that the AI CPUs don't take these dtypes."""
     kinds, known = _asked(task)
-    return kinds <= set(known.on_cpu) or (not known.on_cpu and not kinds & _WITHOUT_LANES)
+    return not known.on_cpu or kinds <= set(known.on_cpu)
 
 
 def _asked(task: Task) -> tuple[set[str], Dtypes]:

@@ -17,7 +17,15 @@ from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.task import Task
 from npusim.hardware.families import FAMILIES
 from npusim.operators.checks import any_empty, dtype_supported, not_null, rank_at_most
-from npusim.operators.contract import POINTER_TYPES, Call, Check, Contract, Kind, Parameter
+from npusim.operators.contract import (
+    POINTER_TYPES,
+    Call,
+    Check,
+    Contract,
+    Kind,
+    Parameter,
+    TensorArg,
+)
 from npusim.operators.host import Host
 from npusim.operators.on_ai_cpu import tasks_of
 from npusim.operators.registry import host_function
@@ -185,8 +193,20 @@ class StandardCall:
 
     def _composed(self, call: Call) -> list[TensorSpec]:
         """The results of the interface's function."""
+        standing = _standing_in(spec.shape for _, spec in call.given(*dict(self.inputs())))
+        filled = {
+            name: TensorArg(_with_elements(each.spec, standing))
+            if standing and isinstance(each, TensorArg)
+            else each
+            for name, each in call.arguments.items()
+        }
+        call = Call(call.contract, call.profile, filled)
         results = self._called(call, Chain(call, cast("Profile", call.profile)))[1]
-        return [TensorSpec(each.shape, each.dtype) for each in results if each is not None]
+        return [
+            TensorSpec(_emptied(each.shape, standing), each.dtype)
+            for each in results
+            if each is not None
+        ]
 
     def _called(self, call: Call, chain: Chain) -> tuple[Host, tuple[GlobalTensor | None, ...]]:
         """The interface's function on a chain: the host, and the results in their order."""
@@ -206,9 +226,7 @@ class StandardCall:
         An axis without elements is given a size that no other has, to be found again.
         """
         specs = {name: call.spec(name) for name, _ in self.inputs() if call.is_given(name)}
-        sizes = {size for spec in specs.values() for size in spec.shape}
-        free = (each for each in _STAND_INS if all(size % each or not size for size in sizes))
-        standing = next(free, 0) if 0 in sizes else 0
+        standing = _standing_in(spec.shape for spec in specs.values())
         filled = {name: _with_elements(spec, standing) for name, spec in specs.items()}
         tensors = self._tensors(call, lambda name: _described(name, filled[name]))
         try:
@@ -363,6 +381,13 @@ def _spelled(words: Iterable[Any], spellings: Mapping[str, tuple[str, ...]]) -> 
             yield tuple(_spelled(word, spellings))
         else:
             yield from spellings.get(word, (word,)) if isinstance(word, str) else (word,)
+
+
+def _standing_in(shapes: Iterable[tuple[int, ...]]) -> int:
+    """A size that no axis has, for axes without elements; nought where there are none."""
+    sizes = {size for shape in shapes for size in shape}
+    free = (each for each in _STAND_INS if all(size % each or not size for size in sizes))
+    return next(free, 0) if 0 in sizes else 0
 
 
 def _with_elements(spec: TensorSpec, standing: int) -> TensorSpec:

@@ -62,7 +62,7 @@ OPERATORS = family(
         Operator("Softsign", "x -> y", (), Aclnn("aclnnSoftsign")),
         Operator("Swish", "x -> y", _SCALE,
             (Aclnn("aclnnSilu"), Aclnn("aclnnSwish", attributes=_BETA))),
-        Operator("Tanh", "x -> y", (), Aclnn("aclnnTanh", in_place=True)),
+        Operator("Tanh", "x -> y", (), Aclnn("aclnnTanh", in_place=True, floating=True)),
     ),
     gradients=(
         Operator("GeluGrad", "dy x y -> z", (),

@@ -31,6 +31,12 @@ def _round(x: Array, decimals: int = 0) -> Any:
     return np.round(x, decimals)
 
 
+def _truncated(a: Array, b: Array) -> Any:
+    if np.result_type(a, b).kind in "iub":
+        return np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)
+    return np.trunc(a / b)
+
+
 AI_CPU: dict[str, Callable[..., Any]] = {
     "Abs": np.abs,
     "Acos": np.arccos,
@@ -103,6 +109,6 @@ AI_CPU: dict[str, Callable[..., Any]] = {
     "Sub": np.subtract,
     "Tan": np.tan,
     "Trunc": np.trunc,
-    "TruncateDiv": lambda a, b: np.trunc(a / b),
+    "TruncateDiv": _truncated,
     "Xlogy": _times_log,
 }

@@ -32,12 +32,16 @@ def _add_n(f: Formula, first: Term, *others: Operand) -> Term:
 def _pow(f: Formula, x: Operand, y: Operand) -> Term:
     """e ** (y ln|x|), with the sign of x where y is odd."""
     base, power = f.tile(x), f.tile(y)
+    own = base.dtype
+    if not own.is_float:  # rounded to the next whole number at the end
+        base, power = f.cast(base, FLOAT), f.cast(power, FLOAT)
     size = f.exp(f.mul(power, f.ln(f.abs(base))))
     half = f.mul(power, 0.5)
     whole = f.cast(f.cast(half, INT32, RoundMode.CAST_FLOOR), FLOAT)
     odd = f.mul(f.sub(half, whole), 4.0)  # 2 where y is odd, 0 where it is even
     negative = step(f, f.mul(base, -1.0))
-    return f.mul(size, f.add(f.mul(f.mul(odd, negative), -1.0), 1.0))
+    found = f.mul(size, f.add(f.mul(f.mul(odd, negative), -1.0), 1.0))
+    return found if own.is_float else f.cast(found, own, RoundMode.CAST_RINT)
 
 
 def clip(f: Formula, x: Term, low: Number | Term | None, high: Number | Term | None) -> Term:
@@ -92,7 +96,10 @@ def _cos(f: Formula, x: Term) -> Term:
 def sign(f: Formula, x: Operand) -> Term:
     """1, 0 or -1."""
     number = f.tile(x)
-    return f.sub(step(f, number), step(f, f.neg(number)))
+    own = number.dtype
+    number = number if own.is_float else f.cast(number, FLOAT)
+    found = f.sub(step(f, number), step(f, f.neg(number)))
+    return found if own.is_float else f.cast(found, own)
 
 
 def _rounded(f: Formula, x: Term, decimals: int) -> Term:

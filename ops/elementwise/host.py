@@ -91,7 +91,9 @@ def log10(host: Host, x: GlobalTensor) -> Any:
 
 def log_add_exp2(host: Host, x: GlobalTensor, other: GlobalTensor) -> Any:
     """The logarithm to base two of 2**x + 2**other."""
-    return host.together("LogAddExp", x, other, base=2.0)
+    wanted = host.joint_dtype(x, other)
+    wanted = wanted if _is_fraction(wanted) else FLOAT
+    return host.together("LogAddExp", x, other, dtype=wanted, base=2.0)
 
 
 def sinc(host: Host, x: GlobalTensor) -> Any:
@@ -112,6 +114,26 @@ def frac(host: Host, x: GlobalTensor) -> Any:
 def sign_bit(host: Host, x: GlobalTensor) -> Any:
     """Whether a number is below zero."""
     return host.together("Less", x, 0, dtype=x.dtype)
+
+
+def logical_and(host: Host, x: GlobalTensor, other: GlobalTensor) -> Any:
+    """Whether both are true."""
+    return host.run("LogicalAnd", _truth(host, x), _truth(host, other))
+
+
+def logical_or(host: Host, x: GlobalTensor, other: GlobalTensor) -> Any:
+    """Whether one of both is true."""
+    return host.run("LogicalOr", _truth(host, x), _truth(host, other))
+
+
+def logical_not(host: Host, x: GlobalTensor) -> Any:
+    """Whether a number is zero."""
+    return host.run("LogicalNot", _truth(host, x))
+
+
+def nan_to_num(host: Host, x: GlobalTensor, **instead: Any) -> Any:
+    """Numbers instead of what is none, and of infinities; whole numbers have neither."""
+    return host.run("NanToNum" if _is_fraction(x.dtype) else "TensorMove", x, **instead)
 
 
 def logical_xor(host: Host, x: GlobalTensor, other: GlobalTensor) -> Any:
@@ -245,6 +267,4 @@ def _fraction(host: Host, x: GlobalTensor) -> Any:
 
 def _truth(host: Host, x: GlobalTensor) -> Any:
     """Whether numbers aren't zero."""
-    if x.dtype is BOOL:
-        return x
-    return host.together("NotEqual", x, 0, dtype=x.dtype)
+    return host.cast(x, BOOL)

@@ -51,7 +51,10 @@ def _erfinv(f: Formula, y: Term) -> Term:
     for _ in range(2):
         slope = f.mul(f.exp(f.neg(f.mul(x, x))), 2.0 / sqrt(pi))
         x = f.sub(x, f.div(f.sub(erf(f, x), y), slope))
-    return x
+    ends = f.div(
+        y, f.add(f.neg(size), 1.0)
+    )  # infinite at one and minus one, where the series isn't
+    return f.select(f.compare(size, 1.0, CmpMode.EQ), ends, x)
 
 
 def _log_of_sum(f: Formula, a: Term, b: Term, base: float) -> Term:

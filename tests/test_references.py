@@ -1,0 +1,56 @@
+"""The numbers of every aclnn interface against references, and check, estimate and run agree.
+
+The suite makes a few calls of each; NPUSIM_REFERENCES=200 makes as many of each, and other ones.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from npusim import Device
+from support.references import rows, running
+from support.references.calls import called, compare
+
+if TYPE_CHECKING:
+    from support.references.row import Row
+
+MANY = int(os.environ.get("NPUSIM_REFERENCES", "0"))
+CHIPS = {"A2": "Ascend910B3", "910": "Ascend910A", "310P": "Ascend310P3"}
+
+
+@cache
+def device(chip: str) -> Device:
+    return Device(chip)
+
+
+ROWS = [row for each in rows().values() for row in each]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.api)
+def test_numbers_are_those_of_the_reference(row: Row) -> None:
+    family = next((each for each in CHIPS if row.api in running(each)), "A2")
+    computed, refused = [], []
+
+    @settings(
+        max_examples=MANY or 3, derandomize=not MANY, deadline=None, database=None,
+        suppress_health_check=list(HealthCheck), phases=None if MANY else (Phase.generate,),
+    )  # fmt: skip
+    @given(st.data())
+    def ask(data: st.DataObject) -> None:
+        why = compare(called(row, data.draw, family), device(CHIPS[family]))
+        (refused if why else computed).append(why)
+        assert "not modelled" not in why, why
+
+    try:
+        ask()
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
+        pytest.skip("PyTorch isn't installed")
+    assert computed or not refused, refused[0]

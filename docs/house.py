@@ -49,8 +49,8 @@ LEVEL = {room: level for level, room in enumerate(ROOMS)}
 DOORS = {
     "ops": "convolution.geometry",
     "values": """
-        arithmetic dtypes errors formats garbage host layouts promotion signals spelling status
-        suggest templates tensors version
+        arithmetic display dtypes errors formats garbage host layouts promotion signals spelling
+        status suggest templates tensors version
         """,
     "reading": "arrays files kept limits markup tables",
     "hardware": """
@@ -78,7 +78,7 @@ DOORS = {
         resolve results shape_checks task_chain tasks
         """,
     "runtime": "bands cache_start call device explain ranking results stream task what_if work",
-    "validation": "replay roofline statistics table work",
+    "validation": "asking replay roofline statistics table work",
     "graph": "compiling lowering memory onnx_file onnx_reader passes target",
     "model": """
         cache_state checking findings graph_model judging model reading reasons results retiming
@@ -86,15 +86,15 @@ DOORS = {
         """,
     "cluster": "collectives",
     "llm": "config engines layout memory results step training workload",
-    "capacity": "asking boards plan traces units",
+    "capacity": "asking boards plan results traces units",
     "serving": "deployment engine plan planning policy requests results",
     "reporting": """
-        arrays call.answers call.page call.tables call.typical catalogue cluster compare coverage
-        comparison document explain files llm llm_plan matrix model msprof msprof.step operators
-        plan.data plan.page profiles renderers.html renderers.jsonout renderers.terminal serving
-        spelling sweep trace training validation
+        arrays asking call.answers call.page call.tables call.typical catalogue cluster compare
+        coverage comparison document explain files llm llm_plan matrix model msprof msprof.step
+        operators plan.data plan.page profiles renderers.html renderers.jsonout renderers.terminal
+        serving spelling sweep trace training validation
         """,
-    "sweeping": "cluster executors points results running spec working",
+    "sweeping": "asking cluster executors points results running spec working",
     "pyasc": "enums running session tensors tuning",
     "capi": "compiling library python_program running table tracing",
 }

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.model.judging import judge
     from npusim.model.model import Model
+    from npusim.reporting.asking import report, trace
     from npusim.runtime.device import Device
     from npusim.runtime.ranking import rank
     from npusim.runtime.results import Result, Slice, TaskResult, Timeline
+    from npusim.sweeping.asking import sweep
+    from npusim.validation.asking import validate
     from npusim.values.errors import AclnnError, DeviceFault, NpusimError
     from npusim.values.status import Status
     from npusim.values.tensors import TensorSpec
@@ -47,6 +50,10 @@ _HOMES = {
     "plan": "npusim.capacity.asking",
     "rank": "npusim.runtime.ranking",
     "recommend": "npusim.capacity.asking",
+    "report": "npusim.reporting.asking",
+    "sweep": "npusim.sweeping.asking",
+    "trace": "npusim.reporting.asking",
+    "validate": "npusim.validation.asking",
 }
 
 # Public packages, which `import npusim` alone gives too: to write, and to register.
@@ -73,6 +80,10 @@ __all__ = [
     "plan",
     "rank",
     "recommend",
+    "report",
+    "sweep",
+    "trace",
+    "validate",
 ]
 
 # In a clone, ops/ and hw_profiles/ stand beside this folder and not in it. Python started there

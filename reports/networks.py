@@ -12,8 +12,7 @@ from pathlib import Path
 from network_steps import kernel_details, training_steps
 
 from npusim.model import StepResult, read_model, retime
-from npusim.reporting.model import milliseconds
-from npusim.reporting.spelling import percent
+from npusim.reporting.spelling import latency, percent
 
 TABLE = Path(__file__).parent / "data" / "measured_ops.csv.gz"
 CHIPS = {"LLM": "Ascend910B1", "CNN": "Ascend910B2"}
@@ -62,12 +61,12 @@ def line(workload: str, here: StepResult, there: StepResult) -> str:
         workload.partition(" train step")[0],
         here.soc,
         f"{here.step.launches:,}",
-        milliseconds(here.measured_us or 0.0),
-        milliseconds(here.device_us, here.band_us),
+        latency(here.measured_us or 0.0),
+        latency(here.device_us, here.band_us),
         "" if here.error is None else f"{here.error:+.1%}",
         percent(here.simulated_share),
         "" if here.simulated_error is None else f"{here.simulated_error:+.1%}",
-        milliseconds(there.device_us, there.band_us),
+        latency(there.device_us, there.band_us),
     )
     return f"| {' | '.join(cells)} |"
 
@@ -82,13 +81,13 @@ def section(workload: str, here: StepResult, there: StepResult) -> str:
     ]
     elsewhere = {each.kind: each for each in there.classes}
     for each in here.classes:
-        measured = "" if each.measured_us is None else milliseconds(each.measured_us)
+        measured = "" if each.measured_us is None else latency(each.measured_us)
         cells = (
             each.kind,
             f"{each.count:,}",
             measured,
-            milliseconds(each.duration_us),
-            milliseconds(elsewhere[each.kind].duration_us),
+            latency(each.duration_us),
+            latency(elsewhere[each.kind].duration_us),
             ", ".join(how.value for how in each.how),
         )
         lines.append(f"| {' | '.join(cells)} |")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from npusim.values.display import frame, notebook_html
 
 if TYPE_CHECKING:
     from npusim.capacity.boards import Board
@@ -217,6 +219,29 @@ class PlanResult:
             for each in self.products
         ]
         return f"<PlanResult {self.plan.title}: {', '.join(counts)}>"
+
+    def to_frame(self) -> Any:
+        """The products in the order of the plan, a row each, as a pandas DataFrame.
+
+        Raises UsageError where pandas isn't installed.
+        """
+        return frame(self._rows())
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "product": each.board.name,
+                "verdict": each.verdict.value,
+                "cards": each.count.working if each.count else None,
+                "installed": each.count.installed if each.count else None,
+                "carried_per_s": each.count.carried_per_s if each.count else None,
+            }
+            for each in self.products
+        ]
+
+    def _repr_html_(self) -> str:
+        rows = [list(row.values()) for row in self._rows()]
+        return notebook_html(repr(self)[1:-1], list(self._rows()[0]) if rows else (), rows)
 
     @property
     def meeting(self) -> tuple[ProductResult, ...]:

@@ -12,9 +12,6 @@ import typer
 from npusim.cli import calls, output
 from npusim.cli.chips import chips
 from npusim.cli.options import L2, Assignments, Exact, Force, Operator, Socs
-from npusim.values.errors import ArgumentError
-
-FORMS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 
 ReportFile = Annotated[
     Path,
@@ -32,15 +29,11 @@ def report(
     force: Force = False,
 ) -> None:
     """Write a page about a call: products, timeline, roofline, where the cycles go."""
+    from npusim.reporting.asking import form_of, write_page
     from npusim.reporting.call.page import operator_page
-    from npusim.reporting.files import claim, write_text
-    from npusim.reporting.renderers.html import to_html, to_markdown
+    from npusim.reporting.files import claim
 
-    form = FORMS.get(path.suffix.lower())
-    if form is None:
-        raise ArgumentError(
-            f"{path}: a report is HTML or Markdown", "Name a file that ends in .html or .md."
-        )
+    form = form_of(path)
     claim(path, force=force)
     question = calls.read_call(op, assignments)
     asked = chips(soc, exact=exact, l2=l2)
@@ -54,7 +47,7 @@ def report(
         answers,
         _command(op, assignments or [], soc or [], l2, path, exact=exact),
     )
-    write_text(path, to_html(page) if form == "html" else to_markdown(page), force=force)
+    write_page(page, path, form, force=force)
     output.note(f"written: {path}")
     calls.finish(answers)
 

@@ -83,6 +83,7 @@ def sweep(
     code 0 when at least one point has a time; 130 after Ctrl-C.
     """
     from npusim.reporting.files import claim_all
+    from npusim.sweeping.asking import answered_rows
     from npusim.sweeping.points import expand
     from npusim.sweeping.results import ResultFile
     from npusim.sweeping.spec import read_spec
@@ -101,7 +102,7 @@ def sweep(
         _play(wanted, todo, results, scheduler, workers)
         results.put_in_order(point.key for point in wanted.points)
     seconds = time.perf_counter() - start
-    rows = _rows_of(wanted, target)
+    rows = answered_rows(wanted, target)
     _write(rows, wanted, csv_file, plot, (x, y))
     _tell(_Told(spec, target, rows, len(todo), seconds), as_json=as_json)
 
@@ -196,18 +197,6 @@ def _refuse_figure(plot: Path | None, wanted: Sweep, x: str, y: str) -> None:
         raise ArgumentError(f"--plot {plot}: no kind of figure", "Name it FILE.svg or FILE.png.")
     if not wanted.axes:
         raise ArgumentError("--plot: no variable is swept", "Give one several values: `axes`.")
-
-
-def _rows_of(wanted: Sweep, target: Path) -> list[dict[str, Any]]:
-    """The rows of these points in their order; the file may hold others of an earlier sweep."""
-    from npusim.sweeping.results import read_rows
-
-    order = {point.key: point for point in wanted.points}
-    rows = [row for row in read_rows(target) if row["key"] in order]
-    for row in rows:
-        point = order[row["key"]]
-        row |= {"index": point.index, "axes": dict(point.axes), "soc": point.soc}
-    return sorted(rows, key=lambda row: row["index"])
 
 
 def _write(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from npusim.values.errors import UsageError
+from npusim.values.display import frame, notebook_html
 
 if TYPE_CHECKING:
     from npusim.catalogue.verdicts import Outcome
@@ -242,11 +241,7 @@ class StepResult:
 
         Raises UsageError where pandas isn't installed.
         """
-        try:
-            pandas = import_module("pandas")  # the user's own, no dependency of ours
-        except ImportError:
-            raise UsageError("a data frame needs pandas", "pip install pandas") from None
-        return pandas.DataFrame(
+        return frame(
             {
                 "op": each.item.op,
                 "class": each.kind,
@@ -268,3 +263,19 @@ class StepResult:
         rate = "" if self.items_per_s is None else f", {self.items_per_s:.3g} items/s"
         share = f"{self.simulated_share:.0%} simulated"
         return f"<StepResult {self.step.name} on {self.soc}: {time}{rate}, {share}>"
+
+    def _repr_html_(self) -> str:
+        longest = sorted(self.items, key=lambda each: -each.total_us)
+        rows = (
+            (
+                each.item.op,
+                each.item.operation.tensors,
+                each.item.count,
+                f"{each.total_us:.4g}",
+                each.timing.bound,
+                each.timing.how.value,
+            )
+            for each in longest
+        )
+        columns = ("operator", "tensors", "count", "us", "bound", "how")
+        return notebook_html(repr(self)[1:-1], columns, rows)

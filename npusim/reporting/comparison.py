@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.reporting.csvfile import csv_text
 from npusim.reporting.document import Page, Section, Table, bullets
-from npusim.reporting.model import milliseconds
 from npusim.reporting.renderers.jsonout import fields
-from npusim.reporting.spelling import count, percent, significant
+from npusim.reporting.spelling import count, latency, percent, significant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +51,7 @@ def headline(comparison: Comparison) -> str:
     share = percent(lost_us / whole_us) if whole_us else ""
     return (
         f"{name}: {count(len(unusual))} of {count(compared)} kernels took longer than usual, "
-        f"{milliseconds(lost_us)} in all ({share} of {milliseconds(whole_us)})"
+        f"{latency(lost_us)} in all ({share} of {latency(whole_us)})"
     )
 
 
@@ -147,8 +146,8 @@ def _classes(classes: Sequence[ClassSpeed]) -> Table:
         (
             each.kind,
             count(each.count),
-            milliseconds(each.measured_us),
-            milliseconds(each.estimated_us),
+            latency(each.measured_us),
+            latency(each.estimated_us),
             significant(each.measured_us / each.estimated_us),
         )
         for each in classes

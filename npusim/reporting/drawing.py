@@ -154,3 +154,24 @@ def _embedded(svg: str, name: str) -> str:
     svg = _FINE.sub(r"\1", svg)  # a hundredth of a point is finer than any screen
     svg = _COLOUR.sub(lambda found: _VARIABLES.get(found[0], found[0]), svg)
     return "\n".join(line.rstrip() for line in svg.splitlines() if line.strip())
+
+
+_PLAIN: Final = {INK: "#1a1a1a", SOFT: "#6b6b6b", GRID: "#dddddd", MARK: "#b00020", PAGE: "#ffffff"}
+_PAINTED: Final = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
+
+
+def plain_colours(axes: Axes) -> None:
+    """Real colours for placeholders in axes that stand in no page of ours."""
+    from matplotlib.colors import to_hex
+
+    names = {**_PLAIN, **{colour: f"C{number}" for number, colour in enumerate(SERIES)}}
+    for artist in axes.findobj():
+        for kind in _PAINTED:
+            read, write = (getattr(artist, f"{verb}_{kind}", None) for verb in ("get", "set"))
+            if read is None or write is None:
+                continue
+            value = read()
+            if isinstance(value, str | tuple) and value != "none" and len(value) > 2:
+                found = names.get(to_hex(cast("Any", value)))
+                if found is not None:
+                    write(found)

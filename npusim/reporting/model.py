@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.reporting.csvfile import csv_text
 from npusim.reporting.document import Page, Section, Table, bullets
 from npusim.reporting.renderers.jsonout import fields
-from npusim.reporting.spelling import count, not_simulated, percent, significant, size
+from npusim.reporting.spelling import count, latency, not_simulated, percent, significant, size
 
 if TYPE_CHECKING:
     from npusim.model.results import (
@@ -38,17 +38,6 @@ COLUMNS = (
 )
 
 _BAND = "latency (80 % band)"
-_US_PER_MS = 1e3
-
-
-def milliseconds(time_us: float, band_us: tuple[float, float] | None = None) -> str:
-    """`1.23 ms (0.98..1.7)`; microseconds where a millisecond would have zeros in front."""
-    small = time_us < _US_PER_MS
-    unit, scale = ("us", 1.0) if small else ("ms", _US_PER_MS)
-    text = f"{significant(time_us / scale)} {unit}"
-    if band_us is None:
-        return text
-    return f"{text} ({significant(band_us[0] / scale)}..{significant(band_us[1] / scale)})"
 
 
 def step_page(result: StepResult, top: int) -> Page:
@@ -70,7 +59,7 @@ def steps_pages(results: Sequence[StepResult], top: int) -> list[Page]:
         (
             each.soc,
             runs_word(each),
-            milliseconds(each.duration_us, each.band_us),
+            latency(each.duration_us, each.band_us),
             percent(each.calibrated_share),
             percent(each.simulated_share),
             each.bounds[0][0] if each.bounds else "",
@@ -85,7 +74,7 @@ def steps_pages(results: Sequence[StepResult], top: int) -> list[Page]:
     for kind in dict.fromkeys(item.kind for each in results for item in each.classes):
         found = [each.get(kind) for each in known]
         number = next(each.count for each in found if each is not None)
-        cells = ["" if each is None else milliseconds(each.duration_us) for each in found]
+        cells = ["" if each is None else latency(each.duration_us) for each in found]
         by_class.append((kind, count(number), *cells))
     blocks = [
         Table(columns, rows, numbers),
@@ -100,7 +89,7 @@ def tasks_page(result: StepResult) -> Page:
     rows = [
         (
             each.item.op,
-            milliseconds(each.total_us),
+            latency(each.total_us),
             each.item.operation.tensors,
             ", ".join(each.item.layers),
         )
@@ -116,7 +105,7 @@ def tasks_page(result: StepResult) -> Page:
 
 def headline(result: StepResult) -> str:
     """The verdict in one line."""
-    time = milliseconds(result.duration_us, result.band_us)
+    time = latency(result.duration_us, result.band_us)
     if result.refused:
         operators = sum(each.count for each in result.refused)
         return f"{_title(result)} can't run on {result.soc}: {operators} operators are refused"
@@ -171,7 +160,7 @@ def assumption_lines(result: StepResult) -> Iterator[str]:
         yield (
             "no host dispatch: the step runs as a graph or from a queue that never runs dry; with "
             f"{result.profile_dispatch_us:g} us for each operator it takes "
-            f"{milliseconds(result.eager_us)}"
+            f"{latency(result.eager_us)}"
         )
     yield from result.assumptions
     if result.step.kind != "graph":
@@ -255,14 +244,14 @@ def _title(result: StepResult) -> str:
 
 
 def _facts(result: StepResult) -> Iterator[tuple[str, str]]:
-    yield "step", milliseconds(result.duration_us, result.band_us)
+    yield "step", latency(result.duration_us, result.band_us)
     if result.items_per_s is not None:
         yield "rate", f"{significant(result.items_per_s)} items/s"
     if result.host_dispatch_us:
-        yield "device time", milliseconds(result.device_us)
+        yield "device time", latency(result.device_us)
     if result.measured_us is not None:
         where = f" on {result.measured_on}" if result.measured_on else ""
-        text = f"{milliseconds(result.measured_us)}{where}"
+        text = f"{latency(result.measured_us)}{where}"
         if result.error is not None:
             text += f"; error {result.error:+.1%}"
         if result.simulated_error is not None:
@@ -294,7 +283,7 @@ def _class_table(title: str, classes: Sequence[ClassTime]) -> Table:
             each.kind,
             count(each.count),
             percent(each.share),
-            milliseconds(each.duration_us, each.band_us),
+            latency(each.duration_us, each.band_us),
             percent(each.calibrated_share),
             *(_measured_cells(each) if measured else ()),
             ", ".join(how.value for how in each.how),
@@ -307,7 +296,7 @@ def _class_table(title: str, classes: Sequence[ClassTime]) -> Table:
 def _measured_cells(each: ClassTime) -> list[str]:
     if not each.measured_us:
         return ["", ""]
-    return [milliseconds(each.measured_us), significant(each.duration_us / each.measured_us)]
+    return [latency(each.measured_us), significant(each.duration_us / each.measured_us)]
 
 
 def _operator_table(operators: Sequence[OperatorTime], total: int) -> Table:
@@ -316,8 +305,8 @@ def _operator_table(operators: Sequence[OperatorTime], total: int) -> Table:
         (
             each.op,
             count(each.count),
-            milliseconds(each.total_us),
-            milliseconds(each.timing.duration_us, each.timing.band_us),
+            latency(each.total_us),
+            latency(each.timing.duration_us, each.timing.band_us),
             each.timing.bound if each.timing.how.name == "SIMULATED" else each.timing.how.value,
             each.tensors,
         )

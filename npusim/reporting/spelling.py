@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+MILLISECONDS_FROM_US = 1000.0
+"""From which on a time is read in milliseconds."""
+
 
 def significant(value: float, digits: int = 3) -> str:
     """`value` rounded to `digits` significant digits, without an exponent: 1234.5 -> 1,230."""
@@ -19,12 +22,13 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def latency(duration_us: float, band_us: tuple[float, float] | None = None) -> str:
-    """`123 us (105..150)`: a duration in microseconds and its band, never with idle digits."""
-    text = f"{significant(duration_us)} us"
+    """`123 us (105..150)`: a duration and its band without idle digits; from 1,000 us on in ms."""
+    scale, unit = (1e3, "ms") if duration_us >= MILLISECONDS_FROM_US else (1.0, "us")
+    text = f"{significant(duration_us / scale)} {unit}"
     if band_us is None:
         return text
-    low, high = band_us
-    return f"{text} ({significant(low)}..{significant(high)})"
+    low, high = (significant(each / scale) for each in band_us)
+    return f"{text} ({low}..{high})"
 
 
 def error_size(value: float) -> str:

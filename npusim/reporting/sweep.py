@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -58,21 +58,36 @@ FEW_LINES: Final = 3
 
 def rows_csv(rows: Iterable[Row], axes: Sequence[str]) -> str:
     """Every row, with a column for each variable (``axis_N``) and each pipe (``busy_MTE2``)."""
+    flat = flat_rows(rows, axes)
+    names = list(flat[0]) if flat else _columns([], axes)
+    return csv_text(
+        names,
+        (
+            [_cell(each[name]) if name.startswith("axis_") else each[name] for name in names]
+            for each in flat
+        ),
+    )
+
+
+def flat_rows(rows: Iterable[Row], axes: Sequence[str]) -> list[dict[str, Any]]:
+    """Every row with one value under each column, empty where it has none."""
     listed = list(rows)
     pipes = list(dict.fromkeys(pipe for row in listed for pipe in row.get("pipes", {})))
+    names = _columns(pipes, axes)
+    return [{name: cells.get(name, "") for name in names} for cells in map(_cells, listed)]
+
+
+def _columns(pipes: Sequence[str], axes: Sequence[str]) -> list[str]:
     names = [*COLUMNS[:_AXES_AFTER], *(f"axis_{name}" for name in axes)]
     names += [*COLUMNS[_AXES_AFTER:_PIPES_AFTER], *(f"busy_{pipe}" for pipe in pipes)]
-    names += COLUMNS[_PIPES_AFTER:]
-    return csv_text(
-        names, ([cells.get(name, "") for name in names] for cells in map(_cells, listed))
-    )
+    return [*names, *COLUMNS[_PIPES_AFTER:]]
 
 
 def _cells(row: Row) -> Row:
     low, high = row.get("band_us", ("", ""))
     return {
         **row,
-        **{f"axis_{name}": _cell(value) for name, value in row["axes"].items()},
+        **{f"axis_{name}": value for name, value in row["axes"].items()},
         **{f"busy_{pipe}": ratio for pipe, ratio in row.get("pipes", {}).items()},
         "band_low_us": low,
         "band_high_us": high,
@@ -154,18 +169,26 @@ def figure_bytes(
     return saved(figure(rows, axes, x=x, y=y), kind, dpi=120)
 
 
-def figure(rows: Sequence[Row], axes: Sequence[str], *, x: str = "", y: str = "") -> Figure:
+def figure(
+    rows: Sequence[Row],
+    axes: Sequence[str],
+    *,
+    x: str = "",
+    y: str = "",
+    new: Callable[..., Figure] | None = None,
+) -> Figure:
     """Latency over one variable (lines) or two (heat map): a column of panels for each product.
 
     A row of panels belongs to an operator, and in heat maps to one choice of the other variables.
-    Of more than `MOST_LINES` rows the first of each operator are drawn.
+    Of more than `MOST_LINES` rows the first of each operator are drawn. `new` makes the figure, a
+    plain one if not given.
     """
     from matplotlib.figure import Figure
 
     socs = list(dict.fromkeys(row["soc"] for row in rows))
     every = list(_bands(rows, axes, x, y))
     bands = _fair_share(every)
-    drawing = Figure(
+    drawing = (new or Figure)(
         figsize=(1.5 + 3.6 * len(socs), 0.8 + 3.0 * len(bands)), layout="constrained", dpi=100
     )
     grid = drawing.subplots(len(bands), len(socs), squeeze=False)

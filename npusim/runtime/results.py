@@ -11,9 +11,11 @@ from npusim.engine import KernelRun, Pipe, Unit
 from npusim.engine.arrows import linked
 from npusim.engine.program import VECTOR
 from npusim.runtime.work import Place, TaskWork, work_of
+from npusim.values.display import drawn, frame, notebook_html
 
 if TYPE_CHECKING:
     import numpy as np
+    from matplotlib.axes import Axes
 
     from npusim.hardware.profile import Profile
 
@@ -218,6 +220,50 @@ class Result:
         time = f"{self.duration_us:.3g} us ({low_us:.3g}..{high_us:.3g})"
         made = "estimate" if self.outputs is None else ", ".join(self.outputs)
         return f"<Result {self.op} on {self.soc}: {time}, {self.bound}; {made}>"
+
+    def to_frame(self) -> Any:
+        """The tasks in their order, a row each, times in us, as a pandas DataFrame.
+
+        Raises UsageError where pandas isn't installed.
+        """
+        return frame(
+            {
+                "task": task.name,
+                "block_dim": task.block_dim,
+                "start_us": task.start_us,
+                "duration_us": task.duration_us,
+                "low_us": task.band_us[0],
+                "high_us": task.band_us[1],
+                "cycles": task.cycles,
+                "bytes_read": task.bytes_read,
+                "bytes_written": task.bytes_written,
+                "hbm_bytes": task.hbm_bytes,
+                "bound": task.bound,
+                **{f"busy_{pipe}": ratio for pipe, ratio in task.pipes.items()},
+            }
+            for task in self.tasks
+        )
+
+    def plot_timeline(self, ax: Axes | None = None) -> Axes:
+        """What the pipes of up to three cores do over the call, busy share over us; needs no `ax`.
+
+        Raises UsageError for a call that does nothing, or so much that it would be a flat band.
+        """
+        return drawn("timeline", self, ax=ax)
+
+    def plot_roofline(self, ax: Axes | None = None) -> Axes:
+        """The longest task below the chip's roofs, as shares of them, both axes logarithmic.
+
+        Raises UsageError for a call that computes nothing.
+        """
+        return drawn("roofline", self, ax=ax)
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (t.name, t.block_dim, f"{t.start_us:.3g}", f"{t.duration_us:.4g}", t.bound)
+            for t in self.tasks
+        )
+        return notebook_html(repr(self)[1:-1], ("task", "cores", "start us", "us", "bound"), rows)
 
 
 def core_name(profile: Profile, block: int, unit: Unit = VECTOR) -> str:

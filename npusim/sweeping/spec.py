@@ -151,9 +151,13 @@ def read_spec(path: str | PathLike[str]) -> SweepSpec:
     Raises FileError, which names every wrong key, its value and what is allowed there.
     """
     file = str(path)
-    raw = yaml_mapping(read_text(Path(path)), file)
+    return spec_of(yaml_mapping(read_text(Path(path)), file), file)
+
+
+def spec_of(said: Mapping[str, Any], file: str) -> SweepSpec:
+    """The sweep that a mapping describes, as `read_spec`; `file` is what its errors call it."""
     try:
-        return SweepSpec.model_validate(raw)
+        return SweepSpec.model_validate(said)
     except ValidationError as error:
         lines = [
             f"{problem.key} is missing"

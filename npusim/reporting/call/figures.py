@@ -11,10 +11,11 @@ import numpy as np
 from npusim.engine.verdict import BOUND_RATIO
 from npusim.reporting.document import Figure
 from npusim.reporting.drawing import GRID, INK, MARK, SERIES, SOFT, axes_of, draw, name_rows
-from npusim.reporting.spelling import significant
+from npusim.reporting.spelling import MILLISECONDS_FROM_US, significant
 from npusim.reporting.trace import LANE_ORDER, OTHER_LANE
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
     from numpy.typing import NDArray
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from npusim.runtime.work import TaskWork
 
     Floats = NDArray[np.float64]
+    Lanes = dict[tuple[str, str], list[tuple[float, float]]]
 
 _PIPE_COLOURS = dict(
     zip(("MTE2", "VECTOR", "MTE3", "CUBE", "MTE1", "FIXP", "SCALAR"), SERIES, strict=False)
@@ -92,36 +94,7 @@ def roofline_figure(points: Sequence[RoofPoint], focus: str) -> Figure:
     """
 
     def paint(drawing: Drawing) -> None:
-        axes = axes_of(drawing, "work per byte, relative to the ridge", "share of the compute roof")
-        across = [point.compute / level for point in points for level in _levels(point)]
-        low = min([0.05, *across]) / 2
-        high = max([20.0, *across]) * 2
-        bottom = min([0.02, *(point.compute for point in points)]) / 2
-        roof = [low, 1.0, high]
-        for share, style in ((1.0, "-"), (BOUND_RATIO, "--")):
-            heights = [share * min(1.0, place) for place in roof]
-            axes.plot(roof, heights, style, color=SOFT, lw=1.2 if share == 1 else 0.8)
-        for number, family in enumerate(dict.fromkeys(point.family for point in points)):
-            mine = [point for point in points if point.family == family]
-            colour = SERIES[number % len(SERIES)]
-            _scatter(
-                axes,
-                [(p.compute / p.hbm, p.compute) for p in mine if p.hbm > _NO_LOAD],
-                colour,
-                True,
-            )
-            _scatter(
-                axes,
-                [(p.compute / p.l2, p.compute) for p in mine if p.l2 > _NO_LOAD],
-                colour,
-                False,
-            )
-            axes.plot([], [], "o", color=colour, label=family)
-        axes.plot([], [], "o", color=SOFT, label="HBM")
-        axes.plot([], [], "o", color=SOFT, markerfacecolor="none", label="L2")
-        _name_focus(axes, points, focus)
-        axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(bottom, 1.6))
-        axes.legend(loc="lower right", ncols=2)
+        paint_roofline(drawing.add_subplot(), points, focus)
 
     caption = (
         "The solid line is what the chip could do, the dashed one 80 % of it, from where the "
@@ -129,6 +102,40 @@ def roofline_figure(points: Sequence[RoofPoint], focus: str) -> Figure:
         "hollow ones all that pass L2; each point is the longest task on one chip."
     )
     return Figure(draw("roofline", paint, height_inches=3.6), "Roofline", caption)
+
+
+def paint_roofline(axes: Axes, points: Sequence[RoofPoint], focus: str) -> None:
+    """The roof, the points below it, the name of the chip looked at, and what colours mean."""
+    axes.set(xlabel="work per byte, relative to the ridge", ylabel="share of the compute roof")
+    across = [point.compute / level for point in points for level in _levels(point)]
+    low = min([0.05, *across]) / 2
+    high = max([20.0, *across]) * 2
+    bottom = min([0.02, *(point.compute for point in points)]) / 2
+    roof = [low, 1.0, high]
+    for share, style in ((1.0, "-"), (BOUND_RATIO, "--")):
+        heights = [share * min(1.0, place) for place in roof]
+        axes.plot(roof, heights, style, color=SOFT, lw=1.2 if share == 1 else 0.8)
+    for number, family in enumerate(dict.fromkeys(point.family for point in points)):
+        mine = [point for point in points if point.family == family]
+        colour = SERIES[number % len(SERIES)]
+        _scatter(
+            axes,
+            [(p.compute / p.hbm, p.compute) for p in mine if p.hbm > _NO_LOAD],
+            colour,
+            True,
+        )
+        _scatter(
+            axes,
+            [(p.compute / p.l2, p.compute) for p in mine if p.l2 > _NO_LOAD],
+            colour,
+            False,
+        )
+        axes.plot([], [], "o", color=colour, label=family)
+    axes.plot([], [], "o", color=SOFT, label="HBM")
+    axes.plot([], [], "o", color=SOFT, markerfacecolor="none", label="L2")
+    _name_focus(axes, points, focus)
+    axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(bottom, 1.6))
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 
 
 def _levels(point: RoofPoint) -> list[float]:
@@ -189,43 +196,60 @@ def timeline_figure(res: Result) -> Figure | None:
     None where nothing runs, and where even one core does so much that it would take long to unfold
     and be seen as a flat band.
     """
-    cores = _few(res.timeline.cores)
-    while cores and res.timeline.count(cores) > SLICES_DRAWN:
-        cores = cores[:-1]
-    if not cores:
-        return None
-    lanes: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for item in res.timeline.slices(set(cores)):
-        lane = lanes.setdefault((item.core, item.pipe), [])
-        lane.append((item.start_us, item.start_us + item.duration_us))
+    lanes = timeline_lanes(res)
     if not lanes:
         return None
-    order = sorted(lanes, key=lambda lane: (cores.index(lane[0]), pipe_order(lane[1])))
-    edges_us = np.linspace(0.0, res.duration_us, _STEPS_SHOWN + 1)
+    cores = list(dict.fromkeys(core for core, _ in lanes))
+    part_us = res.duration_us / _STEPS_SHOWN
 
     def paint(drawing: Drawing) -> None:
-        axes = axes_of(drawing, "us since the call began")
-        for row, lane in enumerate(order):
-            colour = _PIPE_COLOURS.get(lane[1], SERIES[7])
-            tops = row + 0.4 - 0.8 * _busy_shares(lanes[lane], edges_us)
-            axes.stairs(tops, edges_us, baseline=row + 0.4, fill=True, color=colour, lw=0)
-        for task in res.tasks:
-            axes.axvline(task.start_us, color=MARK, lw=0.8)
-        for row in range(1, len(order)):
-            if order[row][0] != order[row - 1][0]:
-                axes.axhline(row - 0.5, color=GRID, lw=1)
-        axes.set_yticks(range(len(order)), _lane_names(order))
-        axes.set_ylim(len(order) - 0.4, -0.6)
-        axes.grid(visible=False, axis="y")
-        axes.set_xlim(0, res.duration_us)
+        paint_timeline(drawing.add_subplot(), res, lanes)
 
     caption = (
         f"{', '.join(cores)} of {len(res.timeline.cores)} cores; lines mark where a task is "
-        f"launched. The height is the busy share of every {significant(edges_us[1], 2)} us; "
+        f"launched. The height is the busy share of every {significant(part_us, 2)} us; "
         "`npusim trace` writes every instruction for a viewer."
     )
-    drawn = draw("timeline", paint, height_inches=0.9 + 0.2 * len(order), width_inches=9.0)
+    drawn = draw("timeline", paint, height_inches=0.9 + 0.2 * len(lanes), width_inches=9.0)
     return Figure(drawn, f"Timeline on {res.soc}", caption, wide=True)
+
+
+def timeline_lanes(res: Result) -> Lanes:
+    """When each pipe of a few cores is busy, in us, by core and pipe in the order of a viewer.
+
+    Empty where nothing runs, and where even one core does more than is worth unfolding.
+    """
+    cores = _few(res.timeline.cores)
+    while cores and res.timeline.count(cores) > SLICES_DRAWN:
+        cores = cores[:-1]
+    found: Lanes = {}
+    for item in res.timeline.slices(set(cores)) if cores else ():
+        lane = found.setdefault((item.core, item.pipe), [])
+        lane.append((item.start_us, item.start_us + item.duration_us))
+    order = sorted(found, key=lambda lane: (cores.index(lane[0]), pipe_order(lane[1])))
+    return {lane: found[lane] for lane in order}
+
+
+def paint_timeline(axes: Axes, res: Result, lanes: Lanes) -> None:
+    """A row for each pipe, as high as it is busy, over the whole call."""
+    order = list(lanes)
+    # Long calls are read in milliseconds, as everywhere.
+    scale, unit = (1e3, "ms") if res.duration_us >= MILLISECONDS_FROM_US else (1.0, "us")
+    edges_us = np.linspace(0.0, res.duration_us, _STEPS_SHOWN + 1)
+    for row, lane in enumerate(order):
+        colour = _PIPE_COLOURS.get(lane[1], SERIES[7])
+        tops = row + 0.4 - 0.8 * _busy_shares(lanes[lane], edges_us)
+        axes.stairs(tops, edges_us / scale, baseline=row + 0.4, fill=True, color=colour, lw=0)
+    for task in res.tasks:
+        axes.axvline(task.start_us / scale, color=MARK, lw=0.8)
+    for row in range(1, len(order)):
+        if order[row][0] != order[row - 1][0]:
+            axes.axhline(row - 0.5, color=GRID, lw=1)
+    axes.set_yticks(range(len(order)), _lane_names(order))
+    axes.set_ylim(len(order) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlim(0, res.duration_us / scale)
+    axes.set_xlabel(f"{unit} since the call began")
 
 
 def _few(cores: Sequence[str]) -> list[str]:

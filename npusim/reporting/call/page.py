@@ -45,17 +45,19 @@ def operator_page(
     """
     results = [answer.result for answer in answers if answer.result is not None]
     focus = min(results, key=lambda res: res.duration_us, default=None)
-    call = Table(("parameter", "value"), list(arguments.items()))
     sections = [Section("Products side by side", list(_products(answers, results, focus)))]
     if focus is not None:
         sections.append(Section(f"Where the time goes on {focus.soc}", list(_time(focus))))
         if (work := longest_work(focus)) is not None:
             sections.append(Section("Where the cycles go", list(_cycles(work))))
-    sections.append(Section("The call", [call]))
+    if arguments:
+        call = Table(("parameter", "value"), list(arguments.items()))
+        sections.append(Section("The call", [call]))
     if focus is not None:
         sections.append(Section("Assumptions", [_assumptions(results)]))
         sections.append(Section("Evidence", list(_evidence(results, focus))))
-    sections.append(Section("Do it again", [Code(command)]))
+    if command:
+        sections.append(Section("Do it again", [Code(command)]))
     return Page(
         title=f"{operator}: how long, and why",
         subtitle=summary,

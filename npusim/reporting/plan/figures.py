@@ -11,8 +11,7 @@ from npusim.capacity import CONFIDENCE
 from npusim.capacity.units import US_PER_MS
 from npusim.reporting.document import Figure, Table
 from npusim.reporting.drawing import MARK, PAGE, SERIES, axes_of, draw, name_rows
-from npusim.reporting.model import milliseconds
-from npusim.reporting.spelling import percent, significant
+from npusim.reporting.spelling import latency, percent, significant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,7 +93,7 @@ def by_cards_figure(result: PlanResult) -> Figure | None:
             str(one.cards),
             "can't keep up"
             if one.latency_us is None
-            else milliseconds(one.latency_us.mean, (one.latency_us.lo, one.latency_us.hi)),
+            else latency(one.latency_us.mean, (one.latency_us.lo, one.latency_us.hi)),
             percent(one.load),
             {True: "yes", False: "no", None: "undecided"}[one.in_time],
             f"{one.requests:,}",

@@ -11,7 +11,6 @@ from npusim.capacity.units import US_PER_MS
 from npusim.hardware.reading import built_in_sources
 from npusim.model.results import DECIDED_UP_TO
 from npusim.reporting.document import Block, Bullets, Code, Page, Section, Table, Verdict
-from npusim.reporting.model import milliseconds
 from npusim.reporting.plan.figures import (
     by_cards_figure,
     cards_figure,
@@ -20,7 +19,7 @@ from npusim.reporting.plan.figures import (
     latency_figure,
     utilisation_figure,
 )
-from npusim.reporting.spelling import count, not_simulated, percent, significant, size
+from npusim.reporting.spelling import count, latency, not_simulated, percent, significant, size
 
 if TYPE_CHECKING:
     from npusim.capacity import CardCount, Estimate, Operation, PlanResult, ProductResult
@@ -382,5 +381,5 @@ def _rate(per_s: float) -> str:
 def _interval(value: Estimate) -> str:
     """A latency with its confidence interval, where several seeds gave one."""
     if value.lo == value.hi:
-        return milliseconds(value.mean)
-    return milliseconds(value.mean, (value.lo, value.hi))
+        return latency(value.mean)
+    return latency(value.mean, (value.lo, value.hi))

@@ -2,7 +2,8 @@
 
 from npusim.serving.costs import StepCosts, step_costs
 from npusim.serving.deployment import Deployment, deploy
-from npusim.serving.engine import Outcome, serve
+from npusim.serving.engine import serve, serve_in_step
+from npusim.serving.group import Outcome
 from npusim.serving.policy import Policy
 from npusim.serving.requests import Requests, even_lengths, read_requests
 
@@ -16,5 +17,6 @@ __all__ = [
     "even_lengths",
     "read_requests",
     "serve",
+    "serve_in_step",
     "step_costs",
 ]

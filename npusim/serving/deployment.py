@@ -11,7 +11,7 @@ from npusim.llm.engines import load_engine
 from npusim.llm.memory import LlmMemory, memory_of
 from npusim.llm.step import precision_on
 from npusim.serving.costs import StepCosts, step_costs
-from npusim.serving.engine import serve
+from npusim.serving.engine import serve_in_step
 from npusim.serving.results import Served, served
 from npusim.values.errors import ArgumentError
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 class Deployment:
     """`layout` on one product; all data-parallel groups are alike and take turns.
 
+    Groups with experts in common step together; the first one's figures stand for all.
     `policy` is that of a group, with as many blocks as there is memory for.
     """
 
@@ -49,9 +50,11 @@ class Deployment:
         Raises ArgumentError where a request doesn't ever fit.
         """
         groups = self.layout.dp
-        mine = requests.every(groups)
+        dealt = [requests.every(groups, first) for first in range(min(groups, len(requests)))]
         slots = None if concurrency is None else max(1, round(concurrency / groups))
-        outcome = serve(mine, self.costs, self.policy, concurrency=slots)
+        together = dealt if self.layout.experts > 1 else dealt[:1]
+        mine = dealt[0]
+        outcome = serve_in_step(together, self.costs, self.policy, concurrency=slots)[0]
         return served(
             mine,
             outcome,

@@ -1,42 +1,21 @@
 """Continuous batching played step by step; steps that only decode are taken many at a time.
 
-Sequences that decode get a token a step each. Nothing else happens between two events (one is
-done, one comes, blocks run out), so that the steps between them are added up in one go.
+Groups that share experts step together: what one of them reads or writes, all wait for.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass
-from heapq import heappop, heappush
-from math import ceil, inf, sqrt
 from typing import TYPE_CHECKING
 
-from npusim.serving.cache import Blocks
+from npusim.serving.group import Group, Outcome
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from npusim.serving.costs import StepCosts
     from npusim.serving.policy import Policy
     from npusim.serving.requests import Requests
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What became of every request, in order; milliseconds since the first could come.
-
-    `sent_ms` is when the client sent it (with limited concurrency later than it wanted to),
-    `first_ms` its first token, `done_ms` its last. `busy_ms` is the time in steps.
-    """
-
-    sent_ms: list[float]
-    first_ms: list[float]
-    done_ms: list[float]
-    tokens: list[int]
-    preemptions: int
-    steps: int
-    busy_ms: float
-    most_blocks: int
 
 
 def serve(
@@ -47,236 +26,54 @@ def serve(
     With `concurrency` no more than so many are sent at once: the next one when one is done.
     Raises ArgumentError where a request can't ever fit.
     """
-    longest = int((requests.input_tokens + requests.output_tokens).max())
+    return serve_in_step([requests], costs, policy, concurrency=concurrency)[0]
+
+
+def serve_in_step(
+    dealt: Sequence[Requests],
+    costs: StepCosts,
+    policy: Policy,
+    *,
+    concurrency: int | None = None,
+) -> list[Outcome]:
+    """Serve what each of several groups was dealt; every step takes as long as the longest of them.
+
+    So step groups that exchange tokens with the same experts: a rank waits in every layer for the
+    others (vllm-ascend pads them to the largest). `concurrency` is of each group.
+    """
+    longest = max(int((each.input_tokens + each.output_tokens).max()) for each in dealt)
     if longest > policy.kv_tokens:
         raise ArgumentError(
             f"a request of {longest} tokens, and room for {policy.kv_tokens} in the cache",
             "Take more or larger cards, fewer bits, or shorter requests.",
         )
-    return _Engine(requests, costs, policy, concurrency).run()
+    groups = [Group(each, costs, policy, concurrency) for each in dealt]
+    now_ms = 0.0
+    while True:
+        for group in groups:
+            group.receive(now_ms)
+            group.schedule()
+        running = [group for group in groups if group.running]
+        if running:
+            now_ms = _step(groups, running, now_ms)
+            continue
+        arrival_ms = min(group.next_arrival_ms for group in groups)
+        if arrival_ms == float("inf"):
+            return [group.outcome for group in groups]
+        now_ms = max(now_ms, arrival_ms)
 
 
-class _Engine:
-    def __init__(
-        self, requests: Requests, costs: StepCosts, policy: Policy, concurrency: int | None
-    ) -> None:
-        count = len(requests)
-        self._costs = costs
-        self._policy = policy
-        self._arrivals: list[float] = requests.arrival_ms.tolist()
-        self._inputs: list[int] = requests.input_tokens.tolist()
-        self._outputs: list[int] = requests.output_tokens.tolist()
-        self._slots = inf if concurrency is None else concurrency
-        self._freed_ms = 0.0  # when the client last got a slot that it lacked
-        self._next = 0
-        self._waiting: deque[int] = deque()
-        self._blocks = Blocks(policy.kv_blocks, policy.block)
-        self._now = 0.0
-        self._step = 0
-        self._steps = 0
-        self._busy = 0.0
-        self._most_blocks = 0
-        # Sequences that decode: (last step, request), and the order in which they came.
-        self._ends: list[tuple[int, int]] = []
-        self._order: list[int] = []
-        self._end_of: dict[int, int] = {}
-        self._context = 0
-        # Of a prompt: tokens to compute (after a preemption its output so far too), and done.
-        self._wanted: list[int] = list(self._inputs)
-        self._done = [0] * count
-        self._given = [0] * count
-        self._partial: int | None = None
-        self.preemptions = 0
-        self._sent = [0.0] * count
-        self._first = [inf] * count
-        self._finished = [inf] * count
-
-    def run(self) -> Outcome:
-        left = len(self._arrivals)
-        while self._next < left or self._waiting or self._ends or self._partial is not None:
-            self._receive()
-            chunks = self._schedule()
-            if chunks:
-                self._mixed_step(chunks)
-            elif self._ends:
-                self._decode()
-            else:
-                self._now = max(self._now, self._arrivals[self._next])
-        return Outcome(
-            self._sent, self._first, self._finished, self._given, self.preemptions,
-            self._steps, self._busy, self._most_blocks,
-        )  # fmt: skip
-
-    def _receive(self) -> None:
-        """Requests whose time has come and for which the client has a slot."""
-        while self._slots > 0 and self._next < len(self._arrivals):
-            arrival = self._arrivals[self._next]
-            if arrival > self._now:
-                return
-            self._sent[self._next] = max(arrival, self._freed_ms)
-            self._slots -= 1
-            self._waiting.append(self._next)
-            self._next += 1
-
-    def _schedule(self) -> list[tuple[int, int]]:
-        """Prompts of the next step with the tokens of each; blocks are taken for them."""
-        policy, blocks = self._policy, self._blocks
-        decoding = len(self._end_of)
-        budget = policy.max_tokens - (decoding if policy.schedule == "chunked" else 0)
-        room = policy.max_sequences - decoding
-        chunks: list[tuple[int, int]] = []
-        # Sequences that decode come first: they may need a block each in this step.
-        kept = blocks.needed(1, self._step) if policy.schedule == "chunked" else 0
-        while budget > 0 and room > 0:
-            if self._partial is not None:
-                request = self._partial
-            elif self._waiting:
-                request = self._waiting[0]
-                if not self._done[request]:
-                    self._done[request] = self._cached(request)
-            else:
-                break
-            done, wanted = self._done[request], self._wanted[request]
-            tokens = min(wanted - done, budget)
-            held = 0 if self._partial is None else blocks.of(done)
-            needed = blocks.of(done + tokens) - held
-            if needed + kept > blocks.free:
-                break
-            blocks.used += needed
-            if self._partial is None:
-                self._waiting.popleft()
-            self._partial = request if tokens < wanted - done else None
-            chunks.append((request, tokens))
-            budget -= tokens
-            room -= 1
-        return chunks
-
-    def _cached(self, request: int) -> int:
-        """Tokens of a prompt that are in the cache: whole blocks, and never the last token."""
-        block, wanted = self._policy.block, self._wanted[request]
-        found = int(self._inputs[request] * self._policy.prefix_share)
-        return min(found, wanted - 1) // block * block
-
-    def _mixed_step(self, chunks: list[tuple[int, int]]) -> None:
-        decoding = self._policy.schedule == "chunked" and bool(self._ends)
-        if decoding:
-            self._make_room()
-        sequences = len(self._end_of) if decoding else 0
-        context = self._context if decoding else 0
-        tokens = sum(count for _, count in chunks)
-        before = sum(self._done[request] for request, _ in chunks) / len(chunks)
-        self._pass(self._costs.step_ms(sequences, context, tokens, before), 1)
-        if decoding:
-            self._advance(1)
-        for request, count in chunks:
-            self._done[request] += count
-            if self._done[request] == self._wanted[request]:
-                self._prompt_done(request)
-        if decoding:
-            self._leave()
-
-    def _prompt_done(self, request: int) -> None:
-        """The prompt is read, and the token behind it is there."""
-        self._first[request] = min(self._first[request], self._now)
-        self._given[request] += 1
-        length = self._wanted[request]
-        rest = self._outputs[request] - self._given[request]
-        if rest == 0:
-            self._blocks.used -= self._blocks.of(length)
-            self._complete(request)
-            return
-        end = self._step + rest
-        heappush(self._ends, (end, request))
-        self._end_of[request] = end
-        self._order.append(request)
-        self._context += length
-        self._blocks.join(length, self._step)
-
-    def _decode(self) -> None:
-        """Steps without prompts, up to the next event."""
-        self._make_room()
-        while self._end_of.get(self._ends[0][1]) != self._ends[0][0]:
-            heappop(self._ends)  # it was preempted
-        sequences = len(self._end_of)
-        steps = self._ends[0][0] - self._step
-        base, slope = self._costs.decode[sequences], self._costs.context[sequences]
-        more = self._slots > 0 and self._next < len(self._arrivals)
-        if more and sequences < self._policy.max_sequences:
-            wait = self._arrivals[self._next] - self._now
-            steps = min(steps, _steps_in(wait, base + slope * self._context, slope * sequences))
-        steps = max(1, self._blocks.steps_left(steps, self._step))
-        grown = sequences * steps * (steps - 1) / 2
-        self._pass(steps * base + slope * (steps * self._context + grown), steps)
-        self._advance(steps)
-        self._leave()
-
-    def _make_room(self) -> None:
-        """Blocks for one more token of everybody: who came last gives its up if they lack."""
-        blocks = self._blocks
-        while blocks.needed(1, self._step) > blocks.free:
-            self._preempt()
-
-    def _preempt(self) -> None:
-        """Whoever came last gives its blocks up and is computed anew: a prompt, else a sequence."""
-        self.preemptions += 1
-        if self._partial is not None:
-            request, self._partial = self._partial, None
-            self._blocks.used -= self._blocks.of(self._done[request])
-        else:
-            request = self._order.pop()
-            while request not in self._end_of:
-                request = self._order.pop()
-            length = self._length(request)
-            del self._end_of[request]
-            self._given[request] += length - self._wanted[request]
-            self._blocks.leave(length, self._step)
-            self._context -= length
-            self._wanted[request] = self._inputs[request] + self._given[request]
-        self._done[request] = 0
-        self._waiting.appendleft(request)
-
-    def _length(self, request: int) -> int:
-        """Tokens of a sequence that decodes: its prompt, and one for each step since."""
-        rest = self._end_of[request] - self._step
-        return self._wanted[request] + self._outputs[request] - self._given[request] - rest
-
-    def _advance(self, steps: int) -> None:
-        self._blocks.grow(steps, self._step)
-        self._most_blocks = max(self._most_blocks, self._blocks.used)
-        self._context += len(self._end_of) * steps
-        self._step += steps
-
-    def _leave(self) -> None:
-        """Sequences that have got their last token."""
-        while self._ends and self._ends[0][0] <= self._step:
-            end, request = heappop(self._ends)
-            if self._end_of.get(request) != end:
-                continue
-            length = self._length(request)
-            del self._end_of[request]
-            self._context -= length
-            self._blocks.leave(length, self._step)
-            self._given[request] = self._outputs[request]
-            self._complete(request)
-        if len(self._order) > 2 * len(self._end_of) + 64:
-            self._order = [each for each in self._order if each in self._end_of]
-
-    def _complete(self, request: int) -> None:
-        self._finished[request] = self._now
-        if not self._slots:
-            self._freed_ms = self._now
-        self._slots += 1
-
-    def _pass(self, time_ms: float, steps: int) -> None:
-        self._now += time_ms
-        self._busy += time_ms
-        self._steps += steps
-        self._most_blocks = max(self._most_blocks, self._blocks.used)
-
-
-def _steps_in(wait_ms: float, first_ms: float, more_ms: float) -> int:
-    """Steps until `wait_ms` are over, when each takes `more_ms` longer than the one before."""
-    if more_ms <= 0:
-        return max(1, ceil(wait_ms / first_ms))
-    half = first_ms - more_ms / 2
-    return max(1, ceil((sqrt(half * half + 2 * more_ms * wait_ms) - half) / more_ms))
+def _step(groups: Sequence[Group], running: Sequence[Group], now_ms: float) -> float:
+    """One step with prompts, or all steps without any up to the next event; when it is over."""
+    for group in running:
+        group.make_room()
+    slowest = max(running, key=Group.step_ms) if len(running) > 1 else running[0]
+    steps, time_ms = 1, slowest.step_ms()
+    if not any(group.chunks for group in running):
+        growth_ms = slowest.growth_ms
+        steps = int(min(group.steps_left(now_ms, time_ms, growth_ms) for group in groups))
+        time_ms = steps * time_ms + growth_ms * steps * (steps - 1) / 2
+    now_ms += time_ms
+    for group in running:
+        group.took(steps, time_ms, now_ms)
+    return now_ms

@@ -25,9 +25,9 @@ class Requests:
     def __len__(self) -> int:
         return len(self.arrival_ms)
 
-    def every(self, groups: int) -> Requests:
-        """What the first of `groups` gets when they take turns."""
-        return Requests(*(each[::groups] for each in self._columns))
+    def every(self, groups: int, first: int = 0) -> Requests:
+        """What one of `groups` gets when they take turns."""
+        return Requests(*(each[first::groups] for each in self._columns))
 
     @property
     def _columns(self) -> tuple[NDArray[Any], ...]:

@@ -35,7 +35,9 @@ simulated over measured. Rows that a constant was fitted on say so (`hw_profiles
 and count in no figure of the summary. Where the bin of an Atlas A2 chip isn't stated, 910B3 is taken (910B1 for Atlas 900
 A2 PoD, 910B4-1 for Atlas 800I A2). Throughputs of continuous integration are guards, which readings lie above.
 Decoding windows of Qwen3-32B with 16 and 32 requests were profiled while prompts came in, so that their steps hold
-chunks of prompts, which the rows don't say; here they are steps that only decode.
+chunks of prompts, which the rows don't say; here they are steps that only decode. How the host launched a step is
+vllm-ascend's default at the date of a row, where the row doesn't say: operators until May 2025, graphs between
+attentions (ACL graph, `PIECEWISE`) until May 2026, one graph for decoding since (`FULL_AND_PIECEWISE`).
 
 Remade by `python reports/llm.py > reports/llm.md`.
 """

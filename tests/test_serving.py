@@ -11,8 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim.serving import Policy, Requests, StepCosts, even_lengths, read_requests, serve
+from npusim.serving import (
+    Policy,
+    Requests,
+    StepCosts,
+    even_lengths,
+    read_requests,
+    serve,
+    serve_in_step,
+)  # fmt: skip
 from npusim.serving.cache import Blocks
+from npusim.serving.prefixes import Prefixes
 from npusim.serving.results import served
 from npusim.values.errors import ArgumentError, FileError
 from support import commands
@@ -177,6 +186,34 @@ def test_a_prefix_in_the_cache_shortens_the_first_token() -> None:
     assert plain == pytest.approx(10 + 0.05 * 4000)
 
 
+def test_prefixes_of_a_trace_are_found_while_there_is_room() -> None:
+    """The second of two alike prompts reads what lies behind the first's blocks."""
+    lengths = np.array([2000, 2000])
+    asked = Requests(np.array([0.0, 500.0]), lengths, np.array([2, 2]), ((1, 2, 3, 4), (1, 2, 9)))
+    found = serve(asked, costs(), Policy())
+    waits = [first - sent for first, sent in zip(found.first_ms, found.sent_ms, strict=True)]
+    assert waits == pytest.approx([10 + 0.05 * 2000, 10 + 0.05 * (2000 - 1024)])
+    tight = serve(asked, costs(), Policy(kv_blocks=17))  # room for four names, but of them the last
+    assert tight.first_ms[1] == found.first_ms[1]
+    kept = Prefixes()
+    kept.keep((1, 2, 3, 4))
+    assert kept.found((1, 2, 9), room=3) == 2
+    assert kept.found((1, 2, 3, 4), room=2) == 2
+    assert kept.found((2, 1), room=0) == 0
+
+
+def test_groups_that_step_together_wait_for_each_other() -> None:
+    """A prompt of one group holds the other's tokens up, and alone nobody is held up."""
+    writer, reader = even_lengths(1, 128, 50), even_lengths(1, 8000, 2)
+    apart, beside = serve(writer, costs(), Policy()), serve(reader, costs(), Policy())
+    both = serve_in_step([writer, reader], costs(), Policy())
+    assert both[1].first_ms == beside.first_ms == [410.0]
+    assert both[0].tokens == apart.tokens
+    assert both[0].first_ms[0] == 410.0 > apart.first_ms[0]
+    assert both[0].done_ms[0] == pytest.approx(410 + apart.done_ms[0] - apart.first_ms[0])
+    assert serve_in_step([writer, writer], costs(), Policy())[1].done_ms == apart.done_ms
+
+
 def test_prompts_first_hold_up_those_that_decode() -> None:
     asked = even_lengths(200, 1000, 50, rate_per_s=10, seed=1)
     chunked, first = (
@@ -209,12 +246,16 @@ def test_traces_are_read(tmp_path: Path) -> None:
     found = read_requests(mooncake)
     assert found.arrival_ms.tolist() == [0, 2000]
     assert found.output_tokens.tolist() == [7, 5]
+    assert found.prefixes == ((), (1,))
     azure = tmp_path / "azure.csv"
     azure.write_text(
         "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,374,44\n"
         "2023-11-16 18:15:50.99,396,109\n"
     )
     assert read_requests(azure).input_tokens.tolist() == [374, 396]
+    mooncake.write_text(json.dumps({**rows[0], "hash_ids": ["a"]}))
+    with pytest.raises(FileError, match="hash_ids that are no list"):
+        read_requests(mooncake)
     mooncake.write_text('{"timestamp": 1}')
     with pytest.raises(FileError, match="line 1 lacks"):
         read_requests(mooncake)

@@ -18,8 +18,8 @@ class Engine(Group):
     """What an engine costs: microseconds of the host for a step, and memory beside the model.
 
     A captured graph costs `graph_step_us` a step. One in pieces (attention apart) costs at least
-    `piecewise_layer_us` a layer and `piecewise_sequence_us` a sequence; without a graph the host
-    needs `eager_launch_us` for an operator.
+    `piecewise_layer_us` a layer and, where ranks share layers, `piecewise_sequence_us` a sequence;
+    without a graph the host needs `eager_launch_us` for an operator.
     """
 
     graph_step_us: Microseconds

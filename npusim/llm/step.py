@@ -68,8 +68,8 @@ def step(
     compute_ms = device.device_us / 1e3
     communication_ms = sum(each.total_ms for each in exchanges)
     host_ms = _waiting_ms(
-        compute_ms + communication_ms, chosen, engine, model.architecture, batch.rows,
-        device.step.launches,
+        compute_ms + communication_ms, chosen, engine, model.architecture,
+        batch.rows if layout.tp > 1 else 0, device.step.launches,
     )  # fmt: skip
     total_ms = compute_ms + communication_ms + host_ms
     low_us, high_us = device.band_us
@@ -142,16 +142,19 @@ def _waiting_ms(
     graph: str,
     engine: Engine,
     model: Architecture,
-    rows: int,
+    told: int,
     launches: int,
 ) -> float:
-    """What the device waits: a step's own start, and as far as the host is slower than it."""
+    """What the device waits: a step's own start, and as far as the host is slower than it.
+
+    Workers in processes of their own (TP) are `told` of every sequence in each step.
+    """
     start_ms = engine.graph_step_us / 1e3
     if graph == "full":
         return start_ms
     if graph == "piecewise":
         layers_us = model.layers * engine.piecewise_layer_us
-        host_ms = (layers_us + rows * engine.piecewise_sequence_us) / 1e3
+        host_ms = (layers_us + told * engine.piecewise_sequence_us) / 1e3
     else:
         host_ms = launches * engine.eager_launch_us / 1e3
     return start_ms + max(0.0, host_ms - device_ms)

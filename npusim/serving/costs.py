@@ -1,7 +1,8 @@
 """What a step costs, tabulated: a few steps are timed, and what lies between is interpolated.
 
 A decoding step is a line in the tokens of all contexts together. A step with prompts costs what
-its tokens cost as prompts, and on top what the decoding sequences' contexts cost.
+its tokens cost as prompts, and on top what the decoding sequences' contexts cost; it is never
+shorter than without prompts.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class StepCosts:
         if not prompts:
             return self.decode[sequences] + self.context[sequences] * tokens
         both = min(prompts + sequences, len(self.prompt) - 1)
-        return self.prompt[both] + self.behind[both] * before + self.context[sequences] * tokens
+        further = self.context[sequences] * tokens
+        read = self.prompt[both] + self.behind[both] * before
+        return max(read, self.decode[sequences]) + further
 
 
 def step_costs(

@@ -13,6 +13,8 @@ from math import ceil, inf, sqrt
 from typing import TYPE_CHECKING
 
 from npusim.serving.cache import Blocks
+from npusim.serving.prefixes import Prefixes
+from npusim.serving.requests import PREFIX_TOKENS
 
 if TYPE_CHECKING:
     from npusim.serving.costs import StepCosts
@@ -53,6 +55,8 @@ class Group:
         self._arrivals: list[float] = requests.arrival_ms.tolist()
         self._inputs: list[int] = requests.input_tokens.tolist()
         self._outputs: list[int] = requests.output_tokens.tolist()
+        self._contents = requests.prefixes
+        self._prefixes = Prefixes()
         self._slots = inf if concurrency is None else concurrency
         self._freed_ms = 0.0  # when the client last got a slot that it lacked
         self._next = 0
@@ -140,9 +144,16 @@ class Group:
         self.chunks = chunks
 
     def _cached(self, request: int) -> int:
-        """Tokens of a prompt that are in the cache: whole blocks, and never the last token."""
+        """Tokens of a prompt that are in the cache: whole blocks, and never the last token.
+
+        What is kept of a trace's prefixes is what blocks that nobody holds have room for; who
+        finds some takes blocks of its own for them.
+        """
         block, wanted = self._policy.block, self._wanted[request]
         found = int(self._inputs[request] * self._policy.prefix_share)
+        if self._contents is not None:
+            room = self._blocks.free * block // PREFIX_TOKENS
+            found = self._prefixes.found(self._contents[request], room) * PREFIX_TOKENS
         return min(found, wanted - 1) // block * block
 
     def make_room(self) -> None:
@@ -197,6 +208,8 @@ class Group:
     def _prompt_done(self, request: int) -> None:
         """The prompt is read, and the token behind it is there."""
         self._first[request] = min(self._first[request], self._now)
+        if self._contents is not None:
+            self._prefixes.keep(self._contents[request])
         self._given[request] += 1
         length = self._wanted[request]
         rest = self._outputs[request] - self._given[request]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 from npusim.reading.limits import MOST_REQUESTS
 from npusim.values.errors import ArgumentError
@@ -13,25 +13,34 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+PREFIX_TOKENS: Final = 512
+"""Tokens that a name of a trace's prefixes stands for (Mooncake's traces)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """Requests in the order in which they come; milliseconds and tokens."""
+    """Requests in the order in which they come; milliseconds and tokens.
+
+    `prefixes`, where a trace has them, names the contents of every `PREFIX_TOKENS` of a prompt:
+    prompts that begin with the same names begin with the same tokens.
+    """
 
     arrival_ms: NDArray[np.float64]
     input_tokens: NDArray[np.int64]
     output_tokens: NDArray[np.int64]
+    prefixes: tuple[tuple[int, ...], ...] | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_ms)
 
     def every(self, groups: int, first: int = 0) -> Requests:
         """What one of `groups` gets when they take turns."""
-        return Requests(*(each[first::groups] for each in self._columns))
-
-    @property
-    def _columns(self) -> tuple[NDArray[Any], ...]:
-        return (self.arrival_ms, self.input_tokens, self.output_tokens)
+        return Requests(
+            self.arrival_ms[first::groups],
+            self.input_tokens[first::groups],
+            self.output_tokens[first::groups],
+            self.prefixes and self.prefixes[first::groups],
+        )
 
 
 def even_lengths(
@@ -91,7 +100,7 @@ def read_requests(path: Path) -> Requests:
 
 
 def _mooncake(path: Path) -> Requests:
-    """``{"timestamp": ms, "input_length": tokens, "output_length": tokens}`` a line."""
+    """``{"timestamp": ms, "input_length": tokens, "output_length": tokens, "hash_ids": [...]}``."""
     import numpy as np
 
     from npusim.reading.files import read_text
@@ -107,9 +116,19 @@ def _mooncake(path: Path) -> Requests:
         values = [found.get(name) if isinstance(found, dict) else None for name in names]
         if not all(isinstance(value, int | float) and value >= 0 for value in values):
             raise FileError(path, f"line {number} lacks one of {', '.join(names)}")
-        rows.append(values)
+        contents = found.get("hash_ids", [])
+        if not isinstance(contents, list) or not all(isinstance(each, int) for each in contents):
+            raise FileError(path, f"line {number} has hash_ids that are no list of whole numbers")
+        rows.append((values, tuple(contents)))
     if not rows:
         raise FileError(path, "has no requests")
-    table = np.array(sorted(rows), dtype=np.float64)
+    rows.sort()
+    table = np.array([values for values, _ in rows], dtype=np.float64)
     lengths = np.maximum(1, table[:, 1:]).astype(np.int64)
-    return Requests(table[:, 0] - table[0, 0], lengths[:, 0], lengths[:, 1])
+    prefixes = tuple(contents for _, contents in rows)
+    return Requests(
+        table[:, 0] - table[0, 0],
+        lengths[:, 0],
+        lengths[:, 1],
+        prefixes if any(prefixes) else None,
+    )

@@ -89,6 +89,7 @@ ROUNDING = {
     "layer_norm": 32.0,
     "softmax": 32.0,
     "SoftmaxCrossEntropyWithLogits": 32.0,
+    "recurrent": 16.0,
     "reduction": 16.0,
     "roi_align_v2_backward": 8.0,
     "multi_scale_deformable_attention_grad": 8.0,

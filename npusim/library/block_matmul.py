@@ -7,6 +7,7 @@ L0C.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -180,6 +181,19 @@ class BlockMatmul:
                         {},
                     )
 
+    @contextmanager
+    def single(self) -> Iterator[Block]:
+        """C where it is no larger than one block, in L0C while the context lasts; in no loop."""
+        m, n, k = self._shape
+        if not any(self._kept):
+            yield from self._block((0, m), (0, n), {})
+            return
+        side = self._kept.index(True)
+        fixed = ((0, m), (0, k)) if side == 0 else ((0, k), (0, n))
+        kept = self._kept_tile(side, *fixed)
+        yield from self._block((0, m), (0, n), {side: kept})
+        self._let_go(kept)
+
     def get_tensor_c(self, block: Block, c: GmMatrix) -> None:
         """Take a block to where it belongs in global memory."""
         target, core = c.block(*block.rows, *block.columns), self._core
@@ -239,23 +253,31 @@ class BlockMatmul:
 
     def _with_panel(self, m: tuple[int, int, int], n: tuple[int, int, int]) -> Iterator[Block]:
         """Blocks that share a panel in L1: those of one column, or of one row."""
-        core, panel, k = self._core, self._panel, self._shape[2]
-        assert panel is not None
+        core, k = self._core, self._shape[2]
         keep_a = self._kept[0]
-        source = self._operands[0 if keep_a else 1]
+        side = 0 if keep_a else 1
         high, wide = m[2] * self._stack, n[2]
-        for first in self._core.loop(high if keep_a else wide):
+        for first in core.loop(high if keep_a else wide):
             fixed = self._rows_of(first, m) if keep_a else _columns_of(first, n)
-            rows, columns = (fixed, (0, k)) if keep_a else ((0, k), fixed)
-            tile = panel.alloc_tensor(source.dtype, *source.tile_shape(rows[1], columns[1]))
-            source.load_l1(core, tile, rows, columns)
-            panel.enque(tile)
-            kept = Tile(panel.deque(tile), now(rows[0]), now(columns[0]))
-            for turn in self._core.loop(wide if keep_a else high):
+            kept = self._kept_tile(side, *((fixed, (0, k)) if keep_a else ((0, k), fixed)))
+            for turn in core.loop(wide if keep_a else high):
                 moving = _columns_of(turn, n) if keep_a else self._rows_of(turn, m)
                 rows, columns = (fixed, moving) if keep_a else (moving, fixed)
-                yield from self._block(rows, columns, {0 if keep_a else 1: kept})
-            panel.free_tensor(tile)
+                yield from self._block(rows, columns, {side: kept})
+            self._let_go(kept)
+
+    def _kept_tile(self, side: int, rows: Span, columns: Span) -> Tile:
+        """All of an operand that some blocks need, in L1."""
+        panel, source = self._panel, self._operands[side]
+        assert panel is not None
+        tile = panel.alloc_tensor(source.dtype, *source.tile_shape(rows[1], columns[1]))
+        source.load_l1(self._core, tile, rows, columns)
+        panel.enque(tile)
+        return Tile(panel.deque(tile), now(rows[0]), now(columns[0]))
+
+    def _let_go(self, kept: Tile) -> None:
+        assert self._panel is not None
+        self._panel.free_tensor(kept.tensor)
 
     def _block(self, rows: Span, columns: Span, there: dict[int, Tile]) -> Iterator[Block]:
         """One block of C; of some operands L1 has all that it needs already."""

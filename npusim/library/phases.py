@@ -6,9 +6,10 @@ don't depend on each other, products on the cube cores and rows on the vector co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.ascendc.kernel import Kernel
+from npusim.library.operands import now
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -19,8 +20,19 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 
+class Repeats(NamedTuple):
+    """``count`` groups of ``length`` phases from ``first`` on that differ in addresses only."""
+
+    first: int
+    length: int
+    count: int
+
+
 class PhasedKernel(Kernel):
-    """Kernels without barriers of their own, on as many cores as there are."""
+    """Kernels without barriers of their own, on as many cores as there are.
+
+    Phases that come again in ``repeats`` are written down once, as a loop.
+    """
 
     is_mix = True
 
@@ -31,7 +43,9 @@ class PhasedKernel(Kernel):
         phases: Sequence[Sequence[Kernel]],
         reads: tuple[GlobalTensor, ...],
         writes: tuple[GlobalTensor, ...],
+        repeats: Repeats | None = None,
     ) -> None:
+        self.repeats = repeats or Repeats(len(phases), 0, 0)
         self.op_type, self.phases, self.reads, self.writes = op_type, phases, reads, writes
         self.block_dim = profile.cores.cube_cores
         self.lanes = profile.cores.vector_cores // profile.cores.cube_cores
@@ -50,24 +64,37 @@ class PhasedKernel(Kernel):
 
     def block_kind(self, block_idx: int) -> Hashable:
         numbers = [lane * self.block_dim + block_idx for lane in range(self.lanes)]
+        first, length, count = self.repeats
+        again = max(0, count - 1) * length
+        phases = [*self.phases[: first + length], *self.phases[first + length + again :]]
         return tuple(
             tuple(
                 part.block_kind(number) if number < part.block_dim else None
                 for number in ((block_idx,) if part.cores == "cube" else numbers)
             )
-            for phase in self.phases
+            for phase in phases
             for part in phase
         )
 
     def process(self, core: Core) -> Iterator[Barrier]:
         """What this core has to do of each phase."""
-        kind = core.unit.kind
+        first, length, count = self.repeats
+        last = first + length * count
+        for place in range(first):
+            yield from self._phase(core, place)
+        for turn in core.loop(count, sequential=True):
+            for place in range(length):
+                yield from self._phase(core, first + now(turn) * length + place)
+        for place in range(last, len(self.phases)):
+            yield from self._phase(core, place)
+
+    def _phase(self, core: Core, place: int) -> Iterator[Barrier]:
+        """A phase, behind a barrier."""
         number = core.get_block_idx() + core.get_sub_block_idx() * self.block_dim
-        for place, phase in enumerate(self.phases):
-            if place:
-                yield core.sync_all()
-            for part in phase:
-                if part.cores == kind and number < part.block_dim:
-                    core.pipe.reset()
-                    with core.numbered(number, part.block_dim):
-                        part.process(core)
+        if place:
+            yield core.sync_all()
+        for part in self.phases[place]:
+            if part.cores == core.unit.kind and number < part.block_dim:
+                core.pipe.reset()
+                with core.numbered(number, part.block_dim):
+                    part.process(core)

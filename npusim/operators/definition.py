@@ -136,7 +136,8 @@ class Prototype:
 
 def _slot(word: str) -> Slot:
     name = word.rstrip("?*")
-    return Slot(name, optional=word.endswith("?") or name == "-", many=word.endswith("*"))
+    marks = word[len(name) :]
+    return Slot(name, optional="?" in marks or name == "-", many="*" in marks)
 
 
 @dataclass(frozen=True)
@@ -179,8 +180,9 @@ class Operator(Prototype):
     kernel class, a function from a task to kernels, or the name of one in the module that
     :func:`family` says (there or in its table ``KERNELS``), by default the operator's own.
     ``infer`` describes results that a call leaves out, where the kernel itself can't. ``parts``
-    names the attribute that tells how many tensors an output list has; without it, as many as the
-    first list of inputs. Errors of operators of one ``band_class`` are estimated together.
+    names the attribute that tells how many tensors an output list has, or several by whose product
+    it goes (a flag counts twice); without it, as many as the first list of inputs. Errors of
+    operators of one ``band_class`` are estimated together.
     ``checks`` are what a call must fulfil beside its dtypes, in order
     (npusim/operators/shape_checks.py), None for those of the module. ``dtypes`` lists what each
     product family takes, for every tensor, and ``most_axes`` how many dimensions; without them the
@@ -227,8 +229,8 @@ class Composed(Prototype):
 
     ``host`` is a function of the family's module: from a :class:`~npusim.operators.host.Host`, the
     inputs in the order of ``tensors`` (a list for a list) and the attributes by name to the
-    results in order. ``checks``, ``in_place`` and ``also`` are those of an operator and its
-    interface; results that a call leaves out are as the function makes them.
+    results in order. ``checks``, ``parts``, ``in_place`` and ``also`` are those of an operator and
+    its interface; results that a call leaves out are as the function makes them.
     """
 
     name: str
@@ -238,12 +240,13 @@ class Composed(Prototype):
     in_place: bool = False
     also: tuple[str, ...] = ()
     checks: tuple[CheckRow, ...] = ()
+    parts: str = ""
 
     def as_operator(self, module: str) -> Operator:
         """The operator without a type that the interface stands for."""
         words = (self.name, self.tensors, self.attributes)
         interface = Aclnn(*words, self.in_place, self.also, host=f"{module}:{self.host}")
-        return Operator(*words, interface, checks=self.checks)
+        return Operator(*words, interface, parts=self.parts, checks=self.checks)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,8 @@ class StandardCall:
         """The contract."""
         family = self.operator.band_class.replace("_", " ")
         required = [name for name, slot in self.inputs() if not slot.optional]
-        spare = {slot.name for slot in self.output_slots if slot.optional}
+        optional = (slot for slot in self.output_slots if slot.optional)
+        spare = {name for slot in optional for name in self._names(slot)}
         changed = {*dict(self.inputs()), *spare}
         required += [name for name in self.outputs() if name not in changed]
         pointers = (each for each in self.attributes if _KINDS[each.kind] in POINTER_TYPES)
@@ -365,13 +366,17 @@ class StandardCall:
         others = [slot for slot in self.input_slots if slot.many]
         if others and not self.operator.parts:
             return len(self._names(others[0]))
-        found = guessed(self.arguments.get(self.operator.parts))
-        if isinstance(found, list | tuple):
-            return len(found)
-        if isinstance(found, int) and found > _MOST_TENSORS:
-            problem = f"{self.operator.parts} = {found}; a list has at most {_MOST_TENSORS} tensors"
+        count = 1
+        for part in self.operator.parts.split():
+            found = guessed(self.arguments.get(part))
+            if isinstance(found, list | tuple):
+                return len(found)
+            if isinstance(found, int):
+                count *= 1 + found if isinstance(found, bool) else found
+        if count > _MOST_TENSORS:
+            problem = f"{self.operator.parts} = {count}; a list has at most {_MOST_TENSORS} tensors"
             raise ArgumentError(problem)
-        return found if isinstance(found, int) else 1
+        return count
 
 
 def _spelled(words: Iterable[Any], spellings: Mapping[str, tuple[str, ...]]) -> Iterator[Any]:

@@ -91,6 +91,30 @@ def latent_queries(pick: Pick) -> Case:
     return given, [np.full(shape, 77, kind) for shape in outputs], {}
 
 
+def recurrent(pick: Pick, op_type: str) -> Case:
+    """Sequences of a few steps, with first states or without, forwards or backwards."""
+    (steps, rows), (depth, columns) = (
+        (pick.of(1, 2, 4), pick.size(40)),
+        (pick.size(40), pick.size(67)),
+    )
+    kind = pick.half() if pick.profile.cores.style == "split" else np.float16
+    gates = 4 if op_type == "DynamicRNN" else 3
+    x = pick.numbers(steps, rows, depth, kind=kind) / 4
+    shapes = ((depth, gates * columns), (columns, gates * columns))
+    weights = [pick.numbers(*shape, kind=kind) / 8 for shape in shapes]
+    biases = [pick.of(None, pick.numbers(gates * columns, kind=kind)) for _ in range(2)]
+    starts = pick.of(False, True)
+    first = [pick.numbers(1, rows, columns, kind=kind) if starts else None for _ in range(2)]
+    said = {"direction": pick.of("UNIDIRECTIONAL", "REDIRECTIONAL")}
+    said["is_training"] = pick.of(False, True)
+    given: list[Array | None] = [x, *weights, *biases, None, first[0]]
+    results = 6 if said["is_training"] else 2
+    if op_type == "DynamicRNN":
+        given = [x, np.concatenate(weights), biases[0], None, *first]
+        results = 8 if said["is_training"] else 3
+    return given, [np.full((steps, rows, columns), 77, kind) for _ in range(results)], said
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
     "InterleaveRope": neighbours,
     "MlaProlog": latent_queries,
@@ -104,4 +128,5 @@ CASES: dict[str, Callable[[Pick], Case]] = {
         )
     },
     **dict.fromkeys(("GroupedMatmulSwigluQuant", "GroupedMatmulSwigluQuantV2"), gated_product),
+    **{name: partial(recurrent, op_type=name) for name in ("DynamicRNN", "DynamicGRUV2", "Gru")},
 }

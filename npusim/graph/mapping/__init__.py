@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from npusim.graph.mapping import convolutions, elementwise, layouts, products, reductions
+from npusim.graph.mapping import convolutions, elementwise, layouts, products, recurrent, reductions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +21,7 @@ RULES: Final[Mapping[str, Rule]] = {
     **convolutions.RULES,
     **layouts.RULES,
     **products.RULES,
+    **recurrent.RULES,
     **reductions.RULES,
 }
 """What becomes of each ONNX operator; the others keep their names."""

@@ -1,10 +1,10 @@
-"""Matrix products and recurrent layers."""
+"""Matrix products."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from npusim.graph.mapping.rules import Rule, renamed, reshaped
+from npusim.graph.mapping.rules import Rule, reshaped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,7 +46,5 @@ def _gemm(network: Network, node: Node) -> None:
 
 RULES: Final[Mapping[str, Rule]] = {
     "Gemm": _gemm,
-    "GRU": renamed("DynamicGRUV2"),
-    "LSTM": renamed("DynamicRNN"),
     "MatMul": _product,
 }

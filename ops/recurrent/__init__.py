@@ -1,0 +1,1 @@
+"""Recurrent layers: LSTM and GRU, step after step."""

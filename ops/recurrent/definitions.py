@@ -1,0 +1,73 @@
+"""Recurrent layers: LSTM and GRU."""
+
+from npusim.operators.checks import rank_is
+from npusim.operators.definition import Composed, Operator, family, flag, real, text, whole
+from npusim.operators.shape_checks import fits
+from npusim.ops.recurrent.results import gru_states, lstm_states
+
+_LSTM = (
+    text("cell_type?", None),
+    text("direction?"),
+    whole("cell_depth?", only=1),
+    flag("use_peephole?"),
+    real("keep_prob?", only=1.0),
+    real("cell_clip?"),
+    whole("num_proj?", only=0),
+    flag("time_major?", None),
+    text("activation?"),
+    real("forget_bias?"),
+    text("gate_order?"),
+    flag("is_training?"),
+)
+_GRU = (
+    text("direction?"),
+    whole("cell_depth?", only=1),
+    real("keep_prob?", only=1.0),
+    real("cell_clip?", only=-1.0),
+    whole("num_proj?", only=0),
+    flag("time_major?", None),
+    text("activation?"),
+    text("gate_order?"),
+    flag("reset_after?"),
+    flag("is_training?"),
+)
+
+_LAYERS = (
+    flag("hasBias", "has_bias"),
+    whole("numLayers", "layers"),
+    real("dropout", None),
+    flag("train"),
+    flag("bidirectional", "both_ways"),
+    flag("batchFirst", "batch_first"),
+)
+_LISTED = "numLayers bidirectional"
+
+# fmt: off
+OPERATORS = family(
+    "recurrent",
+    layers=(
+        Operator("DynamicRNN", "x w b seq_length? init_h? init_c? wci? wcf? wco? mask? -> "
+            "y output_h output_c i? j? f? o? tanhc?", _LSTM, kernel="dynamic_rnn",
+            infer=lstm_states,
+            checks=((fits, "x", "t n i", "w", "k g", "b", "g", "y", "t n h", "output_h", "t n h",
+                "output_c", "t n h"),)),
+        Operator("DynamicGRUV2", "x weight_input weight_hidden bias_input? bias_hidden? "
+            "seq_length? init_h? -> y output_h update? reset? new? hidden_new?", _GRU,
+            kernel="dynamic_gru", infer=gru_states,
+            checks=((fits, "x", "t n i", "weight_input", "i g", "weight_hidden", "h g",
+                "bias_input", "g", "bias_hidden", "g", "y", "t n h", "output_h", "t n h"),)),
+        Operator("Gru", "x wi wh bi? bh? batch_sizes? init_h? -> y output_h r z n n_h",
+            (text("direction"), flag("is_training")), kernel="gru", infer=gru_states,
+            checks=((fits, "x", "t n i", "wi", "i g", "wh", "h g", "bi", "g", "bh", "g",
+                "y", "t n h", "output_h", "t n h"),)),
+    ),
+    host=(
+        Composed("aclnnLSTM", "input params* hx?* batchSizes? -> output hy cy iOut?* jOut?* fOut?* "
+            "oOut?* hOut?* cOut?* tanhCOut?*", _LAYERS, "lstm", parts=_LISTED,
+            checks=((rank_is, 3, "input", "output", "hy", "cy"),)),
+        Composed("aclnnGRU", "input params* hx? batchSizes? -> output hy rOut?* zOut?* nOut?* "
+            "hnOut?* hOut?*", (*_LAYERS[:4], flag("bidirection", "both_ways"), _LAYERS[5]), "gru",
+            parts="numLayers bidirection",
+            checks=((rank_is, 3, "input", "output", "hy", "hx"),)),
+    ),
+)

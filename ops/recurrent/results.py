@@ -1,0 +1,27 @@
+"""States of recurrent layers, where a call leaves them out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from npusim.operators.results import described
+
+if TYPE_CHECKING:
+    from npusim.values.tensors import TensorSpec
+
+_LSTM, _GRU = 8, 6  # results with all gates
+
+
+def _states(x: TensorSpec, columns: int, count: int) -> list[TensorSpec]:
+    return [described((*x.shape[:2], columns), x.dtype)] * count
+
+
+def lstm_states(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """y, h and c of all steps, and the gates."""
+    return _states(given[0], given[1].shape[-1] // 4, _LSTM)
+
+
+def gru_states(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """y and h of all steps, and the gates."""
+    return _states(given[0], given[1].shape[-1] // 3, _GRU)

@@ -33,7 +33,7 @@ class MatMul(Kernel):
     ``bias`` is a row that is added to all others, ``scale`` what a fixpipe multiplies the columns
     of whole numbers with. ``epilogue`` is what a fused kernel of a chip
     without a fixpipe does to blocks on their way out. ``hf32`` multiplies float32 at twice the
-    speed; ``tiling`` cuts the product.
+    speed; ``tiling`` cuts the product. ``adds`` adds it to what c holds.
     """
 
     op_type: str = "MatMul"
@@ -50,7 +50,9 @@ class MatMul(Kernel):
         hf32: bool = False,
         op_type: str = "MatMul",
         tiling: Callable[[Profile, Shape], Partition] = partition,
+        adds: bool = False,
     ) -> None:
+        self.adds = adds
         self.op_type = op_type  # one kernel for operators of several names
         self.generated = not op_type.endswith("V3")  # those are written in Ascend C
         self.problem, self.bias, self.scale, self.hf32 = problem, bias, scale, hf32
@@ -91,8 +93,11 @@ class MatMul(Kernel):
             hf32=self.hf32,
             finish=self.finish(core),
         )
+        if self.adds:
+            core.set_atomic_add()
         for share, index in self.matrices(core):
             matmul.run(self.product(core, share, index))
+        core.set_atomic_none()
         if core.get_block_idx() == self.block_dim - 1:
             self._wide.clear()
 
@@ -170,17 +175,26 @@ def product_kernels(
     epilogue: Epilogue | None = None,
     hf32: bool = False,
     op_type: str = "MatMul",
+    part: bool = False,
+    adds: bool = False,
 ) -> list[Kernel]:
-    """The kernels of a product; KernelError for dtypes that the cube doesn't multiply."""
+    """The kernels of a product; KernelError for dtypes that the cube doesn't multiply.
+
+    ``part`` of a kernel of several is one without barriers, ``adds`` adds to what c holds.
+    """
     left, right = problem.a.tensor.dtype, problem.b.tensor.dtype
     if left is not right or left.intrinsic not in profile.cube.dtypes:
         raise KernelError(op_type, f"the cube of {profile.name} has no {left} times {right}")
     split = None
-    if epilogue is None and not problem.c.lanes:
+    if epilogue is None and not problem.c.lanes and not part:
         split = split_of(profile, shape_of(problem, hf32, bias is not None))
     if split is not None:
         return [SplitMatMul(profile, problem, split, bias=bias, hf32=hf32, op_type=op_type)]
-    return [MatMul(profile, problem, bias=bias, epilogue=epilogue, hf32=hf32, op_type=op_type)]
+    return [
+        MatMul(
+            profile, problem, bias=bias, epilogue=epilogue, hf32=hf32, op_type=op_type, adds=adds
+        )
+    ]
 
 
 def shape_of(problem: Problem, hf32: bool, has_bias: bool, steps_out: int = 0) -> Shape:

@@ -24,15 +24,28 @@ _TURNED = (
 
 
 def product(task: Task) -> tuple[Kernel, ...]:
-    """x1, x2, a bias and perhaps an offset to y."""
+    """x1, x2, a bias and perhaps an offset to y.
+
+    Kernels that consist of several say that it is a ``part`` of one, and that it ``adds`` to y.
+    """
     a, b, others = _operands(task)
     turned = _turned(task.attributes)
     c = task.outputs[0] if task.outputs else _made(a, b, turned)
     problem = Problem.of(task.op_type, a, b, c, turned)
     bias = next((each for each in others if _is_row(each, problem)), None)
     hf32 = bool(task.attributes.get("enable_hf32") or task.attributes.get("hf32"))
-    kernels = product_kernels(task.profile, problem, bias=bias, hf32=hf32, op_type=task.op_type)
-    return tuple(kernels)
+    part, adds = (bool(task.attributes.get(name)) for name in ("part", "adds"))
+    return tuple(
+        product_kernels(
+            task.profile,
+            problem,
+            bias=bias,
+            hf32=hf32,
+            op_type=task.op_type,
+            part=part,
+            adds=adds,
+        )
+    )
 
 
 def fused_product(task: Task) -> tuple[Kernel, ...]:

@@ -17,9 +17,7 @@ from npusim.engine.program import Pipe
 from npusim.library.block_matmul import BlockMatmul, Product
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
 from npusim.library.operands import GmMatrix, now
-from npusim.ops.matmul.kernel import MatMul
-from npusim.ops.matmul.operands import Problem
-from npusim.ops.recurrent.layer import at
+from npusim.ops.recurrent.layer import at, product
 from npusim.ops.recurrent.steps import Tiles, Window
 from npusim.schedules.tile_grid import Piece
 from npusim.values.arithmetic import round_up
@@ -44,13 +42,11 @@ class FusedLayer(Kernel):
     def __init__(self, layer: Layer) -> None:
         profile, op_type = layer.task.profile, layer.task.op_type
         self.layer, self.op_type = layer, op_type
-        steps, rows, depth = layer.x.shape
+        steps, rows, _ = layer.x.shape
         columns, kind = layer.columns, layer.x.dtype
         width = len(layer.cell.gates) * columns
         self.from_input = made((steps, rows, width), FLOAT, "from_input")
-        flat = layer.x.view(steps * rows, depth), self.from_input.view(steps * rows, width)
-        problem = Problem.of(op_type, flat[0], layer.weights[0], flat[1], (False, False))
-        self.inputs = MatMul(profile, problem, op_type=op_type)
+        self.inputs = product(layer, layer.x, layer.weights[0], self.from_input)
         grain = grain_of(profile, kind)
         share = round_up(ceil(columns / profile.cores.cube_cores), grain)
         self.share = min(share, _MOST_BASE)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.task import Task
+from npusim.operators.tasks import kernels_on
 from npusim.ops.recurrent.steps import Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from npusim.ascendc import GlobalTensor
-    from npusim.ascendc.task import Task
+    from npusim.ascendc import GlobalTensor, Kernel
     from npusim.ops.recurrent.cells import Cell
 
 
@@ -70,3 +71,21 @@ def at(tensor: GlobalTensor, step: int) -> GlobalTensor:
     shape = tensor.shape[1:]
     elements = tensor.numel // tensor.shape[0]
     return replace(tensor, start=tensor.start + step * elements, shape=shape)
+
+
+def product(
+    layer: Layer,
+    a: GlobalTensor,
+    b: GlobalTensor,
+    c: GlobalTensor,
+    bias: GlobalTensor | None = None,
+    *,
+    adds: bool = False,
+) -> Kernel:
+    """c = (or +=) a @ b + bias, rows of all steps, as a part of the layer's kernel."""
+    profile = layer.task.profile
+    flat = [replace(each, shape=(each.numel // each.shape[-1], each.shape[-1])) for each in (a, c)]
+    said = {"transpose_x1": False, "transpose_x2": False, "part": True, "adds": adds}
+    name = "MatMulV3" if profile.cores.style == "split" else "MatMulV2"
+    (kernel,) = kernels_on(Task(profile, name, (flat[0], b, bias), (flat[1],), said))
+    return kernel

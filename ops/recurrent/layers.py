@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
 from npusim.library.phases import PhasedKernel, Repeats
-from npusim.ops.matmul.kernel import MatMul
-from npusim.ops.matmul.operands import Problem
 from npusim.ops.recurrent.cells import GruCell, LstmCell
 from npusim.ops.recurrent.fused import FusedLayer
-from npusim.ops.recurrent.layer import Layer, at
+from npusim.ops.recurrent.layer import Layer, at, product
 from npusim.ops.recurrent.steps import StepKernel
 from npusim.values.dtypes import FLOAT, FLOAT16
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from npusim.ascendc import Core, GlobalTensor, Kernel
+    from npusim.ascendc import GlobalTensor, Kernel
     from npusim.ops.recurrent.cells import Cell
 
 _LSTM_RESULTS = ("y", "h", "c", "i", "j", "f", "o", "tanhc")
@@ -32,15 +30,6 @@ _LSTM_STATES = 3  # results that there are without training, too
 _GRU_RESULTS = ("y", "h", "z", "r", "n", "hn")
 _GRU_STATES = 2
 _BACKWARD = "REDIRECTIONAL"
-
-
-class _Adding(MatMul):
-    """A product that is added to what is there."""
-
-    def process(self, core: Core) -> None:
-        core.set_atomic_add()
-        super().process(core)
-        core.set_atomic_none()
 
 
 def kernels_of(layer: Layer) -> tuple[Kernel, ...]:
@@ -52,7 +41,7 @@ def kernels_of(layer: Layer) -> tuple[Kernel, ...]:
     width = len(layer.cell.gates) * layer.columns
     from_input = made((steps, rows, width), FLOAT, "from_input")
     phases: list[list[Kernel]] = [
-        [_product(layer, MatMul, layer.x, layer.weights[0], from_input, layer.biases[0])]
+        [product(layer, layer.x, layer.weights[0], from_input, layer.biases[0])]
     ]
     hidden = made((rows, width), FLOAT, "from_state")
     before: int | None = None
@@ -60,9 +49,9 @@ def kernels_of(layer: Layer) -> tuple[Kernel, ...]:
         own, h = at(from_input, now), layer.states(before).get("h")
         apart = layer.cell.has_halves and h is not None
         if h is not None and apart:
-            phases.append([_product(layer, MatMul, h, layer.weights[1], hidden, layer.biases[1])])
+            phases.append([product(layer, h, layer.weights[1], hidden, layer.biases[1])])
         elif h is not None:
-            phases.append([_product(layer, _Adding, h, layer.weights[1], own, None)])
+            phases.append([product(layer, h, layer.weights[1], own, adds=True)])
         sums = (own, hidden) if apart else (own,)
         step, by_rows = layer.step(sums, now, before), not layer.cell.has_halves
         phases.append([StepKernel(profile, op_type, layer.cell, step, by_rows=by_rows)])
@@ -72,19 +61,6 @@ def kernels_of(layer: Layer) -> tuple[Kernel, ...]:
     alike = (len(phases) - 1) // each - 1
     repeats = Repeats(len(phases) - alike * each, each, alike) if alike > 0 else None
     return (PhasedKernel(profile, op_type, phases, layer.reads, results, repeats),)
-
-
-def _product(
-    layer: Layer,
-    kind: type[MatMul],
-    a: GlobalTensor,
-    b: GlobalTensor,
-    c: GlobalTensor,
-    bias: GlobalTensor | None,
-) -> Kernel:
-    a, c = (replace(each, shape=(each.numel // each.shape[-1], each.shape[-1])) for each in (a, c))
-    problem = Problem.of(layer.task.op_type, a, b, c, (False, False))
-    return kind(layer.task.profile, problem, bias=bias, op_type="MatMulV3")
 
 
 def dynamic_rnn(task: Task) -> tuple[Kernel, ...]:

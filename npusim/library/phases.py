@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Repeats(NamedTuple):
-    """``count`` groups of ``length`` phases from ``first`` on that differ in addresses only."""
+    """``times`` groups of ``length`` phases from ``first`` on that differ in addresses only."""
 
     first: int
     length: int
-    count: int
+    times: int
 
 
 class PhasedKernel(Kernel):
@@ -64,8 +64,8 @@ class PhasedKernel(Kernel):
 
     def block_kind(self, block_idx: int) -> Hashable:
         numbers = [lane * self.block_dim + block_idx for lane in range(self.lanes)]
-        first, length, count = self.repeats
-        again = max(0, count - 1) * length
+        first, length, times = self.repeats
+        again = max(0, times - 1) * length
         phases = [*self.phases[: first + length], *self.phases[first + length + again :]]
         return tuple(
             tuple(
@@ -78,11 +78,11 @@ class PhasedKernel(Kernel):
 
     def process(self, core: Core) -> Iterator[Barrier]:
         """What this core has to do of each phase."""
-        first, length, count = self.repeats
-        last = first + length * count
+        first, length, times = self.repeats
+        last = first + length * times
         for place in range(first):
             yield from self._phase(core, place)
-        for turn in core.loop(count, sequential=True):
+        for turn in core.loop(times, sequential=True):
             for place in range(length):
                 yield from self._phase(core, first + now(turn) * length + place)
         for place in range(last, len(self.phases)):

@@ -99,7 +99,10 @@ class Work:
 class Cell(Protocol):
     """A kind of recurrent layer: its gates in order, and what one step computes."""
 
-    gates: str
+    @property
+    def gates(self) -> str:
+        """Their letters, in the order of the columns."""
+
     states: ClassVar[tuple[str, ...]]  # that a step takes from the one before
     has_halves: ClassVar[bool]  # a gate needs both of its parts apart
 

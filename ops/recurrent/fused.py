@@ -73,7 +73,7 @@ class FusedLayer(Kernel):
             product = self.inputs.block_kind(block_idx)
         return product, tuple(count for _, count in self._columns(block_idx))
 
-    def process(self, core: Core) -> Iterator[Barrier]:  # type: ignore[override]
+    def process(self, core: Core) -> Iterator[Barrier]:
         """Inputs, then steps."""
         number, part = core.get_block_idx(), self.inputs
         if number < part.block_dim:

@@ -89,7 +89,7 @@ def lstm(
             weight = host.run("ConcatD", below, beside, concat_dim=1)
             weight = host.run("Transpose", weight, perm=[1, 0])
             bias = host.run("Add", *biases) if biases else _zeros(host, weight)
-            first = [stack.initial(each, place) for each in hx] or [None, None]
+            first = [stack.initial(each, place) for each in hx] if hx else [None, None]
             made.append(host.run("DynamicRNN", current, weight, bias, None, *first,
                 direction=_WAYS[way], gate_order="ifjo", is_training=train))  # fmt: skip
             own.append(made[-1][0])

@@ -352,3 +352,13 @@ def test_a_misspelled_name_gets_near_misses_of_catalogue_and_kernels(npusim: Npu
     assert said.code == 2
     assert f"Did you mean {SELECTED}" in said.err
     assert said.err.count("Did you mean") == 1
+
+
+def test_a_product_without_the_operator_names_others_of_the_kind(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = run_npusim(capsys, "check aclnnFlashAttentionScore -s 310P3 query=bf16")
+    assert said.code == 1
+    assert "aclnnPromptFlashAttention (FLOAT16)" in said.out
+    assert "offered here" not in run_npusim(capsys, "check aclnnAdd -s 310P3 self=bf16").out
+    assert "offered here" not in run_npusim(capsys, "check aclnnGroupNormBackward -s 310P3").out

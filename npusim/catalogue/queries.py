@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,6 +149,36 @@ def search(
         if fits:
             found.append(MatrixRow(api, entries))
     return tuple(found)
+
+
+_WORDS = re.compile(r"[A-Z][a-z0-9]+|[A-Z]+(?![a-z])")
+_DIRECTIONS = {"Backward", "Grad"}
+
+
+def relatives(api: str, family: str) -> tuple[Entry, ...]:
+    """What a family offers that does the like: names of the same direction, two words in common.
+
+    Nothing where the family offers the API itself. Of versions of one name the first stands for
+    all; those with most words in common come first.
+    """
+    known = facts.catalogue()
+    if entry(known, api, family).answer is not Answer.REJECTED:
+        return ()
+    words, backward = _name_words(api)
+    common = {
+        other: len(words & others)
+        for other in known.paged_apis
+        for others, is_backward in [_name_words(other)]
+        if backward == is_backward and not re.search(r"V\d+$", other)
+    }
+    alike = [name for name in sorted(common, key=lambda n: (-common[n], n)) if common[name] > 1]
+    entries = (entry(known, name, family) for name in alike)
+    return tuple(each for each in entries if each.answer is Answer.SUPPORTED)
+
+
+def _name_words(api: str) -> tuple[set[str], bool]:
+    words = set(_WORDS.findall(api.removeprefix("aclnn")))
+    return words - _DIRECTIONS, bool(words & _DIRECTIONS)
 
 
 def diff(first: str, second: str) -> Difference:

@@ -57,11 +57,24 @@ def verdicts_table(verdicts: Sequence[Verdict]) -> Table:
     return Table(columns, rows, caption=verdicts[0].subject, wide=("why",))
 
 
+_MOST_KIN = 5
+
+
+def _with_floats(entry: Entry) -> str:
+    floats = [name for name in entry.dtypes if "FLOAT" in name]
+    return f"{entry.api} ({' '.join(floats)})" if floats else entry.api
+
+
 def verdict_page(verdict: Verdict) -> Page:
     """One operator on one product: the verdict, and everything that it rests on."""
+    from npusim.catalogue.names import API
+    from npusim.catalogue.queries import relatives
+
     supported = ", ".join(plural(family) for family in verdict.supported_by)
     facts = [("why", _reason(verdict)), *(("note", note) for note in verdict.notes)]
     facts.append(("supported by", supported or "no product that we know of"))
+    if verdict.kind == API and (here := relatives(verdict.subject, verdict.family)):
+        facts.append(("offered here", ", ".join(_with_floats(each) for each in here[:_MOST_KIN])))
     rows = [(each.column, _toned(each.answer), each.text, each.source) for each in verdict.evidence]
     tables = [Table(("by", "says", "what", "source"), rows, wide=("source",))] if rows else []
     if verdict.parameters:

@@ -173,8 +173,8 @@ def test_whoever_follows_a_remedy_is_accepted(question: Question_) -> None:
 @SETTINGS
 def test_names_without_a_kernel_are_judged_and_never_timed(api: str, chip: str, kind: str) -> None:
     pages = (CATALOGUE.page(api, family) for family in FAMILIES)
-    page = next(page for page in pages if page and page.parameters)
-    arguments: dict[str, Any] = {each.name: kind for each in page.parameters if each.is_tensor}
+    parameters = next((page.parameters for page in pages if page and page.parameters), ())
+    arguments: dict[str, Any] = {each.name: kind for each in parameters if each.is_tensor}
     device = DEVICES[chip]
     try:
         status = device.check(api, **arguments)

@@ -60,6 +60,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return rewritten(markdown, back.get(site, f"docs/{site}"), site)
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Roles of docstrings are code here: there is no index that they could look names up in."""
+    return re.sub(r":(?:meth|class|func|mod):(?=<code>)", "", html)
+
+
 def rewritten(markdown: str, path: str, site: str) -> str:
     """The text of the page at `path`, with links as they have to be at `site`."""
     there = shown()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,11 +89,53 @@ def _piped(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return _piped(text).replace("<", "&lt;").replace("*", "\\*")
+    """Text in a table: signs of Markdown and HTML mean themselves, outside of code too."""
+    parts = re.split(r"(``.+?``|`[^`]+`)", re.sub(r":(?:meth|class|func):", "", text))
+    return "".join(
+        _piped(part if part.startswith("`") else part.replace("<", "&lt;").replace("*", "\\*"))
+        for part in parts
+    )
 
 
 def _prose(text: str) -> str:
     return text.replace("\b", "").replace("<", "&lt;").strip()
+
+
+# --- the kernel language -------------------------------------------------------------------------
+
+_LANGUAGE = """# Kernel language
+
+Made from `npusim.ascendc`. [Kernels of your own](../kernels/README.md) shows how they go together.
+`dst` and `src` are tiles (`LocalTensor`); a method gives its target back.
+"""
+
+
+def language_page() -> str:
+    """What can be imported from the kernel language, and the methods of a core."""
+    from npusim import ascendc
+    from npusim.ascendc.intrinsics.elementwise import Intrinsic
+
+    parts = [_LANGUAGE, "## Names\n", "| name | what it is |", "|---|---|"]
+    for name in ascendc.__all__:
+        value = getattr(ascendc, name)
+        own = name.isupper() or not hasattr(value, "__name__")
+        shown = f"a {type(value).__name__}" if own else _first(value.__doc__ or "")
+        parts.append(f"| `{name}` | {_cell(shown)} |")
+    members = {
+        name: value
+        for cls in reversed(ascendc.Core.__mro__)
+        for name, value in vars(cls).items()
+        if not name.startswith("_")
+    }
+    rows = {
+        True: ["\n## Elementwise intrinsics\n", "| core. | computes (instruction) |", "|---|---|"],
+        False: ["\n## Other methods of a core\n", "| core. | what it does |", "|---|---|"],
+    }
+    for name, value in sorted(members.items()):
+        about = _first(getattr(value, "__doc__", "") or "")
+        if about and (callable(value) or isinstance(value, Intrinsic)):
+            rows[isinstance(value, Intrinsic)].append(f"| `{name}` | {_cell(about)} |")
+    return "\n".join([*parts, *rows[True], *rows[False]]) + "\n"
 
 
 # --- YAML files ----------------------------------------------------------------------------------
@@ -257,6 +300,7 @@ def pages() -> dict[str, str]:
     """Path in the site -> text, of everything that is made when the site is built."""
     made = {
         "reference/cli.md": cli_page(),
+        "reference/ascendc.md": language_page(),
         "reference/yaml.md": yaml_page(),
         "reference/chips.md": chips_page(),
     }

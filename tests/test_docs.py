@@ -22,7 +22,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.zh.md"])
 LINKED = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "examples").rglob("*.md")]
 
-MADE = {"reference/cli.md", "reference/yaml.md", "reference/chips.md"}  # with the site
+MADE = {f"reference/{name}.md" for name in ("cli", "ascendc", "yaml", "chips")}  # with the site
 
 _BLOCK = re.compile(r"^```(\w+)(?: title=\"(.+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"^```.*?^```$|``.+?``|`[^`\n]*`", re.MULTILINE | re.DOTALL)

@@ -48,6 +48,7 @@ def test_reference_pages_are_made() -> None:
     made = pages()
     assert "Ascend310P3" in made["reference/chips.md"]
     assert "`mean_requests_per_s`" in made["reference/yaml.md"]
+    assert "| `add` | dst = src0 + src1 (vadd). |" in made["reference/ascendc.md"]
     for path, text in made.items():
         assert path.endswith(".md") or json.loads(text)["properties"]
 

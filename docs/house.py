@@ -79,10 +79,13 @@ DOORS = {
         """,
     "runtime": "bands cache_start call device explain ranking results stream task what_if work",
     "validation": "asking replay roofline statistics table work",
-    "graph": "compiling lowering memory onnx_file onnx_reader passes target",
+    "graph": """
+        aten.mapping aten.reader compiling custom lowering memory network onnx_file onnx_reader
+        passes target
+        """,
     "model": """
-        cache_state checking findings graph_model judging model reading reasons results retiming
-        step timing
+        cache_state checking curve findings graph_model judging model reading reasons results
+        retiming step streams timing
         """,
     "cluster": "collectives",
     "llm": "config engines layout memory results step training workload",
@@ -90,9 +93,9 @@ DOORS = {
     "serving": "deployment engine plan planning policy requests results",
     "reporting": """
         arrays asking call.answers call.page call.tables call.typical catalogue cluster compare
-        coverage comparison document explain files llm llm_plan matrix model msprof msprof.step
-        operators plan.data plan.page profiles renderers.html renderers.jsonout renderers.terminal
-        serving spelling sweep trace training validation
+        coverage comparison curve document explain files llm llm_plan matrix model msprof
+        msprof.step operators plan.data plan.page profiles renderers.html renderers.jsonout
+        renderers.terminal serving spelling sweep trace training validation
         """,
     "sweeping": "asking cluster executors points results running spec working",
     "pyasc": "enums running session tensors tuning",

@@ -78,6 +78,11 @@ def test_a_larger_batch_takes_longer_and_serves_more(file: Path) -> None:
         ("--precision fp8", "unknown precision mode 'fp8'"),
         ("--without Nothing", "unknown pass 'Nothing'"),
         ("--batch 0", "batch"),
+        ("--batch a", "names no batches"),
+        ("--within soon", "is no time"),
+        ("--mode eager", "torch_npu doesn't run it call by call"),
+        ("--mode fast", "unknown mode 'fast'"),
+        ("--streams 0", "0 streams"),
     ],
 )
 def test_what_can_t_be_asked_is_refused(
@@ -112,3 +117,97 @@ def test_a_node_that_can_t_be_compiled_is_named(tmp_path: Path) -> None:
 def test_a_network_is_compiled_for_a_chip(file: Path) -> None:
     with pytest.raises(ArgumentError, match="compiled for a chip"):
         read_model(file).at(1)
+
+
+def test_several_batches_are_a_curve(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = npusim(capsys, f"model {file} -s {CHIP} --batch 1,4,16 --json")
+    rates = {each["batch"]: each["items_per_s"] for each in said.json["answers"]}
+    (best,) = said.json["best"]
+    assert list(rates) == [1, 4, 16]
+    assert best == {"soc": CHIP, "within_us": None, "batch": max(rates, key=rates.__getitem__)}
+    times = [each["duration_us"] for each in said.json["answers"]]
+    limit = f"{(times[0] + times[1]) / 2:.3f}us"
+    within = npusim(capsys, f"model {file} -s {CHIP} --batch 1,4,16 --within {limit}")
+    assert within.code == 0
+    assert f"best batch on {CHIP}  1: " in within.out
+    none = npusim(capsys, f"model {file} -s {CHIP} --batch 1,4 --within 0.001ms")
+    assert none.code == 1
+    assert "none keeps the limit" in none.out
+
+
+def test_streams_share_the_device(file: Path) -> None:
+    """Small tasks of several streams run side by side; a device's worth of work doesn't."""
+    from npusim import Model
+
+    model = Model.read(file)
+    one, two = (model.estimate(CHIP, batch=1, streams=number) for number in (1, 2))
+    assert one.items_per_s is not None
+    assert two.items_per_s is not None
+    assert one.duration_us <= two.duration_us
+    assert one.items_per_s <= two.items_per_s <= 2 * one.items_per_s
+    with pytest.raises(ArgumentError, match="0 streams"):
+        model.estimate(CHIP, streams=0)
+
+
+def custom_network(folder: Path) -> Path:
+    """A convolution's worth of an operator that nobody knows between two that everybody does."""
+    network = Network()
+    x = network.node("Relu", "x")
+    x = network.node("Blend", x, network.weight(64), domain="com.example")
+    output = network.node("Sigmoid", network.node("Relu", x))
+    return network.save(folder / "net.onnx", output, inputs={"x": ["n", 64]})
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("{op: Mul, shapes: [0]}", "simulated"),
+        ("{duration_us: 500, shapes: [[8, 64]]}", "measured time, not scaled"),
+    ],
+)
+def test_what_nobody_knows_costs_what_the_user_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], row: str, says: str
+) -> None:
+    net, costs = custom_network(tmp_path), tmp_path / "costs.yaml"
+    unknown = npusim(capsys, f"model {net} -s {CHIP} --batch 8")
+    assert unknown.code == 2
+    assert "Blend" in unknown.err
+    costs.write_text(f"operators: {{com.example.Blend: {row}}}")
+    said = npusim(capsys, f"model {net} -s {CHIP} --batch 8 --custom {costs} --json")
+    assert said.code == 0
+    (answer,) = said.json["answers"]
+    assert says in {each["how"] for each in answer["operators"]}
+    assert (answer["duration_us"] > 500) == ("duration" in row)
+
+
+def test_a_function_may_say_what_a_node_costs(tmp_path: Path) -> None:
+    from npusim import Model
+    from npusim.graph.custom import CustomCost
+
+    def blend(inputs: object, attributes: object) -> CustomCost:
+        del attributes
+        assert isinstance(inputs, tuple)
+        return CustomCost(duration_us=inputs[0].numel / 64, shapes=(0,))
+
+    model = Model.read(custom_network(tmp_path), custom={"com.example.Blend": blend})
+    few, many = (model.estimate(CHIP, batch=batch).duration_us for batch in (1, 1001))
+    assert many - few > 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("x: 1", "has no operators"),
+        ("operators: {a.B: {op: Mul, duration_us: 3}}", "either op or duration_us"),
+        ("operators: {a.B: {duration_us: -1}}", "operators.a.B.duration_us"),
+        ("operators: {a.B: {opp: Mul}}", "operators.a.B.opp"),
+    ],
+)
+def test_a_wrong_row_is_named(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, problem: str
+) -> None:
+    costs = tmp_path / "costs.yaml"
+    costs.write_text(text)
+    said = npusim(capsys, f"model {file} -s {CHIP} --custom {costs}")
+    assert said.code == 2
+    assert problem in said.err

@@ -103,6 +103,56 @@ def test_a_branch_with_a_known_condition_is_taken(tmp_path: Path) -> None:
     assert sorted(node.op for node in found.nodes) == ["Identity", "Sigmoid"]
 
 
+def rounds(network: Network, count: str) -> list[str]:
+    """A Loop that multiplies and keeps what it had in each round."""
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["v", network.weight(16, 16)], ["m"]),
+            helper.make_node("Relu", ["m"], ["w"]),
+            helper.make_node("Identity", ["c"], ["d"]),
+        ],
+        "round",
+        [info("k", 7, []), info("c", 9, []), info("v", 1, [8, 16])],
+        [info("d", 9, []), info("w", 1, [8, 16]), info("m", 1, [8, 16])],
+    )
+    made: list[str] = network.node("Loop", count, "", "x", outputs=2, body=body)
+    return made
+
+
+def test_the_rounds_of_a_loop_are_unrolled(tmp_path: Path) -> None:
+    network = Network()
+    outputs = rounds(network, network.constant(3))
+    found, _ = read(network.save(tmp_path / "net.onnx", *outputs, inputs={"x": [8, 16]}))
+    ops = [node.op for node in found.ordered()]
+    assert [ops.count(op) for op in ("MatMul", "Relu", "Loop", "Concat")] == [3, 3, 0, 1]
+    assert [value.shape for value in found.outputs] == [(8, 16), (3, 8, 16)]
+
+
+def test_a_loop_that_data_end_is_named(tmp_path: Path) -> None:
+    network = Network()
+    count = network.node("Cast", network.node("ReduceSum", "x", keepdims=0), to=7)
+    file = network.save(tmp_path / "net.onnx", *rounds(network, count), inputs={"x": [8, 16]})
+    with pytest.raises(FileError, match=r"Loop_2 \(Loop\) runs depends on data"):
+        read(file)
+
+
+def test_a_scan_reads_its_input_part_by_part(tmp_path: Path) -> None:
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Add", ["s", "p"], ["t"]), helper.make_node("Relu", ["t"], ["y"])],
+        "part",
+        [info("s", 1, [4]), info("p", 1, [4])],
+        [info("t", 1, [4]), info("y", 1, [4])],
+    )
+    network = Network()
+    outputs = network.node("Scan", "h", "x", outputs=2, body=body, num_scan_inputs=1)
+    file = network.save(tmp_path / "net.onnx", *outputs, inputs={"h": [4], "x": [5, 4]})
+    found, _ = read(file)
+    assert sum(node.op == "Add" for node in found.nodes) == 5
+    assert [value.shape for value in found.outputs] == [(4,), (5, 4)]
+
+
 def test_what_depends_on_data_is_named(tmp_path: Path) -> None:
     network = Network()
     places = network.node("NonZero", "x")

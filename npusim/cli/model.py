@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim.cli import output, profiling
+from npusim.cli import compiling, output, profiling
 from npusim.cli.chips import Chip, chips
 from npusim.cli.options import AsJson, Force, MeasuredOn, Socs
 
 if TYPE_CHECKING:
-    from npusim.model.graph_model import Compilation
+    from npusim.model.curve import Curve
+    from npusim.model.reading import ModelFile as Read
     from npusim.model.results import StepResult
-
-_MOST_DIGITS = 19
 
 ModelFile = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="An ONNX file, a YAML list of calls, an op_summary_*.csv of msprof or a "
-        "kernel_details.csv of torch_npu.",
+        help="An ONNX file, a .pt2 file of torch.export, a YAML list of calls, an op_summary_*.csv "
+        "of msprof or a kernel_details.csv of torch_npu.",
     ),
-]
-Batch = Annotated[
-    int | None,
-    typer.Option("--batch", help="The batch {B} of a YAML model."),
 ]
 Dispatch = Annotated[
     float | None,
@@ -40,46 +37,47 @@ Dispatch = Annotated[
 ]
 
 
+Within = Annotated[
+    str | None,
+    typer.Option(
+        "--within", metavar="TIME", help="The latency limit of the best batch, e.g. 50ms or 800us."
+    ),
+]
+L2 = Annotated[
+    str,
+    typer.Option(
+        "--l2",
+        help="What operators find in L2: order (what those before them left), busy (nothing; for "
+        "files without order), in_graph, cold or warm.",
+    ),
+]
+Explain = Annotated[bool, typer.Option("--explain", help="Say which nodes became which task.")]
+StepId = Annotated[str, typer.Option("--step", help="The Step Id of a profile with several steps.")]
+Top = Annotated[int, typer.Option("--top", min=1, help="Operators to list.")]
+CsvFile = Annotated[
+    Path | None, typer.Option("--csv", metavar="FILE", help="Write every operator.")
+]
+
+
 def model(
     file: ModelFile,
     soc: Socs = None,
-    batch: Batch = None,
+    batch: compiling.Batches = None,
+    within: Within = None,
+    streams: compiling.Streams = 1,
     measured_on: MeasuredOn = None,
     dispatch_us: Dispatch = None,
-    l2: Annotated[
-        str,
-        typer.Option(
-            "--l2",
-            help="What operators find in L2: order (what those before them left), busy (nothing; "
-            "for files without order), in_graph, cold or warm.",
-        ),
-    ] = "order",
-    shape: Annotated[
-        list[str] | None,
-        typer.Option("--shape", metavar="INPUT=N,...", help="The shape of an input of a network."),
-    ] = None,
-    precision: Annotated[
-        str | None,
-        typer.Option("--precision", help="ATC's precision mode: force_fp16 (default) or origin."),
-    ] = None,
-    fuse: Annotated[
-        bool, typer.Option("--fuse/--no-fuse", help="Let the graph compiler fuse operators.")
-    ] = True,
-    without: Annotated[
-        list[str] | None,
-        typer.Option("--without", metavar="PASS", help="Compile without a pass."),
-    ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Say which nodes became which task.")
-    ] = False,
-    step: Annotated[
-        str, typer.Option("--step", help="The Step Id of a profile with several steps.")
-    ] = "",
-    top: Annotated[int, typer.Option("--top", min=1, help="Operators to list.")] = 10,
-    csv_file: Annotated[
-        Path | None,
-        typer.Option("--csv", metavar="FILE", help="Write every operator."),
-    ] = None,
+    l2: L2 = "order",
+    shape: compiling.Shape = None,
+    precision: compiling.Precision = None,
+    fuse: compiling.Fuse = True,
+    without: compiling.Without = None,
+    mode: compiling.Mode = None,
+    custom: compiling.Custom = None,
+    explain: Explain = False,
+    step: StepId = "",
+    top: Top = 10,
+    csv_file: CsvFile = None,
     path: profiling.SummaryFolder = None,
     form: profiling.SummaryFormat = None,
     timestamp: profiling.Timestamp = None,
@@ -88,70 +86,100 @@ def model(
 ) -> None:
     """How long does a step of a model take? Latency, operator classes, limits, dtypes, memory.
 
-    Exit code 1 when every chip that was asked refuses an operator as it is, be it that it runs
-    in FLOAT16 and the times are those.
+    Several batches give the curve of rates and the best batch. Exit code 1 when every chip that was
+    asked refuses an operator as it is, be it that it runs in FLOAT16 and the times are those, or
+    when no batch keeps the latency limit.
     """
+    from npusim.model.curve import curves
     from npusim.model.reading import read_model
-    from npusim.model.retiming import retime
-    from npusim.reporting.files import claim_all, write_text
-    from npusim.values.errors import ArgumentError
+    from npusim.reporting.files import claim_all
 
     claim_all(csv_file, beside=(file,), force=force)
-    if dispatch_us is not None and not 0 <= dispatch_us < float("inf"):
-        raise ArgumentError(f"--dispatch-us is {dispatch_us:g}; it must be 0 or more")
+    batches, within_us = compiling.batches_of(batch), compiling.microseconds(within)
     asked = chips(soc)
     profiling.prepare_summary(form, path, timestamp, asked, force=force)
-    origin = chips([measured_on])[0].profile if measured_on else None
-    unfolded = read_model(file, step=step, how=_compilation(shape, precision, fuse, without))
-
-    def timed(chip: Chip) -> StepResult:
-        return retime(
-            unfolded.at(batch, chip.profile),
-            chip.profile,
-            l2=l2,
-            measured_on=origin,
-            host_dispatch_us=dispatch_us,
-            progress=lambda done, total: output.progress(
-                f"{chip.name}: {done} of {total} operators"
-            ),
-        )
-
-    results = [timed(chip) for chip in asked]
-    output.progress("")
+    how = compiling.compilation(shape, precision, fuse, without, mode, custom)
+    results = timed(
+        read_model(file, step=step, how=how),
+        asked,
+        batches,
+        l2=l2,
+        streams=streams,
+        measured_on=measured_on,
+        dispatch_us=dispatch_us,
+    )
     if csv_file is not None:
-        from npusim.reporting.model import steps_csv
-
-        write_text(csv_file, steps_csv(results), force=force)
+        _write_csv(results, csv_file, force=force)
     if path is not None:
         profiling.write_summary(results[0], asked[0], path, timestamp, force=force)
-    _show(results, top, explain=explain, as_json=as_json)
-    if not any(result.runs_unchanged for result in results):
+    found = curves(results, within_us)
+    if len(batches) > 1 or within_us is not None:
+        _show_curves(found, results, as_json=as_json)
+    else:
+        _show(results, top, explain=explain, as_json=as_json)
+    good = [curve.best for curve in found] if within_us is not None else results
+    if not any(each is not None and each.runs_unchanged for each in good):
         raise typer.Exit(1)
 
 
-def _compilation(
-    shapes: list[str] | None, precision: str | None, fuse: bool, without: list[str] | None
-) -> Compilation | None:
-    """What is said about compiling a network; None where nothing is."""
-    if not shapes and precision is None and fuse and not without:
-        return None
-    from npusim.graph.target import PRECISIONS
-    from npusim.model.graph_model import Compilation
-
-    sizes = dict(map(_shape, shapes or ()))
-    return Compilation(sizes, precision or PRECISIONS[0], fuse, tuple(without or ()))
-
-
-def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+def timed(
+    file: Read,
+    asked: Sequence[Chip],
+    batches: Sequence[int | None],
+    *,
+    l2: str = "order",
+    streams: int = 1,
+    measured_on: str | None = None,
+    dispatch_us: float | None = None,
+) -> list[StepResult]:
+    """The steps of a model on every chip at every batch, with progress."""
+    from npusim.engine import Memo
+    from npusim.model.retiming import retime
+    from npusim.model.streams import in_flight
     from npusim.values.errors import ArgumentError
 
-    name, _, sizes = text.rpartition("=")
-    words = [word.strip() for word in sizes.strip("[]").split(",")]
-    if not name or not all(word.isdecimal() and len(word) < _MOST_DIGITS for word in words):
-        raise ArgumentError(
-            f"--shape {text} says no input and its sizes", "Write e.g. --shape input=1,3,224,224."
-        )
-    return name, tuple(map(int, words))
+    if dispatch_us is not None and not 0 <= dispatch_us < float("inf"):
+        raise ArgumentError(f"--dispatch-us is {dispatch_us:g}; it must be 0 or more")
+    origin = chips([measured_on])[0].profile if measured_on else None
+    found = []
+    for chip in asked:
+        memo = Memo()
+        for batch in batches:
+            what = chip.name if len(batches) == 1 else f"{chip.name}, batch {batch}"
+            result = retime(
+                file.at(batch, chip.profile),
+                chip.profile,
+                l2=l2,
+                measured_on=origin,
+                host_dispatch_us=dispatch_us,
+                progress=partial(_say, what),
+                memo=memo,
+            )
+            found.append(in_flight(result, chip.profile, streams))
+    output.progress("")
+    return found
+
+
+def _say(what: str, done: int, total: int) -> None:
+    output.progress(f"{what}: {done} of {total} operators")
+
+
+def _write_csv(results: list[StepResult], file: Path, *, force: bool) -> None:
+    from npusim.reporting.files import write_text
+    from npusim.reporting.model import steps_csv
+
+    write_text(file, steps_csv(results), force=force)
+
+
+def _show_curves(found: Sequence[Curve], results: Sequence[StepResult], *, as_json: bool) -> None:
+    from npusim.reporting.curve import curve_json, curve_page
+    from npusim.reporting.model import step_json
+
+    if as_json:
+        answers = [step_json(each) for each in results]
+        output.emit_json({"answers": answers, "best": curve_json(found)})
+    else:
+        output.emit(curve_page(found))
 
 
 def _show(results: list[StepResult], top: int, *, explain: bool, as_json: bool) -> None:

@@ -19,7 +19,26 @@ _MOST: Final = 2**31 - 1
 
 
 def bind(file: OnnxFile, batch: int | None, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
-    """Give every axis of every input a size; returns the batch, None where no axis is one.
+    """Give every axis of every input of a file a size; returns the batch, None without one.
+
+    Raises as `sizes_of` does.
+    """
+    inputs = {each.name: _axes(file.path, each) for each in file.inputs()}
+    sizes, found = sizes_of(file.path, inputs, batch, shapes)
+    for value in file.inputs():
+        for dim, size in zip(value.type.tensor_type.shape.dim, sizes[value.name], strict=True):
+            dim.Clear()
+            dim.dim_value = size
+    return found
+
+
+def sizes_of(
+    path: Path,
+    inputs: Mapping[str, list[int | str]],
+    batch: int | None,
+    shapes: Mapping[str, tuple[int, ...]],
+) -> tuple[dict[str, tuple[int, ...]], int | None]:
+    """The shape of every input, and the batch; None where no axis is one.
 
     An axis that is a name in the file gets the size of that name everywhere. The batch is the first
     axis of the inputs, where the file leaves it open: 1 unless `batch` says otherwise.
@@ -28,17 +47,15 @@ def bind(file: OnnxFile, batch: int | None, shapes: Mapping[str, tuple[int, ...]
     """
     if batch is not None and not 1 <= batch <= _MOST:
         raise ArgumentError(f"the batch is {batch}; it must be 1 to {_MOST:,}")
-    inputs = {each.name: _axes(file.path, each) for each in file.inputs()}
     sizes = _from_shapes(inputs, shapes)
     firsts = [axes[0] for axes in inputs.values() if axes]
     open_firsts = {axis for axis in firsts if isinstance(axis, str) and axis not in sizes}
     if batch is not None and not open_firsts:
-        _must_be(file.path, batch, firsts, sizes)
+        _must_be(path, batch, firsts, sizes)
     sizes |= dict.fromkeys(open_firsts, batch or 1)
-    for value in file.inputs():
-        _write(file.path, value, inputs[value.name], sizes)
+    bound = {name: _bound(path, name, axes, sizes) for name, axes in inputs.items()}
     found = {sizes[axis] if isinstance(axis, str) else axis for axis in firsts}
-    return batch or (found.pop() if len(found) == 1 else None)
+    return bound, batch or (found.pop() if len(found) == 1 else None)
 
 
 def _axes(path: Path, value: Any) -> list[int | str]:
@@ -87,17 +104,16 @@ def _must_be(path: Path, batch: int, firsts: list[int | str], sizes: Mapping[str
         )
 
 
-def _write(path: Path, value: Any, axes: list[int | str], sizes: Mapping[str, int]) -> None:
+def _bound(
+    path: Path, name: str, axes: list[int | str], sizes: Mapping[str, int]
+) -> tuple[int, ...]:
     open_axes = [axis for axis in axes if isinstance(axis, str) and axis not in sizes]
     if open_axes:
         like = ",".join("?" if axis in open_axes else str(sizes.get(str(axis), axis))
                         for axis in axes)  # fmt: skip
         raise FileError(
             path,
-            f"leaves {len(open_axes)} axes of its input {value.name} open: {', '.join(open_axes)}",
-            f"Say what they are: --shape {value.name}={like} with numbers.",
+            f"leaves {len(open_axes)} axes of its input {name} open: {', '.join(open_axes)}",
+            f"Say what they are: --shape {name}={like} with numbers.",
         )
-    for dim, axis in zip(value.type.tensor_type.shape.dim, axes, strict=True):
-        size = sizes[axis] if isinstance(axis, str) else axis
-        dim.Clear()
-        dim.dim_value = size
+    return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in axes)

@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.formats import Format
+from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,8 @@ class Value:
     """A tensor of a network, the same object wherever it is read.
 
     `shape` is the one that the file tells, whatever the `format` in which it lies in memory.
-    A `weight` is on the device before anything runs; `contents` are known of small ones.
+    A `weight` is on the device before anything runs; `contents` are known of small ones. `strides`
+    and `offset` are those of a view, in elements of what it is a view of.
     """
 
     name: str
@@ -31,8 +33,15 @@ class Value:
     format: Format = Format.ND
     weight: bool = False
     contents: NDArray[Any] | None = None
+    strides: tuple[int, ...] | None = None
+    offset: int = 0
     maker: Node | None = field(default=None, repr=False)
     users: list[Node] = field(default_factory=list, repr=False)
+
+    @property
+    def spec(self) -> TensorSpec:
+        """The tensor as the file describes it."""
+        return TensorSpec(self.shape, self.dtype, strides=self.strides, offset=self.offset)
 
     @property
     def numel(self) -> int:

@@ -5,19 +5,24 @@ Needs ``npusim[onnx]``. Weights need no contents: their sizes are all that time 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from npusim.graph.onnx_bodies import CONTROL, unfolded
 from npusim.reading.files import read_bytes
 from npusim.reading.limits import MOST_NODES, MOST_ONNX_BYTES
 from npusim.values.errors import FileError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
+
+FLOAT_KIND: Final = 1
+"""ONNX's number of float32."""
 
 MOST_KNOWN: Final = 1 << 16
 """Elements of a tensor whose contents are kept: shapes, axes, scales; not weights."""
@@ -36,6 +41,9 @@ _SPELLINGS: Final = {
 
 _ROUNDS: Final = 16
 """Folding after inference after folding; each round makes more shapes known."""
+
+_CONTENTS: Final = ("raw_data", "float_data", "int32_data", "int64_data", "double_data",
+                    "uint64_data", "string_data")  # fmt: skip
 
 _NOT_FOLDED: Final = frozenset(
     ("If", "Loop", "Scan", "RandomNormal", "RandomUniform", "RandomNormalLike",
@@ -103,6 +111,12 @@ def _unfolded(model: Any) -> int:
     return size(model.graph.node, frozenset())
 
 
+def opset_of(model: Any) -> int:
+    """The version of ONNX's own operators."""
+    versions = (each.version for each in model.opset_import if each.domain in DOMAINS)
+    return next(versions, 1)
+
+
 def onnx_package() -> tuple[Any, type[Exception]]:
     """The onnx package, and what it raises for a file that isn't a model."""
     try:
@@ -120,33 +134,97 @@ def dtype_name(kind: int) -> str:
     return _SPELLINGS.get(name, name)
 
 
-def resolve(path: Path, model: Any) -> OnnxFile:
-    """The model with every shape that follows from its inputs; their axes must be numbers."""
-    file = OnnxFile(path, model)
-    _lighten(file)
+Hint = Callable[["OnnxFile", Any, Mapping[str, tuple[int, ...]]], Iterable["Described"]]
+"""Outputs of a node as somebody else knows them, given the shapes that are known so far."""
+
+Described = tuple[str, int, tuple[int, ...]]
+"""A value's name, its element type as ONNX counts them, and its shape."""
+
+
+def resolve(file: OnnxFile, hint: Hint | None = None) -> OnnxFile:
+    """The file with every shape that follows from its inputs, whose axes must be numbers.
+
+    `hint` is asked for the outputs of nodes that inference knows nothing of.
+    """
     for _ in range(_ROUNDS):
         _infer(file)
-        if not _fold(file):
+        if not (_fold(file) or (hint and _told(file, hint))):
             break
     return file
 
 
-def _lighten(file: OnnxFile) -> None:
-    """Keep small contents apart, drop large ones: inference copies the model and needs neither."""
+def _told(file: OnnxFile, hint: Hint) -> bool:
+    """Write down what `hint` knows; True where that is news."""
+    make = import_module("onnx.helper").make_tensor_value_info
+    shapes = dict(_shapes(file.graph))
+    found = [
+        described
+        for node in file.graph.node
+        if any(name and name not in shapes for name in node.output)
+        for described in hint(file, node, shapes)
+        if described[0] not in shapes
+    ]
+    news = {name for name, _, _ in found}
+    kept = [each for each in file.graph.value_info if each.name not in news]
+    del file.graph.value_info[:]
+    file.graph.value_info.extend([*kept, *(make(*each) for each in found)])
+    for output in file.graph.output:
+        for each in found:
+            if each[0] == output.name:
+                output.CopyFrom(make(*each))
+    return bool(found)
+
+
+def declared(model: Any) -> dict[str, Described]:
+    """What a file says of its values, where the axes of its inputs are all numbers.
+
+    Inference knows less where sizes are inputs.
+    """
+    graph = model.graph
+    if any(shape_of(each) is None for each in graph.input):
+        return {}
+    return {
+        each.name: (each.name, each.type.tensor_type.elem_type, shape)
+        for each in (*graph.value_info, *graph.output)
+        if (shape := shape_of(each)) is not None
+    }
+
+
+def kinds_of(graph: Any) -> dict[str, int]:
+    """The element types of values, by their names."""
+    found = {
+        each.name: each.type.tensor_type.elem_type
+        for each in (*graph.input, *graph.output, *graph.value_info)
+    }
+    return found | {weight.name: weight.data_type for weight in graph.initializer}
+
+
+def lighten(model: Any) -> dict[str, NDArray[Any]]:
+    """Drop what inference copies and doesn't need: large contents and shapes of other batches.
+
+    Returns the contents of small weights.
+    """
     onnx, _ = onnx_package()
     to_array = import_module("onnx.numpy_helper").to_array
-    for weight in file.graph.initializer:
-        external = weight.data_location == onnx.TensorProto.EXTERNAL
-        size = _product(weight.dims)
-        if not external and size <= MOST_KNOWN:
-            file.known[weight.name] = to_array(weight)
-        elif weight.HasField("raw_data"):
-            weight.ClearField("raw_data")
-            weight.data_location = onnx.TensorProto.EXTERNAL
-    del file.graph.value_info[:]
-    for output in file.graph.output:
+    known = {}
+    for weight in model.graph.initializer:
+        if weight.data_location == onnx.TensorProto.EXTERNAL:
+            continue
+        if _product(weight.dims) <= MOST_KNOWN:
+            known[weight.name] = to_array(weight)
+            continue
+        for name in _CONTENTS:
+            weight.ClearField(name)
+        weight.data_location = onnx.TensorProto.EXTERNAL
+    imported = {each.domain for each in model.opset_import}
+    for domain in dict.fromkeys(node.domain for node in model.graph.node):
+        if domain not in imported and domain not in DOMAINS:
+            model.opset_import.add(domain=domain, version=1)  # inference stops where it is missing
+    del model.graph.value_info[:]
+    for output in model.graph.output:
         if output.type.HasField("tensor_type"):
             output.type.tensor_type.ClearField("shape")
+    return known
 
 
 def _infer(file: OnnxFile) -> None:
@@ -162,14 +240,23 @@ def _fold(file: OnnxFile) -> bool:
     """Compute what follows from known tensors and shapes; True where inference gets further now."""
     graph = file.graph
     shapes = dict(_shapes(graph))
+    read = {name for node in graph.node for name in node.input} | {x.name for x in graph.output}
     kept: list[Any] = []
     made: dict[str, NDArray[Any]] = {}
-    unfolded = False
+    changed = False
+    opset = opset_of(file.model)
     for node in graph.node:
-        if node.op_type == "If" and (branch := _branch(node, file.known)) is not None:
-            kept += _inlined(node, branch)
-            unfolded = True
+        if (
+            node.op_type in CONTROL
+            and (body := unfolded(node, file.known, shapes, opset)) is not None
+        ):
+            kept += body
+            changed = True
             continue
+        if node.op_type == "Dropout" and not read.intersection(node.output[1:]):
+            node.op_type = "Identity"  # of training alone, and not every opset infers its shape
+            del node.input[1:], node.output[1:], node.attribute[:]
+            changed = True
         results = _results(node, file, shapes)
         if results is None:
             kept.append(node)
@@ -182,7 +269,7 @@ def _fold(file: OnnxFile) -> bool:
     from_array = import_module("onnx.numpy_helper").from_array
     graph.initializer.extend(from_array(array, name) for name, array in made.items())
     needed = any(name and name not in shapes for node in graph.node for name in node.output)
-    return unfolded or (bool(made) and needed)
+    return changed or (bool(made) and needed)
 
 
 def _results(
@@ -229,25 +316,6 @@ def _evaluated(node: Any, file: OnnxFile) -> list[NDArray[Any]] | None:
            for array in found):  # fmt: skip
         return None
     return [np.asarray(array) for array in found]
-
-
-def _branch(node: Any, known: Mapping[str, NDArray[Any]]) -> Any | None:
-    """The branch of an If whose condition is known."""
-    condition = known.get(node.input[0])
-    if condition is None or condition.size != 1:
-        return None
-    wanted = "then_branch" if bool(condition.reshape(-1)[0]) else "else_branch"
-    return next(each.g for each in node.attribute if each.name == wanted)
-
-
-def _inlined(node: Any, branch: Any) -> Iterator[Any]:
-    """The nodes of a branch, and its results under the names of the If's."""
-    helper = import_module("onnx.helper")
-    for weight in branch.initializer:
-        yield helper.make_node("Constant", [], [weight.name], value=weight)
-    yield from branch.node
-    for theirs, own in zip(branch.output, node.output, strict=False):
-        yield helper.make_node("Identity", [theirs.name], [own])
 
 
 def _shapes(graph: Any) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -2,54 +2,135 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph import axes, onnx_file
+from npusim.graph.custom import cost_of
 from npusim.graph.network import Network, Value
+from npusim.graph.onnx_bodies import CONTROL
 from npusim.reading.limits import MOST_NODES
-from npusim.values.dtypes import DType, dtype
+from npusim.values.dtypes import FLOAT, DType, dtype
 from npusim.values.errors import DTypeError, FileError
+from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from npusim.graph.onnx_file import OnnxFile
+    from numpy.typing import NDArray
+
+    from npusim.graph.custom import Custom
+    from npusim.graph.onnx_file import Described, OnnxFile
+
+_MOST_RESOLVED: Final = 8
+"""Batches of a file that are kept with all their shapes."""
+
+
+@dataclass
+class Source:
+    """An ONNX file, parsed once: networks of it for any batch, each resolved once."""
+
+    path: Path
+    model: Any
+    known: Mapping[str, NDArray[Any]]
+    declared: Mapping[str, Described]
+    custom: Mapping[str, Custom] = field(default_factory=dict)
+    _resolved: dict[tuple[object, ...], tuple[OnnxFile, int | None]] = field(default_factory=dict)
+
+    def network(
+        self, batch: int | None = None, shapes: Mapping[str, tuple[int, ...]] | None = None
+    ) -> tuple[Network, int | None]:
+        """A network of its own for a batch or for given shapes, and its batch.
+
+        Raises FileError naming the node whose outputs have no shape, ArgumentError for a batch or a
+        shape that doesn't fit.
+        """
+        key = (batch, *sorted((shapes or {}).items()))
+        if key not in self._resolved:
+            while len(self._resolved) >= _MOST_RESOLVED:
+                self._resolved.pop(next(iter(self._resolved)))
+            self._resolved[key] = self._resolve(batch, shapes or {})
+        file, found = self._resolved[key]
+        return _network(file), found
+
+    def _resolve(
+        self, batch: int | None, shapes: Mapping[str, tuple[int, ...]]
+    ) -> tuple[OnnxFile, int | None]:
+        model = type(self.model)()
+        model.CopyFrom(self.model)
+        file = onnx_file.OnnxFile(self.path, model, dict(self.known))
+        found = axes.bind(file, batch, shapes)
+        onnx_file.resolve(file, self._hint)
+        if len(file.graph.node) > MOST_NODES:
+            raise FileError(self.path, f"has more than {MOST_NODES:,} operators")
+        return file, found
+
+    def _hint(
+        self, file: OnnxFile, node: Any, shapes: Mapping[str, tuple[int, ...]]
+    ) -> Iterator[Described]:
+        """Outputs as the user describes those of a custom domain, or as the file does."""
+        known = self.custom.get(_qualified(node))
+        if known is None:
+            yield from (self.declared[name] for name in node.output if name in self.declared)
+            return
+        if any(name and name not in shapes for name in node.input):
+            return
+        kinds = onnx_file.kinds_of(file.graph)
+        inputs = tuple(
+            TensorSpec(shapes[name], _dtype(kinds[name]) or FLOAT) if name else None
+            for name in node.input
+        )
+        cost = cost_of(known, _qualified(node), inputs, _attributes(node))
+        like = next((kinds[name] for name in node.input if name), onnx_file.FLOAT_KIND)
+        for name, shape in zip(node.output, cost.shapes, strict=False):
+            if isinstance(shape, int):
+                yield name, kinds[node.input[shape]], shapes[node.input[shape]]
+            else:
+                yield name, like, shape
+
+
+def source(path: Path, custom: Mapping[str, Custom] | None = None) -> Source:
+    """The model of a file; `custom` says what operators of custom domains cost.
+
+    Raises FileError for what isn't a model, UsageError when the onnx package is missing.
+    """
+    model = onnx_file.load(path)
+    declared = onnx_file.declared(model)
+    return Source(path, model, onnx_file.lighten(model), declared, custom or {})
+
+
+def _qualified(node: Any) -> str:
+    """The operator's name, with its domain where that isn't ONNX's own."""
+    return node.op_type if node.domain in onnx_file.DOMAINS else f"{node.domain}.{node.op_type}"
 
 
 def read(
     path: Path, *, batch: int | None = None, shapes: Mapping[str, tuple[int, ...]] | None = None
 ) -> tuple[Network, int | None]:
-    """The network of a file for a batch or for given shapes, and its batch.
-
-    Raises FileError naming the node whose outputs have no shape, ArgumentError for a batch or a
-    shape that doesn't fit, UsageError when the onnx package is missing.
-    """
-    model = onnx_file.load(path)
-    found = axes.bind(onnx_file.OnnxFile(path, model), batch, shapes or {})
-    file = onnx_file.resolve(path, model)
-    if len(file.graph.node) > MOST_NODES:
-        raise FileError(path, f"has more than {MOST_NODES:,} operators")
-    return _network(file), found
+    """The network of a file for a batch or for given shapes, and its batch."""
+    return source(path).network(batch, shapes)
 
 
 def _network(file: OnnxFile) -> Network:
-    versions = (
-        each.version for each in file.model.opset_import if each.domain in onnx_file.DOMAINS
-    )
-    network = Network(file.path.stem, next(versions, 1))
+    network = Network(file.path.stem, onnx_file.opset_of(file.model))
     values = _values(file)
     for weight in file.graph.initializer:
         values[weight.name].weight = True
         values[weight.name].contents = file.known.get(weight.name)
     for node in file.graph.node:
         name = node.name or f"{node.op_type} {next(iter(node.output), '')}"
+        if node.op_type in CONTROL:
+            raise FileError(
+                file.path,
+                f"how often or which body of {name} ({node.op_type}) runs depends on data",
+                "Export the model with that part unrolled, or cut it before that node.",
+            )
         inputs = [
             _known(file, values, given, name, node) if given else None for given in node.input
         ]
         outputs = [_known(file, values, made, name, node) for made in node.output if made]
-        op = node.op_type if node.domain in onnx_file.DOMAINS else f"{node.domain}.{node.op_type}"
-        network.add(op, inputs, outputs, _attributes(node), name=name, covers=(name,))
+        network.add(_qualified(node), inputs, outputs, _attributes(node), name=name, covers=(name,))
     network.inputs = [values[each.name] for each in file.inputs()]
     network.outputs = [values[each.name] for each in file.graph.output if each.name in values]
     return network

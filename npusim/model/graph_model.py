@@ -1,39 +1,66 @@
-"""A network as a model: read once for a batch, compiled for a chip, unfolded into its tasks."""
+"""Networks and programs as models: read once, compiled for a chip, unfolded into their tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from npusim.graph import onnx_reader
+from npusim.graph.aten.mapping import map_calls
 from npusim.graph.compiling import compile_network
+from npusim.graph.custom import GIVEN, Custom
 from npusim.graph.lowering import tasks_of
-from npusim.graph.memory import peak_bytes, weights_bytes
+from npusim.graph.memory import peak_bytes, source, weights_bytes
+from npusim.graph.network import Value
 from npusim.graph.passes import passes
 from npusim.graph.target import PRECISIONS, Target
-from npusim.model.step import Item, Operation, Step
-from npusim.values.errors import ArgumentError, FileError, UnknownNameError
+from npusim.model.step import AclnnWork, Item, Operation, Step
+from npusim.operators.tasks import TaskSpec
+from npusim.values.errors import ArgumentError, FileError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from npusim.graph.aten.reader import Program
     from npusim.graph.lowering import Task
+    from npusim.graph.network import Network, Node
+    from npusim.graph.onnx_reader import Source
     from npusim.hardware import Profile
+
+OM: Final = "om"
+EAGER: Final = "eager"
+CAPTURED: Final = "graph"
+MODES: Final = (OM, EAGER, CAPTURED)
+"""An offline model, calls of torch_npu one by one, the same calls captured once and replayed."""
+
+_CAPTURES: Final = ("A2", "A3")
+"""Families that replay captured graphs. Source: torchair, aclmdlRICapture."""
+
+_ON_THE_HOST: Final = "host CPU"
+_GIVEN: Final = "custom operator"
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """What a user says about compiling networks; `fuse` turns all passes that fuse on or off."""
+    """What a user says about how networks run; `fuse` turns all passes that fuse on or off.
+
+    `mode` is one of MODES, empty for what the file is made for; `custom` says what operators of
+    custom domains cost.
+    """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    precision: str = PRECISIONS[0]
+    precision: str = ""
     fuse: bool = True
     without: tuple[str, ...] = ()
+    mode: str = ""
+    custom: Mapping[str, Custom] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
+        if self.precision and self.precision not in PRECISIONS:
             raise UnknownNameError("precision mode", self.precision, PRECISIONS)
+        if self.mode and self.mode not in MODES:
+            raise UnknownNameError("mode", self.mode, MODES)
         known = [each.name for each in passes()]
         for name in self.without:
             if name not in known:
@@ -50,14 +77,14 @@ class Compilation:
 class NetworkModel:
     """An ONNX file, and how it is compiled."""
 
-    file: Path
+    source: Source
     batch: int | None
     how: Compilation
 
     @property
     def name(self) -> str:
         """The file's name."""
-        return self.file.stem
+        return self.source.path.stem
 
     def at(self, batch: int | None = None, chip: Profile | None = None) -> Step:
         """The tasks of the network compiled for a chip.
@@ -67,36 +94,133 @@ class NetworkModel:
         """
         if chip is None:
             raise ArgumentError(f"{self.name} is compiled for a chip, and none was given")
-        network, found = onnx_reader.read(self.file, batch=batch, shapes=self.how.shapes)
-        target = Target(chip.family, self.how.precision, self.how.off)
+        network, found = self.source.network(batch, self.how.shapes)
+        target = Target(chip.family, self.how.precision or PRECISIONS[0], self.how.off)
         try:
-            compiled = compile_network(network, target)
+            compiled = compile_network(network, target, self.how.custom)
         except ArgumentError as error:
-            raise FileError(self.file, error.message, error.remedy) from error
-        return Step(
-            self.name,
-            "graph",
-            tuple(map(_item, tasks_of(network))),
-            found,
-            weights_bytes(network),
-            peak_bytes(network.ordered(), network),
-            notes=tuple(f"{name}: {count}x" for name, count in compiled.applied),
-        )
+            raise FileError(self.source.path, error.message, error.remedy) from error
+        notes = tuple(f"{name}: {count}x" for name, count in compiled.applied)
+        return _step(self.name, network, map(_item, tasks_of(network)), found, notes)
+
+
+@dataclass(frozen=True)
+class ProgramModel:
+    """An exported torch program, and how torch_npu runs it."""
+
+    program: Program
+    batch: int | None
+    how: Compilation
+
+    @property
+    def name(self) -> str:
+        """The program's name."""
+        return self.program.name
+
+    def at(self, batch: int | None = None, chip: Profile | None = None) -> Step:
+        """The aclnn calls of the program on a chip, each with what the host needs to launch it.
+
+        Raises ArgumentError without a chip, for a batch that the program wasn't exported for and
+        for captured graphs on chips without.
+        """
+        if chip is None:
+            raise ArgumentError(f"{self.name} runs on a chip, and none was given")
+        captured = self.how.mode == CAPTURED
+        if captured and chip.family not in _CAPTURES:
+            raise ArgumentError(
+                f"{chip.name} replays no captured graphs, products of {', '.join(_CAPTURES)} do",
+                "Ask with --mode eager.",
+            )
+        network, found = self.program.network(batch, self.how.shapes)
+        map_calls(network, chip.family)
+        calls = (_call(node) for node in network.ordered() if node.op != "Identity")
+        dispatch_us = 0.0 if captured else chip.launch.host_dispatch_us
+        return _step(self.name, network, calls, found, (), dispatch_us)
 
 
 def read_network(file: Path, how: Compilation | None = None) -> NetworkModel:
     """The model in an ONNX file; FileError says what is wrong with it."""
     asked = how or Compilation()
-    _, batch = onnx_reader.read(file, shapes=asked.shapes)
-    return NetworkModel(file, batch, asked)
+    if asked.mode not in ("", OM):
+        raise UsageError(
+            f"{file} is a graph to compile, torch_npu doesn't run it call by call",
+            "Export the module with torch.export and give the .pt2 file, or ask with --mode om.",
+        )
+    found = onnx_reader.source(file, asked.custom)
+    return NetworkModel(found, found.network(shapes=asked.shapes)[1], asked)
+
+
+def read_program(program: Program, how: Compilation | None = None) -> ProgramModel:
+    """An exported torch program as a model; FileError says what is wrong with it."""
+    asked = how or Compilation()
+    if asked.mode == OM or asked.precision or not asked.fuse or asked.without or asked.custom:
+        raise UsageError(
+            f"{program.name} runs call by call as torch_npu does; passes of the graph compiler and "
+            "its precision modes are for ONNX files",
+            "Export the module with torch.onnx.export for an offline model.",
+        )
+    return ProgramModel(program, program.network(None, asked.shapes)[1], asked)
+
+
+def _step(
+    name: str,
+    network: Network,
+    items: Iterable[Item],
+    batch: int | None,
+    notes: tuple[str, ...],
+    dispatch_us: float | None = None,
+) -> Step:
+    return Step(
+        name,
+        "graph",
+        tuple(items),
+        batch,
+        weights_bytes(network),
+        peak_bytes(network.ordered(), network),
+        dispatch_us,
+        notes,
+    )
 
 
 def _item(task: Task) -> Item:
+    given_us = task.node.attributes.get(GIVEN)
     operation = Operation(
         task.spec.op_type,
         task.spec,
+        "" if given_us is None else _GIVEN,
+        "" if given_us is None else "its time is the user's",
         weights=task.weights,
         reads=task.reads,
         writes=task.writes,
     )
-    return Item(operation, layers=task.node.covers)
+    return Item(operation, measured_us=given_us, layers=task.node.covers)
+
+
+def _call(node: Node) -> Item:
+    """A call of torch_npu; what it runs on the host has no work here."""
+    weights = tuple(each.spec for each in node.given if source(each).weight)
+    if "problem" in node.attributes:
+        inputs, outputs = (tuple(each.spec for each in side) for side in (node.given, node.outputs))
+        problem = node.attributes["problem"]
+        on_host = node.attributes["on_host"]
+        task = None if on_host else TaskSpec(node.op, inputs, outputs)
+        engine = _ON_THE_HOST if on_host else ""
+        return Item(Operation(node.op, task, engine, problem), layers=node.covers)
+    tensors = {name: each for name, each in node.attributes.items() if isinstance(each, Value)}
+    specs = {name: each.spec for name, each in tensors.items()}
+    work = AclnnWork(node.op, {**node.attributes, **specs})
+    reads, writes = _edges(work, tensors)
+    operation = Operation(node.op, work, weights=weights, reads=reads, writes=writes)
+    return Item(operation, layers=node.covers)
+
+
+def _edges(
+    work: AclnnWork, tensors: Mapping[str, Value]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of what a call reads and writes, as an operation orders its tensors."""
+    sides = Operation(work.op, work).sides
+    names = {name: source(value).name for name, value in tensors.items()}
+    read = [name for name, io in sides.items() if io == "in"]
+    written = [name for name, io in sides.items() if io == "out"]
+    written += [name for name in sides if name.endswith("Ref")]
+    return tuple(names[name] for name in read), tuple(names[name] for name in written)

@@ -6,13 +6,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Self
 
+from npusim.graph.aten.reader import Program
 from npusim.model.cache_state import ORDER
-from npusim.model.graph_model import Compilation
+from npusim.model.curve import Curve
+from npusim.model.graph_model import Compilation, read_program
 from npusim.model.reading import ModelFile, read_model
 from npusim.model.retiming import retime
+from npusim.model.streams import in_flight
 from npusim.runtime.device import Device
 
 if TYPE_CHECKING:
+    from npusim.graph.custom import Custom
     from npusim.hardware import Profile
     from npusim.model.results import StepResult
 
@@ -29,27 +33,34 @@ class Model:
     @classmethod
     def read(
         cls,
-        path: str | PathLike[str],
+        model: str | PathLike[str] | Program,
         *,
         shapes: Mapping[str, Sequence[int]] | None = None,
         precision: str | None = None,
         fuse: bool = True,
         without: Collection[str] = (),
+        mode: str | None = None,
+        custom: Mapping[str, Custom] | None = None,
         step: str = "",
     ) -> Self:
-        """The model in a file.
+        """The model in a file, or a program of `npusim.graph.from_torch`.
 
         `shapes` are those of a network's inputs, `precision` is ATC's precision mode (force_fp16 or
         origin), `without` names passes of the graph compiler that shouldn't run, `fuse` is False
-        for none that fuses. `step` picks the Step Id of a profile. Raises FileError for what isn't
-        a model, UnknownNameError for modes and passes, UsageError for what only networks take.
+        for none that fuses. `mode` is om, eager or graph, `custom` says what operators of custom
+        domains cost (`npusim.graph.custom.CustomCost`, or a function that returns one). `step`
+        picks the Step Id of a profile. Raises FileError for what isn't a model, UnknownNameError
+        for modes and passes, UsageError for what only networks take.
         """
         how = None
-        if shapes or precision is not None or not fuse or without:
+        if shapes or precision or mode or custom or not fuse or without:
             sizes = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-            modes = {} if precision is None else {"precision": precision}
-            how = Compilation(sizes, fuse=fuse, without=tuple(without), **modes)
-        return cls(read_model(path, step=step, how=how))
+            how = Compilation(
+                sizes, precision or "", fuse, tuple(without), mode or "", custom or {}
+            )
+        if isinstance(model, Program):
+            return cls(read_program(model, how))
+        return cls(read_model(model, step=step, how=how))
 
     @property
     def name(self) -> str:
@@ -69,17 +80,19 @@ class Model:
         l2: str = ORDER,
         host_dispatch_us: float | None = None,
         measured_on: Profile | str | None = None,
+        streams: int = 1,
         progress: Callable[[int, int], None] | None = None,
     ) -> StepResult:
         """One step on a device, in microseconds: latency, items a second, memory, operators.
 
-        `l2` is what operators find in L2 (``order`` follows the step), `host_dispatch_us` what the
-        host needs to launch one operator, `measured_on` the chip that a profile comes from;
-        `progress` hears how many of how many operators are timed. Raises ArgumentError for a batch
-        that the model hasn't got, FileError for a node that can't be compiled.
+        `streams` are steps in flight at once, `l2` is what operators find in L2 (``order`` follows
+        the step), `host_dispatch_us` what the host needs to launch one operator, `measured_on` the
+        chip that a profile comes from; `progress` hears how many of how many operators are timed.
+        Raises ArgumentError for a batch that the model hasn't got, FileError for a node that can't
+        be compiled.
         """
         npu = device if isinstance(device, Device) else Device(device)
-        return retime(
+        result = retime(
             self._file.at(batch, npu.profile),
             npu.profile,
             l2=l2,
@@ -88,6 +101,23 @@ class Model:
             progress=progress,
             memo=npu.memo,
         )
+        return in_flight(result, npu.profile, streams)
+
+    def curve(
+        self,
+        device: Device | Profile | str,
+        batches: Sequence[int],
+        *,
+        within_us: float | None = None,
+        streams: int = 1,
+    ) -> Curve:
+        """The steps at several batches, and the best of them within a latency limit.
+
+        Raises as `estimate` does.
+        """
+        npu = device if isinstance(device, Device) else Device(device)
+        steps = [self.estimate(npu, batch=batch, streams=streams) for batch in batches]
+        return Curve(tuple(steps), within_us)
 
     def __repr__(self) -> str:
         return f"<Model {self.name}{'' if self.batch is None else f', batch {self.batch}'}>"

@@ -1,4 +1,4 @@
-"""Reads a model from a file: ONNX, a YAML list of calls, or a profiler's table of kernels."""
+"""Reads a model from a file: ONNX, torch.export, a YAML list of calls, or a profiler's table."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from npusim.model.step import Step
 
 _HINT = (
-    "Give an ONNX file, a YAML list of calls, an op_summary_*.csv of msprof or a "
-    "kernel_details.csv of torch_npu."
+    "Give an ONNX file, a .pt2 file of torch.export, a YAML list of calls, an op_summary_*.csv of "
+    "msprof or a kernel_details.csv of torch_npu."
 )
 
 
@@ -96,10 +96,15 @@ def read_model(
         from npusim.model.graph_model import read_network
 
         return read_network(file, how)
+    if ending == ".pt2":
+        from npusim.graph.aten.reader import read_program as load
+        from npusim.model.graph_model import read_program
+
+        return read_program(load(file), how)
     if how is not None:
         raise UsageError(
             f"{file} lists operators; only networks are compiled",
-            "Give an ONNX file, or leave out what is said about shapes and passes.",
+            "Give an ONNX or .pt2 file, or leave out what is said about shapes, passes and modes.",
         )
     if ending in (".yaml", ".yml"):
         from npusim.model.call_list import read_calls

@@ -152,7 +152,8 @@ class StepResult:
     """A step on one chip.
 
     `duration_us` is the latency of the step, host dispatch included; `device_us` the sum of the
-    operators' times. Shares are of `device_us`.  `refused` are the operators that the product
+    operators' times. With several `streams` a step is in flight on each, and `duration_us` is what
+    one of them takes then. Shares are of `device_us`.  `refused` are the operators that the product
     can't run even with FLOAT16 in the place of BFLOAT16; their time is counted as if it could.
     """
 
@@ -177,13 +178,14 @@ class StepResult:
     verdicts: tuple[DtypeVerdict, ...]
     memory: Memory
     assumptions: tuple[str, ...]
+    streams: int = 1
 
     @property
     def items_per_s(self) -> float | None:
-        """Items of a batch in a second, one step after the other; None without a batch."""
+        """Items of a batch in a second, one step after the other on every stream; None without."""
         if self.step.batch is None or not self.duration_us:
             return None
-        return self.step.batch / self.duration_us * 1e6
+        return self.streams * self.step.batch / self.duration_us * 1e6
 
     @property
     def measured_us(self) -> float | None:

@@ -102,10 +102,11 @@ class Operation:
     @cached_property
     def written_tensors(self) -> tuple[tuple[int, str], ...]:
         """Bytes of each output, and what tells tensors apart."""
+        written = (*self.outputs, *(spec for _, spec in self._tensors("Ref")))
         if self.writes:
-            pairs = zip(self.outputs, self.writes, strict=True)
+            pairs = zip(written, self.writes, strict=True)
             return tuple((spec.nbytes, name) for spec, name in pairs)
-        return tuple((spec.nbytes, _told_apart_by(spec)) for spec in self.outputs)
+        return tuple((spec.nbytes, _told_apart_by(spec)) for spec in written)
 
     @cached_property
     def tensors(self) -> str:
@@ -139,18 +140,30 @@ class Operation:
         tensors = sum(spec.nbytes for spec in (*self.inputs, *self.outputs))
         return tensors - self.weights_bytes
 
-    def _tensors(self) -> Iterator[tuple[str, TensorSpec]]:
+    @cached_property
+    def sides(self) -> dict[str, str]:
+        """The tensors of a call by name, and whether they go in or come out."""
         if not isinstance(self.work, AclnnWork):
-            return
+            return {}
         contract = self.work.contract
         kinds = (
             {each.name: each.io for each in contract.parameters}
             if contract
             else _catalogued(self.work.op)
         )
-        for name, value in self.work.arguments.items():
-            if isinstance(value, TensorSpec):
-                yield kinds.get(name, "in"), value
+        return {
+            name: kinds.get(name, "in")
+            for name, value in self.work.arguments.items()
+            if isinstance(value, TensorSpec)
+        }
+
+    def _tensors(self, ending: str = "") -> Iterator[tuple[str, TensorSpec]]:
+        """Tensors of a call and whether they go in or come out; `selfRef` goes in and changes."""
+        if isinstance(self.work, AclnnWork):
+            for name, io in self.sides.items():
+                spec = self.work.arguments[name]
+                if isinstance(spec, TensorSpec) and name.endswith(ending):
+                    yield io, spec
 
 
 @dataclass(frozen=True, slots=True)

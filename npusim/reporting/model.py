@@ -63,7 +63,7 @@ def steps_pages(results: Sequence[StepResult], top: int) -> list[Page]:
             percent(each.calibrated_share),
             percent(each.simulated_share),
             each.bounds[0][0] if each.bounds else "",
-            _memory_word(each.memory),
+            memory_word(each.memory),
         )
         for each in results
     ]
@@ -110,7 +110,7 @@ def headline(result: StepResult) -> str:
         operators = sum(each.count for each in result.refused)
         return f"{_title(result)} can't run on {result.soc}: {operators} operators are refused"
     if not result.memory.fits:
-        return f"{_title(result)} can't run on {result.soc}: it needs {_memory_word(result.memory)}"
+        return f"{_title(result)} can't run on {result.soc}: it needs {memory_word(result.memory)}"
     missing = f"; {result.not_counted} operators aren't counted" if result.not_counted else ""
     share = not_simulated(result.not_simulated_share)
     return f"{_title(result)} on {result.soc}: {time}, {runs_word(result)}{missing}; {share}"
@@ -180,7 +180,7 @@ def step_json(result: StepResult) -> dict[str, Any]:
     """Everything about a step on one chip, operators merged where they are the same."""
     return {
         "verdict": headline(result),
-        **fields(result, "model=step.name batch=step.batch soc product_line runs l2"),
+        **fields(result, "model=step.name batch=step.batch soc product_line runs l2 streams"),
         "measured_on": result.measured_on or None,
         **fields(result, "duration_us band_us band_basis items_per_s device_us host_dispatch_us"),
         "eager": {"host_dispatch_us": result.profile_dispatch_us, "duration_us": result.eager_us},
@@ -247,6 +247,8 @@ def _facts(result: StepResult) -> Iterator[tuple[str, str]]:
     yield "step", latency(result.duration_us, result.band_us)
     if result.items_per_s is not None:
         yield "rate", f"{significant(result.items_per_s)} items/s"
+    if result.streams > 1:
+        yield "streams", f"{result.streams}, a step in flight on each"
     if result.host_dispatch_us:
         yield "device time", latency(result.device_us)
     if result.measured_us is not None:
@@ -263,10 +265,11 @@ def _facts(result: StepResult) -> Iterator[tuple[str, str]]:
     limits = ", ".join(f"{percent(share)} {bound}" for bound, share in result.bounds[:4])
     yield "limited by", limits
     memory = result.memory
-    yield "memory", f"{_memory_word(memory)}; {memory.basis}"
+    yield "memory", f"{memory_word(memory)}; {memory.basis}"
 
 
-def _memory_word(memory: Memory) -> str:
+def memory_word(memory: Memory) -> str:
+    """What a step needs of what the device has."""
     if memory.total_bytes is None:
         return f"at least {size(memory.working_bytes)}"
     fits = "" if memory.total_bytes <= memory.capacity_bytes else ", more than the device has"

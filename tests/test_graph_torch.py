@@ -1,0 +1,141 @@
+"""Programs of torch.export: read for any batch, called as torch_npu calls them, timed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from npusim.catalogue import facts
+from npusim.graph.aten.calls import on_device, rows
+from npusim.values.errors import ArgumentError, FileError, NpusimError
+from support.commands import npusim
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+torch = pytest.importorskip("torch")
+
+CHIP = "Ascend910B3"
+
+
+class Small(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """Layers of both kinds of networks, views, masks, numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 16, 3, padding=1)
+        self.linear = torch.nn.Linear(16, 32)
+        self.norm = torch.nn.LayerNorm(32)
+
+    def forward(self, x: Any, which: Any) -> Any:
+        x = torch.relu(self.conv(x)).flatten(2).transpose(1, 2)
+        x = self.norm(torch.nn.functional.gelu(self.linear(x.contiguous())))
+        heads = x.view(x.shape[0], -1, 4, 8).transpose(1, 2)
+        y = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)
+        x = x + 2 * y.transpose(1, 2).reshape(x.shape)
+        x = x.masked_fill(x > 0, -1.0)
+        return torch.cat([x[:, :3], which[:, None, None].expand(-1, 1, 32).to(x.dtype)], 1).mean(1)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    batch = torch.export.Dim("batch", min=1, max=64)
+    fed = (torch.zeros(2, 3, 8, 8), torch.zeros(2, dtype=torch.int64))
+    exported = torch.export.export(Small().eval(), fed, dynamic_shapes=({0: batch}, {0: batch}))
+    made: Path = tmp_path_factory.mktemp("torch") / "small.pt2"
+    torch.export.save(exported, str(made))
+    return made
+
+
+def test_calls_are_those_of_torch_npu(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = npusim(capsys, f"model {file} -s {CHIP} --batch 4 --json")
+    (answer,) = said.json["answers"]
+    assert said.code == 0
+    assert " ".join(task["op"].removeprefix("aclnn") for task in answer["tasks"]) == (
+        "Convolution Relu InplaceCopy Addmm Gelu LayerNorm FlashAttentionScore InplaceCopy Muls "
+        "Add GtScalar InplaceCopy InplaceMaskedFillScalar Cast Cat Mean"
+    )
+    assert answer["batch"] == 4
+    assert answer["host_dispatch_us"] == answer["eager"]["host_dispatch_us"]
+    assert answer["duration_us"] >= 16 * answer["host_dispatch_us"]
+    assert answer["simulated_share"] == pytest.approx(1.0)
+    assert answer["memory"]["weights_bytes"] == 4 * (16 * 27 + 16 + 16 * 32 + 32 + 64)
+
+
+def test_a_captured_graph_needs_no_host(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph, eager = (
+        npusim(capsys, f"model {file} -s {CHIP} --mode {mode} --json").json["answers"][0]
+        for mode in ("graph", "eager")
+    )
+    assert graph["device_us"] == pytest.approx(eager["device_us"])
+    assert graph["duration_us"] == pytest.approx(graph["device_us"])
+    assert graph["duration_us"] < eager["duration_us"] / 2
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (f"-s {CHIP} --batch 65", "exported for 1 to 64, not for 65"),
+        (f"-s {CHIP} --mode om", "for an offline model"),
+        ("-s 310p3 --mode graph", "replays no captured graphs"),
+        (f"-s {CHIP} --shape x=1,3,9,9", "not [1,3,9,9]"),
+    ],
+)
+def test_what_can_t_be_asked_is_refused(
+    file: Path, capsys: pytest.CaptureFixture[str], words: str, problem: str
+) -> None:
+    said = npusim(capsys, f"model {file} {words}")
+    assert said.code == 2
+    assert problem in said.err
+
+
+def test_a_broken_file_is_named(tmp_path: Path) -> None:
+    from npusim.model import read_model
+
+    broken = tmp_path / "net.pt2"
+    broken.write_bytes(b"PK no")
+    with pytest.raises(FileError, match=r"torch\.export\.load"):
+        read_model(broken)
+
+
+def test_what_the_host_does_is_named() -> None:
+    from npusim import Model
+    from npusim.graph import from_torch
+
+    class Odd(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            return torch.special.i1(torch.relu(x)) + torch.special.airy_ai(x)
+
+    program = from_torch(torch.export.export(Odd(), (torch.zeros(4, 4),)))
+    result = Model.read(program).estimate(CHIP)
+    assert result.not_counted == 2
+    assert all("copied to the host" in each.timing.note for each in result.items
+               if each.item.op.startswith("aten."))  # fmt: skip
+    with pytest.raises(ArgumentError, match="no exported program"):
+        from_torch(Odd())
+
+
+def test_what_depends_on_data_is_named() -> None:
+    from npusim.graph import from_torch
+
+    class Picks(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, x: Any) -> Any:
+            return x[x > 0].sum()
+
+    program = from_torch(torch.export.export(Picks(), (torch.zeros(4),)))
+    with pytest.raises(NpusimError, match=r"index|nonzero"):
+        program.network()
+
+
+def test_every_row_is_a_call_of_the_catalogue() -> None:
+    """APIs and their parameters are those of CANN's headers, aten names those of op-plugin."""
+    known = facts.catalogue()
+    for aten, row in rows().items():
+        api = known.api_named(row.api.lower())
+        assert api is not None, row.api
+        names = {name for name, _, _ in known.prototype_of(api)}
+        used = {name for name, _, _ in row.parameters} | set(row.results)
+        assert used <= names, (aten, used - names)
+    bases = {aten.partition("/")[0].partition(".")[0] for aten in rows()}
+    assert len(bases & on_device()) > 0.8 * len(bases)  # the others are composites of PyTorch

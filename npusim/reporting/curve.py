@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from npusim.reporting.document import Page, Section, Table
-from npusim.reporting.model import memory_word, milliseconds, runs_word
-from npusim.reporting.spelling import percent, significant
+from npusim.reporting.model import memory_word, runs_word
+from npusim.reporting.spelling import latency, percent, significant
 
 if TYPE_CHECKING:
     from npusim.model.curve import Curve
@@ -26,7 +26,7 @@ def best_words(curve: Curve) -> str:
     if best is None:
         return "none keeps the limit"
     rate = significant(best.items_per_s or 0.0)
-    return f"{best.step.batch}: {rate} items/s in {milliseconds(best.duration_us)}"
+    return f"{best.step.batch}: {rate} items/s in {latency(best.duration_us)}"
 
 
 def curve_json(found: Iterable[Curve]) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ def curve_json(found: Iterable[Curve]) -> list[dict[str, Any]]:
 
 def _facts(found: Sequence[Curve]) -> Iterable[tuple[str, str]]:
     if found[0].within_us is not None:
-        yield "latency limit", milliseconds(found[0].within_us)
+        yield "latency limit", latency(found[0].within_us)
     for curve in found:
         yield f"best batch on {curve.results[0].soc}", best_words(curve)
 
@@ -52,7 +52,7 @@ def _table(curve: Curve) -> Table:
     rows = [
         (
             str(each.step.batch),
-            milliseconds(each.duration_us, each.band_us),
+            latency(each.duration_us, each.band_us),
             "" if each.items_per_s is None else significant(each.items_per_s),
             memory_word(each.memory),
             percent(each.simulated_share),

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from npusim.serving import (
     Policy,
     Requests,
+    Stage,
     StepCosts,
     even_lengths,
     read_requests,
     serve,
-    serve_in_step,
-)  # fmt: skip
+    serve_in_stages,
+)
 from npusim.serving.cache import Blocks
 from npusim.serving.prefixes import Prefixes
 from npusim.serving.results import served
@@ -203,15 +204,49 @@ def test_prefixes_of_a_trace_are_found_while_there_is_room() -> None:
 
 
 def test_groups_that_step_together_wait_for_each_other() -> None:
-    """A prompt of one group holds the other's tokens up, and alone nobody is held up."""
-    writer, reader = even_lengths(1, 128, 50), even_lengths(1, 8000, 2)
-    apart, beside = serve(writer, costs(), Policy()), serve(reader, costs(), Policy())
-    both = serve_in_step([writer, reader], costs(), Policy())
-    assert both[1].first_ms == beside.first_ms == [410.0]
-    assert both[0].tokens == apart.tokens
-    assert both[0].first_ms[0] == 410.0 > apart.first_ms[0]
-    assert both[0].done_ms[0] == pytest.approx(410 + apart.done_ms[0] - apart.first_ms[0])
-    assert serve_in_step([writer, writer], costs(), Policy())[1].done_ms == apart.done_ms
+    """A prompt of one group holds the other's tokens up, and apart nobody is held up."""
+    lengths, answers = np.array([128, 8000]), np.array([50, 2])
+    asked = Requests(np.zeros(2), lengths, answers)
+    apart, both = (
+        serve_in_stages(asked, [Stage(costs(), Policy(), 2, together)])
+        for together in (False, True)
+    )
+    assert apart.first_ms == pytest.approx([16.4, 410])
+    assert both.first_ms == [410, 410]
+    assert apart.tokens == both.tokens == [50, 2]
+    assert both.done_ms[0] == pytest.approx(410 + apart.done_ms[0] - apart.first_ms[0])
+
+
+def test_cards_that_decode_are_not_held_up_by_prompts() -> None:
+    """The second prompt comes while the first answer is written; caches take their time to move."""
+    asked = Requests(np.array([0.0, 50.0]), np.array([1000, 8000]), np.array([101, 2]))
+    stages = [Stage(costs(), Policy()), Stage(costs(), Policy())]
+    apart = serve_in_stages(asked, stages, handover_ms=lambda tokens: tokens / 1000)
+    assert apart.first_ms == pytest.approx([60, 470])
+    assert apart.done_ms[0] == pytest.approx(60 + 1 + 100 * 10.1 + 0.1)
+    assert apart.tokens == [101, 2]
+    held = serve(asked, costs(), Policy())
+    assert held.done_ms[0] > apart.done_ms[0] + 300
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    asked=requests_, policy=policies, concurrency=concurrencies, groups=st.integers(1, 3),
+    together=st.booleans(),
+)  # fmt: skip
+def test_stages_give_everybody_what_they_asked_for(
+    asked: Requests, policy: Policy, concurrency: int | None, groups: int, together: bool
+) -> None:
+    stage = Stage(costs(context=1e-4), policy, groups, together)
+    found = serve_in_stages(
+        asked, [stage, stage], handover_ms=lambda tokens: 0.01 * tokens, concurrency=concurrency
+    )
+    assert found.tokens == asked.output_tokens.tolist()
+    assert found.most_blocks <= policy.kv_blocks * groups
+    assert all(
+        sent < first <= done < float("inf")
+        for sent, first, done in zip(found.sent_ms, found.first_ms, found.done_ms, strict=True)
+    )
 
 
 def test_prompts_first_hold_up_those_that_decode() -> None:
@@ -287,12 +322,23 @@ def test_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert "0.00 requests/s" in page.out
     drafted = commands.npusim(capsys, f"{line} --draft 3 --accepted 2 --json").json
     assert drafted["tpot_ms"]["mean"] < said["tpot_ms"]["mean"]
+    apart = commands.npusim(capsys, f"{line} --decode tp=1,dp=2 --json").json
+    assert apart["decode_layout"]["cards"] == 2
+    assert apart["tpot_ms"]["p99"] < said["tpot_ms"]["p99"]
+    assert "decoding on DP2" in commands.npusim(capsys, f"{line} --decode dp=2").out
     twice = commands.npusim(capsys, f"{line} --cards 2 --json").json
     assert twice["output_tok_s"] > said["output_tok_s"]
 
 
 def test_wrong_questions_of_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
-    for wrong in ("--concurrency 0", "--accepted 2", "--rate -1", "--input 0", "--spread 1"):
+    for wrong in (
+        "--concurrency 0",
+        "--accepted 2",
+        "--rate -1",
+        "--input 0",
+        "--spread 1",
+        "--decode 8",
+    ):
         said = commands.npusim(capsys, f"llm serve {CONFIG} -s 910b3 {wrong}")
         assert said.code == 2, wrong
         assert "error:" in said.err

@@ -153,6 +153,14 @@ def serve_(
     accepted: Annotated[
         float, typer.Option("--accepted", help="Tokens of a draft that are accepted on average.")
     ] = 0.0,
+    answers: Annotated[
+        str | None,
+        typer.Option(
+            "--decode",
+            metavar="tp=4,dp=8",
+            help="Layout of cards that decode; the others read prompts.",
+        ),
+    ] = None,
     ttft: Annotated[
         float | None, typer.Option("--ttft-ms", help="Objective for goodput: first token.")
     ] = None,
@@ -168,8 +176,9 @@ def serve_(
     as_json: AsJson = False,
 ) -> None:
     """How fast are requests answered? TTFT, TPOT, tokens a second, preemptions."""
+    from npusim.llm.layout import layout_of
     from npusim.reporting.serving import serve_json, serve_page
-    from npusim.serving import Policy, deploy, even_lengths, read_requests
+    from npusim.serving import Policy, deploy, even_lengths, read_requests, serve_apart
     from npusim.values.errors import ArgumentError
 
     if not 0 <= accepted <= draft <= 15:
@@ -191,19 +200,23 @@ def serve_(
         max_sequences=min(max_sequences, max(1, len(asked))),
         max_tokens=max_tokens, schedule=schedule, prefix_share=prefix_share,
     )  # fmt: skip
-    found = []
+    decoding = layout_of(answers) if answers else None
+    options: dict[str, Any] = {
+        "longest": int((asked.input_tokens + asked.output_tokens).max()),
+        "prompt": max(1, int(asked.input_tokens.mean())), "dtype": dtype,
+        "draft": draft, "tokens_per_step": 1 + accepted, "progress": output.progress,
+        "graph": graph, "interconnect": interconnect, "sampling": not greedy,
+    }  # fmt: skip
+    wanted: dict[str, Any] = {"concurrency": concurrency, "ttft_ms": ttft, "tpot_ms": tpot}
+    found: list[tuple[Any, ...]] = []
     for chip in chips(soc):
-        ready = deploy(
-            model, chip.profile, layout, policy,
-            longest=int((asked.input_tokens + asked.output_tokens).max()),
-            prompt=max(1, int(asked.input_tokens.mean())), dtype=dtype,
-            draft=draft, tokens_per_step=1 + accepted, progress=output.progress,
-            graph=graph, interconnect=interconnect, sampling=not greedy,
-        )  # fmt: skip
+        ready = deploy(model, chip.profile, layout, policy, **options)
+        if decoding is None:
+            found.append((ready, ready.serve(asked, **wanted)))
+        else:
+            behind = deploy(model, chip.profile, decoding, policy, **options)
+            found.append((ready, serve_apart(ready, behind, asked, **wanted), behind))
         output.progress("")
-        found.append((
-            ready, ready.serve(asked, concurrency=concurrency, ttft_ms=ttft, tpot_ms=tpot)
-        ))  # fmt: skip
     if as_json:
         _emit([serve_json(*each) for each in found])
     else:

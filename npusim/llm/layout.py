@@ -43,6 +43,11 @@ class Layout:
         """Ranks in all."""
         return self.tp * self.pp * self.dp
 
+    @property
+    def shares_experts(self) -> bool:
+        """Whether data-parallel ranks exchange tokens with the same experts, and wait for them."""
+        return self.experts > 1 and self.dp > 1
+
     def check(self, model: Architecture) -> None:
         """ArgumentError where the model can't be cut so."""
         if model.heads % self.tp:
@@ -59,3 +64,16 @@ class Layout:
     def __str__(self) -> str:
         parts = (("TP", self.tp), ("PP", self.pp), ("DP", self.dp), ("EP", self.experts))
         return " ".join(f"{name}{size}" for name, size in parts if size > 1) or "TP1"
+
+
+def layout_of(text: str) -> Layout:
+    """A layout as it is written, ``tp=4,dp=8,ep=32``; ArgumentError for anything else."""
+    sizes: dict[str, int] = {}
+    for word in text.split(","):
+        name, _, size = word.strip().partition("=")
+        if name not in ("tp", "pp", "dp", "ep") or not size.isdecimal() or name in sizes:
+            raise ArgumentError(
+                f"a layout {text!r}", "Say tp, pp, dp, ep with their sizes, for example tp=4,dp=8."
+            )
+        sizes[name] = int(size)
+    return Layout(sizes.get("tp", 1), sizes.get("pp", 1), sizes.get("dp", 1), sizes.get("ep", 1))

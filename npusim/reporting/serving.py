@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from npusim.serving.results import Quantiles, Served
 
 
-def serve_page(ready: Deployment, found: Served) -> Page:
-    """What one deployment does."""
+def serve_page(ready: Deployment, found: Served, behind: Deployment | None = None) -> Page:
+    """What one deployment does, or one for prompts and one `behind` it that decodes."""
+    every = [ready] if behind is None else [ready, behind]
+    cards = sum(each.layout.cards for each in every)
+    where = " for prompts, decoding on ".join(str(each.layout) for each in every)
     verdict = Verdict(
         f"{found.output_tok_s:.0f} tokens/s, {found.req_s:.2f} requests/s; TTFT "
         f"{found.ttft_ms.mean:.0f} ms, TPOT {found.tpot_ms.mean:.1f} ms in the mean",
@@ -29,12 +32,12 @@ def serve_page(ready: Deployment, found: Served) -> Page:
     )
     numbers = ("mean", "p50", "p90", "p99")
     rows = [(name, *_row(each), DEFINITIONS[name]) for name, each in latencies]
-    low, high = ready.costs.band
+    low, high = every[-1].costs.band
     facts = Facts(
         [
             ("requests", str(found.requests)),
             ("output tokens/s", f"{found.output_tok_s:.1f}: {DEFINITIONS['output tokens/s']}"),
-            ("tokens/s per chip", f"{found.output_tok_s / ready.layout.cards:.1f}"),
+            ("tokens/s per chip", f"{found.output_tok_s / cards:.1f}"),
             ("goodput", f"{found.goodput_req_s:.2f} requests/s: {DEFINITIONS['goodput']}"),
             ("band of a step", f"{low:.2f} to {high:.2f} of its time (80 %)"),
             ("in flight", f"{found.in_flight:.1f} requests on average"),
@@ -43,24 +46,31 @@ def serve_page(ready: Deployment, found: Served) -> Page:
         ]
     )
     return Page(
-        f"{ready.model.name} on {ready.layout.cards} x {ready.chip.name}",
-        f"{ready.layout}, steps of up to {ready.policy.max_sequences} sequences and "
+        f"{ready.model.name} on {cards} x {ready.chip.name}",
+        f"{where}, steps of up to {ready.policy.max_sequences} sequences and "
         f"{ready.policy.max_tokens} tokens, {ready.policy.schedule}",
         verdicts=[verdict],
         sections=[
             Section("latency in ms", [Table(("", *numbers, "is"), rows, numbers, wide=("is",))]),
             Section("throughput", [facts]),
-            Section("memory of a rank", [memory_facts(ready.memory)]),
+            *(
+                Section(f"memory of a rank, {each.layout}", [memory_facts(each.memory)])
+                for each in every
+            ),
         ],
     )
 
 
-def serve_json(ready: Deployment, found: Served) -> dict[str, Any]:
+def serve_json(
+    ready: Deployment, found: Served, behind: Deployment | None = None
+) -> dict[str, Any]:
     """The same as data."""
+    answers = behind or ready
     return {
         "soc": ready.chip.name,
         "model": ready.model.name,
         "layout": fields(ready.layout, "tp pp dp experts cards"),
+        "decode_layout": fields(answers.layout, "tp pp dp experts cards"),
         **fields(
             found,
             "requests duration_s output_tok_s req_s goodput_req_s in_flight preemptions steps "
@@ -69,8 +79,8 @@ def serve_json(ready: Deployment, found: Served) -> dict[str, Any]:
         "ttft_ms": asdict(found.ttft_ms),
         "tpot_ms": asdict(found.tpot_ms),
         "end_to_end_ms": asdict(found.end_to_end_ms),
-        "step_band": list(ready.costs.band),
-        "memory": memory_json(ready.memory),
+        "step_band": list(answers.costs.band),
+        "memory": memory_json(answers.memory),
         "definitions": dict(DEFINITIONS),
     }
 

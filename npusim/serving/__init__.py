@@ -1,9 +1,8 @@
 """Serving requests with a language model: continuous batching, step by step, on a grid of costs."""
 
 from npusim.serving.costs import StepCosts, step_costs
-from npusim.serving.deployment import Deployment, deploy
-from npusim.serving.engine import serve, serve_in_step
-from npusim.serving.group import Outcome
+from npusim.serving.deployment import Deployment, deploy, serve_apart
+from npusim.serving.engine import Outcome, Stage, serve, serve_in_stages
 from npusim.serving.policy import Policy
 from npusim.serving.requests import Requests, even_lengths, read_requests
 
@@ -12,11 +11,13 @@ __all__ = [
     "Outcome",
     "Policy",
     "Requests",
+    "Stage",
     "StepCosts",
     "deploy",
     "even_lengths",
     "read_requests",
     "serve",
-    "serve_in_step",
+    "serve_apart",
+    "serve_in_stages",
     "step_costs",
 ]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from npusim.cluster.collectives import duration_us
+from npusim.hardware.interconnect import interconnect_of
 from npusim.llm import Batch, Layout
 from npusim.llm.engines import load_engine
 from npusim.llm.memory import LlmMemory, memory_of
 from npusim.llm.step import precision_on
 from npusim.serving.costs import StepCosts, step_costs
-from npusim.serving.engine import serve_in_step
+from npusim.serving.engine import Stage, serve_in_stages
 from npusim.serving.results import Served, served
 from npusim.values.errors import ArgumentError
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 class Deployment:
     """`layout` on one product; all data-parallel groups are alike and take turns.
 
-    Groups with experts in common step together; the first one's figures stand for all.
+    Groups with experts in common step together; of others one is played, which stands for all.
     `policy` is that of a group, with as many blocks as there is memory for.
     """
 
@@ -49,21 +52,66 @@ class Deployment:
 
         Raises ArgumentError where a request doesn't ever fit.
         """
-        groups = self.layout.dp
-        dealt = [requests.every(groups, first) for first in range(min(groups, len(requests)))]
-        slots = None if concurrency is None else max(1, round(concurrency / groups))
-        together = dealt if self.layout.experts > 1 else dealt[:1]
-        mine = dealt[0]
-        outcome = serve_in_step(together, self.costs, self.policy, concurrency=slots)[0]
+        groups, mine, slots = self.layout.dp, requests, concurrency
+        if not self.layout.shares_experts:
+            mine = requests.every(groups)
+            slots = None if concurrency is None else max(1, round(concurrency / groups))
+        alike = 1 if self.layout.shares_experts else groups
+        outcome = serve_in_stages(mine, [self.stage(groups // alike)], concurrency=slots)
         return served(
             mine,
             outcome,
-            kv_tokens=self.policy.kv_tokens,
+            kv_tokens=self.kv_tokens,
             block=self.policy.block,
-            groups=groups,
+            groups=alike,
             ttft_ms=ttft_ms,
             tpot_ms=tpot_ms,
         )
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens that the caches of all groups have room for."""
+        return self.policy.kv_tokens * self.layout.dp
+
+    def stage(self, groups: int) -> Stage:
+        """So many of its groups, as they are played."""
+        return Stage(self.costs, self.policy, groups, self.layout.shares_experts)
+
+
+def serve_apart(
+    prompts: Deployment,
+    answers: Deployment,
+    requests: Requests,
+    *,
+    concurrency: int | None = None,
+    ttft_ms: float | None = None,
+    tpot_ms: float | None = None,
+) -> Served:
+    """Serve requests whose prompts some cards read, and other cards decode (disaggregated).
+
+    The first token comes from the cards of the prompt. Then every rank of them sends its part of
+    the cache, layer by layer behind the prompt's computing in vllm-ascend; here all of it after
+    it, over one link. Raises ArgumentError where a request doesn't ever fit.
+    """
+    links = interconnect_of(prompts.chip.name)
+    cards = prompts.layout.cards + answers.layout.cards
+    per_token = prompts.memory.kv_bytes_per_token
+
+    @cache
+    def handover_ms(tokens: int) -> float:
+        nbytes = tokens * per_token
+        return duration_us("sendrecv", links, cards, nbytes, in_graph=False) / 1e3
+
+    stages = [each.stage(each.layout.dp) for each in (prompts, answers)]
+    outcome = serve_in_stages(requests, stages, handover_ms=handover_ms, concurrency=concurrency)
+    return served(
+        requests,
+        outcome,
+        kv_tokens=answers.kv_tokens,
+        block=answers.policy.block,
+        ttft_ms=ttft_ms,
+        tpot_ms=tpot_ms,
+    )
 
 
 def deploy(

@@ -1,21 +1,54 @@
 """Continuous batching played step by step; steps that only decode are taken many at a time.
 
-Groups that share experts step together: what one of them reads or writes, all wait for.
+Groups that share experts step together: what one of them reads or writes, all wait for. Where
+prompts have cards of their own, what they leave in the cache is sent to those that decode.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import inf
 from typing import TYPE_CHECKING
 
-from npusim.serving.group import Group, Outcome
+from npusim.serving.clients import Book, Clients
+from npusim.serving.group import Group
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from npusim.serving.costs import StepCosts
     from npusim.serving.policy import Policy
     from npusim.serving.requests import Requests
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of every request, in order; milliseconds since the first could come.
+
+    `sent_ms` is when the client sent it (with limited concurrency later than it wanted to),
+    `first_ms` its first token, `done_ms` its last. Of the cards that decode, `busy_ms` is the time
+    in steps, and `most_blocks` how many their caches held at most, together.
+    """
+
+    sent_ms: list[float]
+    first_ms: list[float]
+    done_ms: list[float]
+    tokens: list[int]
+    preemptions: int
+    steps: int
+    busy_ms: float
+    most_blocks: int
+
+
+@dataclass(frozen=True)
+class Stage:
+    """So many groups alike that take turns; those that share experts step `together`."""
+
+    costs: StepCosts
+    policy: Policy
+    groups: int = 1
+    together: bool = False
 
 
 def serve(
@@ -26,54 +59,134 @@ def serve(
     With `concurrency` no more than so many are sent at once: the next one when one is done.
     Raises ArgumentError where a request can't ever fit.
     """
-    return serve_in_step([requests], costs, policy, concurrency=concurrency)[0]
+    return serve_in_stages(requests, [Stage(costs, policy)], concurrency=concurrency)
 
 
-def serve_in_step(
-    dealt: Sequence[Requests],
-    costs: StepCosts,
-    policy: Policy,
+def serve_in_stages(
+    requests: Requests,
+    stages: Sequence[Stage],
     *,
+    handover_ms: Callable[[int], float] | None = None,
     concurrency: int | None = None,
-) -> list[Outcome]:
-    """Serve what each of several groups was dealt; every step takes as long as the longest of them.
+) -> Outcome:
+    """Serve requests on the groups of one stage, or of two: cards for prompts, cards that decode.
 
-    So step groups that exchange tokens with the same experts: a rank waits in every layer for the
-    others (vllm-ascend pads them to the largest). `concurrency` is of each group.
+    `handover_ms` is how long the cache of so many tokens is on its way from one to the other.
+    Raises ArgumentError where a request can't ever fit.
     """
-    longest = max(int((each.input_tokens + each.output_tokens).max()) for each in dealt)
-    if longest > policy.kv_tokens:
+    room = min(stage.policy.kv_tokens for stage in stages)
+    longest = int((requests.input_tokens + requests.output_tokens).max())
+    if longest > room:
         raise ArgumentError(
-            f"a request of {longest} tokens, and room for {policy.kv_tokens} in the cache",
+            f"a request of {longest} tokens, and room for {room} in the cache",
             "Take more or larger cards, fewer bits, or shorter requests.",
         )
-    groups = [Group(each, costs, policy, concurrency) for each in dealt]
-    now_ms = 0.0
-    while True:
-        for group in groups:
-            group.receive(now_ms)
+    book = Book(requests)
+    return _Play(book, Clients(requests, book, concurrency), stages, handover_ms).run()
+
+
+class _Unit:
+    """Groups that step together, and when the step that they are in is over."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        self.groups = groups
+        self.until_ms = inf
+        self._running: list[Group] = []
+        self._steps = 0
+        self._time_ms = 0.0
+
+    def begin(self, now_ms: float, event_ms: float) -> None:
+        """A step, or as many that only decode as are over when something may come from outside."""
+        for group in self.groups:
             group.schedule()
-        running = [group for group in groups if group.running]
-        if running:
-            now_ms = _step(groups, running, now_ms)
-            continue
-        arrival_ms = min(group.next_arrival_ms for group in groups)
-        if arrival_ms == float("inf"):
-            return [group.outcome for group in groups]
-        now_ms = max(now_ms, arrival_ms)
+        running = self._running = [group for group in self.groups if group.running]
+        if not running:
+            return
+        for group in running:
+            group.make_room()
+        slowest = max(running, key=Group.step_ms) if len(running) > 1 else running[0]
+        steps, time_ms = 1, slowest.step_ms()
+        if not any(group.chunks for group in running):
+            growth_ms, wait_ms = slowest.growth_ms, event_ms - now_ms
+            left = (group.steps_left(wait_ms, time_ms, growth_ms) for group in self.groups)
+            steps = int(min(left))
+            time_ms = steps * time_ms + growth_ms * steps * (steps - 1) / 2
+        self._steps, self._time_ms, self.until_ms = steps, time_ms, now_ms + time_ms
+
+    def end(self) -> list[int]:
+        """The step is over: the requests that leave."""
+        for group in self._running:
+            group.took(self._steps, self._time_ms, self.until_ms)
+        self.until_ms = inf
+        return [request for group in self._running for request in group.left]
 
 
-def _step(groups: Sequence[Group], running: Sequence[Group], now_ms: float) -> float:
-    """One step with prompts, or all steps without any up to the next event; when it is over."""
-    for group in running:
-        group.make_room()
-    slowest = max(running, key=Group.step_ms) if len(running) > 1 else running[0]
-    steps, time_ms = 1, slowest.step_ms()
-    if not any(group.chunks for group in running):
-        growth_ms = slowest.growth_ms
-        steps = int(min(group.steps_left(now_ms, time_ms, growth_ms) for group in groups))
-        time_ms = steps * time_ms + growth_ms * steps * (steps - 1) / 2
-    now_ms += time_ms
-    for group in running:
-        group.took(steps, time_ms, now_ms)
-    return now_ms
+class _Play:
+    def __init__(
+        self,
+        book: Book,
+        clients: Clients,
+        stages: Sequence[Stage],
+        handover_ms: Callable[[int], float] | None,
+    ) -> None:
+        self._book = book
+        self._clients = clients
+        self._handover_ms = handover_ms
+        self._moving: list[tuple[float, int]] = []  # when it arrives, request
+        self._stages: list[list[Group]] = []
+        self._units: list[_Unit] = []
+        for number, stage in enumerate(stages, 1):
+            last = number == len(stages)
+            groups = [
+                Group(book, stage.costs, stage.policy, hands_over=not last)
+                for _ in range(stage.groups)
+            ]
+            self._stages.append(groups)
+            dealt = [groups] if stage.together else [[group] for group in groups]
+            self._units += [_Unit(each) for each in dealt]
+
+    def run(self) -> Outcome:
+        now_ms = 0.0
+        while now_ms < inf:
+            self._finish(now_ms)
+            for request in self._clients.due(now_ms):
+                self._send(request, self._stages[0])
+            while self._moving and self._moving[0][0] <= now_ms:
+                self._send(heappop(self._moving)[1], self._stages[-1])
+            for unit in self._units:
+                if unit.until_ms == inf:
+                    unit.begin(now_ms, self._next_ms())
+            now_ms = self._next_ms()
+        return self._outcome()
+
+    def _finish(self, now_ms: float) -> None:
+        for unit in self._units:
+            if unit.until_ms > now_ms:
+                continue
+            for request in unit.end():
+                if self._book.finished[request] < inf:
+                    self._clients.served(now_ms)
+                else:
+                    heappush(self._moving, (now_ms + self._on_its_way_ms(request), request))
+
+    def _on_its_way_ms(self, request: int) -> float:
+        return self._handover_ms(self._book.wanted[request]) if self._handover_ms else 0.0
+
+    def _send(self, request: int, groups: Sequence[Group]) -> None:
+        groups[request % len(groups)].send(request)
+
+    def _next_ms(self) -> float:
+        """When the next thing happens that is known of."""
+        moving = self._moving[0][0] if self._moving else inf
+        return min(self._clients.next_ms, moving, *(unit.until_ms for unit in self._units))
+
+    def _outcome(self) -> Outcome:
+        book, last = self._book, self._stages[-1]
+        groups = [group for stage in self._stages for group in stage]
+        return Outcome(
+            book.sent, book.first, book.finished, book.given,
+            sum(group.preemptions for group in groups),
+            max(group.steps for group in last),
+            max(group.busy_ms for group in last),
+            sum(group.most_blocks for group in last),
+        )  # fmt: skip

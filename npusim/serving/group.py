@@ -1,4 +1,4 @@
-"""One data-parallel group: its requests, their blocks, and what its next step holds.
+"""One data-parallel group: its sequences, their blocks, and what its next step holds.
 
 Sequences that decode get a token a step each. Nothing else happens between two events (one is
 done, one comes, blocks run out), so that a group says how many steps that is.
@@ -7,7 +7,6 @@ done, one comes, blocks run out), so that a group says how many steps that is.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import ceil, inf, sqrt
 from typing import TYPE_CHECKING
@@ -17,88 +16,47 @@ from npusim.serving.prefixes import Prefixes
 from npusim.serving.requests import PREFIX_TOKENS
 
 if TYPE_CHECKING:
+    from npusim.serving.clients import Book
     from npusim.serving.costs import StepCosts
     from npusim.serving.policy import Policy
-    from npusim.serving.requests import Requests
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """What became of every request, in order; milliseconds since the first could come.
-
-    `sent_ms` is when the client sent it (with limited concurrency later than it wanted to),
-    `first_ms` its first token, `done_ms` its last. `busy_ms` is the time in steps.
-    """
-
-    sent_ms: list[float]
-    first_ms: list[float]
-    done_ms: list[float]
-    tokens: list[int]
-    preemptions: int
-    steps: int
-    busy_ms: float
-    most_blocks: int
 
 
 class Group:
     """The state of a group between two steps, which `npusim.serving.engine` plays.
 
-    `receive`, `schedule` and, if the group is `running`, `make_room`; then `took` the step.
+    `send` it requests, let it `schedule` and, if it is `running`, `make_room`; then `took` the
+    step, after which `left` are the requests that it has done with. One that `hands_over` reads
+    prompts, and others go on.
     """
 
     def __init__(
-        self, requests: Requests, costs: StepCosts, policy: Policy, concurrency: int | None
+        self, book: Book, costs: StepCosts, policy: Policy, *, hands_over: bool = False
     ) -> None:
-        count = len(requests)
+        self._book = book
         self._costs = costs
         self._policy = policy
-        self._arrivals: list[float] = requests.arrival_ms.tolist()
-        self._inputs: list[int] = requests.input_tokens.tolist()
-        self._outputs: list[int] = requests.output_tokens.tolist()
-        self._contents = requests.prefixes
+        self._hands_over = hands_over
         self._prefixes = Prefixes()
-        self._slots = inf if concurrency is None else concurrency
-        self._freed_ms = 0.0  # when the client last got a slot that it lacked
-        self._next = 0
         self._waiting: deque[int] = deque()
         self._blocks = Blocks(policy.kv_blocks, policy.block)
         self._now = 0.0
         self._step = 0
-        self._steps = 0
-        self._busy = 0.0
-        self._most_blocks = 0
         # Sequences that decode: (last step, request), and the order in which they came.
         self._ends: list[tuple[int, int]] = []
         self._order: list[int] = []
         self._end_of: dict[int, int] = {}
         self._context = 0
-        # Of a prompt: tokens to compute (after a preemption its output so far too), and done.
-        self._wanted: list[int] = list(self._inputs)
-        self._done = [0] * count
-        self._given = [0] * count
         self._partial: int | None = None
         self.chunks: list[tuple[int, int]] = []  # of the next step: a request, tokens
+        self.left: list[int] = []
         self.preemptions = 0
-        self._sent = [0.0] * count
-        self._first = [inf] * count
-        self._finished = [inf] * count
+        self.steps = 0
+        self.busy_ms = 0.0
+        self.most_blocks = 0
 
-    def receive(self, now_ms: float) -> None:
-        """Take in the requests whose time has come and for which the client has a slot."""
-        while self._slots > 0 and self._next < len(self._arrivals):
-            arrival = self._arrivals[self._next]
-            if arrival > now_ms:
-                return
-            self._sent[self._next] = max(arrival, self._freed_ms)
-            self._slots -= 1
-            self._waiting.append(self._next)
-            self._next += 1
-
-    @property
-    def next_arrival_ms(self) -> float:
-        """When a request comes that there is a slot for: never, if there is none."""
-        more = self._slots > 0 and self._next < len(self._arrivals)
-        return self._arrivals[self._next] if more else inf
+    def send(self, request: int) -> None:
+        """A request comes; its prompt may have been read elsewhere."""
+        self._waiting.append(request)
 
     @property
     def running(self) -> bool:
@@ -112,7 +70,7 @@ class Group:
 
     def schedule(self) -> None:
         """Choose the prompts of the next step, with the tokens of each; blocks are taken."""
-        policy, blocks = self._policy, self._blocks
+        policy, blocks, book = self._policy, self._blocks, self._book
         decoding = len(self._end_of)
         budget = policy.max_tokens - (decoding if policy.schedule == "chunked" else 0)
         room = policy.max_sequences - decoding
@@ -124,23 +82,29 @@ class Group:
                 request = self._partial
             elif self._waiting:
                 request = self._waiting[0]
-                if not self._done[request]:
-                    self._done[request] = self._cached(request)
+                if not book.done[request]:
+                    book.done[request] = self._cached(request)
             else:
                 break
-            done, wanted = self._done[request], self._wanted[request]
+            done, wanted = book.done[request], book.wanted[request]
             tokens = min(wanted - done, budget)
-            held = 0 if self._partial is None else blocks.of(done)
+            held = blocks.of(done) if self._partial is not None else 0
             needed = blocks.of(done + tokens) - held
-            if needed + kept > blocks.free:
+            # What was read elsewhere decodes in this step.
+            if kept + (needed if tokens else blocks.of(wanted + 1)) > blocks.free:
                 break
             blocks.used += needed
             if self._partial is None:
                 self._waiting.popleft()
             self._partial = request if tokens < wanted - done else None
-            chunks.append((request, tokens))
-            budget -= tokens
             room -= 1
+            if tokens:
+                chunks.append((request, tokens))
+                budget -= tokens
+            else:
+                self._join(request)
+                kept = blocks.needed(1, self._step)
+                budget -= 1
         self.chunks = chunks
 
     def _cached(self, request: int) -> int:
@@ -149,11 +113,11 @@ class Group:
         What is kept of a trace's prefixes is what blocks that nobody holds have room for; who
         finds some takes blocks of its own for them.
         """
-        block, wanted = self._policy.block, self._wanted[request]
-        found = int(self._inputs[request] * self._policy.prefix_share)
-        if self._contents is not None:
+        block, wanted = self._policy.block, self._book.wanted[request]
+        found = int(self._book.inputs[request] * self._policy.prefix_share)
+        if self._book.contents is not None:
             room = self._blocks.free * block // PREFIX_TOKENS
-            found = self._prefixes.found(self._contents[request], room) * PREFIX_TOKENS
+            found = self._prefixes.found(self._book.contents[request], room) * PREFIX_TOKENS
         return min(found, wanted - 1) // block * block
 
     def make_room(self) -> None:
@@ -172,7 +136,9 @@ class Group:
         sequences = len(self._end_of) if decodes else 0
         context = self._context if decodes else 0
         tokens = sum(count for _, count in self.chunks)
-        before = sum(self._done[request] for request, _ in self.chunks) / max(1, len(self.chunks))
+        before = sum(self._book.done[request] for request, _ in self.chunks) / max(
+            1, len(self.chunks)
+        )
         return self._costs.step_ms(sequences, context, tokens, before)
 
     @property
@@ -181,43 +147,53 @@ class Group:
         sequences = len(self._end_of)
         return self._costs.context[sequences] * sequences
 
-    def steps_left(self, now_ms: float, step_ms: float, growth_ms: float) -> float:
-        """Decoding steps until something happens here, of which the first takes `step_ms`."""
+    def steps_left(self, wait_ms: float, step_ms: float, growth_ms: float) -> float:
+        """Decoding steps until one is done, blocks run out, or (in `wait_ms`) another may come.
+
+        The first of them takes `step_ms`.
+        """
         steps = self._ends[0][0] - self._step if self._ends else inf
-        arrival = self.next_arrival_ms
-        if arrival < inf and len(self._end_of) < self._policy.max_sequences:
-            steps = min(steps, _steps_in(arrival - now_ms, step_ms, growth_ms))
+        if wait_ms < inf and len(self._end_of) < self._policy.max_sequences:
+            steps = min(steps, _steps_in(wait_ms, step_ms, growth_ms))
         return max(1, self._blocks.steps_left(int(steps), self._step)) if self._ends else steps
 
     def took(self, steps: int, time_ms: float, now_ms: float) -> None:
         """`steps` steps are over; only the first of a prompt is one."""
         self._now = now_ms
-        self._busy += time_ms
-        self._steps += steps
+        self.left = []
+        self.busy_ms += time_ms
+        self.steps += steps
         decodes = self._decodes
-        self._most_blocks = max(self._most_blocks, self._blocks.used)
+        self.most_blocks = max(self.most_blocks, self._blocks.used)
         if decodes:
             self._advance(steps)
         for request, count in self.chunks:
-            self._done[request] += count
-            if self._done[request] == self._wanted[request]:
+            self._book.done[request] += count
+            if self._book.done[request] == self._book.wanted[request]:
                 self._prompt_done(request)
         if decodes:
             self._leave()
 
     def _prompt_done(self, request: int) -> None:
         """The prompt is read, and the token behind it is there."""
-        self._first[request] = min(self._first[request], self._now)
-        if self._contents is not None:
-            self._prefixes.keep(self._contents[request])
-        self._given[request] += 1
-        length = self._wanted[request]
-        rest = self._outputs[request] - self._given[request]
-        if rest == 0:
-            self._blocks.used -= self._blocks.of(length)
-            self._complete(request)
+        book = self._book
+        book.first[request] = min(book.first[request], self._now)
+        if book.contents is not None:
+            self._prefixes.keep(book.contents[request])
+        book.given[request] += 1
+        if book.given[request] < book.outputs[request] and not self._hands_over:
+            self._join(request)
             return
-        end = self._step + rest
+        self._blocks.used -= self._blocks.of(book.wanted[request])
+        if book.given[request] == book.outputs[request]:
+            book.finished[request] = self._now
+        self.left.append(request)
+
+    def _join(self, request: int) -> None:
+        """A sequence whose prompt is in the cache decodes from the next step on."""
+        book = self._book
+        length = book.wanted[request]
+        end = self._step + book.outputs[request] - book.given[request]
         heappush(self._ends, (end, request))
         self._end_of[request] = end
         self._order.append(request)
@@ -229,28 +205,33 @@ class Group:
         self.preemptions += 1
         if self._partial is not None:
             request, self._partial = self._partial, None
-            self._blocks.used -= self._blocks.of(self._done[request])
+            self._blocks.used -= self._blocks.of(self._book.done[request])
         else:
             request = self._order.pop()
             while request not in self._end_of:
                 request = self._order.pop()
             length = self._length(request)
             del self._end_of[request]
-            self._given[request] += length - self._wanted[request]
+            self._book.given[request] += length - self._book.wanted[request]
             self._blocks.leave(length, self._step)
             self._context -= length
-            self._wanted[request] = self._inputs[request] + self._given[request]
-        self._done[request] = 0
+            self._book.wanted[request] = self._book.inputs[request] + self._book.given[request]
+        self._book.done[request] = 0
         self._waiting.appendleft(request)
 
     def _length(self, request: int) -> int:
         """Tokens of a sequence that decodes: its prompt, and one for each step since."""
         rest = self._end_of[request] - self._step
-        return self._wanted[request] + self._outputs[request] - self._given[request] - rest
+        return (
+            self._book.wanted[request]
+            + self._book.outputs[request]
+            - self._book.given[request]
+            - rest
+        )
 
     def _advance(self, steps: int) -> None:
         self._blocks.grow(steps, self._step)
-        self._most_blocks = max(self._most_blocks, self._blocks.used)
+        self.most_blocks = max(self.most_blocks, self._blocks.used)
         self._context += len(self._end_of) * steps
         self._step += steps
 
@@ -264,24 +245,11 @@ class Group:
             del self._end_of[request]
             self._context -= length
             self._blocks.leave(length, self._step)
-            self._given[request] = self._outputs[request]
-            self._complete(request)
+            self._book.given[request] = self._book.outputs[request]
+            self._book.finished[request] = self._now
+            self.left.append(request)
         if len(self._order) > 2 * len(self._end_of) + 64:
             self._order = [each for each in self._order if each in self._end_of]
-
-    def _complete(self, request: int) -> None:
-        self._finished[request] = self._now
-        if not self._slots:
-            self._freed_ms = self._now
-        self._slots += 1
-
-    @property
-    def outcome(self) -> Outcome:
-        """What became of its requests."""
-        return Outcome(
-            self._sent, self._first, self._finished, self._given, self.preemptions,
-            self._steps, self._busy, self._most_blocks,
-        )  # fmt: skip
 
 
 def _steps_in(wait_ms: float, first_ms: float, more_ms: float) -> int:

@@ -33,13 +33,13 @@ class Requests:
     def __len__(self) -> int:
         return len(self.arrival_ms)
 
-    def every(self, groups: int, first: int = 0) -> Requests:
-        """What one of `groups` gets when they take turns."""
+    def every(self, groups: int) -> Requests:
+        """What the first of `groups` gets when they take turns."""
         return Requests(
-            self.arrival_ms[first::groups],
-            self.input_tokens[first::groups],
-            self.output_tokens[first::groups],
-            self.prefixes and self.prefixes[first::groups],
+            self.arrival_ms[::groups],
+            self.input_tokens[::groups],
+            self.output_tokens[::groups],
+            self.prefixes and self.prefixes[::groups],
         )
 
 

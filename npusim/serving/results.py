@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from npusim.serving.group import Outcome
+    from npusim.serving.engine import Outcome
     from npusim.serving.requests import Requests
 
 DEFINITIONS: Final = {

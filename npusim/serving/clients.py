@@ -1,0 +1,62 @@
+"""Who asks: when each request is sent, and what is known of it until its last token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npusim.serving.requests import Requests
+
+
+class Book:
+    """What is known of every request, by its number; times in milliseconds.
+
+    Of a prompt `wanted` tokens are to be computed (after a preemption its output so far too), and
+    so many are `done`; so many tokens are `given`.
+    """
+
+    def __init__(self, requests: Requests) -> None:
+        count = len(requests)
+        self.inputs: list[int] = requests.input_tokens.tolist()
+        self.outputs: list[int] = requests.output_tokens.tolist()
+        self.contents = requests.prefixes
+        self.wanted: list[int] = list(self.inputs)
+        self.done = [0] * count
+        self.given = [0] * count
+        self.sent = [0.0] * count
+        self.first = [inf] * count
+        self.finished = [inf] * count
+
+
+class Clients:
+    """Send requests when their time has come, and no more than `concurrency` at once."""
+
+    def __init__(self, requests: Requests, book: Book, concurrency: int | None) -> None:
+        self._arrivals: list[float] = requests.arrival_ms.tolist()
+        self._book = book
+        self._slots = inf if concurrency is None else concurrency
+        self._freed_ms = 0.0  # when a slot was got that lacked
+        self._next = 0
+
+    @property
+    def next_ms(self) -> float:
+        """When a request comes that there is a slot for: never, if there is none."""
+        more = self._slots > 0 and self._next < len(self._arrivals)
+        return self._arrivals[self._next] if more else inf
+
+    def due(self, now_ms: float) -> Iterator[int]:
+        """The requests that are sent now."""
+        while (arrival := self.next_ms) <= now_ms:
+            request = self._next
+            self._book.sent[request] = max(arrival, self._freed_ms)
+            self._slots -= 1
+            self._next += 1
+            yield request
+
+    def served(self, now_ms: float) -> None:
+        """A request has got its last token."""
+        if not self._slots:
+            self._freed_ms = now_ms
+        self._slots += 1

@@ -95,7 +95,7 @@ DOORS = {
         arrays asking call.answers call.page call.tables call.typical catalogue cluster compare
         coverage comparison curve document explain files llm llm_plan matrix model msprof
         msprof.step operators plan.data plan.page profiles renderers.html renderers.jsonout
-        renderers.terminal serving spelling sweep trace training validation
+        renderers.terminal schemas serving spelling sweep trace training validation
         """,
     "sweeping": "asking cluster executors points results running spec working",
     "pyasc": "enums running session tensors tuning",

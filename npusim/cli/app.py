@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
@@ -45,6 +46,11 @@ _VERBS = {
     "cc": ("capi", "cc"),
     "exec": ("capi", "execute"),
     "capi": ("capi", "folders"),
+    "schema": ("schema", "schema"),
+    "mcp": ("mcp", "mcp"),
+    "skill": ("skill", "skill"),
+    "init": ("init", "init"),
+    "completion": ("completion", "completion"),
 }
 
 
@@ -56,7 +62,8 @@ def application(arguments: Sequence[str]) -> typer.Typer:
     app = typer.Typer(
         name="npusim",
         epilog=EXAMPLES,
-        add_completion=False,
+        # Only when a shell asks: its options don't belong into the help.
+        add_completion="_NPUSIM_COMPLETE" in os.environ,
         no_args_is_help=True,
         # Plain help: importing rich takes longer than everything else that --help does.
         rich_markup_mode=None,

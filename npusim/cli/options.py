@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-SOC_FLAGS = ("-s", "--soc-version", "--soc_version")
+SOC_FLAGS = ("-s", "--soc-version", "--soc_version", "--soc")
 
 Operator = Annotated[
     str,

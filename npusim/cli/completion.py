@@ -1,0 +1,30 @@
+"""`npusim completion`: what a shell needs to complete verbs and options."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from npusim.cli import output
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_NPUSIM_COMPLETE"
+"""Set by the shell when it asks what could come next."""
+
+
+def completion(
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help=f"One of {', '.join(SHELLS)}.")],
+) -> None:
+    """Print the script that makes a shell complete npusim's verbs and options.
+
+    Example, for ~/.bashrc: eval "$(npusim completion bash)"
+    """
+    from typer._completion_shared import get_completion_script
+
+    from npusim.values.errors import UnknownNameError
+
+    if shell not in SHELLS:
+        raise UnknownNameError("shell", shell, SHELLS)
+    script = get_completion_script(prog_name="npusim", complete_var=VARIABLE, shell=shell)
+    output.emit_text(f"{script.strip()}\n")

@@ -1,0 +1,199 @@
+"""The tools of `npusim mcp`: each is a verb of the command line in a process of its own.
+
+So an agent gets the JSON that `npusim schema` describes, and standard output stays the protocol's.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import npusim
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+LONGEST_S: Final = 600
+"""What a tool may take; an agent that waits longer has lost its thread."""
+
+INSTRUCTIONS: Final = """\
+npusim simulates Huawei Ascend NPUs on any machine: will an operator or model run on a chip, how
+long does it take and why, how many cards does a workload need. Times are estimates; quote the
+80 % band (band_us) with them. A refusal has a reason and a remedy: pass both on.
+Chips: Ascend910A, Ascend910B1..B4, Ascend310P3 ... or product names; "all" compares.
+Tensors are spelled dtype[shape], e.g. gradOut = "bf16[2,64,4096]"; parameters are named as on the
+operator's aclnn page (tool `operator`), or x, y ... for operator types such as MatMulV3.
+"""
+
+Arguments = dict[str, str | int | float | bool | list[Any] | None]
+
+
+def server() -> MCPServer:
+    """The server with all tools; UsageError where the extra `mcp` isn't installed."""
+    from npusim.values.errors import UsageError
+
+    try:
+        from mcp.server.mcpserver import MCPServer
+    except ImportError:
+        raise UsageError("npusim mcp needs the MCP SDK", "pip install 'npusim[mcp]'") from None
+    made = MCPServer("npusim", version=npusim.__version__, instructions=INSTRUCTIONS)
+    for tool in (check, estimate, operator, model, plan, kernel_run, llm_step, collective, judge):
+        made.tool()(tool)
+    return made
+
+
+def check(op: str, arguments: Arguments, soc: list[str]) -> dict[str, Any]:
+    """Will this operator run on these chips, with these dtypes and shapes; if not, what to do."""
+    return _asked("check", [*_socs(soc)], [op, *_assigned(arguments)])
+
+
+def estimate(op: str, arguments: Arguments, soc: list[str], l2: str = "cold") -> dict[str, Any]:
+    """How long an operator takes on these chips, in us with an 80 % band, and what limits it.
+
+    `l2` is what the L2 cache holds at the start: cold, warm or in_graph.
+    """
+    return _asked("estimate", [*_socs(soc), "--l2", l2], [op, *_assigned(arguments)])
+
+
+def operator(op: str) -> dict[str, Any]:
+    """An operator's page: parameters, dtypes for each product, limits, return codes."""
+    return _asked("ops", ["show"], [op])
+
+
+def model(
+    file: str, soc: list[str], batch: int | None = None, shape: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """How long a step of a model takes: an ONNX file, a YAML list of calls, or a profiler's CSV.
+
+    `shape` are shapes of inputs, e.g. {"input": "8,3,224,224"}.
+    """
+    more = [] if batch is None else ["--batch", str(batch)]
+    for name, sizes in (shape or {}).items():
+        more += ["--shape", f"{name}={sizes}"]
+    return _asked("model", [*_socs(soc), *more], [file])
+
+
+def plan(question: str | dict[str, Any]) -> dict[str, Any]:
+    """How many cards a workload needs under a latency limit, product by product.
+
+    `question` is the path of a plan or what such a file says; `npusim init plan` writes one with
+    comments.
+    """
+    if isinstance(question, str):
+        return _asked("plan", [], [question])
+    with _folder() as folder:
+        file = folder / "plan.yaml"
+        file.write_text(json.dumps(question), encoding="utf-8")  # JSON is YAML
+        return _asked("plan", [], [str(file)])
+
+
+def kernel_run(file: str, soc: str, arguments: list[str] | None = None) -> dict[str, Any]:
+    """Execute a program with kernels on a simulated chip: pyasc (FILE.py) or built by `npusim cc`.
+
+    It runs with the rights of whoever started the server. The answer has the exit code, what it
+    printed, and every operator and kernel with its time.
+    """
+    with _folder() as folder:
+        told = folder / "run.json"
+        words = ["exec", "-s", soc, "--json", str(told), "--", file, *(arguments or [])]
+        done = _run(words)
+        if not told.exists():
+            raise _refusal(done)
+        ran = json.loads(told.read_text(encoding="utf-8"))
+    return {"exit_code": done.returncode, "output": done.stdout, "errors": done.stderr, "run": ran}
+
+
+def llm_step(
+    config: str, soc: list[str], options: dict[str, str | int] | None = None
+) -> dict[str, Any]:
+    """A step of a language model, by its config.json: tokens/s, milliseconds, memory.
+
+    `options` are those of `npusim llm step`, e.g. {"tp": 8, "batch": 16, "context": 4096}.
+    """
+    return _asked("llm", ["step", *_socs(soc), *_options(options)], [config])
+
+
+def collective(operation: str, soc: list[str], cards: int, nbytes: int) -> dict[str, Any]:
+    """How long allreduce, allgather, reducescatter, alltoall, broadcast or sendrecv takes."""
+    more = ["--cards", str(cards), "--bytes", str(nbytes)]
+    return _asked("collective", [*_socs(soc), *more], [operation])
+
+
+def judge(file: str, soc: str) -> dict[str, Any]:
+    """Is my speed normal: a kernel_details.csv, its kernels against what they usually take."""
+    return _asked("judge", ["-s", soc], [file])
+
+
+def _asked(verb: str, options: Sequence[str], words: Sequence[str]) -> dict[str, Any]:
+    """The JSON of a verb; a chip's no is an answer, what was asked wrongly an error."""
+    done = _run([verb, *options, "--json", "--", *words])
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        raise _refusal(done) from None
+    if not isinstance(found, dict):
+        return {"answers": found}
+    if set(found) == {"error"}:
+        raise _refusal(done)
+    return found
+
+
+def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "npusim", *words]
+    try:
+        return subprocess.run(  # noqa: S603 - our own interpreter and module, no shell
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=LONGEST_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(
+            command, 1, "", f"error: it takes more than {LONGEST_S} s; ask for less"
+        )
+
+
+def _refusal(done: subprocess.CompletedProcess[str]) -> Exception:
+    """What the tool says instead of an answer: the message and the remedy, without a traceback."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    return ToolError(done.stderr.strip().removeprefix("error: ") or f"exit code {done.returncode}")
+
+
+def _socs(soc: Sequence[str]) -> Iterator[str]:
+    for name in soc:
+        yield from ("-s", name)
+
+
+def _options(options: Mapping[str, str | int] | None) -> Iterator[str]:
+    for name, value in (options or {}).items():
+        yield f"--{name.replace('_', '-')}={value}"
+
+
+def _assigned(arguments: Mapping[str, Any]) -> list[str]:
+    return [f"{name}={_word(value)}" for name, value in arguments.items()]
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(map(_word, value))
+    return str(value)
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="npusim-mcp-") as folder:
+        yield Path(folder)

@@ -1,0 +1,74 @@
+"""`npusim mcp` through the SDK's own client; `npusim skill`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from npusim.cli.app import _VERBS
+from support.commands import npusim
+from support.schemas import hold
+
+mcp = pytest.importorskip("mcp", reason="the extra mcp isn't installed")
+
+
+def asked(*questions: tuple[str, dict[str, Any]]) -> list[Any]:
+    """The answers of the tools, in one session with a client."""
+    from npusim.cli.mcp_tools import server
+
+    async def all_of_them() -> list[Any]:
+        async with mcp.Client(server()) as client:
+            return [await client.call_tool(name, given) for name, given in questions]
+
+    return asyncio.run(all_of_them())
+
+
+def test_the_tools_say_what_they_take() -> None:
+    from npusim.cli.mcp_tools import server
+
+    async def listed() -> list[Any]:
+        async with mcp.Client(server()) as client:
+            return list((await client.list_tools()).tools)
+
+    tools = {tool.name: tool for tool in asyncio.run(listed())}
+    assert {"check", "estimate", "model", "plan", "kernel_run"} <= set(tools)
+    assert all(tool.description for tool in tools.values())
+    assert set(tools["estimate"].input_schema["required"]) == {"op", "arguments", "soc"}
+
+
+def test_answers_are_those_of_the_command_line(capsys, tmp_path) -> None:
+    relu = {"op": "aclnnRelu", "arguments": {"self": "bf16[64]"}, "soc": ["910b3", "310p3"]}
+    (tmp_path / "model.yaml").write_text(
+        "calls:\n  - op: aclnnRelu\n    arguments: {self: 'fp16[64]'}\n"
+    )
+    program = tmp_path / "program.py"
+    program.write_text("print('hello')\n")
+    found = asked(
+        ("check", relu),
+        ("estimate", relu),
+        ("kernel_run", {"file": str(program), "soc": "910b3"}),
+        ("estimate", {**relu, "op": "aclnnRelo"}),
+        ("plan", {"question": {"title": "nothing else"}}),
+    )
+    check, estimate, kernel, typo, plan = found
+    assert [answer["ok"] for answer in check.structured_content["answers"]] == [True, False]
+    hold(["estimate"], estimate.structured_content)
+    said = npusim(capsys, "estimate aclnnRelu -s 910b3 -s 310p3 self=bf16[64] --json").json
+    assert estimate.structured_content == said
+    assert kernel.structured_content["exit_code"] == 0
+    assert "hello" in kernel.structured_content["output"]
+    assert typo.is_error
+    assert "aclnnRelu" in typo.content[0].text  # what was meant
+    assert plan.is_error
+    assert "Traceback" not in plan.content[0].text
+
+
+def test_the_skill_names_verbs_that_exist(capsys) -> None:
+    text = npusim(capsys, "skill").out
+    assert text.startswith("---\nname: npusim\n")
+    verbs = set(re.findall(r"`npusim ([a-z]+)", text))
+    assert verbs <= set(_VERBS)
+    assert npusim(capsys, "skill --path").out.strip().endswith("SKILL.md")

@@ -1,0 +1,54 @@
+"""The schema of what `--json` prints: one for every verb that prints any, and it refuses others."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import typer.main
+
+from npusim.cli.app import application
+from npusim.reporting.schemas import VERBS, schema
+from support.commands import npusim
+from support.schemas import hold, seen
+
+jsonschema = pytest.importorskip("jsonschema")
+
+
+def takes_json(command: object) -> bool:
+    """Whether a verb, or a verb below it, has a --json without a value."""
+    below = getattr(command, "commands", {}).values()
+    mine = any("--json" in option.opts and option.is_flag for option in command.params)
+    return mine or any(map(takes_json, below))
+
+
+def test_every_verb_that_prints_json_has_a_schema() -> None:
+    every = typer.main.get_command(application([])).commands
+    assert {name for name, command in every.items() if takes_json(command)} == set(VERBS)
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_schemas_are_schemas(verb: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema(verb))
+
+
+def test_the_command_prints_it(capsys) -> None:
+    assert npusim(capsys, "schema estimate").json == schema("estimate")
+    assert set(npusim(capsys, "schema").json["properties"]) == set(VERBS)
+    wrong = npusim(capsys, "schema estimat")
+    assert wrong.code == 2
+    assert "estimate" in wrong.err
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [{"duration_us": "12"}, {"soc": None}, {"colour": "red"}, {"band_us": [1.0]}],
+    ids=lambda spoilt: next(iter(spoilt)),
+)
+def test_what_the_schema_does_not_say_is_refused(capsys, spoilt: dict[str, object]) -> None:
+    said = npusim(capsys, "estimate aclnnRelu -s 910b3 self=fp16[64] --json").json
+    assert "estimate" in seen  # what the command printed was held against it as well
+    hold(["estimate"], json.loads(json.dumps(said)))
+    said["answers"][0] |= spoilt
+    with pytest.raises(SystemError, match="answers"):
+        hold(["estimate"], said)

@@ -166,7 +166,10 @@ def _refusal(done: subprocess.CompletedProcess[str]) -> Exception:
     """What the tool says instead of an answer: the message and the remedy, without a traceback."""
     from mcp.server.mcpserver.exceptions import ToolError
 
-    return ToolError(done.stderr.strip().removeprefix("error: ") or f"exit code {done.returncode}")
+    refusal: Exception = ToolError(
+        done.stderr.strip().removeprefix("error: ") or f"exit code {done.returncode}"
+    )
+    return refusal
 
 
 def _socs(soc: Sequence[str]) -> Iterator[str]:

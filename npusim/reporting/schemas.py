@@ -559,6 +559,6 @@ def schema(verb: str = "") -> dict[str, Any]:
     if verb:
         title, made = f"npusim {verb} --json", TypeAdapter(kinds[verb]).json_schema()
     else:
-        every = TypedDict("Verbs", kinds, total=False)  # type: ignore[operator]
+        every = TypedDict("Verbs", kinds, total=False)  # type: ignore[misc]
         title, made = "npusim --json, by verb", TypeAdapter(every).json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": title}

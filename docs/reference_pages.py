@@ -34,7 +34,7 @@ Editors complete and check the keys if a file begins with the address of its sch
 ```
 
 Where a list is expected, one word stands for a list of one. The list of calls that `npusim model`
-reads is told in [How long does a model take?](../tutorials/model.md).
+reads has [a page of its own](model_files.md).
 """
 _CHIPS = """# Chips
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import npusim as package
 from support.commands import npusim
 from support.pages import assert_prints
 
@@ -33,6 +34,13 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 def test_there_are_pages_on_kernels() -> None:
     pages = {page.name for page in PAGES if page.parent == DOCS / "kernels"}
     assert pages >= {"README.md", "reduction.md", "matmul.md", "mixed.md", "atomics.md"}
+
+
+def test_the_reference_has_every_public_name() -> None:
+    text = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^::: npusim\.(\w+)$", text, re.MULTILINE)) >= set(package.__all__) - {
+        "__version__"
+    }
 
 
 def test_a_page_for_each_question() -> None:

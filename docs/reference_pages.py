@@ -27,7 +27,8 @@ _YAML = """# YAML files
 
 Made from the models that read the files. Unknown keys are refused, with a suggestion.
 
-`npusim init` writes commented files to begin with. Editors complete and check the keys if a file begins with the address of its schema:
+`npusim init` writes commented files to begin with. Editors complete and check the keys if a file
+begins with the address of its schema:
 
 ```yaml
 # yaml-language-server: $schema=schemas/plan.json

@@ -21,10 +21,11 @@ from npusim.hardware import load_profile
 from npusim.llm import Batch, LanguageModel, Layout, read_model, step
 from npusim.llm.architecture import Architecture
 from npusim.llm.training import Training, train
-from npusim.serving import Policy, deploy, even_lengths
+from npusim.serving import Policy, deploy, even_lengths, serve_apart
 from npusim.values.errors import NpusimError
 
 if TYPE_CHECKING:
+    from npusim.serving import Deployment
     from npusim.serving.results import Served
 
 DATA = Path(__file__).parent / "data"
@@ -72,11 +73,17 @@ class Row:
 
     @property
     def deployed(self) -> Layout:
-        """How the model is laid out."""
+        """How the model is laid out, or the part of it that reads prompts."""
+        return self._laid_out("")
+
+    @property
+    def decoding(self) -> Layout | None:
+        """How the cards that decode are laid out, where they are others."""
+        return self._laid_out("decode_") if "decode_" in self.layout else None
+
+    def _laid_out(self, of: str) -> Layout:
         sizes = {name: int(value) for name, value in _pairs(self.layout)}
-        return Layout(
-            sizes.get("tp", 1), sizes.get("pp", 1), sizes.get("dp", 1), sizes.get("ep", 1)
-        )
+        return Layout(*(sizes.get(f"{of}{name}", 1) for name in ("tp", "pp", "dp", "ep")))
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -136,16 +143,24 @@ def _serve(row: Row) -> float:
 def _served(name: str, soc: str, layout: str, dtype: str, graph: str, setting: str) -> Served:
     row = Row("serve", name, soc, layout, dtype, graph, setting, "", 0, "", "", "", "")
     tokens, answer = row.number("input"), row.number("output")
-    policy = Policy(
-        max_sequences=min(row.number("max_sequences", 256), row.number("requests")),
-        max_tokens=row.number("max_tokens", 8192),
-    )
-    ready = deploy(
-        model(name), load_profile(soc), row.deployed, policy,
-        longest=tokens + answer, prompt=tokens, dtype=dtype, graph=graph,
-    )  # fmt: skip
+
+    def deployed(laid_out: Layout, part: str) -> Deployment:
+        policy = Policy(
+            max_sequences=min(row.number(f"{part}_sequences", 256), row.number("requests")),
+            max_tokens=row.number(f"{part}_tokens", 8192),
+        )
+        return deploy(
+            model(name), load_profile(soc), laid_out, policy,
+            longest=tokens + answer, prompt=tokens, dtype=dtype, graph=graph,
+        )  # fmt: skip
+
+    ready = deployed(row.deployed, "max")
     asked = even_lengths(row.number("requests"), tokens, answer, rate_per_s=row.said.get("rate"))
-    return ready.serve(asked, concurrency=row.number("concurrency"))
+    concurrency = row.number("concurrency")
+    if row.decoding is None:
+        return ready.serve(asked, concurrency=concurrency)
+    behind = deployed(row.decoding, "decode" if "decode_" in setting else "max")
+    return serve_apart(ready, behind, asked, concurrency=concurrency)
 
 
 def _train(row: Row) -> float:

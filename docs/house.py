@@ -60,7 +60,7 @@ DOORS = {
     "engine": "arrows clock program schedule sharing simulate timeline verdict",
     "ascendc": """
         ai_cpu cluster conversions core costs decorated events flat.compute flat.copies
-        flat.launching flat.memory flat.queues flat.spans flat.station folds gm
+        flat.launching flat.listings flat.memory flat.queues flat.spans flat.station folds gm
         intrinsics.elementwise intrinsics.vector kernel loops mistakes queues rounding task
         tensors tile_states windows
         """,
@@ -98,7 +98,7 @@ DOORS = {
         renderers.terminal schemas serving spelling sweep trace training validation
         """,
     "sweeping": "asking cluster executors points results running spec working",
-    "pyasc": "enums running session tensors tuning",
+    "pyasc": "enums running session tensors tilings tuning values",
     "capi": "compiling library python_program running table tracing",
 }
 

@@ -258,7 +258,7 @@ def python_calls(device: Device, low_dtype: Any) -> tuple[Any, Any, Any]:
 
 # Attempts of misuse.cpp in its order, and the codes that they get.
 ANSWERS = """
-finalize_first 100001, device_before_init 100001, init_without_file 100000, init 0
+finalize_first 100001, device_before_init 0, reset_before_init 0, init_without_file 100000, init 0
 init_twice 100002, malloc_without_device 107002, stream_without_device 107002, device_99 107001
 device_negative 107001, reset_unset_device 107002, device 0
 malloc_null 100000, malloc_zero 100000, malloc_too_much 207001, malloc_policy 100000

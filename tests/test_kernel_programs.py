@@ -29,7 +29,11 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("kernels")
     return {
         name: compile_program([SOURCES / f"{name}.asc"], folder / name, flags)
-        for name, flags in (("scaled_sum", ["-Wall", "-Wextra", "-Werror"]), ("faults", []))
+        for name, flags in (
+            ("scaled_sum", ["-Wall", "-Wextra", "-Werror"]),
+            ("faults", []),
+            ("cores", []),
+        )
     }
 
 
@@ -48,6 +52,24 @@ def test_a_kernel_with_queues_computes_and_has_a_time(
     assert sorted(each["io"] for each in wide["tensors"].values()) == ["in", "in", "out"]
     sites = {each.site.partition(":")[0] for each in run.timed[0].result.timeline.slices()}
     assert "ascendc/scaled_sum.asc" in sites
+
+
+@needs_capi
+@needs_cffi
+def test_cube_and_vector_cores_work_together(
+    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A product on the cube, flags between cores, atomic sums behind a barrier, and a long loop."""
+    run = run_program(str(programs["cores"]), ["1000"], "Ascend910B3", with_timelines=True)
+    assert run.exit_code == 0
+    said = capfd.readouterr().out
+    assert said == "0 wrong of the product\n0 wrong of the sum\n1000 after 1000 turns\n"
+    product, _, turns = run.calls
+    assert (product["op"], turns["op"]) == ("cut_product", "turns")
+    played = run.timed[0].result.timeline.slices()
+    assert {"mad", "copy_matrix_cc_to_gm", "vrelu"} <= {each.name for each in played}
+    # A turn is some 250 cycles and two ways to memory and back.
+    assert 100 < turns["duration_us"] < 1000
 
 
 @needs_capi
@@ -74,6 +96,10 @@ def test_launches_are_calls_on_the_same_line() -> None:
     assert made[0] == '#line 1 "a.asc"'
     assert '::npusim::launch("f", 1, n(1, 2), s, [=]() mutable { f<4, B<2>>(x, (y)); })' in made[3]
     assert made[5] == "}"
+    body = "{ REGIST_MATMUL_OBJ(a, b, c); }"
+    asks = f"__global__ __aicore__ void f() {body}\nvoid g() {{ f<<<1, 0, s>>>(); }} // <<<"
+    assert '"f", 2, 1' in translated(asks, "a.asc")
+    assert '"f", 1, 1' in translated(f"#define ASCENDC_CUBE_ONLY\n{asks}", "a.asc")
     with pytest.raises(RejectedError, match=r"a\.asc:1: a launch is written f<<<blocks"):
         translated("f<<<1>>>(x);", "a.asc")
     with pytest.raises(RejectedError, match="doesn't come to its end"):

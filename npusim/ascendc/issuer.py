@@ -299,4 +299,6 @@ def _pipes(profile: Profile, unit: Unit) -> tuple[Pipe, ...]:
     if unit.kind == "vector":
         return _VECTOR_PIPES
     leaving = (Pipe.FIXP,) if profile.paths.l0c_to_gm else (Pipe.VECTOR, Pipe.MTE3)
+    if profile.paths.l1_to_gm and Pipe.MTE3 not in leaving:
+        leaving = (*leaving, Pipe.MTE3)
     return (*_CUBE_PIPES, *leaving)

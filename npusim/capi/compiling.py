@@ -15,6 +15,7 @@ from npusim.capi.library import LIBRARY, installation
 from npusim.values.errors import FileError, OutputExistsError, RejectedError, UsageError
 
 _KERNELS = ".asc"
+_OF_KERNELS = ("-std=c++17", "-O2", "-ftree-vectorize")  # flags behind them may say otherwise
 _ELF = b"\x7fELF"
 
 
@@ -68,7 +69,7 @@ def _as_cxx(source: Path, folder: Path) -> list[str]:
         return [str(source)]
     made = folder / f"{len(list(folder.iterdir()))}.cpp"
     made.write_text(translated(text, str(source.absolute())), encoding="utf-8")
-    return ["-std=c++17", f"-I{source.absolute().parent}", str(made)]
+    return [*_OF_KERNELS, f"-I{source.absolute().parent}", str(made)]
 
 
 def _require_replaceable(target: Path, sources: Sequence[Path]) -> None:

@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.capi.kernel_calls import CALL
+from npusim.capi.kernel_calls import JOB
 from npusim.operators.registry import operator, operators, prototype
 from npusim.reading.files import read_text
 from npusim.values.dtypes import BFLOAT16, DTYPES
@@ -36,10 +36,28 @@ FIXED = (
 # Those of kernels are C++ of 2017.
 KERNELS = (
     "kernel_operator.h",
-    "npusim/kernel_call.h",
+    "npusim/kernel_types.h",
+    "npusim/kernel_runtime.h",
     "npusim/kernel_tensors.h",
+    "npusim/kernel_lanes.h",
     "npusim/kernel_vector.h",
     "npusim/kernel_copies.h",
+    "npusim/kernel_reduce.h",
+    "npusim/kernel_rearrange.h",
+    "npusim/kernel_cube.h",
+    "npusim/kernel_sync.h",
+    "npusim/kernel_math.h",
+    "npusim/kernel_rows.h",
+    "kernel_operator_list_tensor_intf.h",
+    "utils/debug/asc_printf.h",
+    "utils/debug/asc_dump.h",
+    "basic_api/kernel_basic_intf.h",
+    "kernel_tiling/kernel_tiling.h",
+    "lib/matmul_intf.h",
+    "register/tilingdata_base.h",
+    "tiling/platform/platform_ascendc.h",
+    "tiling/tiling_api.h",
+    "basic_api/kernel_operator_block_sync_intf.h",
 )
 
 # What a parameter is in C; an output tensor isn't const.
@@ -255,7 +273,7 @@ def _fill(text: str) -> str:
     """A fixed header with the values that Python knows too in the place of their marks."""
     kinds = {f"ACL_{'BF16' if each is BFLOAT16 else each.name}": each.acl for each in DTYPES}
     filled = {
-        "npusim_call": CALL,
+        "npusim_job": JOB,
         "aclError": _constants("int", AclError),
         "aclnnStatus": _constants("aclnnStatus", StatusCode),
         "aclDataType": _enum("aclDataType", {"ACL_DT_UNDEFINED": -1, **kinds}),

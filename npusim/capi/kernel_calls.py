@@ -1,36 +1,58 @@
-"""What kernels in C++ tell the simulator: one structure for every instruction, and two entries."""
+"""What launches of kernels in C++ tell the simulator, and what it finds when they have run."""
 
 from __future__ import annotations
 
-# `kind` is 1 for a tensor in on-chip memory (`handle`, and bytes from its start) and 2 for one in
-# global memory (addresses). `whole` and `answer` are what a call gives back.
-CALL = """
-typedef struct npusim_operand {
-    int kind;
-    int dtype;
-    int64_t handle;
-    int64_t start;
-    int64_t limit;
-} npusim_operand_t;
-
-typedef struct npusim_call {
+# One structure for every instruction, lists of them with loops, and the launch itself. `kind` of a
+# job is 0 on vector cores, 1 on cube cores and 2 on both, `vectors` of which belong to a cube core.
+# An entry with a count is a loop over the body that `symbol` numbers.
+JOB = """
+typedef struct npusim_symbol {
+    const char *intrinsic;
     const char *name;
     const char *file;
-    int line;
-    int operands;
-    int integers;
-    int reals;
-    npusim_operand_t operand[4];
-    int64_t integer[16];
-    double real[4];
-    int64_t whole;
-    double answer;
-} npusim_call_t;
+    int32_t line;
+    int32_t kind;
+    int32_t pipe;
+    int32_t dtype;
+    int64_t number[8];
+} npusim_symbol_t;
+
+typedef struct npusim_entry {
+    uint32_t symbol;
+    uint32_t count;
+} npusim_entry_t;
+
+typedef struct npusim_job {
+    uintptr_t body;
+    uintptr_t context;
+    int32_t kind;
+    int32_t blocks;
+    int32_t vectors;
+    int32_t buffers;
+    int64_t memory[7];
+    const uint64_t *addresses;
+    const uint64_t *sizes;
+    const uint64_t *contents;
+    uint8_t *touched;
+    int32_t cores;
+    int32_t line;
+    const npusim_symbol_t *symbols;
+    int64_t symbol_count;
+    const npusim_entry_t *entries;
+    const int64_t *starts;
+    int64_t bodies;
+    const uint32_t *roots;
+    const char *message;
+    const char *remedy;
+    const char *file;
+} npusim_job_t;
 """
 
-PLAY = "int npusim_kernel_call(npusim_call_t *call);"
 LAUNCH = (
     "int npusim_kernel_launch(const char *name, int kind, uint32_t blocks, uintptr_t stream,"
-    " uintptr_t run, uintptr_t context);"
+    " uintptr_t play, uintptr_t body, uintptr_t drop, uintptr_t context);"
 )
-ENTRIES = (PLAY, LAUNCH)
+# What hosts ask: numbers of the chip, and the blocks of a matrix product.
+CHIP = "int64_t npusim_chip(int what);"
+TILING = "int npusim_matmul_tiling(const int64_t *given, int32_t *found);"
+ENTRIES = (LAUNCH, CHIP, TILING)

@@ -10,6 +10,7 @@ _NAME = re.compile(r"[A-Za-z_][\w:]*$")
 _DEFINED = re.compile(
     r"((?:__\w+__(?:\([^)]*\))?\s+|inline\s+|extern\s+\"C\"\s+)+)void\s+(\w+)\s*\("
 )
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\\\.|[^\"\\\\\n])*\"", re.DOTALL)  # or a text
 _VECTOR, _CUBE, _MIX = 0, 1, 2
 _SETTINGS = 3  # of a launch: blocks, l2ctrl, stream
 
@@ -24,9 +25,10 @@ def translated(source: str, path: str) -> str:
 
     Raises RejectedError for a launch that doesn't come to its end.
     """
-    kinds = {name: _kind(words) for words, name in _DEFINED.findall(source)}
+    kinds = {name: _kind(words, source) for words, name in _DEFINED.findall(source)}
     done, at = [], 0
-    while (opened := source.find("<<<", at)) >= 0:
+    code = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
+    while (opened := code.find("<<<", at)) >= 0:
         place = f"{path}:{1 + source.count(chr(10), 0, opened)}"
         first, name, types = _callee(source, opened, place)
         where, behind = _until(source, opened + 3, ">>>", place)
@@ -61,10 +63,17 @@ def _callee(source: str, end: int, place: str) -> tuple[int, str, str]:
     return found.start(), found[0], source[at:behind]
 
 
-def _kind(words: str) -> int:
+def _kind(words: str, source: str) -> int:
+    """The cores that a kernel runs on: what its qualifier says, else what the source calls."""
     if "__mix__" in words:
         return _MIX
-    return _CUBE if "__cube__" in words else _VECTOR
+    if "__cube__" in words or "__vector__" in words:
+        return _CUBE if "__cube__" in words else _VECTOR
+    asks_cube = "REGIST_MATMUL_OBJ" in source and "ASCENDC_CUBE_ONLY" not in source
+    if asks_cube or "KERNEL_TYPE_MIX" in source or "CrossCoreSetFlag" in source:
+        return _MIX
+    by_cube = ("REGIST_MATMUL_OBJ", "KERNEL_TYPE_AIC_ONLY", "Mmad(", "Mmad<")
+    return _CUBE if any(word in source for word in by_cube) else _VECTOR
 
 
 def _until(source: str, start: int, closing: str, place: str) -> tuple[str, int]:

@@ -39,6 +39,7 @@ from npusim.values.errors import FileError, UsageError
 LIBRARY = "libascendcl.so"
 OTHER_NAMES = ("libnnopbase.so", "libopapi.so")  # what programs link besides; one library has all
 
+_KERNELS = "kernel_runtime.cpp"  # runs kernels
 _MODULE = "_npusim_capi"
 _DONE = "complete"
 _REMEDY = "Name another folder in the environment variable NPUSIM_CACHE."
@@ -131,7 +132,7 @@ def _key() -> str:
     parts = [npusim.__version__, sys.version, sys.executable, str(tools.python_library())]
     parts += [str(catalogue().checksum), *map(first_phase, operators()), *_import_folders()]
     parts += (fixed_headers() | kernel_headers()).values()
-    parts += [_data("npusim-config.cmake"), _data("start_python.c"), _START]
+    parts += [_data("npusim-config.cmake"), _data("start_python.c"), _data(_KERNELS), _START]
     parts += [
         read_text(Path(module.__file__ or "")) for module in (declarations, kernel_calls, phases)
     ]
@@ -181,19 +182,28 @@ def _compile(scratch: Path, compiler: list[str]) -> None:
     for file, source in zip(files, (_c_source(), phases.source()), strict=True):
         file.write_text(source, encoding="utf-8")
     library = tools.python_library()
-    command = [
+    kernels, runtime = scratch / _KERNELS, scratch / "kernel_runtime.o"
+    kernels.write_text(_data(_KERNELS), encoding="utf-8")
+    _run(
+        *tools.cxx_compiler(), "-std=c++17", "-c", "-fPIC", "-O2", "-w",
+        f"-I{scratch / 'include'}", str(kernels), "-o", str(runtime),
+    )  # fmt: skip
+    _run(
         *compiler, "-shared", "-fPIC", "-O1", "-w", f"-I{tools.python_include()}", *map(str, files),
-        "-o", str(scratch / "lib" / LIBRARY), f"-Wl,-soname,{LIBRARY}", str(library),
-        f"-Wl,-rpath,{library.parent}", "-ldl", "-lpthread",
-    ]  # fmt: skip
+        str(runtime), "-o", str(scratch / "lib" / LIBRARY), f"-Wl,-soname,{LIBRARY}", str(library),
+        f"-Wl,-rpath,{library.parent}", "-ldl", "-lpthread", "-lstdc++",
+    )  # fmt: skip
+    for file in (*files, kernels, runtime):
+        file.unlink()
+
+
+def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the user's own compiler
     if done.returncode:
         raise UsageError(
-            f"{compiler[0]} can't build the library:\n{done.stderr.strip()}",
+            f"{command[0]} can't build the library:\n{done.stderr.strip()}",
             "Please report it, with the version of the compiler.",
         )
-    for file in files:
-        file.unlink()
 
 
 def _c_source() -> str:
@@ -201,13 +211,13 @@ def _c_source() -> str:
     maker: Any = import_module("cffi").FFI()  # it has no types
     maker.cdef("uintptr_t npusim_new_array(size_t bytes);")
     maker.cdef(phases.WORD)
-    maker.cdef(kernel_calls.CALL)
+    maker.cdef(kernel_calls.JOB)
     entries = (*_declarations(), phases.FIRST, phases.SECOND, *kernel_calls.ENTRIES)
     maker.embedding_api("\n".join(entries))
     start = _START.format(module=_MODULE, folders=_import_folders())
     maker.embedding_init_code(start)
     quoted = sys.executable.replace("\\", "\\\\").replace('"', '\\"')
-    types = f"{phases.WORD}\n{kernel_calls.CALL}"
+    types = f"{phases.WORD}\n{kernel_calls.JOB}"
     preamble = f'#define NPUSIM_PYTHON "{quoted}"\n{_data("start_python.c")}\n{types}'
     maker.set_source(_MODULE, preamble)
     with tempfile.TemporaryDirectory(prefix="npusim") as folder:

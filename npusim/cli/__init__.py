@@ -71,10 +71,10 @@ def _run(arguments: list[str], interruption: _CtrlC) -> int:
 
         output.open_streams()
         collect_rarely()
-        from npusim.cli.app import application
+        from npusim.cli.app import application, as_words
 
         try:
-            application(arguments)(args=arguments, prog_name="npusim")
+            application(arguments)(args=as_words(arguments), prog_name="npusim")
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -82,6 +82,24 @@ def application(arguments: Sequence[str]) -> typer.Typer:
     return app
 
 
+_OF_CC = frozenset(("-o", "--output", "-h", "--help", "--"))  # the rest is the compiler's
+
+
+def as_words(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the compiler's options of `npusim cc` (-I, -D, ...) behind ``--``."""
+    if not arguments or arguments[0] != "cc" or "--" in arguments:
+        return list(arguments)
+    own = ["cc"]
+    others: list[str] = []
+    words = iter(arguments[1:])
+    for word in words:
+        if word in _OF_CC:
+            own += [word, *(each for each in [next(words, None)] if each)]
+        else:
+            (own if word.startswith("--output=") else others).append(word)
+    return [*own, "--", *others] if others else own
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"npusim {__version__}")

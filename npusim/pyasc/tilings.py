@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from npusim.hardware.profile import Profile
 from npusim.library.matmul_tiling import MatmulTiling
 from npusim.pyasc.session import session
 from npusim.pyasc.values import DataType
@@ -32,6 +33,7 @@ class MatmulApiTiling:
     """A product on one core: blocks that fill its memories."""
 
     def __init__(self, platform: object = None) -> None:
+        self._platform = platform
         self._cores = 1
         self._shape = [0, 0, 0]
         self._original = [0, 0, 0]
@@ -106,7 +108,8 @@ class MatmulApiTiling:
         return 0
 
     def _base(self, m: int, n: int, k: int) -> tuple[int, int, int]:
-        profile = session().device.profile
+        given = self._platform
+        profile = given if isinstance(given, Profile) else session().device.profile
         dtype = self._dtype.inner
         own = MatmulTiling.of(profile, dtype, m, n, k)
         room = profile.buffers.ub_bytes // _BLOCKS_IN_UB // FLOAT.itemsize

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar, cast
 
 from npusim.ascendc.flat.station import Station
 from npusim.ascendc.flat.strand import Strand
@@ -46,8 +46,7 @@ class ProgramKernel(Kernel):
         name: str, module: str, cores: Literal["vector", "cube"], *, is_mix: bool
     ) -> type[ProgramKernel]:
         """The class under a function's name, whose errors are told as those of ``module``."""
-        told = {"op_type": name, "__module__": module, "cores": cores, "is_mix": is_mix}
-        return type(name, (ProgramKernel,), told)
+        return named_kernel(ProgramKernel, name, module, cores, is_mix=is_mix)
 
     def process(self, core: Core) -> Iterator[Barrier | CoreWait]:
         """The function's work on one core."""
@@ -64,3 +63,14 @@ class ProgramKernel(Kernel):
         strand = Strand(run)
         station = Station(core, strand, links=self._links, shared=self._shared)
         return strand.steps()
+
+
+Found = TypeVar("Found", bound=Kernel)
+
+
+def named_kernel(
+    base: type[Found], name: str, module: str, cores: Literal["vector", "cube"], *, is_mix: bool
+) -> type[Found]:
+    """A class of kernels under a function's name, whose errors are told as those of ``module``."""
+    told = {"op_type": name, "__module__": module, "cores": cores, "is_mix": is_mix}
+    return cast("type[Found]", type(name, (base,), told))

@@ -11,7 +11,7 @@ from typing import Any
 from npusim.capi.runtime.describing import DESCRIBING
 from npusim.capi.runtime.handles import WrongHandleError
 from npusim.capi.runtime.journal import LOG_VARIABLE
-from npusim.capi.runtime.kernel_instructions import play
+from npusim.capi.runtime.kernel_hosts import chip, matmul_tiling
 from npusim.capi.runtime.kernel_launches import launch
 from npusim.capi.runtime.life import LIFE
 from npusim.capi.runtime.memory import AddressError
@@ -40,10 +40,12 @@ def install(ffi: Any, lib: Any) -> Session:
         ("npusim_second_phase", SecondPhase, ""),
     ):
         ffi.def_extern(name=name)(_of_operators(session, phase, suffix))
-    if "npusim_kernel_call" in declared:
-        ffi.def_extern(name="npusim_kernel_call")(_with(session, play))
+    if "npusim_kernel_launch" in declared:
         launch_entry = guarded(session, "npusim_kernel_launch", _with(session, launch))
         ffi.def_extern(name="npusim_kernel_launch")(launch_entry)
+        ffi.def_extern(name="npusim_chip")(_with(session, chip))
+        tiling = guarded(session, "npusim_matmul_tiling", _with(session, matmul_tiling))
+        ffi.def_extern(name="npusim_matmul_tiling")(tiling)
     return session
 
 

@@ -1,54 +1,40 @@
-"""Kernels of C++ programs: a launch waits in its stream, and runs on every core of the chip."""
+"""Kernels of C++ programs: a launch waits in its stream, and runs on every core of the chip.
+
+The library runs the cores and computes their numbers; what they did comes back as lists of
+instructions, which are priced and played here.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from npusim.ascendc.flat.copies import DeviceMemory
-from npusim.ascendc.flat.launching import ProgramKernel
+from npusim.ascendc.flat.listings import PIPES, Kind, ListedKernel, Listing, Symbol
 from npusim.capi.runtime.refusals import task_fault
-from npusim.pyasc.session import touched
 from npusim.runtime.cache_start import new_cache
 from npusim.runtime.stream import result_of
 from npusim.runtime.task import run_tasks
+from npusim.values.dtypes import from_acl
 from npusim.values.errors import KernelError, NpusimError
 
 if TYPE_CHECKING:
-    from npusim.ascendc.flat.station import Station
     from npusim.capi.runtime.memory import Block
     from npusim.capi.runtime.session import Session
     from npusim.capi.runtime.streams import Stream
+    from npusim.runtime.results import Result
 
-_RUN = "int(*)(uintptr_t, int)"
-
-
-@dataclass(eq=False)
-class Launched:
-    """What the cores of a launch share: the device's blocks that its instructions touched."""
-
-    session: Session
-    memories: dict[int, tuple[DeviceMemory, Block]] = field(default_factory=dict)
-
-    def memory_of(self, block: Block) -> DeviceMemory:
-        """A block of device memory, as copies take it."""
-        if block.address not in self.memories:
-            name = f"global memory {len(self.memories)}"
-            self.memories[block.address] = DeviceMemory(name, block.content), block
-        return self.memories[block.address][0]
-
-
-@dataclass(eq=False)
-class KernelState:
-    """A core's objects by their handles, and the error that ended its kernel."""
-
-    objects: list[Any] = field(default_factory=list)
-    failure: NpusimError | None = None
-
-    def add(self, value: object) -> int:
-        """A handle for an object."""
-        self.objects.append(value)
-        return len(self.objects) - 1
+_PLAY = "int(*)(npusim_job_t *)"
+_DROP = "void(*)(uintptr_t)"
+_MEMORIES = ("ub", "l1", "l0a", "l0b", "l0c", "bias_table")
+_FIXPIPE_BUFFER_BYTES = 7168  # source: public asc-devkit, TOTAL_C2PIPE2GM_SIZE of A2 is 2 KiB a use
+_CUBE, _MIX = 1, 2
+_READ, _WRITTEN = 1, 2
 
 
 @dataclass(eq=False)
@@ -59,29 +45,17 @@ class _Task:
     name: str
     kind: int
     blocks: int
-    run: int
+    play: int
+    body: int
+    drop: int
     context: int
     stream: Stream
 
     def __call__(self, start_us: float) -> float:
         """Runs the kernel and returns its simulated duration. Raises DeviceFault."""
-        call = self.session.ffi.cast(_RUN, self.run)
-        shared = Launched(self.session)
         profile = self.session.npu.profile
-
-        def code(station: Station) -> None:
-            station.program = KernelState()
-            if call(self.context, 0):
-                failure = station.program.failure
-                raise failure or KernelError(self.name, "the kernel ended early")
-
-        cores: Literal["vector", "cube"] = "cube" if self.kind == 1 else "vector"
-        kind = ProgramKernel.named(self.name, "__main__", cores, is_mix=self.kind > 1)
-        kernel = kind(code, (), self.blocks, shared=shared)
         try:
-            cache = new_cache(profile, (), "cold")
-            memo = self.session.npu.memo
-            done = run_tasks((kernel,), profile, cache, numerics=True, memo=memo)
+            result, tensors = self._run()
         except NpusimError as problem:
             fault = task_fault(problem, profile)
             if not self.session.journal.is_kept:  # many programs don't look at the code
@@ -89,23 +63,111 @@ class _Task:
             self.session.journal.fault(self.name, self.stream.name, start_us, fault)
             raise fault from None
         finally:
-            call(self.context, 1)
-        result = result_of(self.name, profile, done, None)
-        tensors = {}
-        for memory, block in shared.memories.values():
-            block.version += 1
-            for io, write in (("in", False), ("out", True)):
-                if memory.number in touched(done, write=write):
-                    told = {"shape": [block.size], "dtype": "bytes", "io": io}
-                    tensors[f"{io} {memory.name}"] = told
+            self.session.ffi.cast(_DROP, self.drop)(self.context)
         self.session.journal.ran(tensors, self.stream.name, start_us, result)
         return result.duration_us
 
+    def _run(self) -> tuple[Result, dict[str, dict[str, Any]]]:
+        ffi, profile = self.session.ffi, self.session.npu.profile
+        blocks = self.session.memory.blocks()
+        job = ffi.new("npusim_job_t *")
+        split = profile.cores.style == "split"
+        vectors = profile.cores.vector_cores // profile.cores.cube_cores if split else 0
+        kind = self.kind if split else 0
+        job.body, job.context, job.kind = self.body, self.context, kind
+        job.blocks, job.vectors, job.buffers = self.blocks, vectors, len(blocks)
+        sizes = [getattr(profile.buffers, f"{name}_bytes") or 0 for name in _MEMORIES]
+        for place, nbytes in enumerate((*sizes, _FIXPIPE_BUFFER_BYTES)):
+            job.memory[place] = nbytes
+        given = [
+            ffi.new("uint64_t[]", numbers or [0])
+            for numbers in (
+                [each.address for each in blocks],
+                [each.size for each in blocks],
+                [each.content.ctypes.data for each in blocks],
+            )
+        ]
+        job.addresses, job.sizes, job.contents = given
+        touched = ffi.new("uint8_t[]", max(1, len(blocks)))
+        job.touched = touched
+        if ffi.cast(_PLAY, self.play)(job):
+            raise self._failure(job)
+        memories = [
+            DeviceMemory(f"global memory {number}", block.content)
+            for number, block in enumerate(blocks)
+        ]
+        listing = _listing(ffi, job, [each.number for each in memories], vectors if split else 0)
+        cores: Literal["vector", "cube"] = "cube" if kind == _CUBE else "vector"
+        made = ListedKernel.named(self.name, "__main__", cores, is_mix=kind >= _MIX)
+        cache = new_cache(profile, (), "cold")
+        memo = self.session.npu.memo
+        done = run_tasks((made(listing),), profile, cache, numerics=False, memo=memo)
+        tensors = _tensors(blocks, memories, bytes(ffi.buffer(touched, len(blocks))))
+        return result_of(self.name, profile, done, None), tensors
+
+    def _failure(self, job: Any) -> KernelError:
+        text = self.session.ffi.string
+        remedy = text(job.remedy).decode() if job.remedy else ""
+        message = text(job.message).decode(errors="replace")
+        site = _site(text(job.file).decode(), job.line) if job.file else ""
+        return KernelError(self.name, message, remedy, site=site)
+
+
+def _tensors(
+    blocks: Sequence[Block], memories: Sequence[DeviceMemory], touched: bytes
+) -> dict[str, dict[str, Any]]:
+    """What the journal says of the blocks that a kernel read or wrote."""
+    tensors: dict[str, dict[str, Any]] = {}
+    for block, memory, how in zip(blocks, memories, touched, strict=True):
+        block.version += bool(how & _WRITTEN)
+        for io, way in (("in", _READ), ("out", _WRITTEN)):
+            if how & way:
+                told = {"shape": [block.size], "dtype": "bytes", "io": io}
+                tensors[f"{io} {memory.name}"] = told
+    return tensors
+
+
+def _listing(ffi: Any, job: Any, buffers: Sequence[int], vectors: int) -> Listing:
+    """What the cores of a launch did."""
+    symbols = [_symbol(ffi, job.symbols[place]) for place in range(job.symbol_count)]
+    starts = np.frombuffer(ffi.buffer(job.starts, 8 * (job.bodies + 1)), np.int64).tolist()
+    words = ffi.buffer(job.entries, 8 * starts[-1]) if starts[-1] else b""
+    pairs = np.frombuffer(words, np.uint32).reshape(-1, 2).tolist()
+    entries = [(which, count) for which, count in pairs]
+    bodies = [entries[first:last] for first, last in pairwise(starts)]
+    roots = [job.roots[place] for place in range(job.cores)]
+    each = vectors + 1 if job.kind >= _MIX else 1
+    grouped = [tuple(roots[first : first + each]) for first in range(0, len(roots), each)]
+    return Listing(symbols, bodies, grouped, buffers)
+
+
+def _symbol(ffi: Any, told: Any) -> Symbol:
+    return Symbol(
+        ffi.string(told.intrinsic).decode(),
+        Kind(told.kind),
+        PIPES[told.pipe],
+        from_acl(told.dtype),
+        tuple(told.number),
+        _site(ffi.string(told.file).decode(), told.line) if told.file else "",
+    )
+
+
+def _site(file: str, line: int) -> str:
+    return f"{'/'.join(PurePath(file).parts[-2:])}:{line}"
+
 
 def launch(
-    session: Session, name: Any, kind: int, blocks: int, stream: int, run: int, context: int
+    session: Session,
+    name: Any,
+    kind: int,
+    blocks: int,
+    stream: int,
+    play: int,
+    body: int,
+    drop: int,
+    context: int,
 ) -> None:
     """Queues a kernel on a stream."""
     queue = session.stream(stream)
     told = session.ffi.string(name).decode()
-    queue.submit(_Task(session, told, kind, blocks, run, context, queue))
+    queue.submit(_Task(session, told, kind, blocks, play, body, drop, context, queue))

@@ -46,7 +46,7 @@ def finalize(session: Session) -> None:
         _wait_for_all(session, device)
     if os.environ.get(LEAKS_VARIABLE):
         _report_leaks(session)
-    session.is_initialised, session.was_finalised = False, True
+    session.is_initialised, session.was_finalised, session.has_devices = False, True, False
     session.leave_devices()
 
 
@@ -86,8 +86,13 @@ def soc_name(session: Session) -> int:
 
 @LIFE.entry("aclrtSetDevice")
 def set_device(session: Session, device: int) -> None:
-    """Makes a device the current one of this thread."""
-    _require_init(session)
+    """Makes a device the current one of this thread; begins where aclInit was left out.
+
+    Source: public samples of asc-devkit, which do without aclInit.
+    """
+    if not session.is_initialised:
+        _ = session.npu  # an unknown chip shows here
+        session.was_finalised, session.has_devices = False, True
     _require_device(device)
     session.thread.device, session.thread.context = device, 0
     session.used_devices.add(device)
@@ -221,7 +226,7 @@ def _report_leaks(session: Session) -> None:
 
 
 def _require_init(session: Session) -> None:
-    if not session.is_initialised:
+    if not session.is_initialised and not session.has_devices:
         raise Refusal(
             AclError.ACL_ERROR_UNINITIALIZE, "aclInit has not been called", "Call aclInit first."
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from npusim.values.status import AclError
 # far above lie libraries and stacks.
 _FIRST_ADDRESS = 0x1240_0000_0000
 _LAST_ADDRESS = 0x2A00_0000_0000
-_ALIGNMENT_BYTES = 512
+_PAGE_BYTES = 4096  # blocks begin at pages of their own
 
 # What an allocation takes from the device: rounded up, and something behind it.
 # Source: CANN 8.1.RC1 include/acl/acl_rt.h (aclrtMalloc).
@@ -49,7 +50,9 @@ class Block:
     def content(self) -> np.ndarray[Any, Any]:
         """The bytes, zeros at first."""
         if self._content is None:
-            self._content = np.zeros(self.size, np.uint8)
+            # Shared pages, which kernels in C++ find at the block's address while they run.
+            pages = mmap(-1, max(1, round_up(self.size, _PAGE_BYTES)))
+            self._content = np.frombuffer(pages, np.uint8)[: self.size]
         return self._content
 
     @property
@@ -95,8 +98,8 @@ class DeviceMemory:
                 f"{self._capacity_bytes} bytes are free",
                 "Free memory first, or simulate a chip with more.",
             )
-        step = round_up(block.taken_bytes, _ALIGNMENT_BYTES)
-        self._next += step + _ALIGNMENT_BYTES
+        step = round_up(block.taken_bytes, _PAGE_BYTES)
+        self._next += step + _PAGE_BYTES
         self._taken_bytes[device] = self._taken_bytes.get(device, 0) + block.taken_bytes
         self._starts.append(block.address)
         self._blocks[block.address] = block

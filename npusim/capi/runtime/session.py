@@ -68,6 +68,7 @@ class Session:
         self.ffi = ffi
         self.lib = lib
         self.is_initialised = False
+        self.has_devices = False  # a device was set without aclInit
         self.was_finalised = False
         self.tables = Tables()
         self.host = HostMemory()

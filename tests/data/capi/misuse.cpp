@@ -39,6 +39,7 @@ static Planned Plan(aclTensor* grad, aclTensor* self, aclTensor* target, aclTens
 static void Beginning() {
   TRY("finalize_first", aclFinalize());
   TRY("device_before_init", aclrtSetDevice(0));
+  TRY("reset_before_init", aclrtResetDevice(0));
   TRY("init_without_file", aclInit("/nowhere/acl.json"));
   TRY("init", aclInit(nullptr));
   TRY("init_twice", aclInit(nullptr));

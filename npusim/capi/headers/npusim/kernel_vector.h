@@ -1,153 +1,265 @@
-/* Vector instructions of Ascend C: by count, and by mask and repeats. */
+/* Elementwise vector instructions of Ascend C: by count, and by mask and repeats. */
 #ifndef NPUSIM_KERNEL_VECTOR_H
 #define NPUSIM_KERNEL_VECTOR_H
+
+#include <limits>
 
 namespace AscendC {
 
 enum class RoundMode : uint8_t { CAST_NONE, CAST_RINT, CAST_FLOOR, CAST_CEIL, CAST_ROUND, CAST_TRUNC, CAST_ODD };
 enum class CMPMODE : uint8_t { LT, GT, EQ, LE, GE, NE };
 enum class SELMODE : uint8_t { VSEL_CMPMASK_SPR, VSEL_TENSOR_SCALAR_MODE, VSEL_TENSOR_TENSOR_MODE };
+struct BinaryDefaultType {};
+struct BinaryConfig { uint32_t scalarTensorIndex = 1; };
+inline constexpr BinaryConfig DEFAULT_BINARY_CONFIG = {1};
 
-struct BinaryRepeatParams {
-    uint8_t dstBlkStride = 1, src0BlkStride = 1, src1BlkStride = 1, dstRepStride = 8, src0RepStride = 8, src1RepStride = 8;
-    BinaryRepeatParams() = default;
-    BinaryRepeatParams(uint8_t a, uint8_t b, uint8_t c, uint8_t d, uint8_t e, uint8_t f)
-        : dstBlkStride(a), src0BlkStride(b), src1BlkStride(c), dstRepStride(d), src0RepStride(e), src1RepStride(f) {}
-};
-struct UnaryRepeatParams {
-    uint16_t dstBlkStride = 1, srcBlkStride = 1, dstRepStride = 8, srcRepStride = 8;
-    UnaryRepeatParams() = default;
-    UnaryRepeatParams(uint16_t a, uint16_t b, uint16_t c, uint16_t d) : dstBlkStride(a), srcBlkStride(b), dstRepStride(c), srcRepStride(d) {}
-};
+#define NPUSIM_BY(widest) npusim::by_mask(mask, times, int64_t(widest), isSetMask, at)
 
-/* Integers of a call: 0 and a count; or 1, repeats, the words of a mask, and the strides. */
-inline npusim::Call &counted(npusim::Call &call, int64_t count) { return call.with(int64_t(0)).with(count); }
-inline npusim::Call &repeated(npusim::Call &call, uint64_t mask, int64_t times)
-{
-    return call.with(int64_t(1)).with(times).with(int64_t(1)).with(int64_t(mask));
-}
-inline npusim::Call &repeated(npusim::Call &call, const uint64_t *mask, int64_t times)
-{
-    return call.with(int64_t(1)).with(times).with(int64_t(2)).with(int64_t(mask[0])).with(int64_t(mask[1]));
-}
-inline npusim::Call &strides(npusim::Call &call, const BinaryRepeatParams &p)
-{
-    return call.with(p.dstBlkStride).with(p.dstRepStride).with(p.src0BlkStride).with(p.src0RepStride)
-        .with(p.src1BlkStride).with(p.src1RepStride);
-}
-inline npusim::Call &strides(npusim::Call &call, const UnaryRepeatParams &p)
-{
-    return call.with(p.dstBlkStride).with(p.dstRepStride).with(p.srcBlkStride).with(p.srcRepStride);
-}
-
-#define NPUSIM_BINARY(Name)                                                                         \
-    template <typename T> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_LINE) \
-    {                                                                                               \
-        npusim::Call call(#Name, file, line);                                                       \
-        counted(call.with(dst.operand).with(src0.operand).with(src1.operand), count).play();        \
-    }                                                                                               \
-    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, const Mask &mask, uint8_t times, const BinaryRepeatParams &params, NPUSIM_LINE) \
-    {                                                                                               \
-        npusim::Call call(#Name, file, line);                                                       \
-        strides(repeated(call.with(dst.operand).with(src0.operand).with(src1.operand), mask, times), params).play(); \
+#define NPUSIM_BINARY(Name, intrinsic, ...)                                                                                   \
+    template <typename T, typename U> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<U> &src1, int32_t count, NPUSIM_AT) \
+    {                                                                                                                         \
+        npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [](auto a, auto b) { return __VA_ARGS__; }, npusim::operand(dst), npusim::operand(src0), npusim::operand(src1)); \
+    }                                                                                                                         \
+    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, uint8_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
+    {                                                                                                                         \
+        npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [](auto a, auto b) { return __VA_ARGS__; }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), \
+                        npusim::operand(src0, p.src0BlkStride, p.src0RepStride), npusim::operand(src1, p.src1BlkStride, p.src1RepStride)); \
     }
-NPUSIM_BINARY(Add)
-NPUSIM_BINARY(Sub)
-NPUSIM_BINARY(Mul)
-NPUSIM_BINARY(Div)
-NPUSIM_BINARY(Max)
-NPUSIM_BINARY(Min)
-NPUSIM_BINARY(And)
-NPUSIM_BINARY(Or)
-NPUSIM_BINARY(AddRelu)
-NPUSIM_BINARY(FusedMulAdd)
-NPUSIM_BINARY(FusedMulAddRelu)
-NPUSIM_BINARY(MulAddDst)
+template <typename T> T npusim_positive(T number) { return number > T(0) ? number : T(0); }
+NPUSIM_BINARY(Add, "vadd", decltype(a)(a + b))
+NPUSIM_BINARY(Sub, "vsub", decltype(a)(a - b))
+NPUSIM_BINARY(Mul, "vmul", decltype(a)(a * b))
+NPUSIM_BINARY(Div, "vdiv", decltype(a)(b == decltype(b)(0) && std::is_integral_v<decltype(a)> ? decltype(a)(-1) : a / b))
+NPUSIM_BINARY(Max, "vmax", a > b ? a : b)
+NPUSIM_BINARY(Min, "vmin", a < b ? a : b)
+NPUSIM_BINARY(AddRelu, "vaddrelu", npusim_positive(decltype(a)(a + b)))
+NPUSIM_BINARY(SubRelu, "vsubrelu", npusim_positive(decltype(a)(a - b)))
 #undef NPUSIM_BINARY
 
-#define NPUSIM_UNARY(Name)                                                                          \
-    template <typename T> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t count, NPUSIM_LINE) \
-    {                                                                                               \
-        npusim::Call call(#Name, file, line);                                                       \
-        counted(call.with(dst.operand).with(src.operand), count).play();                            \
-    }                                                                                               \
-    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const Mask &mask, uint8_t times, const UnaryRepeatParams &params, NPUSIM_LINE) \
-    {                                                                                               \
-        npusim::Call call(#Name, file, line);                                                       \
-        strides(repeated(call.with(dst.operand).with(src.operand), mask, times), params).play();    \
+/* Bits: words of 16, of whatever type they are parts. */
+#define NPUSIM_BITS(Name, intrinsic, op)                                                                                      \
+    template <typename T> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_AT) \
+    {                                                                                                                         \
+        npusim::compute_as<int16_t>(#Name, intrinsic, at, npusim::by_count(count), [](auto a, auto b) { return decltype(a)(a op b); }, npusim::operand(dst), npusim::operand(src0), npusim::operand(src1)); \
+    }                                                                                                                         \
+    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, uint8_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
+    {                                                                                                                         \
+        npusim::compute_as<int16_t>(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [](auto a, auto b) { return decltype(a)(a op b); }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), \
+                                    npusim::operand(src0, p.src0BlkStride, p.src0RepStride), npusim::operand(src1, p.src1BlkStride, p.src1RepStride)); \
     }
-NPUSIM_UNARY(Abs)
-NPUSIM_UNARY(Exp)
-NPUSIM_UNARY(Ln)
-NPUSIM_UNARY(Sqrt)
-NPUSIM_UNARY(Rsqrt)
-NPUSIM_UNARY(Reciprocal)
-NPUSIM_UNARY(Relu)
-NPUSIM_UNARY(Not)
+NPUSIM_BITS(And, "vand", &)
+NPUSIM_BITS(Or, "vor", |)
+#undef NPUSIM_BITS
+
+/* What goes on from what the target holds. */
+#define NPUSIM_UPDATE(Name, intrinsic, ...)                                                                                   \
+    template <typename D, typename T> void Name(const LocalTensor<D> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_AT) \
+    {                                                                                                                         \
+        npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [](auto a, auto b, auto d) { return __VA_ARGS__; }, npusim::operand(dst), npusim::operand(src0), npusim::operand(src1), npusim::operand(dst)); \
+    }                                                                                                                         \
+    template <typename D, typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<D> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, uint8_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
+    {                                                                                                                         \
+        npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(D)), [](auto a, auto b, auto d) { return __VA_ARGS__; }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), \
+                        npusim::operand(src0, p.src0BlkStride, p.src0RepStride), npusim::operand(src1, p.src1BlkStride, p.src1RepStride), npusim::operand(dst, p.dstBlkStride, p.dstRepStride)); \
+    }
+NPUSIM_UPDATE(FusedMulAdd, "vmadd", decltype(d)(a * d + b))
+NPUSIM_UPDATE(FusedMulAddRelu, "vmaddrelu", npusim_positive(decltype(d)(a * d + b)))
+NPUSIM_UPDATE(MulAddDst, "vmla", decltype(d)(decltype(d)(a) * decltype(d)(b) + d))
+#undef NPUSIM_UPDATE
+
+#define NPUSIM_UNARY(Name, intrinsic, ...)                                                                                    \
+    template <typename T> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t count, NPUSIM_AT)           \
+    {                                                                                                                         \
+        npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [](auto a) { return decltype(a)(__VA_ARGS__); }, npusim::operand(dst), npusim::operand(src)); \
+    }                                                                                                                         \
+    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, Mask mask, uint8_t times, const UnaryRepeatParams &p, NPUSIM_AT) \
+    {                                                                                                                         \
+        npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [](auto a) { return decltype(a)(__VA_ARGS__); }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride)); \
+    }
+NPUSIM_UNARY(Abs, "vabs", a < 0 ? -a : a)
+NPUSIM_UNARY(Neg, "vmuls", -a)
+NPUSIM_UNARY(Exp, "vexp", std::exp(a))
+NPUSIM_UNARY(Ln, "vln", std::log(a))
+NPUSIM_UNARY(Sqrt, "vsqrt", std::sqrt(a))
+NPUSIM_UNARY(Rsqrt, "vrsqrt", 1 / std::sqrt(a))
+NPUSIM_UNARY(Reciprocal, "vrec", 1 / a)
+NPUSIM_UNARY(Relu, "vrelu", a > 0 ? a : 0)
+NPUSIM_UNARY(Not, "vnot", ~a)
 #undef NPUSIM_UNARY
 
-#define NPUSIM_SCALAR(Name)                                                                         \
-    template <typename T, typename U> void Name(const LocalTensor<T> &dst, const LocalTensor<U> &src, const U &number, int32_t count, NPUSIM_LINE) \
-    {                                                                                               \
-        npusim::Call call(#Name, file, line);                                                       \
-        counted(call.with(dst.operand).with(src.operand).real(double(number)), count).play();       \
-    }                                                                                               \
-    template <typename T, bool isSetMask = true, typename U, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<U> &src, const U &number, const Mask &mask, uint8_t times, const UnaryRepeatParams &params, NPUSIM_LINE) \
-    {                                                                                               \
-        npusim::Call call(#Name, file, line);                                                       \
-        strides(repeated(call.with(dst.operand).with(src.operand).real(double(number)), mask, times), params).play(); \
+#define NPUSIM_SCALAR(Name, intrinsic, ...)                                                                                   \
+    template <typename T, bool isSetMask = true, typename U> std::enable_if_t<!npusim::IsTensor<U>::value> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const U &number, int32_t count, NPUSIM_AT) \
+    {                                                                                                                         \
+        npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [b = npusim::number_of<T>(number)](auto a) { return decltype(a)(__VA_ARGS__); }, npusim::operand(dst), npusim::operand(src)); \
+    }                                                                                                                         \
+    template <typename T, bool isSetMask = true, typename U, typename Mask> std::enable_if_t<!npusim::IsTensor<U>::value> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const U &number, Mask mask, uint8_t times, const UnaryRepeatParams &p, NPUSIM_AT) \
+    {                                                                                                                         \
+        npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [b = npusim::number_of<T>(number)](auto a) { return decltype(a)(__VA_ARGS__); }, \
+                        npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride)); \
+    }                                                                                                                         \
+    template <typename K = BinaryDefaultType, bool isSetMask = true, const BinaryConfig &config = DEFAULT_BINARY_CONFIG, typename T> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t count, NPUSIM_AT) \
+    {                                                                                                                         \
+        const LocalTensor<T> &given = config.scalarTensorIndex ? src0 : src1;                                                 \
+        npusim::Wide<T> c = (config.scalarTensorIndex ? src1 : src0).GetValue(0, at);                                         \
+        npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [c](auto v) { auto a = config.scalarTensorIndex ? v : c, b = config.scalarTensorIndex ? c : v; return decltype(a)(__VA_ARGS__); }, npusim::operand(dst), npusim::operand(given)); \
     }
-NPUSIM_SCALAR(Adds)
-NPUSIM_SCALAR(Muls)
-NPUSIM_SCALAR(Maxs)
-NPUSIM_SCALAR(Mins)
-NPUSIM_SCALAR(LeakyRelu)
-NPUSIM_SCALAR(Axpy)
-NPUSIM_SCALAR(ShiftLeft)
-NPUSIM_SCALAR(ShiftRight)
+NPUSIM_SCALAR(Adds, "vadds", a + b)
+NPUSIM_SCALAR(Subs, "vadds", a - b)
+NPUSIM_SCALAR(Muls, "vmuls", a * b)
+NPUSIM_SCALAR(Divs, "vdiv", a / b)
+NPUSIM_SCALAR(Maxs, "vmaxs", a > b ? a : b)
+NPUSIM_SCALAR(Mins, "vmins", a < b ? a : b)
+NPUSIM_SCALAR(LeakyRelu, "vlrelu", a >= 0 ? a : a * b)
+NPUSIM_SCALAR(Ands, "vand", a & b)
+NPUSIM_SCALAR(Ors, "vor", a | b)
 #undef NPUSIM_SCALAR
 
-template <typename T> void Duplicate(const LocalTensor<T> &dst, const T &number, int32_t count, NPUSIM_LINE)
+#define NPUSIM_SHIFT(Name, intrinsic, op)                                                                                     \
+    template <typename T, typename U> std::enable_if_t<std::is_integral_v<U>> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, U bits, int32_t count, NPUSIM_AT) \
+    {                                                                                                                         \
+        npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [bits](auto a) { return decltype(a)(a op bits); }, npusim::operand(dst), npusim::operand(src)); \
+    }                                                                                                                         \
+    template <typename T, bool isSetMask = true, typename U, typename Mask> std::enable_if_t<std::is_integral_v<U>> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, U bits, Mask mask, uint8_t times, const UnaryRepeatParams &p, bool = false, NPUSIM_AT) \
+    {                                                                                                                         \
+        npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [bits](auto a) { return decltype(a)(a op bits); }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride)); \
+    }                                                                                                                         \
+    template <typename T, typename U> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &bits, int32_t count, NPUSIM_AT) \
+    {                                                                                                                         \
+        npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [](auto a, auto b) { return decltype(a)(a op b); }, npusim::operand(dst), npusim::operand(src), npusim::operand(bits)); \
+    }
+NPUSIM_SHIFT(ShiftLeft, "vshl", <<)
+NPUSIM_SHIFT(ShiftRight, "vshr", >>)
+#undef NPUSIM_SHIFT
+
+template <typename T, typename U> void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, U number, int32_t count, NPUSIM_AT)
 {
-    npusim::Call call("Duplicate", file, line);
-    counted(call.with(dst.operand).real(double(number)), count).play();
+    npusim::compute("Axpy", "vaxpy", at, npusim::by_count(count), [b = npusim::Wide<T>(number)](auto a, auto d) { return decltype(d)(d + a * b); }, npusim::operand(dst), npusim::operand(src), npusim::operand(dst));
 }
-template <typename T, bool isSetMask = true, typename Mask> void Duplicate(const LocalTensor<T> &dst, const T &number, const Mask &mask, uint8_t times, uint16_t block, uint8_t repeat, NPUSIM_LINE)
+template <typename T, typename U, bool isSetMask = true, typename Mask> void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, U number, Mask mask, uint8_t times, const UnaryRepeatParams &p, NPUSIM_AT)
 {
-    npusim::Call call("Duplicate", file, line);
-    repeated(call.with(dst.operand).real(double(number)), mask, times).with(block).with(repeat).play();
-}
-template <typename T, typename U> void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode mode, uint32_t count, NPUSIM_LINE)
-{
-    npusim::Call call("Cast", file, line);
-    counted(call.with(dst.operand).with(src.operand).real(double(mode)), count).play();
-}
-template <typename T, typename U> void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, uint32_t count, NPUSIM_LINE)
-{
-    npusim::Call("Compare", file, line).with(dst.operand).with(src0.operand).with(src1.operand).with(int64_t(mode)).with(int64_t(count)).play();
-}
-template <typename T, typename U> void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1, CMPMODE mode, uint32_t count, NPUSIM_LINE)
-{
-    npusim::Call("Compare", file, line).with(dst.operand).with(src0.operand).real(double(src1)).with(int64_t(mode)).with(int64_t(count)).play();
-}
-template <typename T, typename U> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE, uint32_t count, NPUSIM_LINE)
-{
-    npusim::Call("Select", file, line).with(dst.operand).with(mask.operand).with(src0.operand).with(src1.operand).with(int64_t(count)).play();
-}
-template <typename T, typename U> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &mask, const LocalTensor<T> &src0, T src1, SELMODE, uint32_t count, NPUSIM_LINE)
-{
-    npusim::Call("Select", file, line).with(dst.operand).with(mask.operand).with(src0.operand).real(double(src1)).with(int64_t(count)).play();
+    npusim::compute("Axpy", "vaxpy", at, NPUSIM_BY(sizeof(T) > sizeof(U) ? sizeof(T) : sizeof(U)), [b = npusim::Wide<T>(number)](auto a, auto d) { return decltype(d)(d + a * b); },
+                    npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride), npusim::operand(dst, p.dstBlkStride, p.dstRepStride));
 }
 
-#define NPUSIM_REDUCE(Name)                                                                         \
-    template <typename T> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<T> &, int32_t count, NPUSIM_LINE) \
-    {                                                                                               \
-        npusim::Call(#Name, file, line).with(dst.operand).with(src.operand).with(int64_t(count)).play(); \
+template <typename T> void Duplicate(const LocalTensor<T> &dst, const T &number, int32_t count, NPUSIM_AT)
+{
+    npusim::compute("Duplicate", "vector_dup", at, npusim::by_count(count), [b = npusim::load(&number)] { return b; }, npusim::operand(dst));
+}
+template <typename T, bool isSetMask = true, typename Mask> void Duplicate(const LocalTensor<T> &dst, const T &number, Mask mask, uint8_t times, uint16_t block, uint8_t repeat, NPUSIM_AT)
+{
+    npusim::compute("Duplicate", "vector_dup", at, NPUSIM_BY(sizeof(T)), [b = npusim::load(&number)] { return b; }, npusim::operand(dst, block, repeat));
+}
+template <typename T> void Duplicate(const LocalTensor<T> &dst, const LocalTensor<T> &number, int32_t count, NPUSIM_AT) { Duplicate(dst, number.GetValue(0, at), count, at); }
+
+template <typename T, bool isSetMask = true, typename Mask> void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, Mask mask, uint8_t times, const CopyRepeatParams &p, NPUSIM_AT)
+{
+    npusim::compute("Copy", "vcopy", at, NPUSIM_BY(sizeof(T)), [](auto a) { return a; }, npusim::operand(dst, p.dstStride, p.dstRepeatSize), npusim::operand(src, p.srcStride, p.srcRepeatSize));
+}
+template <typename T> void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t count, NPUSIM_AT)
+{
+    npusim::compute("Copy", "vcopy", at, npusim::by_count(count), [](auto a) { return a; }, npusim::operand(dst), npusim::operand(src));
+}
+
+} // namespace AscendC
+
+namespace npusim {
+
+using AscendC::RoundMode;
+
+template <RoundMode mode> inline double rounded(double value)
+{
+    if constexpr (mode == RoundMode::CAST_FLOOR) return std::floor(value);
+    else if constexpr (mode == RoundMode::CAST_CEIL) return std::ceil(value);
+    else if constexpr (mode == RoundMode::CAST_ROUND) return std::round(value);
+    else if constexpr (mode == RoundMode::CAST_TRUNC) return std::trunc(value);
+    else return std::nearbyint(value);
+}
+template <typename D, typename S> D to_whole(S value)
+{
+    double wide = double(value);
+    if (wide != wide) return D(0);
+    constexpr D least = std::numeric_limits<D>::min(), most = std::numeric_limits<D>::max();
+    return wide <= double(least) ? least : wide >= double(most) ? most : D(wide);
+}
+/* A float with fewer bits behind the point, in a mode that isn't to nearest. */
+template <typename D, RoundMode mode> float shortened(float value)
+{
+    D near = D(value);
+    float told = float(near);
+    if constexpr (mode == RoundMode::CAST_NONE || mode == RoundMode::CAST_RINT || mode == RoundMode::CAST_ROUND) return told;
+    if (told == value || told != told) return told;
+    bool up = mode == RoundMode::CAST_CEIL || (mode == RoundMode::CAST_TRUNC && value < 0);
+    if constexpr (mode == RoundMode::CAST_ODD) {
+        D other = near;
+        other.bits = uint16_t((told > value) == (told > 0) ? near.bits - 1 : near.bits + 1);
+        return near.bits & 1 ? told : float(other);
     }
-NPUSIM_REDUCE(ReduceSum)
-NPUSIM_REDUCE(ReduceMax)
-NPUSIM_REDUCE(ReduceMin)
-#undef NPUSIM_REDUCE
+    if (up == (told > value)) return told;
+    near.bits = uint16_t(up == (told >= 0 && !(near.bits & 0x8000)) ? near.bits + 1 : near.bits - 1);
+    return float(near);
+}
+template <typename D, RoundMode mode, typename S> Wide<D> converted(S value)
+{
+    if constexpr (is_half<D>) return shortened<D, mode>(float(value));
+    else if constexpr (std::is_floating_point_v<D>) {
+        if constexpr (std::is_floating_point_v<S> && mode != RoundMode::CAST_NONE) return D(rounded<mode>(double(value)));
+        else return D(value);
+    } else if constexpr (std::is_floating_point_v<S>) return to_whole<D>(rounded<mode>(double(value)));
+    else return sizeof(D) < sizeof(S) ? to_whole<D>(value) : D(value);
+}
+template <RoundMode mode, typename D, typename S> void cast_as(const Lanes &lanes, const Operand<D> &dst, const Operand<S> &src, Site at)
+{
+    /* the source's type, and the target's behind it */
+    Instruction told = {"Cast", "vconv", VECTOR, V, type_of<S>(), 1, 1, {lanes.rows(), lanes.each(), 0, dst.block * 32, src.block * 32, 0, type_of<D>() + 1, int64_t(mode)}, {src.span(lanes)}, {dst.span(lanes)}};
+    issue(told, at);
+    in_runs(lanes, [&](int64_t turn, int64_t first, int64_t count) {
+        D *to = dst.at(turn, first);
+        const S *from = src.at(turn, first);
+#pragma GCC ivdep
+        for (int64_t each = 0; each < count; each++) store(to + each, converted<D, mode>(load(from + each)));
+    }, dst, src);
+}
+template <typename D, typename S> void cast(const Lanes &lanes, const Operand<D> &dst, const Operand<S> &src, RoundMode mode, Site at)
+{
+    switch (mode) {
+    case RoundMode::CAST_FLOOR: return cast_as<RoundMode::CAST_FLOOR>(lanes, dst, src, at);
+    case RoundMode::CAST_CEIL: return cast_as<RoundMode::CAST_CEIL>(lanes, dst, src, at);
+    case RoundMode::CAST_ROUND: return cast_as<RoundMode::CAST_ROUND>(lanes, dst, src, at);
+    case RoundMode::CAST_TRUNC: return cast_as<RoundMode::CAST_TRUNC>(lanes, dst, src, at);
+    case RoundMode::CAST_ODD: return cast_as<RoundMode::CAST_ODD>(lanes, dst, src, at);
+    case RoundMode::CAST_RINT: return cast_as<RoundMode::CAST_RINT>(lanes, dst, src, at);
+    default: return cast_as<RoundMode::CAST_NONE>(lanes, dst, src, at);
+    }
+}
+
+} // namespace npusim
+
+namespace AscendC {
+
+template <typename T, typename U> void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode mode, uint32_t count, NPUSIM_AT)
+{
+    if constexpr (std::is_same_v<U, int4b_t> || std::is_same_v<T, int4b_t>) {
+        npusim::announce_rows<half>("Cast", "vconv", at, 1, count, {npusim::row(dst, count)}, {npusim::row(src, count)});
+        for (uint32_t each = 0; each < count; each++) {
+            int shift = each & 1 ? 4 : 0;
+            if constexpr (std::is_same_v<U, int4b_t>) npusim::store(dst.data() + each, float(int8_t((src.data()[each / 2].bits >> shift & 15) << 4) >> 4));
+            else {
+                int whole = int(std::nearbyint(float(src.data()[each])));
+                whole = whole < -8 ? -8 : whole > 7 ? 7 : whole;
+                uint8_t &bits = dst.data()[each / 2].bits;
+                bits = uint8_t((bits & ~(15 << shift)) | (whole & 15) << shift);
+            }
+        }
+    } else npusim::cast(npusim::by_count(count), npusim::operand(dst), npusim::operand(src), mode, at);
+}
+template <typename T, typename U, bool isSetMask = true, typename Mask> void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode mode, Mask mask, uint8_t times, const UnaryRepeatParams &p, NPUSIM_AT)
+{
+    npusim::cast(NPUSIM_BY(sizeof(T) > sizeof(U) ? sizeof(T) : sizeof(U)), npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride), mode, at);
+}
+template <typename D, typename S, RoundMode mode = RoundMode::CAST_NONE> D ScalarCast(S value) { return D(npusim::converted<D, mode>(npusim::load(&value))); }
+template <typename D, typename S, RoundMode mode> D Cast(S value) { return D(npusim::converted<D, mode>(npusim::load(&value))); }
+inline bfloat16_t ToBfloat16(const float &value) { return bfloat16_t(value); }
+inline float ToFloat(const bfloat16_t &value) { return float(value); }
 
 } // namespace AscendC
 

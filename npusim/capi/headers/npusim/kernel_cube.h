@@ -1,0 +1,461 @@
+/* The cube of Ascend C: matrices from L1 into L0, products, and results out of L0C.
+ *
+ * A fractal is 16 rows of 32 bytes. L0A has A in fractals row by row (Zz), L0B has columns of B as rows
+ * of fractals, depth by depth (Zn), L0C has blocks of 16 columns (Nz).
+ * Source of the layouts and parameters: public asc-devkit documentation of LoadData, Mmad, Fixpipe. */
+#ifndef NPUSIM_KERNEL_CUBE_H
+#define NPUSIM_KERNEL_CUBE_H
+
+enum QuantMode_t : uint8_t {
+    NoQuant = 0, F322F16 = 1, F322BF16 = 16, DEQF16 = 5, VDEQF16 = 4, QF322B8_PRE = 24, VQF322B8_PRE = 23, REQ8 = 3, VREQ8 = 2
+};
+
+namespace AscendC {
+
+constexpr int32_t PAD_SIZE = 4;
+struct LoadData2DParams {
+    uint16_t startIndex = 0, dstGap = 0, srcStride = 0;
+    bool ifTranspose = false;
+    uint8_t repeatTimes = 0, sid = 0, addrMode = 0;
+    LoadData2DParams() = default;
+    LoadData2DParams(uint16_t start, uint8_t times, uint16_t stride, uint8_t id, uint16_t gap, bool turn, uint8_t mode) : startIndex(start), dstGap(gap), srcStride(stride), ifTranspose(turn), repeatTimes(times), sid(id), addrMode(mode) {}
+};
+using LoadData2dParams = LoadData2DParams;
+struct LoadData2DParamsV2 {
+    uint32_t mStartPosition = 0, kStartPosition = 0;
+    uint16_t mStep = 0, kStep = 0;
+    int32_t srcStride = 0;
+    uint16_t dstStride = 0;
+    bool ifTranspose = false;
+    uint8_t sid = 0;
+};
+struct LoadData2dTransposeParams {
+    uint16_t startIndex = 0;
+    uint8_t repeatTimes = 0;
+    uint16_t srcStride = 0, dstGap = 0, dstFracGap = 0;
+    uint8_t addrMode = 0;
+    LoadData2dTransposeParams() = default;
+    LoadData2dTransposeParams(uint16_t start, uint8_t times, uint16_t stride, uint16_t gap, uint16_t inner) : startIndex(start), repeatTimes(times), srcStride(stride), dstGap(gap), dstFracGap(inner) {}
+};
+template <typename T> struct LoadData3DParamsV2 {
+    uint8_t padList[PAD_SIZE] = {};
+    uint16_t l1H = 0, l1W = 0, channelSize = 0, kExtension = 0, mExtension = 0, kStartPt = 0, mStartPt = 0;
+    uint8_t strideW = 1, strideH = 1, filterW = 1, filterH = 1, dilationFilterW = 1, dilationFilterH = 1;
+    bool enTranspose = false, enSmallK = false;
+    T padValue = T(0);
+    bool filterSizeW = false, filterSizeH = false, fMatrixCtrl = false;
+    LoadData3DParamsV2() = default;
+    LoadData3DParamsV2(const uint8_t pads[PAD_SIZE], uint16_t h, uint16_t w, uint16_t channels, uint16_t k, uint16_t m, uint16_t k0, uint16_t m0, uint8_t sw, uint8_t sh, uint8_t fw, uint8_t fh,
+                       uint8_t dw, uint8_t dh, bool turn, bool small, T value, bool wide = false, bool high = false, bool control = false)
+        : l1H(h), l1W(w), channelSize(channels), kExtension(k), mExtension(m), kStartPt(k0), mStartPt(m0), strideW(sw), strideH(sh), filterW(fw), filterH(fh), dilationFilterW(dw), dilationFilterH(dh),
+          enTranspose(turn), enSmallK(small), padValue(value), filterSizeW(wide), filterSizeH(high), fMatrixCtrl(control)
+    {
+        for (int each = 0; each < PAD_SIZE; each++) padList[each] = pads[each];
+    }
+};
+enum class FmatrixMode : uint8_t { FMATRIX_LEFT, FMATRIX_RIGHT };
+struct IsResetLoad3dConfig {
+    bool isSetFMatrix = true, isSetPadding = true;
+};
+inline constexpr IsResetLoad3dConfig IS_RESER_LOAD3D_DEFAULT_CONFIG = {true, true};
+struct LoadDataRepeatParam {
+    uint16_t repeatStride = 0;
+    uint8_t repeatTime = 1, repeatMode = 0;
+};
+template <typename T> struct InitConstValueParams {
+    uint16_t repeatTimes = 0, blockNum = 0, dstGap = 0;
+    T initValue = T(0);
+    InitConstValueParams() = default;
+    InitConstValueParams(uint16_t times, uint16_t blocks, uint16_t gap, T value) : repeatTimes(times), blockNum(blocks), dstGap(gap), initValue(value) {}
+};
+struct MmadParams {
+    uint16_t m = 0, n = 0, k = 0;
+    bool isBias = false;
+    int32_t fmOffset = 0;
+    bool enSsparse = false, enWinogradA = false, enWinogradB = false;
+    uint8_t unitFlag = 0;
+    bool kDirectionAlign = false, cmatrixSource = false, cmatrixInitVal = true;
+    MmadParams() = default;
+    MmadParams(uint16_t m_, uint16_t n_, uint16_t k_, bool bias, int32_t offset, bool sparse, bool a, bool b) : m(m_), n(n_), k(k_), isBias(bias), fmOffset(offset), enSsparse(sparse), enWinogradA(a), enWinogradB(b) {}
+    MmadParams(uint16_t m_, uint16_t n_, uint16_t k_, uint8_t unit, bool source, bool init) : m(m_), n(n_), k(k_), unitFlag(unit), cmatrixSource(source), cmatrixInitVal(init) {}
+};
+enum class CO2Layout : uint8_t { NZ = 0, ROW_MAJOR, COLUMN_MAJOR };
+struct FixpipeConfig {
+    CO2Layout format;
+};
+inline constexpr FixpipeConfig CFG_NZ = {CO2Layout::NZ}, CFG_ROW_MAJOR = {CO2Layout::ROW_MAJOR}, CFG_COLUMN_MAJOR = {CO2Layout::COLUMN_MAJOR};
+struct FixpipeParamsV220 {
+    uint16_t nSize = 0, mSize = 0, srcStride = 0;
+    uint32_t dstStride = 0;
+    QuantMode_t quantPre = QuantMode_t::NoQuant;
+    uint64_t deqScalar = 0;
+    uint16_t ndNum = 1, srcNdStride = 0, dstNdStride = 0;
+    bool reluEn = false;
+    uint8_t unitFlag = 0;
+    bool isChannelSplit = false;
+    FixpipeParamsV220() = default;
+    FixpipeParamsV220(uint16_t n, uint16_t m, uint16_t source, uint32_t target, bool relu) : nSize(n), mSize(m), srcStride(source), dstStride(target), reluEn(relu) {}
+    FixpipeParamsV220(uint16_t n, uint16_t m, uint16_t source, uint32_t target, bool relu, QuantMode_t quant, int64_t scalar, uint16_t number, uint16_t from, uint16_t to, uint8_t unit, bool split = false)
+        : nSize(n), mSize(m), srcStride(source), dstStride(target), quantPre(quant), deqScalar(uint64_t(scalar)), ndNum(number), srcNdStride(from), dstNdStride(to), reluEn(relu), unitFlag(unit), isChannelSplit(split) {}
+};
+struct DataCopyCO12DstParams {
+    uint8_t sid = 0;
+    uint16_t nSize = 0, mSize = 0;
+    uint32_t dstStride = 0;
+    uint16_t srcStride = 0;
+    uint8_t unitFlag = 0, clipReluPre = 0, eltWiseOp = 0;
+    QuantMode_t quantPre = QuantMode_t::NoQuant;
+    uint8_t reluPre = 0;
+    bool channelSplit = false, nz2ndEn = false;
+    DataCopyCO12DstParams() = default;
+    DataCopyCO12DstParams(uint16_t n, uint16_t m, uint32_t target, uint16_t source, QuantMode_t quant, uint8_t relu, bool split, bool nd) : nSize(n), mSize(m), dstStride(target), srcStride(source), quantPre(quant), reluPre(relu), channelSplit(split), nz2ndEn(nd) {}
+};
+
+} // namespace AscendC
+
+namespace npusim {
+
+constexpr int64_t FRACTAL = 512;
+
+inline void load_l0(const char *name, int memory, int64_t bytes, Span from, Span to, Site at)
+{
+    from.some = true; /* rows that fill a fractal up may hold anything */
+    bool a = memory == L0A;
+    Instruction told = {name, a ? "load_cbuf_to_ca" : "load_cbuf_to_cb", CHIP_COPY, MTE1, 0, 1, 1, {a ? L1_TO_L0A : L1_TO_L0B, bytes, 0, 0, 0, 0, 0, 0}, {from}, {to}};
+    issue(told, at);
+}
+/* Squares of several fractals as bytes: element (row, column) of a square. */
+template <typename T> struct Square {
+    static constexpr int64_t wide = std::is_same_v<T, int4b_t> ? 64 : 32 / int64_t(sizeof(T)), side = wide < 16 ? 16 : wide, fractals = wide < 16 ? 2 : wide / 16;
+};
+inline uint8_t nibble(const uint8_t *bytes, int64_t place) { return uint8_t(bytes[place / 2] >> (place % 2 * 4) & 15); }
+inline void set_nibble(uint8_t *bytes, int64_t place, uint8_t value) { bytes[place / 2] = uint8_t((bytes[place / 2] & ~(15 << (place % 2 * 4))) | value << (place % 2 * 4)); }
+template <typename T> void turn_square(uint8_t *const to[], const uint8_t *from)
+{
+    constexpr int64_t wide = Square<T>::wide, side = Square<T>::side;
+    auto place = [](int64_t row, int64_t column) { /* of fractals in a row of the square, or one below the other */
+        return wide < 16 ? std::pair<int64_t, int64_t>{column / wide, row * wide + column % wide} : std::pair<int64_t, int64_t>{row / 16, row % 16 * wide + column};
+    };
+    for (int64_t row = 0; row < side; row++)
+        for (int64_t column = 0; column < side; column++) {
+            auto [target, there] = place(row, column);
+            auto [source, here] = place(column, row);
+            if constexpr (std::is_same_v<T, int4b_t>) set_nibble(to[target], there, nibble(from + source * FRACTAL, here));
+            else reinterpret_cast<T *>(to[target])[there] = reinterpret_cast<const T *>(from + source * FRACTAL)[here];
+        }
+}
+
+/* Numbers of fractals as the host multiplies them. */
+template <typename T, typename W> void unpack_row(W *to, const uint8_t *fractal, int64_t row, int64_t count)
+{
+    if constexpr (std::is_same_v<T, int4b_t>)
+        for (int64_t each = 0; each < count; each++) to[each] = W(int8_t(nibble(fractal, row * 64 + each) << 4) >> 4);
+    else
+        for (int64_t each = 0; each < count; each++) to[each] = W(load(reinterpret_cast<const T *>(fractal) + row * (32 / int64_t(sizeof(T))) + each));
+}
+template <typename D> using Sum = std::conditional_t<std::is_same_v<D, int32_t>, int32_t, float>;
+
+/* c += a b for rows of a and rows of b, both along the depth. */
+template <typename W> void multiply(W *c, const W *a, const W *b, int64_t m, int64_t n, int64_t k)
+{
+    for (int64_t row = 0; row < m; row++)
+        for (int64_t depth = 0; depth < k; depth++) {
+            W left = a[row * k + depth];
+            const W *right = b + depth * n;
+            W *into = c + row * n;
+#pragma GCC ivdep
+            for (int64_t column = 0; column < n; column++) into[column] += left * right[column];
+        }
+}
+
+struct MmadBuffers {
+    std::vector<uint8_t> a, b, c;
+};
+
+template <typename D, typename A, typename B> void mmad(const LocalTensor<D> &c, const LocalTensor<A> &a, const LocalTensor<B> &b, const LocalTensor<D> *bias, const AscendC::MmadParams &p, Site at)
+{
+    using W = Sum<D>;
+    constexpr int64_t c0 = Square<A>::wide;
+    int64_t m = p.m, n = p.n, k = p.k, high = (m + 15) / 16, wide = (n + 15) / 16, deep = (k + c0 - 1) / c0;
+    bool vector = m == 1;
+    if (!m || !n || !k) return;
+    int64_t stored = p.kDirectionAlign && sizeof(A) == 4 ? (k + 15) / 16 * 2 : deep;
+    Span left = {a.memory, 1, 1, a.start, INT64_MAX, vector ? bytes_of<A>(k) : high * stored * FRACTAL, 0, 0, false, true};
+    Span right = {b.memory, 1, 1, b.start, INT64_MAX, wide * deep * FRACTAL, 0, 0, false, true};
+    constexpr int64_t open = INT64_MAX; /* the cube knows addresses, not where tensors end */
+    Span into = {c.memory, 1, 1, c.start, open, high * wide * 256 * int64_t(sizeof(D)), 0, 0, false, false};
+    Instruction told = {"Mmad", "mad", MMAD, M, type_of<A>(), 2, 1, {m, n, k, type_of<B>(), type_of<D>(), 0, 0, 0}, {left, right}, {into}};
+    bool from_table = bias && bias->memory == BIAS, init = p.cmatrixInitVal && !bias;
+    if (from_table) told.read[told.reads++] = row(*bias, n);
+    else if (!init) told.read[told.reads++] = into;
+    for (int each = 2; each < told.reads; each++) told.read[each].some = true;
+    issue(told, at);
+    static thread_local std::vector<W> rows, columns, sums;
+    rows.assign(size_t(m * k), W(0)), columns.assign(size_t(n * k), W(0)), sums.assign(size_t(m * n), W(0));
+    auto *from_a = reinterpret_cast<const uint8_t *>(a.data()), *from_b = reinterpret_cast<const uint8_t *>(b.data());
+    for (int64_t row = 0; row < m; row++)
+        for (int64_t block = 0; block < deep; block++) {
+            int64_t count = k - block * c0 < c0 ? k - block * c0 : c0;
+            if (vector) unpack_row<A>(&rows[size_t(block * c0)], from_a + block * 32, 0, count);
+            else unpack_row<A>(&rows[size_t(row * k + block * c0)], from_a + (row / 16 * stored + block) * FRACTAL, row % 16, count);
+        }
+    W held[64];
+    for (int64_t block = 0; block < deep; block++)
+        for (int64_t column = 0; column < n; column++) {
+            int64_t count = k - block * c0 < c0 ? k - block * c0 : c0;
+            unpack_row<B>(held, from_b + (block * wide + column / 16) * FRACTAL, column % 16, count);
+            for (int64_t each = 0; each < count; each++) columns[size_t((block * c0 + each) * n + column)] = held[each];
+        }
+    auto *target = reinterpret_cast<W *>(c.data());
+    const D *line = from_table ? bias->data() : nullptr;
+    auto place = [&](int64_t row, int64_t column) -> W & { return target[(column / 16 * high * 16 + row) * 16 + column % 16]; };
+    if constexpr (std::is_same_v<D, half>) {
+        multiply(sums.data(), rows.data(), columns.data(), m, n, k);
+        D *narrow = c.data();
+        for (int64_t row = 0; row < m; row++)
+            for (int64_t column = 0; column < n; column++) {
+                D &one = narrow[(column / 16 * high * 16 + row) * 16 + column % 16];
+                store(&one, sums[size_t(row * n + column)] + (from_table ? float(line[column]) : init ? 0.0f : float(one)));
+            }
+    } else {
+        for (int64_t row = 0; row < m; row++)
+            for (int64_t column = 0; column < n; column++) sums[size_t(row * n + column)] = from_table ? W(line[column]) : init ? W(0) : place(row, column);
+        multiply(sums.data(), rows.data(), columns.data(), m, n, k);
+        for (int64_t row = 0; row < m; row++)
+            for (int64_t column = 0; column < n; column++) place(row, column) = sums[size_t(row * n + column)];
+    }
+}
+
+/* What a fixpipe makes of a sum: scaled, cut off below zero, in the type of the result. */
+struct Finish {
+    QuantMode_t mode = NoQuant;
+    bool relu = false;
+    uint64_t scalar = 0;
+    const uint64_t *line = nullptr;
+    float scale(int64_t column) const
+    {
+        uint32_t word = uint32_t(line ? line[column] : scalar);
+        word &= 0xffffe000u; /* it knows 19 bits of it */
+        float told;
+        std::memcpy(&told, &word, 4);
+        return told;
+    }
+    int offset(int64_t column) const { return int(int64_t((line ? line[column] : scalar) << 18) >> 55); }
+    bool scales() const { return mode == DEQF16 || mode == VDEQF16 || mode == QF322B8_PRE || mode == VQF322B8_PRE || mode == REQ8 || mode == VREQ8; }
+    template <typename D, typename T> void put(D *to, T sum, int64_t column) const
+    {
+        if (!scales()) {
+            if (relu && sum < T(0)) sum = T(0);
+            store(to, sum);
+            return;
+        }
+        float value = float(sum);
+        if (relu && value < 0) value = 0;
+        value *= scale(column);
+        if constexpr (std::is_integral_v<D>) {
+            double whole = std::nearbyint(double(value)) + offset(column);
+            constexpr double least = double(std::numeric_limits<D>::min()), most = double(std::numeric_limits<D>::max());
+            *to = D(whole < least ? least : whole > most ? most : whole);
+        } else store(to, value);
+    }
+};
+
+/* One matrix of L0C to rows, or to blocks of `lanes` columns `block_step` elements apart. */
+template <typename D, typename T, typename Place> void leave_l0c(const T *sums, int64_t m, int64_t n, int64_t stride, const Finish &finish, Place place)
+{
+    D one;
+    for (int64_t row = 0; row < m; row++)
+        for (int64_t column = 0; column < n; column++) {
+            finish.put(&one, sums[(column / 16 * stride + row) * 16 + column % 16], column);
+            put(place(row, column), &one, 1);
+        }
+}
+
+template <typename T> void fixpipe_order(const LocalTensor<T> &, bool unit, Site at)
+{
+    if (unit) link_pipes(M, FIX, at);
+}
+template <typename D, typename T> void fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, AscendC::CO2Layout layout, const AscendC::FixpipeParamsV220 &p, const LocalTensor<uint64_t> *scales, Site at)
+{
+    fixpipe_order(src, p.unitFlag != 0, at);
+    int64_t size = sizeof(D), m = p.mSize, n = p.nSize, stride = p.srcStride ? p.srcStride : (m + 15) / 16 * 16;
+    if (!m || !n) return;
+    bool rows = layout == AscendC::CO2Layout::ROW_MAJOR, columns = layout == AscendC::CO2Layout::COLUMN_MAJOR;
+    int64_t lanes = p.isChannelSplit ? 8 : size == 1 ? 32 : 16, blocks = (n + lanes - 1) / lanes, nds = rows || columns ? p.ndNum : 1;
+    int64_t apart = rows || columns ? p.dstStride : p.dstStride * 32 / size, reach = columns ? (n - 1) * apart + m : rows ? (m - 1) * apart + n : (blocks - 1) * apart + m * lanes;
+    uint8_t *far = check_global(dst, ((nds - 1) * int64_t(p.dstNdStride) + reach) * size, "Fixpipe", at);
+    Span from = {src.memory, int32_t(nds), int32_t((n + 15) / 16), src.start, src.limit, m * 64, int64_t(p.srcNdStride) * 1024, stride * 64, true, true};
+    if (sizeof(T) == 2) from.length = m * 32, from.inner_step = stride * 32;
+    Instruction told = {"Fixpipe", "copy_matrix_cc_to_gm", GM_COPY, FIX, type_of<D>(), 1, 0, {L0C_TO_GM, int64_t(reinterpret_cast<uintptr_t>(far)), rows ? n * size : columns ? m * size : m * lanes * size, nds * (rows ? m : columns ? n : blocks), 0, 0, 0, apart * size}, {from}, {}};
+    if (scales) told.read[told.reads++] = row(*scales, n);
+    issue(told, at);
+    Finish finish = {p.quantPre, p.reluEn, p.deqScalar, scales ? scales->data() : nullptr};
+    for (int64_t nd = 0; nd < nds; nd++) {
+        const T *sums = src.data() + nd * int64_t(p.srcNdStride) * 256;
+        D *to = reinterpret_cast<D *>(far) + nd * int64_t(p.dstNdStride);
+        leave_l0c<D>(sums, m, n, stride, finish, [&](int64_t row, int64_t column) {
+            return rows ? to + row * apart + column : columns ? to + column * apart + row : to + column / lanes * apart + row * lanes + column % lanes;
+        });
+    }
+}
+template <typename D, typename T> void fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const AscendC::FixpipeParamsV220 &p, const LocalTensor<uint64_t> *scales, Site at)
+{
+    fixpipe_order(src, p.unitFlag != 0, at);
+    int64_t size = sizeof(D), m = p.mSize, n = p.nSize, stride = p.srcStride ? p.srcStride : (m + 15) / 16 * 16, lanes = size == 1 ? 32 : p.isChannelSplit ? 8 : 16, blocks = (n + lanes - 1) / lanes, apart = p.dstStride * 32 / size;
+    Span from = {src.memory, 1, int32_t((n + 15) / 16), src.start, src.limit, m * 64, 0, stride * 64, true, true};
+    Span to = {dst.memory, 1, int32_t(blocks), dst.start, dst.limit, m * lanes * size, 0, apart * size, false, false};
+    Instruction told = {"Fixpipe", "copy_matrix_cc_to_cbuf", CHIP_COPY, FIX, type_of<D>(), 1, 1, {L0C_TO_L1, m * n * size, 0, 0, 0, 0, 0, 0}, {from}, {to}};
+    if (scales) told.read[told.reads++] = row(*scales, n);
+    issue(told, at);
+    Finish finish = {p.quantPre, p.reluEn, p.deqScalar, scales ? scales->data() : nullptr};
+    int before = current->atomic;
+    current->atomic = 0;
+    leave_l0c<D>(src.data(), m, n, stride, finish, [&](int64_t row, int64_t column) { return dst.data() + column / lanes * apart + row * lanes + column % lanes; });
+    current->atomic = before;
+}
+
+struct FixpipeSettings { /* of the core, in its registers */
+    uint16_t nd_number, from_step;
+    uint32_t to_step;
+};
+
+} // namespace npusim
+
+namespace AscendC {
+
+template <typename T> void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParams &p, NPUSIM_AT)
+{
+    if (!p.repeatTimes) return;
+    int64_t first = src.start + p.startIndex * npusim::FRACTAL, step = (p.addrMode ? -1 : 1) * p.srcStride * npusim::FRACTAL, apart = (1 + p.dstGap) * npusim::FRACTAL;
+    npusim::Span from = {src.memory, p.repeatTimes, 1, first, src.limit, npusim::FRACTAL, step, 0, false, true};
+    npusim::load_l0("LoadData", dst.memory, p.repeatTimes * npusim::FRACTAL, from, {dst.memory, p.repeatTimes, 1, dst.start, dst.limit, npusim::FRACTAL, apart, 0, false, false}, at);
+    for (int64_t each = 0; each < p.repeatTimes; each++) {
+        const uint8_t *here = npusim::current->memory[src.memory] + first + each * step;
+        uint8_t *there = npusim::current->memory[dst.memory] + dst.start + each * apart;
+        if (p.ifTranspose && sizeof(T) == 2) npusim::turn_square<uint16_t>(&there, here);
+        else std::memcpy(there, here, size_t(npusim::FRACTAL));
+    }
+}
+/* From global memory, fractal by fractal. */
+template <typename T> void LoadData(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const LoadData2DParams &p, NPUSIM_AT)
+{
+    if (!p.repeatTimes) return;
+    GlobalTensor<T> first = src[uint64_t(p.startIndex) * 512 / sizeof(T)];
+    npusim::copy_runs("LoadData", dst, first, {p.repeatTimes, npusim::FRACTAL, p.srcStride * npusim::FRACTAL, (1 + p.dstGap) * npusim::FRACTAL}, false, at);
+}
+template <typename T> void LoadDataWithTranspose(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2dTransposeParams &p, NPUSIM_AT)
+{
+    constexpr int64_t parts = npusim::Square<T>::fractals, square = parts * npusim::FRACTAL;
+    if (!p.repeatTimes) return;
+    int64_t first = src.start + p.startIndex * square, step = (p.addrMode ? -1 : 1) * p.srcStride * square, apart = (1 + p.dstGap) * npusim::FRACTAL, inner = (1 + (parts > 1 ? p.dstFracGap : 0)) * npusim::FRACTAL;
+    npusim::Span from = {src.memory, p.repeatTimes, 1, first, src.limit, square, step, 0, false, true};
+    npusim::load_l0("LoadDataWithTranspose", dst.memory, p.repeatTimes * square, from, {dst.memory, p.repeatTimes, int32_t(parts), dst.start, dst.limit, npusim::FRACTAL, apart, inner, false, false}, at);
+    for (int64_t each = 0; each < p.repeatTimes; each++) {
+        uint8_t *there[4];
+        for (int64_t part = 0; part < parts; part++) there[part] = npusim::current->memory[dst.memory] + dst.start + each * apart + part * inner;
+        npusim::turn_square<T>(there, npusim::current->memory[src.memory] + first + each * step);
+    }
+}
+
+inline void SetFmatrix(uint16_t high, uint16_t wide, const uint8_t pads[4], FmatrixMode)
+{
+    npusim::current->registers[3] = uint64_t(high) | uint64_t(wide) << 16 | uint64_t(pads[0]) << 32 | uint64_t(pads[1]) << 40 | uint64_t(pads[2]) << 48 | uint64_t(pads[3]) << 56;
+}
+template <typename T> void SetLoadDataPaddingValue(T) {}
+inline void SetLoadDataBoundary(uint32_t) {}
+inline void SetLoadDataRepeat(const LoadDataRepeatParam &) {}
+
+/* A feature map in L1 (NC1HWC0) as a matrix: places of the filter by rows, channels and taps by columns. */
+template <typename T, const IsResetLoad3dConfig &config = IS_RESER_LOAD3D_DEFAULT_CONFIG, typename U> void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData3DParamsV2<U> &p, NPUSIM_AT)
+{
+    constexpr int64_t c0 = npusim::Square<T>::wide;
+    int64_t map_h = p.l1H, map_w = p.l1W, pads[4] = {p.padList[0], p.padList[1], p.padList[2], p.padList[3]};
+    if (!config.isSetFMatrix) {
+        uint64_t held = npusim::current->registers[3];
+        map_h = held & 0xffff, map_w = held >> 16 & 0xffff;
+        for (int each = 0; each < 4; each++) pads[each] = held >> (32 + 8 * each) & 0xff;
+    }
+    int64_t tall = p.filterH + (p.filterSizeH ? 256 : 0), broad = p.filterW + (p.filterSizeW ? 256 : 0);
+    int64_t out_w = (map_w + pads[0] + pads[1] - p.dilationFilterW * (broad - 1) - 1) / p.strideW + 1;
+    int64_t rows = p.mExtension, deep = p.kExtension, m1 = (rows + 15) / 16, k1 = (deep + c0 - 1) / c0;
+    bool a = dst.memory == npusim::L0A;
+    npusim::Span from = {src.memory, 1, 1, src.start, src.limit, map_h * map_w * ((p.channelSize + c0 - 1) / c0) * 32, 0, 0, false, true};
+    npusim::load_l0("LoadData", dst.memory, m1 * k1 * npusim::FRACTAL, from, {dst.memory, 1, 1, dst.start, dst.limit, m1 * k1 * npusim::FRACTAL, 0, 0, false, false}, at);
+    for (int64_t row = 0; row < m1 * 16; row++)
+        for (int64_t depth = 0; depth < k1 * c0; depth++) {
+            int64_t place = p.mStartPt + row, column = p.kStartPt + depth, block = column / c0, tap = block % (tall * broad), plane = block / (tall * broad);
+            int64_t y = place / out_w * p.strideH - pads[2] + tap / broad * p.dilationFilterH, x = place % out_w * p.strideW - pads[0] + tap % broad * p.dilationFilterW;
+            bool inside = y >= 0 && x >= 0 && y < map_h && x < map_w && row < rows && depth < deep;
+            T value = inside ? src.data()[((plane * map_h + y) * map_w + x) * c0 + column % c0] : T(p.padValue);
+            int64_t fractal, lane;
+            if (a && !p.enTranspose) fractal = row / 16 * k1 + depth / c0, lane = row % 16 * c0 + depth % c0;
+            else if (a) fractal = depth / 16 * ((m1 * 16 + c0 - 1) / c0) + row / c0, lane = depth % 16 * c0 + row % c0;
+            else fractal = row / c0 * ((k1 * c0 + 15) / 16) + depth / 16, lane = depth % 16 * c0 + row % c0;
+            dst.data()[fractal * (npusim::FRACTAL / int64_t(sizeof(T))) + lane] = value;
+        }
+}
+template <typename T> void LoadData(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LoadData2DParamsV2 &p, NPUSIM_AT)
+{
+    LoadData2DParams same(0, uint8_t(p.kStep), uint16_t(p.srcStride), 0, 0, p.ifTranspose, 0);
+    for (int64_t row = 0; row < p.mStep; row++)
+        LoadData(dst[uint32_t(row * p.dstStride * 512 / int64_t(sizeof(T)))], src[uint32_t(((p.kStartPosition * p.srcStride) + p.mStartPosition + row) * 512 / int64_t(sizeof(T)))], same, at);
+}
+
+template <typename T> void Fill(const LocalTensor<T> &dst, const InitConstValueParams<T> &p, NPUSIM_AT)
+{
+    int64_t unit = dst.memory == npusim::L1 ? 32 : npusim::FRACTAL, run = p.blockNum * unit, step = run + p.dstGap * unit;
+    npusim::Instruction told = {"Fill", "create_cbuf_matrix", npusim::CHIP_COPY, dst.memory == npusim::L1 ? npusim::MTE2 : npusim::MTE1, npusim::type_of<T>(), 0, 1, {npusim::L1_TO_L0A, run * p.repeatTimes, 0, 0, 0, 0, 0, 0}, {}, {{dst.memory, p.repeatTimes, 1, dst.start, dst.limit, run, step, 0, false, false}}};
+    npusim::issue(told, at);
+    for (int64_t each = 0; each < p.repeatTimes; each++)
+        for (int64_t place = 0; place < run / int64_t(sizeof(T)); place++) dst.data()[each * step / int64_t(sizeof(T)) + place] = p.initValue;
+}
+template <typename T> void InitConstValue(const LocalTensor<T> &dst, const InitConstValueParams<T> &p, NPUSIM_AT) { Fill(dst, p, at); }
+
+template <typename D, typename A, typename B> void Mmad(const LocalTensor<D> &c, const LocalTensor<A> &a, const LocalTensor<B> &b, const MmadParams &p, NPUSIM_AT)
+{
+    LocalTensor<D> table(TPosition::C2, 0, 256, at);
+    npusim::mmad(c, a, b, p.cmatrixSource && !p.cmatrixInitVal ? &table : static_cast<const LocalTensor<D> *>(nullptr), p, at);
+}
+template <typename D, typename A, typename B, typename V> void Mmad(const LocalTensor<D> &c, const LocalTensor<A> &a, const LocalTensor<B> &b, const LocalTensor<V> &bias, const MmadParams &p, NPUSIM_AT)
+{
+    LocalTensor<D> same = bias.template ReinterpretCast<D>();
+    npusim::mmad(c, a, b, &same, p, at);
+}
+inline void SetHF32Mode(bool) {}
+inline void SetHF32TransMode(bool) {}
+inline void SetMMLayoutTransform(bool) {}
+inline void SetMMColumnMajor() {}
+inline void SetMMRowMajor() {}
+
+template <typename D, typename T, const FixpipeConfig &config = CFG_ROW_MAJOR> void Fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const FixpipeParamsV220 &p, NPUSIM_AT) { npusim::fixpipe(dst, src, config.format, p, nullptr, at); }
+template <typename D, typename T, const FixpipeConfig &config = CFG_ROW_MAJOR, typename S = uint64_t> void Fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, NPUSIM_AT)
+{
+    LocalTensor<uint64_t> given = scales.template ReinterpretCast<uint64_t>();
+    npusim::fixpipe(dst, src, config.format, p, &given, at);
+}
+template <typename D, typename T, const FixpipeConfig &config = CFG_NZ> void Fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const FixpipeParamsV220 &p, NPUSIM_AT) { npusim::fixpipe(dst, src, p, nullptr, at); }
+template <typename D, typename T, const FixpipeConfig &config = CFG_NZ, typename S = uint64_t> void Fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const LocalTensor<S> &scales, const FixpipeParamsV220 &p, NPUSIM_AT)
+{
+    LocalTensor<uint64_t> given = scales.template ReinterpretCast<uint64_t>();
+    npusim::fixpipe(dst, src, p, &given, at);
+}
+inline void SetFixpipeNz2ndFlag(uint16_t number, uint16_t from_step, uint16_t to_step) { npusim::current->registers[4] = uint64_t(number) | uint64_t(from_step) << 16 | uint64_t(to_step) << 32; }
+inline void SetFixpipePreQuantFlag(uint64_t scalar) { npusim::current->registers[5] = scalar; }
+template <typename T> void SetFixPipeConfig(const LocalTensor<T> &scales, bool = false) { npusim::current->registers[6] = uint64_t(scales.start), npusim::current->registers[7] = uint64_t(scales.limit); }
+
+template <typename D, typename T, typename To> void npusim_leave(const To &dst, const LocalTensor<T> &src, const DataCopyCO12DstParams &p, npusim::Site at)
+{
+    uint64_t nd = npusim::current->registers[4];
+    FixpipeParamsV220 same(p.nSize, p.mSize, p.srcStride, p.dstStride, p.reluPre != 0, p.quantPre, int64_t(npusim::current->registers[5]), nd & 0xffff ? uint16_t(nd) : 1, uint16_t(nd >> 16), uint16_t(nd >> 32), p.unitFlag, p.channelSplit);
+    LocalTensor<uint64_t> scales;
+    scales.memory = npusim::FIXBUF, scales.start = int64_t(npusim::current->registers[6]), scales.limit = int64_t(npusim::current->registers[7]);
+    bool by_column = p.quantPre == VDEQF16 || p.quantPre == VQF322B8_PRE || p.quantPre == VREQ8;
+    if constexpr (npusim::IsTensor<To>::value) npusim::fixpipe(dst, src, same, by_column ? &scales : nullptr, at);
+    else npusim::fixpipe(dst, src, p.nz2ndEn ? CO2Layout::ROW_MAJOR : CO2Layout::NZ, same, by_column ? &scales : nullptr, at);
+}
+template <typename D, typename T> void DataCopy(const GlobalTensor<D> &dst, const LocalTensor<T> &src, const DataCopyCO12DstParams &p, NPUSIM_AT) { npusim_leave<D>(dst, src, p, at); }
+template <typename D, typename T> void DataCopy(const LocalTensor<D> &dst, const LocalTensor<T> &src, const DataCopyCO12DstParams &p, NPUSIM_AT) { npusim_leave<D>(dst, src, p, at); }
+
+} // namespace AscendC
+
+#endif

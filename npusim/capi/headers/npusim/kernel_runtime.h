@@ -1,0 +1,134 @@
+/* What kernels and the simulator's runtime share: cores, instructions, and the launch of kernels. */
+#ifndef NPUSIM_KERNEL_RUNTIME_H
+#define NPUSIM_KERNEL_RUNTIME_H
+
+#include <cstdint>
+#include <cstring>
+
+/* @npusim_job@ */
+
+namespace npusim {
+
+enum Memory : int32_t { UB, L1, L0A, L0B, L0C, BIAS, FIXBUF, MEMORIES, GM = MEMORIES };
+enum Pipe : int32_t { S, V, M, MTE1, MTE2, MTE3, FIX, PIPES };
+/* What an instruction is priced as, and what its numbers are. */
+enum Kind : int32_t {
+    VECTOR,      /* repeats, elements of a repeat, whether it reads the last result, conflict factor */
+    GM_COPY,     /* path, buffer, bytes of a run, runs, bytes moved since (-1: never), adds, turning, grain */
+    CHIP_COPY,   /* path, bytes */
+    MMAD,        /* m, n, k */
+    SCALAR,      /* loads, stores, operations, loads from global memory */
+    SET, WAIT,   /* setting pipe, waiting pipe, number, initial count */
+    JOIN,        /* all pipes wait for each other */
+    SYNC_ALL,
+    CROSS_SET,   /* flag, pipe */
+    CROSS_WAIT,  /* flag */
+    UB_COPY      /* bursts, blocks, stride in blocks */
+};
+enum Path : int32_t { GM_TO_UB, UB_TO_GM, GM_TO_L1, L0C_TO_GM, L1_TO_L0A, L1_TO_L0B, L1_TO_BIAS, L0C_TO_L1, L1_TO_GM };
+
+struct Ended {}; /* the runtime has refused an instruction: the kernel is left */
+
+struct Site {
+    const char *file;
+    int32_t line;
+};
+#define NPUSIM_AT npusim::Site at = {__builtin_FILE(), __builtin_LINE()}
+
+/* Bytes of a memory: `outer` times `inner` runs of `length`; those of a tensor end at `limit`. */
+struct Span {
+    int32_t memory;
+    int32_t outer, inner;
+    int64_t start, limit, length, outer_step, inner_step;
+    bool anywhere; /* needn't start at a whole block */
+    int8_t some;   /* what nobody wrote may be in it: 1 anywhere (masks, fractals), 2 in blocks that are begun */
+};
+
+struct Instruction {
+    const char *name, *intrinsic;
+    int32_t kind, pipe, dtype, reads, writes;
+    int64_t number[8];
+    Span read[4], write[2];
+};
+
+struct Runtime; /* of one core */
+
+struct Core {
+    uint8_t *memory[MEMORIES];
+    int64_t size[MEMORIES];
+    int32_t block, blocks, sub_block, sub_blocks; /* sub_blocks: vector cores of a group */
+    bool cube, mix, counter_mode, masked;
+    uint64_t mask[2];
+    int32_t atomic, atomic_type; /* 0 none, 1 add, 2 max, 3 min */
+    int32_t cursor; /* of matrix products, in the order of their making */
+    Site acting;
+    Runtime *runtime;
+    uint64_t registers[16]; /* special ones: conversions, padding, comparison */
+    void *pipe;
+};
+
+extern Core *current;
+
+void issue(Instruction &instruction, Site at);
+void set_flag(int setter, int waiter, int64_t number, Site at);
+void wait_flag(int setter, int waiter, int64_t number, Site at);
+void join(Site at);
+void link_pipes(int first, int then, Site at); /* what the units do between themselves */
+/* Flags of interfaces, beyond those of kernels: `initial` waits go on before the first set. */
+void mark(int setter, int waiter, int64_t number, int initial, Site at);
+void await(int setter, int waiter, int64_t number, int initial, Site at);
+void sync_all(bool vectors_only, Site at);
+void cross_set(int mode, int pipe, int flag, Site at);
+void cross_wait(int mode, int flag, Site at);
+void wait_until(bool (*ready)(void *), void *context, Site at); /* lets other cores go on */
+void scalar(int loads, int stores, int operations, int global, Site at);
+[[noreturn]] void refuse(Site at, const char *remedy, const char *format, ...);
+uint8_t *global(uint64_t address, int64_t bytes, const char *what, Site at);
+
+/* Queues and buffers of a pipe. */
+int32_t new_queue(int memory, int producer, int consumer, int depth, int slots, int64_t bytes, Site at);
+int64_t new_buffer(int memory, int64_t bytes, Site at);
+void reset_pipe(Site at);
+int64_t pipe_used(int memory);
+void pipe_move(int memory, int64_t to);
+struct Slot {
+    int32_t queue, number;
+    int64_t start, bytes;
+};
+Slot alloc_slot(int32_t queue, Site at);
+void enque_slot(int32_t queue, int64_t start, Site at);
+Slot deque_slot(int32_t queue, Site at);
+void free_slot(int32_t queue, int64_t start, Site at);
+bool queue_has(int32_t queue, bool waiting);
+int32_t new_event(int setter, int waiter, Site at);
+void give_event(int setter, int waiter, int32_t number);
+
+/* A core that serves others until they have ended (matrix products of vector cores). */
+void serve(Site at);
+bool serves();
+/* Runs `work` on the cube core of this vector core's block, and waits for it unless told not to. */
+void ask_cube(void (*work)(void *), void *context, Site at);
+
+inline bool is_cube() { return current->cube; }
+
+/* Inside of it, instructions belong to the line that called the interface they are part of. */
+struct Acting {
+    Site before;
+    explicit Acting(Site at) : before(current->acting) { if (!before.file) current->acting = at; }
+    ~Acting() { current->acting = before; }
+};
+
+int play(npusim_job_t *job);
+void launch_kernel(const char *name, int kind, uint32_t blocks, void *stream, void (*body)(void *), void (*drop)(void *), void *context);
+
+/* name<<<blocks, l2ctrl, stream>>>(...): kind is 0 on vector cores, 1 on cube cores, 2 on both. */
+template <typename Kernel> void launch(const char *name, int kind, uint32_t blocks, void *stream, Kernel kernel)
+{
+    auto *held = new Kernel(kernel);
+    launch_kernel(name, kind, blocks, stream, [](void *at) { Kernel own(*static_cast<Kernel *>(at)); own(); },
+                  [](void *at) { delete static_cast<Kernel *>(at); }, held);
+}
+
+} // namespace npusim
+
+#endif

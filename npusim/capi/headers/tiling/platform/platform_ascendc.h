@@ -1,0 +1,44 @@
+/* What programs ask about the chip: its cores and memories. */
+#ifndef NPUSIM_PLATFORM_ASCENDC_H
+#define NPUSIM_PLATFORM_ASCENDC_H
+
+#include <cstdint>
+#include <string>
+
+extern "C" int64_t npusim_chip(int what);
+
+namespace platform_ascendc {
+
+enum class CoreMemType { L0_A = 0, L0_B, L0_C, L1, L2, UB, HBM, FB, BT, RESERVED };
+enum class SocVersion { ASCEND910 = 0, ASCEND910B, ASCEND310P, ASCEND310B, ASCEND910_95, ASCEND950, RESERVED_VERSION };
+enum class NpuArch : uint32_t { DAV_1001 = 1001, DAV_2002 = 2002, DAV_2201 = 2201, DAV_3510 = 3510, DAV_RESV = 65535 };
+
+class PlatformAscendC {
+public:
+    PlatformAscendC() = default;
+    explicit PlatformAscendC(void *) {}
+    uint32_t GetCoreNum() const { return uint32_t(npusim_chip(0)); }
+    uint32_t GetCoreNumAic() const { return uint32_t(npusim_chip(0)); }
+    uint32_t GetCoreNumAiv() const { return uint32_t(npusim_chip(1)); }
+    uint32_t GetCoreNumVector() const { return 0; }
+    uint32_t CalcTschBlockDim(uint32_t slices, uint32_t cubes, uint32_t vectors) const { return cubes && vectors ? (slices + vectors / cubes - 1) / (vectors / cubes) : slices; }
+    uint32_t CalcTschNumBlocks(uint32_t slices, uint32_t cubes, uint32_t vectors) const { return CalcTschBlockDim(slices, cubes, vectors); }
+    uint32_t GetLibApiWorkSpaceSize() const { return 16u << 20; }
+    SocVersion GetSocVersion() const { return SocVersion(npusim_chip(2)); }
+    NpuArch GetCurNpuArch() const { return NpuArch(npusim_chip(3)); }
+    template <typename Number> void GetCoreMemSize(CoreMemType kind, Number &size) const { size = Number(npusim_chip(10 + int(kind))); }
+    template <typename Number> void GetCoreMemBw(CoreMemType, Number &) const {}
+};
+class PlatformAscendCManager {
+public:
+    static PlatformAscendC *GetInstance()
+    {
+        static PlatformAscendC chip;
+        return &chip;
+    }
+    static PlatformAscendC *GetInstance(const char *) { return GetInstance(); }
+};
+
+} // namespace platform_ascendc
+
+#endif

@@ -1,0 +1,2 @@
+/* Part of what kernel_operator.h has. */
+#include "kernel_operator.h"

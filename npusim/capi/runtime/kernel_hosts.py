@@ -1,0 +1,62 @@
+"""What the host's side of a kernel asks: numbers of the chip, and how a product is cut."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from npusim.pyasc.tilings import MultiCoreMatmulTiling
+from npusim.pyasc.values import DataType
+from npusim.values.dtypes import from_acl
+
+if TYPE_CHECKING:
+    from npusim.capi.runtime.session import Session
+
+# Numbers that platform_ascendc.h asks for, and the sizes of memories from 10 on.
+_WHOLE_BYTES = {29: 2}  # a product of int4 is cut as one of int8
+_CUBES, _VECTORS, _SOC, _ARCHITECTURE, _MEMORIES = 0, 1, 2, 3, 10
+_SIZES = ("l0a_bytes", "l0b_bytes", "l0c_bytes", "l1_bytes", "l2", "ub_bytes", "hbm", "fb", "bt")
+_SOCS = {"910B": (1, 2201), "910": (0, 1001), "310P": (2, 2002)}  # numbers of SocVersion, NpuArch
+
+
+def chip(session: Session, what: int) -> int:
+    """A number of the chip: cores, generation, bytes of a memory; 0 for what it doesn't have."""
+    profile = session.npu.profile
+    if what == _CUBES:
+        return profile.cores.cube_cores or profile.cores.ai_cores
+    if what == _VECTORS:
+        return profile.cores.vector_cores
+    if what in (_SOC, _ARCHITECTURE):
+        found = next((told for name, told in _SOCS.items() if name in profile.name.upper()), (6, 0))
+        return found[what == _ARCHITECTURE]
+    name = _SIZES[what - _MEMORIES]
+    if name == "l2":
+        return int(profile.memory.l2_bytes)
+    return int(getattr(profile.buffers, name, 0) or 0)
+
+
+def matmul_tiling(session: Session, given: Any, found: Any) -> int:
+    """The blocks of a product (MultiCoreMatmulTiling::GetTiling); 0, or -1 for one of nothing."""
+    numbers = [int(given[place]) for place in range(18)]
+    cores, shape, original = numbers[0], numbers[1:4], numbers[4:7]
+    tiling = MultiCoreMatmulTiling(session.npu.profile)
+    tiling.set_dim(cores)
+    tiling.set_shape(*shape)
+    tiling.set_org_shape(*original)
+    tiling.set_single_shape(*numbers[7:10])
+    tiling.set_fix_split(*numbers[10:13])
+    tiling.set_a_type(None, None, DataType.of(from_acl(_WHOLE_BYTES.get(numbers[13], numbers[13]))))
+    tiling.set_c_type(SimpleNamespace(name="VECCALC" if numbers[15] else "GM"), None, None)
+    tiling.enable_bias(bool(numbers[14]))
+    made: Any = SimpleNamespace()
+    if tiling.get_tiling(made):
+        return -1
+    single_k = numbers[9] if numbers[9] > 0 else shape[2]
+    used = made.used_core_num * -(-shape[2] // single_k)
+    values = (
+        used, made.single_core_m, made.single_core_n, single_k, made.base_m, made.base_n,
+        made.base_k, made.depth_a1, made.step_ka, made.db_l0c,
+    )  # fmt: skip
+    for place, value in enumerate(values):
+        found[place] = int(value)
+    return 0

@@ -45,8 +45,9 @@ def matmul_tiling(session: Session, given: Any, found: Any) -> int:
     tiling.set_org_shape(*original)
     tiling.set_single_shape(*numbers[7:10])
     tiling.set_fix_split(*numbers[10:13])
-    tiling.set_a_type(None, None, DataType.of(from_acl(_WHOLE_BYTES.get(numbers[13], numbers[13]))))
-    tiling.set_c_type(SimpleNamespace(name="VECCALC" if numbers[15] else "GM"), None, None)
+    dtype = DataType.of(from_acl(_WHOLE_BYTES.get(numbers[13], numbers[13])))
+    tiling.set_a_type(None, None, dtype)
+    tiling.set_c_type(SimpleNamespace(name="VECCALC" if numbers[15] else "GM"), None, dtype)
     tiling.enable_bias(bool(numbers[14]))
     made: Any = SimpleNamespace()
     if tiling.get_tiling(made):

@@ -15,7 +15,7 @@ struct DataCopyExtParams {
     int64_t srcStride = 0, dstStride = 0;
     uint32_t rsv = 0;
     DataCopyExtParams() = default;
-    DataCopyExtParams(uint16_t count, uint32_t length, int64_t source, int64_t target, uint32_t reserved = 0) : blockCount(count), blockLen(length), srcStride(source), dstStride(target), rsv(reserved) {}
+    DataCopyExtParams(uint16_t count, uint32_t length, int64_t source, int64_t target, uint32_t reserved) : blockCount(count), blockLen(length), srcStride(source), dstStride(target), rsv(reserved) {}
 };
 template <typename T> struct DataCopyPadExtParams {
     bool isPad = false;

@@ -25,6 +25,21 @@ enum class CacheRwMode : uint8_t { READ = 1, WRITE = 2, RW = 3 };
 enum class CacheLine : uint64_t { SINGLE_CACHE_LINE = 0, ENTIRE_DATA_CACHE };
 enum class DcciDst : uint64_t { CACHELINE_ALL = 0, CACHELINE_UB, CACHELINE_OUT, CACHELINE_ATOMIC };
 enum class MaskMode : uint8_t { NORMAL = 0, COUNTER };
+enum class DataFormat : uint8_t { ND = 0, NZ, NCHW, NC1HWC0, NHWC, NCDHW, NDC1HWC0, FRACTAL_Z_3D };
+/* A tensor's shape as programs note it; interfaces take theirs as parameters. */
+struct ShapeInfo {
+    uint8_t shapeDim = 0, originalShapeDim = 0;
+    uint32_t shape[8] = {}, originalShape[8] = {};
+    DataFormat dataFormat = DataFormat::ND;
+    ShapeInfo() = default;
+    ShapeInfo(uint8_t dims, const uint32_t *sizes, uint8_t original, const uint32_t *sizes_before, DataFormat format) : shapeDim(dims), originalShapeDim(original), dataFormat(format)
+    {
+        for (int each = 0; each < dims; each++) shape[each] = sizes[each];
+        for (int each = 0; each < original; each++) originalShape[each] = sizes_before[each];
+    }
+    ShapeInfo(uint8_t dims, const uint32_t *sizes, DataFormat format) : ShapeInfo(dims, sizes, dims, sizes, format) {}
+    ShapeInfo(uint8_t dims, const uint32_t *sizes) : ShapeInfo(dims, sizes, dims, sizes, DataFormat::ND) {}
+};
 
 constexpr int32_t ONE_BLK_SIZE = 32, DEFAULT_C0_SIZE = 32, TOTAL_VEC_LOCAL_SIZE = 184 * 1024, TOTAL_UB_SIZE = 192 * 1024, TOTAL_L1_SIZE = 512 * 1024;
 constexpr int32_t TOTAL_L0A_SIZE = 64 * 1024, TOTAL_L0B_SIZE = 64 * 1024, TOTAL_L0C_SIZE = 128 * 1024, ONE_REPEAT_BYTE_SIZE = 256;
@@ -387,10 +402,7 @@ template <typename T> void WriteGmByPassDCache(T *address, T value, NPUSIM_AT)
 template <typename T, typename U> struct IsSameType { static constexpr bool value = std::is_same_v<std::remove_cv_t<T>, std::remove_cv_t<U>>; };
 template <bool condition, typename T, typename U> using Conditional = std::conditional<condition, T, U>;
 namespace Std {
-template <typename T, typename U> constexpr bool is_same_v = std::is_same_v<T, U>;
-template <typename T, typename U> using is_same = std::is_same<T, U>;
-template <bool condition, typename T, typename U> using conditional_t = std::conditional_t<condition, T, U>;
-template <bool condition, typename T = void> using enable_if_t = std::enable_if_t<condition, T>;
+using namespace std;
 } // namespace Std
 template <typename T, typename U> constexpr auto DivCeil(T a, U b) { return (a + b - 1) / b; }
 template <typename T, typename U> constexpr auto CeilDivision(T a, U b) { return b == 0 ? 0 : (a + b - 1) / b; }

@@ -7,6 +7,14 @@
 
 #include "kernel_tiling/kernel_tiling.h"
 
+/* The C library's copy with a check of the room, as toolkits have it. */
+inline int memcpy_s(void *to, size_t room, const void *from, size_t size)
+{
+    if (!to || !from || size > room) return 34;
+    std::memcpy(to, from, size);
+    return 0;
+}
+
 #define BEGIN_TILING_DATA_DEF(Name)                                                              \
     class Name {                                                                                 \
     public:                                                                                      \

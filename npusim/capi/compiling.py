@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from npusim.capi import tools
 from npusim.capi.launch_syntax import has_launches, translated
@@ -20,9 +21,12 @@ _ELF = b"\x7fELF"
 
 
 def compile_program(
-    sources: Sequence[Path], output: Path | None = None, flags: Sequence[str] = ()
+    sources: Sequence[Path],
+    output: Path | None = None,
+    flags: Sequence[str] = (),
+    messages: IO[str] | None = None,
 ) -> Path:
-    """Compiles and links `sources`; the compiler's messages go to standard error.
+    """Compiles and links `sources`; the compiler's messages go to standard error or `messages`.
 
     The program is named after the first source unless `output` says otherwise; it finds the library
     by itself. An earlier program of that name is replaced, any other file is not. Raises FileError
@@ -48,7 +52,7 @@ def compile_program(
             "-o", scratch,
             *flags, f"-L{home.lib}", f"-l{library}", f"-Wl,-rpath,{home.lib}",
         ]  # fmt: skip
-        done = subprocess.run(command, check=False)  # noqa: S603 - the user's own compiler
+        done = subprocess.run(command, check=False, stderr=messages)  # noqa: S603 - the user's own compiler
         if done.returncode:
             raise RejectedError(f"{compiler[0]} ended with {done.returncode}, see above")
         Path(scratch).chmod(0o755)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from npusim.operators.checks import each_tensor, invalid, same_shape, size_mismatch, sizes
 from npusim.operators.results import described
 from npusim.operators.shape_checks import axes_in, entries, fits
+from npusim.values.tensors import broadcastable
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
@@ -124,3 +128,83 @@ def covered(part: str, whole: str) -> Check:
         return f"{part} {sizes(small)} should be no larger than {whole} {sizes(large)}."
 
     return invalid(f"{part} is larger than {whole}", test)
+
+
+def together(*names: str) -> Check:
+    """161002 for tensors that don't broadcast to one shape."""
+
+    def test(call: Call) -> Finding:
+        given = dict(call.given(*names))
+        try:
+            np.broadcast_shapes(*(spec.shape for spec in given.values()))
+        except ValueError:
+            shapes = " and ".join(f"{name} {sizes(spec.shape)}" for name, spec in given.items())
+            return f"{shapes} can't be broadcast to one shape."
+        return None
+
+    return invalid(f"{', '.join(names)} don't broadcast", test)
+
+
+def indexed(of: str, out: str, *indices: str) -> Check:
+    """161002 for more indices than axes, or a result that isn't their shape and the axes behind.
+
+    An index without elements takes its axis as it is.
+    """
+
+    def test(call: Call) -> Finding:
+        whole, given = call.spec(of), [spec for _, spec in call.given(*indices)]
+        if len(given) > whole.rank:
+            return f"{of} with sizes {sizes(whole.shape)} has fewer axes than there are indices."
+        try:
+            wanted = indexed_shape(whole.shape, [each.shape for each in given])
+        except ValueError:
+            return "The indices can't be broadcast to one shape."
+        for name, spec in call.given(out):
+            if spec.numel != prod(wanted):
+                return size_mismatch(name, spec.shape, wanted, f"what is indexed of {of}")
+        return None
+
+    return invalid(f"the indices don't fit {of}", test)
+
+
+def indexed_shape(whole: Sequence[int], indices: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape of what indices take of a tensor: NumPy's rule for those that are apart."""
+    there = [axis for axis, each in enumerate(indices) if 0 not in each]
+    shape = np.broadcast_shapes(*(indices[axis] for axis in there))
+    rest = [size for axis, size in enumerate(whole) if axis not in there]
+    neighbours = there == list(range(there[0], there[0] + len(there))) if there else False
+    at = there[0] if neighbours else 0
+    return (*rest[:at], *shape, *rest[at:])
+
+
+def put_at(of: str, values: str, *indices: str) -> Check:
+    """161002 for values that don't broadcast to what indices, of the first axes, take."""
+
+    def test(call: Call) -> Finding:
+        whole, given = call.spec(of), [spec for _, spec in call.given(*indices)]
+        if not given or len(given) > whole.rank or any(each.is_empty for each in given):
+            return f"There should be an index for each of the first axes of {of}."
+        try:
+            wanted = indexed_shape(whole.shape, [each.shape for each in given])
+        except ValueError:
+            return "The indices can't be broadcast to one shape."
+        for name, spec in call.given(values):
+            if not broadcastable(spec.shape, wanted):
+                return size_mismatch(name, spec.shape, wanted, f"what is indexed of {of}")
+        return None
+
+    return invalid(f"{values} don't fit what is indexed of {of}", test)
+
+
+def counts_rows(counts: str, of: str, axis: str = "") -> Check:
+    """161002 for counts that are neither one number nor one for each row."""
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        whole = call.spec(of)
+        place = (entries(call, axis) or (0,))[0] if axis else 0
+        rows = whole.shape[place % whole.rank] if axis and whole.rank else whole.numel
+        if spec.numel in (1, rows) and spec.rank <= 1:
+            return None
+        return f"{name} {sizes(spec.shape)} should be one number, or {rows} for the rows of {of}."
+
+    return each_tensor(f"{counts} isn't a count for each row of {of}", (counts,), objection)

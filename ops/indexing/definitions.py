@@ -1,17 +1,33 @@
 """Rows at places that data tells: gathered, scattered, added up; and places turned into ones."""
 
-from npusim.operators.checks import attribute_at_least, rank_in, same_shape
-from npusim.operators.definition import Aclnn, Composed, Operator, family, flag, scalar, text, whole
+from npusim.operators.checks import attribute_at_least, broadcasts_to, rank_in, same_shape
+from npusim.operators.definition import (
+    Aclnn,
+    Composed,
+    Operator,
+    family,
+    flag,
+    ints,
+    real,
+    scalar,
+    text,
+    whole,
+)
+from npusim.operators.results import like
 from npusim.operators.shape_checks import axes_in, fits, needs, one_element
 from npusim.ops.indexing.checks import (
     added_along,
+    counts_rows,
     covered,
     gathered,
     gathered_parts,
+    indexed,
     one_hot,
     places_in,
+    put_at,
     rows_at,
     scattered,
+    together,
     tuples_of,
 )
 
@@ -25,6 +41,9 @@ _NEGATIVE = (flag("negativeIndexSupport?", None),)
 _SCATTERED = (whole("dim", "axis"), whole("reduce?"))
 _NUMBERED = (whole("dim"), scalar("value"), whole("reduce"))
 _OWN_AXIS = ((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"))
+_UNIQUE = (flag("sorted", "is_sorted"), flag("returnInverse", "inverse"),
+    flag("returnCounts", "counts"))  # fmt: skip
+_SIZED = (attribute_at_least, "outputSize", 0)
 _ROWS = ((rows_at, "var", "indices", "updates"),)
 _ALONG = ((rank_in, range(1, 9), "x"), (axes_in, "axis", "x"))
 _SUMS = ((needs, "num_segments", "y"), (attribute_at_least, "num_segments", 1),
@@ -109,6 +128,76 @@ OPERATORS = family(
     cache=(
         Operator("Scatter", _UPDATES, (text("reduce?"), *_AXIS), kernel="scatter",
             checks=((scattered, "axis", "var", "indices", "updates"),)),
+    ),
+    decided=(
+        Operator("NonZero", "x -> y", (flag("transpose?"),), kernel="non_zero",
+            checks=((needs, "y"),)),
+        Operator("MaskedSelectV3", "x mask -> y", (), kernel="masked_select",
+            also=("MaskedSelect",), checks=((together, "x", "mask"), (needs, "y"))),
+        Operator("MaskedScatter", "x mask updates -> y", (), kernel="masked_scatter",
+            infer=like, checks=((broadcasts_to, "x", "mask"),)),
+        Operator("LinearIndexV2", kernel="linear_index"),
+        Operator("RepeatInterleave", "x repeats -> y", (), kernel="repeat",
+            checks=((needs, "y"), (rank_in, range(1, 9), "x", "y"),
+                (counts_rows, "repeats", "x", "axis"))),
+        Operator("UniqueConsecutive", kernel="unique_rows"),
+        Operator("UniqueWithCountsExt2", kernel="unique_rows"),
+        Operator("EmbeddingBag", kernel="embedding_bag"),
+    ),
+    selected=(
+        Composed("aclnnNonzero", "self -> out", (), "places"),
+        Composed("aclnnNonzeroV2", "self -> out", (), "places_in_columns"),
+        Composed("aclnnMaskedSelect", "self mask -> out", (), "masked",
+            checks=((together, "self", "mask"),)),
+        Composed("aclnnInplaceMaskedScatter", "selfRef mask source -> selfRef", (), "put_by_mask",
+            checks=((broadcasts_to, "selfRef", "mask"),)),
+        Composed("aclnnUnique", "self -> valueOut inverseOut", _UNIQUE[:2], "different_numbers"),
+        Composed("aclnnUnique2", "self -> valueOut inverseOut countsOut", _UNIQUE, "different"),
+        Composed("aclnnUniqueDim", "self -> valueOut inverseOut countsOut",
+            (*_UNIQUE[:2], whole("dim", "axis")), "different", checks=_OWN_AXIS),
+        Composed("aclnnUniqueConsecutive", "self -> valueOut inverseOut countsOut",
+            (*_UNIQUE[1:], whole("dim", "axis")), "runs"),
+        Composed("aclnnIndex", "self indices* -> out", (), "indexed",
+            checks=((indexed, "self", "out", "indices"),)),
+        Composed("aclnnIndexPutImpl", "selfRef indices* values -> selfRef",
+            (flag("accumulate"), flag("unsafe", "is_unsafe")), "indices_put",
+            checks=((put_at, "selfRef", "values", "indices"),)),
+        Composed("aclnnIndexAddV2", "self index source -> out",
+            (whole("dim"), scalar("alpha"), whole("mode")), "rows_added_by",
+            checks=(*_OWN_AXIS, (added_along, "dim", "self", "index", "source"))),
+        Composed("aclnnIndexFill", "self index -> out", (whole("dim"), scalar("value")),
+            "filled_rows", in_place=True,
+            checks=(*_OWN_AXIS, (rank_in, (0, 1), "index"), (same_shape, "self", "out"))),
+        Composed("aclnnIndexFillTensor", "self -> out",
+            (whole("dim"), ints("index"), scalar("value")), "filled_places", in_place=True,
+            checks=(*_OWN_AXIS, (same_shape, "self", "out"))),
+        Composed("aclnnRepeatInterleave", "self repeats -> out", (whole("outputSize", "size"),),
+            "repeated", checks=((counts_rows, "repeats", "self"), _SIZED)),
+        Composed("aclnnRepeatInterleaveWithDim", "self repeats -> out",
+            (whole("dim"), whole("outputSize", "size")), "repeated",
+            checks=(*_OWN_AXIS, (counts_rows, "repeats", "self", "dim"), _SIZED)),
+        Composed("aclnnRepeatInterleaveTensor", "repeats -> out", (whole("outputSize", "size"),),
+            "places_repeated", checks=((rank_in, (1,), "repeats"), _SIZED)),
+        Composed("aclnnScatterValue", "self index -> out",
+            (whole("dim"), scalar("value"), whole("reduce")), "value_scattered",
+            checks=(*_picked("dim", "self"), (same_shape, "self", "out"))),
+        Composed("aclnnScatterReduce", "self index src -> out",
+            (whole("dim"), whole("reduce"), flag("includeSelf", "include")), "reduced_by_places",
+            checks=(*_picked("dim", "self"), (covered, "index", "src"),
+                (same_shape, "self", "out"))),
+        Composed("aclnnEmbeddingBag",
+            "weight indices offsets perSampleWeights? -> output offset2bag bagSize maxIndices",
+            (flag("scaleGradByFreq", "by_frequency"), whole("mode"), flag("sparse", "is_sparse"),
+             flag("includeLastOffset", "last"), whole("paddingIdx", "padding")), "bags",
+            checks=((rank_in, (2,), "weight"), (rank_in, (1,), "indices", "offsets"),
+                (same_shape, "indices", "perSampleWeights"))),
+        Composed("aclnnRenorm", "self -> out",
+            (scalar("p"), whole("dim"), scalar("maxNorm", "most")), "renormed", in_place=True,
+            checks=((rank_in, range(2, 9), "self"), (axes_in, "dim", "self"),
+                (same_shape, "self", "out"))),
+        Composed("aclnnEmbeddingRenorm", "selfRef indices -> selfRef",
+            (real("maxNorm", "most"), real("normType", "power")), "rows_renormed",
+            checks=((rank_in, (2,), "selfRef"),)),
     ),
     elements=(
         Operator("GatherElements", "x index -> y", (whole("dim?"),),

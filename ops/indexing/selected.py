@@ -1,0 +1,265 @@
+"""What the aclnn functions do on the host where data decide: indices, masks, repetitions."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from npusim.ops.indexing.checks import indexed_shape
+from npusim.ops.indexing.host import number_scattered, rows_added, scattered
+from npusim.values.dtypes import BOOL, FLOAT, INT64
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.ascendc import GlobalTensor
+    from npusim.operators.host import Host, ScalarValue
+
+_MOST_AXES = 8
+
+
+def places(host: Host, x: GlobalTensor) -> Any:
+    """The place of every element that isn't zero, a row each."""
+    out = host.empty((x.numel, max(1, len(x.shape))), INT64)
+    return host.run("NonZero", x, outputs=(out,), transpose=False)
+
+
+def places_in_columns(host: Host, x: GlobalTensor) -> Any:
+    """The place of every element that isn't zero, a column each."""
+    out = host.empty((max(1, len(x.shape)), x.numel), INT64)
+    return host.run("NonZero", x, outputs=(out,), transpose=True)
+
+
+def masked(host: Host, x: GlobalTensor, mask: GlobalTensor) -> Any:
+    """The elements that a mask is true for; there is room for all of them."""
+    told = host.told("out")
+    size = told.numel if told else max(x.numel, mask.numel)
+    return host.run("MaskedSelectV3", x, mask, outputs=(host.empty((size,), x.dtype),))
+
+
+def put_by_mask(host: Host, x: GlobalTensor, mask: GlobalTensor, source: GlobalTensor) -> Any:
+    """The next element of a source wherever a mask is true."""
+    if mask.dtype is not BOOL:
+        mask = host.cast(mask, BOOL)
+    return host.run("MaskedScatter", x, mask, source, outputs=(host.empty(x.shape, x.dtype),))
+
+
+def different(
+    host: Host, x: GlobalTensor, *, is_sorted: bool = True, inverse: bool = False,
+    counts: bool = True, axis: int | None = None, op_type: str = "UniqueWithCountsExt2",
+) -> Any:  # fmt: skip
+    """The different rows (or numbers), which of them each one is, and how many there are."""
+    del is_sorted, inverse, counts
+    rank = len(x.shape)
+    axis = axis % rank if axis is not None and -rank <= axis < rank and rank else None
+    length = x.numel if axis is None else x.shape[axis]
+    outputs = (
+        host.empty((x.numel,) if axis is None else x.shape, x.dtype),
+        host.empty((x.numel,) if axis is None else (length,), INT64, "inverse"),
+        host.empty((length,), INT64, "counts"),
+    )
+    return host.run(op_type, x, outputs=outputs, axis=axis)
+
+
+def different_numbers(host: Host, x: GlobalTensor, *, is_sorted: bool, inverse: bool) -> Any:
+    """The different numbers, and which of them each one is."""
+    return different(host, x, is_sorted=is_sorted, inverse=inverse)[:2]
+
+
+def runs(host: Host, x: GlobalTensor, *, inverse: bool, counts: bool, axis: int) -> Any:
+    """What differs from what is in front of it; of all numbers in a row for an axis that isn't."""
+    along = axis if -len(x.shape) <= axis < len(x.shape) else None
+    return different(host, x, inverse=inverse, counts=counts, axis=along,
+                     op_type="UniqueConsecutive")  # fmt: skip
+
+
+def _rows_of(
+    host: Host, x: GlobalTensor, indices: Sequence[GlobalTensor]
+) -> tuple[GlobalTensor, GlobalTensor, list[int], list[int]]:
+    """x with the indexed axes in front as rows, the rows' places, those axes, and the others."""
+    there = [axis for axis, each in enumerate(indices) if each.numel]
+    if not there:
+        raise KernelError("Index", "no axis is indexed")
+    if any(each.dtype is BOOL for each in indices):
+        raise KernelError(
+            "Index", "masks among the indices are turned into places by NonZero first"
+        )
+    rest = [axis for axis in range(len(x.shape)) if axis not in there]
+    order = there + rest
+    if order != sorted(order):
+        x = host.run("Transpose", x, perm=order)
+    sizes = [x.shape[order.index(axis)] for axis in there]
+    shape = indexed_shape(sizes, [indices[axis].shape for axis in there])
+    given = [host.cast(indices[axis], INT64) for axis in there]
+    place = host.run(
+        "LinearIndexV2", *given, outputs=(host.empty(shape, INT64, "places"),), sizes=sizes
+    )
+    return x.view(prod(sizes), x.numel // max(1, prod(sizes))), place, there, rest
+
+
+def indexed(host: Host, x: GlobalTensor, indices: Sequence[GlobalTensor]) -> Any:
+    """Elements at places along some axes, whole along the others."""
+    rows, place, there, rest = _rows_of(host, x, indices)
+    found = host.run("GatherV2", rows, place.view(place.numel), axis=0)
+    behind = [x.shape[axis] for axis in rest]
+    found = found.view(*place.shape, *behind)
+    at = there[0] if there == list(range(there[0], there[0] + len(there))) else 0
+    if not at:
+        return found
+    count = len(place.shape)
+    order = [*range(count, count + at), *range(count), *range(count + at, len(found.shape))]
+    return host.run("Transpose", found, perm=order)
+
+
+def indices_put(
+    host: Host, x: GlobalTensor, indices: Sequence[GlobalTensor], values: GlobalTensor, *,
+    accumulate: bool, is_unsafe: bool = False,
+) -> Any:  # fmt: skip
+    """Values put at places along some axes, or added to what is there."""
+    del is_unsafe
+    rows, place, there, rest = _rows_of(host, x, indices)
+    if there != list(range(len(there))):
+        raise KernelError("IndexPutV2", "places along other than the first axes aren't modelled")
+    wanted = (*place.shape, *(x.shape[axis] for axis in rest))
+    if values.shape != wanted:
+        values = host.run("BroadcastTo", values, shape=list(wanted))
+    kind = "ScatterAdd" if accumulate else "ScatterUpdate"
+    found = host.run("TensorMove", rows)
+    updates = values.view(place.numel, rows.shape[1])
+    host.run(kind, found, place.view(place.numel), updates, outputs=(found,))
+    return found.view(*x.shape)
+
+
+def rows_added_by(
+    host: Host, x: GlobalTensor, index: GlobalTensor, source: GlobalTensor, *,
+    dim: int, alpha: ScalarValue = 1, mode: int = 0,
+) -> Any:  # fmt: skip
+    """Rows added to a copy; both modes, precise and fast, are one sum here."""
+    del mode
+    return rows_added(host, x, index, source, dim=dim, alpha=alpha)
+
+
+def filled_rows(
+    host: Host, x: GlobalTensor, index: GlobalTensor, *, dim: int, value: ScalarValue
+) -> Any:
+    """One number in every row along an axis that is named."""
+    shape = list(x.shape)
+    axis = dim % max(1, len(shape))
+    shape[axis] = index.numel
+    spread = [1] * len(shape)
+    spread[axis] = index.numel
+    places = host.run("BroadcastTo", index.view(*spread), shape=shape)
+    return number_scattered(host, x, places, dim=axis, value=value, reduce=0)
+
+
+def filled_places(
+    host: Host, x: GlobalTensor, *, dim: int, index: Sequence[int], value: ScalarValue
+) -> Any:
+    """One number in every row along an axis that the host names."""
+    return filled_rows(host, x, host.constant(list(index), INT64), dim=dim, value=value)
+
+
+def repeated(
+    host: Host, x: GlobalTensor, counts: GlobalTensor, *, size: int, dim: int | None = None
+) -> Any:
+    """Rows along an axis as often as they say; of all numbers in a row without one."""
+    if dim is None:
+        x, dim = x.view(x.numel), 0
+    axis = dim % max(1, len(x.shape))
+    order = [axis, *(each for each in range(len(x.shape)) if each != axis)]
+    turned = host.run("Transpose", x, perm=order) if axis else x
+    out = host.empty((size, *turned.shape[1:]), x.dtype)
+    found = host.run("RepeatInterleave", turned, counts, outputs=(out,))
+    if not axis:
+        return found
+    return host.run("Transpose", found, perm=[order.index(each) for each in range(len(order))])
+
+
+def places_repeated(host: Host, counts: GlobalTensor, *, size: int) -> Any:
+    """The place of each count, as often as it says."""
+    limits = (host.constant(each, FLOAT) for each in (0, counts.numel, 1))
+    places = host.run("Range", *limits, outputs=(host.empty((counts.numel,), FLOAT),))
+    return repeated(host, host.cast(places, counts.dtype), counts, size=size)
+
+
+def value_scattered(
+    host: Host, x: GlobalTensor, index: GlobalTensor, *, dim: int, value: ScalarValue, reduce: int
+) -> Any:
+    """One number at every place that is named, in a copy."""
+    return number_scattered(host, x, index, dim=dim, value=value, reduce=reduce)
+
+
+_REDUCTIONS = {0: 1, 1: 2}  # sum and product, by the numbers of Scatter
+
+
+def reduced_by_places(
+    host: Host, x: GlobalTensor, index: GlobalTensor, source: GlobalTensor, *,
+    dim: int, reduce: int, include: bool,
+) -> Any:  # fmt: skip
+    """Elements added to what is at their places, or multiplied with it."""
+    if reduce not in _REDUCTIONS:
+        raise KernelError("ScatterElements", f"reduce = {reduce} isn't modelled, only 0 and 1")
+    if not include:
+        x = number_scattered(host, x, index, dim=dim, value=reduce, reduce=0)
+    return scattered(host, x, index, source, dim=dim, reduce=_REDUCTIONS[reduce])
+
+
+def bags(
+    host: Host, weight: GlobalTensor, indices: GlobalTensor, offsets: GlobalTensor,
+    shares: GlobalTensor | None = None, *, by_frequency: bool, mode: int, is_sparse: bool,
+    last: bool, padding: int,
+) -> Any:  # fmt: skip
+    """Sums, means or largest elements of the rows of every bag."""
+    del by_frequency, is_sparse
+    count = max(0, offsets.numel - last)
+    shape = (count, weight.shape[1])
+    places = shape if mode == 2 else (count,)
+    outputs = (
+        host.empty(shape, weight.dtype), host.empty((indices.numel,), indices.dtype, "of"),
+        host.empty((count,), indices.dtype, "sizes"), host.empty(places, indices.dtype, "largest"),
+    )  # fmt: skip
+    return host.run("EmbeddingBag", weight, indices, offsets, shares, outputs=outputs, mode=mode,
+                    padding_idx=padding, include_last_offset=last)  # fmt: skip
+
+
+def _shrunk(host: Host, rows: GlobalTensor, power: float, most: float) -> Any:
+    """Rows scaled down to a norm where theirs is larger."""
+    wide = host.cast(rows, FLOAT)
+    sizes = host.run("Abs", wide)
+    if power == float("inf"):
+        norm = host.run("ReduceMax", sizes, axes=[1], keep_dims=True)
+    else:
+        raised = host.together("Pow", sizes, power)
+        total = host.run("ReduceSum", raised, axes=[1], keep_dims=True)
+        norm = host.together("Pow", total, 1 / power)
+    factor = host.together("RealDiv", most, host.together("Add", norm, 1e-7))
+    return host.cast(host.run("Mul", wide, host.together("Minimum", factor, 1.0)), rows.dtype)
+
+
+def renormed(host: Host, x: GlobalTensor, *, p: ScalarValue, dim: int, most: ScalarValue) -> Any:
+    """Slices along an axis scaled down to a norm where theirs is larger."""
+    if p.real <= 0:
+        raise KernelError("Renorm", f"p should be above 0, but is {p.real}")
+    axis = dim % max(1, len(x.shape))
+    order = [axis, *(each for each in range(len(x.shape)) if each != axis)]
+    turned = host.run("Transpose", x, perm=order) if axis else x
+    rows = turned.view(x.shape[axis], x.numel // max(1, x.shape[axis]))
+    found = _shrunk(host, rows, float(p.real), float(most.real)).view(*turned.shape)
+    if not axis:
+        return found
+    return host.run("Transpose", found, perm=[order.index(each) for each in range(len(order))])
+
+
+def rows_renormed(
+    host: Host, x: GlobalTensor, indices: GlobalTensor, *, most: float, power: float
+) -> Any:
+    """The rows that indices name, scaled down to a norm where theirs is larger."""
+    if power <= 0:
+        raise KernelError("Renorm", f"normType should be above 0, but is {power}")
+    places = indices.view(indices.numel)
+    rows = host.run("GatherV2", x, places, axis=0)
+    found = host.run("TensorMove", x)
+    shrunk = _shrunk(host, rows, power, most)
+    host.run("ScatterUpdate", found, places, shrunk, outputs=(found,))
+    return found

@@ -1,0 +1,1 @@
+"""Random numbers: uniform, normal, masks of bits, orders."""

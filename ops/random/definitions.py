@@ -1,0 +1,89 @@
+"""Random numbers: by the engine of A2 and A3 (DSA), the AI CPU elsewhere; what is made of them."""
+
+from npusim.operators.checks import attribute_at_least, rank_in, same_shape
+from npusim.operators.definition import (
+    Composed,
+    Operator,
+    family,
+    flag,
+    ints,
+    real,
+    scalar,
+    whole,
+)
+from npusim.operators.shape_checks import needs, one_element
+
+_SEEDED = (whole("seed"), whole("offset"))
+_LATER = (whole("offset"),)
+_TENSORS = "seedTensor offsetTensor"
+_LIMITS = (real("from", "low"), real("to", "high"))
+_WHOLE = (whole("from", "low"), whole("to", "high"))
+_SPREAD = (real("mean"), real("std"))
+_COUNTED = (whole("numsamples", "count"), flag("replacement"))
+_ROWS = (rank_in, (1, 2), "self")
+_TOLD = (needs, "y")
+_ONE = (one_element, "seed", "offset")
+_PROB = (whole("probDataType", None),)
+_RELU = (scalar("lower"), scalar("upper"), flag("training"))
+
+
+def _seeded(name: str, attributes: tuple[object, ...], host: str) -> tuple[Composed, Composed]:
+    """In place, the seed a number or a tensor that an offset is added to."""
+    one_each = ((one_element, *_TENSORS.split()),)
+    return (
+        Composed(name, "selfRef -> selfRef", (*attributes, *_SEEDED), host),
+        Composed(f"{name}Tensor", f"selfRef {_TENSORS} -> selfRef", (*attributes, *_LATER),
+                 f"{host}_from", checks=one_each),
+    )  # fmt: skip
+
+
+# fmt: off
+OPERATORS = family(
+    "random",
+    streams=(
+        Operator("DSARandomUniform", "seed offset -> y", (real("low?"), real("high?")),
+            kernel="uniform", checks=(_TOLD, _ONE)),
+        Operator("DSARandomNormal", "seed offset -> y", (real("mean?"), real("std?")),
+            kernel="normal", checks=(_TOLD, _ONE)),
+        Operator("DSAGenBitMask", "seed offset -> y", (real("keep?"),), kernel="bit_mask",
+            also=("StatelessDropOutGenMask",), checks=(_TOLD, _ONE)),
+        Operator("StatelessRandomUniformV2", "seed offset -> y", kernel="uniform",
+            checks=(_TOLD, _ONE)),
+        Operator("StatelessRandomNormalV2", "seed offset -> y", kernel="normal",
+            checks=(_TOLD, _ONE)),
+        Operator("StatelessBernoulli", "prob seed offset -> y", kernel="bernoulli",
+            checks=(_TOLD, _ONE)),
+        Operator("StatelessRandperm", "seed offset -> y", kernel="permutation",
+            checks=(_TOLD, _ONE, (rank_in, (1,), "y"))),
+    ),
+    host=(
+        *_seeded("aclnnInplaceUniform", _LIMITS, "uniform"),
+        *_seeded("aclnnInplaceNormal", _SPREAD, "normal"),
+        *_seeded("aclnnInplaceRandom", _WHOLE, "whole"),
+        Composed("aclnnBernoulli", "self -> out", (scalar("prob"), *_SEEDED), "bernoulli",
+            in_place=True, checks=((same_shape, "self", "out"),)),
+        Composed("aclnnBernoulliTensor", "self prob -> out", _SEEDED, "bernoulli_each",
+            in_place=True, checks=((same_shape, "self", "prob", "out"),)),
+        Composed("aclnnDropout", "input -> out maskOut",
+            (real("p", "drop"), flag("train"), *_SEEDED), "dropout",
+            checks=((same_shape, "input", "out"),)),
+        Composed("aclnnDropoutGenMask", "-> out",
+            (ints("shape"), real("prob", "drop"), *_SEEDED), "mask"),
+        Composed("aclnnDropoutGenMaskV2", "-> out",
+            (ints("shape"), real("prob", "drop"), *_SEEDED, *_PROB), "mask"),
+        Composed("aclnnDropoutGenMaskV2Tensor", f"{_TENSORS} -> out",
+            (ints("shape"), real("prob", "drop"), *_LATER, *_PROB), "mask_from",
+            checks=((one_element, *_TENSORS.split()),)),
+        Composed("aclnnRandperm", "-> out", (whole("n"), *_SEEDED), "permutation",
+            checks=((attribute_at_least, "n", 0), (rank_in, (1,), "out"))),
+        Composed("aclnnMultinomial", "self -> out", (*_COUNTED, *_SEEDED), "drawn",
+            checks=(_ROWS, (attribute_at_least, "numsamples", 1))),
+        Composed("aclnnMultinomialTensor", f"self {_TENSORS} -> out", (*_COUNTED, *_LATER),
+            "drawn_from", checks=(_ROWS, (attribute_at_least, "numsamples", 1),
+                (one_element, *_TENSORS.split()))),
+        Composed("aclnnRReluWithNoise", "self noise -> out noise", (*_RELU, *_SEEDED),
+            "random_relu", checks=((same_shape, "self", "noise", "out"),)),
+        Composed("aclnnInplaceRReluWithNoise", "self noise -> self noise", (*_RELU, *_SEEDED),
+            "random_relu", checks=((same_shape, "self", "noise"),)),
+    ),
+)

@@ -1,0 +1,225 @@
+"""What the aclnn functions of random numbers do on the host.
+
+A2 and A3 have an engine for them (DSA) that takes limits or probability; elsewhere an AI CPU
+makes plain ones, which further tasks scale. Source: ops-math random (op_api).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from npusim.values.dtypes import BOOL, FLOAT, INT32, INT64, UINT8, UINT64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.ascendc import GlobalTensor
+    from npusim.operators.host import Host, ScalarValue
+    from npusim.values.dtypes import DType
+
+_WITH_ENGINE = ("A2", "A3")
+_BITS, _MASK_BYTES = 8, 16  # masks are whole 16 bytes
+_LEAST = 1.1754943508222875e-38  # positive float32, so that no quotient is infinite
+
+
+def _stream(host: Host, seed: int, offset: int) -> tuple[GlobalTensor, GlobalTensor]:
+    """Seed and offset, which tasks read from memory."""
+    wrapped = 1 << 64
+    return host.constant(seed % wrapped, UINT64), host.constant(offset % wrapped, UINT64)
+
+
+def _moved(
+    host: Host, seed: GlobalTensor, start: GlobalTensor, offset: int
+) -> tuple[GlobalTensor, GlobalTensor]:
+    """A stream that tensors tell, from an offset on."""
+    start = start.view(1)
+    return seed.view(1), host.together("Add", start, offset, dtype=start.dtype)
+
+
+def _numbers(
+    host: Host, shape: Sequence[int], low: float, high: float,
+    stream: tuple[GlobalTensor, GlobalTensor],
+) -> Any:  # fmt: skip
+    """Uniform numbers between two limits in float32."""
+    host.assume("Random numbers have the distribution of the device's, not its bits.")
+    out = host.empty(shape, FLOAT)
+    if host.profile.family in _WITH_ENGINE:
+        return host.run("DSARandomUniform", *stream, outputs=(out,), low=low, high=high)
+    drawn = host.run("StatelessRandomUniformV2", *stream, outputs=(out,))
+    return host.together("Add", host.together("Mul", drawn, high - low), low)
+
+
+def uniform(host: Host, x: GlobalTensor, *, low: float, high: float, seed: int, offset: int) -> Any:
+    """Uniform numbers from one limit to below another."""
+    return _numbers(host, x.shape, low, high, _stream(host, seed, offset))
+
+
+def uniform_from(
+    host: Host, x: GlobalTensor, seed: GlobalTensor, start: GlobalTensor, *,
+    low: float, high: float, offset: int,
+) -> Any:  # fmt: skip
+    """Uniform numbers of a stream that tensors tell."""
+    return _numbers(host, x.shape, low, high, _moved(host, seed, start, offset))
+
+
+def _whole(host: Host, drawn: GlobalTensor, kind: DType) -> Any:
+    """Whole numbers, cut off towards zero."""
+    return drawn if kind is BOOL else host.cast(host.cast(drawn, INT32), kind)
+
+
+def whole(host: Host, x: GlobalTensor, *, low: int, high: int, seed: int, offset: int) -> Any:
+    """Whole numbers from one limit to below another."""
+    return _whole(host, _numbers(host, x.shape, low, high, _stream(host, seed, offset)), x.dtype)
+
+
+def whole_from(
+    host: Host, x: GlobalTensor, seed: GlobalTensor, start: GlobalTensor, *,
+    low: int, high: int, offset: int,
+) -> Any:  # fmt: skip
+    """Whole numbers of a stream that tensors tell."""
+    drawn = _numbers(host, x.shape, low, high, _moved(host, seed, start, offset))
+    return _whole(host, drawn, x.dtype)
+
+
+def _normal(
+    host: Host, shape: Sequence[int], mean: float, std: float,
+    stream: tuple[GlobalTensor, GlobalTensor],
+) -> Any:  # fmt: skip
+    host.assume("Random numbers have the distribution of the device's, not its bits.")
+    out = host.empty(shape, FLOAT)
+    if host.profile.family in _WITH_ENGINE:
+        return host.run("DSARandomNormal", *stream, outputs=(out,), mean=mean, std=std)
+    drawn = host.run("StatelessRandomNormalV2", *stream, outputs=(out,))
+    return host.together("Add", host.together("Mul", drawn, std), mean)
+
+
+def normal(host: Host, x: GlobalTensor, *, mean: float, std: float, seed: int, offset: int) -> Any:
+    """Normal numbers."""
+    return _normal(host, x.shape, mean, std, _stream(host, seed, offset))
+
+
+def normal_from(
+    host: Host, x: GlobalTensor, seed: GlobalTensor, start: GlobalTensor, *,
+    mean: float, std: float, offset: int,
+) -> Any:  # fmt: skip
+    """Normal numbers of a stream that tensors tell."""
+    return _normal(host, x.shape, mean, std, _moved(host, seed, start, offset))
+
+
+def _mask(host: Host, count: int, keep: float, stream: tuple[GlobalTensor, GlobalTensor]) -> Any:
+    """A bit for each of so many elements, set with a probability."""
+    host.assume("Random numbers have the distribution of the device's, not its bits.")
+    size = -(-count // (_BITS * _MASK_BYTES)) * _MASK_BYTES
+    has_engine = host.profile.family in _WITH_ENGINE
+    op_type = "DSAGenBitMask" if has_engine else "StatelessDropOutGenMask"
+    return host.run(op_type, *stream, outputs=(host.empty((size,), UINT8),), keep=keep)
+
+
+def mask(host: Host, *, shape: Sequence[int], drop: float, seed: int, offset: int) -> Any:
+    """The mask that Dropout keeps elements by."""
+    return _mask(host, prod(shape), 1.0 - drop, _stream(host, seed, offset))
+
+
+def mask_from(
+    host: Host, seed: GlobalTensor, start: GlobalTensor, *,
+    shape: Sequence[int], drop: float, offset: int,
+) -> Any:  # fmt: skip
+    """The mask by a stream that tensors tell."""
+    return _mask(host, prod(shape), 1.0 - drop, _moved(host, seed, start, offset))
+
+
+def dropout(
+    host: Host, x: GlobalTensor, *, drop: float, train: bool, seed: int, offset: int
+) -> Any:
+    """Elements dropped with a probability, the others scaled up; and the mask of what is kept."""
+    kept = _mask(host, x.numel, 1.0 - drop if train else 1.0, _stream(host, seed, offset))
+    if not train or drop == 0:
+        return host.run("TensorMove", x), kept
+    if drop == 1:
+        return host.run("ZerosLike", x), kept
+    share = host.constant(1.0 - drop, x.dtype)
+    return host.run("DropOutDoMask", x, kept, share), kept
+
+
+def bernoulli(host: Host, x: GlobalTensor, *, prob: ScalarValue, seed: int, offset: int) -> Any:
+    """One with a probability, else zero: through a mask of bits where an engine makes that."""
+    stream = _stream(host, seed, offset)
+    if host.profile.family not in _WITH_ENGINE:
+        share = host.constant(prob, FLOAT)
+        return host.run(
+            "StatelessBernoulli", share, *stream, outputs=(host.empty(x.shape, x.dtype),)
+        )
+    kept = _mask(host, x.numel, float(prob.real), stream)
+    one = host.constant(1.0, FLOAT)
+    ones = host.run("Fill", None, one, outputs=(host.empty(x.shape, FLOAT),))
+    return host.run("DropOutDoMask", ones, kept, one)
+
+
+def bernoulli_each(
+    host: Host, x: GlobalTensor, prob: GlobalTensor, *, seed: int, offset: int
+) -> Any:
+    """One with a probability of its own for every element, else zero."""
+    host.assume("Random numbers have the distribution of the device's, not its bits.")
+    stream = _stream(host, seed, offset)
+    out = host.empty(x.shape, x.dtype)
+    return host.run("StatelessBernoulli", host.cast(prob, FLOAT), *stream, outputs=(out,))
+
+
+def permutation(host: Host, *, n: int, seed: int, offset: int) -> Any:
+    """The numbers below n in a random order."""
+    host.assume("Random numbers have the distribution of the device's, not its bits.")
+    out = host.empty((n,), INT64)
+    return host.run("StatelessRandperm", *_stream(host, seed, offset), outputs=(out,))
+
+
+def drawn(
+    host: Host, weights: GlobalTensor, *, count: int, replacement: bool, seed: int, offset: int
+) -> Any:
+    """Places drawn with the probability of their weights."""
+    return _drawn(host, weights, count, _stream(host, seed, offset), replacement=replacement)
+
+
+def drawn_from(
+    host: Host, weights: GlobalTensor, seed: GlobalTensor, start: GlobalTensor, *,
+    count: int, replacement: bool, offset: int,
+) -> Any:  # fmt: skip
+    """Places drawn by a stream that tensors tell."""
+    return _drawn(host, weights, count, _moved(host, seed, start, offset), replacement=replacement)
+
+
+def _drawn(
+    host: Host, weights: GlobalTensor, count: int, stream: tuple[GlobalTensor, GlobalTensor],
+    *, replacement: bool,
+) -> Any:  # fmt: skip
+    """With replacement, how many running shares a number is above; else the largest quotients."""
+    rows, columns = prod(weights.shape[:-1]), weights.shape[-1]
+    given = host.cast(weights, FLOAT).view(rows, columns)
+    shape = (*weights.shape[:-1], count)
+    if replacement:
+        total = host.run("ReduceSum", given, axes=[1], keep_dims=True)
+        running = host.run("Cumsum", host.run("RealDiv", given, total), axis=1)
+        numbers = _numbers(host, (rows, 1, count), 0.0, 1.0, stream)
+        above = host.run("GreaterEqual", numbers, running.view(rows, columns, 1))
+        found = host.run("ReduceSum", host.cast(above, FLOAT), axes=[1], keep_dims=False)
+        return host.cast(found, INT64).view(*shape)
+    plain = _numbers(host, (rows, columns), 0.0, 1.0, stream)
+    waiting = host.run("Abs", host.run("Log", host.together("Sub", 1.0, plain)))
+    quotients = host.run("RealDiv", given, host.together("Add", waiting, _LEAST))
+    order = host.empty((rows, columns), FLOAT), host.empty((rows, columns), INT64, "places")
+    _, places = host.run("Sort", quotients, axis=1, descending=True, outputs=order)
+    return host.run("Slice", places, offsets=[0, 0], size=[rows, count]).view(*shape)
+
+
+def random_relu(
+    host: Host, x: GlobalTensor, noise: GlobalTensor, *, lower: ScalarValue, upper: ScalarValue,
+    training: bool, seed: int, offset: int,
+) -> Any:  # fmt: skip
+    """Negative elements times a number, a random one each in training; and those numbers."""
+    low, high = float(lower.real), float(upper.real)
+    if not training:
+        return host.run("LeakyRelu", x, negative_slope=(low + high) / 2), noise
+    numbers = host.cast(_numbers(host, x.shape, low, high, _stream(host, seed, offset)), x.dtype)
+    negative = host.run("Less", x, host.run("ZerosLike", x))
+    factors = host.run("SelectV2", negative, numbers, host.run("OnesLike", x))
+    return host.run("Mul", x, factors), factors

@@ -1,0 +1,107 @@
+"""Random numbers: Philox by its published vectors, distributions, and what is made of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npusim import Device
+from npusim.ops.random.streams import words
+
+A2, FIRST = "Ascend910B3", "Ascend910A"
+COUNT = 8_000
+X = np.zeros((4, COUNT // 4), np.float32)
+SEED = {"seed": 7, "offset": 3}
+
+
+@cache
+def device(chip: str) -> Device:
+    return Device(chip)
+
+
+def outputs(chip: str, op: str, **arguments: Any) -> list[Any]:
+    result = device(chip).run(op, **arguments)
+    assert result.outputs is not None
+    return [each.astype(np.float64) for each in result.outputs.values()]
+
+
+def test_the_stream_is_philox() -> None:
+    """Random123's vector for a counter and a key of zeros."""
+    want = ["6627e8d5", "e169c58d", "bc57ac4c", "9b00dbd8"]
+    assert [f"{each:08x}" for each in words(0, 0, 4)] == want
+
+
+# Call, arguments, mean, spread, least, largest.
+DRAWN = (
+    ("Uniform", {"from": -2.0, "to": 4.0}, 1.0, 6 / 12**0.5, -2.0, 4.0),
+    ("Normal", {"mean": 2.0, "std": 0.5}, 2.0, 0.5, -1.0, 5.0),
+    ("Random", {"from": 3, "to": 9}, 5.5, (35 / 12) ** 0.5, 3.0, 8.0),
+)
+
+
+@pytest.mark.parametrize("chip", [A2, FIRST])
+@pytest.mark.parametrize(("name", "arguments", "mean", "spread", "least", "most"), DRAWN)
+def test_numbers_have_the_distribution(
+    chip: str, name: str, arguments: dict[str, Any],
+    mean: float, spread: float, least: float, most: float,
+) -> None:  # fmt: skip
+    (found,) = outputs(chip, f"aclnnInplace{name}", selfRef=X.copy(), **arguments, **SEED)
+    assert abs(found.mean() - mean) < 5 * spread / COUNT**0.5
+    assert abs(found.std() / spread - 1) < 0.05
+    assert least <= found.min() < found.max() <= most
+    (again,) = outputs(chip, f"aclnnInplace{name}", selfRef=X.copy(), **arguments, **SEED)
+    assert (again == found).all()
+    if chip == A2:
+        kind = np.uint64 if name == "Uniform" else np.int64
+        stream = {"seedTensor": np.array([7], kind), "offsetTensor": np.array([1], kind)}
+        told_by = {**arguments, **stream, "offset": 2}
+        (told,) = outputs(chip, f"aclnnInplace{name}Tensor", selfRef=X.copy(), **told_by)
+        assert (told == found).all()
+
+
+def test_elements_are_kept_with_their_probability() -> None:
+    x = np.full((4, COUNT // 4), 3.0, np.float32)
+    kept, mask = outputs(A2, "aclnnDropout", input=x, p=0.3, train=True, **SEED)
+    bits = np.unpackbits(mask.astype(np.uint8), bitorder="little")[:COUNT].reshape(x.shape)
+    np.testing.assert_allclose(kept, np.where(bits, 3 / 0.7, 0), rtol=1e-6)
+    assert abs(bits.mean() - 0.7) < 0.02
+    still, _ = outputs(A2, "aclnnDropout", input=x, p=0.3, train=False, **SEED)
+    assert (still == x).all()
+    for chip in (A2, FIRST):
+        (drawn,) = outputs(chip, "aclnnBernoulli", self=X, prob=0.25, **SEED)
+        assert set(np.unique(drawn)) == {0, 1}
+        assert abs(drawn.mean() - 0.25) < 0.02
+    each = np.tile(np.array([0, 1, 0.5, 0.5], np.float32)[:, None], (1, COUNT // 4))
+    (drawn,) = outputs(A2, "aclnnBernoulliTensor", self=X, prob=each, **SEED)
+    assert drawn.mean(1).round(1).tolist() == [0, 1, 0.5, 0.5]
+
+
+def test_orders_and_draws() -> None:
+    order = np.zeros(50, np.int64)
+    (found,) = outputs(A2, "aclnnRandperm", n=50, out=order, **SEED)
+    assert sorted(found) == list(range(50))
+    assert list(found) != list(range(50))
+    weights = np.array([[0, 1, 3], [5, 0, 5]], np.float32)
+    many = np.zeros((2, 4000), np.int64)
+    (found,) = outputs(A2, "aclnnMultinomial", self=weights, numsamples=4000, replacement=True,
+                       out=many, **SEED)  # fmt: skip
+    shares = [np.bincount(row.astype(int), minlength=3) / 4000 for row in found]
+    np.testing.assert_allclose(shares, weights / weights.sum(1, keepdims=True), atol=0.03)
+    (found,) = outputs(A2, "aclnnMultinomial", self=weights, numsamples=2, replacement=False,
+                       out=np.zeros((2, 2), np.int64), **SEED)  # fmt: skip
+    assert [sorted(row) for row in found.tolist()] == [[1, 2], [0, 2]]
+
+
+def test_negative_numbers_are_damped_at_random_in_training() -> None:
+    x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(4, 16)
+    arguments = {"self": x, "lower": 0.1, "upper": 0.3, **SEED}
+    noise = x.copy()
+    out = outputs(A2, "aclnnRReluWithNoise", noise=noise, training=True, **arguments)[-1]
+    np.testing.assert_allclose(out, x * noise, rtol=1e-6)
+    assert (noise[x >= 0] == 1).all()
+    assert ((noise[x < 0] >= 0.1) & (noise[x < 0] < 0.3)).all()
+    out = outputs(A2, "aclnnRReluWithNoise", noise=noise, training=False, **arguments)[-1]
+    np.testing.assert_allclose(out, np.where(x < 0, 0.2 * x, x), rtol=1e-6)

@@ -189,11 +189,14 @@ class StandardCall:
         if all(name in own or name in call.arguments for name in self.outputs()):
             return {}
         fresh = [name for name in self.outputs() if name not in own]
-        made = self._made if self._host is None else self._composed
-        return self._told(call) or dict(zip(fresh, made(call), strict=False))
+        told = self._told(call)
+        if told or self._host is None:
+            return told or dict(zip(fresh, self._made(call), strict=False))
+        found = zip(self.outputs(), self._composed(call), strict=False)
+        return {name: each for name, each in found if each is not None and name in fresh}
 
-    def _composed(self, call: Call) -> list[TensorSpec]:
-        """The results of the interface's function."""
+    def _composed(self, call: Call) -> list[TensorSpec | None]:
+        """The results of the interface's function, None where it has none."""
         standing = _standing_in(spec.shape for _, spec in call.given(*dict(self.inputs())))
         filled = {
             name: TensorArg(_with_elements(each.spec, standing))
@@ -204,9 +207,8 @@ class StandardCall:
         call = Call(call.contract, call.profile, filled)
         results = self._called(call, Chain(call, cast("Profile", call.profile)))[1]
         return [
-            TensorSpec(_emptied(each.shape, standing), each.dtype)
+            None if each is None else TensorSpec(_emptied(each.shape, standing), each.dtype)
             for each in results
-            if each is not None
         ]
 
     def _called(self, call: Call, chain: Chain) -> tuple[Host, tuple[GlobalTensor | None, ...]]:

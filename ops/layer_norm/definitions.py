@@ -1,14 +1,29 @@
 """Layer normalisation and its gradients."""
 
-from npusim.operators.checks import attribute_at_least, same_shape
-from npusim.operators.definition import Aclnn, Composed, Operator, family, flags, ints, real, whole
+from npusim.operators.checks import attribute_at_least, rank_in, same_shape
+from npusim.operators.definition import (
+    Aclnn,
+    Composed,
+    Operator,
+    family,
+    flag,
+    flags,
+    ints,
+    real,
+    whole,
+)
 from npusim.operators.results import sums_of_rows
 from npusim.operators.shape_checks import fits, one_per_row
+from npusim.ops.layer_norm.checks import image_lines
 
 _EPSILON = (real("epsilon?"),)
 _EPS = (real("eps?", "epsilon"),)
 _SHAPED = (ints("normalizedShape?", None), *_EPS)
 _OPTIONAL = "input weightOptional biasOptional -> out meanOutOptional rstdOutOptional"
+_ADAPTED = "x scale shift weightOptional? biasOptional? -> out"
+_ADAPTS = ((rank_in, range(2, 9), "x"), (image_lines, "x", "scale", "shift"),
+    (fits, "weightOptional", "h", "biasOptional", "h", "x", "*rows h", "out", "*rows h"),
+    (attribute_at_least, "epsilon", 0))  # fmt: skip
 _SIZES = ("gamma", "*row", "beta", "*row", "x", "*rows *row", "y", "*rows *row")
 
 
@@ -40,7 +55,36 @@ OPERATORS = family(
         Operator("LayerNormXBackpropV3", "dy x rstd mean gamma -> pd_x res_for_gamma",
             checks=_gradient("rstd")),
     ),
+    added=(
+        Operator("AddLayerNorm", "x1 x2 gamma beta bias? -> y mean rstd x", _EPSILON,
+            Aclnn("aclnnAddLayerNorm",
+                "x1 x2 gamma beta biasOptional? -> yOut meanOut rstdOut xOut",
+                (*_EPSILON, flag("additionalOutput", None))),
+            checks=((fits, "gamma", "*row", "beta", "*row", "bias", "*row", "x1", "*rows *row",
+                "x2", "*rows *row", "y", "*rows *row", "x", "*rows *row"),
+                (one_per_row, "x1", "gamma", "mean", "rstd"),
+                (attribute_at_least, "epsilon", 0))),
+        Operator("DeepNorm", "x gx beta gamma -> mean rstd y", (real("alpha?"), *_EPSILON),
+            Aclnn("aclnnDeepNorm", "x gx beta gamma -> meanOut rstdOut yOut",
+                (real("alpha"), *_EPSILON)),
+            checks=((fits, "gamma", "*row", "beta", "*row", "x", "*rows *row",
+                "gx", "*rows *row", "y", "*rows *row"),
+                (one_per_row, "x", "gamma", "mean", "rstd"), (attribute_at_least, "epsilon", 0))),
+    ),
     host=(
+        Composed("aclnnAddLayerNormGrad",
+            "dy x1 x2 rstd mean gamma dsumOptional? -> dxOut dgammaOut dbetaOut", (),
+            "gradient_of_sum", checks=((same_shape, "dy", "x1", "x2", "dsumOptional", "dxOut"),
+                (fits, "gamma", "*row", "dy", "*rows *row"),
+                (one_per_row, "dy", "gamma", "rstd", "mean"))),
+        Composed("aclnnDeepNormGrad",
+            "dy x gx gamma mean rstd -> dxOut dgxOut dbetaOut dgammaOut", (real("alpha"),),
+            "gradient_of_deep_norm", checks=((same_shape, "dy", "x", "gx", "dxOut", "dgxOut"),
+                (fits, "gamma", "*row", "dy", "*rows *row"),
+                (one_per_row, "dy", "gamma", "rstd", "mean"))),
+        Composed("aclnnAdaLayerNorm", _ADAPTED, _EPSILON, "adapted", checks=_ADAPTS),
+        Composed("aclnnAdaLayerNormV2", f"{_ADAPTED} meanOutOptional? rstdOutOptional?", _EPSILON,
+            "adapted", checks=_ADAPTS),
         Composed("aclnnLayerNormBackward",
             "gradOut input mean rstd weightOptional? biasOptional? -> "
             "gradInputOut gradWeightOut? gradBiasOut?",

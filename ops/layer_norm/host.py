@@ -37,3 +37,43 @@ def backward(
         each.view(*gains.shape) if wanted else None
         for each, wanted in zip(found, mask[1:], strict=True)
     )
+
+
+def _parts(host: Host, grad: GlobalTensor, x: GlobalTensor, rstd: GlobalTensor,
+           mean: GlobalTensor, gamma: GlobalTensor) -> tuple[Any, Any, Any]:  # fmt: skip
+    """The gradients of x, gamma and beta."""
+    dx, normal = host.run("LayerNormXBackpropV3", grad, x, rstd, mean, gamma)
+    width = gamma.numel
+    rows = [each.view(each.numel // width, width) for each in (grad, normal)]
+    dgamma, dbeta = host.run("LayerNormBetaGammaBackpropV2", *rows)
+    return dx, dgamma, dbeta
+
+
+def gradient_of_sum(
+    host: Host, grad: GlobalTensor, x: GlobalTensor, other: GlobalTensor, rstd: GlobalTensor,
+    mean: GlobalTensor, gamma: GlobalTensor, more: GlobalTensor | None = None,
+) -> Any:  # fmt: skip
+    """Gradients of the norm of a sum; what comes another way is added to that of the sum."""
+    dx, dgamma, dbeta = _parts(host, grad, host.run("Add", x, other), rstd, mean, gamma)
+    return (dx if more is None else host.run("Add", dx, more)), dgamma, dbeta
+
+
+def gradient_of_deep_norm(
+    host: Host, grad: GlobalTensor, x: GlobalTensor, other: GlobalTensor, gamma: GlobalTensor,
+    mean: GlobalTensor, rstd: GlobalTensor, *, alpha: float,
+) -> Any:  # fmt: skip
+    """Gradients of the norm of alpha x + other."""
+    total = host.run("Axpy", other, x, alpha=alpha)
+    dother, dgamma, dbeta = _parts(host, grad, total, rstd, mean, gamma)
+    return host.run("Muls", dother, value=alpha), dother, dbeta, dgamma
+
+
+def adapted(
+    host: Host, x: GlobalTensor, scale: GlobalTensor, shift: GlobalTensor,
+    weight: GlobalTensor | None = None, bias: GlobalTensor | None = None, *, epsilon: float,
+) -> Any:  # fmt: skip
+    """Rows normalised, then stretched by 1 + scale and moved by shift, image by image."""
+    y, mean, rstd = host.run("LayerNormV3", x, weight, bias, epsilon=epsilon)
+    lines = (*x.shape[:-2], 1, x.shape[-1])
+    gain = host.together("Add", scale.view(*lines), 1.0, dtype=scale.dtype)
+    return host.run("Add", host.run("Mul", y, gain), shift.view(*lines)), mean, rstd

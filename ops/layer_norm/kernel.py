@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _T, _C, _L = Form.TILE, Form.COLUMN, Form.LINE
 
 
-def _normalised(f: RowFormula, x: Term, epsilon: float) -> tuple[Term, Term, Term, Term]:
+def normalised(f: RowFormula, x: Term, epsilon: float) -> tuple[Term, Term, Term, Term]:
     """Mean, variance, reciprocal deviation, and x normalised."""
     share = 1.0 / f.columns
     mean = f.sum(f.mul(x, share))
@@ -29,7 +29,8 @@ def _normalised(f: RowFormula, x: Term, epsilon: float) -> tuple[Term, Term, Ter
     return mean, variance, rstd, f.mul(centred, rstd)
 
 
-def _scaled(f: RowFormula, x: Term, gamma: Term | None, beta: Term | None) -> Term:
+def scaled(f: RowFormula, x: Term, gamma: Term | None, beta: Term | None) -> Term:
+    """x times a gain and moved, as far as they are there."""
     if gamma is not None:
         x = f.mul(x, gamma)
     return x if beta is None else f.add(x, beta)
@@ -38,15 +39,15 @@ def _scaled(f: RowFormula, x: Term, gamma: Term | None, beta: Term | None) -> Te
 def _layer_norm(
     f: RowFormula, x: Term, gamma: Term | None, beta: Term | None, epsilon: float
 ) -> Results:
-    mean, variance, _, y = _normalised(f, x, epsilon)
-    return _scaled(f, y, gamma, beta), mean, variance
+    mean, variance, _, y = normalised(f, x, epsilon)
+    return scaled(f, y, gamma, beta), mean, variance
 
 
 def _layer_norm_v3(
     f: RowFormula, x: Term, gamma: Term | None, beta: Term | None, epsilon: float
 ) -> Results:
-    mean, _, rstd, y = _normalised(f, x, epsilon)
-    return _scaled(f, y, gamma, beta), mean, rstd
+    mean, _, rstd, y = normalised(f, x, epsilon)
+    return scaled(f, y, gamma, beta), mean, rstd
 
 
 def _x_gradient(

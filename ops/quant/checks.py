@@ -52,3 +52,62 @@ def mode_known(attribute: str) -> Check:
         return f"{attribute} should be {' or '.join(_MODES)}, but is {mode}."
 
     return invalid(f"{attribute} is neither {' nor '.join(_MODES)}", test)
+
+
+def one_or_alike(scale: str, offset: str) -> Check:
+    """161002 for scales and offsets of different counts, unless one of them is a single number."""
+
+    def test(call: Call) -> Finding:
+        given = list(call.given(scale, offset))
+        counts = {spec.numel for _, spec in given} - {1}
+        if len(counts) > 1 or any(spec.is_empty for _, spec in given):
+            shapes = " and ".join(f"{name} {sizes(spec.shape)}" for name, spec in given)
+            return f"{shapes} should have as many elements, or one."
+        return None
+
+    return invalid(f"{scale} and {offset} don't fit", test)
+
+
+def rows_of(line: str, x: str) -> Check:
+    """161002 for a line that isn't as long as the last axes of a tensor."""
+
+    def test(call: Call) -> Finding:
+        whole = call.spec(x)
+        for name, spec in call.given(line):
+            shape = spec.shape
+            while len(shape) > 1 and shape[0] == 1:
+                shape = shape[1:]
+            if not shape or whole.shape[-len(shape) :] != shape or not spec.numel:
+                return f"{name} {sizes(spec.shape)} isn't a row of {x} {sizes(whole.shape)}."
+        return None
+
+    return invalid(f"{line} isn't a row of {x}", test)
+
+
+def line_or_one(line: str, *others: str) -> Check:
+    """161002 for tensors that have neither as many elements as a line nor one."""
+
+    def test(call: Call) -> Finding:
+        count = call.spec(line).numel
+        for name, spec in call.given(*others):
+            if spec.numel not in (1, count):
+                found = f"{name} {sizes(spec.shape)}"
+                return f"{found} should have one element, or {count} as {line}."
+        return None
+
+    return invalid(f"{', '.join(others)} don't fit {line}", test)
+
+
+def one_for_each(line: str, x: str, axis: str) -> Check:
+    """161002 for a line that has neither an element for each place along an axis nor one."""
+
+    def test(call: Call) -> Finding:
+        whole, at = call.spec(x), call.arguments.get(axis)
+        place = at if isinstance(at, int) else 0
+        count = whole.shape[place % whole.rank] if whole.rank else 1
+        for name, spec in call.given(line):
+            if spec.numel not in (1, count) or not spec.numel:
+                return f"{name} {sizes(spec.shape)} should have one element, or {count}."
+        return None
+
+    return invalid(f"{line} has no element for each place along {axis}", test)

@@ -1,9 +1,26 @@
 """Quantised tensors: made from numbers, row by row or by given scales, and turned back."""
 
-from npusim.operators.checks import attribute_at_least
-from npusim.operators.definition import Aclnn, Operator, family, flag, real, text, whole
-from npusim.operators.shape_checks import broadcast, fits
-from npusim.ops.quant.checks import halves_fit, mode_known
+from npusim.operators.checks import attribute_at_least, rank_in, same_shape
+from npusim.operators.definition import (
+    Aclnn,
+    Composed,
+    Operator,
+    family,
+    flag,
+    flags,
+    real,
+    text,
+    whole,
+)
+from npusim.operators.shape_checks import axes_in, broadcast, fits, needs, one_element
+from npusim.ops.quant.checks import (
+    halves_fit,
+    line_or_one,
+    mode_known,
+    one_for_each,
+    one_or_alike,
+    rows_of,
+)
 
 _EPSILON = real("epsilon?")
 _TYPE = whole("dst_type?", None)
@@ -18,6 +35,16 @@ _POSITIVE = (attribute_at_least, "epsilon", 0)
 _GIVEN = "x weight_scale? activation_scale? bias? quant_scale? quant_offset? group_index? -> "
 _NAMES = ("weightScaleOptional? activationScaleOptional? biasOptional? quantScaleOptional? "
     "quantOffsetOptional? groupIndexOptional?")  # fmt: skip
+
+
+def _like_row(x: str, *lines: str) -> tuple[tuple[object, ...], ...]:
+    """Lines as long as a row of x, which is as long as the first of them."""
+    return ((rows_of, lines[0], x), (same_shape, *lines))
+
+
+def _like_row_or_one(line: str, *others: str) -> tuple[tuple[object, ...], ...]:
+    return ((line_or_one, line, *others),)
+
 
 # fmt: off
 OPERATORS = family(
@@ -42,6 +69,101 @@ OPERATORS = family(
                 (whole("axis", only=-1), _EPSILON, flag("divMode", "div_mode"))),
             checks=((fits, *_NORMAL, "scales1", "row", "scales2", "row", "zero_points1", "row",
                 "zero_points2", "row", "y1", _ROWS, "y2", _ROWS, "x", _ROWS), _POSITIVE)),
+    ),
+    norms=(
+        Operator("LayerNormQuant", "x gamma beta scale? zero_points? -> res scale_out",
+            (whole("quant_mode?"), _EPSILON),
+            checks=((fits, "x", _ROWS, "gamma", "row", "beta", "row", "scale", "row",
+                "zero_points", "row", "res", _ROWS), _POSITIVE)),
+        Operator("AddLayerNormQuant",
+            "x1 x2 gamma beta bias? scales1? scales2? zero_points1? zero_points2? -> "
+            "y1 y2 x y out_scales1 out_scales2",
+            (_EPSILON, flag("dynamic?"), flag("div_mode?")), checks=((fits, *_NORMAL,
+                "beta", "row", "bias", "row", "scales1", "row", "scales2", "row",
+                "zero_points1", "row", "zero_points2", "row"), _POSITIVE)),
+        Operator("RmsNormQuant", "x gamma beta scale offset? -> y", (_EPSILON,),
+            checks=((fits, "x", _ROWS, "gamma", "row", "beta", "row", "scale", "row",
+                "offset", "row", "y", _ROWS), _POSITIVE)),
+        Operator("RmsNormDynamicQuant", "x gamma smooth_scales? beta? -> y scale", (_EPSILON,),
+            Aclnn("aclnnRmsNormDynamicQuant",
+                "x gamma smoothScalesOptional? betaOptional? -> yOut scaleOut",
+                (_EPSILON, whole("dstType", only=2))),
+            checks=((fits, "x", _ROWS, "gamma", "row", "smooth_scales", "row", "beta", "row",
+                "y", _ROWS), _POSITIVE)),
+        Operator("AddRmsNormDynamicQuantV2",
+            "x1 x2 gamma smooth_scale1? smooth_scale2? beta? -> y1 y2 x scale1 scale2",
+            (_EPSILON,), checks=((fits, *_NORMAL, "smooth_scale1", "row", "smooth_scale2", "row",
+                "beta", "row"), _POSITIVE)),
+        Operator("AddRmsNormQuantV2",
+            "x1 x2 gamma scales1 scales2? zero_points1? zero_points2? beta? -> y1 y2 x norm",
+            (_EPSILON, flag("div_mode?")), checks=((fits, *_NORMAL, "scales1", "row",
+                "scales2", "row", "zero_points1", "row", "zero_points2", "row", "beta", "row"),
+                _POSITIVE)),
+    ),
+    packed=(
+        Operator("TransQuantParamV2", "scale offset? -> y", (whole("round_mode?"),),
+            kernel="trans_quant_param", checks=((needs, "y"), (one_or_alike, "scale", "offset"))),
+        Operator("GroupQuant", "x scale group_index offset? -> y", (), kernel="group_quant",
+            checks=((needs, "y"), (fits, "x", "n row", "scale", "g row", "group_index", "g",
+                "offset", "1", "y", "n row"))),
+    ),
+    host=(
+        Composed("aclnnLayerNormQuant",
+            "x gammma beta scale zeroPointsOptional? -> res scaleOut?",
+            (whole("quantMode", "quant_mode"), _EPSILON), "layer_norm_quant",
+            checks=(*_like_row("x", "gammma", "beta"),
+                *_like_row_or_one("gammma", "scale", "zeroPointsOptional"), _POSITIVE)),
+        Composed("aclnnRmsNormQuant", "x gamma beta scale offset -> y", (_EPSILON,),
+            "rms_norm_quant", checks=(*_like_row("x", "gamma", "beta"),
+                *_like_row_or_one("gamma", "scale", "offset"), _POSITIVE)),
+        *(Composed(name, "x1 x2 gamma beta biasOptional? scales1Optional? scales2Optional? "
+            "zeroPoints1Optional? zeroPoints2Optional? -> "
+            f"y1Out y2Out? xOut{more} outScales1Out? outScales2Out?",
+            (text("quantMode", "mode"), _EPSILON, flag("additionalOutput", "additional"), *last),
+            host, checks=((same_shape, "x1", "x2", "y1Out"), *_like_row("x1", "gamma", "beta"),
+                *_like_row_or_one("gamma", "scales1Optional", "scales2Optional",
+                    "zeroPoints1Optional", "zeroPoints2Optional", "biasOptional"), _POSITIVE))
+          for name, more, last, host in (
+              ("aclnnAddLayerNormQuantV2", " layernormRes", (flag("divMode", "div_mode"),),
+               "add_layer_norm_quant"),)),
+        Composed("aclnnAdaLayerNormQuant",
+            "x scale shift weightOptional? biasOptional? smoothScalesOptional? -> "
+            "out quantScale quantOffsetOptional?", (_EPSILON, text("quantMode", "mode")),
+            "ada_layer_norm_quant", checks=((rank_in, (3,), "x"),
+                (fits, "x", "b s h", "scale", "b h", "shift", "b h", "weightOptional", "h",
+                    "biasOptional", "h", "smoothScalesOptional", "h", "out", "b s h"), _POSITIVE)),
+        Composed("aclnnAddRmsNormDynamicQuantV2",
+            "x1 x2 gamma smoothScale1Optional? smoothScale2Optional? betaOptional? -> "
+            "y1Out y2Out? xOut scale1Out scale2Out?", (_EPSILON, flags("outputMask?", "mask")),
+            "add_rms_norm_dynamic_quant", checks=((fits, *_NORMAL, "smoothScale1Optional", "row",
+                "smoothScale2Optional", "row", "betaOptional", "row"), _POSITIVE)),
+        Composed("aclnnAddRmsNormQuantV2",
+            "x1 x2 gamma scales1 scales2Optional? zeroPoints1Optional? zeroPoints2Optional? "
+            "betaOptional? -> y1Out y2Out? xOut rmsNormOut?",
+            (whole("axis", only=-1), _EPSILON, flag("divMode", "div_mode")), "add_rms_norm_quant",
+            checks=((fits, *_NORMAL, "betaOptional", "row"), *_like_row_or_one("gamma", "scales1",
+                "scales2Optional", "zeroPoints1Optional", "zeroPoints2Optional"), _POSITIVE)),
+        Composed("aclnnTransQuantParamV2", "scale offset? -> out", (), "packed_scales",
+            checks=((one_or_alike, "scale", "offset"),)),
+        Composed("aclnnTransQuantParamV3", "scale offset? -> out",
+            (whole("roundMode", "round_mode"),), "packed_scales",
+            checks=((one_or_alike, "scale", "offset"),)),
+        Composed("aclnnFakeQuantPerChannelAffineCachemask", "self scale zeroPoint -> out mask",
+            (whole("axis"), whole("quantMin", "least"), whole("quantMax", "most")),
+            "fake_quantised", checks=((axes_in, "axis", "self"), (same_shape, "scale", "zeroPoint"),
+                (one_for_each, "scale", "self", "axis"))),
+        Composed("aclnnFakeQuantPerTensorAffineCachemask", "self scale zeroPoint -> out mask",
+            (real("fakeQuantEnbled", "enabled"), whole("quantMin", "least"),
+             whole("quantMax", "most")), "fake_quantised",
+            checks=((one_element, "scale", "zeroPoint"),)),
+        Composed("aclnnQuantize", "x scales zeroPoints? -> out",
+            (whole("dtype", None), whole("axis")), "quantised",
+            checks=((axes_in, "axis", "x"), (same_shape, "scales", "zeroPoints"),
+                (one_for_each, "scales", "x", "axis"))),
+        Composed("aclnnGroupQuant", "x scale groupIndex offsetOptional? -> y",
+            (whole("dstType", only=2),), "grouped_quantised",
+            checks=((fits, "x", "n row", "scale", "g row", "groupIndex", "g",
+                "offsetOptional", "1", "y", "n row"),)),
     ),
     gated=(
         Operator("SwiGluQuant", "x smooth_scales? offsets? group_index? -> y scale", _MODES,

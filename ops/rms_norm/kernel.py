@@ -32,6 +32,16 @@ def _add_rms_norm(f: RowFormula, x: Term, other: Term, gamma: Term, epsilon: flo
     return y, rstd, total
 
 
+def _add_rms_norm_cast(f: RowFormula, x: Term, other: Term, gamma: Term, epsilon: float) -> Results:
+    y, rstd, total = _add_rms_norm(f, x, other, gamma, epsilon)
+    return y, y, rstd, total
+
+
+def _gemma_rms_norm(f: RowFormula, x: Term, gamma: Term, epsilon: float) -> Results:
+    """As RmsNorm, the gain counted from one."""
+    return _rms_norm(f, x, f.add(gamma, 1.0), epsilon)
+
+
 _norm = partial(
     RowOperator,
     wide=(1,),
@@ -43,4 +53,16 @@ _norm = partial(
 RmsNorm = kernel_of(_norm("RmsNorm", _rms_norm, operands=(_T, _L), results=(_T, _C)))
 AddRmsNorm = kernel_of(
     _norm("AddRmsNorm", _add_rms_norm, operands=(_T, _T, _L), results=(_T, _C, _T))
+)
+GemmaRmsNorm = kernel_of(
+    _norm("GemmaRmsNorm", _gemma_rms_norm, operands=(_T, _L), results=(_T, _C))
+)
+AddRmsNormCast = kernel_of(
+    _norm(
+        "AddRmsNormCast",
+        _add_rms_norm_cast,
+        operands=(_T, _T, _L),
+        results=(_T, _T, _C, _T),
+        wide=(0, 2),
+    )
 )

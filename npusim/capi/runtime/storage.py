@@ -9,6 +9,7 @@ import numpy as np
 
 from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.tables import Functions
+from npusim.ops.quant.packed import packed as packed_scales
 from npusim.values.dtypes import FLOAT16, DType, from_acl
 from npusim.values.formats import Format
 from npusim.values.layouts import storage_shape
@@ -22,8 +23,6 @@ STORAGE = Functions()
 _NULL = StatusCode.ACLNN_ERR_PARAM_NULLPTR
 _INVALID = StatusCode.ACLNN_ERR_PARAM_INVALID
 _IMAGE, _MATRIX = 4, 2  # axes
-_OFFSET_BITS, _OFFSET_AT, _MARK_AT = 9, 37, 46
-_KEPT_BITS = 0xFFFFE000  # the upper 19 of a float32
 
 
 @STORAGE.entry("aclnnCalculateMatmulWeightSize")
@@ -81,13 +80,10 @@ def pack_scales(
         raise Refusal(_NULL, "the scales or a pointer for the result is null")
     count = max(scale_count, offset_count)
     numbers = np.array([scales[i % scale_count] for i in range(count)], np.float32)
-    words = (numbers.view(np.uint32) & np.uint32(_KEPT_BITS)).astype(np.uint64)
-    words |= np.uint64(1 << _MARK_AT)
+    given = None
     if offsets and offset_count:
-        most = 1 << (_OFFSET_BITS - 1)
         given = np.array([offsets[i % offset_count] for i in range(count)], np.float32)
-        whole = np.clip(np.rint(given), -most, most - 1).astype(np.int64)
-        words |= (whole & (2 * most - 1)).astype(np.uint64) << np.uint64(_OFFSET_AT)
+    words = packed_scales(numbers, given)
     packed[0] = _array(session, "uint64_t *", words.tolist())
     size[0] = count
 

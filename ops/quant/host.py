@@ -1,0 +1,200 @@
+"""What the aclnn functions of quantised tensors do on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from npusim.values.dtypes import FLOAT, INT8, INT32, UINT64
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.ascendc import GlobalTensor
+    from npusim.operators.host import Host
+
+_DYNAMIC, _STATIC = "dynamic", "static"
+
+
+def _line(host: Host, given: GlobalTensor | None, like: GlobalTensor) -> GlobalTensor | None:
+    """A scale or an offset for each place of a row; one number is repeated."""
+    if given is None or given.numel == like.numel:
+        return given
+    found: GlobalTensor = host.run("BroadcastTo", given.view(1), shape=[like.numel])
+    return found
+
+
+def _rows(x: GlobalTensor, gamma: GlobalTensor) -> tuple[int, ...]:
+    """The axes of x in front of those of a row."""
+    size, axes = 1, len(x.shape)
+    while size < gamma.numel and axes:
+        axes -= 1
+        size *= x.shape[axes]
+    return x.shape[:axes]
+
+
+def layer_norm_quant(
+    host: Host, x: GlobalTensor, gamma: GlobalTensor, beta: GlobalTensor, scale: GlobalTensor,
+    offset: GlobalTensor | None = None, *, quant_mode: int, epsilon: float,
+) -> Any:  # fmt: skip
+    """Rows normalised and quantised by a scale, or by their own."""
+    lines = [_line(host, each, gamma) for each in (scale, offset)]
+    outputs = [host.empty(x.shape, INT8)]
+    if quant_mode:
+        outputs.append(host.empty(_rows(x, gamma), FLOAT, "scale"))
+    return host.run("LayerNormQuant", x, gamma, beta, *lines, outputs=outputs,
+                    quant_mode=quant_mode, epsilon=epsilon)  # fmt: skip
+
+
+def rms_norm_quant(
+    host: Host, x: GlobalTensor, gamma: GlobalTensor, beta: GlobalTensor, scale: GlobalTensor,
+    offset: GlobalTensor, *, epsilon: float,
+) -> Any:  # fmt: skip
+    """Rows divided by the root of their mean square and quantised by one scale."""
+    lines = [_line(host, each, gamma) for each in (scale, offset)]
+    out = host.empty(x.shape, INT8)
+    return host.run("RmsNormQuant", x, gamma, beta, *lines, outputs=(out,), epsilon=epsilon)
+
+
+def add_layer_norm_quant(
+    host: Host, x: GlobalTensor, other: GlobalTensor, gamma: GlobalTensor, beta: GlobalTensor,
+    bias: GlobalTensor | None = None, scale: GlobalTensor | None = None,
+    second: GlobalTensor | None = None, offset: GlobalTensor | None = None,
+    shift: GlobalTensor | None = None, *, mode: str = _STATIC, epsilon: float,
+    additional: bool = False, div_mode: bool = True,
+) -> Any:  # fmt: skip
+    """A sum normalised row by row and quantised twice, once for each scale."""
+    del additional
+    if mode not in (_DYNAMIC, _STATIC):
+        raise KernelError("AddLayerNormQuant", f"quantMode should be static or dynamic, not {mode}")
+    lines = [_line(host, each, gamma) for each in (scale, second, offset, shift)]
+    rows = _rows(x, gamma)
+    outputs = [
+        *(host.empty(x.shape, INT8, f"y{number}") for number in (1, 2)),
+        host.empty(x.shape, x.dtype, "x"), host.empty(x.shape, x.dtype, "normal"),
+        *(host.empty(rows, FLOAT, f"scale{number}") for number in (1, 2)),
+    ]  # fmt: skip
+    found: Any = host.run(
+        "AddLayerNormQuant", x, other, gamma, beta, bias, *lines, outputs=outputs,
+        epsilon=epsilon, dynamic=mode == _DYNAMIC, div_mode=div_mode,
+    )  # fmt: skip
+    first, last, total, normal, own, other_own = found
+    own, other_own = (own, other_own) if mode == _DYNAMIC else (None, None)
+    has_second = second is not None
+    return (first, last if has_second else None, total, normal, own,
+            other_own if has_second else None)  # fmt: skip
+
+
+def ada_layer_norm_quant(
+    host: Host, x: GlobalTensor, scale: GlobalTensor, shift: GlobalTensor,
+    weight: GlobalTensor | None = None, bias: GlobalTensor | None = None,
+    smooth: GlobalTensor | None = None, *, epsilon: float, mode: str = _DYNAMIC,
+) -> Any:  # fmt: skip
+    """Rows normalised, stretched and moved image by image, and quantised by their own scale."""
+    if mode != _DYNAMIC:
+        raise KernelError("AdaLayerNormQuant", f"quantMode should be dynamic, not {mode}")
+    y = host.run("LayerNormV3", x, weight, bias, epsilon=epsilon)[0]
+    lines = (x.shape[0], 1, x.shape[-1])
+    gain = host.together("Add", scale.view(*lines), 1.0, dtype=scale.dtype)
+    y = host.run("Add", host.run("Mul", y, gain), shift.view(*lines))
+    return host.run("DynamicQuant", y, smooth)
+
+
+def add_rms_norm_dynamic_quant(
+    host: Host, x: GlobalTensor, other: GlobalTensor, gamma: GlobalTensor,
+    smooth: GlobalTensor | None = None, second: GlobalTensor | None = None,
+    beta: GlobalTensor | None = None, *, epsilon: float, mask: Sequence[bool] | None = None,
+) -> Any:  # fmt: skip
+    """A sum normalised row by row, quantised by each row's own scale, once for each smoothing."""
+    del mask
+    rows = _rows(x, gamma)
+    outputs = [
+        *(host.empty(x.shape, INT8, f"y{number}") for number in (1, 2)),
+        host.empty(x.shape, x.dtype, "x"),
+        *(host.empty(rows, FLOAT, f"scale{number}") for number in (1, 2)),
+    ]
+    found: Any = host.run("AddRmsNormDynamicQuantV2", x, other, gamma, smooth, second, beta,
+                          outputs=outputs, epsilon=epsilon)  # fmt: skip
+    if second is not None:
+        return found
+    return found[0], None, found[2], found[3], None
+
+
+def add_rms_norm_quant(
+    host: Host, x: GlobalTensor, other: GlobalTensor, gamma: GlobalTensor, scale: GlobalTensor,
+    second: GlobalTensor | None = None, offset: GlobalTensor | None = None,
+    shift: GlobalTensor | None = None, beta: GlobalTensor | None = None, *,
+    epsilon: float, div_mode: bool = True,
+) -> Any:  # fmt: skip
+    """A sum normalised row by row and quantised by scales that are given."""
+    lines = [_line(host, each, gamma) for each in (scale, second, offset, shift)]
+    outputs = [
+        *(host.empty(x.shape, INT8, f"y{number}") for number in (1, 2)),
+        host.empty(x.shape, x.dtype, "x"), host.empty(x.shape, x.dtype, "normal"),
+    ]  # fmt: skip
+    found: Any = host.run("AddRmsNormQuantV2", x, other, gamma, *lines, beta, outputs=outputs,
+                          epsilon=epsilon, div_mode=div_mode)  # fmt: skip
+    return found if second is not None else (found[0], None, *found[2:])
+
+
+def packed_scales(
+    host: Host, scale: GlobalTensor, offset: GlobalTensor | None = None, *, round_mode: int = 0
+) -> Any:
+    """Scales and offsets as the cube's output stage reads them: in one number of 64 bits each."""
+    count = max(scale.numel, 1 if offset is None else offset.numel)
+    shape = scale.shape if scale.numel == count or offset is None else offset.shape
+    out = host.empty(shape, UINT64)
+    return host.run("TransQuantParamV2", scale, offset, outputs=(out,), round_mode=round_mode)
+
+
+def fake_quantised(
+    host: Host, x: GlobalTensor, scale: GlobalTensor, zero: GlobalTensor, *,
+    least: int, most: int, axis: int | None = None, enabled: float = 1.0,
+) -> Any:  # fmt: skip
+    """x as it comes back from whole numbers of a range, and where it was in that range."""
+    del enabled
+    if axis is not None:
+        spread = [1] * len(x.shape)
+        spread[axis % max(1, len(x.shape))] = scale.numel
+        scale, zero = scale.view(*spread), zero.view(*spread)
+    else:
+        scale, zero = scale.view(1), zero.view(1)
+    wide = host.cast(x, FLOAT)
+    by, at = host.cast(scale, FLOAT), host.cast(host.cast(zero, INT32), FLOAT)
+    whole = host.run("Add", host.run("Round", host.run("RealDiv", wide, by)), at)
+    inside = host.run(
+        "LogicalAnd", host.together("GreaterEqual", whole, least, dtype=FLOAT),
+        host.together("LessEqual", whole, most, dtype=FLOAT),
+    )  # fmt: skip
+    kept = host.together("Minimum", host.together("Maximum", whole, least, dtype=FLOAT), most,
+                         dtype=FLOAT)  # fmt: skip
+    return host.run("Mul", host.run("Sub", kept, at), by), inside
+
+
+def quantised(
+    host: Host, x: GlobalTensor, scale: GlobalTensor, zero: GlobalTensor | None = None, *, axis: int
+) -> Any:
+    """Whole numbers: x by the scale of its place along an axis, and the zero point."""
+    spread = [1] * len(x.shape)
+    if scale.numel > 1:
+        spread[axis % max(1, len(x.shape))] = scale.numel
+    told = host.told("out")
+    kind = told.dtype if told else INT8
+    wide = host.run("RealDiv", host.cast(x, FLOAT), host.cast(scale, FLOAT).view(*spread))
+    whole = host.run("Round", wide)
+    if zero is not None:
+        whole = host.run("Add", whole, host.cast(zero, FLOAT).view(*spread))
+    if kind is not INT32:
+        low, high = (-128, 127) if kind is INT8 else (0, 255)
+        whole = host.together("Maximum", whole, low, dtype=FLOAT)
+        whole = host.together("Minimum", whole, high, dtype=FLOAT)
+    return host.cast(host.cast(whole, INT32), kind)
+
+
+def grouped_quantised(
+    host: Host, x: GlobalTensor, scale: GlobalTensor, groups: GlobalTensor,
+    offset: GlobalTensor | None = None,
+) -> Any:  # fmt: skip
+    """Rows by the scale of the group that they are in, as int8; groups say where they end."""
+    out = host.empty(x.shape, INT8)
+    return host.run("GroupQuant", x, scale, groups, offset, outputs=(out,))

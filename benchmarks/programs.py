@@ -29,7 +29,7 @@ from npusim.capi.declarations import header_name
 from npusim.capi.library import LIBRARY, Installation, installation
 from npusim.capi.runtime import journal
 from npusim.report.files import write_text
-from npusim.values.errors import NpusimError
+from npusim.values.errors import RejectedError
 
 LIMIT_S = 120  # of a program
 _SUFFIXES = (".cpp", ".cc", ".cxx")
@@ -85,7 +85,7 @@ class Cache:
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
             try:
                 compile_program([source], program, flags, messages=said)
-            except NpusimError as error:
+            except RejectedError as error:
                 said.seek(0)
                 text = said.read()
                 found = _ERROR.search(text)
@@ -190,7 +190,8 @@ def measured(folder: Path, soc: str, pattern: str, at_once: int) -> list[Row]:
     def note(source: Path, verdict: str, reason: str = "") -> None:
         name = str(source.relative_to(folder))
         rows[source] = Row(name, interface_of(source), verdict, reason)
-        print(f"\r{len(rows)} of {len(sources)} ", end="", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            print(f"\r{len(rows)} of {len(sources)} ", end="", file=sys.stderr, flush=True)
 
     with ThreadPoolExecutor(at_once) as pool:
         compiled = dict(zip(sources, pool.map(cache.compiled, sources), strict=True))
@@ -199,7 +200,6 @@ def measured(folder: Path, soc: str, pattern: str, at_once: int) -> list[Row]:
             note(source, "failed", f"doesn't compile: {program}")
     _loaded(home)
     run_all({k: v for k, v in compiled.items() if isinstance(v, Path)}, soc, at_once, note)
-    print(file=sys.stderr)
     return [rows[source] for source in sources]
 
 

@@ -28,7 +28,7 @@ from npusim.capi.compiling import compile_program
 from npusim.capi.declarations import header_name
 from npusim.capi.library import LIBRARY, Installation, installation
 from npusim.capi.runtime import journal
-from npusim.report.files import write_text
+from npusim.reporting.files import write_text
 from npusim.values.errors import RejectedError
 
 LIMIT_S = 120  # of a program

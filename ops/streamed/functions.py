@@ -174,9 +174,9 @@ def _segment_sums(x: Array) -> Array:
 
 
 def _segment_sums_grad(grad: Array, found: Array) -> Array:
-    product = np.tril(grad.astype(np.float64) * found, -1)
+    product = np.tril(grad.astype(np.float64) * found)
     behind = np.flip(np.cumsum(np.flip(product, -2), -2), -2)
-    return behind.sum(-1)
+    return np.tril(behind, -1).sum(-1)
 
 
 def _masked_softmax(x: Array, mask: Array | None = None, *, scale: float, causal: bool) -> Array:
@@ -221,25 +221,6 @@ def _amp_scale(
     return value, np.where(broken | grown, 0, tracker + 1)
 
 
-def _unscaled(*given: Array) -> tuple[Array, ...]:
-    """Gradients times a factor, and whether one of them isn't finite."""
-    *grads, broken, factor = given
-    bad = any(not np.isfinite(each).all() for each in grads)
-    scaled = tuple(each * factor.reshape(-1)[0] for each in grads)
-    return (*scaled, np.where(bad, np.ones_like(broken), broken))
-
-
-_MODES = (None, np.rint, np.floor, np.ceil, lambda x: np.copysign(np.floor(abs(x) + 0.5), x),
-          np.trunc)  # fmt: skip
-
-
-def _rounded(*given: Array) -> tuple[Array, ...]:
-    """Tensors rounded: to the nearest even, down, up, away from zero, towards it."""
-    *tensors, mode = given
-    way = _MODES[min(int(mode.reshape(-1)[0]), len(_MODES) - 1)]
-    return tuple(each if way is None else way(each) for each in tensors)
-
-
 def _bias_rescale(qkv: Array, bias: Array, *, heads: int) -> tuple[Array, ...]:
     """Queries, keys and values [b, heads, t, d], the queries divided by the root of d."""
     batch, steps, width = qkv.shape
@@ -275,25 +256,6 @@ def _chunks(*tensors: Array, dim: int, chunks: int) -> Array:
     return np.concatenate(found, -1)
 
 
-def _three_points(grad: Array, places: Array, weights: Array, *, count: int) -> Array:
-    """The gradient of interpolation between three points: each gets its share."""
-    batch, channels, size = grad.reshape(*grad.shape[:2], -1).shape
-    flat = grad.reshape(batch, channels, size)
-    found = np.zeros((batch, channels, count))
-    for image in range(batch):
-        for near in range(places.shape[-1]):
-            share = flat[image] * weights[image, :, near]
-            at = places[image, :, near].astype(int)
-            np.add.at(found[image].T, at, share.T)
-    return found
-
-
-def _modulated_grad(grad: Array, x: Array, scale: Array, shift: Array) -> tuple[Array, ...]:
-    gains = scale.reshape(x.shape[0], 1, x.shape[-1])
-    del shift
-    return grad * (1 + gains), (grad * x).sum(1), grad.sum(1)
-
-
 def _row(name: str, compute: Any, steps: tuple[str, ...] = _TWICE, **attributes: object) -> Any:
     return Streamed(name, compute, steps, attributes).from_task
 
@@ -311,8 +273,9 @@ logit_grad = _row("LogitGrad", _logit_grad, _LOG, eps=-1.0)
 gelu_mul = _row("GeluMul", lambda x: _gelu(_halves(x)[0]) * _halves(x)[1], _CURVE)
 fatrelu_mul = _row(
     "FatreluMul",
-    lambda x, least: np.where(_halves(x)[0] >= least.reshape(-1)[0], _halves(x)[0], 0)
-    * _halves(x)[1],
+    lambda x, least: (
+        np.where(_halves(x)[0] >= least.reshape(-1)[0], _halves(x)[0], 0) * _halves(x)[1]
+    ),
     ("vcmpv_ge", "vsel", "vmul"),
 )
 ge_glu_grad = _row("GeGluGradV2", _ge_glu_grad, (*_CURVE, *_TWICE),
@@ -335,12 +298,8 @@ masked_softmax_grad = _row("ScaledMaskedSoftmaxGradV2", _masked_softmax_grad,
                            (*_TWICE, "vcadd", "vsel"), scale=1.0, causal=False)  # fmt: skip
 margins = _row("MultilabelMarginLoss", _margins, _CURVE, reduction=1)
 amp_scale = _row("AmpUpdateScale", _amp_scale, _TWICE, growth=2.0, backoff=0.5, interval=1)
-unscaled = _row("ForeachNonFiniteCheckAndUnscale", _unscaled, _TWICE)
-rounded = _row("ForeachRoundOffNumber", _rounded, ("vconv", "vconv"))
 compared = _row("PrecisionCompare", lambda a, b: np.where((a == b).all(), 0, 1), ("vcmpv_ne",))
 bias_rescale = _row("TransformBiasRescaleQkv", _bias_rescale, _TWICE, heads=1)
 grouped_sums = _row("GroupedBiasAddGrad", _grouped_sums, ("vadd",))
 unfolded_grad = _row("UnfoldGrad", _unfolded_grad, ("vadd",), sizes=[], dim=0, size=1, step=1)
 chunks = _row("ChunkCat", _chunks, (), dim=0, chunks=1)
-three_points = _row("ThreeInterpolateBackward", _three_points, _TWICE, count=1)
-modulated_grad = _row("ModulateGrad", _modulated_grad, (*_TWICE, "vadd"))

@@ -1,0 +1,109 @@
+"""What the aclnn functions do on the host that call streamed operators, or others for them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from npusim.values.errors import KernelError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.ascendc import GlobalTensor
+    from npusim.operators.host import Host, ScalarValue
+
+
+def running_sums(
+    host: Host, x: GlobalTensor, *, dim: int, exclusive: bool = False, reverse: bool = False
+) -> Any:
+    """Sums of all up to each place; from the end, or without the place itself."""
+    told = host.told("out")
+    x = x if told is None else host.cast(x, told.dtype)
+    axis = dim % max(1, len(x.shape))
+    turned = host.run("ReverseV2", x, axis=[axis]) if reverse else x
+    found = host.run("Cumsum", turned, axis=axis)
+    found = host.run("Sub", found, turned) if exclusive else found
+    return host.run("ReverseV2", found, axis=[axis]) if reverse else found
+
+
+def counted(host: Host, x: GlobalTensor, *, bins: int, low: ScalarValue, high: ScalarValue) -> Any:
+    """How many numbers each of some intervals alike has."""
+    least, most = float(low.real), float(high.real)
+    if least > most:
+        raise KernelError("HistogramV2", f"min {least:g} is above max {most:g}")
+    out = host.empty((bins,), x.dtype)
+    return host.run("HistogramV2", x, outputs=(out,), bins=bins, low=least, high=most)
+
+
+def modulated(
+    host: Host, x: GlobalTensor, scale: GlobalTensor | None = None,
+    shift: GlobalTensor | None = None,
+) -> Any:  # fmt: skip
+    """Rows stretched by 1 + scale and moved by shift, image by image."""
+    batch, _, width = x.shape
+    found = x
+    if scale is not None:
+        gain = host.together("Add", scale.view(batch, 1, width), 1.0, dtype=scale.dtype)
+        found = host.run("Mul", x, gain)
+    if shift is not None:
+        found = host.run("Add", found, shift.view(batch, 1, width))
+    return found if found is not x else host.run("TensorMove", x)
+
+
+def stretched(
+    host: Host, x: GlobalTensor, scale: GlobalTensor, bias: GlobalTensor | None = None, *,
+    axis: int, count: int, whole_blob: bool,
+) -> Any:  # fmt: skip
+    """x times a scale that runs along some axes, and a shift."""
+    del count, whole_blob
+    at = axis % max(1, len(x.shape))
+    behind = len(x.shape) - at - len(scale.shape)
+    shape = (*scale.shape, *(1,) * max(0, behind))
+    found = host.run("Mul", x, scale.view(*shape))
+    return found if bias is None else host.run("Add", found, bias.view(*shape))
+
+
+def _unpooled(host: Host, grad: GlobalTensor, indices: GlobalTensor, axes: int) -> Any:
+    planes = prod(grad.shape[:-axes])
+    rows = grad.view(planes, prod(grad.shape[-axes:]))
+    places = indices.view(planes, prod(indices.shape[-axes:]))
+    return host.run("GatherElements", rows, places, dim=1).view(*indices.shape)
+
+
+def unpooled(host: Host, grad: GlobalTensor, x: GlobalTensor, indices: GlobalTensor) -> Any:
+    """The gradient at the place that each element went to."""
+    del x
+    return _unpooled(host, grad, indices, 2)
+
+
+def unpooled_volume(host: Host, grad: GlobalTensor, x: GlobalTensor, indices: GlobalTensor) -> Any:
+    """The same of volumes."""
+    del x
+    return _unpooled(host, grad, indices, 3)
+
+
+def split_heads(host: Host, qkv: GlobalTensor, bias: GlobalTensor, *, heads: int) -> Any:
+    """Queries, keys and values with their shifts, by heads; the queries scaled."""
+    batch, steps, width = qkv.shape
+    shape = (batch, heads, steps, width // 3 // heads)
+    outputs = [host.empty(shape, qkv.dtype, name) for name in "qkv"]
+    return host.run("TransformBiasRescaleQkv", qkv, bias, outputs=outputs, heads=heads)
+
+
+def unfolded(
+    host: Host, grad: GlobalTensor, *, sizes: Sequence[int], dim: int, size: int, step: int
+) -> Any:
+    """The gradients of all windows summed where they overlap."""
+    out = host.empty(sizes, grad.dtype)
+    return host.run("UnfoldGrad", grad, outputs=(out,), sizes=list(sizes), dim=dim, size=size,
+                    step=step)  # fmt: skip
+
+
+def side_by_side(host: Host, tensors: Sequence[GlobalTensor], *, dim: int, chunks: int) -> Any:
+    """Tensors in parts along an axis, the parts with the same number in one row."""
+    told = host.told("out")
+    width = sum(-(-each.shape[dim] // chunks) * prod(each.shape[dim + 1 :]) for each in tensors)
+    kind = told.dtype if told else tensors[0].dtype
+    out = host.empty((*tensors[0].shape[:dim], chunks, width), kind)
+    return host.run("ChunkCat", *tensors, outputs=(out,), dim=dim, chunks=chunks)

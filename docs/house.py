@@ -66,12 +66,12 @@ DOORS = {
         """,
     "schedules": """
         block_split bounds buffers comparisons elementwise formula formula_kernel functions masks
-        on_ai_cpu rows.folds rows.formats rows.formula rows.kernel rows.layouts rows.play
+        on_ai_cpu streamed rows.folds rows.formats rows.formula rows.kernel rows.layouts rows.play
         rows.program rows.shares runner spreading tile_grid
         """,
     "library": """
         axis_maps block_matmul calls epilogue interleaved mapping matmul matmul_tiling operands
-        phases row_quantiser sorted_pairs unfolded
+        packed_scales phases row_quantiser sorted_pairs unfolded
         """,
     "operators": """
         arguments checks contract coverage definition fusions host listed memory oracle registry

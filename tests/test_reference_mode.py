@@ -20,6 +20,7 @@ from npusim.values.errors import KernelError
 from support import physics, tasks
 from support.kernels import Probe, content, doubling, gm, numbers, queues
 from support.reference import assert_like_the_reference
+from support.row_cases import stood_for
 from support.task_cases import chips_of, task_of
 
 if TYPE_CHECKING:
@@ -108,7 +109,9 @@ UB_PARTS = (1, 8)  # of the chip's UB, so that small tensors are cut into tiles
 EXAMPLES = 3
 
 
-@pytest.mark.parametrize("op_type", [each for each in op_types() if each not in WITHOUT_TASKS])
+@pytest.mark.parametrize(
+    "op_type", [each for each in op_types() if each not in {*WITHOUT_TASKS, *stood_for()}]
+)
 def test_a_fast_run_does_what_the_reference_does(op_type: str) -> None:
     """The same numbers, bytes per buffer, instructions and cycles, whatever the shapes."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import Parameter, signature
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from npusim.operators.registry import band_class, kernel_class
 from npusim.ops.foreach.kernel import ForeachKernel
 from npusim.ops.multi_scale_deformable_attention_grad.contract import Sizes
 from npusim.schedules.formula_kernel import FormulaKernel
-from support import convolution_cases, language_cases, vision_cases
+from support import convolution_cases, language_cases, row_cases, vision_cases
 from support.convolution import square
 from support.deformable import deformable
 from support.group_norm import group_norm as group_norm_call
@@ -1210,6 +1211,8 @@ CASES: dict[str, Case] = {
     "GroupedMatmul": grouped_product,
     **dict.fromkeys(("WeightQuantBatchMatmul", "WeightQuantBatchMatmulV2"), widened_product),
     "MoeReRouting": routed_again,
+    **dict.fromkeys(row_cases.NORMS, partial(row_cases.norm, task=Task)),
+    **dict.fromkeys(row_cases.STANDING_FOR_ALL, partial(row_cases.streamed, task=Task)),
     **dict.fromkeys(language_cases.CASES, of_language_models),
     **dict.fromkeys(vision_cases.CASES, of_images),
     **dict.fromkeys(("MoeFinalizeRouting", "MoeFinalizeRoutingV2"), routed_back),

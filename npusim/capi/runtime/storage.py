@@ -9,7 +9,7 @@ import numpy as np
 
 from npusim.capi.runtime.refusals import Refusal
 from npusim.capi.runtime.tables import Functions
-from npusim.ops.quant.packed import packed as packed_scales
+from npusim.library.packed_scales import packed_scales
 from npusim.values.dtypes import FLOAT16, DType, from_acl
 from npusim.values.formats import Format
 from npusim.values.layouts import storage_shape

@@ -1,0 +1,68 @@
+"""Small tasks of the norms of sums and of the quantising norms; and types that one stands for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from npusim.operators.registry import builder, op_types
+from npusim.schedules.streamed import Streamed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# Operands, lines and results of each: T a tile of rows, t one in int8, C a column of float32.
+NORMS = {
+    "AddLayerNorm": ("TT", 3, "TCCT"),
+    "DeepNorm": ("TT", 2, "CCT"),
+    "GemmaRmsNorm": ("T", 1, "TC"),
+    "AddRmsNormCast": ("TT", 1, "WTCT"),
+    "LayerNormQuant": ("T", 4, "t"),
+    "AddLayerNormQuant": ("TT", 7, "ttTTCC"),
+    "RmsNormQuant": ("T", 4, "t"),
+    "RmsNormDynamicQuant": ("T", 3, "tC"),
+    "AddRmsNormDynamicQuantV2": ("TT", 4, "ttTCC"),
+    "AddRmsNormQuantV2": ("TT", 6, "ttTT"),
+}
+_ATTRIBUTES = {
+    "AddLayerNormQuant": {"dynamic": True},
+    "LayerNormQuant": {"quant_mode": 0},
+}
+
+# Their functions are NumPy's, and their kernels those of one schedule, whatever they compute.
+_MODULES = ("npusim.ops.random.streams", "npusim.ops.indexing.decided")
+STANDING_FOR_ALL = ("MaskedScatter", "LogitGrad")
+
+
+def stood_for() -> Iterator[str]:
+    """Types whose schedule another one's task tries."""
+    for op_type in op_types():
+        make: Any = builder(op_type)
+        of_row = isinstance(getattr(make, "__self__", None), Streamed)
+        if (of_row or make.__module__ in _MODULES) and op_type not in STANDING_FOR_ALL:
+            yield op_type
+
+
+def norm(pick: Any, op_type: str, task: Callable[..., Any]) -> Any:
+    """Rows with lines of gains, shifts and scales."""
+    operands, lines, results = NORMS[op_type]
+    rows, columns, kind = pick.shape(1, 2, 600), pick.size(), pick.half()
+    shape = (*rows, columns)
+    inputs = [pick.numbers(*shape, kind=kind) for _ in operands]
+    inputs += [pick.positive(columns, kind=kind) for _ in range(lines)]
+    kinds = {"T": kind, "t": np.int8, "W": np.float32}
+    outputs = [
+        np.zeros(rows, np.float32) if each == "C" else np.zeros(shape, kinds[each])
+        for each in results
+    ]
+    return task(inputs, outputs, _ATTRIBUTES.get(op_type, {}))
+
+
+def streamed(pick: Any, op_type: str, task: Callable[..., Any]) -> Any:
+    """Elements that a mask chooses, or two operands."""
+    shape = pick.shape()
+    x, y = pick.numbers(*shape), pick.positive(*shape)
+    if op_type == "MaskedScatter":
+        return task([x, x > 0, y], [np.zeros_like(x)])
+    return task([y, x], [np.zeros_like(x)], {"eps": 0.1})

@@ -1,0 +1,256 @@
+"""aclnn interfaces where data decide, or whose kernels pass all through UB once: against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npusim import Device, TensorSpec
+
+Array = np.ndarray[Any, Any]
+
+NPU = Device("Ascend910B3")
+RNG = np.random.default_rng(0)
+F32, F16 = np.float32, np.float16
+
+
+def numbers(*shape: int, kind: Any = F32) -> Array:
+    return RNG.standard_normal(shape).astype(kind)
+
+
+def shares(*shape: int) -> Array:
+    return RNG.uniform(0.1, 0.9, shape).astype(F32)
+
+
+def in_front(found: Array, size: int) -> Array:
+    whole = np.zeros(size)
+    whole[: found.size] = found.reshape(-1)
+    return whole
+
+
+def centred(x: Array) -> tuple[Array, Array, Array]:
+    x = x.astype(np.float64)
+    mean, rstd = x.mean(-1, keepdims=True), 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    return (x - mean) * rstd, mean, rstd
+
+
+def by_root(x: Array) -> tuple[Array, Array]:
+    x = x.astype(np.float64)
+    rstd = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+    return x * rstd, rstd
+
+
+def bytes_of(x: Array) -> Array:
+    return np.clip(np.rint(x), -128, 127)
+
+
+def gelu(x: Array) -> Array:
+    return 0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3)))
+
+
+def softmax(x: Array) -> Array:
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+
+COARSE = RNG.integers(-1, 2, (5, 7)).astype(F32)
+PLACES, MASK = np.argwhere(COARSE), COARSE > 0
+NEW = numbers(35)
+PUT = COARSE.copy()
+PUT[MASK] = NEW[: MASK.sum()]
+SMALL = RNG.integers(0, 5, 20).astype(F32)
+FOUND, INVERSE, COUNTS = np.unique(SMALL, return_inverse=True, return_counts=True)
+RUNS = np.array([1, 1, 2, 2, 2, 1, 3], F32)
+ROWS = np.array([[1, 2], [0, 5], [1, 2]], F32)
+CUBE = numbers(4, 5, 6)
+FIRST, J = RNG.integers(0, 4, 3), RNG.integers(0, 5, (2, 3))
+CHOSEN = numbers(2, 3, 6)
+CHANGED = CUBE.copy()
+CHANGED[FIRST, J] = CHOSEN
+FILLED = CUBE.copy()
+FILLED[:, [1, 3]] = 2
+TIMES = np.array([1, 2, 0, 3, 1])
+AT = RNG.integers(0, 5, (2, 7))
+AT[1] = (AT[0] + 1) % 5
+SET, SUMMED = COARSE.copy(), COARSE.copy()
+np.put_along_axis(SET, AT, 9, 0)
+MORE = numbers(2, 7)
+np.add.at(SUMMED, (AT, np.arange(7)), MORE)
+TABLE = numbers(10, 4)
+IDS, STARTS = np.array([1, 2, 4, 5, 4, 3, 2, 9]), np.array([0, 4])
+SHRUNK = TABLE * np.minimum(1, 1 / (np.linalg.norm(TABLE, axis=1, keepdims=True) + 1e-7))
+SOME = TABLE.copy()
+SOME[[1, 2]] = SHRUNK[[1, 2]]
+X, Y = numbers(3, 4, 32), numbers(3, 4, 32)
+GAIN, SHIFT = shares(32), numbers(32)
+HALF, OTHER = X.astype(F16), Y.astype(F16)
+LINE, MOVE = GAIN.astype(F16), SHIFT.astype(F16)
+GAINS = shares(3, 32)
+SUM, MEAN, RSTD = centred(X + Y)
+DEEP, DEEP_MEAN, DEEP_RSTD = centred(0.3 * X + Y)
+ROOT = by_root(HALF)[0] * LINE
+ROOT_OF_SUM, ROOT_RSTD = by_root(HALF.astype(np.float64) + OTHER)
+Z, U = numbers(4, 6), shares(4, 6)
+SCALES, NONE = shares(6), np.zeros(6, np.int32)
+WHOLE = np.rint(Z / SCALES)
+THREE = shares(3, 4)
+A, B = numbers(2, 5, 3), numbers(2, 4, 3)
+APART = abs(A[:, :, None] - B[:, None]).astype(np.float64)
+BETWEEN = np.tril(np.exp(A.cumsum(-1)[..., None] - A.cumsum(-1)[..., None, :]))
+SCORES, HIDDEN = numbers(2, 2, 5, 3), RNG.random((2, 1, 5, 3)) > 0.5
+WEIGHED = softmax(SCORES)
+WINDOWS = numbers(3, 2, 3)
+COVERED = np.zeros((8, 2))
+for place in range(3):
+    COVERED[2 * place : 2 * place + 3] += WINDOWS[place].T
+TARGET = np.array([[3, 0, -1, 1, 2, 2], [5, -1, 0, 0, 0, 0]], np.int32)
+IS = np.array([[1, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 1]])
+MARGINS = np.maximum(0, 1 - (Z[:2, :, None] - Z[:2, None])) * IS[:, :, None] * (1 - IS[:, None])
+ONE = np.ones(1, F32)
+QKV = numbers(2, 5, 24)
+HEADS = (QKV + QKV[0, 0]).reshape(2, 5, 3, 2, 4).transpose(2, 0, 3, 1, 4)
+EPSILON = {"epsilon": 1e-5}
+WORDS = np.array([1.5, 2.25], F32).view(np.uint32).astype(np.int64) & 0xFFFFE000
+
+# Interface, arguments, results; what stands behind them isn't said by the interface.
+CALLS: list[tuple[str, dict[str, Any], Any]] = [
+    ("aclnnNonzero", {"self": COARSE}, in_front(PLACES, 70).reshape(35, 2)),
+    ("aclnnNonzeroV2", {"self": COARSE}, in_front(PLACES.T, 70).reshape(2, 35)),
+    ("aclnnMaskedSelect", {"self": COARSE, "mask": MASK}, in_front(COARSE[MASK], 35)),
+    ("aclnnInplaceMaskedScatter", {"selfRef": COARSE, "mask": MASK, "source": NEW}, PUT),
+    ("aclnnUnique", {"self": SMALL, "sorted": True, "returnInverse": True,
+        "valueOut": SMALL.copy(), "inverseOut": np.zeros(20, np.int64)},
+        (in_front(FOUND, 20), INVERSE)),
+    ("aclnnUnique2", {"self": SMALL, "sorted": True, "returnInverse": True, "returnCounts": True},
+        (in_front(FOUND, 20), INVERSE, in_front(COUNTS, 20))),
+    ("aclnnUniqueDim", {"self": ROWS, "sorted": True, "returnInverse": True, "dim": 0},
+        (np.array([[0, 5], [1, 2], [0, 0]]), np.array([1, 0, 1]), np.array([1, 2, 0]))),
+    ("aclnnUniqueConsecutive", {"self": RUNS, "returnInverse": True, "returnCounts": True,
+        "dim": 9}, (in_front(np.array([1, 2, 1, 3]), 7), np.array([0, 0, 1, 1, 1, 2, 3]),
+        in_front(np.array([2, 3, 1, 1]), 7))),
+    ("aclnnIndex", {"self": CUBE, "indices0": FIRST, "indices1": J}, CUBE[FIRST, J]),
+    ("aclnnIndex", {"self": CUBE, "indices0": np.zeros(0, np.int64), "indices1": J,
+        "out": np.zeros((4, 2, 3, 6), F32)}, CUBE[:, J]),
+    ("aclnnIndexPutImpl", {"selfRef": CUBE, "indices0": FIRST, "indices1": J, "values": CHOSEN,
+        "accumulate": False, "unsafe": False}, CHANGED),
+    ("aclnnIndexFill", {"self": CUBE, "dim": 1, "index": np.array([1, 3]), "value": 2.0}, FILLED),
+    ("aclnnIndexFillTensor", {"self": CUBE, "dim": 1, "index": [1, 3], "value": 2.0}, FILLED),
+    ("aclnnIndexAddV2", {"self": COARSE, "dim": 0, "index": np.array([1, 3]), "source": MORE,
+        "alpha": 2.0, "mode": 0},
+        COARSE + 2 * np.stack([0 * MORE[0], MORE[0], 0 * MORE[0], MORE[1], 0 * MORE[0]])),
+    ("aclnnRepeatInterleave", {"self": COARSE, "repeats": np.array([2]), "outputSize": 70},
+        np.repeat(COARSE, 2)),
+    ("aclnnRepeatInterleaveWithDim", {"self": COARSE, "repeats": TIMES, "dim": 0, "outputSize": 7},
+        np.repeat(COARSE, TIMES, 0)),
+    ("aclnnRepeatInterleaveTensor", {"repeats": TIMES, "outputSize": 7},
+        np.repeat(np.arange(5), TIMES)),
+    ("aclnnScatterValue", {"self": COARSE, "dim": 0, "index": AT, "value": 9.0, "reduce": 0}, SET),
+    ("aclnnScatterReduce", {"self": COARSE, "dim": 0, "index": AT, "src": MORE, "reduce": 0,
+        "includeSelf": True}, SUMMED),
+    ("aclnnEmbeddingBag", {"weight": TABLE, "indices": IDS, "offsets": STARTS,
+        "scaleGradByFreq": False, "mode": 1, "sparse": False, "includeLastOffset": False,
+        "paddingIdx": -1}, (np.stack([TABLE[IDS[:4]].mean(0), TABLE[IDS[4:]].mean(0)]),
+        np.repeat([0, 1], 4), np.array([4, 4]), np.array([4, 4]))),
+    ("aclnnRenorm", {"self": TABLE, "p": 2.0, "dim": 0, "maxNorm": 1.0}, SHRUNK),
+    ("aclnnEmbeddingRenorm", {"selfRef": TABLE, "indices": np.array([1, 2]), "maxNorm": 1.0,
+        "normType": 2.0}, SOME),
+    ("aclnnAddLayerNorm", {"x1": X, "x2": Y, "gamma": GAIN, "beta": SHIFT, **EPSILON,
+        "additionalOutput": True}, (SUM * GAIN + SHIFT, MEAN, RSTD, X + Y)),
+    ("aclnnDeepNorm", {"x": X, "gx": Y, "gamma": GAIN, "beta": SHIFT, "alpha": 0.3, **EPSILON},
+        (DEEP_MEAN, DEEP_RSTD, DEEP * GAIN + SHIFT)),
+    ("aclnnAdaLayerNorm", {"x": X, "scale": GAINS, "shift": GAINS, "weightOptional": GAIN,
+        "biasOptional": SHIFT, **EPSILON},
+        (centred(X)[0] * GAIN + SHIFT) * (1 + GAINS[:, None]) + GAINS[:, None]),
+    ("aclnnGemmaRmsNorm", {"x": X, "gamma": GAIN, **EPSILON},
+        (by_root(X)[0] * (1 + GAIN), by_root(X)[1])),
+    ("aclnnAddRmsNormCast", {"x1": HALF, "x2": OTHER, "gamma": LINE, **EPSILON},
+        (ROOT_OF_SUM * LINE, ROOT_OF_SUM * LINE, ROOT_RSTD, HALF + OTHER)),
+    ("aclnnRmsNormQuant", {"x": HALF, "gamma": LINE, "beta": MOVE, **EPSILON,
+        "scale": np.array([8], F16), "offset": np.array([1], np.int8)},
+        bytes_of((ROOT + MOVE) * 8 + 1)),
+    ("aclnnLayerNormQuant", {"x": HALF, "gammma": LINE, "beta": MOVE, "quantMode": 0, **EPSILON,
+        "scale": np.array([8], F16), "zeroPointsOptional": np.array([1], np.int8)},
+        bytes_of((centred(HALF)[0] * LINE + MOVE) * 8 + 1)),
+    ("aclnnRmsNormDynamicQuant", {"x": HALF, "gamma": LINE, **EPSILON, "dstType": 2},
+        (bytes_of(ROOT * 127 / abs(ROOT).max(-1, keepdims=True)), abs(ROOT).max(-1) / 127)),
+    ("aclnnTransQuantParamV2", {"scale": np.array([1.5, 2.25], F32)}, WORDS | 1 << 46),
+    ("aclnnFakeQuantPerChannelAffineCachemask", {"self": Z, "scale": SCALES, "zeroPoint": NONE,
+        "axis": 1, "quantMin": -2, "quantMax": 2},
+        (np.clip(WHOLE, -2, 2) * SCALES, abs(WHOLE) <= 2)),
+    ("aclnnQuantize", {"x": Z, "scales": SCALES, "zeroPoints": NONE, "axis": 1, "dtype": 2,
+        "out": np.zeros((4, 6), np.int8)}, WHOLE),
+    ("aclnnGroupQuant", {"x": 20 * Z, "scale": np.stack([SCALES, 2 * SCALES]), "dstType": 2,
+        "groupIndex": np.array([1, 4], np.int32), "offsetOptional": ONE},
+        bytes_of(20 * Z * np.stack([SCALES, *[2 * SCALES] * 3]) + 1)),
+    ("aclnnReal", {"self": (Z + 1j * U).astype(np.complex64)}, Z),
+    ("aclnnAngleV2", {"x": Z, "out": Z.copy()}, np.angle(Z)),
+    ("aclnnGcd", {"self": np.array([12, 18, 7], np.int32), "other": np.array([8], np.int32)},
+        np.array([4, 2, 1])),
+    ("aclnnLogit", {"input": U, "eps": 0.2}, np.log((c := np.clip(U, 0.2, 0.8)) / (1 - c))),
+    ("aclnnLogitGrad", {"x": U, "dy": Z, "eps": -1.0}, Z / (U * (1 - U))),
+    ("aclnnGeluMul", {"input": Z}, gelu(Z[:, :3]) * Z[:, 3:]),
+    ("aclnnFatreluMul", {"input": Z, "threshold": np.array([0.1], F32)},
+        np.where(Z[:, :3] >= 0.1, Z[:, :3], 0) * Z[:, 3:]),
+    ("aclnnClippedSwiglu", {"x": Z, "dim": -1, "alpha": 1.5, "limit": 1.0, "bias": 1.0,
+        "interleaved": True, "out": Z[:, :3].copy()}, (g := np.minimum(Z[:, ::2], 1))
+        / (1 + np.exp(-1.5 * g)) * (np.clip(Z[:, 1::2], -1, 1) + 1)),
+    ("aclnnSituGlu", {"x": Z, "dim": -1, "beta": 2.0, "linearBeta": 0.0, "activateLeft": True,
+        "out": Z[:, :3].copy()},
+        2 * np.tanh(Z[:, :3] / 2) / (1 + np.exp(-Z[:, :3])) * Z[:, 3:]),
+    ("aclnnSignBitsPack", {"self": Z.reshape(-1)[:16].copy(), "size": 2,
+        "out": np.zeros((2, 1), np.uint8)},
+        np.packbits(Z.reshape(-1)[:16] >= 0, bitorder="little").reshape(2, 1)),
+    ("aclnnLinalgCross", {"self": THREE, "other": THREE[:, ::-1].copy(), "dim": 0},
+        np.cross(THREE, THREE[:, ::-1], axis=0)),
+    ("aclnnHistc", {"self": Z, "bins": 5, "min": -1.0, "max": 1.0},
+        np.histogram(Z, 5, (-1, 1))[0]),
+    ("aclnnCdist", {"x1": A, "x2": B, "p": 3.0, "compute_mode": 0},
+        (APART**3).sum(-1) ** (1 / 3)),
+    ("aclnnExpSegsum", {"self": A}, BETWEEN),
+    ("aclnnScaledMaskedSoftmax", {"x": SCORES, "mask": HIDDEN, "scale": 2.0,
+        "fixedTriuMask": False}, softmax(np.where(HIDDEN, -10000, 2 * SCORES))),
+    ("aclnnScaledMaskedSoftmaxBackward", {"gradOutput": SCORES, "y": WEIGHED.astype(F32),
+        "mask": HIDDEN, "scale": 2.0, "fixTriuMask": False}, np.where(HIDDEN, 0, 2 * WEIGHED
+        * (SCORES - (SCORES * WEIGHED).sum(-1, keepdims=True)))),
+    ("aclnnMultilabelMarginLoss", {"self": Z[:2].copy(), "target": TARGET, "reduction": 0,
+        "out": np.zeros(2, F32), "isTarget": np.zeros((2, 6), F32)},
+        (MARGINS.sum((1, 2)) / 6, IS)),
+    ("aclnnAmpUpdateScale", {"currentScale": ONE, "growthTracker": np.zeros(1, np.int32),
+        "foundInf": 0 * ONE, "growthFactor": 2.0, "backoffFactor": 0.5, "growthInterval": 1,
+        "updatedScale": ONE.copy(), "updatedGrowthTracker": np.zeros(1, np.int32)}, ([2], [0])),
+    ("aclnnGroupedBiasAddGrad", {"gradY": Z, "groupIdxOptional": np.array([1, 4], np.int32)},
+        np.stack([Z[0], Z[1:].sum(0)])),
+    ("aclnnCumsumV2", {"self": Z, "dim": 1, "exclusive": True, "reverse": True},
+        Z[:, ::-1].cumsum(1)[:, ::-1] - Z),
+    ("aclnnModulate", {"self": A, "scaleOptional": A[:, 0].copy(),
+        "shiftOptional": A[:, :1].copy()},
+        A * (1 + A[:, :1]) + A[:, :1]),
+    ("aclnnScale", {"x": Z, "scale": Z[:, 0].copy(), "bias": Z[:, 1].copy(), "axis": 0,
+        "numAxes": 1, "scaleFromBlob": True}, Z * Z[:, :1] + Z[:, 1:2]),
+    ("aclnnTransformBiasRescaleQkv", {"qkv": QKV, "qkvBias": QKV[0, 0].copy(), "numHeads": 2},
+        (HEADS[0] / 2, HEADS[1], HEADS[2])),
+    ("aclnnUnfoldGrad", {"gradOut": WINDOWS, "inputSizes": [8, 2], "dim": 0, "size": 3, "step": 2},
+        COVERED),
+    ("aclnnChunkCat", {"tensors0": Z, "tensors1": THREE, "dim": 0, "numChunks": 2},
+        np.concatenate([Z.reshape(2, 12), np.append(THREE.reshape(-1), 4 * [0]).reshape(2, 8)], 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "given", "want"), CALLS, ids=[call[0] for call in CALLS])
+def test_results_are_those_of_numpy(name: str, given: dict[str, Any], want: Any) -> None:
+    """The numbers, and the time that descriptions alone give."""
+    copies = {
+        key: each.copy() if isinstance(each, np.ndarray) else each for key, each in given.items()
+    }
+    result = NPU.run(name, **copies)
+    wanted = want if isinstance(want, tuple) else (want,)
+    assert result.outputs is not None
+    for got, exact in zip(result.outputs.values(), wanted, strict=True):
+        found = got.reshape(np.shape(exact)).astype(np.float64)
+        whole = 1 if got.dtype == np.int8 else 0  # where a rounding of float16 lies between two
+        np.testing.assert_allclose(found, exact, rtol=3e-3, atol=max(2e-3, whole))
+    told = {key: TensorSpec.of(each) if isinstance(each, np.ndarray) else each
+            for key, each in given.items()}  # fmt: skip
+    assert NPU.estimate(name, **told).duration_us == result.duration_us

@@ -109,6 +109,15 @@ TARGET = np.array([[3, 0, -1, 1, 2, 2], [5, -1, 0, 0, 0, 0]], np.int32)
 IS = np.array([[1, 0, 0, 1, 0, 0], [0, 0, 0, 0, 0, 1]])
 MARGINS = np.maximum(0, 1 - (Z[:2, :, None] - Z[:2, None])) * IS[:, :, None] * (1 - IS[:, None])
 ONE = np.ones(1, F32)
+MAPS, GRADS = numbers(3, 4, 5, 6), numbers(3, 4, 5, 6)
+WEIGHT, BIAS, OWN = shares(4), numbers(4), MAPS.mean((0, 2, 3))
+INVERSE_STD = 1 / np.sqrt(MAPS.var((0, 2, 3)) + 1e-5)
+UNIT = (MAPS - OWN[:, None, None]) * INVERSE_STD[:, None, None]
+DSUM, DUNIT = GRADS.sum((0, 2, 3)), (GRADS * UNIT).sum((0, 2, 3))
+DMAPS = (WEIGHT * INVERSE_STD)[:, None, None] * (
+    GRADS - DSUM[:, None, None] / 90 - UNIT * DUNIT[:, None, None] / 90
+)
+SAVED = {"mean": OWN, "invstd": INVERSE_STD}
 QKV = numbers(2, 5, 24)
 HEADS = (QKV + QKV[0, 0]).reshape(2, 5, 3, 2, 4).transpose(2, 0, 3, 1, 4)
 EPSILON = {"epsilon": 1e-5}
@@ -235,6 +244,17 @@ CALLS: list[tuple[str, dict[str, Any], Any]] = [
         COVERED),
     ("aclnnChunkCat", {"tensors0": Z, "tensors1": THREE, "dim": 0, "numChunks": 2},
         np.concatenate([Z.reshape(2, 12), np.append(THREE.reshape(-1), 4 * [0]).reshape(2, 8)], 1)),
+    ("aclnnBatchNorm", {"input": MAPS, "weight": WEIGHT, "bias": BIAS, "training": True,
+        "momentum": 0.1, "eps": 1e-5},
+        (UNIT * WEIGHT[:, None, None] + BIAS[:, None, None], OWN, INVERSE_STD)),
+    ("aclnnBatchNormBackward", {"gradOut": GRADS, "input": MAPS, "weight": WEIGHT,
+        "saveMean": OWN, "saveInvstd": INVERSE_STD, "training": True, "eps": 1e-5,
+        "outputMask": [True, True, True]}, (DMAPS, DUNIT, DSUM)),
+    ("aclnnBatchNormStats", {"input": MAPS, "eps": 1e-5}, (OWN, INVERSE_STD)),
+    ("aclnnBatchNormReduce", {"x": MAPS}, (MAPS.sum((0, 2, 3)), (MAPS**2).sum((0, 2, 3)))),
+    ("aclnnBatchNormReduceBackward", {"gradOut": GRADS, "input": MAPS, **SAVED, "weight": WEIGHT,
+        "inputG": True, "weightG": True, "biasG": True},
+        (DSUM, DUNIT / INVERSE_STD, DUNIT, DSUM)),
 ]  # fmt: skip
 
 

@@ -37,19 +37,22 @@ _MOST_TILE = 8192  # elements
 class Streamed:
     """One row of a table: ``compute`` as in :class:`~npusim.schedules.on_ai_cpu.OnAiCpu`.
 
-    ``steps`` are the vector instructions for each tile of an operand, in float32.
+    ``steps`` are the vector instructions for each tile of an operand, in float32; ``passes`` counts
+    how often the operands pass, e.g. once for sums and once for what they are needed for.
     """
 
     op_type: str
     compute: Callable[..., Any]
     steps: tuple[str, ...] = ("vmuls",)
     attributes: Mapping[str, object] = field(default_factory=dict)
+    passes: int = 1
 
     def from_task(self, task: Task) -> tuple[Kernel, ...]:
         """The kernel for a task, whose results are known."""
         row = OnAiCpu(self.op_type, self.compute, attributes=self.attributes)
         (whole,) = row.from_task(task)
-        return (StreamedKernel.called(task.op_type)(task.profile, whole, self.steps),)
+        kernel = StreamedKernel.called(task.op_type)
+        return (kernel(task.profile, whole, self.steps, self.passes),)
 
 
 class StreamedKernel(Kernel):
@@ -57,8 +60,10 @@ class StreamedKernel(Kernel):
 
     generated = False
 
-    def __init__(self, profile: Profile, whole: AiCpuKernel, steps: tuple[str, ...]) -> None:
-        self.steps = steps
+    def __init__(
+        self, profile: Profile, whole: AiCpuKernel, steps: tuple[str, ...], passes: int
+    ) -> None:
+        self.steps, self.passes = steps, passes
         self.reads, self.writes, self.compute = whole.reads, whole.writes, whole.compute
         widest = max(each.dtype.itemsize for each in (*self.reads, *self.writes))
         block = profile.buffers.block_bytes
@@ -87,7 +92,7 @@ class StreamedKernel(Kernel):
         core.pipe.init_buffer(taken, 2, self.tile * width)
         core.pipe.init_buffer(given, 2, self.tile * width)
         core.pipe.init_buffer(work, 1, self.tile * FLOAT.itemsize)
-        for each in self.reads:
+        for each in self.reads * self.passes:
             for piece in self._pieces(core, each):
                 start, count = piece
                 operand = taken.copy_in(each.view(each.numel).span(start, count))

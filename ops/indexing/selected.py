@@ -15,19 +15,26 @@ if TYPE_CHECKING:
 
     from npusim.ascendc import GlobalTensor
     from npusim.operators.host import Host, ScalarValue
+    from npusim.values.dtypes import DType
 
 _MOST_AXES = 8
 
 
+def _room(host: Host, name: str, shape: Sequence[int], kind: DType) -> GlobalTensor:
+    """A result as large as the caller's tensor, by default as large as it can get."""
+    told = host.told(name)
+    return host.empty(told.shape if told else shape, kind, name)
+
+
 def places(host: Host, x: GlobalTensor) -> Any:
     """The place of every element that isn't zero, a row each."""
-    out = host.empty((x.numel, max(1, len(x.shape))), INT64)
+    out = _room(host, "out", (x.numel, max(1, len(x.shape))), INT64)
     return host.run("NonZero", x, outputs=(out,), transpose=False)
 
 
 def places_in_columns(host: Host, x: GlobalTensor) -> Any:
     """The place of every element that isn't zero, a column each."""
-    out = host.empty((max(1, len(x.shape)), x.numel), INT64)
+    out = _room(host, "out", (max(1, len(x.shape)), x.numel), INT64)
     return host.run("NonZero", x, outputs=(out,), transpose=True)
 
 
@@ -55,9 +62,9 @@ def different(
     axis = axis % rank if axis is not None and -rank <= axis < rank and rank else None
     length = x.numel if axis is None else x.shape[axis]
     outputs = (
-        host.empty((x.numel,) if axis is None else x.shape, x.dtype),
-        host.empty((x.numel,) if axis is None else (length,), INT64, "inverse"),
-        host.empty((length,), INT64, "counts"),
+        _room(host, "valueOut", (x.numel,) if axis is None else x.shape, x.dtype),
+        _room(host, "inverseOut", (length,), INT64),
+        _room(host, "countsOut", (length,), INT64),
     )
     return host.run(op_type, x, outputs=outputs, axis=axis)
 

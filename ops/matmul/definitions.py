@@ -80,6 +80,11 @@ OPERATORS = family(
             checks=((rank_is, 2, "A", "B", "out"),)),
         Composed("aclnnGer", "self vec2 -> out", (), "outer_product",
             checks=((fits, "self", "m", "vec2", "n", "out", "m n"),)),
+        Composed("aclnnQuantMatmulV5", "x1 x2 x1Scale? x2Scale yScale? x1Offset? x2Offset? "
+            "yOffset? bias? -> out", (*_SAID, whole("groupSize", only=0)), "quantised_product",
+            checks=((product, "x1", "x2", "bias", "out",
+                {"turned": ("transpose_x1", "transpose_x2")}),
+                (scales_fit, "x1", "x2", "out", "x2Scale", "bias", "x1Scale"))),
         Composed("aclnnMv", "self vec -> out", _MATH, "matrix_vector",
             checks=((fits, "self", "m k", "vec", "k", "out", "m"),)),
     ),
@@ -139,8 +144,9 @@ OPERATORS = family(
     quantised=(
         Operator("QuantBatchMatmulV3", "x1 x2 scale offset? bias? pertoken_scale? -> y",
             (whole("dtype?", None), *_TURNED),
-            Aclnn("aclnnQuantMatmulV4",
-                "x1 x2 scale offset? bias? pertokenScaleOptional? -> out", _SAID),
+            (Aclnn("aclnnQuantMatmulV3", "x1 x2 scale offset? bias? -> out", _SAID),
+             Aclnn("aclnnQuantMatmulV4",
+                "x1 x2 scale offset? bias? pertokenScaleOptional? -> out", _SAID)),
             kernel="quant_batch_matmul", checks=_SCALED, band_class="quant_matmul"),
         Operator("QuantMatmul", "x1 x2 scale offset? pertoken_scale? bias? -> y", _TURNED,
             checks=_SCALED, kernel="quant_matmul", band_class="quant_matmul"),

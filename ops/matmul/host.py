@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.ops.matmul.contract import KEEP_DTYPE
 from npusim.ops.matmul.plan import product
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -73,6 +74,25 @@ def dot_product(host: Host, x: GlobalTensor, y: GlobalTensor) -> Any:
     """The sum of the products of two vectors, by the cube."""
     row, column = x.view(1, x.numel), y.view(y.numel, 1)
     return product(host.chain, row, column, KEEP_DTYPE).view()
+
+
+def quantised_product(
+    host: Host, a: GlobalTensor, b: GlobalTensor, by_row: GlobalTensor | None, scale: GlobalTensor,
+    out_scale: GlobalTensor | None = None, a_offset: GlobalTensor | None = None,
+    offset: GlobalTensor | None = None, out_offset: GlobalTensor | None = None,
+    bias: GlobalTensor | None = None, *, transpose_x1: bool, transpose_x2: bool,
+) -> Any:  # fmt: skip
+    """A product of whole numbers, scaled by column and by row."""
+    if any(each is not None for each in (out_scale, a_offset, out_offset)):
+        raise KernelError("QuantBatchMatmulV3", "yScale, x1Offset and yOffset aren't modelled")
+    told = host.told("out")
+    if told is None:
+        raise KernelError("QuantBatchMatmulV3", "the dtype of the result isn't known")
+    return host.run(
+        "QuantBatchMatmulV3", a, b, scale, offset, bias, by_row,
+        outputs=(host.empty(told.shape, told.dtype),),
+        transpose_x1=transpose_x1, transpose_x2=transpose_x2,
+    )  # fmt: skip
 
 
 def _sum(

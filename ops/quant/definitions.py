@@ -157,7 +157,7 @@ OPERATORS = family(
              whole("quantMax", "most")), "fake_quantised",
             checks=((one_element, "scale", "zeroPoint"),)),
         Composed("aclnnQuantize", "x scales zeroPoints? -> out",
-            (whole("dtype", None), whole("axis")), "quantised",
+            (text("dtype", None), whole("axis")), "quantised",
             checks=((axes_in, "axis", "x"), (same_shape, "scales", "zeroPoints"),
                 (one_for_each, "scales", "x", "axis"))),
         Composed("aclnnGroupQuant", "x scale groupIndex offsetOptional? -> y",

@@ -9,6 +9,7 @@ from npusim.operators.definition import (
     ints,
     real,
     scalar,
+    text,
     whole,
 )
 from npusim.operators.shape_checks import needs, one_element
@@ -23,7 +24,7 @@ _COUNTED = (whole("numsamples", "count"), flag("replacement"))
 _ROWS = (rank_in, (1, 2), "self")
 _TOLD = (needs, "y")
 _ONE = (one_element, "seed", "offset")
-_PROB = (whole("probDataType", None),)
+_PROB = (text("probDataType", None),)
 _RELU = (scalar("lower"), scalar("upper"), flag("training"))
 
 

@@ -165,3 +165,15 @@ def alike_but_one(dim: str, *tensors: str) -> Check:
         return None
 
     return invalid(f"{', '.join(tensors)} differ in front of {dim}", test)
+
+
+def channels_of(x: str, rows: str) -> Check:
+    """161002 for rows that haven't a number for each channel."""
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        wanted = call.spec(x).shape[1]
+        if spec.shape[-1:] != (wanted,):
+            return f"{name} {sizes(spec.shape)} should have {wanted} numbers in a row, as {x}."
+        return None
+
+    return each_tensor(f"{rows} hasn't a number for each channel of {x}", (rows,), objection)

@@ -7,6 +7,7 @@ from npusim.operators.definition import (
     Operator,
     family,
     flag,
+    flags,
     ints,
     real,
     scalar,
@@ -19,6 +20,7 @@ from npusim.ops.streamed.checks import (
     alike_but_one,
     attribute_of_three,
     axes_of_images,
+    channels_of,
     grouped_ends,
     halved,
     in_halves,
@@ -51,6 +53,13 @@ _MASK = (real("scale"), flag("fixedTriuMask", "causal"))
 _GRAD_MASK = (real("scale"), flag("fixTriuMask", "causal"))
 _PAIRS = ((rank_in, range(2, 9), "x1", "x2"), (fits, "x1", "*batch m k", "x2", "*batch n k",
     "cdist", "*batch m n", "grad", "*batch m n", "y", "*batch m n"))  # fmt: skip
+
+
+def _maps(x: str, like: str, *lines: str) -> tuple[tuple[object, ...], ...]:
+    """Maps of channels, and a number for each channel."""
+    sizes = (word for name in lines for word in (name, "c"))
+    return (rank_in, range(2, 9), x), (same_shape, x, like), (fits, x, "n c *hw", *sizes)
+
 
 # fmt: off
 OPERATORS = family(
@@ -101,8 +110,8 @@ OPERATORS = family(
             Aclnn("aclnnSignBitsPack", "self -> out", (whole("size"),)), kernel="pack_signs",
             checks=((rank_in, (1,), "x"), (attribute_at_least, "size", 1), _TOLD,
                 (rows_of_signs, "x", "y", "size"))),
-        Operator("SignBitsUnpack", "x -> y", (whole("size?"), whole("dtype?", None)),
-            Aclnn("aclnnSignBitsUnpack", "self -> out", (whole("size"), whole("dtype", None))),
+        Operator("SignBitsUnpack", "x -> y", (whole("size?"), text("dtype?", None)),
+            Aclnn("aclnnSignBitsUnpack", "self -> out", (whole("size"), text("dtype", None))),
             kernel="unpack_signs", checks=((rank_in, (1,), "x"), (attribute_at_least, "size", 1),
                 _TOLD, (rows_of_signs, "y", "x", "size"))),
         Operator("Cross", "x1 x2 -> y", _DIM,
@@ -159,7 +168,7 @@ OPERATORS = family(
         Operator("ChunkCat", kernel="chunks"),
     ),
     host=(
-        Composed("aclnnCumsum", "self -> out", (whole("dim"), whole("dtype", None)),
+        Composed("aclnnCumsum", "self -> out", (whole("dim"), text("dtype", None)),
             "running_sums", checks=((axes_in, "dim", "self"), (same_shape, "self", "out"))),
         Composed("aclnnCumsumV2", "self -> out",
             (whole("dim"), flag("exclusive"), flag("reverse")), "running_sums",
@@ -192,5 +201,54 @@ OPERATORS = family(
             (whole("dim"), whole("numChunks", "chunks")), "side_by_side",
             checks=((attribute_at_least, "numChunks", 1), (attribute_at_least, "dim", 0),
                 (alike_but_one, "dim", "tensors"))),
+    ),
+    batches=(
+        Operator("BatchNormV3", kernel="norm"),
+        Operator("BatchNormGradV3", kernel="gradient"),
+        Operator("ReduceStdWithMean", kernel="statistics"),
+        Operator("ReduceSumAndSquares", kernel="sums"),
+        Operator("SyncBatchNormBackwardReduce", kernel="gradient_sums"),
+        Operator("SyncBatchNormBackwardElemt", kernel="elements_gradient"),
+        Operator("SyncBatchNormGatherStatsWithCounts", kernel="gathered"),
+        Operator("SyncBatchNormGatherStats", kernel="summed"),
+    ),
+    batch_host=(
+        Composed("aclnnBatchNorm", "input weight? bias? runningMean? runningVar? -> "
+            "output runningMean? runningVar? saveMean saveInvstd",
+            (flag("training"), real("momentum"), real("eps")), "normalised",
+            checks=_maps("input", "output", "weight", "bias", "runningMean", "runningVar")),
+        *(Composed(name, "gradOut input weight? runningMean? runningVar? saveMean? saveInvstd? -> "
+            "gradInput? gradWeight? gradBias?",
+            (flag("training"), real("eps"), flags("outputMask", "mask"), *more), "gradients",
+            checks=_maps("input", "gradOut", "weight", "runningMean", "runningVar", "saveMean",
+                "saveInvstd"))
+          for name, more in (("aclnnBatchNormBackward", ()),
+              ("aclnnFastBatchNormBackward", (whole("version"),)))),
+        Composed("aclnnBatchNormStats", "input -> mean invstd", (real("eps"),), "statistics",
+            checks=_maps("input", "input")),
+        Composed("aclnnBatchNormReduce", "x -> sum squareSum", (), "sums",
+            checks=_maps("x", "x")),
+        Composed("aclnnBatchNormElemt", "input weight? bias? mean? invstd? -> output mean? invstd?",
+            (real("eps"),), "elements",
+            checks=_maps("input", "output", "weight", "bias", "mean", "invstd")),
+        Composed("aclnnBatchNormReduceBackward", "gradOut input mean invstd weight? -> "
+            "sumDy? sumDyXmu? gradWeight? gradBias?", (flag("inputG", "of_input"),
+             flag("weightG", "of_gains"), flag("biasG", "of_shifts")), "gradient_sums",
+            checks=_maps("input", "gradOut", "mean", "invstd", "weight")),
+        Composed("aclnnBatchNormElemtBackward",
+            "gradOut input mean invstd weight? sumDy sumDyXmu counter -> gradInput counter",
+            (), "elements_gradient",
+            checks=_maps("input", "gradOut", "mean", "invstd", "weight", "sumDy", "sumDyXmu")),
+        Composed("aclnnBatchNormGatherStatsWithCounts",
+            "input mean invstd runningMean? runningVar? counts -> "
+            "meanAll invstdAll runningMean? runningVar?", (real("momentum"), real("eps")),
+            "gathered", checks=(*_maps("input", "input", "runningMean", "runningVar"),
+                (fits, "mean", "n c", "invstd", "n c", "counts", "n", "runningMean", "c"),
+                (channels_of, "input", "mean"))),
+        Composed("aclnnSyncBatchNormGatherStats",
+            "totalSum totalSquareSum sampleCount mean variance -> "
+            "batchMean batchInvstd mean variance", (real("momentum"), real("eps")), "summed",
+            checks=((fits, "totalSum", "n c", "totalSquareSum", "n c", "sampleCount", "n",
+                "mean", "c", "variance", "c"),)),
     ),
 )

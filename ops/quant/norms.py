@@ -70,10 +70,10 @@ def _add_layer_norm_quant(
         first, own = by_largest(f, y, scale)
         last, other_own = (None, None) if second is None else by_largest(f, y, second)
         return first, last, total, y, own, other_own
-    first, last = (
+    given = (
         _scaled(f, y, by, at, divides=div_mode) for by, at in ((scale, offset), (second, shift))
     )
-    return first, last, total, y, None, None
+    return *given, total, y, None, None
 
 
 def _rms_norm_quant(

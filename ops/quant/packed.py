@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
-def _by_group(x: Array, scale: Array, ends: Array, offset: Array | None = None) -> Array:
+def _by_group(x: Array, scale: Array, ends: Array, offset: Array | None = None) -> Any:
     rows = np.searchsorted(ends.reshape(-1), np.arange(x.shape[0]), side="right")
     group = np.minimum(rows, scale.shape[0] - 1)
     found = x.astype(np.float32) * scale.astype(np.float32)[group]

@@ -2,6 +2,7 @@
 
 from npusim.operators.checks import attribute_at_least, rank_in, same_shape
 from npusim.operators.definition import (
+    Attribute,
     Composed,
     Operator,
     family,
@@ -28,7 +29,7 @@ _PROB = (text("probDataType", None),)
 _RELU = (scalar("lower"), scalar("upper"), flag("training"))
 
 
-def _seeded(name: str, attributes: tuple[object, ...], host: str) -> tuple[Composed, Composed]:
+def _seeded(name: str, attributes: tuple[Attribute, ...], host: str) -> tuple[Composed, Composed]:
     """In place, the seed a number or a tensor that an offset is added to."""
     one_each = ((one_element, *_TENSORS.split()),)
     return (

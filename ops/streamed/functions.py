@@ -23,7 +23,7 @@ _LOG = ("vln", "vmuls", "vadd", "vdiv")
 _GELU_ROOT, _GELU_CUBE = (2 / pi) ** 0.5, 0.044715
 
 
-def _logistic(x: Array) -> Array:
+def _logistic(x: Array) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
@@ -31,11 +31,11 @@ def _halves(x: Array, dim: int = -1) -> list[Array]:
     return np.split(x, 2, axis=dim)
 
 
-def _gelu(x: Array) -> Array:
+def _gelu(x: Array) -> Any:
     return 0.5 * x * (1 + np.tanh(_GELU_ROOT * (x + _GELU_CUBE * x**3)))
 
 
-def _gelu_slope(x: Array) -> Array:
+def _gelu_slope(x: Array) -> Any:
     inner = np.tanh(_GELU_ROOT * (x + _GELU_CUBE * x**3))
     slope = _GELU_ROOT * (1 + 3 * _GELU_CUBE * x**2)
     return 0.5 * (1 + inner) + 0.5 * x * (1 - inner**2) * slope
@@ -43,7 +43,7 @@ def _gelu_slope(x: Array) -> Array:
 
 def _ge_glu_grad(
     grad: Array, x: Array, gelu: Array, *, dim: int, approximate: int, activate_left: bool
-) -> Array:
+) -> Any:
     """The gradients of both halves, that of the curved one by Gelu's slope."""
     del approximate
     first, second = _halves(x, dim)
@@ -52,12 +52,12 @@ def _ge_glu_grad(
     return np.concatenate(parts if activate_left else parts[::-1], axis=dim)
 
 
-def _logit(x: Array, *, eps: float) -> Array:
+def _logit(x: Array, *, eps: float) -> Any:
     kept = x if eps < 0 else np.clip(x, eps, 1 - eps)
     return np.log(kept / (1 - kept))
 
 
-def _logit_grad(x: Array, dy: Array, *, eps: float) -> Array:
+def _logit_grad(x: Array, dy: Array, *, eps: float) -> Any:
     least = max(eps, 0.0)
     outside = (x < least) | (x > 1 - least)
     return np.where(outside, np.nan if eps < 0 else 0, dy / (x * (1 - x)))
@@ -77,7 +77,7 @@ def _clipped(
     return (*parts, np.arange(len(rows))[:, None] < counted)
 
 
-def _clipped_swiglu(x: Array, groups: Array | None = None, **given: Any) -> Array:
+def _clipped_swiglu(x: Array, groups: Array | None = None, **given: Any) -> Any:
     first, second, there = _clipped(x, groups, **given)
     gate = np.minimum(first, given["limit"])
     up = np.clip(second, -given["limit"], given["limit"])
@@ -85,7 +85,7 @@ def _clipped_swiglu(x: Array, groups: Array | None = None, **given: Any) -> Arra
     return np.where(there, found, 0)
 
 
-def _clipped_swiglu_grad(grad: Array, x: Array, groups: Array | None = None, **given: Any) -> Array:
+def _clipped_swiglu_grad(grad: Array, x: Array, groups: Array | None = None, **given: Any) -> Any:
     first, second, there = _clipped(x, groups, **given)
     limit, alpha, bias = given["limit"], given["alpha"], given["bias"]
     gate, up = np.minimum(first, limit), np.clip(second, -limit, limit)
@@ -111,34 +111,34 @@ def _situ(x: Array, *, dim: int, beta: float, linear_beta: float, activate_left:
     return curved, slope, up, np.ones_like(up)
 
 
-def _situ_glu(x: Array, **given: Any) -> Array:
+def _situ_glu(x: Array, **given: Any) -> Any:
     curved, _, up, _ = _situ(x, **given)
     return np.asarray(curved * up)
 
 
-def _situ_glu_grad(grad: Array, x: Array, **given: Any) -> Array:
+def _situ_glu_grad(grad: Array, x: Array, **given: Any) -> Any:
     curved, slope, up, up_slope = _situ(x, **given)
     parts = grad * slope * up, grad * curved * up_slope
     return np.concatenate(parts if given["activate_left"] else parts[::-1], axis=given["dim"])
 
 
-def _pack_signs(x: Array, *, size: int) -> Array:
+def _pack_signs(x: Array, *, size: int) -> Any:
     """A bit for each element that isn't negative, the last byte filled with ones."""
     padded = np.ones(-(-x.size // (8 * size)) * 8 * size, bool)
     padded[: x.size] = x.reshape(-1) >= 0
     return np.packbits(padded, bitorder="little").reshape(size, -1)
 
 
-def _unpack_signs(x: Array, *, size: int) -> Array:
+def _unpack_signs(x: Array, *, size: int) -> Any:
     bits = np.unpackbits(x.reshape(-1).astype(np.uint8), bitorder="little")
     return (2.0 * bits - 1).reshape(size, -1)
 
 
-def _cross(a: Array, b: Array, *, dim: int) -> Array:
-    return np.cross(*np.broadcast_arrays(a, b), axis=dim)
+def _cross(a: Array, b: Array, *, dim: int) -> Any:
+    return np.cross(a, b, axis=dim)
 
 
-def _histogram(x: Array, *, bins: int, low: float, high: float) -> Array:
+def _histogram(x: Array, *, bins: int, low: float, high: float) -> Any:
     if low == high:
         low, high = (float(x.min()), float(x.max())) if x.size else (0.0, 0.0)
     if low == high:
@@ -146,7 +146,7 @@ def _histogram(x: Array, *, bins: int, low: float, high: float) -> Array:
     return np.histogram(x, bins, (low, high))[0]
 
 
-def _distances(a: Array, b: Array, *, p: float) -> Array:
+def _distances(a: Array, b: Array, *, p: float) -> Any:
     apart = abs(a[..., :, None, :].astype(np.float64) - b[..., None, :, :])
     if p == 0:
         return (apart != 0).sum(-1)
@@ -155,7 +155,7 @@ def _distances(a: Array, b: Array, *, p: float) -> Array:
     return (apart**p).sum(-1) ** (1 / p)
 
 
-def _distances_grad(grad: Array, a: Array, b: Array, distance: Array, *, p: float) -> Array:
+def _distances_grad(grad: Array, a: Array, b: Array, distance: Array, *, p: float) -> Any:
     apart = a[..., :, None, :].astype(np.float64) - b[..., None, :, :]
     far = distance[..., None]
     if p == 0:
@@ -167,19 +167,19 @@ def _distances_grad(grad: Array, a: Array, b: Array, distance: Array, *, p: floa
     return (grad[..., None] * share).sum(-2)
 
 
-def _segment_sums(x: Array) -> Array:
+def _segment_sums(x: Array) -> Any:
     """exp of the sums of what is between two places; zero above the diagonal."""
     sums = np.cumsum(x.astype(np.float64), -1)
     return np.tril(np.exp(sums[..., :, None] - sums[..., None, :]))
 
 
-def _segment_sums_grad(grad: Array, found: Array) -> Array:
+def _segment_sums_grad(grad: Array, found: Array) -> Any:
     product = np.tril(grad.astype(np.float64) * found)
     behind = np.flip(np.cumsum(np.flip(product, -2), -2), -2)
     return np.tril(behind, -1).sum(-1)
 
 
-def _masked_softmax(x: Array, mask: Array | None = None, *, scale: float, causal: bool) -> Array:
+def _masked_softmax(x: Array, mask: Array | None = None, *, scale: float, causal: bool) -> Any:
     del causal
     wide = x.astype(np.float64) * scale
     if mask is not None:
@@ -190,7 +190,7 @@ def _masked_softmax(x: Array, mask: Array | None = None, *, scale: float, causal
 
 def _masked_softmax_grad(
     grad: Array, y: Array, mask: Array | None = None, *, scale: float, causal: bool
-) -> Array:
+) -> Any:
     del causal
     wide = grad.astype(np.float64) * y
     found = (wide - wide.sum(-1, keepdims=True) * y) * scale
@@ -229,14 +229,14 @@ def _bias_rescale(qkv: Array, bias: Array, *, heads: int) -> tuple[Array, ...]:
     return moved[0] / size**0.5, moved[1], moved[2]
 
 
-def _grouped_sums(grad: Array, ends: Array | None = None) -> Array:
+def _grouped_sums(grad: Array, ends: Array | None = None) -> Any:
     if ends is None:
         return grad.sum(1)
     parts = np.split(grad, ends.astype(int)[:-1])
     return np.stack([each.sum(0) for each in parts])
 
 
-def _unfolded_grad(grad: Array, *, sizes: list[int], dim: int, size: int, step: int) -> Array:
+def _unfolded_grad(grad: Array, *, sizes: list[int], dim: int, size: int, step: int) -> Any:
     found = np.zeros(sizes, np.float64)
     axis = dim % max(1, len(sizes))
     target, source = np.moveaxis(found, axis, 0), np.moveaxis(grad, axis, 0)
@@ -245,7 +245,7 @@ def _unfolded_grad(grad: Array, *, sizes: list[int], dim: int, size: int, step: 
     return found
 
 
-def _chunks(*tensors: Array, dim: int, chunks: int) -> Array:
+def _chunks(*tensors: Array, dim: int, chunks: int) -> Any:
     """Every tensor in parts along an axis, zeros behind; the parts side by side, one per row."""
     found = []
     for each in tensors:

@@ -113,7 +113,7 @@ def _add_rms_norm_quant(
     return first, last, total, y
 
 
-_row = partial(by_hand, attributes=_EPSILON, most_columns=1, in_place=True)
+_row = partial(by_hand, attributes=_EPSILON, most_columns=1)
 LayerNormQuant = kernel_of(
     _row("LayerNormQuant", _layer_norm_quant, (_T, *(_L,) * 4), (_T, _C), wide=(1,), int8=(0,),
          attributes={**_EPSILON, "quant_mode": 0})

@@ -94,8 +94,9 @@ DOORS = {
     "reporting": """
         arrays asking call.answers call.page call.tables call.typical catalogue cluster compare
         coverage comparison curve document explain files llm llm_plan matrix model msprof
-        msprof.step operators plan.data plan.page profiles renderers.html renderers.jsonout
-        renderers.terminal schemas serving spelling sweep trace training validation
+        msprof.step network network_trace operators plan.data plan.page profiles renderers.html
+        renderers.jsonout renderers.terminal schemas serving spelling sweep trace training
+        validation
         """,
     "sweeping": "asking cluster executors points results running spec working",
     "pyasc": "enums running session tensors tilings tuning values",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -211,3 +213,64 @@ def test_a_wrong_row_is_named(
     said = npusim(capsys, f"model {file} -s {CHIP} --custom {costs}")
     assert said.code == 2
     assert problem in said.err
+
+
+@pytest.mark.parametrize("ending", ["html", "md"])
+def test_a_model_has_a_page(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    page = tmp_path / f"page.{ending}"
+    said = npusim(capsys, f"report {file} -s {CHIP},910A --batch 2 -o {page}")
+    assert said.code == 0
+    text = page.read_text(encoding="utf-8")
+    for word in ("Products side by side", "Memory over time", "GeluFusionPass", "items/s",
+                 "Roofline of layers", "Ascend910", "FusionOp_MatMulV2_FastGeluV2"):  # fmt: skip
+        assert word in text
+    assert text.count("<svg") == (4 if ending == "html" else 0)
+    again = npusim(capsys, f"report {file} -s {CHIP} -o {page}")
+    assert again.code == 2
+    assert "exists" in again.err
+
+
+def test_memory_is_what_is_alive(file: Path) -> None:
+    step = read_model(file).at(4, load_profile(CHIP))
+    assert len(step.alive_bytes) == len(step.items)
+    assert max(step.alive_bytes) == step.activation_bytes
+    assert min(step.alive_bytes) < max(step.alive_bytes)
+
+
+def test_a_model_has_a_trace(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "trace.json"
+    said = npusim(capsys, f"trace {file} -s {CHIP} --streams 2 -o {made} --json")
+    assert said.code == 0
+    events = json.loads(made.read_text())["traceEvents"]
+    tasks = [each for each in events if "args" in each and each["ph"] == "X"]
+    assert {each["tid"] for each in tasks} == {"stream 0", "stream 1"}
+    one = [each for each in tasks if each["tid"] == "stream 0"]
+    assert len(one) == len(read_model(file).at(1, load_profile(CHIP)).items)
+    for before, after in pairwise(one):
+        assert before["ts"] + before["dur"] == pytest.approx(after["ts"])
+    assert one[-1]["ts"] + one[-1]["dur"] == pytest.approx(said.json["end_us"])
+
+
+def test_modules_span_their_tasks(tmp_path: Path) -> None:
+    from npusim import Model
+    from npusim.reporting.network_trace import write_step_trace
+
+    network = Network()
+    x = "x"
+    for name in ("/body/one/Exp", "/body/one/Erf", "/body/two/Exp", "/head/Erf"):
+        x = network.node(name.rpartition("/")[2], x)
+        network.nodes[-1].name = name
+    net = network.save(tmp_path / "net.onnx", x)
+    made, slices = write_step_trace(Model.read(net).estimate(CHIP), tmp_path / "t.json")
+    events = json.loads(made.read_text())["traceEvents"]
+    spans = {
+        each["name"]: (each["ts"], each["ts"] + each["dur"]) for each in events if "dur" in each
+    }
+    assert slices == sum("dur" in each for each in events)
+    assert spans["body"][0] == spans["one"][0]
+    assert spans["one"][1] == pytest.approx(spans["two"][0])
+    assert spans["body"][1] == spans["two"][1] == pytest.approx(spans["head"][0])

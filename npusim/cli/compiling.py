@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim.values.errors import ArgumentError
+from npusim.values.errors import ArgumentError, UsageError
 
 if TYPE_CHECKING:
     from npusim.model.graph_model import Compilation
+
+MODELS = (".onnx", ".pt2", ".yaml", ".yml", ".csv")
+"""Endings of files that hold models."""
 
 _MOST_DIGITS = 19
 _LONGEST = 64  # batches of one question
@@ -51,6 +54,10 @@ Custom = Annotated[
         help="A YAML file that says what operators of custom domains cost.",
     ),
 ]
+Batch = Annotated[
+    int | None,
+    typer.Option("--batch", help="The batch of a network, the {B} of a YAML model."),
+]
 Batches = Annotated[
     str | None,
     typer.Option(
@@ -82,6 +89,12 @@ def compilation(
     rows = {} if custom is None else read_custom(custom)
     sizes = dict(map(_shape, shape or ()))
     return Compilation(sizes, precision or "", fuse, tuple(without or ()), mode or "", rows)
+
+
+def no_arguments(file: Path, assignments: Sequence[str] | None) -> None:
+    """Refuse parameters of a call for a model."""
+    if assignments:
+        raise UsageError(f"{file} is a model, which takes no {assignments[0]}")
 
 
 def batches_of(text: str | None) -> list[int | None]:

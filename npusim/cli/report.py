@@ -5,13 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from npusim.cli import calls, output
+from npusim.cli import calls, compiling, output
 from npusim.cli.chips import chips
 from npusim.cli.options import L2, Assignments, Exact, Force, Operator, Socs
+
+if TYPE_CHECKING:
+    from npusim.model.graph_model import Compilation
 
 ReportFile = Annotated[
     Path,
@@ -26,9 +29,24 @@ def report(
     soc: Socs = None,
     l2: L2 = "cold",
     exact: Exact = False,
+    batch: compiling.Batch = None,
+    shape: compiling.Shape = None,
+    precision: compiling.Precision = None,
+    fuse: compiling.Fuse = True,
+    without: compiling.Without = None,
+    mode: compiling.Mode = None,
+    custom: compiling.Custom = None,
     force: Force = False,
 ) -> None:
-    """Write a page about a call: products, timeline, roofline, where the cycles go."""
+    """Write a page about a call or a model: products, timeline, roofline, where the time goes.
+
+    A model is a file as `npusim model` takes it.
+    """
+    if Path(op).suffix.lower() in compiling.MODELS:
+        compiling.no_arguments(Path(op), assignments)
+        how = compiling.compilation(shape, precision, fuse, without, mode, custom)
+        _model_page(Path(op), path, soc, batch, how, force=force)
+        return
     from npusim.reporting.asking import form_of, write_page
     from npusim.reporting.call.page import operator_page
     from npusim.reporting.files import claim
@@ -50,6 +68,35 @@ def report(
     write_page(page, path, form, force=force)
     output.note(f"written: {path}")
     calls.finish(answers)
+
+
+def _model_page(
+    file: Path,
+    path: Path,
+    soc: Sequence[str] | None,
+    batch: int | None,
+    how: Compilation | None,
+    *,
+    force: bool,
+) -> None:
+    from npusim.cli.model import timed
+    from npusim.model.reading import read_model
+    from npusim.reporting.asking import form_of, write_page
+    from npusim.reporting.files import claim_all
+    from npusim.reporting.network import network_page
+
+    form = form_of(path)
+    claim_all(path, beside=(file,), force=force)
+    asked = chips(soc)
+    results = timed(read_model(file, how=how), asked, [batch])
+    words = ["npusim", "report", file.name, *(word for name in soc or () for word in ("-s", name))]
+    words += [] if batch is None else ["--batch", str(batch)]
+    command = shlex.join([*words, "-o", path.name])
+    page = network_page(results, [chip.profile for chip in asked], command)
+    write_page(page, path, form, force=force)
+    output.note(f"written: {path}")
+    if not any(result.runs_unchanged for result in results):
+        raise typer.Exit(1)
 
 
 def _in_words(value: Any) -> str:

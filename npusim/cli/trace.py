@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from npusim.cli import calls, output
+from npusim.cli import calls, compiling, output
 from npusim.cli.chips import one_chip
 from npusim.cli.options import AsJson, Assignments, Force, Operator, Socs
 from npusim.values.errors import ArgumentError
@@ -53,11 +53,19 @@ def trace(
     path: TraceFile = Path("trace.json"),
     core_id: CoreIds = "all",
     window: WindowUs = None,
+    batch: compiling.Batch = None,
+    streams: compiling.Streams = 1,
     everything: Everything = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the timeline of a call for a trace viewer."""
+    """Write the timeline of a call or of a model for a trace viewer.
+
+    A model is a file as `npusim model` takes it: a row for each stream, tasks in their modules.
+    """
+    if Path(op).suffix.lower() in compiling.MODELS:
+        _model_trace(Path(op), assignments, soc, path, batch, streams, force, as_json)
+        return
     from npusim.reporting.files import claim
     from npusim.reporting.trace import write_trace
 
@@ -83,6 +91,33 @@ def trace(
         output.emit_json(vars(written))
         return
     output.emit(f"{written.path}: {written.slices} slices on {written.cores} cores of {res.soc}")
+    output.note("open it with MindStudio Insight, https://ui.perfetto.dev or chrome://tracing")
+
+
+def _model_trace(
+    file: Path,
+    assignments: list[str] | None,
+    soc: list[str] | None,
+    path: Path,
+    batch: int | None,
+    streams: int,
+    force: bool,
+    as_json: bool,
+) -> None:
+    from npusim.cli.model import timed
+    from npusim.model.reading import read_model
+    from npusim.reporting.files import claim_all
+    from npusim.reporting.network_trace import write_step_trace
+
+    compiling.no_arguments(file, assignments)
+    chip = one_chip(soc, "a trace shows one chip")
+    claim_all(path, beside=(file,), force=force)
+    (result,) = timed(read_model(file), [chip], [batch], streams=streams)
+    written, slices = write_step_trace(result, path, force=force)
+    if as_json:
+        output.emit_json({"path": str(written), "slices": slices, "end_us": result.duration_us})
+        return
+    output.emit(f"{written}: {slices} slices of {result.streams} streams on {result.soc}")
     output.note("open it with MindStudio Insight, https://ui.perfetto.dev or chrome://tracing")
 
 

@@ -30,10 +30,11 @@ def weights_bytes(network: Network) -> int:
     return sum(map(nbytes, weights.values()))
 
 
-def peak_bytes(ordered: list[Node], network: Network) -> int:
-    """Bytes of the tensors that are alive at once, at most; a tensor lives until its last reader.
+def alive_bytes(ordered: list[Node], network: Network) -> list[int]:
+    """Bytes of the tensors that are alive while each task runs, views left out.
 
-    Source: hicann/ge memory reuse; blocks are taken to be reused without gaps.
+    A tensor lives until its last reader. Source: hicann/ge memory reuse; blocks are taken to be
+    reused without gaps.
     """
     last_use: dict[int, int] = {}
     for place, node in enumerate(ordered):
@@ -42,14 +43,21 @@ def peak_bytes(ordered: list[Node], network: Network) -> int:
     for value in (*network.inputs, *network.outputs):
         last_use[id(source(value))] = len(ordered)
     alive: dict[int, int] = {id(value): nbytes(value) for value in network.inputs}
-    now = peak = sum(alive.values())
+    now = sum(alive.values())
+    found = []
     for place, node in enumerate(ordered):
         made = [value for value in node.outputs if node.op not in VIEWS]
         for value in made:
             alive[id(value)] = nbytes(value)
             now += alive[id(value)]
-        peak = max(peak, now)
+        if node.op not in VIEWS:
+            found.append(now)
         for number in {id(source(each)) for each in (*node.activations(), *made)}:
             if last_use.get(number, place) <= place and number in alive:
                 now -= alive.pop(number)
-    return peak
+    return found
+
+
+def peak_bytes(ordered: list[Node], network: Network) -> int:
+    """Bytes of the tensors that are alive at once, at most."""
+    return max(alive_bytes(ordered, network), default=sum(map(nbytes, network.inputs)))

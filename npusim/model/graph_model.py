@@ -11,7 +11,7 @@ from npusim.graph.aten.mapping import map_calls
 from npusim.graph.compiling import compile_network
 from npusim.graph.custom import GIVEN, Custom
 from npusim.graph.lowering import tasks_of
-from npusim.graph.memory import peak_bytes, source, weights_bytes
+from npusim.graph.memory import alive_bytes, source, weights_bytes
 from npusim.graph.network import Value
 from npusim.graph.passes import passes
 from npusim.graph.target import PRECISIONS, Target
@@ -170,15 +170,17 @@ def _step(
     notes: tuple[str, ...],
     dispatch_us: float | None = None,
 ) -> Step:
+    alive = tuple(alive_bytes(network.ordered(), network))
     return Step(
         name,
         "graph",
         tuple(items),
         batch,
         weights_bytes(network),
-        peak_bytes(network.ordered(), network),
+        max(alive, default=0),
         dispatch_us,
         notes,
+        alive,
     )
 
 

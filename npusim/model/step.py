@@ -213,7 +213,8 @@ class Step:
     `kind` is ``calls`` for a list that somebody wrote, ``profile`` for a profiler's file, and
     ``graph`` for a network that was compiled for the chip; its tensors are told apart.
     `batch` is the value of the batch variable, None where the file has none. Bytes are what the
-    file states, None where it doesn't.
+    file states, None where it doesn't; `alive_bytes` are the activations in memory while each item
+    runs, empty where the file doesn't tell.
     """
 
     name: str
@@ -224,6 +225,7 @@ class Step:
     activation_bytes: int | None = None
     host_dispatch_us: float | None = None
     notes: tuple[str, ...] = ()
+    alive_bytes: tuple[int, ...] = ()
 
     @property
     def launches(self) -> int:

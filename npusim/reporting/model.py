@@ -42,14 +42,14 @@ _BAND = "latency (80 % band)"
 
 def step_page(result: StepResult, top: int) -> Page:
     """One step on one chip: verdict, classes, operators, what limits them, what isn't known."""
-    operators = _operator_table(result.operators[:top], len(result.operators))
+    operators = operator_table(result.operators[:top], len(result.operators))
     sections = [
-        Section("", [_class_table("time by operator class", result.classes), operators]),
+        Section("", [class_table("time by operator class", result.classes), operators]),
         *bullets("dtypes", list(dtype_lines(result))),
         *bullets("not simulated", list(not_simulated_lines(result))),
         *bullets("assumed", list(assumption_lines(result))),
     ]
-    return Page(headline(result), facts=list(_facts(result)), sections=sections)
+    return Page(headline(result), facts=list(step_facts(result)), sections=sections)
 
 
 def steps_pages(results: Sequence[StepResult], top: int) -> list[Page]:
@@ -80,7 +80,7 @@ def steps_pages(results: Sequence[StepResult], top: int) -> list[Page]:
         Table(columns, rows, numbers),
         Table(("class", "count", *socs), by_class, ("count", *socs), "time by operator class"),
     ]
-    first = Page(_title(results[0]), sections=[Section("", blocks)])
+    first = Page(step_title(results[0]), sections=[Section("", blocks)])
     return [first, *(step_page(each, top) for each in results)]
 
 
@@ -99,7 +99,7 @@ def tasks_page(result: StepResult) -> Page:
     table = Table(columns, rows, ("time",), "tasks in their order", ("tensors", "nodes"))
     passes = bullets("passes", list(result.step.notes))
     return Page(
-        f"{_title(result)}, compiled for {result.soc}", sections=[*passes, Section("", [table])]
+        f"{step_title(result)}, compiled for {result.soc}", sections=[*passes, Section("", [table])]
     )
 
 
@@ -108,12 +108,14 @@ def headline(result: StepResult) -> str:
     time = latency(result.duration_us, result.band_us)
     if result.refused:
         operators = sum(each.count for each in result.refused)
-        return f"{_title(result)} can't run on {result.soc}: {operators} operators are refused"
+        return f"{step_title(result)} can't run on {result.soc}: {operators} operators are refused"
     if not result.memory.fits:
-        return f"{_title(result)} can't run on {result.soc}: it needs {memory_word(result.memory)}"
+        return (
+            f"{step_title(result)} can't run on {result.soc}: it needs {memory_word(result.memory)}"
+        )
     missing = f"; {result.not_counted} operators aren't counted" if result.not_counted else ""
     share = not_simulated(result.not_simulated_share)
-    return f"{_title(result)} on {result.soc}: {time}, {runs_word(result)}{missing}; {share}"
+    return f"{step_title(result)} on {result.soc}: {time}, {runs_word(result)}{missing}; {share}"
 
 
 def runs_word(result: StepResult) -> str:
@@ -238,12 +240,14 @@ def steps_csv(results: Iterable[StepResult]) -> str:
     )
 
 
-def _title(result: StepResult) -> str:
+def step_title(result: StepResult) -> str:
+    """The model and its batch."""
     batch = result.step.batch
     return result.step.name if batch is None else f"{result.step.name}, batch {batch}"
 
 
-def _facts(result: StepResult) -> Iterator[tuple[str, str]]:
+def step_facts(result: StepResult) -> Iterator[tuple[str, str]]:
+    """What is known of a step in a line each."""
     yield "step", latency(result.duration_us, result.band_us)
     if result.items_per_s is not None:
         yield "rate", f"{significant(result.items_per_s)} items/s"
@@ -276,7 +280,8 @@ def memory_word(memory: Memory) -> str:
     return f"{size(memory.total_bytes)} of {size(memory.capacity_bytes)}{fits}"
 
 
-def _class_table(title: str, classes: Sequence[ClassTime]) -> Table:
+def class_table(title: str, classes: Sequence[ClassTime]) -> Table:
+    """Classes of operators with their times, as the result ranks them."""
     measured = any(each.measured_us is not None for each in classes)
     columns = ["class", "count", "share", _BAND, "calibrated"]
     if measured:
@@ -302,7 +307,8 @@ def _measured_cells(each: ClassTime) -> list[str]:
     return [latency(each.measured_us), significant(each.duration_us / each.measured_us)]
 
 
-def _operator_table(operators: Sequence[OperatorTime], total: int) -> Table:
+def operator_table(operators: Sequence[OperatorTime], total: int) -> Table:
+    """Some operators of `total`, each with its tensors."""
     numbers = ("count", "time", "each (80 % band)")
     rows = [
         (

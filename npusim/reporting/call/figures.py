@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -39,7 +39,23 @@ def pipe_order(pipe: str) -> tuple[int, str]:
     return LANE_ORDER.get(pipe, OTHER_LANE), pipe
 
 
-def products_figure(results: Sequence[Result]) -> Figure:
+class Timed(Protocol):
+    """A result of one chip, with its latency and band in microseconds."""
+
+    @property
+    def soc(self) -> str:
+        """The chip's name."""
+
+    @property
+    def duration_us(self) -> float:
+        """The estimate."""
+
+    @property
+    def band_us(self) -> tuple[float, float]:
+        """Its 80 % band."""
+
+
+def products_figure(results: Sequence[Timed]) -> Figure:
     """The latency of every product with its band, the fastest first."""
     ranked = sorted(results, key=lambda res: (res.duration_us, res.soc))
 

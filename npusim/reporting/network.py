@@ -1,0 +1,122 @@
+"""The page of a model: rate and latency on every product, and where the time goes on one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import npusim
+from npusim.reporting.call.figures import products_figure
+from npusim.reporting.document import Block, Code, Page, Section, Table, Tone, Verdict, bullets
+from npusim.reporting.model import (
+    assumption_lines,
+    class_table,
+    dtype_lines,
+    headline,
+    memory_word,
+    not_simulated_lines,
+    operator_table,
+    runs_word,
+    step_facts,
+    step_title,
+)
+from npusim.reporting.network_figures import (
+    layers_figure,
+    layers_roofline,
+    longest,
+    memory_figure,
+)
+from npusim.reporting.spelling import latency, percent, significant
+
+if TYPE_CHECKING:
+    from npusim.hardware import Profile
+    from npusim.model.results import StepResult
+
+_TOP = 15
+
+
+def network_page(
+    results: Sequence[StepResult], profiles: Sequence[Profile], command: str = ""
+) -> Page:
+    """One model on one or more chips, `profiles` in the same order; the fastest is looked at."""
+    running = [each for each in results if each.runs] or list(results)
+    focus = min(running, key=lambda each: each.duration_us)
+    profile = profiles[results.index(focus)]
+    refusals = [f"{each.soc}: {line}" for each in results for line in dtype_lines(each)]
+    return Page(
+        title=f"{step_title(focus)}: how fast, on which product",
+        verdicts=[Verdict(headline(each), _tone(each)) for each in results],
+        facts=list(step_facts(focus)),
+        sections=[
+            Section("Products side by side", list(_products(results, focus))),
+            Section(f"Where the time goes on {focus.soc}", list(_time(focus, profile))),
+            Section("Memory over time", list(_memory(focus))),
+            Section("What was fused", list(_fused(focus))),
+            *bullets("Refusals", refusals),
+            *bullets("Not simulated", list(not_simulated_lines(focus))),
+            *bullets("Assumptions", list(assumption_lines(focus))),
+            *([Section("Do it again", [Code(command)])] if command else []),
+        ],
+        footer=f"Made by npusim {npusim.__version__}. Times are estimates with their 80 % bands.",
+    )
+
+
+def _tone(result: StepResult) -> Tone:
+    return "good" if result.runs_unchanged else "changed" if result.runs else "bad"
+
+
+def _products(results: Sequence[StepResult], focus: StepResult) -> Iterator[Block]:
+    if len(results) > 1:
+        yield products_figure(results)
+    rows = [
+        (
+            each.soc,
+            runs_word(each),
+            latency(each.duration_us, each.band_us),
+            "" if each.items_per_s is None else significant(each.items_per_s),
+            memory_word(each.memory),
+            percent(each.simulated_share),
+        )
+        for each in results
+    ]
+    columns = ("SoC", "runs", "latency (80 % band)", "items/s", "memory", "simulated")
+    yield Table(columns, rows, columns[2:], chosen=list(results).index(focus))
+
+
+def _time(focus: StepResult, profile: Profile) -> Iterator[Block]:
+    yield layers_figure(focus)
+    yield class_table("By operator class", focus.classes)
+    yield operator_table(focus.operators[:_TOP], len(focus.operators))
+    roofline = layers_roofline(focus, profile)
+    if roofline is not None:
+        yield roofline
+    rows = [
+        (", ".join(each.item.layers), each.item.op, latency(each.total_us), each.timing.bound)
+        for each in longest(focus, _TOP)
+        if each.item.layers
+    ]
+    if rows:
+        columns = ("layer", "task", "time", "bound by")
+        yield Table(columns, rows, ("time",), "Longest layers", ("layer",))
+
+
+def _memory(focus: StepResult) -> Iterator[Block]:
+    figure = memory_figure(focus)
+    if figure is not None:
+        yield figure
+    yield Table(("", ""), [("needs", memory_word(focus.memory)), ("basis", focus.memory.basis)])
+
+
+def _fused(focus: StepResult) -> Iterator[Block]:
+    yield from (
+        block for section in bullets("passes", focus.step.notes) for block in section.blocks
+    )
+    together: dict[str, int] = {}
+    for each in focus.items:
+        if len(each.item.layers) > 1:
+            together[each.item.op] = together.get(each.item.op, 0) + each.item.count
+    rows = [(op, str(times)) for op, times in sorted(together.items(), key=lambda pair: -pair[1])]
+    if rows:
+        yield Table(("one task of several nodes", "times"), rows, ("times",))
+    else:
+        yield Table(("one task of several nodes", "times"), [("none", "0")], ("times",))

@@ -115,7 +115,9 @@ def _model_trace(
     (result,) = timed(read_model(file), [chip], [batch], streams=streams)
     written, slices = write_step_trace(result, path, force=force)
     if as_json:
-        output.emit_json({"path": str(written), "slices": slices, "end_us": result.duration_us})
+        end_us, number = result.duration_us, result.streams
+        answer = {"path": str(written), "slices": slices, "streams": number, "end_us": end_us}
+        output.emit_json(answer)
         return
     output.emit(f"{written}: {slices} slices of {result.streams} streams on {result.soc}")
     output.note("open it with MindStudio Insight, https://ui.perfetto.dev or chrome://tracing")

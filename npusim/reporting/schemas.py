@@ -175,6 +175,7 @@ class Step(_Object):
     product_line: str
     runs: bool
     l2: str
+    streams: int
     measured_on: str | None
     duration_us: Number
     band_us: Band
@@ -202,9 +203,14 @@ class Step(_Object):
 
 
 class Steps(_Object):
-    """A model on one chip or several: `model`."""
+    """A model on one chip or several, at one batch or several: `model`.
+
+    `best` is each chip's best batch, where several were asked or a latency limit; null where no
+    batch keeps it.
+    """
 
     answers: list[Step]
+    best: list[Json] | None = None
 
 
 class Layout(_Object):
@@ -402,6 +408,15 @@ class Trace(_Object):
     end_us: Number
 
 
+class ModelTrace(_Object):
+    """What was written of a model's step: `trace`."""
+
+    path: str
+    slices: int
+    streams: int
+    end_us: Number
+
+
 class Sweep(_Object):
     """How the points went: `sweep`."""
 
@@ -531,7 +546,7 @@ VERBS: Final[dict[str, tuple[Any, ...]]] = {
     "judge": (Judged,),
     "plan": (Planned, LlmPlanned),
     "recommend": (Planned, LlmPlanned),
-    "trace": (Trace,),
+    "trace": (Trace, ModelTrace),
     "sweep": (Sweep,),
     "ops": (
         list[Summary | Json],

@@ -220,3 +220,48 @@ def test_places_outside_are_faults_and_shapes_are_checked() -> None:
     assert device.check("aclnnMoeFinalizeRoutingV2", **call).code == 0
     wrong = {**call, "expandedRowIdx": "int32[7]"}
     assert device.check("aclnnMoeFinalizeRoutingV2", **wrong).code == 161002
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    tokens=st.integers(1, 60),
+    layout=st.sampled_from([(8, 32, 4), (8, 20, 3), (1, 64, 1), (5, 80, 2), (4, 8, 4)]),
+    two=st.booleans(),
+    sigmoid=st.booleans(),
+    biased=st.booleans(),
+    kind=st.sampled_from([np.float32, np.float16]),
+)
+def test_experts_are_those_of_the_best_groups(
+    tokens: int, layout: tuple[int, int, int], two: bool, sigmoid: bool, biased: bool, kind: Any
+) -> None:
+    groups, each, kept = layout
+    rng, k = np.random.default_rng(tokens), min(6, kept * each)
+    x = rng.standard_normal((tokens, groups * each)).astype(kind)
+    bias = (rng.standard_normal(groups * each) / 4).astype(kind) if biased else None
+    power = np.exp(x.astype(np.float64))
+    shares = power / (1 + power) if sigmoid else power / power.sum(-1, keepdims=True)
+    decides = shares + (0 if bias is None else bias.astype(np.float64))
+    best = np.sort(decides.reshape(tokens, groups, each), -1)[..., -2 if two else -1 :].sum(-1)
+    left_out = np.argsort(-best, -1, kind="stable")[:, kept:]
+    for token, names in enumerate(left_out):
+        decides.reshape(tokens, groups, each)[token, names] = -np.inf
+    chosen = np.argsort(-decides, -1, kind="stable")[:, :k]
+    wanted = np.take_along_axis(shares, chosen, -1)
+    wanted *= 2.5 / (wanted.sum(-1, keepdims=True) if sigmoid else 1)
+    outputs = [np.zeros((tokens, k), kind), np.zeros((tokens, k), np.int32)]
+    said = {"group_count": groups, "k_group": kept, "group_select_mode": int(two)}
+    said |= {"norm_type": int(sigmoid), "routed_scaling_factor": 2.5}
+    y, experts = run("Ascend910B3", "MoeGatingTopK", [x, bias], outputs, **said)
+    np.testing.assert_array_equal(experts, chosen)
+    np.testing.assert_allclose(
+        y.astype(np.float64), wanted, rtol=2e-3 if kind != np.float32 else 2e-6
+    )
+
+
+def test_groups_that_there_are_not() -> None:
+    device = Device("Ascend910B3")
+    call = {"x": "fp32[4,256]", "k": 8, "group_count": 8, "k_group": 4}
+    assert device.check("MoeGatingTopK", **call).code == 0
+    for change in ({"group_count": 7}, {"k_group": 9}, {"k": 200, "k_group": 2}, {"renorm": 1}):
+        assert device.check("MoeGatingTopK", **call | change).code == 561003
+    assert device.check("MoeGatingTopK", **call | {"k": 300}).code == 161002

@@ -1,9 +1,9 @@
 """Routing of mixtures of experts."""
 
-from npusim.operators.definition import Aclnn, Operator, family, flag, ints, whole
+from npusim.operators.definition import Aclnn, Operator, family, flag, ints, real, whole
 from npusim.operators.shape_checks import fits
 from npusim.ops.moe.checks import experts_chosen, finalized
-from npusim.ops.moe.results import gated
+from npusim.ops.moe.results import gated, gated_in_groups
 
 _GIVEN = "expanded_x expanded_row_idx x1? x2? bias? scales? expanded_expert_idx? -> out"
 _OPTIONAL = "x1Optional? x2Optional? biasOptional? scalesOptional? expertIdxOptional?"
@@ -27,6 +27,20 @@ OPERATORS = family(
             kernel="moe_gating_top_k_softmax", infer=gated,
             checks=((fits, "x", "*rows e", "finished", "*rows", "y", "*rows k", "expert_idx",
                 "*rows k", "row_idx", "*rows k"), (experts_chosen, "x", "y", "k"))),
+    ),
+    group_gating=(
+        Operator("MoeGatingTopK", "x bias? -> y expert_idx out?",
+            (whole("k"), whole("k_group?"), whole("group_count?"), whole("group_select_mode?"),
+             whole("renorm?", only=0), whole("norm_type?"), flag("out_flag?"),
+             real("routed_scaling_factor?"), real("eps?")),
+            Aclnn("aclnnMoeGatingTopK", "x biasOptional? -> yOut expertIdxOut outOut?",
+                (whole("k"), whole("kGroup", "k_group"), whole("groupCount", "group_count"),
+                 whole("groupSelectMode", "group_select_mode"), whole("renorm", only=0),
+                 whole("normType", "norm_type"), flag("outFlag", "out_flag"),
+                 real("routedScalingFactor", "routed_scaling_factor"), real("eps"))),
+            kernel="moe_gating_top_k", infer=gated_in_groups,
+            checks=((fits, "x", "rows e", "bias", "e", "y", "rows k", "expert_idx", "rows k",
+                "out", "rows e"), (experts_chosen, "x", "y", "k"))),
     ),
     init_routing=(
         Operator("MoeInitRoutingV2", "x expert_idx -> expanded_x expanded_row_idx "

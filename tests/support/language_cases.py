@@ -91,6 +91,20 @@ def latent_queries(pick: Pick) -> Case:
     return given, [np.full(shape, 77, kind) for shape in outputs], {}
 
 
+def gating_in_groups(pick: Pick) -> Case:
+    """Experts in groups of which some are left out, or none."""
+    groups, each = pick.of(1, 4, 5, 8), pick.of(2, 8, 32, 40)
+    tokens, experts, kind = pick.size(67), groups * each, pick.half()
+    kept = pick.of(groups, max(1, groups // 2))
+    k = pick.of(1, min(6, kept * each))
+    said = {"k": k, "group_count": groups, "k_group": kept, "norm_type": pick.of(0, 1)}
+    said |= {"group_select_mode": pick.of(0, 1), "out_flag": True, "routed_scaling_factor": 2.5}
+    bias = pick.of(None, pick.numbers(experts, kind=kind))
+    results = [np.full((tokens, k), 77, kind), np.full((tokens, k), 77, np.int32)]
+    shares = np.full((tokens, experts), 77, np.float32)
+    return [pick.numbers(tokens, experts, kind=kind), bias], [*results, shares], said
+
+
 def recurrent(pick: Pick, op_type: str) -> Case:
     """Sequences of a few steps, with first states or without, forwards or backwards."""
     (steps, rows), (depth, columns) = (
@@ -118,6 +132,7 @@ def recurrent(pick: Pick, op_type: str) -> Case:
 CASES: dict[str, Callable[[Pick], Case]] = {
     "InterleaveRope": neighbours,
     "MlaProlog": latent_queries,
+    "MoeGatingTopK": gating_in_groups,
     "MoeGatingTopKSoftmax": gating,
     "MoeTokenUnpermute": routed_home,
     **{

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim import Device
-from support.tasks import BFLOAT16, assert_time_needs_no_numbers, cycles, run
+from npusim.ascendc import trace
+from npusim.ascendc.task import Task
+from npusim.hardware import load_profile
+from npusim.operators.tasks import kernels_on
+from npusim.values.formats import Format
+from support.tasks import BFLOAT16, assert_time_needs_no_numbers, cycles, run, tensor
 
 Array = np.ndarray[Any, Any]
 
@@ -122,3 +128,41 @@ def test_calls_are_checked(chip: str) -> None:
     if chip != "Ascend910A":
         wrong = Device(chip).check("aclnnQuantMatmulV4", **{**call, "scale": "bf16[31]"})
         assert wrong.code == 161002
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    m=st.one_of(st.integers(1, 70), st.just(300)),
+    blocks=st.sampled_from([(1, 1), (3, 2), (2, 5), (16, 12)]),
+    one_scale=st.booleans(),
+    biased=st.booleans(),
+)
+def test_scales_meet_sums_on_their_way_into_ub(
+    m: int, blocks: tuple[int, int], one_scale: bool, biased: bool
+) -> None:
+    n, k = 32 * blocks[0], 16 * blocks[1]
+    a, b = bytes_of(m, k), bytes_of(k, n, seed=1)
+    scale = positive(1 if one_scale else n, seed=2) / np.float32(k)
+    bias = (positive(n, seed=3) * 99).astype(np.int32) if biased else None
+    profile, kind = load_profile("Ascend310P3"), Format.FRACTAL_NZ
+    fractals = np.ascontiguousarray(b.reshape(k // 16, 16, n // 32, 32).transpose(2, 0, 1, 3))
+    weight = replace(tensor(fractals, "w"), format=kind)
+    given = [tensor(a), weight, tensor(scale.view(np.uint32).astype(np.uint64), "scale"), None]
+    given += [] if bias is None else [tensor(bias, "bias")]
+    y = tensor(np.zeros((m, n), np.float16), "y")
+    for each in kernels_on(Task(profile, "QuantBatchMatmulV3", tuple(given), (y,))):
+        trace(each, profile, numerics=True)
+    sums = a.astype(np.int64) @ b.astype(np.int64) + (0 if bias is None else bias)
+    wanted = sums * scale.astype(np.float64)
+    np.testing.assert_allclose(y.array.astype(np.float64), wanted, rtol=2e-3, atol=2e-3)
+
+
+def test_products_of_bytes_on_310p() -> None:
+    device = Device("Ascend310P3")
+    call = {"x1": "int8[1024,4096]", "x2": "int8[128,256,16,32]:NZ", "scale": "uint64[4096]"}
+    call |= {"out": "fp16[1024,4096]", "transposeX1": False, "transposeX2": False}
+    fast = device.estimate("aclnnQuantMatmulV4", **call).duration_us
+    whole = {"x1": "fp16[1024,4096]", "x2": "fp16[4096,4096]", "y": "fp16[1024,4096]"}
+    assert fast < 0.8 * device.estimate("MatMulV2", **whole).duration_us
+    for change in ({"scale": "fp32[4096]"}, {"x2": "int8[4096,4096]"}, {"out": "bf16[1024,4096]"}):
+        assert device.check("aclnnQuantMatmulV4", **call | change).code != 0

@@ -16,6 +16,7 @@ from npusim.schedules.buffers import BufferPlan
 from npusim.schedules.formula import Formula, Term
 from npusim.schedules.masks import keep
 from npusim.schedules.runner import Runner
+from npusim.values.dtypes import INT32
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor, LocalTensor
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from npusim.library.matmul import Block, Finish, Product
     from npusim.library.matmul_tiling import MatmulTiling
     from npusim.library.operands import Span
+    from npusim.values.dtypes import DType
 
 _DEPTH = 2  # slots of the queues
 _BITS = 8  # of a mask in a byte
@@ -46,7 +48,9 @@ class Epilogue:
     ``bias_last`` says that it comes at the end. ``numbers`` are single elements by the name that
     the formula's quantities know them by; their values are in ``scalars`` while a core runs.
     ``totals`` are sums over all rows, a number for every column each; cores add into them.
-    Of results in slices those are kept whose bit in the ``mask`` is set, the others become 0.
+    Of results in slices those are kept whose bit in the ``mask`` is set, the others become 0. Sums
+    of whole numbers leave L0C multiplied with their column's ``scale``, which the product has in
+    64 bits, a whole bias added before.
     """
 
     formula: Formula
@@ -58,6 +62,7 @@ class Epilogue:
     scalars: dict[int, Scalar] = field(default_factory=dict)
     totals: tuple[Side, ...] = ()
     mask: GlobalTensor | None = None
+    scale: DType | None = None
 
     @classmethod
     def plain(cls, profile: Profile, c: GlobalTensor) -> Epilogue:
@@ -105,8 +110,14 @@ class WayOut:
             self.totals = ChannelSums(core, targets, blocks.base_n)
         bits = 0 if epilogue.mask is None else 2 * _DEPTH / _BITS  # with what fills up rows
         room = core.capacity_bytes("UB") - core.pipe.used_bytes.get("UB", 0)
+        self._scale = TQue(TPosition.VECIN, 1, "scale")
+        if epilogue.scale is not None:
+            row = blocks.base_n * epilogue.scale.itemsize
+            core.pipe.init_buffer(self._scale, 1, row)
+            room -= row
         if bias:
-            row = blocks.base_n * epilogue.product.dtype.itemsize
+            kind = epilogue.product.dtype if epilogue.scale is None else INT32
+            row = blocks.base_n * kind.itemsize
             self._bias = TQue(TPosition.VECIN, 1, "bias")
             core.pipe.init_buffer(self._bias, 1, row)
             room -= row
@@ -133,14 +144,16 @@ class WayOut:
 
         def finish(block: Block) -> None:
             sums, rows, columns = block
-            bias = self._load_bias(product, columns)
+            bias, scale = self._load_bias(product, columns), self._load_scale(product, columns)
             step = self._rows if self._core.recording else rows[1]
             for first in range(0, rows[1], step):
                 part = min(step, rows[1] - first)
                 here = (rows[0] + first, part)
-                self._part(product, sums[first : first + part], here, columns, bias)
+                self._part(product, sums[first : first + part], here, columns, (bias, scale))
             if bias is not None:
                 self._bias.free_tensor(bias)
+            if scale is not None:
+                self._scale.free_tensor(scale)
 
         return finish
 
@@ -150,13 +163,18 @@ class WayOut:
         block: LocalTensor,
         rows: Span,
         columns: Span,
-        bias: LocalTensor | None,
+        lines: tuple[LocalTensor | None, LocalTensor | None],
     ) -> None:
         """Some rows of a block: out of L0C, through the formula, and away."""
+        bias, scale = lines
         core, epilogue, lanes = self._core, self._epilogue, product.c.lanes
         shape = (columns[1] // lanes, rows[1] * lanes) if lanes else (rows[1], columns[1])
         tile = self._product.alloc_tensor(epilogue.product.dtype, *shape)
-        core.take_out(tile, block, lanes)
+        if scale is not None:
+            core.take_out_scaled(tile, block, scale, bias, lanes)
+            bias = None
+        else:
+            core.take_out(tile, block, lanes)
         if bias is not None and not epilogue.bias_last:
             self._add_bias(tile, bias, lanes)
         values = {epilogue.product: tile}
@@ -205,6 +223,15 @@ class WayOut:
         row = product.bias
         source = row.tensor.window((*row.start, (columns[0], 1)), (columns[1],), (1,))
         return self._bias.copy_in(source)
+
+    def _load_scale(self, product: Product, columns: Span) -> LocalTensor | None:
+        line = product.scale
+        if line is None:
+            return None
+        if line.tensor.numel == 1:
+            return self._scale.copy_in(line.tensor.span(0, 1))
+        source = line.tensor.window((*line.start, (columns[0], 1)), (columns[1],), (1,))
+        return self._scale.copy_in(source)
 
     def _add_bias(self, tile: LocalTensor, bias: LocalTensor, lanes: int) -> None:
         """Add a row to all rows, block of columns by block of columns."""

@@ -21,6 +21,7 @@ from npusim.operators.registry import kernel_class
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT16, DType
 from npusim.values.errors import ArgumentError
+from npusim.values.formats import Format
 from npusim.values.tensors import contiguous_strides
 
 if TYPE_CHECKING:
@@ -255,7 +256,9 @@ class Chain:
         if buffer is None:
             buffer = self.arguments[name] = GmBuffer(name, spec.storage_bytes)
         strides = None if spec.is_contiguous else spec.strides
-        return GlobalTensor(buffer, spec.dtype, spec.shape, spec.offset, strides)
+        blocked = spec.format is Format.FRACTAL_NZ  # whose shape is that of its storage
+        kind = spec.format if blocked else Format.ND
+        return GlobalTensor(buffer, spec.dtype, spec.shape, spec.offset, strides, kind)
 
 
 def _contiguous_op(tensor: GlobalTensor) -> str:

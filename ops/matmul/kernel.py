@@ -16,7 +16,7 @@ from npusim.library.matmul import Finish, GmMatrix, Matmul, Product
 from npusim.ops.matmul.shapes import Partition, Shape, Share
 from npusim.ops.matmul.split_k import SplitMatMul, split_of
 from npusim.ops.matmul.tiling import partition
-from npusim.values.dtypes import FLOAT
+from npusim.values.dtypes import FLOAT, INT32
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class MatMul(Kernel):
         self.epilogue = Epilogue.plain(profile, problem.c.tensor) if through_ub else None
         self.epilogue = epilogue or self.epilogue
         if bias is not None and self.epilogue is not None:
-            through = self.epilogue.product.dtype
+            through = INT32 if self.epilogue.scale else self.epilogue.product.dtype
             if bias.dtype is not through:
                 raise KernelError(op_type, f"a bias in {bias.dtype} for a product in {through}")
         steps_out = 0 if self.epilogue is None else len(self.epilogue.formula.steps)
@@ -89,7 +89,7 @@ class MatMul(Kernel):
             problem.c.tensor.dtype,
             problem.k,
             bias=self.bias.dtype if self.bias is not None and self.epilogue is None else None,
-            scaled=self.scale is not None,
+            scaled=self.scale is not None and self.epilogue is None,
             hf32=self.hf32,
             finish=self.finish(core),
         )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
+from npusim.library.epilogue import Epilogue
 from npusim.ops.matmul.dequantised import DequantMatMul
 from npusim.ops.matmul.kernel import MatMul
 from npusim.ops.matmul.operands import Problem, result_shape
 from npusim.ops.matmul.quant_tiling import quant_partition
-from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32, INT64, UINT64
+from npusim.values.formats import Format
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -40,8 +43,10 @@ def _product(
     profile = task.profile
     if a is None or b is None or scale is None:
         raise task.refused("x1, x2 and scale are needed")
-    if a.dtype is not INT8 or b.dtype is not INT8 or profile.paths.l0c_to_gm is None:
+    if a.dtype is not INT8 or b.dtype is not INT8 or not profile.cube.dtypes.get(INT8.intrinsic):
         raise task.refused(f"{profile.name} has no kernel for {a.dtype} times {b.dtype}")
+    if profile.paths.l0c_to_gm is None:
+        return _on_the_way_out(task, (a, b), scale, (offset, per_row), bias)
     if offset is not None or scale.dtype not in (FLOAT, BFLOAT16):
         raise task.refused("offsets and packed scales aren't modelled")
     turned = (
@@ -63,3 +68,39 @@ def _product(
             MatMul(profile, problem, bias=bias, scale=scale, op_type=name, tiling=quant_partition),
         )
     return (DequantMatMul(profile, problem, scale, per_row, bias, task.op_type),)
+
+
+def _on_the_way_out(
+    task: Task,
+    factors: tuple[GlobalTensor, GlobalTensor],
+    scale: GlobalTensor,
+    others: tuple[GlobalTensor | None, GlobalTensor | None],
+    bias: GlobalTensor | None,
+) -> tuple[Kernel, ...]:
+    """Where results leave L0C through UB: whole biases first, then packed scales of columns.
+
+    Weights lie in fractals. Source: ops-nn matmul/quant_batch_matmul_v3, operator definition and
+    kernels of arch20.
+    """
+    a, b = factors
+    if any(each is not None for each in others):
+        raise task.refused("offsets and scales of rows aren't modelled")
+    if task.profile.cores.style == "split" or b.format is not Format.FRACTAL_NZ:
+        raise task.refused("x2 has to be in FRACTAL_NZ")
+    if scale.dtype not in (INT64, UINT64) or (bias is not None and bias.dtype is not INT32):
+        raise task.refused(f"a scale in {scale.dtype}: int64 or uint64, and a bias in int32")
+    turned = tuple(bool(task.attributes.get(f"transpose_x{place}", False)) for place in (1, 2))
+    if not task.outputs:
+        raise task.refused("say what comes out: its columns don't follow from fractals")
+    out = task.outputs[0]
+    if out.dtype is not FLOAT16:
+        raise task.refused(f"results in {out.dtype} aren't modelled, only FLOAT16")
+    problem = Problem.of(task.op_type, a, b, out, (turned[0], turned[1]))
+    if scale.numel not in (1, problem.n) or (bias is not None and bias.numel != problem.n):
+        raise task.refused(f"{scale.numel} scales for {problem.n} columns")
+    epilogue = replace(Epilogue.plain(task.profile, out), scale=scale.dtype)
+    return (
+        MatMul(
+            task.profile, problem, bias=bias, scale=scale, epilogue=epilogue, op_type=task.op_type
+        ),
+    )

@@ -196,6 +196,37 @@ class Cube(Copies):
             values = self._converted(values, tile.dtype)
             tile.alias(values.reshape(values.shape[: tile.depth] + tile.shape))
 
+    def take_out_scaled(
+        self,
+        tile: LocalTensor,
+        src: LocalTensor,
+        scale: LocalTensor,
+        bias: LocalTensor | None,
+        lanes: int = 0,
+    ) -> None:
+        """As :meth:`take_out`, whole sums multiplied with their column's scale (DEQ, VDEQ).
+
+        A scale is float32 in the lower half of 64 bits. A whole ``bias`` of columns is in L0C
+        before the sums are: one more move of a block.
+        """
+        if bias is not None and self.recording:
+            cycles = self.costs.on_chip(
+                self._path("l0c_to_ub"),
+                self.costs.fractal_bytes(src.dtype.itemsize, src.shape, result=True),
+            )
+            self.recorder.emit(Pipe.VECTOR, "broadcast_ub_to_cc", cycles, detail=_shape(src))
+        self.take_out(tile, src, lanes)
+        if self.numerics:
+            sums = src.values(tile.depth)
+            if bias is not None:
+                sums = sums + bias.values(tile.depth)[..., None, :]
+            factors = scale.values(tile.depth).astype(np.uint64).astype(np.uint32)
+            values = sums.astype(np.float32) * factors.view(np.float32)[..., None, :]
+            if lanes:
+                values = _in_blocks(values, lanes)
+            values = self._converted(values, tile.dtype)
+            tile.alias(values.reshape(values.shape[: tile.depth] + tile.shape))
+
     def _converted(self, values: NDArray[Any], dtype: DType) -> NDArray[Any]:
         """Results in the dtype they leave the cube in, to nearest even."""
         if values.dtype == dtype.numpy:

@@ -25,7 +25,9 @@ def roll(task: Task) -> tuple[Kernel, ...]:
     shifts, axes = (_numbers(task, name) for name in ("shifts", "dims"))
     shape = x.shape if axes else (x.numel,)
     moved = [0] * len(shape)
-    if any(not -len(shape) <= axis < len(shape) for axis in axes) or len(shifts) < len(axes):
+    if any(not -len(shape) <= axis < len(shape) for axis in axes) or (
+        axes and len(shifts) != len(axes)
+    ):
         raise task.refused(f"shifts {list(shifts)} along {list(axes)} of {len(shape)} axes")
     for axis, shift in zip(axes or (0,) * len(shifts), shifts, strict=True):
         moved[axis % max(1, len(shape))] += shift

@@ -53,7 +53,7 @@ def matrix(rule: str, inside: int, out: int, align: bool) -> Array:
                 found[i, min(max(tap, 0), inside - 1)] += cubic(centre - tap, -0.75)
         else:
             wide, reach = max(step, 1.0), 1.0 if rule == "linear_aa" else 2.0
-            middle = step * (i + 0.5) if not align else step * i + 0.5
+            middle = step * (i + 0.5)
             first = max(int(middle - reach * wide + 0.5), 0)
             behind = min(int(middle + reach * wide + 0.5), inside)
             for tap in range(first, behind):

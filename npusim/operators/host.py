@@ -191,6 +191,8 @@ class Host:
         """Queue kernels, and a MemSet in front of those that add to what they find."""
         before = len(self._chain.tasks)
         for kernel in kernels:
+            if kernel.writes and not any(each.numel for each in kernel.writes):
+                continue  # nothing comes out
             self._chain.adopt(kernel)
             for cleared in kernel.adds_into:
                 self._chain.launch("MemSet", cleared)

@@ -6,7 +6,7 @@ results; none where it can't tell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from npusim.values.dtypes import FLOAT, DType, dtype, from_acl
@@ -44,6 +44,24 @@ def broadcasted(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[Tenso
 def like_second(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
     """As the second input."""
     return [described(given[1].shape, given[1].dtype)]
+
+
+def half_each(count: int, *, even: bool = False) -> Callable[..., list[TensorSpec]]:
+    """So many results of half the first input along axis ``dim``, the last one by default.
+
+    ``even`` ones lose the last column of an odd last axis first.
+    """
+
+    def rule(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+        shape, dim = list(given[0].shape), attributes.get("dim", -1)
+        if not -len(shape) <= dim < len(shape):
+            return []
+        if even and shape[-1] > 1:
+            shape[-1] -= shape[-1] % 2
+        shape[dim] //= 2
+        return [described(shape, given[0].dtype)] * count
+
+    return rule
 
 
 def converted(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:

@@ -164,7 +164,9 @@ class StandardCall:
         own = dict(self.inputs())
         fresh = [name for name in self.outputs() if name not in own]
         if not fresh:
-            return any_empty(call, *own)
+            singles = [name for name, slot in own.items() if not slot.many]
+            lists = [call.spec(name) for name, slot in own.items() if slot.many]
+            return any_empty(call, *singles) or (bool(lists) and all(e.is_empty for e in lists))
         return all(spec.is_empty for _, spec in call.given(*fresh))
 
     def _told(self, call: Call) -> dict[str, TensorSpec]:
@@ -276,11 +278,16 @@ class StandardCall:
             if name in changed or name in call.arguments
         }
         inputs = self._with_elements(zip(order, tensors, strict=True))
+        lasting = self._lasting(call)
+        for name in self._of_nothing(lasting, results):
+            del results[name]
+            chain.launch("MemSet", chain.output(name))
+            chain.finish(name, chain.output(name))
         outputs = tuple(each for each in self._with_elements(results.items()) if each is not None)
         if any(tensor is not None and not tensor.numel for tensor in inputs):
             problem = "results of tensors without elements aren't modelled"
             raise KernelError(self.operator.name, problem)
-        for kernel in self._kernels(call, inputs, outputs):
+        for kernel in self._kernels(call, inputs, outputs, lasting):
             chain.adopt(kernel)
             for cleared in kernel.adds_into:
                 chain.launch("MemSet", cleared)
@@ -301,14 +308,40 @@ class StandardCall:
             if name not in lists or tensor is None or tensor.numel
         )
 
+    def _of_nothing(
+        self, lasting: tuple[int, ...] | None, results: Mapping[str, GlobalTensor | None]
+    ) -> list[str]:
+        """Results with elements of tensors of a list that have none."""
+        slots = [slot for slot in self.output_slots if slot.many and slot not in self.input_slots]
+        if lasting is None or not slots:
+            return []
+        names = enumerate(self._names(slots[0]))
+        lost = (name for place, name in names if place not in lasting)
+        return [name for name in lost if (each := results.get(name)) is not None and each.numel]
+
+    def _lasting(self, call: Call) -> tuple[int, ...] | None:
+        """Which tensors of the first list have elements; none where there is no list."""
+        first = next((slot for slot in self.input_slots if slot.many), None)
+        if first is None:
+            return None
+        specs = (call.spec(name) for name in self._names(first) if call.is_given(name))
+        return tuple(place for place, spec in enumerate(specs) if not spec.is_empty)
+
     def _kernels(
         self,
         call: Call,
         inputs: tuple[GlobalTensor | None, ...],
         outputs: tuple[GlobalTensor, ...],
+        lasting: tuple[int, ...] | None = None,
     ) -> tuple[Kernel, ...]:
         profile = cast("Profile", call.profile)
         attributes = dict(self._attributes(call))
+        if lasting is not None:  # a number for each tensor of a list that has elements
+            numbered = [each.target for each in self.attributes if each.kind == "floats"]
+            for name in numbered:
+                given = attributes.get(name)
+                if isinstance(given, list) and len(given) > max(lasting, default=0):
+                    attributes[name] = [given[place] for place in lasting]
         task = Task(profile, self.operator.name, inputs, outputs, attributes)
         known = self.operator.is_known or self.name != self.operator.name
         with nullcontext() if known else refusing_nonsense(self.operator.name):

@@ -18,6 +18,7 @@ from npusim.ascendc.intrinsics.elementwise import Intrinsic
 from npusim.ascendc.rounding import RoundMode
 from npusim.ascendc.tensors import LocalTensor, Scalar
 from npusim.values.dtypes import FLOAT, INT64, UINT8, DType
+from npusim.values.errors import UnsupportedIntrinsicError
 
 if TYPE_CHECKING:
     from npusim.ascendc.intrinsics.vector import CmpMode
@@ -282,6 +283,14 @@ class Formula:
         for step in self.steps:
             if isinstance(step.call, Intrinsic):
                 step.call.require(self.profile, op_type, step.target.dtype)
+            elif step.call is Core.compare and not step.sources[0].dtype.is_float:
+                self._require_comparison(op_type, f"vcmpv_{step.extras[0]}", step.sources[0].dtype)
+
+    def _require_comparison(self, op_type: str, name: str, dtype: DType) -> None:
+        if not self.profile.supports_vector(name, dtype.intrinsic):
+            known = self.profile.vector_dtypes(name)
+            chip = self.profile.name
+            raise UnsupportedIntrinsicError(op_type, name, dtype.intrinsic, chip, known)
 
     def step(
         self,

@@ -24,7 +24,8 @@ from npusim.schedules.formula import Formula, Operand, Quantity, Term, compute_d
 from npusim.schedules.packing import PackedTiling
 from npusim.schedules.runner import Runner
 from npusim.schedules.spreading import spread_box, spread_column
-from npusim.values.errors import KernelError
+from npusim.values.dtypes import FLOAT, INT16, INT32
+from npusim.values.errors import KernelError, UnsupportedIntrinsicError
 from npusim.values.tensors import broadcastable
 
 if TYPE_CHECKING:
@@ -209,7 +210,24 @@ class FormulaKernel(ElementwiseKernel):
         row = self.row
         decisive = given[row.typed_by] if row.typed_by < len(given) else None
         dtype = (decisive or outputs[0]).dtype
-        formula = Formula(profile, compute_dtype(profile, dtype, half_in_float=row.half_in_float))
+        computed = compute_dtype(profile, dtype, half_in_float=row.half_in_float)
+        try:
+            return self._recorded(Formula(profile, computed), given, outputs, attributes)
+        except UnsupportedIntrinsicError:
+            if computed not in (INT16, INT32):
+                raise
+        # What whole numbers have no instruction for is computed in float32, as operators of the
+        # tensor compiler convert them.
+        return self._recorded(Formula(profile, FLOAT), given, outputs, attributes)
+
+    def _recorded(
+        self,
+        formula: Formula,
+        given: tuple[GlobalTensor | None, ...],
+        outputs: tuple[GlobalTensor, ...],
+        attributes: Mapping[str, object],
+    ) -> tuple[Formula, list[Operand | None], list[Term]]:
+        row = self.row
         self.quantities: dict[int, GlobalTensor] = {}
         operands: list[Operand | None] = []
         for index, tensor in enumerate(given):

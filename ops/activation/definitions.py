@@ -12,7 +12,7 @@ from npusim.operators.definition import (
     text,
     whole,
 )
-from npusim.operators.results import like, like_second
+from npusim.operators.results import half_each, like, like_second
 from npusim.operators.shape_checks import axes_in, bits_of, broadcast
 from npusim.ops.activation.checks import halved
 
@@ -146,12 +146,12 @@ OPERATORS = family(
         checks=((bits_of, "gradients", "mask"),)),),
     gated=(
         Operator("GeGluV2", "x -> y gelu",
-            (whole("dim?"), whole("approximate?", only=1), flag("activate_left?")),
+            (whole("dim?"), whole("approximate?"), flag("activate_left?")),
             (Aclnn("aclnnGeGlu", "self -> out outGelu",
-                (whole("dim"), whole("approximate", only=1))),
+                (whole("dim"), whole("approximate"))),
              Aclnn("aclnnGeGluV3", "self -> out outGelu",
-                (whole("dim"), whole("approximate", only=1),
-                 flag("activateLeft", "activate_left")))), kernel="ge_glu",
+                (whole("dim"), whole("approximate"),
+                 flag("activateLeft", "activate_left")))), kernel="ge_glu", infer=half_each(2),
             checks=((axes_in, "dim", "x"),)),
         Operator("SwiGluGrad", "dy x -> dx", (whole("dim?"),),
             Aclnn("aclnnSwiGluGrad", "yGrad x -> out", (whole("dim"),)), kernel="swi_glu_grad",
@@ -159,6 +159,7 @@ OPERATORS = family(
             checks=((axes_in, "dim", "x"), (same_shape, "x", "dx"))),
         Operator("SwiGlu", "x -> y", (whole("dim?"),),
             Aclnn("aclnnSwiGlu", "x -> out", (whole("dim?"),)), kernel="swi_glu",
+            infer=half_each(1, even=True),
             checks=((axes_in, "dim", "x"),)),
     ),
 )

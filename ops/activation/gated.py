@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
+from math import prod, sqrt
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
 from npusim.operators.registry import kernel_class
 from npusim.ops.activation.forward import gelu
 from npusim.schedules.formula_kernel import Compute, kernel_of
+from npusim.schedules.functions import erf
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -31,9 +32,12 @@ def _gate_gradient(f: Formula, grad: Term, a: Term, b: Term) -> tuple[Term, Term
     return f.mul(f.mul(grad, b), slope), f.mul(grad, swish)
 
 
-def _gelu_gate(f: Formula, a: Term, b: Term) -> tuple[Term, Term]:
-    """Gelu(a) b, Gelu(a)."""
-    curved = gelu(f, a, "tanh")
+def _gelu_gate(f: Formula, a: Term, b: Term, approximate: int) -> tuple[Term, Term]:
+    """Gelu(a) b, Gelu(a): by the hyperbolic tangent, or by the error function."""
+    if approximate:
+        curved = gelu(f, a, "tanh")
+    else:
+        curved = f.mul(f.mul(a, 0.5), f.add(erf(f, f.mul(a, sqrt(0.5))), 1.0))
     return f.mul(curved, b), curved
 
 
@@ -44,7 +48,14 @@ _Gradient = kernel_of(
     Compute("SwiGluGrad", _gate_gradient, outputs=2, half_in_float=True, generated=False)
 )
 _GeluGated = kernel_of(
-    Compute("GeGluV2", _gelu_gate, outputs=2, half_in_float=True, generated=False)
+    Compute(
+        "GeGluV2",
+        _gelu_gate,
+        outputs=2,
+        half_in_float=True,
+        generated=False,
+        attributes={"approximate": 1},
+    )
 )
 
 
@@ -86,7 +97,8 @@ def ge_glu(task: Task) -> tuple[Kernel, ...]:
     curved, other = halves[:2] if left else halves[1::-1]
     outputs = task.outputs or tuple(made(halves[2], x.dtype) for _ in range(2))
     results = tuple(each.view(*curved.shape) for each in outputs)
-    return (_GeluGated(task.profile, curved, other, *results),)
+    approximate = task.whole_number("approximate", 1)
+    return (_GeluGated(task.profile, curved, other, *results, approximate=approximate),)
 
 
 def _halves(task: Task, x: GlobalTensor) -> tuple[GlobalTensor, GlobalTensor, tuple[int, ...]]:

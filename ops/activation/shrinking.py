@@ -156,6 +156,7 @@ _LAMBDA = {"lambd": 0.5}
 _ELU = {"alpha": 1.0, "scale": 1.0, "input_scale": 1.0, "is_result": True}
 _SOFTPLUS = {"beta": 1.0, "threshold": 20.0}
 
+
 _ROWS = (
     Compute("CeluV2", _celu, half_in_float=True, attributes={"alpha": 1.0}),
     Compute("HardShrink", _hard_shrink, attributes=_LAMBDA),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil, floor, pi
 from typing import TYPE_CHECKING, Any
 
-from npusim.values.dtypes import BOOL, FLOAT, INT64
+from npusim.values.dtypes import BFLOAT16, BOOL, FLOAT, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def equal(host: Host, x: GlobalTensor, other: GlobalTensor) -> Any:
     if x.shape != other.shape:
         return host.run("Fill", value=0.0, outputs=(host.empty((1,), BOOL),))
     same = host.together("Equal", x, other)
-    return host.run("ReduceAll", same, axes=list(range(len(x.shape))))
+    return host.run("ReduceAll", same, axes=list(range(len(x.shape)))).view(1)
 
 
 def number_is_in(host: Host, elements: GlobalTensor, *, element: ScalarValue, invert: bool) -> Any:
@@ -208,12 +208,19 @@ def zeros(host: Host, x: GlobalTensor) -> Any:
 
 def dropped(host: Host, x: GlobalTensor, mask: GlobalTensor, *, prob: float) -> Any:
     """Elements of x that the mask keeps, scaled up by how many are lost."""
-    return host.run("DropOutDoMask", x, mask, host.constant(1.0 - prob, x.dtype))
+    return _dropped(host, x, mask, 1.0 - prob)
 
 
 def dropped_gradient(host: Host, grad: GlobalTensor, mask: GlobalTensor, *, scale: float) -> Any:
     """The gradient of what the mask kept, scaled."""
-    return host.run("DropOutDoMask", grad, mask, host.constant(1.0 / scale, grad.dtype))
+    return _dropped(host, grad, mask, 1.0 / scale)
+
+
+def _dropped(host: Host, x: GlobalTensor, mask: GlobalTensor, kept: float) -> Any:
+    """In float32 where no vector unit multiplies the dtype."""
+    wide = host.cast(x, FLOAT) if x.dtype is BFLOAT16 else x
+    found = host.run("DropOutDoMask", wide, mask, host.constant(kept, wide.dtype))
+    return host.cast(found, x.dtype)
 
 
 def subs(host: Host, x: GlobalTensor, *, other: ScalarValue, alpha: ScalarValue = 1) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.dtypes import FLOAT
@@ -30,7 +31,9 @@ def backward(
     dx, residual = host.run("LayerNormXBackpropV3", grad, x, rstd, mean, gains)
     if not any(mask[1:]):
         return dx, None, None
-    dgain, dshift = host.run("LayerNormBetaGammaBackpropV2", grad, residual)
+    row = prod(gains.shape)  # as one axis
+    rows = (each.view(each.numel // row, row) for each in (grad, residual))
+    dgain, dshift = host.run("LayerNormBetaGammaBackpropV2", *rows)
     kinds = [gains.dtype, bias.dtype if bias else gains.dtype]
     found = [host.cast(each, kind) for each, kind in zip((dgain, dshift), kinds, strict=True)]
     return dx, *(

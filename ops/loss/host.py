@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npusim.values.dtypes import INT32, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -150,6 +151,33 @@ def kl_div_target_backward(
     return found
 
 
+def nll(
+    host: Host, x: GlobalTensor, target: GlobalTensor, weight: GlobalTensor, **said: Any
+) -> Any:
+    """Likelihoods of rows."""
+    shape = (target.numel,) if said.get("reduction") == NONE else ()
+    results = host.empty(shape, x.dtype, "losses"), host.empty((), x.dtype, "total")
+    return host.run("NLLLoss", x, _labels(host, target), weight, outputs=results, **said)
+
+
+def nll_backward(
+    host: Host,
+    x: GlobalTensor,
+    grad: GlobalTensor,
+    target: GlobalTensor,
+    weight: GlobalTensor,
+    total: GlobalTensor,
+    **said: Any,
+) -> Any:
+    """The gradient of rows."""
+    return host.run("NLLLossGrad", x, grad, _labels(host, target), weight, total, **said)
+
+
+def _labels(host: Host, target: GlobalTensor) -> GlobalTensor:
+    """Classes as the kernels take them: those of bytes in int32."""
+    return host.cast(target, INT32) if target.dtype is UINT8 else target
+
+
 def nll_2d(
     host: Host,
     x: GlobalTensor,
@@ -165,8 +193,8 @@ def nll_2d(
     kind = x.dtype
     shape = (target.numel,) if reduction == NONE else ()
     results = host.empty(shape, kind, "losses"), host.empty((), kind, "total")
-    loss, total = host.run("NLLLoss", rows, target.view(target.numel), weight, outputs=results,
-        **said)  # fmt: skip
+    labels = _labels(host, target.view(target.numel))
+    loss, total = host.run("NLLLoss", rows, labels, weight, outputs=results, **said)
     return (loss.view(*target.shape) if reduction == NONE else loss), total
 
 
@@ -185,7 +213,7 @@ def nll_2d_backward(
     images, classes, *plane = x.shape
     rows = host.empty((target.numel, classes), x.dtype, "rows")
     said = {"reduction": reduction, "ignore_index": ignore_index}
-    labels = target.view(target.numel)
+    labels = _labels(host, target.view(target.numel))
     dx = host.run(
         "NLLLossGrad", rows, grad.view(grad.numel), labels, weight, total, outputs=(rows,), **said
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.ops.matmul.contract import KEEP_DTYPE
 from npusim.ops.matmul.plan import product
+from npusim.values.dtypes import DOUBLE
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 def matrix_vector(host: Host, matrix: GlobalTensor, vector: GlobalTensor, *, math_type: int) -> Any:
     """A matrix times a vector."""
+    if not matrix.dtype.is_float or matrix.dtype is DOUBLE:
+        return _folded(host, matrix, vector)
     column = vector.view(vector.numel, 1)
     return product(host.chain, matrix, column, math_type).view(matrix.shape[0])
 
@@ -70,8 +73,16 @@ def added_outer_product(
     return _sum(host, added, outer_product(host, column, row), beta, alpha)
 
 
+def _folded(host: Host, x: GlobalTensor, y: GlobalTensor) -> Any:
+    """Sums of products along the last axis, for dtypes that the cube doesn't multiply."""
+    products = host.together("Mul", x, y)
+    return host.run("ReduceSum", products, axes=[len(x.shape) - 1], keep_dims=False)
+
+
 def dot_product(host: Host, x: GlobalTensor, y: GlobalTensor) -> Any:
-    """The sum of the products of two vectors, by the cube."""
+    """The sum of the products of two vectors, by the cube, or as such."""
+    if not x.dtype.is_float:
+        return _folded(host, x, y)
     row, column = x.view(1, x.numel), y.view(y.numel, 1)
     return product(host.chain, row, column, KEEP_DTYPE).view()
 

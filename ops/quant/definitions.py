@@ -21,6 +21,7 @@ from npusim.ops.quant.checks import (
     one_or_alike,
     rows_of,
 )
+from npusim.ops.quant.results import bytes_and_scales
 
 _EPSILON = real("epsilon?")
 _TYPE = whole("dst_type?", None)
@@ -52,6 +53,7 @@ OPERATORS = family(
     rows=(
         Operator("DynamicQuant", "x smooth_scales? -> y scale", (_TYPE,),
             Aclnn("aclnnDynamicQuant", "x smoothScalesOptional? -> yOut scaleOut"),
+            infer=bytes_and_scales,
             checks=((fits, "x", _ROWS, "smooth_scales", "row", "y", _ROWS, "scale", "*rows"),)),
         Operator("AddRmsNormDynamicQuant",
             "x1 x2 gamma smooth_scale1? smooth_scale2? -> y1 y2 x scale1 scale2", (_EPSILON,),

@@ -23,11 +23,12 @@ _DIM = (ints("dim", "axes"), flag("keepDim?", "keep_dims"))
 _DIMS = (ints("dims", "axes"), flag("keepDims?", "keep_dims"))
 _ORDER = (real("p?"),)
 _DTYPE = text("dtype?", None)
+_AS = text("dtype?")  # what is computed in
 _KEPT = (ints("dim", "axes"), flag("keepdim?", "keep_dims"))
 _KEEP_DIMS = flag("keepDims?", "keep_dims")
 _CORRECTED = (_KEPT[0], whole("correction?"), _KEPT[1])
 _OWN_AXES = ((axes_in, "dim", "self"),)
-_ONE_DIM = (whole("dim", "axes"), flag("keepDim?", "keep_dims"), _DTYPE)
+_ONE_DIM = (whole("dim", "axes"), flag("keepDim?", "keep_dims"))
 
 
 def _reduction(op_type: str, *aclnn: Aclnn) -> Operator:
@@ -41,12 +42,13 @@ OPERATORS = family(
     "reduction",
     checks={"kernel": ((axes_in, "axes", "<"), (axes_in, "axis", "<"))},
     kernel=(
-        _reduction("ReduceSum", Aclnn("aclnnReduceSum", attributes=(*_DIMS, _DTYPE))),
-        _reduction("ReduceMean", Aclnn("aclnnMean", attributes=(*_DIM, _DTYPE))),
+        _reduction("ReduceSum",
+            Aclnn("aclnnReduceSum", attributes=(*_DIMS, _AS), host="host:total")),
+        _reduction("ReduceMean", Aclnn("aclnnMean", attributes=(*_DIM, _AS), host="host:mean")),
         _reduction("ReduceMax", Aclnn("aclnnAmax", attributes=_DIM), Aclnn("aclnnMax")),
         _reduction("ReduceMin", Aclnn("aclnnAmin", attributes=_DIM), Aclnn("aclnnMin")),
-        _reduction("ReduceProd", Aclnn("aclnnProd", attributes=(_DTYPE,)),
-            Aclnn("aclnnProdDim", attributes=_ONE_DIM)),
+        _reduction("ReduceProd", Aclnn("aclnnProd", attributes=(_AS,), host="host:product"),
+            Aclnn("aclnnProdDim", attributes=(*_ONE_DIM, _AS), host="host:product")),
         _reduction("ReduceAll"),
         _reduction("ReduceAny"),
         Operator("BiasAddGrad", "x -> y", infer=results.sums_of_columns,
@@ -61,7 +63,7 @@ OPERATORS = family(
         Composed("aclnnAny", "self -> out", _KEPT, "some", checks=_OWN_AXES),
         Composed("aclnnAminmax", "self -> minOut maxOut", _DIM, "extremes", checks=_OWN_AXES),
         Composed("aclnnAminmaxAll", "self -> minOut maxOut", (), "extremes"),
-        Composed("aclnnAminmaxDim", "self -> minOut maxOut", _ONE_DIM[:2], "extremes",
+        Composed("aclnnAminmaxDim", "self -> minOut maxOut", _ONE_DIM, "extremes",
             checks=_OWN_AXES),
         Composed("aclnnGlobalAveragePool", "self -> out", (), "mean_of_images"),
         Composed("aclnnGlobalMaxPool", "self -> out", (), "largest_of_images"),
@@ -78,7 +80,7 @@ OPERATORS = family(
         Composed("aclnnReduceLogSum", "data -> reduce",
             (ints("axes"), _KEEP_DIMS, flag("noopWithEmptyAxes?", "noop")), "log_sum",
             checks=((axes_in, "axes", "data"),)),
-        Composed("aclnnReduceNansum", "self -> out", (*_DIM, _DTYPE), "sum_of_numbers",
+        Composed("aclnnReduceNansum", "self -> out", (*_DIM, _AS), "sum_of_numbers",
             checks=_OWN_AXES),
         Composed("aclnnStd", "self -> out", _CORRECTED, "deviation", checks=_OWN_AXES),
         Composed("aclnnStdMeanCorrection", "self -> stdOut meanOut", _CORRECTED,

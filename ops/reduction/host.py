@@ -8,22 +8,59 @@ from __future__ import annotations
 from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
-from npusim.values.dtypes import BOOL, FLOAT
+from npusim.values.dtypes import BOOL, FLOAT, from_acl
+from npusim.values.dtypes import dtype as named_dtype
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
     from npusim.operators.host import Host, ScalarValue
 
+_OF_NOTHING = {"ReduceSum": 0.0, "ReduceProd": 1.0, "ReduceAll": 1.0, "ReduceAny": 0.0}
+
 
 def whole(host: Host, op_type: str, x: GlobalTensor, axes: Any, *, keep_dims: bool) -> Any:
-    """A reduction over axes, over all of them where none are named."""
+    """A reduction over axes, over all of them where none are named; of nothing what leaves sums."""
+    if not x.numel and op_type in _OF_NOTHING:
+        kept = {axis % max(1, len(x.shape)) for axis in _named(x, axes)}
+        sizes = (1 if axis in kept else size for axis, size in enumerate(x.shape))
+        shape = [size for axis, size in enumerate(sizes) if keep_dims or axis not in kept]
+        found = host.empty(shape, x.dtype)
+        return host.run("Fill", value=_OF_NOTHING[op_type], outputs=(found,))
     return host.run(op_type, x, axes=_named(x, axes), keep_dims=keep_dims)
 
 
+def total(
+    host: Host, x: GlobalTensor, *, axes: Any = None, keep_dims: bool = False, dtype: Any = None
+) -> Any:
+    """The sum, computed in ``dtype``."""
+    return whole(host, "ReduceSum", _in(host, x, dtype), axes, keep_dims=keep_dims)
+
+
+def product(
+    host: Host, x: GlobalTensor, *, axes: Any = None, keep_dims: bool = False, dtype: Any = None
+) -> Any:
+    """The product, computed in ``dtype``."""
+    return whole(host, "ReduceProd", _in(host, x, dtype), axes, keep_dims=keep_dims)
+
+
+def _in(host: Host, x: GlobalTensor, wanted: Any) -> GlobalTensor:
+    """A tensor in the dtype that a call asks for, by number or by name."""
+    if wanted is None:
+        return x
+    return host.cast(x, from_acl(wanted) if isinstance(wanted, int) else named_dtype(wanted))
+
+
 def mean(
-    host: Host, x: GlobalTensor, *, axes: Any, keep_dims: bool = False, noop: bool = False
+    host: Host,
+    x: GlobalTensor,
+    *,
+    axes: Any,
+    keep_dims: bool = False,
+    noop: bool = False,
+    dtype: Any = None,
 ) -> Any:
     """The mean; the tensor itself where no axes mean no reduction."""
+    x = _in(host, x, dtype)
     return _unless_noop(host, "ReduceMean", x, axes, keep_dims=keep_dims, noop=noop)
 
 
@@ -99,8 +136,13 @@ def log_sum(
     return host.run("Log", total)
 
 
-def sum_of_numbers(host: Host, x: GlobalTensor, *, axes: Any, keep_dims: bool = False) -> Any:
+def sum_of_numbers(
+    host: Host, x: GlobalTensor, *, axes: Any, keep_dims: bool = False, dtype: Any = None
+) -> Any:
     """The sum of all that are numbers."""
+    x = _in(host, x, dtype)
+    if not x.dtype.is_float:
+        return whole(host, "ReduceSum", x, axes, keep_dims=keep_dims)
     none = host.run("NotEqual", x, x)
     filled = host.run("MaskedFill", x, none, host.constant(0, x.dtype))
     return whole(host, "ReduceSum", filled, axes, keep_dims=keep_dims)

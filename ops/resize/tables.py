@@ -73,26 +73,27 @@ def cubic(inside: int, out: int, step: float, align: bool) -> AxisMap:
 
 def linear_smoothed(inside: int, out: int, step: float, align: bool) -> AxisMap:
     """By a triangle as wide as what it shrinks."""
-    return _smoothed(inside, out, step, align, 1.0, lambda x: np.maximum(1 - np.abs(x), 0))
+    del align  # only the step is another
+    return _smoothed(inside, out, step, 1.0, lambda x: np.maximum(1 - np.abs(x), 0))
 
 
 def cubic_smoothed(inside: int, out: int, step: float, align: bool) -> AxisMap:
     """By a cubic kernel as wide as what it shrinks."""
+    del align
     kernel = partial(_cubic, factor=_CUBIC_SMOOTHED)
-    return _smoothed(inside, out, step, align, 2.0, lambda x: kernel(np.abs(x)))
+    return _smoothed(inside, out, step, 2.0, lambda x: kernel(np.abs(x)))
 
 
 def _smoothed(
     inside: int,
     out: int,
     step: float,
-    align: bool,
     reach: float,
     kernel: Callable[[Places], Places],
 ) -> AxisMap:
     """Weights of a kernel around centres, of sum one."""
     wide = max(step, 1.0)
-    centres = np.arange(out) * step + 0.5 * (step if not align else 1.0)
+    centres = (np.arange(out) + 0.5) * step
     first = np.maximum((centres - reach * wide + 0.5).astype(np.int64), 0)
     behind = np.minimum((centres + reach * wide + 0.5).astype(np.int64), inside)
     taps = first[:, None] + np.arange(max(1, int((behind - first).max(initial=1))))

@@ -60,6 +60,8 @@ def pointwise(
         for name, options in numbers.items():  # no fraction of whole numbers, where it isn't theirs
             fits = name in promoting or not set(kinds) <= set("iub")
             fitting = [each for each in options if fits or not isinstance(each, float)]
+            if "u" in kinds:
+                fitting = [each for each in fitting if each >= 0]
             made[name] = d.one_of(*(fitting or options))
         return {name: made[name] for name in order.split() or made}
 
@@ -180,6 +182,8 @@ ROWS = (
     function("Cosh", np.cosh),
     function("Erf", by_torch("erf")),
     function("Erfc", by_torch("erfc")),
+    function("Digamma", by_torch("digamma"), positive),
+    function("Lgamma", by_torch("lgamma"), positive),
     function("Erfinv", by_torch("erfinv"), small),
     function("Exp", np.exp),
     function("Exp2", np.exp2),

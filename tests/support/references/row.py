@@ -90,12 +90,12 @@ torch: Any = Torch()
 
 @cache
 def dtypes_of(api: str, parameter: str, family: str) -> tuple[str, ...]:
-    """What the page lists for a parameter, as far as NumPy has it; all where it says nothing."""
+    """What the page lists for a parameter, as far as NumPy has it; nothing where it doesn't."""
     page = catalogue().page(api, family)
     for each in page.parameters if page else ():
         if each.name.lower() == parameter.lower() and each.checked:
             return tuple(kind for kind in each.checked if kind in NUMPY)
-    return ("FLOAT", "FLOAT16", "INT32")
+    return ()
 
 
 @dataclass
@@ -133,6 +133,7 @@ class Draw:
         parameter = self.renamed.get(parameter, parameter)
         listed = dtypes_of(self.api, parameter, self.family)
         listed = tuple(each for each in listed if not among or each in among) or listed
+        listed = listed or ((self.kind,) if self.kind else ("FLOAT", "FLOAT16"))
         if not self.kind or self.kind not in listed:
             self.kind = self.one_of(*listed)
         return self.kind
@@ -186,7 +187,8 @@ class Row:
     ``loose`` is how many times the usual error may come out, ``given`` that results are always
     named, ``promoting`` the numbers that take part in the promotion of dtypes; results are
     ``natural`` where they have the dtype that the inputs have together. ``changed`` is what is
-    changed in place, ``raw`` that the reference takes the tensors as they are.
+    changed in place, ``raw`` that the reference
+    takes the tensors as they are, ``off`` how far whole numbers may be from the reference's.
     """
 
     api: str
@@ -198,6 +200,7 @@ class Row:
     natural: bool = True
     changed: str = ""
     raw: bool = False
+    off: int = 0
 
     def in_place(self, api: str) -> Row:
         """The same that changes its first tensor, which has the shape of the result."""

@@ -1,0 +1,324 @@
+"""References of fills, counts, searches, scattered updates and small linear algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from support.references.movement import FEW, index, places, some
+from support.references.row import Draw, Row, coarse
+
+Array = np.ndarray[Any, Any]
+
+
+def _steps(d: Draw) -> Mapping[str, Any]:
+    start, step = d.whole(-5, 5), d.one_of(1, 2, 3)
+    return {"start": start, "end": start + step * d.whole(1, 40) + d.whole(0, 1), "step": step}
+
+
+def _spaced(d: Draw) -> Mapping[str, Any]:
+    return {"start": d.whole(-9, 9), "end": d.whole(-9, 9), "steps": d.whole(1, 40)}
+
+
+def _spread(start: float, end: float, steps: int) -> Any:
+    return np.linspace(start, end, steps) if steps > 1 else np.array([float(start)])
+
+
+def _copied(d: Draw) -> Mapping[str, Any]:
+    shape = d.shape(1, 8)
+    return {"selfRef": d.tensor("selfRef", shape), "src": d.tensor("src", shape)}
+
+
+def _filled(d: Draw) -> Mapping[str, Any]:
+    x = d.tensor("selfRef", d.shape(0, 8))
+    return {"selfRef": x, "value": d.tensor("value", d.one_of((), (1,)), kind=d.kind)}
+
+
+def _put(d: Draw) -> Mapping[str, Any]:
+    x = d.tensor("selfRef", some(d, 1, 3))
+    count = d.whole(1, min(x.size, 9))
+    at = places(d, "index", count, x.size)
+    return {"selfRef": x, "index": at, "source": d.tensor("source", (count,), kind=d.kind),
+            "accumulate": d.one_of(False, True)}  # fmt: skip
+
+
+def _put_into(x: Array, at: Array, source: Array, accumulate: bool) -> Any:
+    found = x.reshape(-1).copy()
+    found[at] = found[at] + source if accumulate else source
+    return found.reshape(x.shape)
+
+
+def _scattered_value(d: Draw) -> Mapping[str, Any]:
+    shape = some(d, 1, 4)
+    x, dim = d.tensor("selfRef", shape), d.axis(len(shape))
+    at = index(d, "index", [d.whole(1, size) for size in shape], shape[dim])
+    return {"selfRef": x, "dim": dim, "index": at, "value": d.one_of(1, 2), "reduce": 0}
+
+
+def _with_value(x: Array, dim: int, at: Array, value: Any, _: int) -> Any:
+    found = x.copy()
+    every = list(np.indices(at.shape, sparse=True))
+    every[dim] = at
+    found[tuple(every)] = value
+    return found
+
+
+def _shifted(name: str, *, number: bool = False) -> Callable[[Draw], Mapping[str, Any]]:
+    def make(d: Draw) -> Mapping[str, Any]:
+        shape = d.shape(0, 5)
+        x = d.tensor(name, shape)
+        if number:
+            return {name: x, "shiftBits": d.whole(0, 3)}
+        bits = d.tensor("shiftBits", shape, lambda r, s: r.integers(0, 4, s), kind=d.kind)
+        return {name: x, "shiftBits": bits}
+
+    return make
+
+
+def _dropped(name: str, factor: str) -> Callable[[Draw], Mapping[str, Any]]:
+    def make(d: Draw) -> Mapping[str, Any]:
+        x = d.tensor(name, d.sized(1, 5))
+        count = -(-x.size // 128) * 16
+        mask = d.rng.integers(0, 256, count).astype(np.uint8)
+        return {name: x, "mask": mask, factor: d.one_of(0.25, 0.5)}
+
+    return make
+
+
+def _kept(x: Array, mask: Array, factor: float) -> Array:
+    bits = np.unpackbits(mask.astype(np.uint8), bitorder="little")[: x.size].astype(bool)
+    return np.where(bits.reshape(x.shape), x * factor, 0)
+
+
+def _counted(d: Draw) -> Mapping[str, Any]:
+    x = d.tensor("self", (d.whole(1, 60),), lambda r, s: r.integers(0, 9, s))
+    d.kind = ""
+    weights = d.tensor("weights", x.shape) if d.one_of(False, True) else None
+    return {"self": x, "weights": weights, "minlength": d.whole(0, 12)}
+
+
+def _searched(d: Draw) -> Mapping[str, Any]:
+    count = d.whole(1, 40)
+    row = d.tensor("sortedSequence", (count,), lambda r, s: np.sort(r.integers(-9, 9, s)))
+    made: dict[str, Any] = {"sortedSequence": row}
+    if d.api.endswith("s"):
+        made["self"] = d.whole(-9, 9)
+    else:
+        made["self"] = d.tensor("self", d.sized(1, 3), coarse, kind=d.kind)
+    return {
+        **made,
+        "outInt32": d.one_of(False, True),
+        "right": d.one_of(False, True),
+        "sorter": None,
+    }
+
+
+def _found(row: Array, wanted: Any, _: bool, right: bool, __: Any) -> Any:
+    return np.searchsorted(row, wanted, "right" if right else "left")
+
+
+def _embedding_gradient(d: Draw) -> Mapping[str, Any]:
+    count, width = d.whole(1, 20), d.whole(1, 33)
+    at = d.rng.integers(0, count, d.sized(1, 3)).astype(d.one_of(np.int32, np.int64))
+    grad = d.tensor("grad", (*at.shape, width))
+    return {"grad": grad, "indices": at, "numWeights": count, "paddingIdx": d.one_of(-1, 0),
+            "scaleGradByFreq": False}  # fmt: skip
+
+
+def _summed_by_row(grad: Array, at: Array, count: int, padding: int, _: bool) -> Any:
+    found = np.zeros((count, grad.shape[-1]))
+    np.add.at(found, at.reshape(-1), grad.reshape(-1, grad.shape[-1]))
+    if padding >= 0:
+        found[padding] = 0
+    return found
+
+
+def _scatter_nd(d: Draw) -> Mapping[str, Any]:
+    name = "data" if d.api == "aclnnScatterNd" else "varRef"
+    shape = some(d, 1, 4)
+    x = d.tensor(name, shape)
+    count = d.whole(1, shape[0])
+    at = places(d, "indices", count, shape[0])[:, None]
+    return {
+        name: x,
+        "indices": at,
+        "updates": d.tensor("updates", (count, *shape[1:]), kind=d.kind),
+    }
+
+
+def _stored(x: Array, at: Array, updates: Array) -> Any:
+    found = x.copy()
+    found[at[:, 0]] = updates
+    return found
+
+
+def _scatter_added(d: Draw) -> Mapping[str, Any]:
+    shape = some(d, 1, 4)
+    x, count = d.tensor("varRef", shape), d.whole(1, 9)
+    at = index(d, "indices", (count,), shape[0])
+    return {
+        "varRef": x,
+        "indices": at,
+        "updates": d.tensor("updates", (count, *shape[1:]), coarse, kind=d.kind),
+    }
+
+
+def _added(x: Array, at: Array, updates: Array) -> Any:
+    found = x.copy()
+    np.add.at(found, at, updates)
+    return found
+
+
+def _diagonal(d: Draw) -> Mapping[str, Any]:
+    x = d.tensor("selfRef", (d.whole(1, 20), d.whole(1, 9)))
+    return {"selfRef": x, "fillValue": d.one_of(1, 2), "wrap": d.one_of(False, True)}
+
+
+def _on_diagonal(x: Array, value: Any, wrap: bool) -> Any:
+    found = x.copy()
+    np.fill_diagonal(found, value, wrap=wrap)
+    return found
+
+
+def _matrices(
+    *more: tuple[str, tuple[Any, ...]], square: bool = True, definite: bool = False
+) -> Callable[[Draw], Mapping[str, Any]]:
+    def fill(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        x = rng.standard_normal(shape)
+        if definite:
+            return x @ np.swapaxes(x, -1, -2) + 2 * np.eye(shape[-1])
+        return x + 3 * np.eye(*shape[-2:]) if square else x
+
+    def make(d: Draw) -> Mapping[str, Any]:
+        size = d.whole(1, 9)
+        x = d.tensor("self", (*d.shape(0, 2, FEW), size, size if square else d.whole(1, 9)), fill)
+        return {"self": x, **{name: d.one_of(*options) for name, options in more}}
+
+    return make
+
+
+def _factors(x: Array, how: Any) -> Any:
+    found = np.linalg.qr(x, "complete" if how else "reduced")
+    return tuple(found)
+
+
+def _svd(d: Draw) -> Mapping[str, Any]:
+    x = d.tensor("input", (d.whole(1, 9), d.whole(1, 9)))
+    return {"input": x, "fullMatrices": d.one_of(False, True), "computeUV": d.one_of(True, False)}
+
+
+def _singular(x: Array, *_: Any) -> Any:
+    return (np.linalg.svd(x, compute_uv=False),)  # the vectors are theirs up to signs
+
+
+def _logdet(x: Array) -> Any:
+    sign, size = np.linalg.slogdet(x)
+    return np.where(sign > 0, size, np.nan)
+
+
+def _is_in(x: Array, element: Any, _: bool, invert: bool) -> Any:
+    return np.asarray(bool((x == element).any()) ^ invert)
+
+
+def _cumprod(name: str, *, dtype: bool = False) -> Callable[[Draw], Mapping[str, Any]]:
+    def make(d: Draw) -> Mapping[str, Any]:
+        x = d.tensor(name, d.sized(1, 5), lambda r, s: r.choice([-1.0, 1.0, 1.0, 2.0, 0.5], s))
+        made = {name: x, "dim": d.axis(x.ndim)}
+        return {**made, "dtype": d.kind} if dtype else made
+
+    return make
+
+
+def _eye(d: Draw) -> Mapping[str, Any]:
+    return {"n": d.whole(1, 33), "m": d.whole(1, 33)}
+
+
+def _two(d: Draw) -> Mapping[str, Any]:
+    x = d.tensor("self", d.sized(0, 5), coarse)
+    same = d.one_of(True, False)
+    return {
+        "self": x,
+        "other": x.copy() if same else d.tensor("other", x.shape, coarse, kind=d.kind),
+    }
+
+
+ROWS = (
+    Row("aclnnArange", _steps, np.arange, given=True, natural=False),
+    Row(
+        "aclnnRange",
+        _steps,
+        lambda a, b, step: np.arange(a, b + (step > 0), step),
+        given=True,
+        natural=False,
+    ),
+    Row("aclnnLinspace", _spaced, _spread, given=True, natural=False),
+    Row("aclnnEye", _eye, np.eye, given=True, natural=False),
+    Row("aclnnEqual", _two, lambda a, b: np.asarray([(a == b).all()]), natural=False),
+    Row(
+        "aclnnIsInScalarTensor",
+        lambda d: {
+            "testElements": d.tensor("testElements", d.sized(0, 5), coarse),
+            "element": d.one_of(1, 7),
+            "assumeUnique": False,
+            "invert": d.one_of(False, True),
+        },
+        _is_in,
+        natural=False,
+    ),
+    Row("aclnnInplaceCopy", _copied, lambda _, x: x, changed="selfRef"),
+    Row(
+        "aclnnInplaceFillTensor",
+        _filled,
+        lambda x, value: np.broadcast_to(value.reshape(()), x.shape),
+        changed="selfRef",
+    ),
+    Row("aclnnInplaceFillDiagonal", _diagonal, _on_diagonal, changed="selfRef"),
+    Row("aclnnInplacePut", _put, _put_into, changed="selfRef"),
+    Row("aclnnInplaceScatterValue", _scattered_value, _with_value, changed="selfRef"),
+    Row("aclnnLeftShift", _shifted("self"), np.left_shift),
+    Row("aclnnLeftShifts", _shifted("self", number=True), np.left_shift),
+    Row("aclnnRightShift", _shifted("input"), np.right_shift),
+    Row(
+        "aclnnDropoutDoMask",
+        _dropped("self", "prob"),
+        lambda x, mask, p: _kept(x, mask, 1 / (1 - p)),
+    ),
+    Row("aclnnDropoutBackward", _dropped("gradOutput", "scale"), _kept),
+    Row("aclnnBincount", _counted, np.bincount, given=True, natural=False),
+    Row("aclnnSearchSorted", _searched, _found, natural=False),
+    Row("aclnnSearchSorteds", _searched, lambda *given: np.asarray(_found(*given)), natural=False),
+    Row("aclnnEmbeddingDenseBackward", _embedding_gradient, _summed_by_row, natural=False, loose=2),
+    Row("aclnnScatterNd", _scatter_nd, _stored, natural=False),
+    Row("aclnnScatterNdUpdate", _scatter_nd, _stored, changed="varRef"),
+    Row("aclnnTfScatterAdd", _scatter_added, _added, changed="varRef", loose=4),
+    Row(
+        "aclnnCumprod",
+        _cumprod("input", dtype=True),
+        lambda x, dim, _: np.cumprod(x, dim),
+        natural=False,
+        loose=4,
+    ),
+    Row("aclnnInplaceCumprod", _cumprod("input"), np.cumprod, changed="input", loose=4),
+    Row("aclnnInverse", _matrices(), np.linalg.inv, loose=8),
+    Row(
+        "aclnnLinalgCholesky",
+        _matrices(("upper", (False, True)), definite=True),
+        lambda x, up: np.swapaxes(np.linalg.cholesky(x), -1, -2) if up else np.linalg.cholesky(x),
+        loose=8,
+    ),
+    Row(
+        "aclnnLinalgQr", _matrices(("mode", (0, 1)), square=False), _factors, loose=8, natural=False
+    ),
+    Row(
+        "aclnnQr",
+        _matrices(("some", (True, False)), square=False),
+        _factors,
+        loose=8,
+        natural=False,
+    ),
+    Row("aclnnLogdet", _matrices(), _logdet, loose=8),
+    Row("aclnnSlogdet", _matrices(), lambda x: tuple(np.linalg.slogdet(x)), loose=8),
+    Row("aclnnSvd", _svd, _singular, loose=8, natural=False),
+)

@@ -253,6 +253,8 @@ class LlmServed(_Object):
     soc: str
     model: str
     layout: Layout
+    decode_layout: Layout
+    """That of the cards that decode, the same where all cards do both."""
     requests: int
     duration_s: Number
     output_tok_s: Number

@@ -60,11 +60,13 @@ def products_figure(results: Sequence[Timed]) -> Figure:
     ranked = sorted(results, key=lambda res: (res.duration_us, res.soc))
 
     def paint(drawing: Drawing) -> None:
-        axes = axes_of(drawing, "latency in us, with its 80 % band")
+        longest_us = max((res.duration_us for res in ranked), default=0.0)
+        scale, unit = (1e3, "ms") if longest_us >= MILLISECONDS_FROM_US else (1.0, "us")
+        axes = axes_of(drawing, f"latency in {unit}, with its 80 % band")
         places = range(len(ranked))
-        times = [res.duration_us for res in ranked]
-        below = [max(0.0, res.duration_us - res.band_us[0]) for res in ranked]
-        above = [max(0.0, res.band_us[1] - res.duration_us) for res in ranked]
+        times = [res.duration_us / scale for res in ranked]
+        below = [max(0.0, res.duration_us - res.band_us[0]) / scale for res in ranked]
+        above = [max(0.0, res.band_us[1] - res.duration_us) / scale for res in ranked]
         axes.barh(places, times, color=SERIES[0], height=0.6)
         axes.errorbar(times, places, xerr=[below, above], fmt="none", ecolor=INK, capsize=3, lw=1)
         name_rows(axes, [res.soc for res in ranked])
@@ -92,7 +94,10 @@ def roof_point(res: Result) -> RoofPoint | None:
     if work is None or work.compute_share <= 0:
         return None
     family = res.timeline.profile.family
-    return RoofPoint(res.soc, family, work.compute_share, work.hbm_share, work.l2_share)
+    # Of the whole task, launch included, as the verdict counts: figure and headline say the same.
+    whole = work.core_cycles + work.launch_cycles
+    compute = work.compute_share * work.core_cycles / whole
+    return RoofPoint(res.soc, family, compute, work.hbm_share, work.l2_share)
 
 
 def longest_work(res: Result) -> TaskWork | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import npusim
+from npusim.engine.verdict import BOUND_RATIO
 from npusim.reporting.call.figures import (
     SLICES_DRAWN,
     longest_work,
@@ -86,8 +87,39 @@ def _verdicts(
             f"{slowest.soc} takes {times} times as long.",
             "good",
         )
+    if focus is not None and focus.tasks:
+        yield Verdict(what_limits(focus), "open")
     for reason, socs in refused(answers, alike=True).items():
         yield Verdict(f"Not on {', '.join(socs)}: {reason}", "bad")
+
+
+def what_limits(res: Result) -> str:
+    """What the bound of the longest task means here, and what to do about it."""
+    task = max(res.tasks, key=lambda each: each.duration_us)
+    counted = {"VECTOR", "CUBE"} if task.bound == "compute bound" else set(task.pipes)
+    shares = [(share, pipe) for pipe, share in task.pipes.items() if pipe in counted]
+    busy, pipe = max(shares, default=(0.0, "no pipe"))
+    most = f"{pipe} is busy for {percent(busy)} of the time that cores work"
+    least = percent(BOUND_RATIO)
+    match task.bound:
+        case "compute bound":
+            return f"Compute bound: {most}. Fewer or cheaper instructions make it faster."
+        case "memory bound":
+            return (
+                f"Memory bound: HBM or L2 carry more than {least} of what they can. Fewer bytes, "
+                "or bytes that are still in L2, make it faster."
+            )
+        case "latency bound: pipeline caused":
+            return (
+                f"Latency bound: nothing is used for {least} of the time, {most}; pipes wait for "
+                "each other. Larger copies and more tiles under way make it faster."
+            )
+    share = (task.duration_us - task.launch_us) / task.duration_us if task.duration_us else 0.0
+    return (
+        f"Latency bound: {most}, but cores work for {percent(share)} of the task, or not all at "
+        f"once, so that no roof of the chip is reached to {least}. More work in a call, or fewer "
+        "calls, use it better."
+    )
 
 
 def _facts(res: Result) -> Iterator[tuple[str, str]]:
@@ -133,7 +165,7 @@ def _time(res: Result) -> Iterator[Block]:
     pipes = sorted({pipe for task in res.tasks for pipe in task.pipes}, key=pipe_order)
     numbers = ("cores", "start us", "us", "launch us", "read", "written", "from HBM", *pipes)
     rows = [_task_row(task, pipes) for task in res.tasks]
-    yield Table(("task", *numbers, "bound by"), rows, numbers)
+    yield Table(("task", "bound by", *numbers), rows, numbers)
     if (timeline := timeline_figure(res)) is not None:
         yield timeline
     elif (instructions := res.timeline.count(res.timeline.cores[:1])) > SLICES_DRAWN:
@@ -148,6 +180,7 @@ def _time(res: Result) -> Iterator[Block]:
 def _task_row(task: TaskResult, pipes: Sequence[str]) -> tuple[str, ...]:
     return (
         task.name,
+        task.bound,
         str(task.block_dim),
         significant(task.start_us),
         significant(task.duration_us),
@@ -156,7 +189,6 @@ def _task_row(task: TaskResult, pipes: Sequence[str]) -> tuple[str, ...]:
         size(task.bytes_written),
         size(task.hbm_bytes),
         *(percent(task.pipes.get(pipe, 0.0)) for pipe in pipes),
-        task.bound,
     )
 
 

@@ -10,11 +10,10 @@ import numpy as np
 from npusim.capacity import CONFIDENCE
 from npusim.capacity.units import US_PER_MS
 from npusim.reporting.document import Figure, Table
-from npusim.reporting.drawing import MARK, PAGE, SERIES, axes_of, draw, name_rows
+from npusim.reporting.drawing import MARK, SERIES, axes_of, draw, name_rows
 from npusim.reporting.spelling import latency, percent, significant
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
     from npusim.capacity import FleetRun, PlanResult, ProductResult
@@ -38,7 +37,7 @@ def latency_figure(result: PlanResult) -> Figure | None:
         axes.axvline(objective.limit_ms, color=MARK, ls="--", lw=1.2)
         axes.axhline(1 - objective.quantile, color=MARK, ls=":", lw=1.2)
         axes.set(yscale="log", xlim=(0, None), ylim=((1 - objective.quantile) / 20, 1.2))
-        _legend(axes, len(runs))
+        _legend(drawing, len(runs))
 
     caption = (
         f"At the peak with all installed cards. The limit is {objective.limit_ms:g} ms (dashed) "
@@ -85,7 +84,7 @@ def by_cards_figure(result: PlanResult) -> Figure | None:
         axes.axhline(objective.limit_ms, color=MARK, ls="--", lw=1.2)
         axes.set(yscale="log")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        _legend(axes, len(known))
+        _legend(drawing, len(known))
 
     rows = [
         (
@@ -132,7 +131,7 @@ def cards_figure(result: PlanResult) -> Figure | None:
         axes.axvline(result.peak_per_s, color=MARK, ls="--", lw=1.2)
         axes.set(xlim=(0, None), ylim=(0, None))
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-        _legend(axes, len(known))
+        _legend(drawing, len(known))
 
     caption = (
         "Cards to install at other loads, spare ones included, by short runs (a card too many "
@@ -174,7 +173,7 @@ def utilisation_figure(result: PlanResult) -> Figure | None:
         target = result.plan.objective.target_utilisation
         axes.axhline(target, color=MARK, ls="--", lw=1.2)
         axes.set(ylim=(0, 1.05), xlim=(0, None))
-        _legend(axes, len(runs))
+        _legend(drawing, len(runs))
 
     caption = (
         "One simulated run at the peak with all installed cards; the dashed line is the target "
@@ -204,7 +203,7 @@ def curves_figure(products: Sequence[ProductResult]) -> Figure | None:
             )
             axes.fill_between(batches, low, high, color=colour, alpha=0.2, lw=0)
         axes.set(ylim=(0, None))
-        _legend(axes, len(curves))
+        _legend(drawing, len(curves))
 
     return Figure(
         draw("curves", paint, height_inches=3.2),
@@ -253,7 +252,7 @@ def classes_figure(steps: Mapping[str, Mapping[str, float]]) -> Figure | None:
     return Figure(drawn, "Time by class of operator", caption, wide=True, table=table)
 
 
-def _legend(axes: Axes, entries: int) -> None:
+def _legend(drawing: Drawing, entries: int) -> None:
     if entries > 0:
-        # On the page's ground, so that no line crosses its words.
-        axes.legend(loc="best", frameon=True, facecolor=PAGE, edgecolor="none", framealpha=1)
+        # Below the axes: with many products it would cover the curve that matters.
+        drawing.legend(loc="outside lower center", ncols=2)

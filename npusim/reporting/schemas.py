@@ -181,7 +181,6 @@ class Step(_Object):
     band_us: Band
     band_basis: str
     items_per_s: Number | None
-    streams: int
     device_us: Number
     host_dispatch_us: Number | None
     eager: Json

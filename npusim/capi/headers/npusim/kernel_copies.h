@@ -161,6 +161,12 @@ template <typename D, typename T> void DataCopy(const LocalTensor<D> &dst, const
     npusim::copy_local(dst, src, p.blockCount, bytes, bytes / int64_t(sizeof(T)) * int64_t(sizeof(D)) + p.dstStride * unit, bytes + p.srcStride * 32ll, at);
 }
 
+/* What fills the last block of a run where no padding is asked for. */
+template <typename T, TPosition pos = TPosition::MAX> void SetPadValue(T value)
+{
+    npusim::current->registers[2] = 0;
+    std::memcpy(&npusim::current->registers[2], &value, sizeof(T));
+}
 template <typename T> void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &p, const DataCopyPadExtParams<T> &pad, NPUSIM_AT)
 {
     int64_t size = sizeof(T), left = pad.isPad ? pad.leftPadding : 0, right = pad.isPad ? pad.rightPadding : 0, bytes = p.blockLen;
@@ -175,7 +181,8 @@ template <typename T> void DataCopyPad(const LocalTensor<T> &dst, const GlobalTe
         told.write[told.writes++] = {dst.memory, p.blockCount, 1, dst.start + first, dst.limit, last - first, step, 0, true, false};
         for (int64_t run = 0; run < p.blockCount; run++)
             for (int64_t place = first; place < last; place += size) {
-                T value = pad.isPad ? pad.paddingValue : T(0);
+                T value = pad.paddingValue;
+                if (!pad.isPad) std::memcpy(static_cast<void *>(&value), &npusim::current->registers[2], sizeof(T));
                 if (dst.start + run * step + place + size <= npusim::current->size[dst.memory]) std::memcpy(npusim::current->memory[dst.memory] + dst.start + run * step + place, &value, size_t(size));
             }
     }
@@ -202,7 +209,6 @@ template <typename T> void DataCopyPad(const GlobalTensor<T> &dst, const LocalTe
 {
     DataCopyPad(dst, src, DataCopyExtParams(p.blockCount, p.blockLen, p.srcStride, p.dstStride, 0), at);
 }
-template <typename T, TPosition pos = TPosition::MAX> void SetPadValue(T) {}
 
 template <typename T> void DataCopy(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const Nd2NzParams &p, NPUSIM_AT)
 {

@@ -244,7 +244,8 @@ template <typename T, typename U> void Cast(const LocalTensor<T> &dst, const Loc
             int shift = each & 1 ? 4 : 0;
             if constexpr (std::is_same_v<U, int4b_t>) npusim::store(dst.data() + each, float(int8_t((src.data()[each / 2].bits >> shift & 15) << 4) >> 4));
             else {
-                int whole = int(std::nearbyint(float(src.data()[each])));
+                float value = float(src.data()[each]);
+                int whole = int(mode == RoundMode::CAST_CEIL ? std::ceil(value) : mode == RoundMode::CAST_FLOOR ? std::floor(value) : mode == RoundMode::CAST_ROUND ? std::round(value) : mode == RoundMode::CAST_TRUNC ? std::trunc(value) : std::nearbyint(value));
                 whole = whole < -8 ? -8 : whole > 7 ? 7 : whole;
                 uint8_t &bits = dst.data()[each / 2].bits;
                 bits = uint8_t((bits & ~(15 << shift)) | (whole & 15) << shift);
@@ -254,7 +255,10 @@ template <typename T, typename U> void Cast(const LocalTensor<T> &dst, const Loc
 }
 template <typename T, typename U, bool isSetMask = true, typename Mask> void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode mode, Mask mask, uint8_t times, const UnaryRepeatParams &p, NPUSIM_AT)
 {
-    npusim::cast(NPUSIM_BY(sizeof(T) > sizeof(U) ? sizeof(T) : sizeof(U)), npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride), mode, at);
+    if constexpr (std::is_same_v<U, int4b_t> || std::is_same_v<T, int4b_t>) { /* two to a byte: repeat by repeat */
+        for (uint32_t turn = 0; turn < times; turn++)
+            Cast(dst[turn * p.dstRepStride * (std::is_same_v<T, int4b_t> ? 64 : 32 / uint32_t(sizeof(T)))], src[turn * p.srcRepStride * (std::is_same_v<U, int4b_t> ? 64 : 32 / uint32_t(sizeof(U)))], mode, uint32_t(mask), at);
+    } else npusim::cast(NPUSIM_BY(sizeof(T) > sizeof(U) ? sizeof(T) : sizeof(U)), npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride), mode, at);
 }
 template <typename D, typename S, RoundMode mode = RoundMode::CAST_NONE> D ScalarCast(S value) { return D(npusim::converted<D, mode>(npusim::load(&value))); }
 template <typename D, typename S, RoundMode mode> D Cast(S value) { return D(npusim::converted<D, mode>(npusim::load(&value))); }

@@ -217,10 +217,15 @@ inline void describe(const AscendC::TensorShape &shape, RmsNormTiling &tiling)
 {
     tiling.bLength = uint32_t(shape.GetDim(0)), tiling.sLength = uint32_t(shape.GetDim(1)), tiling.hLength = tiling.originalHLength = uint32_t(shape.GetDim(2)), tiling.reciprocalOfHLength = 1.0f / float(tiling.hLength);
 }
-template <typename T> void describe(const AscendC::TensorShape &, const T &) {}
 template <typename... T> bool describe_all(const AscendC::TensorShape &shape, T &...given)
 {
-    (describe(shape, given), ...);
+    auto one = [&shape](auto &each) {
+        using Kind = std::decay_t<decltype(each)>;
+        if constexpr (std::is_base_of_v<NpusimRows, Kind>) describe(shape, static_cast<NpusimRows &>(each));
+        else if constexpr (std::is_base_of_v<NpusimNorm, Kind>) describe(shape, static_cast<NpusimNorm &>(each));
+        else if constexpr (std::is_same_v<RmsNormTiling, Kind>) describe(shape, each);
+    };
+    (one(given), ...);
     return true;
 }
 

@@ -48,7 +48,7 @@ def test_remembered_streams_know_whether_the_code_was_there() -> None:
 
 
 def test_code_of_more_kernels_than_fit_is_fetched_again() -> None:
-    cache = L2State(1e6)
+    cache = L2State(1e6, code_kernels=4)
     for code in "abcd":
         cache.keep_code(code)
     assert cache.has_code("a")

@@ -289,6 +289,10 @@ class Issuer:
             )
             self.recorder.emit(Pipe.SCALAR, name, cycles, detail=detail)
 
+    def scalar_call(self, times: int = 1) -> None:
+        """What a call of a vector instruction on a number of elements costs the scalar unit."""
+        self.scalar_alu("call", times * self.profile.scalar.call_operations)
+
     def scalar_alu(self, name: str, count: int = 1) -> None:
         """``count`` operations of the scalar ALU, e.g. loop control that a kernel does by hand."""
         self.emit_scalar(name, operations=count)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from npusim.engine.program import Reuse, Transfer
 
-_KERNELS = 4  # generated kernels of 8 KiB in an instruction cache of 32
 _ROUNDS = 40  # until the share that is gone doesn't change any more
 
 
@@ -25,16 +24,20 @@ class L2State:
     ``write_back_share`` is the part of written bytes that push someone else's modified bytes out to
     HBM: 0 for a cache that holds nothing modified. ``reuse_fraction`` is the part of the cache that
     serves a kernel which reads its data again and again. Beside it stand the instruction caches
-    of the cores, which hold the kernels that ran last.
+    of the cores, which hold the ``code_kernels`` that ran last.
     """
 
     def __init__(
-        self, capacity_bytes: float, write_back_share: float = 0.0, reuse_fraction: float = 1.0
+        self,
+        capacity_bytes: float,
+        write_back_share: float = 0.0,
+        reuse_fraction: float = 1.0,
+        code_kernels: int = 0,
     ) -> None:
         self.capacity_bytes = capacity_bytes
         self.write_back_share = write_back_share
         self.reuse_fraction = reuse_fraction
-        self._code: deque[Hashable] = deque(maxlen=_KERNELS)
+        self._code: deque[Hashable] = deque(maxlen=code_kernels)
         self._resident: OrderedDict[int, float] = OrderedDict()
         self._held_bytes = 0.0
 

@@ -197,7 +197,8 @@ class Vector(Group):
 class Scalar(Group):
     """Cycles of the scalar unit: arithmetic, loads, stores, issue of an instruction, a loop.
 
-    `argument_cycles` are its own in front of another pipe's instruction: addresses, arguments.
+    `argument_cycles` are its own in front of another pipe's instruction: addresses, arguments. A
+    call on a number of elements sets its mask by hand and back: `call_operations` of arithmetic.
     """
 
     alu_cycles: Cycles
@@ -205,6 +206,7 @@ class Scalar(Group):
     ub_store_cycles: Cycles
     gm_load_cycles: Cycles
     gm_miss_cycles: Cycles
+    call_operations: Count
     issue_cycles: Cycles
     argument_cycles: Cycles = 0.0
     loop_cycles: Cycles
@@ -268,8 +270,8 @@ class Launch(Group):
     A task of one block costs `base_us`, and `per_block_us` for each further block. On the core,
     `kernel_head_cycles` of entry code run, `tiling_head_cycles` more in vector kernels written in
     Ascend C, which read their tiling data field by field and choose among variants. They wait
-    `code_us` for their code, except where the cores ran the same kernel just before and it fits
-    into their instruction caches. All cores fetch the same lines of code and tiling data, which
+    `code_us` for their code, except where it is one of the last `code_kernels` that they ran, which
+    their instruction caches hold. All cores fetch the same lines of code and tiling data, which
     are served one after the other: `code_per_block_us` more for each further block.
     """
 
@@ -282,6 +284,7 @@ class Launch(Group):
     tiling_head_cycles: Cycles = 0.0
     code_us: Microseconds = 0.0
     code_per_block_us: Microseconds = 0.0
+    code_kernels: Annotated[int, Field(ge=0)] = 0
     elementwise_core_bytes: Bytes
     host_dispatch_us: Microseconds
 

@@ -10,7 +10,6 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.queues import TPosition, TQue
-from npusim.library.calls import CALL_OPERATIONS
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
@@ -27,15 +26,15 @@ _LIST_PAIRS = 2040  # of a list in UB while it is merged
 def record_sort(core: Core, pairs: LocalTensor, length: int) -> None:
     """Groups of 32, then four lists at a time, all of their numbers."""
     core.scalar_loop()
-    core.scalar_alu("call", CALL_OPERATIONS)
+    core.scalar_call()
     core.record_vector("vector_dup", pairs, GROUP)
     lanes = core.costs.repeat_elements(FLOAT.itemsize)
     groups = ceil(length / GROUP)
     merges = ceil(groups / LISTS)
-    core.scalar_alu("call", CALL_OPERATIONS)
+    core.scalar_call()
     core.record_vector("vbitsort32", pairs, lanes, rows=groups)
     while groups > 1:
-        core.scalar_alu("call", CALL_OPERATIONS)
+        core.scalar_call()
         core.record_vector("vmrgsort4v2", pairs, lanes, rows=merges)
         groups = ceil(groups / LISTS)
 
@@ -51,7 +50,7 @@ def merge_lists(core: Core, given: GlobalTensor, out: GlobalTensor, first: int, 
     for start, length in core.tiles(2 * first, 2 * count, 2 * most):
         pairs = ins.copy_in(source.span(start, length))
         merged = outs.alloc_tensor(FLOAT, length)
-        core.scalar_alu("call", LISTS * CALL_OPERATIONS)
+        core.scalar_call(LISTS)
         core.record_vector("vmrgsort4v2", merged, lanes, rows=ceil(length / (2 * GROUP * LISTS)))
         ins.free_tensor(pairs)
         outs.copy_out(target.span(start, length), merged)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from npusim.engine import L2State
+from npusim.runtime.cache_start import empty_cache
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
@@ -36,7 +36,7 @@ class Follower:
     """Follows the tensors of a step through L2, operator by operator."""
 
     def __init__(self, profile: Profile) -> None:
-        self._l2 = L2State(profile.memory.l2_bytes)
+        self._l2 = empty_cache(profile)
         self._numbers = count()
         self._last: dict[str, int] = {}
 

@@ -17,7 +17,7 @@ from npusim.operators.registry import band_class
 from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime import call as calls
 from npusim.runtime.bands import grounds
-from npusim.runtime.cache_start import hold_code, prime
+from npusim.runtime.cache_start import empty_cache, hold_code, prime
 from npusim.runtime.task import run_tasks
 from npusim.values.errors import NpusimError
 
@@ -100,7 +100,7 @@ class Timer:
             if isinstance(work, TaskSpec)
             else _call_plan(self.profile, work)
         )
-        cache = L2State(self.profile.memory.l2_bytes)
+        cache = empty_cache(self.profile)
         hold_code(cache, plan.kernels, self._l2)
         done = run_tasks(
             self._kernels(plan, cache, residency), self.profile, cache, memo=self._memo

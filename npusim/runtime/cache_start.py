@@ -19,9 +19,15 @@ if TYPE_CHECKING:
 MODES = ("cold", "warm", "in_graph")
 
 
+def empty_cache(profile: Profile, *, reuse_fraction: float = 1.0) -> L2State:
+    """The L2 of a chip that has run nothing."""
+    kernels = profile.launch.code_kernels
+    return L2State(profile.memory.l2_bytes, reuse_fraction=reuse_fraction, code_kernels=kernels)
+
+
 def new_cache(profile: Profile, inputs: Sequence[GlobalTensor] = (), mode: str = "cold") -> L2State:
     """The L2 of a chip as a call of :data:`MODES` finds it; see :func:`prime`."""
-    cache = L2State(profile.memory.l2_bytes)
+    cache = empty_cache(profile)
     prime(cache, inputs, mode, profile)
     return cache
 

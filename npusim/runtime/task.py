@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from npusim.engine import KernelRun, L2State, Memo, machine_of, simulate, verdict
 from npusim.runtime.bands import band_of
+from npusim.runtime.cache_start import empty_cache
 from npusim.runtime.results import TaskResult, pipe_ratios
 from npusim.runtime.streams import streams_of
 
@@ -66,7 +67,7 @@ def run_tasks(
     tasks: list[TaskResult] = []
     runs: list[KernelRun] = []
     start_us = 0.0
-    cache = L2State(profile.memory.l2_bytes) if l2 is None else l2
+    cache = empty_cache(profile) if l2 is None else l2
     for kernel in kernels:
         run = play(kernel, profile, cache, numerics=numerics, exact=exact, memo=memo)
         task = describe(kernel, profile, run, start_us)

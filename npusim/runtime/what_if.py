@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.costs import InstructionCosts
-from npusim.engine import CoreGroup, L2State, machine_of, simulate
+from npusim.engine import CoreGroup, machine_of, simulate
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program
+from npusim.runtime.cache_start import empty_cache
 from npusim.values.errors import DeadlockError
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _played(groups: Sequence[CoreGroup], profile: Profile) -> float:
     started = 1 + max(max(group.blocks) for group in groups)
     mix = len({group.unit.kind for group in groups}) > 1
     machine = machine_of(profile, started, mix=mix)
-    run = simulate(tuple(groups), machine, L2State(profile.memory.l2_bytes))
+    run = simulate(tuple(groups), machine, empty_cache(profile))
     return run.cycles / profile.clock_mhz
 
 

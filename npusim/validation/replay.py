@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from npusim.engine import L2State, Memo, process_memo
 from npusim.hardware import Profile, load_profile
 from npusim.operators.tasks import TaskSpec, kernels_of
-from npusim.runtime.cache_start import hold_code, laid_out_weights, prime
+from npusim.runtime.cache_start import empty_cache, hold_code, laid_out_weights, prime
 from npusim.runtime.task import TaskRuns, run_tasks
 from npusim.validation.roofline import roofline_us
 from npusim.values.errors import NpusimError
@@ -138,7 +138,7 @@ def simulate_task(profile: Profile, task: TaskSpec, l2: str, memo: Memo | None =
     ``flushed`` in between, in the cores alone, and in L2 what has flushed it, some of it modified.
     ``prefetched`` is a graph that loads weights into L2 ahead of the products with them.
     """
-    cache = L2State(profile.memory.l2_bytes, reuse_fraction=profile.memory.l2_reuse_fraction)
+    cache = empty_cache(profile, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
     hold_code(cache, kernels, l2)
     if l2 == "loop":

@@ -20,7 +20,6 @@ from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, Scalar, TBuf
 from npusim.ascendc.conversions import conversion_path
 from npusim.ascendc.loops import Index, values_of
 from npusim.ascendc.task import Task, made
-from npusim.library.calls import CALL_OPERATIONS
 from npusim.operators.tasks import kernels_on
 from npusim.ops.grid_sample.places import Sampling
 from npusim.schedules.tile_grid import Grid
@@ -155,7 +154,7 @@ class GridSampler(Kernel):
         for _ in self.widen:
             core.record_vector("vconv", turned, width * _SAMPLES)
         for _ in core.loop(width):
-            core.scalar_alu("call", CALL_OPERATIONS)
+            core.scalar_call()
             core.record_vector("vsel", turned, _SAMPLES)
         for _ in range(_SAMPLES // lanes):
             core.record_vector("vmul", turned, lanes, rows=width)

@@ -17,7 +17,6 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.folds import LARGEST, SUM
 from npusim.ascendc.task import Task, made
-from npusim.library.calls import CALL_OPERATIONS
 from npusim.library.sorted_pairs import GROUP, LISTS, PAIR_BYTES
 from npusim.ops.moe.checks import MOST_CHOSEN
 from npusim.schedules.rows.shares import RowShare
@@ -178,21 +177,21 @@ class MoeGatingTopKSoftmax(Kernel):
         pairs = self.pairs.get(FLOAT, 2 * self.padded)
         lanes = core.costs.repeat_elements(FLOAT.itemsize)
         bursts = 2 * self.padded * PAIR_BYTES // core.block_bytes // 2
-        core.scalar_alu("call", CALL_OPERATIONS)
+        core.scalar_call()
         core.record_vector("vbitsort32", pairs, lanes, rows=self.padded // GROUP)
         core.move_bursts(pairs, pairs, bursts, 1)
         length = GROUP
         while length * LISTS <= self.padded:
-            core.scalar_alu("call", CALL_OPERATIONS)
+            core.scalar_call()
             whole = self.padded // (length * LISTS) * length * LISTS
             core.record_vector("vmrgsort4v2", pairs, lanes, rows=whole // _MERGED)
             core.move_bursts(pairs, pairs, bursts, 1)
             length *= LISTS
         for merged in self._left(length):
-            core.scalar_alu("call", CALL_OPERATIONS)
+            core.scalar_call()
             core.record_vector("vmrgsort4v2", pairs, lanes, rows=ceil(merged / _MERGED))
         for each in results[:2]:
-            core.scalar_alu("call", CALL_OPERATIONS)
+            core.scalar_call()
             core.record_vector("vreducev2", each, 2 * self.count)
         if finished is not None:
             core.emit_scalar("ld_ub", loads=1, operations=1)

@@ -20,7 +20,6 @@ from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosit
 from npusim.ascendc.conversions import conversion_path
 from npusim.ascendc.loops import Index, looked_up, values_of
 from npusim.ascendc.task import Task, made
-from npusim.library.calls import CALL_OPERATIONS
 from npusim.operators.results import numbers
 from npusim.operators.tasks import kernels_on
 from npusim.schedules.tile_grid import Grid
@@ -159,9 +158,9 @@ class AdaptiveAvgPool3d(Kernel):
         for _ in core.loop(count * self.wide.span(1)):
             core.scalar_loop()
             for _ in self.widen:
-                core.scalar_alu("call", CALL_OPERATIONS)
+                core.scalar_call()
                 core.emit_vector("vconv", FLOAT, channels, chained=True)
-            core.scalar_alu("call", CALL_OPERATIONS)
+            core.scalar_call()
             core.record_vector("vadd", total, channels)
         if core.numerics:
             depth = core.depth
@@ -197,7 +196,7 @@ class AdaptiveAvgPool3d(Kernel):
         """Sums times one by the size of their windows, in the dtype of the result."""
         row, first = where
         for _ in core.loop(count):
-            core.scalar_alu("call", CALL_OPERATIONS)
+            core.scalar_call()
             core.record_vector("vmuls", total, self.channels)
         for _ in self.narrow:
             core.record_vector("vconv", out, count * self.channels)

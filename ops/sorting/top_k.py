@@ -20,7 +20,6 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.ascendc.task import Task, made
-from npusim.library.calls import CALL_OPERATIONS
 from npusim.library.sorted_pairs import GROUP, PAIR_BYTES, record_sort
 from npusim.ops.sorting.axes import axis_of, cast, lies_there, moved, moved_back
 from npusim.schedules.tile_grid import Grid
@@ -101,7 +100,7 @@ class TopK(Kernel):
             values = out_que.alloc_tensor(self.x.dtype, self.kept)
             places = place_que.alloc_tensor(INT32, self.kept)
             for each in (values, places):
-                core.scalar_alu("call", CALL_OPERATIONS)
+                core.scalar_call()
                 core.record_vector("vreducev2", each, 2 * self.kept)
             self._numbers(core, (values, places), sources, start)
             for queue, tile in zip((in_que, from_que), sources, strict=False):

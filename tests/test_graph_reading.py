@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from fuzz.public_graphs import faults, shipped
 from npusim.graph.onnx_reader import read
 from npusim.values.errors import ArgumentError, FileError
 from support.networks import Network, encoder, resnet50
@@ -190,3 +191,11 @@ def test_a_wide_file_is_read_in_no_time(tmp_path: Path) -> None:
     """A deep stack of layers stays linear: twice the layers are about twice the nodes."""
     small, large = (read(encoder(tmp_path / f"{n}.onnx", layers=n))[0] for n in (2, 4))
     assert np.isclose(len(large) / len(small), 2, atol=0.1)
+
+
+def test_public_graphs_get_an_answer_or_a_sentence() -> None:
+    """A part of the models in the onnx package; `tests/fuzz/public_graphs.py` reads all."""
+    small = [file for file in shipped() if file.stat().st_size < 20_000]
+    counts, found = faults(small[:: max(1, len(small) // 30)])
+    assert not found
+    assert counts["answer"] > 20

@@ -46,6 +46,7 @@ ELSEWHERE = {
     "test_ops_moe.py": {
         "aclnnMoeFinalizeRoutingV2": "MoeFinalizeRouting",
         "aclnnMoeGatingTopKSoftmax": "MoeGatingTopKSoftmax",
+        "aclnnMoeGatingTopK": "MoeGatingTopK",
         "aclnnMoeInitRouting": "MoeInitRouting",
         "aclnnMoeInitRoutingV2": "MoeInitRouting",
         "aclnnMoeTokenPermute": "MoeTokenPermute",

@@ -331,6 +331,11 @@ def test_profiles_show_gives_every_number_its_source(npusim: Npusim) -> None:
     page = npusim("profiles show 310p3").out
     assert "buffers.ub_bytes" in page
     assert "sources" in page
+    few = npusim("profiles show 310p3 memory.l2 --json").json["values"]
+    assert few == {key: values[key] for key in values if key.startswith("memory.l2")} != {}
+    page = npusim("profiles show 310p3 memory.").out
+    assert "memory.l2_bytes" in page
+    assert "buffers." not in page
 
 
 def test_demo_shows_numbers_and_time(npusim: Npusim, tmp_path: Path) -> None:
@@ -412,6 +417,7 @@ WRONG_USE = {
     ),
     "missing profile": (f"estimate {BCE} -s ./nowhere.yaml {bce()}", 2, ["nowhere.yaml"]),
     "show all": ("profiles show all", 2, ["one chip"]),
+    "show no number": ("profiles show 310p3 memry.", 2, ["memry.", "mean memory"]),
 }
 
 

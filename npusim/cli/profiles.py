@@ -19,6 +19,10 @@ Soc = Annotated[
     str, typer.Argument(metavar="SOC", help="A chip, an Atlas product, or the path of a profile.")
 ]
 
+Prefix = Annotated[
+    str, typer.Argument(metavar="PREFIX", help="Only numbers that begin so, such as memory.hbm")
+]
+
 
 @app.callback(invoke_without_command=True)
 def profiles(context: typer.Context, as_json: AsJson = False) -> None:
@@ -47,16 +51,19 @@ def list_profiles(as_json: AsJson = False) -> None:
 
 
 @app.command("show")
-def show(soc: Soc, as_json: AsJson = False) -> None:
-    """Every number of a chip with its source and how sure we are of it."""
+def show(soc: Soc, prefix: Prefix = "", as_json: AsJson = False) -> None:
+    """Every number of a chip with its source and how sure we are of it.
+
+    Example: npusim profiles show 910b3 memory.
+    """
     from npusim.reporting import profiles as pages
 
     chip = one_chip([soc], "show describes one chip")
     if as_json:
-        rows = {row.pop("key"): row for row in pages.profile_rows(chip.profile)}
+        rows = {row.pop("key"): row for row in pages.profile_rows(chip.profile, prefix)}
         output.emit_json({**_chip(chip.profile), "values": rows})
         return
-    output.emit(pages.profile_page(chip.profile))
+    output.emit(pages.profile_page(chip.profile, prefix))
 
 
 def _chip(chip: Profile) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.reporting.document import Facts, Page, Section, Table
 from npusim.reporting.renderers.jsonout import fields
+from npusim.values.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from npusim.hardware.products import Product
@@ -54,8 +55,12 @@ def products_table(products: Sequence[Product]) -> Table:
     return Table(("product", "in Chinese", "SoC", *numbers), rows, numbers)
 
 
-def profile_page(profile: Profile) -> Page:
-    """Every number of a chip, where it comes from and how sure we are of it."""
+def profile_page(profile: Profile, prefix: str = "") -> Page:
+    """Every number of a chip, where it comes from and how sure we are of it.
+
+    With `prefix` only the numbers whose key begins so. Raises UnknownNameError where none does.
+    """
+    _refuse_none(profile, prefix)
     facts = (
         ("products", profile.product_line),
         ("architecture", f"{profile.architecture} (NpuArch {profile.npu_arch})"),
@@ -63,7 +68,7 @@ def profile_page(profile: Profile) -> Page:
     )
     sources: dict[str, str] = {}
     rows = []
-    for key, value, origin in _folded(profile):
+    for key, value, origin in _folded(profile, prefix):
         number = sources.setdefault(origin.source, f"[{len(sources) + 1}]")
         rows.append((key, value, origin.confidence, number, origin.notes))
     columns = ("key", "value", "confidence", "source", "notes")
@@ -74,13 +79,27 @@ def profile_page(profile: Profile) -> Page:
     )
 
 
-def profile_rows(profile: Profile) -> Iterator[dict[str, Any]]:
-    """Key, value, confidence, source and notes of everything in the profile that has a source."""
-    for key, value in _leaves(profile.model_dump(), ""):
-        if key not in profile.provenance:
-            continue
+def profile_rows(profile: Profile, prefix: str = "") -> Iterator[dict[str, Any]]:
+    """Key, value, confidence, source and notes of everything in the profile that has a source.
+
+    With `prefix` only of what begins so. Raises UnknownNameError where nothing does.
+    """
+    _refuse_none(profile, prefix)
+    for key, value in _sourced(profile, prefix):
         origin = profile.provenance_of(key)
         yield {"key": key, "value": value, **fields(origin, "confidence source notes")}
+
+
+def _refuse_none(profile: Profile, prefix: str) -> None:
+    if prefix and next(_sourced(profile, prefix), None) is None:
+        groups = dict.fromkeys(key.partition(".")[0] for key, _ in _sourced(profile, ""))
+        raise UnknownNameError(f"number of {profile.name}", prefix, tuple(groups))
+
+
+def _sourced(profile: Profile, prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in _leaves(profile.model_dump(), ""):
+        if key in profile.provenance and key.startswith(prefix):
+            yield key, value
 
 
 def _leaves(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
@@ -91,12 +110,11 @@ def _leaves(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]
             yield f"{prefix}{name}", value
 
 
-def _folded(profile: Profile) -> Iterator[tuple[str, str, Provenance]]:
+def _folded(profile: Profile, prefix: str) -> Iterator[tuple[str, str, Provenance]]:
     """One row for each value, but one for neighbours below the top level that share their origin.
 
     So `paths.gm_to_ub` is one row with its four numbers, and a page is read and not scrolled.
     """
-    rows = (row for row in _leaves(profile.model_dump(), "") if row[0] in profile.provenance)
 
     def place(row: tuple[str, Any]) -> tuple[str, Provenance]:
         key, value = row
@@ -104,7 +122,7 @@ def _folded(profile: Profile) -> Iterator[tuple[str, str, Provenance]]:
         alone = "." not in parent or isinstance(value, tuple | list)
         return (key if alone else parent), profile.provenance_of(key)
 
-    for (key, origin), group in itertools.groupby(rows, key=place):
+    for (key, origin), group in itertools.groupby(_sourced(profile, prefix), key=place):
         members = list(group)
         if len(members) == 1:
             yield members[0][0], _spelled(members[0][1]), origin

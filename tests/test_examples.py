@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import runpy
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import yaml
 from reference_pages import cli_page, pages, schema
 
+import npusim
 from support.pages import assert_prints
 
 ROOT = Path(__file__).parent.parent
@@ -35,6 +37,22 @@ def test_a_kernel_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
     first, *chips = capsys.readouterr().out.splitlines()
     assert float(first.split()[-1]) < 1e-5
     assert [line.split()[0] for line in chips] == ["Ascend910A", "Ascend910B3", "Ascend310P3"]
+
+
+def test_the_action_holds_a_kernel_to_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    folder = EXAMPLES / "ci"
+    steps = yaml.safe_load((folder / "kernel_budget.yml").read_text(encoding="utf-8"))
+    assert steps["jobs"]["budget"]["steps"][-1]["run"] == "pytest examples/ci"
+    chip = configparser.ConfigParser()
+    chip.read(folder / "pytest.ini", encoding="utf-8")
+    found = runpy.run_path(str(folder / "test_budget.py"))
+    tests = [test for name, test in found.items() if name.startswith("test_")]
+    assert tests
+    for test in tests:
+        test(npusim.Device(chip["pytest"]["npusim_soc"]))
+    with pytest.raises(pytest.fail.Exception, match="isn't faster than 120 us"):
+        found["test_add_gelu_keeps_its_budget"](npusim.Device("Ascend310P3"))
 
 
 def test_the_reference_has_every_verb() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from npusim.values.display import frame, notebook_html
+from npusim.values.display import frame, latency, notebook_html
 
 if TYPE_CHECKING:
     from npusim.catalogue.verdicts import Outcome
@@ -260,8 +260,7 @@ class StepResult:
         )
 
     def __repr__(self) -> str:
-        low_us, high_us = self.band_us
-        time = f"{self.duration_us:.4g} us ({low_us:.3g}..{high_us:.3g})"
+        time = latency(self.duration_us, self.band_us)
         rate = "" if self.items_per_s is None else f", {self.items_per_s:.3g} items/s"
         share = f"{self.simulated_share:.0%} simulated"
         return f"<StepResult {self.step.name} on {self.soc}: {time}{rate}, {share}>"
@@ -273,11 +272,11 @@ class StepResult:
                 each.item.op,
                 each.item.operation.tensors,
                 each.item.count,
-                f"{each.total_us:.4g}",
+                latency(each.total_us),
                 each.timing.bound,
                 each.timing.how.value,
             )
             for each in longest
         )
-        columns = ("operator", "tensors", "count", "us", "bound", "how")
+        columns = ("operator", "tensors", "count", "time", "bound", "how")
         return notebook_html(repr(self)[1:-1], columns, rows)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from npusim.cluster.collectives import MEANING
 from npusim.reporting.document import Facts, Page, Section, Verdict
+from npusim.reporting.spelling import latency
 
 if TYPE_CHECKING:
     from npusim.cluster import Collective
@@ -15,10 +16,9 @@ if TYPE_CHECKING:
 def collectives_page(socs: Sequence[str], results: Sequence[Collective]) -> Iterator[Page]:
     """A page for each chip."""
     for soc, found in zip(socs, results, strict=True):
-        low_us, high_us = found.band_us
         facts = Facts(
             [
-                ("time", f"{found.duration_us:.1f} us ({low_us:.1f} to {high_us:.1f})"),
+                ("time", latency(found.duration_us, found.band_us)),
                 ("band", found.band_basis),
                 ("bytes", f"{found.nbytes} {MEANING[found.operation]}"),
                 ("algorithm", f"{found.algorithm}, {found.steps} steps, by {found.engine}"),
@@ -27,5 +27,5 @@ def collectives_page(socs: Sequence[str], results: Sequence[Collective]) -> Iter
             ]
         )
         title = f"{found.operation} on {found.ranks} x {soc}"
-        verdict = Verdict(f"{found.duration_us:.1f} us")
+        verdict = Verdict(latency(found.duration_us))
         yield Page(title, verdicts=[verdict], sections=[Section("", [facts])])

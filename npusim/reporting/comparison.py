@@ -117,7 +117,7 @@ def _kernels(explained: Explained, number: int) -> Table:
         (
             str(launch.kernel.line),
             launch.kernel.name,
-            significant(launch.measured_us or 0.0),
+            latency(launch.measured_us or 0.0),
             _usual(launch),
             launch.timed.item.operation.tensors,
             reason.text,
@@ -126,9 +126,9 @@ def _kernels(explained: Explained, number: int) -> Table:
     ]
     more = f", {len(rows)} of {count(number)}" if number > len(rows) else ""
     return Table(
-        ("line", "kernel", "us", "usually", "tensors", "likely reason"),
+        ("line", "kernel", "time", "usually", "tensors", "likely reason"),
         rows,
-        ("line", "us", "usually"),
+        ("line", "time", "usually"),
         f"longer than usual{more}",
         ("tensors", "likely reason"),
     )
@@ -136,9 +136,9 @@ def _kernels(explained: Explained, number: int) -> Table:
 
 def _usual(launch: Launch) -> str:
     if launch.is_apart and launch.equals_us is not None:
-        return significant(launch.equals_us)
+        return latency(launch.equals_us)
     low_us, high_us = launch.usual_us or (0.0, 0.0)
-    return f"{significant(low_us)}..{significant(high_us)}"
+    return f"{latency(low_us)}..{latency(high_us)}"
 
 
 def _classes(classes: Sequence[ClassSpeed]) -> Table:

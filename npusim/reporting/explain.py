@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.reporting.document import Bullets, Page, Section, Table
+from npusim.reporting.spelling import latency
 from npusim.runtime.explain import explain
 from npusim.runtime.what_if import suggestions
 
@@ -24,36 +25,36 @@ def explained(result: Result) -> Page:
     for task, run in zip(timeline.tasks, timeline.runs, strict=True):
         told = explain(run, timeline.profile)
         pipes = Table(
-            ("pipe", "worked (us)", "of the core's time", "mostly", "waited (us)", "mostly for"),
+            ("pipe", "worked", "of the core's time", "mostly", "waited", "mostly for"),
             [
                 (
                     pipe.pipe,
-                    f"{pipe.worked_us:.2f}",
+                    latency(pipe.worked_us),
                     f"{pipe.worked_us / told.core_us:.0%}" if told.core_us else "",
                     _first(pipe.worked),
-                    f"{pipe.idle_us:.2f}",
+                    latency(pipe.idle_us),
                     _first(pipe.waited),
                 )
                 for pipe in told.pipes
             ],
-            ("worked (us)", "of the core's time", "waited (us)"),
-            f"{task.name}: the slowest core, {told.core_us:.2f} us behind a launch of "
-            f"{told.launch_us:.2f} us",
+            ("worked", "of the core's time", "waited"),
+            f"{task.name}: the slowest core, {latency(told.core_us)} behind a launch of "
+            f"{latency(told.launch_us)}",
             ("mostly", "mostly for"),
         )
         path = Table(
-            ("critical path", "line", "us", "share"),
+            ("critical path", "line", "time", "share"),
             [
-                (share.what, share.site, f"{share.us:.2f}", f"{share.us / told.core_us:.0%}")
+                (share.what, share.site, latency(share.us), f"{share.us / told.core_us:.0%}")
                 for share in told.path[:_LINES]
             ],
-            ("us", "share"),
+            ("time", "share"),
         )
         lines = [str(each) for each in suggestions(run, timeline.profile)]
         advice = Bullets(lines or ["Nothing that was tried makes it faster."])
         found.append(Section(task.name, (pipes, path)))
         found.append(Section("What would make it faster, each played", (advice,)))
-    return Page(f"Why {result.op} takes {result.duration_us:.4g} us", result.soc, (), (), found)
+    return Page(f"Why {result.op} takes {latency(result.duration_us)}", result.soc, (), (), found)
 
 
 def _first(shares: Sequence[Share]) -> str:

@@ -11,7 +11,7 @@ from npusim.engine import KernelRun, Pipe, Unit
 from npusim.engine.arrows import linked
 from npusim.engine.program import VECTOR
 from npusim.runtime.work import Place, TaskWork, work_of
-from npusim.values.display import drawn, frame, notebook_html
+from npusim.values.display import drawn, frame, latency, notebook_html
 
 if TYPE_CHECKING:
     import numpy as np
@@ -216,8 +216,7 @@ class Result:
     jumped_ratio: float
 
     def __repr__(self) -> str:
-        low_us, high_us = self.band_us
-        time = f"{self.duration_us:.3g} us ({low_us:.3g}..{high_us:.3g})"
+        time = latency(self.duration_us, self.band_us)
         made = "estimate" if self.outputs is None else ", ".join(self.outputs)
         return f"<Result {self.op} on {self.soc}: {time}, {self.bound}; {made}>"
 
@@ -260,10 +259,10 @@ class Result:
 
     def _repr_html_(self) -> str:
         rows = (
-            (t.name, t.block_dim, f"{t.start_us:.3g}", f"{t.duration_us:.4g}", t.bound)
+            (t.name, t.block_dim, latency(t.start_us), latency(t.duration_us), t.bound)
             for t in self.tasks
         )
-        return notebook_html(repr(self)[1:-1], ("task", "cores", "start us", "us", "bound"), rows)
+        return notebook_html(repr(self)[1:-1], ("task", "cores", "start", "time", "bound"), rows)
 
 
 def core_name(profile: Profile, block: int, unit: Unit = VECTOR) -> str:

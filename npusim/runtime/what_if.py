@@ -15,6 +15,7 @@ from npusim.ascendc.costs import InstructionCosts
 from npusim.engine import CoreGroup, machine_of, simulate
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program
 from npusim.runtime.cache_start import empty_cache
+from npusim.values.display import latency
 from npusim.values.errors import DeadlockError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Suggestion:
     def __str__(self) -> str:
         """``double buffering of x: 306 -> 264 us (add.py:12)``."""
         place = f" ({self.site})" if self.site else ""
-        return f"{self.text}: {self.before_us:.4g} -> {self.after_us:.4g} us{place}"
+        return f"{self.text}: {latency(self.before_us)} -> {latency(self.after_us)}{place}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""How results show themselves in Python: data frames, and a small table in a notebook."""
+"""How results show themselves: times in digits that they are worth, data frames, notebooks."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import import_module
@@ -11,6 +12,33 @@ from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+MILLISECONDS_FROM_US = 1000.0
+"""From which on a time is read in milliseconds."""
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """`value` rounded to `digits` significant digits, without an exponent: 1234.5 -> 1,230."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    rounded = round(value, decimals)
+    # 999.6 becomes 1000 in the line above, and then has one digit fewer behind the point
+    decimals = digits - 1 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(decimals, 0)}f}"
+
+
+def latency(duration_us: float, band_us: tuple[float, float] | None = None) -> str:
+    """`123 us (105..150)`: a duration and its band without idle digits; from 1,000 us on in ms."""
+    scale, unit = (1e3, "ms") if duration_us >= MILLISECONDS_FROM_US else (1.0, "us")
+    text = f"{significant(duration_us / scale)} {unit}"
+    if band_us is None:
+        return text
+    low, high = (significant(each / scale) for each in band_us)
+    return f"{text} ({low}..{high})"
 
 
 def frame(rows: Iterable[Mapping[str, Any]]) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from npusim.engine.verdict import BOUND_RATIO
 from npusim.reporting.document import Figure
 from npusim.reporting.drawing import GRID, INK, MARK, SERIES, SOFT, axes_of, draw, name_rows
-from npusim.reporting.spelling import MILLISECONDS_FROM_US, significant
+from npusim.reporting.spelling import MILLISECONDS_FROM_US, latency, significant
 from npusim.reporting.trace import LANE_ORDER, OTHER_LANE
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def pipes_figure(res: Result) -> Figure:
 def _told_apart(tasks: Sequence[TaskResult]) -> list[str]:
     names = [task.name for task in tasks]
     return [
-        f"{name} at {significant(task.start_us)} us" if names.count(name) > 1 else name
+        f"{name} at {latency(task.start_us)}" if names.count(name) > 1 else name
         for name, task in zip(names, tasks, strict=True)
     ]
 

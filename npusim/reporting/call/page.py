@@ -163,7 +163,7 @@ def _products(
 
 def _time(res: Result) -> Iterator[Block]:
     pipes = sorted({pipe for task in res.tasks for pipe in task.pipes}, key=pipe_order)
-    numbers = ("cores", "start us", "us", "launch us", "read", "written", "from HBM", *pipes)
+    numbers = ("cores", "start", "time", "launch", "read", "written", "from HBM", *pipes)
     rows = [_task_row(task, pipes) for task in res.tasks]
     yield Table(("task", "bound by", *numbers), rows, numbers)
     if (timeline := timeline_figure(res)) is not None:
@@ -182,9 +182,9 @@ def _task_row(task: TaskResult, pipes: Sequence[str]) -> tuple[str, ...]:
         task.name,
         task.bound,
         str(task.block_dim),
-        significant(task.start_us),
-        significant(task.duration_us),
-        significant(task.launch_us),
+        latency(task.start_us),
+        latency(task.duration_us),
+        latency(task.launch_us),
         size(task.bytes_read),
         size(task.bytes_written),
         size(task.hbm_bytes),

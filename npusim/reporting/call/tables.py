@@ -84,13 +84,13 @@ def result_page(res: Result) -> Page:
 def task_table(tasks: Sequence[TaskResult]) -> Table:
     """The device tasks in order, with the share of time that each pipe is busy."""
     pipes = _used_pipes(tasks)
-    numbers = ("cores", "start us", "us", "cycles", "read", "written", *pipes)
+    numbers = ("cores", "start", "time", "cycles", "read", "written", *pipes)
     rows = [
         (
             task.name,
             str(task.block_dim),
-            significant(task.start_us),
-            significant(task.duration_us),
+            latency(task.start_us),
+            latency(task.duration_us),
             count(task.cycles),
             size(task.bytes_read),
             size(task.bytes_written),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.reporting.call.tables import BAND_COLUMN, refusals
 from npusim.reporting.document import Page, Section, Table, bullets
-from npusim.reporting.spelling import latency, percent, significant, size
+from npusim.reporting.spelling import latency, percent, size
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Typical
@@ -67,13 +67,13 @@ def chain_table(samples: Sequence[Sample]) -> Table:
         for _, same in itertools.groupby(res.tasks, key=lambda task: task.name):
             tasks = list(same)
             longest = max(tasks, key=lambda task: task.duration_us)
-            time = significant(sum(task.duration_us for task in tasks))
+            time = latency(sum(task.duration_us for task in tasks))
             share = percent(_share(tasks, res))
             told = (_times(longest.name, tasks), str(longest.block_dim), time, share, longest.bound)
             rows.append((*place, *told))
             place = ("", "")
-    columns = ("SoC", "dtype", "task", "cores", "us", "share", "bound by")
-    return Table(columns, rows, ("cores", "us", "share"), "task chain", ("bound by",))
+    columns = ("SoC", "dtype", "task", "cores", "time", "share", "bound by")
+    return Table(columns, rows, ("cores", "time", "share"), "task chain", ("bound by",))
 
 
 def dominance_table(samples: Sequence[Sample]) -> Table:

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npusim.values.errors import KernelError
+from npusim import Device
+from npusim.values.errors import AclnnError, KernelError
 from support.tasks import cycles, kernels, like, run
 
 CHIP = "Ascend910B3"
 X = np.arange(1, 25, dtype=np.float32).reshape(4, 6)
+NOTHING = np.zeros((0, 6), np.int64)
 HALF = X.astype(np.float16)
 
 REFUSED: list[tuple[str, tuple[Any, ...], tuple[Any, ...], dict[str, Any], str]] = [
@@ -32,6 +34,9 @@ REFUSED: list[tuple[str, tuple[Any, ...], tuple[Any, ...], dict[str, Any], str]]
     ("ROIAlignGrad", (X, X), (X,), {}, "gradients and map are NC1HWC0"),
     ("UpsampleNearestExact2dGrad", (X[None, None],), (X[None, None],), {}, "only rows of float32"),
     ("GroupNormGrad", (X, X), (X,), {}, "doesn't tell enough"),
+    ("ArgMaxV2", (NOTHING,), (X[0],), {"axis": 0}, "axis 0, which has no elements"),
+    ("AdaptiveAvgPool3dGrad", (X, X), (X,), {}, "gradients .4, 6. of"),
+    ("AdaptiveAvgPool3dGrad", (X[None], X[None, None]), (X[None, None],), {}, "gradients"),
     ("MultiScaleDeformableAttentionGrad", (X,) * 6, (X,) * 3, {}, "doesn't tell enough"),
 ]
 
@@ -50,6 +55,13 @@ def test_a_record_that_is_no_call_is_refused(
 ) -> None:
     with pytest.raises(KernelError, match=message):
         kernels(CHIP, op_type, inputs, outputs, attributes)
+
+
+@pytest.mark.parametrize("interface", ["aclnnAminmax", "aclnnMaxV2", "aclnnLogSumExp"])
+def test_nothing_has_no_extreme(interface: str) -> None:
+    dims = {"dims" if interface == "aclnnMaxV2" else "dim": [1]}
+    with pytest.raises(AclnnError, match="an axis to reduce has no elements"):
+        Device(CHIP).run(interface, self=np.zeros((3, 0, 2), np.float32), **dims)
 
 
 @pytest.mark.parametrize("op_type", ["NPUClearFloatStatus", "NPUGetFloatStatus"])

@@ -75,6 +75,8 @@ def adaptive_avg_pool_2d(task: Task) -> tuple[Kernel, ...]:
 def _even_grad(task: Task, axes: int) -> tuple[Kernel, ...]:
     """Gradients of even windows, turned so that channels are last, and back."""
     grads, x = task.present(2)
+    if grads.shape[:-axes] != x.shape[:-axes] or len(x.shape) <= axes:
+        raise task.refused(f"gradients {grads.shape} of {x.shape}")
     inside, outside = x.shape[-axes:], grads.shape[-axes:]
     planes = prod(x.shape[:-axes])
     out = task.outputs[0] if task.outputs else made(x.shape, grads.dtype)
@@ -107,5 +109,8 @@ def adaptive_avg_pool_3d_grad(task: Task) -> tuple[Kernel, ...]:
     """The same of volumes; a record is of the kernel alone, with the channels of all images."""
     grads, x = task.present(2)
     if len(grads.shape) + 1 == len(x.shape) and task.outputs:
-        return (_even_grad_kernel(task, grads, task.outputs[0]),)
+        out = task.outputs[0]
+        if out.shape[_DEPTH_AND_PLANE:] != grads.shape[_DEPTH_AND_PLANE:]:
+            raise task.refused(f"gradients {grads.shape} to {out.shape}")
+        return (_even_grad_kernel(task, grads, out),)
     return _even_grad(task, _DEPTH_AND_PLANE)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.values.dtypes import BOOL, FLOAT, from_acl
 from npusim.values.dtypes import dtype as named_dtype
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -19,13 +20,18 @@ _OF_NOTHING = {"ReduceSum": 0.0, "ReduceProd": 1.0, "ReduceAll": 1.0, "ReduceAny
 
 
 def whole(host: Host, op_type: str, x: GlobalTensor, axes: Any, *, keep_dims: bool) -> Any:
-    """A reduction over axes, over all of them where none are named; of nothing what leaves sums."""
+    """A reduction over axes, over all of them where none are named.
+
+    Of nothing it is what leaves sums; nothing has a largest or a smallest element.
+    """
     if not x.numel and op_type in _OF_NOTHING:
         kept = {axis % max(1, len(x.shape)) for axis in _named(x, axes)}
         sizes = (1 if axis in kept else size for axis, size in enumerate(x.shape))
         shape = [size for axis, size in enumerate(sizes) if keep_dims or axis not in kept]
         found = host.empty(shape, x.dtype)
         return host.run("Fill", value=_OF_NOTHING[op_type], outputs=(found,))
+    if any(not x.shape[axis] for axis in _named(x, axes) if x.shape):
+        raise KernelError(op_type, "an axis to reduce has no elements, and nothing has no extreme")
     return host.run(op_type, x, axes=_named(x, axes), keep_dims=keep_dims)
 
 

@@ -75,6 +75,8 @@ class ArgMax(Kernel):
         """Along any axis; other numbers are cast first, and places to int64 in the end."""
         (x,) = task.present(1)
         axis = axis_of(task, len(x.shape)) if x.shape else 0
+        if 0 in x.shape[axis : axis + 1]:
+            raise task.refused(f"places along axis {axis}, which has no elements")
         view = (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
         tasks: list[Kernel] = []
         source = x.view(*view)

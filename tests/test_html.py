@@ -306,6 +306,25 @@ def test_a_line_that_is_not_there_is_empty(site: str) -> None:
     assert source_line(site) == ""
 
 
+def test_pipes_say_what_they_waited_for_and_rates_what_they_reach() -> None:
+    spec = npusim.TensorSpec((4096, 4096), "float16")
+    asked = chips(["910b3"])
+    found = ask_all(
+        asked, lambda device: device.estimate("aclnnMatmul", self=spec, mat2=spec, cubeMathType=0)
+    )
+    res = found[0].result
+    assert res is not None
+    assert res.timeline.work()[-1].cube_operations == {"float16": 2 * 4096**3}
+    tflops = 2 * 4096**3 / res.duration_us / 1e6
+    share = tflops / res.timeline.profile.cube_peak_tops("float16")
+    text = to_markdown(operator_page("aclnnMatmul", "", {}, found, ""))
+    assert f"Matrix unit: {tflops:.0f} TFLOPS, {share * 100:.0f} % of the float16 peak" in text
+    assert " GB/s, " in text
+    row = next(line for line in text.splitlines() if line.startswith("| CUBE |"))
+    assert "mad (" in row
+    assert "MTE1: " in row
+
+
 def test_shares_of_the_cycles_add_up() -> None:
     text = operator_text("md")
     table = text[text.index("By instruction") :]

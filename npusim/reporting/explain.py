@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.reporting.document import Bullets, Page, Section, Table
-from npusim.reporting.spelling import latency
+from npusim.reporting.spelling import latency, percent
 from npusim.runtime.explain import explain
 from npusim.runtime.what_if import suggestions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from npusim.runtime.explain import Share
+    from npusim.runtime.explain import Explanation, Share
     from npusim.runtime.results import Result
 
 _LINES = 8
@@ -24,28 +24,11 @@ def explained(result: Result) -> Page:
     timeline = result.timeline
     for task, run in zip(timeline.tasks, timeline.runs, strict=True):
         told = explain(run, timeline.profile)
-        pipes = Table(
-            ("pipe", "worked", "of the core's time", "mostly", "waited", "mostly for"),
-            [
-                (
-                    pipe.pipe,
-                    latency(pipe.worked_us),
-                    f"{pipe.worked_us / told.core_us:.0%}" if told.core_us else "",
-                    _first(pipe.worked),
-                    latency(pipe.idle_us),
-                    _first(pipe.waited),
-                )
-                for pipe in told.pipes
-            ],
-            ("worked", "of the core's time", "waited"),
-            f"{task.name}: the slowest core, {latency(told.core_us)} behind a launch of "
-            f"{latency(told.launch_us)}",
-            ("mostly", "mostly for"),
-        )
+        pipes = pipes_table(task.name, told)
         path = Table(
             ("critical path", "line", "time", "share"),
             [
-                (share.what, share.site, latency(share.us), f"{share.us / told.core_us:.0%}")
+                (share.what, share.site, latency(share.us), percent(share.us / told.core_us))
                 for share in told.path[:_LINES]
             ],
             ("time", "share"),
@@ -55,6 +38,31 @@ def explained(result: Result) -> Page:
         found.append(Section(task.name, (pipes, path)))
         found.append(Section("What would make it faster, each played", (advice,)))
     return Page(f"Why {result.op} takes {latency(result.duration_us)}", result.soc, (), (), found)
+
+
+def pipes_table(name: str, told: Explanation) -> Table:
+    """What each pipe of the slowest core of the task `name` worked on, and what it waited for."""
+    rows = [
+        (
+            pipe.pipe,
+            latency(pipe.worked_us),
+            percent(pipe.worked_us / told.seen_us) if told.seen_us else "",
+            _first(pipe.worked),
+            latency(pipe.idle_us),
+            _first(pipe.waited),
+        )
+        for pipe in told.pipes
+    ]
+    is_whole = told.seen_us >= told.core_us
+    part = "" if is_whole else f"; shares are of its first {latency(told.seen_us)}"
+    return Table(
+        ("pipe", "worked", "of the core's time", "mostly", "waited", "mostly for"),
+        rows,
+        ("worked", "of the core's time", "waited"),
+        f"{name}: the slowest core, {latency(told.core_us)} behind a launch of "
+        f"{latency(told.launch_us)}{part}",
+        ("mostly", "mostly for"),
+    )
 
 
 def _first(shares: Sequence[Share]) -> str:

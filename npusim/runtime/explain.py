@@ -45,24 +45,37 @@ class PipeTime:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The slowest core of a task, and the launch before it."""
+    """The slowest core of a task, and the launch before it.
+
+    `seen_us` is how far the instructions that were looked at reach: to the end, unless there are
+    very many.
+    """
 
     core_us: float
+    seen_us: float
     launch_us: float
     pipes: tuple[PipeTime, ...]
     path: tuple[Share, ...]
 
 
-def explain(run: KernelRun, profile: Profile) -> Explanation:
-    """The time of a kernel by pipes, lines and reasons; of its slowest core."""
+def explain(run: KernelRun, profile: Profile, *, path: bool = True) -> Explanation:
+    """The time of a kernel by pipes, lines and reasons; of its slowest core.
+
+    Without `path` the critical path, which takes longest to find, is left empty.
+    """
     clock = profile.clock_mhz
     slowest = max(run.records, key=lambda record: record.end)
-    together = [record for record in run.records if record.blocks == slowest.blocks]
+    of_block = [record for record in run.records if record.blocks == slowest.blocks]
+    together = of_block if path else [slowest]
     cores = {id(record): list(islice(linked(record), _MOST_SPANS)) for record in together}
     spans = cores[id(slowest)]
     pipes = tuple(_pipe_time(str(pipe), spans, slowest, clock) for pipe in slowest.busy)
-    path = _Path(list(cores.values())).back_from(spans, slowest.end)
-    return Explanation(slowest.end / clock, run.launch_cycles / clock, pipes, _shares(path, clock))
+    way = _Path(list(cores.values())).back_from(spans, slowest.end) if path else {}
+    is_cut = len(spans) == _MOST_SPANS
+    seen = max(span.end for span, _ in spans) if is_cut else slowest.end
+    return Explanation(
+        slowest.end / clock, seen / clock, run.launch_cycles / clock, pipes, _shares(way, clock)
+    )
 
 
 _Linked = tuple["Span", tuple["Span", ...]]

@@ -6,8 +6,10 @@ anything, so that it costs the same for a thousand and for a million instruction
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.engine import KernelRun, Pipe, l2_cycles, machine_of
@@ -15,6 +17,8 @@ from npusim.engine import KernelRun, Pipe, l2_cycles, machine_of
 if TYPE_CHECKING:
     from npusim.engine.timeline import CoreRecord, Total
     from npusim.hardware.profile import Profile
+
+_PRODUCT = re.compile(r"(\w+) (\d+)x(\d+)x(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,18 @@ class TaskWork:
     def l2_hit_ratio(self) -> float | None:
         """Share of the traffic that L2 served; None without traffic."""
         return 1.0 - self.hbm_bytes / self.bus_bytes if self.bus_bytes else None
+
+    @property
+    def cube_operations(self) -> Mapping[str, int]:
+        """Operations of the matrix unit, two per multiply-add, by the dtype that it multiplies."""
+        found: dict[str, int] = {}
+        for group in self.cores:
+            for step in group.steps:
+                if step.name == "mad" and (product := _PRODUCT.fullmatch(step.detail)):
+                    dtype, *sizes = product.groups()
+                    done = 2 * prod(map(int, sizes)) * step.times * len(group.places)
+                    found[dtype] = found.get(dtype, 0) + done
+        return found
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -21,8 +21,10 @@ from npusim.reporting.call.figures import (
 )
 from npusim.reporting.call.tables import refused
 from npusim.reporting.document import Block, Bullets, Code, Page, Section, Table, Text, Verdict
+from npusim.reporting.explain import pipes_table
 from npusim.reporting.spelling import count, latency, percent, significant, size
 from npusim.runtime.bands import values_behind
+from npusim.runtime.explain import explain
 
 if TYPE_CHECKING:
     from npusim.reporting.call.answers import Answer
@@ -134,8 +136,28 @@ def _facts(res: Result) -> Iterator[tuple[str, str]]:
             f"{size(sum(task.bytes_written for task in res.tasks))}"
         ),
     )
-    yield "From HBM", size(sum(task.hbm_bytes for task in res.tasks))
+    from_hbm = sum(task.hbm_bytes for task in res.tasks)
+    yield "From HBM", size(from_hbm)
+    if res.duration_us:
+        yield from _rates(res, from_hbm)
     yield "Workspace", size(res.workspace_size)
+
+
+def _rates(res: Result, from_hbm: float) -> Iterator[tuple[str, str]]:
+    """What the call reaches of the chip's published peaks, launches included."""
+    profile = res.timeline.profile
+    gbps = from_hbm / res.duration_us / 1e3
+    peak = percent(gbps / profile.memory.hbm_nominal_gbps)
+    yield "HBM rate", f"{significant(gbps)} GB/s, {peak} of the peak"
+    tops: dict[str, float] = {}
+    for task in res.timeline.work():
+        for dtype, operations in task.cube_operations.items():
+            tops[dtype] = tops.get(dtype, 0.0) + operations / res.duration_us / 1e6
+    if tops:
+        unit = "TOPS" if all("int" in dtype for dtype in tops) else "TFLOPS"
+        share = sum(rate / profile.cube_peak_tops(dtype) for dtype, rate in tops.items())
+        rate = f"{significant(sum(tops.values()))} {unit}"
+        yield "Matrix unit", f"{rate}, {percent(share)} of the {' and '.join(tops)} peak"
 
 
 def _products(
@@ -175,6 +197,15 @@ def _time(res: Result) -> Iterator[Block]:
             "--window 0-100."
         )
     yield pipes_figure(res)
+    if res.tasks:
+        yield _waits(res)
+
+
+def _waits(res: Result) -> Block:
+    """What the pipes of the longest task worked on and waited for, as `exec --explain` has it."""
+    pairs = zip(res.tasks, res.timeline.runs, strict=True)
+    task, run = max(pairs, key=lambda pair: pair[0].duration_us)
+    return pipes_table(task.name, explain(run, res.timeline.profile, path=False))
 
 
 def _task_row(task: TaskResult, pipes: Sequence[str]) -> tuple[str, ...]:

@@ -46,6 +46,12 @@ def bytes_of(x: Array) -> Array:
     return np.clip(np.rint(x), -128, 127)
 
 
+def by_rows(x: Array, *between: Array) -> tuple[Array, ...]:
+    """Bytes by a scale for each row, and the scales."""
+    scale = abs(x).max(-1, keepdims=True) / 127
+    return (bytes_of(x / scale), *between, scale[..., 0])
+
+
 def gelu(x: Array) -> Array:
     return 0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3)))
 
@@ -121,6 +127,14 @@ SAVED = {"mean": OWN, "invstd": INVERSE_STD}
 QKV = numbers(2, 5, 24)
 HEADS = (QKV + QKV[0, 0]).reshape(2, 5, 3, 2, 4).transpose(2, 0, 3, 1, 4)
 EPSILON = {"epsilon": 1e-5}
+NORMED = centred(HALF.astype(F32) + OTHER)[0] * LINE + MOVE
+EVEN = np.rint(Z / SCALES[0])
+CHOICE = RNG.permutation(30)[:6].reshape(2, 3) + np.zeros((3, 4, 1, 1), np.int64)
+PICKED = np.take_along_axis(MAPS.reshape(3, 4, 30), CHOICE.reshape(3, 4, 6), 2).reshape(3, 4, 2, 3)
+ADAPTED = (centred(X)[0] * GAIN + SHIFT) * (1 + GAINS[:, None]) + GAINS[:, None]
+PARTS = np.stack([MAPS[..., :3], MAPS[..., 3:]]).transpose(0, 2, 1, 3, 4).copy()
+MOVED = 0.9 * BIAS + 0.1 * OWN, 0.9 * WEIGHT + 0.1 * MAPS.var((0, 2, 3), ddof=1)
+EIGHT = RNG.integers(-9, 9, (5, 20)).astype(np.int8)
 WORDS = np.array([1.5, 2.25], F32).view(np.uint32).astype(np.int64) & 0xFFFFE000
 
 # Interface, arguments, results; what stands behind them isn't said by the interface.
@@ -255,6 +269,69 @@ CALLS: list[tuple[str, dict[str, Any], Any]] = [
     ("aclnnBatchNormReduceBackward", {"gradOut": GRADS, "input": MAPS, **SAVED, "weight": WEIGHT,
         "inputG": True, "weightG": True, "biasG": True},
         (DSUM, DUNIT / INVERSE_STD, DUNIT, DSUM)),
+    ("aclnnInplaceIndexFill", {"selfRef": CUBE, "dim": 1, "index": np.array([1, 3]), "value": 2.0},
+        FILLED),
+    ("aclnnInplaceIndexFillTensor", {"selfRef": CUBE, "dim": 1, "index": [1, 3], "value": 2.0},
+        FILLED),
+    ("aclnnInplaceRenorm", {"selfRef": TABLE, "p": 2.0, "dim": 0, "maxNorm": 1.0}, SHRUNK),
+    ("aclnnCumsum", {"self": Z, "dim": 1, "dtype": 0}, Z.cumsum(1)),
+    ("aclnnComplex", {"real": Z, "imag": U}, Z + 1j * U),
+    ("aclnnPolar", {"input": U, "angle": Z}, U * np.exp(1j * Z)),
+    ("aclnnPrecisionCompare", {"golden": Z, "realdata": Z.copy(),
+        "out": np.ones(1, np.uint32)}, [0]),
+    ("aclnnSignBitsUnpack", {"self": np.array([5, 128], np.uint8), "size": 2, "dtype": 0,
+        "out": np.zeros((2, 8), F32)},
+        2.0 * np.unpackbits(np.array([[5], [128]], np.uint8), 1, bitorder="little") - 1),
+    ("aclnnTransQuantParamV3", {"scale": np.array([1.5, 2.25], F32), "roundMode": 0},
+        WORDS | 1 << 46),
+    ("aclnnFakeQuantPerTensorAffineCachemask", {"self": Z, "scale": SCALES[:1].copy(),
+        "zeroPoint": NONE[:1].copy(), "fakeQuantEnbled": 1.0, "quantMin": -2, "quantMax": 2},
+        (np.clip(EVEN, -2, 2) * SCALES[0], abs(EVEN) <= 2)),
+    ("aclnnMaxUnpool2dBackward", {"gradOutput": MAPS, "self": MAPS[..., :2, :3].copy(),
+        "indices": CHOICE, "outputSize": [5, 6]}, PICKED),
+    ("aclnnMaxUnpool3dBackward", {"gradOutput": MAPS[None],
+        "self": MAPS[None, :, :2, :1, :3].copy(), "indices": CHOICE[None, :, :2, :1].copy(),
+        "outputSize": [4, 5, 6], "stride": [2, 2, 2], "padding": [0, 0, 0]},
+        np.take_along_axis(MAPS.reshape(3, 120), CHOICE[:, :2, :1].reshape(3, 6), 1)
+        .reshape(1, 3, 2, 1, 3)),
+    ("aclnnAdaLayerNormV2", {"x": X, "scale": GAINS, "shift": GAINS, "weightOptional": GAIN,
+        "biasOptional": SHIFT, **EPSILON}, (ADAPTED, *centred(X)[1:])),
+    ("aclnnAdaLayerNormQuant", {"x": HALF, "scale": GAINS.astype(F16), "shift": GAINS.astype(F16),
+        "weightOptional": LINE, "biasOptional": MOVE, **EPSILON, "quantMode": "dynamic"},
+        by_rows((centred(HALF)[0] * LINE + MOVE) * (1 + GAINS[:, None]) + GAINS[:, None])),
+    ("aclnnAddRmsNormQuantV2", {"x1": HALF, "x2": OTHER, "gamma": LINE, "scales1": 0.125 / GAIN,
+        "betaOptional": MOVE, "axis": -1, **EPSILON, "divMode": True},
+        (bytes_of((ROOT_OF_SUM * LINE + MOVE) * 8 * GAIN), HALF + OTHER,
+         ROOT_OF_SUM * LINE)),
+    ("aclnnAddRmsNormDynamicQuantV2", {"x1": HALF, "x2": OTHER, "gamma": LINE, "betaOptional": MOVE,
+        **EPSILON, "outputMask": [True, False]}, by_rows(ROOT_OF_SUM * LINE + MOVE, HALF + OTHER)),
+    ("aclnnAddLayerNormQuantV2", {"x1": HALF, "x2": OTHER, "gamma": LINE, "beta": MOVE,
+        "quantMode": "dynamic", **EPSILON, "additionalOutput": True, "divMode": True},
+        by_rows(NORMED, HALF + OTHER, NORMED)),
+    ("aclnnBatchNormElemt", {"input": MAPS, "weight": WEIGHT, "bias": BIAS, "mean": OWN,
+        "invstd": INVERSE_STD, "eps": 1e-5},
+        (OWN, INVERSE_STD, UNIT * WEIGHT[:, None, None] + BIAS[:, None, None])),
+    ("aclnnBatchNormElemtBackward", {"gradOut": GRADS, "input": MAPS, **SAVED, "weight": WEIGHT,
+        "sumDy": DSUM, "sumDyXmu": DUNIT / INVERSE_STD, "counter": np.array([90], np.int32)},
+        ([90], DMAPS)),
+    ("aclnnFastBatchNormBackward", {"gradOut": GRADS, "input": MAPS, "weight": WEIGHT,
+        "saveMean": OWN, "saveInvstd": INVERSE_STD, "training": True, "eps": 1e-5,
+        "outputMask": [True, True, True], "version": 0}, (DMAPS, DUNIT, DSUM)),
+    ("aclnnBatchNormGatherStatsWithCounts", {"input": MAPS, "mean": PARTS.mean((2, 3, 4)),
+        "invstd": 1 / np.sqrt(PARTS.var((2, 3, 4)) + 1e-5), "runningMean": BIAS,
+        "runningVar": WEIGHT, "momentum": 0.1, "eps": 1e-5, "counts": np.array([45, 45], F32)},
+        (*MOVED, OWN, INVERSE_STD)),
+    ("aclnnSyncBatchNormGatherStats", {"totalSum": PARTS.sum((2, 3, 4)),
+        "totalSquareSum": (PARTS**2).sum((2, 3, 4)), "sampleCount": np.array([45, 45], np.int32),
+        "mean": BIAS, "variance": WEIGHT, "momentum": 0.1, "eps": 1e-5},
+        (*MOVED, OWN, INVERSE_STD)),
+    ("aclnnQuantMatmulV3", {"x1": EIGHT, "x2": EIGHT.T.copy(), "scale": SCALES[:5].copy(),
+        "transposeX1": False, "transposeX2": False, "out": np.zeros((5, 5), np.float16)},
+        (EIGHT.astype(int) @ EIGHT.T) * SCALES[:5]),
+    ("aclnnQuantMatmulV5", {"x1": EIGHT, "x2": EIGHT.T.copy(), "x1Scale": SCALES[1:].copy(),
+        "x2Scale": SCALES[:5].copy(), "transposeX1": False, "transposeX2": False, "groupSize": 0,
+        "out": np.zeros((5, 5), np.float16)},
+        (EIGHT.astype(int) @ EIGHT.T) * SCALES[:5] * SCALES[1:, None]),
 ]  # fmt: skip
 
 
@@ -268,7 +345,7 @@ def test_results_are_those_of_numpy(name: str, given: dict[str, Any], want: Any)
     wanted = want if isinstance(want, tuple) else (want,)
     assert result.outputs is not None
     for got, exact in zip(result.outputs.values(), wanted, strict=True):
-        found = got.reshape(np.shape(exact)).astype(np.float64)
+        found = got.reshape(np.shape(exact)) * np.float64(1)
         whole = 1 if got.dtype == np.int8 else 0  # where a rounding of float16 lies between two
         np.testing.assert_allclose(found, exact, rtol=3e-3, atol=max(2e-3, whole))
     told = {key: TensorSpec.of(each) if isinstance(each, np.ndarray) else each

@@ -15,6 +15,7 @@ A2, FIRST = "Ascend910B3", "Ascend910A"
 COUNT = 8_000
 X = np.zeros((4, COUNT // 4), np.float32)
 SEED = {"seed": 7, "offset": 3}
+STREAM = {"seedTensor": np.array([7]), "offsetTensor": np.array([1]), "offset": 2}
 
 
 @cache
@@ -70,13 +71,28 @@ def test_elements_are_kept_with_their_probability() -> None:
     assert abs(bits.mean() - 0.7) < 0.02
     still, _ = outputs(A2, "aclnnDropout", input=x, p=0.3, train=False, **SEED)
     assert (still == x).all()
+
+
+@pytest.mark.parametrize(("form", "name"), [("", "self"), ("Inplace", "selfRef")])
+def test_each_element_is_drawn_with_its_probability(form: str, name: str) -> None:
     for chip in (A2, FIRST):
-        (drawn,) = outputs(chip, "aclnnBernoulli", self=X, prob=0.25, **SEED)
+        (drawn,) = outputs(chip, f"aclnn{form}Bernoulli", **{name: X.copy()}, prob=0.25, **SEED)
         assert set(np.unique(drawn)) == {0, 1}
         assert abs(drawn.mean() - 0.25) < 0.02
     each = np.tile(np.array([0, 1, 0.5, 0.5], np.float32)[:, None], (1, COUNT // 4))
-    (drawn,) = outputs(A2, "aclnnBernoulliTensor", self=X, prob=each, **SEED)
+    (drawn,) = outputs(A2, f"aclnn{form}BernoulliTensor", **{name: X.copy()}, prob=each, **SEED)
     assert drawn.mean(1).round(1).tolist() == [0, 1, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("form", "said"), [("", SEED), ("V2", SEED | {"probDataType": 0}),
+    ("V2Tensor", STREAM | {"probDataType": 0})],
+)  # fmt: skip
+def test_a_mask_has_a_bit_for_each_element(form: str, said: dict[str, Any]) -> None:
+    out = np.zeros(COUNT // 8 + 8, np.uint8)  # whole 128 bits
+    outputs(A2, f"aclnnDropoutGenMask{form}", shape=[4, COUNT // 4], prob=0.3, out=out, **said)
+    bits = np.unpackbits(out)[:COUNT]
+    assert abs(bits.mean() - 0.7) < 0.02
 
 
 def test_orders_and_draws() -> None:
@@ -90,6 +106,9 @@ def test_orders_and_draws() -> None:
                        out=many, **SEED)  # fmt: skip
     shares = [np.bincount(row.astype(int), minlength=3) / 4000 for row in found]
     np.testing.assert_allclose(shares, weights / weights.sum(1, keepdims=True), atol=0.03)
+    again = {"self": weights, "numsamples": 4000, "replacement": True, "out": many.copy()}
+    (told,) = outputs(A2, "aclnnMultinomialTensor", **again, **STREAM)
+    assert (told == found).all()
     (found,) = outputs(A2, "aclnnMultinomial", self=weights, numsamples=2, replacement=False,
                        out=np.zeros((2, 2), np.int64), **SEED)  # fmt: skip
     assert [sorted(row) for row in found.tolist()] == [[1, 2], [0, 2]]
@@ -103,5 +122,7 @@ def test_negative_numbers_are_damped_at_random_in_training() -> None:
     np.testing.assert_allclose(out, x * noise, rtol=1e-6)
     assert (noise[x >= 0] == 1).all()
     assert ((noise[x < 0] >= 0.1) & (noise[x < 0] < 0.3)).all()
+    changed = {**arguments, "self": x.copy(), "noise": x.copy(), "training": True}
+    assert (outputs(A2, "aclnnInplaceRReluWithNoise", **changed)[0] == out).all()
     out = outputs(A2, "aclnnRReluWithNoise", noise=noise, training=False, **arguments)[-1]
     np.testing.assert_allclose(out, np.where(x < 0, 0.2 * x, x), rtol=1e-6)

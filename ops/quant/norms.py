@@ -106,11 +106,12 @@ def _add_rms_norm_quant(
     offset: Term | None, shift: Term | None, beta: Term | None, epsilon: float, div_mode: bool,
 ) -> Results:  # fmt: skip
     total = f.add(x, other)
-    y = _affine(f, _root_free(f, total, epsilon), gamma, beta)
+    normal = _affine(f, _root_free(f, total, epsilon), gamma, None)
+    y = normal if beta is None else f.add(normal, beta)
     first, last = (
         _scaled(f, y, by, at, divides=div_mode) for by, at in ((scale, offset), (second, shift))
     )
-    return first, last, total, y
+    return first, last, total, normal
 
 
 _row = partial(by_hand, attributes=_EPSILON, most_columns=1)

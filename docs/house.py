@@ -78,22 +78,22 @@ DOORS = {
         resolve results shape_checks task_chain tasks
         """,
     "runtime": "bands cache_start call device explain ranking results stream task what_if work",
-    "validation": "asking replay roofline statistics table work",
+    "validation": "asking fitting replay roofline statistics table work",
     "graph": """
         aten.mapping aten.reader compiling custom lowering memory network onnx_file onnx_reader
         passes target
         """,
     "model": """
-        cache_state checking curve findings graph_model judging model reading reasons results
-        retiming step streams timing
+        cache_state calibrating checking curve findings graph_model judging model reading
+        reasons results retiming step streams timing
         """,
     "cluster": "collectives",
     "llm": "config engines layout memory results step training workload",
     "capacity": "asking boards plan results traces units",
     "serving": "deployment engine plan planning policy requests results",
     "reporting": """
-        arrays asking call.answers call.page call.tables call.typical catalogue cluster compare
-        coverage comparison curve document explain files llm llm_plan matrix model msprof
+        arrays asking calibration call.answers call.page call.tables call.typical catalogue cluster
+        compare coverage comparison curve document explain files llm llm_plan matrix model msprof
         msprof.step network network_trace operators plan.data plan.page profiles renderers.html
         renderers.jsonout renderers.terminal schemas serving spelling sweep trace training
         validation

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from npusim.cluster.collectives import collective
     from npusim.hardware.naming import load_profile
     from npusim.hardware.profile import Profile
+    from npusim.model.calibrating import calibrate
     from npusim.model.judging import judge
     from npusim.model.model import Model
     from npusim.reporting.asking import report, trace
@@ -43,6 +44,7 @@ _HOMES = {
     "TensorSpec": "npusim.values.tensors",
     "Timeline": "npusim.runtime.results",
     "__version__": "npusim.values.version",
+    "calibrate": "npusim.model.calibrating",
     "collective": "npusim.cluster.collectives",
     "judge": "npusim.model.judging",
     "kernel": "npusim.ascendc.decorated",
@@ -73,6 +75,7 @@ __all__ = [
     "TensorSpec",
     "Timeline",
     "__version__",
+    "calibrate",
     "collective",
     "judge",
     "kernel",

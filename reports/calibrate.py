@@ -22,10 +22,11 @@ from math import isclose
 from pathlib import Path
 
 import yaml
-from fitting import CONSTANTS, Constant, Fit, fit, simulations
+from fitting import fit, simulations
 from spreads import as_yaml, network, spreads
 
 from npusim.hardware import load_profile
+from npusim.validation.fitting import CONSTANTS, Constant, Fit
 from npusim.validation.replay import Prediction, replay
 from npusim.validation.table import MeasuredRow, read_rows
 

@@ -16,10 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from fitting import CONSTANTS, value_of
-
 from npusim.hardware import load_profile
 from npusim.reporting.validation import errors, figure, scatter, worst_rows
+from npusim.validation.fitting import CONSTANTS, value_of
 from npusim.validation.replay import Prediction, replay
 from npusim.validation.statistics import Accuracy, accuracy, grouped
 from npusim.validation.table import read_rows

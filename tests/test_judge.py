@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 from network_steps import kernel_details
 
-from npusim.hardware import load_profile
+from npusim.hardware import Profile, load_profile
+from npusim.model.calibrating import calibrate
 from npusim.model.findings import Oddity, findings
 from npusim.model.judging import Comparison, judge
 from npusim.model.missed_fusions import fusions, missed
 from npusim.model.reasons import Kind, Reasons
 from npusim.model.timing import Timer
+from npusim.validation.fitting import value_of, with_values
+from npusim.values.errors import UsageError
 from support.commands import npusim
 
 SOC = "Ascend910B2"
@@ -56,9 +59,9 @@ def write(path: Path, rows: Sequence[Row]) -> Path:
     return path
 
 
-def at_estimate(path: Path, rows: Sequence[Row]) -> list[Row]:
+def at_estimate(path: Path, rows: Sequence[Row], profile: Profile | None = None) -> list[Row]:
     """The same rows, each as long as it is expected to be, and on as many cores."""
-    found = judge(write(path, rows), load_profile(SOC)).launches
+    found = judge(write(path, rows), profile or load_profile(SOC)).launches
     return [
         replace(row, us=round(each.expected_us, 2), blocks=each.timed.timing.tasks[0].block_dim)
         for row, each in zip(rows, found, strict=True)
@@ -220,3 +223,62 @@ def test_fusions_are_found_longest_first() -> None:
     found = [(place, each.fused) for place, each in missed(attention)]
     assert found == [(0, "FlashAttentionScore"), (5, "Swish")]
     assert all(each.source and len(each.tasks) > 1 for each in fusions())
+
+
+STREAMS = [
+    Row(op, [f"{rows},1024"] * count, f"{rows},1024")
+    for rows in (1, 20, 40, 333, 1024, 2000, 2048, 3072, 4096, 6144)
+    for op, count in (("Add", 2), ("Relu", 1))
+]
+SLOWER = {"memory.hbm_sustained_fraction": 0.6, "launch.base_us": 1.2}
+
+
+def test_a_chip_is_fitted_to_a_slower_card(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Times made with two other constants: those two are found, and a file says so."""
+    monkeypatch.setattr("npusim.model.calibrating.KEYS", tuple(SLOWER))  # quicker than all four
+    truth = with_values(load_profile(SOC), SLOWER)
+    file = write(tmp_path / "k.csv", at_estimate(tmp_path / "plain.csv", STREAMS, truth))
+    chip = tmp_path / "my_chip.yaml"
+    said = npusim(capsys, "calibrate -s 910b2 --json", file, "-o", chip)
+    assert said.code == 0, said.err
+    aside = said.json["aside"]
+    assert aside["kernels"] == len(STREAMS) // 4
+    assert aside["error_after"] < aside["error_before"] / 2
+    moved = {each["key"]: each["after"] for each in said.json["constants"] if each["moved"]}
+    mine = load_profile(chip)
+    for key, value in SLOWER.items():
+        assert moved[key] == pytest.approx(value, rel=0.2)
+        assert value_of(mine, key) == pytest.approx(moved[key], rel=1e-4)
+        assert mine.provenance_of(key).confidence == "fitted"
+    text = chip.read_text(encoding="utf-8")
+    assert npusim(capsys, "calibrate -s 910b2", file, "-o", chip).code == 2
+    assert chip.read_text(encoding="utf-8") == text
+    assert npusim(capsys, "estimate aclnnRelu self=fp16[64] -s", chip).code == 0
+
+
+def test_what_no_chip_is_fitted_to(
+    plain: list[Row],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("npusim.model.calibrating.KEYS", ("launch.base_us",))  # quicker
+    streams = at_estimate(tmp_path / "p.csv", STREAMS)
+    wide = [replace(row, blocks=48) for row in streams]
+    far = [replace(row, us=row.us * 5) for row in streams]
+    chip = tmp_path / "my_chip.yaml"
+    for soc, rows, code, words in (
+        ("910b2", streams, 1, "nothing moves"),
+        ("910b2", plain, 2, "too few"),
+        ("910b3", wide, 2, "Ascend910B2"),
+        ("910b2", far, 2, "no rate of memory explains"),
+    ):
+        file = write(tmp_path / "k.csv", rows)
+        said = npusim(capsys, f"calibrate -s {soc}", file, "-o", chip)
+        assert said.code == code, (words, said.err)
+        assert words in " ".join((said.out + said.err).split())
+        assert not chip.exists()
+    with pytest.raises(UsageError, match="inherit"):
+        calibrate(file, with_values(load_profile(SOC), {"name": "Mine"}))

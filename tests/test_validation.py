@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from fitting import CONSTANTS, fit, value_of, with_values
+from fitting import fit
 from spreads import network, spreads
 
 from npusim.hardware import load_profile
 from npusim.operators.tasks import TaskSpec
+from npusim.validation.fitting import CONSTANTS, value_of, with_values
 from npusim.validation.replay import predict, replay, simulate_task, start_of
 from npusim.validation.statistics import accuracy, by_workload, spearman
 from npusim.validation.table import MeasuredRow, read_rows

@@ -6,9 +6,9 @@ import runpy
 from pathlib import Path
 
 import pytest
-from fitting import CONSTANTS, value_of
 
 from npusim.hardware import load_profile
+from npusim.validation.fitting import CONSTANTS, value_of
 from npusim.validation.replay import replay
 from npusim.validation.statistics import Accuracy, accuracy, grouped
 from npusim.validation.table import read_rows

@@ -33,6 +33,7 @@ _VERBS = {
     "llm": ("llm", "app"),
     "collective": ("collective", "collective"),
     "judge": ("judge", "judge"),
+    "calibrate": ("calibrate", "calibrate"),
     "plan": ("plan", "plan"),
     "recommend": ("plan", "recommend"),
     "trace": ("trace", "trace"),

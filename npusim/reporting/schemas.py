@@ -349,6 +349,38 @@ class Judged(_Object):
     classes: list[Json]
 
 
+class FitError(_Object):
+    """Mean absolute logarithms of estimated over measured time, each at most 0.5."""
+
+    kernels: int
+    error_before: Number
+    error_after: Number
+
+
+class FittedConstant(_Object):
+    """A number of the chip before and after a fit, and how many kernels depend on it."""
+
+    key: str
+    meaning: str
+    before: Number
+    after: Number
+    kernels: int
+    moved: bool
+
+
+class Calibrated(_Object):
+    """A chip fitted to a profile: `calibrate`; `holds` says whether a file is written."""
+
+    name: str
+    soc: str
+    holds: bool
+    verdict: str
+    launches: int
+    fitted: FitError
+    aside: FitError
+    constants: list[FittedConstant]
+
+
 class PlannedProduct(_Object):
     """A product's answer to a plan; `cards` is null where there is none, and `reason` says why."""
 
@@ -546,6 +578,7 @@ VERBS: Final[dict[str, tuple[Any, ...]]] = {
     "llm": (LlmSteps, LlmServedAll, LlmTrainings),
     "collective": (Collectives,),
     "judge": (Judged,),
+    "calibrate": (Calibrated,),
     "plan": (Planned, LlmPlanned),
     "recommend": (Planned, LlmPlanned),
     "trace": (Trace, ModelTrace),

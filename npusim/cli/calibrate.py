@@ -1,0 +1,57 @@
+"""`npusim calibrate`: a chip of one's own, fitted to a profiler's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from npusim.cli import output
+from npusim.cli.options import SOC_FLAGS, AsJson, Force, Output
+
+
+def calibrate(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="A kernel_details.csv of torch_npu or an op_summary_*.csv of msprof.",
+        ),
+    ],
+    soc: Annotated[
+        list[str] | None,
+        typer.Option(*SOC_FLAGS, metavar="CHIP", help="The built-in chip that the card is one of."),
+    ] = None,
+    path: Output = None,
+    step: Annotated[
+        str, typer.Option("--step", help="The Step Id of a profile with several steps.")
+    ] = "",
+    as_json: AsJson = False,
+    force: Force = False,
+) -> None:
+    """Fit a chip to your own profile: rates of HBM and L2, and what a launch takes.
+
+    Every fourth kernel is kept aside. Where the fit doesn't make those better, nothing is written
+    and the exit code is 1. -o writes a chip that -s takes.
+
+    Example: npusim calibrate kernel_details.csv -s 910b3 -o my_chip.yaml
+    """
+    from npusim.cli.chips import one_chip
+    from npusim.model.calibrating import calibrate as fitted
+    from npusim.reporting import calibration as pages
+    from npusim.reporting.files import claim_all, write_text
+
+    claim_all(path, beside=(file,), force=force)
+    chip = one_chip(soc, "a file is measured on one chip")
+    found = fitted(file, chip.profile, step=step, progress=output.progress)
+    output.progress("")
+    if path is not None and found.holds:
+        write_text(path, pages.chip_yaml(found, path.stem), force=force)
+        output.note(f"written: {path}; give it to -s")
+    if as_json:
+        output.emit_json(pages.calibration_json(found))
+    else:
+        output.emit(pages.calibration_page(found))
+    if not found.holds:
+        raise typer.Exit(1)

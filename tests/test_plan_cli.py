@@ -367,6 +367,21 @@ def test_a_recommendation_is_a_plan_in_one_line(
     assert all(each["meets"] for each in answer["products"])
 
 
+def test_a_recommendation_ranks_by_cards_then_watts_then_price(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["310P3", "Atlas 300V Pro", "Atlas 300I Pro"]
+    line = ["recommend --rate 20 --slo 50", *(word for each in asked for word in ("-s", each))]
+    line += ["--price", "Atlas 300I Pro=2500", "--price", "310P3=1"]
+    said = npusim(capsys, *line, folder / "tower.yaml")
+    assert said.code == 0, said.err
+    lines = [line.strip() for line in said.out.splitlines()]
+    assert lines[1].startswith("Atlas 300I Pro inference card needs 1 card (72 W, 2,500 EUR) to ")
+    table = said.out[said.out.index("The plan") :]
+    places = [table.index(each) for each in ("300I Pro", "300V Pro", "310P3")]
+    assert places == sorted(places)  # the bare chip's watts nobody says
+
+
 def test_all_products_can_be_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = npusim(capsys, "recommend --rate 20 --slo 50 -s all --json", folder / "tower.yaml")
     assert said.code == 0, said.err
@@ -382,6 +397,9 @@ def test_all_products_can_be_compared(folder: Path, capsys: pytest.CaptureFixtur
         ("--rate 100 --slo 10 -s 310P9", "unknown"),
         ("--rate 100 --slo 10 -s 310P3 --quantile 99", "objective.quantile"),
         ("--rate 100 --slo 10 -s 310P3 --availability N+9", "objective.availability"),
+        ("--rate 100 --slo 10 -s 310P3 --price 310P3", "isn't a product and its price"),
+        ("--rate 100 --slo 10 -s 310P3 --price 310P3=nan", "isn't a product and its price"),
+        ("--rate 100 --slo 10 -s 310P3 --price 910A=9", "which isn't compared"),
     ],
 )
 def test_a_wrong_recommendation_gets_one_message(

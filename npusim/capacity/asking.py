@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from npusim.capacity.latencies import SimulatedLatencies
 from npusim.capacity.plan import plan_of, read_plan
 from npusim.capacity.planning import evaluate
+from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
     from npusim.capacity.plan import Plan
@@ -45,6 +46,7 @@ def recommend(
     rate_per_s: float,
     limit_ms: float,
     products: Sequence[str],
+    prices: Mapping[str, float] | None = None,
     quantile: str = "p99",
     availability: str = "N",
     max_batch: int | None = None,
@@ -58,8 +60,8 @@ def recommend(
 
     As `plan`, with everything else as in a plan that says nothing about it: Poisson arrivals, 70 %
     target utilisation. `model` is a file as for `npusim.Model.read`; `measured_on` the chip that a
-    profile comes from. Raises FileError for a model that can't be read, ArgumentError for numbers
-    out of range, UnknownNameError for a product.
+    profile comes from; `prices` are EUR for a card, by product. Raises FileError for a model that
+    can't be read, ArgumentError for numbers out of range, UnknownNameError for a product.
     """
     batching: dict[str, Any] = {"max_wait_ms": max_wait_ms}
     if max_batch is not None:
@@ -68,7 +70,7 @@ def recommend(
     if measured_on is not None:
         served["measured_on"] = measured_on
     objective = {"quantile": quantile, "limit_ms": limit_ms, "availability": availability}
-    wanted = plan_of_model(Path(model), served, rate_per_s, batching, objective, products)
+    wanted = plan_of_model(Path(model), served, rate_per_s, batching, objective, products, prices)
     return plan(wanted, seed=seed, progress=progress)
 
 
@@ -79,14 +81,32 @@ def plan_of_model(
     batching: Mapping[str, Any],
     objective: Mapping[str, Any],
     products: Sequence[str],
+    prices: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
-    """The plan of one model at one rate, as a file would say it."""
+    """The plan of one model at one rate, as a file would say it; `prices` in EUR, by product.
+
+    Raises ArgumentError for a price of a product that isn't compared.
+    """
+    prices = prices or {}
+    if unasked := [name for name in prices if name not in products]:
+        raise ArgumentError(
+            f"a price for {unasked[0]}, which isn't compared",
+            f"Compared are: {', '.join(products)}.",
+        )
+    fleet: dict[str, Any] = {
+        "products": [
+            {"product": name, "price_per_card": prices[name]} if name in prices else name
+            for name in products
+        ]
+    }
+    if prices:
+        fleet["currency"] = "EUR"
     models = [{"name": model.stem, "reference": str(model.resolve()), **served}]
     return {
         "title": f"Recommendation for {model.stem}",
         "workload": {"models": models, "peak_requests_per_s": rate_per_s, "batching": batching},
         "objective": objective,
-        "fleet": {"products": list(products)},
+        "fleet": fleet,
     }
 
 

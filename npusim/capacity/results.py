@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.display import frame, notebook_html
@@ -245,8 +246,22 @@ class PlanResult:
 
     @property
     def meeting(self) -> tuple[ProductResult, ...]:
-        """The products that meet the objective, fewest installed cards first."""
+        """The products that meet the objective: fewest installed cards, then watts, then price.
+
+        What nobody says comes last among equals.
+        """
         counted = [result for result in self.products if result.meets and result.count is not None]
-        return tuple(
-            sorted(counted, key=lambda result: result.count.installed if result.count else 0)
-        )
+        return tuple(sorted(counted, key=_burden))
+
+    @property
+    def ranked(self) -> tuple[ProductResult, ...]:
+        """Those that meet the objective as in `meeting`, and then the others."""
+        others = (each for each in self.products if not each.meets or each.count is None)
+        return (*self.meeting, *others)
+
+
+def _burden(result: ProductResult) -> tuple[float, float, float]:
+    cards = result.count.installed if result.count else inf
+    watts = inf if result.power_w is None else result.power_w
+    price = None if result.cost is None else result.cost.purchase
+    return cards, watts, inf if price is None else price

@@ -12,6 +12,7 @@ import typer
 from npusim.cli import output
 from npusim.cli.chips import names
 from npusim.cli.options import SOC_FLAGS, AsJson, Force, MeasuredOn
+from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
     from npusim.capacity import Plan
@@ -79,6 +80,10 @@ def recommend(
     ] = 0.0,
     items: Annotated[int, typer.Option("--items", help="Items of one request.")] = 1,
     availability: Annotated[str, typer.Option("--availability", help="N, N+1 or N+2 cards.")] = "N",
+    price: Annotated[
+        list[str] | None,
+        typer.Option("--price", metavar="PRODUCT=EUR", help="The price of a card; repeatable."),
+    ] = None,
     measured_on: MeasuredOn = None,
     tpot_ms: Annotated[
         float, typer.Option("--tpot", metavar="MS", help="The limit of further tokens.")
@@ -109,6 +114,10 @@ def recommend(
     if model.name == "config.json" or (model / "config.json").is_file():
         from npusim.serving.plan import llm_plan_of
 
+        if price:
+            raise UsageError(
+                "--price isn't known for language models", "Leave it out: cards are compared."
+            )
         workload = {
             "config": str(model.resolve()), "dtypes": dtypes.split(","), "requests_per_s": rate,
             "input_tokens": input_tokens, "output_tokens": output_tokens,
@@ -125,9 +134,10 @@ def recommend(
     if measured_on is not None:
         served["measured_on"] = measured_on
     objective = {"quantile": quantile, "limit_ms": limit_ms, "availability": availability}
-    wanted = plan_of(plan_of_model(model, served, rate, batching, objective, named))
+    wanted = plan_of(plan_of_model(model, served, rate, batching, objective, named, _prices(price)))
     words = ["recommend", str(model), "--rate", _number(rate), "--slo", _number(limit_ms)]
     words += [word for name in products or () for word in ("-s", name)]
+    words += [word for each in price or () for word in ("--price", each)]
     words += _given(
         {
             "--quantile": quantile,
@@ -140,6 +150,23 @@ def recommend(
         }
     )
     _answer(seeded(wanted, seed), model, Path(), words, as_json, markdown, html, force=force)
+
+
+def _prices(given: list[str] | None) -> dict[str, float]:
+    """EUR for a card by product, from PRODUCT=EUR."""
+    found = {}
+    for text in given or ():
+        name, _, amount = text.rpartition("=")
+        try:
+            found[name] = float(amount)
+        except ValueError:
+            found[name] = 0.0
+        if not name or not 0 < found[name] < float("inf"):
+            raise UsageError(
+                f"--price {text} isn't a product and its price",
+                "Write the product as in -s and EUR for a card: --price 'Atlas 300I Pro=2500'.",
+            )
+    return found
 
 
 def _answer_llm(

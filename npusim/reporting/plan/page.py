@@ -70,22 +70,22 @@ def _question(result: PlanResult) -> str:
 def verdicts(result: PlanResult) -> Iterator[Verdict]:
     """The products that meet the objective with their cards, then why the others don't.
 
-    A plan doesn't compare prices that nobody gave, so it doesn't say which product is best.
+    The first sentence is for those who decide: the product with the fewest cards and its burden.
     """
     if not result.meeting:
         yield Verdict("No product of the plan meets the objective.", "bad")
+    else:
+        yield Verdict(_in_short(result), "good" if _is_sure(result.meeting[0]) else "open")
     for each in result.meeting:
         if each.count is None or each.at_peak is None:
             continue
-        share = each.not_simulated or 0.0
-        sure = each.count.is_decided and share <= DECIDED_UP_TO
         yield Verdict(
             f"{each.board.name}: {_cards(each.count)}; "
             f"{_quantile(result.plan.objective.quantile)} at the peak "
             f"{_interval(each.at_peak.latency_us)}, limited by {each.count.limited_by}"
             f"{_slow_end(each)}{_busy(each, result.plan.objective.target_utilisation)}"
             f"; {not_simulated(each.not_simulated)}.",
-            "good" if sure else "open",
+            "good" if _is_sure(each) else "open",
         )
         if not each.count.is_decided:
             yield Verdict(_what_would_decide(result, each), "open")
@@ -93,6 +93,28 @@ def verdicts(result: PlanResult) -> Iterator[Verdict]:
         if not each.meets:
             reason = f"{each.reason.rstrip('.')}. {each.remedy}".strip()
             yield Verdict(f"{each.board.name} {each.verdict.value}: {reason}", "bad")
+
+
+def _is_sure(each: ProductResult) -> bool:
+    decided = each.count is not None and each.count.is_decided
+    return decided and (each.not_simulated or 0.0) <= DECIDED_UP_TO
+
+
+def _in_short(result: PlanResult) -> str:
+    """The answer of the product that takes least, in a sentence."""
+    best, objective = result.meeting[0], result.plan.objective
+    takes = [f"{count(best.power_w)} W"] if best.power_w is not None else []
+    if best.cost is not None and best.cost.purchase is not None:
+        takes.append(f"{count(best.cost.purchase)} {best.cost.currency}")
+    burden = f" ({', '.join(takes)})" if takes else ""
+    fewest = "; no other product that was asked needs fewer" if len(result.meeting) > 1 else ""
+    cards = "" if best.count is None else _cards(best.count)
+    needs = "is" if cards.startswith("undecided") else "needs"
+    return (
+        f"{best.board.name} {needs} {cards}{burden} to answer {_rate(result.peak_per_s)} "
+        f"requests/s, {percent(objective.quantile)} of them within {objective.limit_ms:g} "
+        f"ms{fewest}."
+    )
 
 
 def _cards(cards: CardCount) -> str:
@@ -165,7 +187,7 @@ def _plan(result: PlanResult) -> Iterator[Block]:
     numbers = ["cards", "servers", "by throughput", quantile, "utilisation", "headroom"]
     columns = ["product", *numbers, "limited by"]
     rows = []
-    for each in result.products:
+    for each in result.ranked:
         cells = dict.fromkeys(columns, "")
         cells["product"] = each.board.name
         cells["limited by"] = each.verdict.value if not each.meets else ""
@@ -183,10 +205,9 @@ def _plan(result: PlanResult) -> Iterator[Block]:
             cells["headroom"] = percent(each.headroom or 0.0)
             cells["limited by"] = cards.limited_by
         rows.append([cells[name] for name in columns])
-    chosen = result.products.index(result.meeting[0]) if result.meeting else None
-    yield Table(columns, rows, numbers, chosen=chosen)
+    yield Table(columns, rows, numbers, chosen=0 if result.meeting else None)
     if extra := _extra(result):
-        names = [each.board.name for each in result.products]
+        names = [each.board.name for each in result.ranked]
         rows = [[name, *(values[name] for values in extra.values())] for name in names]
         yield Table(["product", *extra], rows, list(extra), "What the planned cards take")
     for figure in (by_cards_figure(result), latency_figure(result), cards_figure(result)):

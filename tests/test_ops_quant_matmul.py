@@ -41,10 +41,11 @@ def positive(*shape: int, seed: int = 0) -> Array:
     per_row=st.booleans(),
     bias=st.sampled_from([None, np.int32, np.float32]),
     kind=st.sampled_from([np.float16, BFLOAT16]),
+    packed=st.booleans(),
 )
 def test_scaled_products(
     m: int, n: int, k: int, turned: tuple[bool, bool], one_scale: bool, per_row: bool,
-    bias: Any, kind: Any,
+    bias: Any, kind: Any, packed: bool,
 ) -> None:  # fmt: skip
     a, b = bytes_of(m, k), bytes_of(k, n, seed=1)
     scale = positive(1 if one_scale else n, seed=2) / np.float32(k)
@@ -56,6 +57,8 @@ def test_scaled_products(
     wanted = sums * scale.astype(np.float64) * (1 if rows is None else rows[:, None])
     if bias is np.float32:
         wanted = wanted + added
+    if packed and not per_row and kind is np.float16 and bias is not np.float32:
+        scale = scale.view(np.uint32).astype(np.uint64)
     given = [a.T if turned[0] else a, b.T if turned[1] else b, scale, None, added, rows]
     given = [None if each is None else np.ascontiguousarray(each) for each in given]
     outputs = [np.zeros((m, n), kind)]
@@ -155,6 +158,16 @@ def test_scales_meet_sums_on_their_way_into_ub(
     sums = a.astype(np.int64) @ b.astype(np.int64) + (0 if bias is None else bias)
     wanted = sums * scale.astype(np.float64)
     np.testing.assert_allclose(y.array.astype(np.float64), wanted, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("rows", [1, 16, 200, 1024])
+@pytest.mark.parametrize("sizes", [(4096, 4096), (513, 7168), (12288, 1536)])
+@pytest.mark.parametrize("scale", ["uint64", "fp32"])
+def test_scales_have_room_beside_operands(rows: int, sizes: tuple[int, int], scale: str) -> None:
+    k, n = sizes
+    call = {"x1": f"int8[{rows},{k}]", "x2": f"int8[{k},{n}]", "out": f"fp16[{rows},{n}]"}
+    call |= {"scale": f"{scale}[{n}]", "transposeX1": False, "transposeX2": False}
+    assert Device(CHIP).estimate("aclnnQuantMatmulV4", **call).duration_us > 0
 
 
 def test_products_of_bytes_on_310p() -> None:

@@ -109,7 +109,7 @@ class BlockMatmul:
         *,
         out_dtype: DType | None = None,
         bias: DType | None = None,
-        scaled: bool = False,
+        scaled: DType | None = None,
         hf32: bool = False,
     ) -> None:
         self._core, self._tiling, self._hf32 = core, tiling, hf32
@@ -146,9 +146,9 @@ class BlockMatmul:
             core.pipe.init_buffer(self._staging, 1, block * out_dtype.itemsize)
         self._bias = None if bias is None else _Bias(core, bias, self._sum_dtype, t.base_n)
         self._scales: TQue | None = None
-        if scaled:
+        if scaled is not None:
             self._scales = TQue(TPosition.C1, _IN_FLIGHT, "scale", consumer=Pipe.FIXP)
-            core.pipe.init_buffer(self._scales, _IN_FLIGHT, t.base_n * FLOAT.itemsize)
+            core.pipe.init_buffer(self._scales, _IN_FLIGHT, t.base_n * scaled.itemsize)
 
     def begin(self, product: Product) -> None:
         """The product that is worked on from now on."""

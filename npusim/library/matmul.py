@@ -39,7 +39,7 @@ class Matmul:
         k: int,
         *,
         bias: DType | None = None,
-        scaled: bool = False,
+        scaled: DType | None = None,
         hf32: bool = False,
         finish: Callable[[Product], Finish] | None = None,
     ) -> None:

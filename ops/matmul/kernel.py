@@ -89,7 +89,7 @@ class MatMul(Kernel):
             problem.c.tensor.dtype,
             problem.k,
             bias=self.bias.dtype if self.bias is not None and self.epilogue is None else None,
-            scaled=self.scale is not None and self.epilogue is None,
+            scaled=self.scale.dtype if self.scale is not None and self.epilogue is None else None,
             hf32=self.hf32,
             finish=self.finish(core),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
@@ -47,8 +48,9 @@ def _product(
         raise task.refused(f"{profile.name} has no kernel for {a.dtype} times {b.dtype}")
     if profile.paths.l0c_to_gm is None:
         return _on_the_way_out(task, (a, b), scale, (offset, per_row), bias)
-    if offset is not None or scale.dtype not in (FLOAT, BFLOAT16):
-        raise task.refused("offsets and packed scales aren't modelled")
+    if offset is not None:
+        raise task.refused("offsets aren't modelled")
+    packed = scale.dtype in (INT64, UINT64)
     turned = (
         bool(task.attributes.get("transpose_x1", False)),
         bool(task.attributes.get("transpose_x2", False)),
@@ -62,11 +64,11 @@ def _product(
         raise task.refused(f"{scale.numel} scales for {problem.n} columns")
     whole = bias is None or bias.dtype is INT32
     scaled = profile.supports_fixpipe(INT32.intrinsic, out.dtype.intrinsic, scaled=True)
-    if per_row is None and whole and scaled and scale.dtype is FLOAT:
-        name = task.op_type
-        return (
-            MatMul(profile, problem, bias=bias, scale=scale, op_type=name, tiling=quant_partition),
-        )
+    if packed and (per_row is not None or not whole or out.dtype is not FLOAT16 or not scaled):
+        raise task.refused("packed scales: results in FLOAT16, biases in INT32, no scales of rows")
+    if per_row is None and whole and scaled and (packed or scale.dtype is FLOAT):
+        name, tiling = task.op_type, partial(quant_partition, scale=scale.dtype)
+        return (MatMul(profile, problem, bias=bias, scale=scale, op_type=name, tiling=tiling),)
     return (DequantMatMul(profile, problem, scale, per_row, bias, task.op_type),)
 
 

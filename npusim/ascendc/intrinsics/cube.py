@@ -124,8 +124,8 @@ class Cube(Copies):
 
         A chip without a fixpipe moves the tile into UB with its vector unit, into a slot of
         ``through``, and from there with MTE3. ``set_atomic_add`` holds here too. A fixpipe
-        multiplies whole numbers with the ``scale`` of their column, float32 in L1, of which it
-        knows the first 19 bits (source: aclnnTransQuantParamV2).
+        multiplies whole numbers with the ``scale`` of their column, float32 in L1 or in the lower
+        half of 64 bits, of which it knows the first 19 bits (source: aclnnTransQuantParamV2).
         """
         self._expect("fixpipe", src, "L0C")
         if src.numel != dst.numel:
@@ -160,7 +160,7 @@ class Cube(Copies):
         if self.numerics:
             values = src.values(self.depth)
             if scale is not None:
-                known = scale.values(self.depth).view(np.uint32) & _FIXPIPE_BITS
+                known = _float_bits(scale.values(self.depth)) & _FIXPIPE_BITS
                 values = values * known.view(np.float32)[..., None, :]
             values = _laid_out(values, dst)
             self._put(dst, self._converted(values, dst.tensor.dtype))
@@ -220,7 +220,7 @@ class Cube(Copies):
             sums = src.values(tile.depth)
             if bias is not None:
                 sums = sums + bias.values(tile.depth)[..., None, :]
-            factors = scale.values(tile.depth).astype(np.uint64).astype(np.uint32)
+            factors = _float_bits(scale.values(tile.depth))
             values = sums.astype(np.float32) * factors.view(np.float32)[..., None, :]
             if lanes:
                 values = _in_blocks(values, lanes)
@@ -260,3 +260,10 @@ def _in_blocks(values: NDArray[Any], lanes: int) -> NDArray[Any]:
     """Rows and columns as blocks of ``lanes`` columns, each row by row."""
     *stack, rows, columns = values.shape
     return values.reshape(*stack, rows, columns // lanes, lanes).swapaxes(-3, -2)
+
+
+def _float_bits(scales: NDArray[Any]) -> NDArray[np.uint32]:
+    """The bits of scales, which are float32 or have them in the lower half of 64 bits."""
+    if scales.dtype.itemsize == np.dtype(np.uint32).itemsize:
+        return scales.view(np.uint32)
+    return scales.astype(np.uint64).astype(np.uint32)

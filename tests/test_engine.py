@@ -362,7 +362,7 @@ def test_back_to_back_work_is_one_event_and_still_every_span() -> None:
     writer.do(Pipe.VECTOR, "add", 4)
     writer.close()
     writer.do(Pipe.VECTOR, "last", 5)
-    (burst,) = project(writer.program.body, Pipe.VECTOR)
+    (burst,) = project(writer.program.body, (Pipe.VECTOR,))[Pipe.VECTOR]
     assert isinstance(burst, Burst)
     assert burst.cycles == 7005
     assert isinstance(burst.parts[0], Repeat)
@@ -379,7 +379,7 @@ def test_flags_keep_work_apart() -> None:
     writer.do(Pipe.VECTOR, "second", 4)
     writer.do(Pipe.MTE3, "store", 2, waits=(queue.filled,), sets=(queue.free,))
     writer.close()
-    (loop,) = project(writer.program.body, Pipe.VECTOR)
+    (loop,) = project(writer.program.body, (Pipe.VECTOR,))[Pipe.VECTOR]
     assert isinstance(loop, PipeLoop)
     assert [node.cycles for node in loop.body if isinstance(node, Burst)] == [3, 4]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 import simpy
@@ -292,7 +292,7 @@ def test_bytes_at_half_the_rate_take_twice_as_long_and_stay_what_they_are() -> N
         runs = []
         for fraction in (1.0, 0.5):
             writer = Writer()
-            stored = replace(transfer(1000, 50.0, write=True), rate_fraction=fraction)
+            stored = transfer(1000, 50.0, write=True)._replace(rate_fraction=fraction)
             writer.do(Pipe.MTE3, "store", 0, moves=stored)
             runs.append(play((cores, writer.program), on=machine(rates)))
         plain, adding = runs

@@ -55,7 +55,7 @@ def test_hits_are_measured_against_l2() -> None:
 
 def test_atomic_additions_that_keep_memory_busy_are_bound_by_it() -> None:
     """Their bytes are half of what memory could store meanwhile."""
-    adding = replace(transfer(5000, 1e6, write=True), rate_fraction=0.5)
+    adding = transfer(5000, 1e6, write=True)._replace(rate_fraction=0.5)
     run = play((4, pipeline(50, 0.1, 0.1, 0.1, moves=(None, adding))), on=machine(RATES))
     assert run.traffic.l2_written_bytes / RATES.l2_write < 0.6 * run.core_cycles
     assert verdict(run) == "memory bound"

@@ -7,9 +7,8 @@ the vendor's own fit falls back), and one without any row the profile's default.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, inf, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.values.arithmetic import round_up
 
@@ -20,8 +19,7 @@ _SPECIAL = frozenset({"vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vdiv"})  # iter
 _FALLBACK = {1: "float16", 2: "float16", 4: "float32", 8: "float32"}
 
 
-@dataclass(frozen=True, slots=True)
-class GmCopy:
+class GmCopy(NamedTuple):
     """What a copy from or to global memory takes.
 
     Fixed cycles, bytes on the bus, the greatest rate, cycles until the data are there, the L2 time

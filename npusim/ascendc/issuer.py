@@ -164,7 +164,7 @@ class Issuer:
 
     def same_dtypes(self, intrinsic: str, *tensors: Tile) -> None:
         """Refuse operands of different dtypes, as Ascend C's templates do."""
-        if any(tensor.dtype is not tensors[0].dtype for tensor in tensors):
+        if len({id(tensor.dtype) for tensor in tensors}) > 1:
             operands = ", ".join(f"{tensor.buffer} {tensor.dtype}" for tensor in tensors)
             raise KernelError(
                 self.kernel_name,

@@ -9,7 +9,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import FrameType
 
@@ -47,11 +47,16 @@ def site(frame: FrameType | None = None) -> str:
     if _spoken_for:
         return _spoken_for[-1]
     frame = frame or sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_LANGUAGE):
+    while _is_language(frame.f_code.co_filename):
         if frame.f_back is None:
             return ""
         frame = frame.f_back
     return _named(frame.f_code.co_filename, frame.f_lineno)
+
+
+@cache
+def _is_language(path: str) -> bool:
+    return path.startswith(_LANGUAGE)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ turns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 
 from npusim.engine.program import Instruction, Reuse
@@ -42,7 +42,7 @@ class Touch:
         fresh = self.fresh * (1.0 - again)
         if again and self.instruction is not None:
             note(self.instruction, self.fresh * again, distinct(turn, depth, count, period))
-        return replace(self, nbytes=self.nbytes * places, fresh=fresh)
+        return Touch(self.instruction, self.buffer, self.nbytes * places, self.moves, fresh)
 
     def bytes_in(self, depth: int, count: int, turns: int) -> float:
         """Different bytes in ``turns`` turns of the loop at ``depth``."""
@@ -71,8 +71,7 @@ def note(instruction: Instruction, share: float, between: Mapping[int, float]) -
         return
     reuse = Reuse(share, tuple(between.items()))
     nearest = transfer.reuse_bytes
-    instruction.transfer = replace(
-        transfer,
+    instruction.transfer = transfer._replace(
         reuses=(*transfer.reuses, reuse),
         reuse_bytes=sum(between.values()) if nearest is None else nearest,
     )

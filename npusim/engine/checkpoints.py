@@ -15,7 +15,7 @@ TOLERANCE = 2e-5  # of a period, for near-repetition, and of all cycles, for wha
 Step = tuple["LoopRun | None", int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Checkpoint:
     """Where everybody is.
 
@@ -23,7 +23,7 @@ class Checkpoint:
     ``runs`` and ``turns`` tell what has moved on.
     """
 
-    shape: tuple[list[object], ...]
+    shape: list[tuple[object, ...]]
     pipes: list[PipeState]
     due: list[float]
     under_way: list[float]
@@ -40,7 +40,7 @@ class Checkpoint:
         """What of it concerns one group."""
         own = set(self.pipes[pipes])
         return Checkpoint(
-            tuple(each[pipes] for each in self.shape),
+            self.shape[pipes],
             self.pipes[pipes],
             self.due[pipes],
             self.under_way[pipes],

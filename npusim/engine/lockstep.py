@@ -245,7 +245,7 @@ def _steps(
 
     def common(step: Step) -> Step:
         if step.claim is not None:
-            return replace(step, claim=step.claim.of_cores(cores))
+            return step.claimed(step.claim.of_cores(cores))
         if step.kind in _OF_LOOPS:
             return replace(step, loop=loops[id(step.loop)], uneven=id(step.loop) in uneven)
         return step

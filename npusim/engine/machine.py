@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from npusim.engine.program import Transfer
@@ -29,8 +29,7 @@ class MemoryRates:
         return {HBM: self.hbm, L2_READ: self.l2_read, L2_WRITE: self.l2_write}
 
 
-@dataclass(frozen=True, slots=True)
-class Treatment:
+class Treatment(NamedTuple):
     """How memory treats a transfer: the share of its bytes that HBM serves, and L2's work for each.
 
     ``l2_cost`` is the bandwidth of L2 that a byte takes, more than 1 where cores get into each

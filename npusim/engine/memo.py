@@ -56,7 +56,7 @@ class Memo:
         """Keep a run, if it is worth its room; those used longest ago have to go."""
         record, instruction, entry = _BYTES
         nbytes = sum(
-            record + instruction * len(each.program.instructions()) + entry * len(each.entries)
+            record + instruction * len(each.program.listed()) + entry * len(each.entries)
             for each in found.records
         )
         self._keep(key, found, nbytes)
@@ -69,7 +69,7 @@ class Memo:
     def keep_streams(self, key: Hashable, found: Streams) -> None:
         """Keep instruction streams, as :meth:`keep_run` does."""
         record, instruction, _ = _BYTES
-        instructions = sum(len(group.program.instructions()) for group in found.groups)
+        instructions = sum(len(group.program.listed()) for group in found.groups)
         self._keep(key, found, record + instruction * instructions)
 
     def _get(self, key: Hashable) -> Played | Streams | None:

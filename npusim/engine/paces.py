@@ -66,7 +66,10 @@ class Paces:
         Returns the cycles that the jump may be off by, which with the ``off`` of all jumps before
         it has to stay within tolerance; None if there is no jump.
         """
-        moving = [each for each in self._state.groups if not _rests(each, now.now)]
+        groups = self._state.groups
+        if len(groups) < 2:
+            return None
+        moving = [each for each in groups if not _rests(each, now.now)]
         if len(moving) < 2:
             return None
         group = mover.group
@@ -88,9 +91,9 @@ class Paces:
         index = self._state.groups.index(group)
         first = now.pipes.index(group.pipes[0])
         pipes = slice(first, first + len(group.pipes))
-        before, after = earlier.part(index, pipes), now.part(index, pipes)
-        if before.shape != after.shape:
+        if earlier.shape[pipes] != now.shape[pipes]:
             return None
+        before, after = earlier.part(index, pipes), now.part(index, pipes)
         waits = LongWaits(before, after)
         if not waits.alike or waits.pipes or waits.flags or waits.stocks:
             return None

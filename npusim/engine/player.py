@@ -22,7 +22,7 @@ import simpy
 from npusim.engine.lockstep import Lockstep, Replaced
 from npusim.engine.sharing import SharedBandwidth
 from npusim.engine.state import Flags, LoopRun, PipeState, Stage, State
-from npusim.engine.steady import SteadyState
+from npusim.engine.steady import SHORTEST, SteadyState
 from npusim.engine.streams import Kind, Step
 from npusim.values.errors import DeadlockError
 
@@ -275,10 +275,11 @@ class Player:
             if self._steady is not None:
                 for waiting in self._steady.iteration_ended(state, run):
                     self._sleep(waiting, waiting.due)
-            now = self.env.now
-            if state.clock > now and (self._ready or state.clock > self.env.peek()):
-                self._sleep(state, state.clock)
-                return False
+            if run.loop.count - state.turns[-1] >= SHORTEST:  # else it is just played
+                now = self.env.now
+                if state.clock > now and (self._ready or state.clock > self.env.peek()):
+                    self._sleep(state, state.clock)
+                    return False
             return True
         if step.uneven:
             state.turns[-1] -= 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 class Pipe(StrEnum):
@@ -38,8 +38,7 @@ class Reuse:
     between: tuple[tuple[int, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(NamedTuple):
     """Traffic of one instruction with global memory.
 
     ``payload_bytes`` is what the kernel asked for, ``traffic_bytes`` what crosses the bus (bursts
@@ -134,12 +133,21 @@ class Program:
     names: dict[int, str] = field(default_factory=dict)
     kernel: str = ""
     starts: dict[int, tuple[float, ...]] = field(default_factory=dict)
+    _listed: list[tuple[Instruction, int]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     def instructions(self) -> list[tuple[Instruction, int]]:
         """Every instruction with how often it runs."""
         found: list[tuple[Instruction, int]] = []
         _collect(found, self.body, 1)
         return found
+
+    def listed(self) -> list[tuple[Instruction, int]]:
+        """:meth:`instructions` of a program that doesn't change any more: found once."""
+        if self._listed is None:
+            self._listed = self.instructions()
+        return self._listed
 
 
 def _collect(found: list[tuple[Instruction, int]], nodes: list[Node], times: int) -> None:

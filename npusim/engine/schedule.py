@@ -6,7 +6,8 @@ traffic between them share a burst.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from npusim.engine.program import Barrier, Instruction, Loop, Node, Pipe, Program
 
@@ -22,7 +23,7 @@ class Repeat:
 Part = Instruction | Repeat
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Burst:
     """Back-to-back work of one pipe: waits, then ``cycles`` of occupancy, then sets.
 
@@ -31,9 +32,9 @@ class Burst:
     """
 
     cycles: float
-    waits: tuple[int, ...]
-    sets: tuple[int, ...]
-    parts: tuple[Part, ...]
+    waits: tuple[int, ...] = ()
+    sets: tuple[int, ...] = ()
+    parts: list[Part] = field(default_factory=list)
     transfer: Instruction | None = None
 
 
@@ -50,65 +51,72 @@ PipeNode = Burst | PipeLoop | Barrier
 
 def pipes_of(program: Program) -> tuple[Pipe, ...]:
     """The pipes a program uses, in the order of :class:`Pipe`."""
-    used = {instruction.pipe for instruction, _ in program.instructions()}
+    return _in_order(program.instructions())
+
+
+def projected(program: Program) -> dict[Pipe, list[PipeNode]]:
+    """What each of its pipes executes of a program that doesn't change any more."""
+    return project(program.body, _in_order(program.listed()))
+
+
+def project(nodes: Sequence[Node], pipes: Sequence[Pipe]) -> dict[Pipe, list[PipeNode]]:
+    """What each of ``pipes`` executes of ``nodes``."""
+    found: dict[Pipe, list[PipeNode]] = {pipe: [] for pipe in pipes}
+    for node in nodes:
+        if isinstance(node, Instruction):
+            if node.pipe in found:
+                _append(found[node.pipe], node)
+        elif isinstance(node, Loop):
+            for pipe, body in project(node.body, pipes).items():
+                if body:
+                    _append_loop(found[pipe], node, body)
+        else:
+            for nodes_of_pipe in found.values():
+                nodes_of_pipe.append(node)
+    return found
+
+
+def _in_order(listed: Sequence[tuple[Instruction, int]]) -> tuple[Pipe, ...]:
+    used = {instruction.pipe for instruction, _ in listed}
     return tuple(pipe for pipe in Pipe if pipe in used)
 
 
-def project(nodes: list[Node], pipe: Pipe) -> tuple[PipeNode, ...]:
-    """What ``pipe`` executes of ``nodes``."""
-    result: list[PipeNode] = []
-    for node in nodes:
-        if isinstance(node, Barrier):
-            result.append(node)
-        elif isinstance(node, Loop):
-            _append_loop(result, node, pipe)
-        elif node.pipe is pipe:
-            _append_burst(result, _burst(node))
-    return tuple(result)
-
-
-def _burst(node: Instruction) -> Burst:
-    parts: tuple[Part, ...] = () if node.is_marker else (node,)
-    return Burst(
-        node.cycles, node.waits, node.sets, parts, node if node.transfer is not None else None
-    )
-
-
-def _append_burst(result: list[PipeNode], burst: Burst) -> None:
+def _append(result: list[PipeNode], node: Instruction) -> None:
     last = result[-1] if result else None
-    if isinstance(last, Burst) and _can_merge(last, burst):
-        transfer = last.transfer or burst.transfer
-        result[-1] = Burst(
-            last.cycles + burst.cycles,
-            last.waits + burst.waits,
-            last.sets + burst.sets,
-            last.parts + burst.parts,
-            transfer,
-        )
+    moves, marks = node.transfer is not None, node.is_marker
+    if isinstance(last, Burst) and _can_merge(last, node.waits, moves=moves, marks=marks):
+        last.cycles += node.cycles
+        last.sets += node.sets
     else:
-        result.append(burst)
+        last = Burst(node.cycles, node.waits, node.sets)
+        result.append(last)
+    if not marks:
+        last.parts.append(node)
+    if moves:
+        last.transfer = node
 
 
-def _can_merge(first: Burst, second: Burst) -> bool:
-    if second.waits:
+def _can_merge(first: Burst, waits: Sequence[int], *, moves: bool, marks: bool) -> bool:
+    if waits:
         return False
-    if not second.parts:
+    if marks:
         return True  # a marker only adds flags to set at the same moment
-    return not first.sets and first.transfer is None and second.transfer is None
+    return not first.sets and first.transfer is None and not moves
 
 
-def _append_loop(result: list[PipeNode], loop: Loop, pipe: Pipe) -> None:
-    body = project(loop.body, pipe)
-    if not body:
-        return
+def _append_loop(result: list[PipeNode], loop: Loop, body: list[PipeNode]) -> None:
     only = body[0]
     if (
-        len(body) == 1
-        and isinstance(only, Burst)
-        and not (only.waits or only.sets or only.transfer)
+        len(body) > 1
+        or not isinstance(only, Burst)
+        or (only.waits or only.sets or only.transfer is not None)
     ):
-        _append_burst(
-            result, Burst(only.cycles * loop.count, (), (), (Repeat(loop.count, only.parts),))
-        )
+        result.append(PipeLoop(loop, tuple(body)))
+        return
+    cycles, turns = only.cycles * loop.count, Repeat(loop.count, tuple(only.parts))
+    last = result[-1] if result else None
+    if isinstance(last, Burst) and _can_merge(last, (), moves=False, marks=False):
+        last.cycles += cycles
+        last.parts.append(turns)
     else:
-        result.append(PipeLoop(loop, body))
+        result.append(Burst(cycles, parts=[turns]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ulp
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 Owner = TypeVar("Owner")
 
 _EPSILON = 1e-9
+_MOST_RATES = 1000  # sets of transfers whose shares are kept
 _DONE_CYCLES = 1e-6  # a transfer this close to its end has ended
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Claim:
     """What transfers of one kind on some cores at once take, at a ``ceiling`` for each core.
 
@@ -38,21 +40,27 @@ class Claim:
     most: tuple[tuple[str, float], ...]
     uses: frozenset[str]
 
-    @classmethod
-    def of(cls, cores: int, ceiling: float, demand: Mapping[str, float]) -> Claim:
+    @staticmethod
+    def of(cores: int, ceiling: float, demand: Mapping[str, float]) -> Claim:
         """The claim of ``cores`` cores; ``demand`` is what each byte takes of each resource."""
-        used = {name: amount for name, amount in demand.items() if amount}
-        return cls(
-            ceiling,
-            tuple(used.items()),
-            tuple((name, cores * amount) for name, amount in used.items()),
-            tuple((name, cores * ceiling * amount) for name, amount in used.items()),
-            frozenset(used),
-        )
+        return _claim(cores, ceiling, tuple(demand.items()))
 
     def of_cores(self, cores: int) -> Claim:
         """The same on another number of cores."""
-        return Claim.of(cores, self.ceiling, dict(self.demand))
+        return _claim(cores, self.ceiling, self.demand)
+
+
+@lru_cache(maxsize=4096)
+def _claim(cores: int, ceiling: float, demand: tuple[tuple[str, float], ...]) -> Claim:
+    """Equal claims are one, so that transfers that meet again are known by who they are."""
+    used = [(name, amount) for name, amount in demand if amount]
+    return Claim(
+        ceiling,
+        tuple(used),
+        tuple((name, cores * amount) for name, amount in used),
+        tuple((name, cores * ceiling * amount) for name, amount in used),
+        frozenset(name for name, _ in used),
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -85,6 +93,7 @@ class SharedBandwidth(Generic[Owner]):
         self._bandwidths = bandwidths
         self._ended = ended
         self._flows: list[Flow[Owner]] = []
+        self._rates: dict[tuple[Claim, ...], list[float]] = {}
         self._updated = 0.0
         self._version = 0
         self._changed = False
@@ -116,12 +125,22 @@ class SharedBandwidth(Generic[Owner]):
         if not self._changed:
             return
         self._changed = False
-        share(self._flows, self._bandwidths)
         self._version += 1
-        if not self._flows:
+        flows = self._flows
+        if not flows:
             return
+        claims = tuple([flow.claim for flow in flows])
+        rates = self._rates.get(claims)
+        if rates is None:  # else the same transfers have met before
+            share(flows, self._bandwidths)
+            if len(self._rates) > _MOST_RATES:
+                self._rates.clear()
+            self._rates[claims] = [flow.rate for flow in flows]
+        else:
+            for flow, rate in zip(flows, rates, strict=True):
+                flow.rate = rate
         version = self._version
-        delay = min([flow.remaining / flow.rate for flow in self._flows])
+        delay = min([flow.remaining / flow.rate for flow in flows])
         after(self._env, max(delay, 0.0), lambda: self._on_wake(version))
 
     def _advance(self) -> None:

@@ -133,7 +133,7 @@ class _Listed:
     """The instructions of all groups with how often they run, and what follows from them."""
 
     def __init__(self, groups: tuple[CoreGroup, ...]) -> None:
-        self.groups = [(group, group.program.instructions()) for group in groups]
+        self.groups = [(group, group.program.listed()) for group in groups]
         self.transfers: list[tuple[Transfer, int]] = [
             (instruction.transfer, times * group.size)
             for group, instructions in self.groups

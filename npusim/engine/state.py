@@ -13,7 +13,7 @@ from enum import IntEnum
 from itertools import count
 from typing import TYPE_CHECKING
 
-from npusim.engine.schedule import pipes_of, project
+from npusim.engine.schedule import projected
 from npusim.engine.streams import Kind, Step, flatten
 from npusim.engine.timeline import CoreRecord
 
@@ -134,8 +134,8 @@ def _prepared(
     if group.cluster is not None:
         flags = clusters.setdefault(group.cluster, flags)
     state = GroupState(group, flags, CoreRecord(group.blocks, group.unit, program))
-    for pipe in pipes_of(program):
-        steps = flatten(project(program.body, pipe), program.delays, group.size, treated)
+    for pipe, nodes in projected(program).items():
+        steps = flatten(nodes, program.delays, group.size, treated)
         state.pipes.append(PipeState(pipe, state, steps))
         state.record.busy[pipe] = 0.0
         for step in steps:

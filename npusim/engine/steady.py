@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _HISTORY = 6  # longest period looked for, in iterations
 _ROUNDING = 1e-6  # of a period: what rounding of the clock explains
 _PATIENCE = 24  # iterations played before a jump may be off by that part of its own cycles, too
-_SHORTEST = 4  # loops with fewer iterations left are simply played
+SHORTEST = 4  # loops with fewer iterations left are simply played
 _OFTEN = 48  # iterations that are all looked at; then some in a row, now and then
 _NOW_AND_THEN = 32
 _HOPELESS = 256  # iterations after which a loop that has not repeated is played to its end
@@ -54,9 +54,13 @@ class SteadyState:
         Returns the pipes whose alarm a jump has brought nearer.
         """
         level = run.level
-        turns = [member.turns[level] for member in run.members]
-        if run.loop.count - max(turns) < _SHORTEST or state.turns[level] != min(turns):
+        own, first = state.turns[level], run.loop.count - SHORTEST
+        if own > first:
             return []
+        for member in run.members:
+            turn = member.turns[level]
+            if turn < own or turn > first:
+                return []
         played = self._played[run.serial] = self._played.get(run.serial, 0) + 1
         if played > _HOPELESS or (played > _OFTEN and played % _NOW_AND_THEN > _HISTORY):
             return []
@@ -96,26 +100,22 @@ class SteadyState:
         self._paces.forget()
 
     def _checkpoint(self, mover: PipeState) -> Checkpoint:
-        pipes = self._state.pipes
+        pipes, now = self._state.pipes, self._env.now
         flows = self._memory.flows  # brought up to now
-        shape: tuple[list[object], ...] = (
-            [state is mover for state in pipes],
-            [state.place for state in pipes],
-            [state.stage for state in pipes],
-            [state.waited for state in pipes],
-            [state.ready for state in pipes],
-        )
         return Checkpoint(
-            shape,
+            [
+                (state is mover, state.place, state.stage, state.waited, state.ready)
+                for state in pipes
+            ],
             pipes,
             [state.due for state in pipes],
-            [state.under_way(self._env.now) for state in pipes],
+            [state.under_way(now) for state in pipes],
             {flow.owner: flow.remaining / (flow.rate or flow.claim.ceiling) for flow in flows},
             [{flag: times[:] for flag, times in flags.held.items()} for flags in self._state.flags],
             [tuple(state.runs) for state in pipes],
             [tuple(state.turns) for state in pipes],
-            self._env.now,
-            self._env.now + self._state.shift,
+            now,
+            now + self._state.shift,
             [len(group.record.entries) for group in self._state.groups],
             [state.busy for state in pipes],
         )

@@ -53,6 +53,22 @@ class Step:
     target: int = -1
     uneven: bool = False
 
+    def claimed(self, claim: Claim) -> Step:
+        """The same work with another claim."""
+        return Step(
+            self.kind,
+            self.waits,
+            self.cycles,
+            self.bus_bytes,
+            claim,
+            self.sets,
+            self.latency,
+            self.parts,
+            self.loop,
+            self.target,
+            self.uneven,
+        )
+
 
 def flatten(
     nodes: Sequence[PipeNode],
@@ -91,7 +107,8 @@ def _work(
 ) -> Step:
     latency = burst.transfer.latency if burst.transfer is not None else 0.0
     sets = tuple((flag, latency + delays.get(flag, 0.0)) for flag in burst.sets)
-    step = Step(Kind.WORK, burst.waits, burst.cycles, sets=sets, latency=latency, parts=burst.parts)
+    parts = tuple(burst.parts)
+    step = Step(Kind.WORK, burst.waits, burst.cycles, sets=sets, latency=latency, parts=parts)
     transfer = burst.transfer.transfer if burst.transfer is not None else None
     if transfer is not None and transfer.traffic_bytes > 0:
         step.bus_bytes = transfer.bus_bytes

@@ -389,12 +389,13 @@ class Profile(Group):
 
         Raises UnknownNameError when the profile has no such key.
         """
-        if key in self.provenance:
-            return self.provenance[key]
-        below = [entry for leaf, entry in self.provenance.items() if leaf.startswith(f"{key}.")]
-        if not below:
+        known, groups = self._least_sure
+        if known is not self.provenance:  # a copy has another
+            known, groups = self.provenance, _least_sure(self.provenance)
+        found = known.get(key) or groups.get(key)
+        if found is None:
             raise UnknownNameError("profile key", key, self.provenance)
-        return max(below, key=lambda entry: CONFIDENCES.index(entry.confidence))
+        return found
 
     def has(self, feature: str) -> bool:
         """Whether the chip has a feature (a field of `Features`) or an intrinsic (``vgatherb``)."""
@@ -437,6 +438,10 @@ class Profile(Group):
         return tuple(sorted(f"{a} x {b} -> {c}" for a, b, c in self._multiply_accumulates))
 
     @cached_property
+    def _least_sure(self) -> tuple[Mapping[str, Provenance], dict[str, Provenance]]:
+        return self.provenance, _least_sure(self.provenance)
+
+    @cached_property
     def _vector_dtypes(self) -> dict[str, tuple[str, ...]]:
         return {
             name: tuple(dict.fromkeys(filter(None, map(codes.operand, listed))))
@@ -463,3 +468,16 @@ GROUPS = tuple(
 
 # What a profile is made of.
 PARTS = (*Group.__subclasses__(), Provenance, Source)
+
+
+def _least_sure(provenance: Mapping[str, Provenance]) -> dict[str, Provenance]:
+    """The provenance of the least sure value of every group of values."""
+    found: dict[str, Provenance] = {}
+    for leaf, entry in provenance.items():
+        above, dot, _ = leaf.rpartition(".")
+        while dot:
+            known = found.setdefault(above, entry)
+            if CONFIDENCES.index(entry.confidence) > CONFIDENCES.index(known.confidence):
+                found[above] = entry
+            above, dot, _ = above.rpartition(".")
+    return found

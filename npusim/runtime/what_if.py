@@ -187,7 +187,7 @@ def _longer_bursts(groups: list[CoreGroup], profile: Profile) -> Iterator[_Chang
             path, payload = getattr(profile.paths, transfer.path), transfer.payload_bytes
             copy = costs.gm_copy(path, payload, 1, rows_apart=False, atomic_sharers=0)
             rate = copy.bytes_per_cycle
-            merged = replace(transfer, traffic_bytes=copy.traffic_bytes, ceiling=rate)
+            merged = transfer._replace(traffic_bytes=copy.traffic_bytes, ceiling=rate)
             return replace(each, cycles=copy.cycles, transfer=merged)
 
         text = f"bursts of {_LINE_BYTES} B or more instead of {nbytes} B"
@@ -337,7 +337,7 @@ def _scaled(each: Instruction, part: float) -> Instruction:
     if transfer is not None:
         payload = max(1, round(transfer.payload_bytes * part))
         traffic = transfer.traffic_bytes * part
-        transfer = replace(transfer, payload_bytes=payload, traffic_bytes=traffic)
+        transfer = transfer._replace(payload_bytes=payload, traffic_bytes=traffic)
     return replace(each, cycles=each.cycles * part, transfer=transfer)
 
 

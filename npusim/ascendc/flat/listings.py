@@ -7,7 +7,7 @@ is there once.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from math import gcd
 from typing import TYPE_CHECKING, Literal
@@ -216,7 +216,7 @@ class _Player:
         setup = self._core.profile.cube.nd2nz_setup_cycles
         if setup is None:
             self._refuse(symbol, symbol.dtype.intrinsic, ())
-        return replace(cost, latency_cycles=cost.latency_cycles + (setup or 0.0))
+        return cost._replace(latency_cycles=cost.latency_cycles + (setup or 0.0))
 
     def chip_copy(self, symbol: Symbol) -> None:
         if symbol.number[0] < 0:  # part of the copy before it

@@ -103,6 +103,27 @@ def test_selections_are_made_in_plain_layouts(tmp_path: Path) -> None:
     assert {value.format for value in (*choice.given, choice.output)} == {Format.ND}
 
 
+@pytest.mark.parametrize(("last", "form"), [("MatMul", Format.FRACTAL_NZ), ("Add", Format.ND)])
+def test_a_kernel_before_a_product_works_in_its_format(
+    tmp_path: Path, last: str, form: Format
+) -> None:
+    """Selections leave plain scores; the softmax that a product reads is back in fractals."""
+    network = Network()
+    kept = network.constant(np.tri(48, dtype=bool).reshape(1, 1, 48, 48), bool)
+    chosen = network.node("Where", kept, network.node("MatMul", "q", "k"), network.number(-1e4))
+    scaled = network.node("Mul", network.node("Softmax", chosen), network.weight(48, 48))
+    output = network.node(last, scaled, "v")
+    file = network.save(
+        tmp_path / "net.onnx", output, inputs={name: [4, 4, 48, 48] for name in "qkv"}
+    )
+    found = compiled(file).network
+    ((softmax,), (choice,)) = found.named("SoftmaxV2"), found.named("SelectV2")
+    assert {softmax.given[0].format, softmax.output.format} == {form}
+    assert choice.output.format is Format.ND
+    inputs = {cast.given[0] for cast in found.named("Cast")} & {*found.inputs}
+    assert {value.format for value in inputs} == {Format.ND}
+
+
 def test_frames_of_zeros_are_padding(tmp_path: Path) -> None:
     """Unless rows of the window would see nothing but zeros."""
     for around, wanted in ((1, ["Conv2D"]), (3, ["PadD", "Conv2D"])):

@@ -185,6 +185,23 @@ def test_windows_that_see_half_of_l1_are_loaded_one_by_one() -> None:
     trace(kernel, load_profile("Ascend310P3"), numerics=False)
 
 
+def test_planes_that_fill_l1_are_loaded_once_for_all_weights() -> None:
+    """Patches of 32 x 32: two blocks of images don't fit beside each other, one for all taps does.
+
+    What passes through L1 is every image once and the weights for each block, not the images again
+    for every row of taps.
+    """
+    shapes = (2, 1, 224, 224, 16), (1024, 4, 16, 16)
+    x, weight = (np.zeros(shape, np.float16) for shape in shapes)
+    y = np.zeros((2, 4, 7, 7, 16), np.float16)
+    said = {"ksize": [32, 32], "strides": [32, 32], "pads": [0] * 4}
+    (kernel,), _ = kernels("Ascend310P3", "Conv2D", [x, weight], [y], said)
+    assert isinstance(kernel, Conv2D)
+    blocks = kernel.tiling.blocks
+    assert (blocks.keep_a, blocks.panels) == (True, 1)
+    trace(kernel, load_profile("Ascend310P3"), numerics=False)
+
+
 def test_few_channels_of_a_first_layer() -> None:
     """C04: the taps of four channels follow each other, and fill up whole fractals."""
     profile, random = load_profile("Ascend910B3"), np.random.default_rng(0)

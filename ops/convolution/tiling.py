@@ -230,23 +230,23 @@ class _Costs:
         room = self._profile.buffers.l1_bytes
         if self._job.has_bias:
             room -= self._profile.buffers.bias_table_bytes or 0
-        several = 2 if ceil(self._n / base_n) * self._groups > 1 else 1
-        tiles = 2 if ceil(self._m / base_m) * self._images > 1 else 1
+        several = ceil(self._n / base_n) * self._groups > 1
+        tiles = ceil(self._m / base_m) * self._images > 1
         whole_b = base_n * round_up(self._k, base_k) * self._size
         whole_a = self._a_bytes(base_m, self._k)
         for chunks in self._chunks():
             fitting = 0
             for step in chunks:
                 of_a, of_b = self._a_bytes(base_m, step), base_n * step * self._size
-                if whole_b * several + 2 * of_a <= room:
-                    depth = self._depth(room - whole_b * several, of_a)
+                if panels := self._panels(several, whole_b, room - 2 * of_a):
+                    depth = self._depth(room - whole_b * panels, of_a)
                     yield MatmulTiling(
-                        *base, step, False, True, depth_c, depth, panels=several, a_bytes=of_a
+                        *base, step, False, True, depth_c, depth, panels=panels, a_bytes=of_a
                     )
-                if whole_a * tiles + 2 * of_b <= room:
-                    depth = self._depth(room - whole_a * tiles, of_b)
+                if panels := self._panels(tiles, whole_a, room - 2 * of_b):
+                    depth = self._depth(room - whole_a * panels, of_b)
                     yield MatmulTiling(
-                        *base, step, True, False, depth_c, depth, panels=tiles, a_bytes=whole_a
+                        *base, step, True, False, depth_c, depth, panels=panels, a_bytes=whole_a
                     )
                 if 2 * (of_a + of_b) <= room:
                     depth = self._depth(room, of_a + of_b)
@@ -256,6 +256,14 @@ class _Costs:
                 return
             if of_a + of_b <= room:  # a tile at a time, rather than the same rows for every tap
                 yield MatmulTiling(*base, step, False, False, depth_c, 1, a_bytes=of_a)
+
+    @staticmethod
+    def _panels(several: bool, panel: int, room: int) -> int:
+        """Panels that L1 holds: two where there are several, else the next one waits; none, maybe.
+
+        Source: ops-nn, conv/conv3d_v2: an operand that is loaded in full may have a single buffer.
+        """
+        return next((each for each in (2, 1)[not several :] if each * panel <= room), 0)
 
     def _depth(self, room: int, of_tile: int) -> int:
         """Tiles that L1 has room for beside each other, as many as are of use."""
@@ -321,9 +329,19 @@ class _Costs:
         overlap = max(products, into_l0, loads, out, made)
         if blocks.depth_1 == 1:
             overlap = max(out, loads + max(products, into_l0))
+        overlap += self._waits(blocks, whole_a, whole_b, rate)
         if blocks.depth_c == 1 and profile.paths.l0c_to_gm is None:
             overlap = max(overlap, products + out)
         return turns * overlap + first + last
+
+    def _waits(self, blocks: MatmulTiling, of_a: float, of_b: float, rate: float) -> float:
+        """Cycles a turn in which nothing else goes on, as L1 has room for one panel only."""
+        tall, broad = ceil(self._m / blocks.base_m), ceil(self._n / blocks.base_n)
+        if blocks.panels > 1 or not (blocks.keep_a or blocks.keep_b):
+            return 0
+        if blocks.keep_a:
+            return of_a / rate if tall * self._images > 1 else 0
+        return of_b / rate / self._images if broad * self._groups > 1 else 0
 
     def _made(self, nbytes: float, tiles: int) -> float:
         """Cycles of tiles of planes that get zeros between their elements, one after the other."""

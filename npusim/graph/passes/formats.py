@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from npusim.graph.kinds import ELEMENTWISE, PLANES, PRODUCTS, VIEWS, VOLUMES
@@ -25,8 +26,9 @@ _POOLED = frozenset(("ReduceMeanD", "ReduceMaxD", "ReduceSumD"))
 def run(network: Network, target: Target) -> int:
     """Choose a format for every tensor; returns how many TransData that takes."""
     turned: dict[tuple[int, Format], Value] = {}
+    asked = _asked_for(network, target)
     for node in network.ordered():
-        wanted = _wanted(node, target)
+        wanted = _wanted(node, target, asked)
         for value in dict.fromkeys(node.given):
             if value.weight:
                 value.format = _prepared(node, value, wanted)
@@ -40,8 +42,35 @@ def run(network: Network, target: Target) -> int:
     return len(turned)
 
 
-def _wanted(node: Node, target: Target) -> Format:
-    """The format that a node works in."""
+def _asked_for(network: Network, target: Target) -> dict[int, Format]:
+    """Formats by the id of values: what a cube kernel reads spreads to those before it, too.
+
+    Source: hicann/ge compiler/engines/nn_engine, heavy format propagation, which goes backward
+    from all inputs of a node as well as forward from its outputs. Casts stand at the edges of
+    what runs in another precision, beside the TransData: nothing spreads back through them. Where
+    somebody reads a value as it is, a TransData is needed either way, and nothing spreads either.
+    """
+    asked: dict[int, Format] = {}
+    others = Counter(id(value) for node in network.nodes for value in node.given)
+    others.update(id(value) for value in network.outputs)
+    for node in reversed(network.ordered()):
+        form = _own(node, target)
+        if form is None:
+            form = next((asked[id(each)] for each in node.outputs if id(each) in asked), None)
+            if form is None or node.op == "Cast" or not _goes_on(node, form):
+                continue
+        if form not in _HEAVY or node.op in VIEWS:
+            continue
+        for value in node.activations():
+            if node.op not in ELEMENTWISE or value.shape == node.output.shape:
+                others[id(value)] -= 1
+                if not others[id(value)]:
+                    asked[id(value)] = form
+    return asked
+
+
+def _own(node: Node, target: Target) -> Format | None:
+    """The format that a node works in, whatever its operands have; None if it has no wish."""
     if node.op in PLANES:
         return Format.NC1HWC0 if _fits(node.output, Format.NC1HWC0) else Format.ND
     if node.op in VOLUMES:
@@ -50,7 +79,17 @@ def _wanted(node: Node, target: Target) -> Format:
         return Format.FRACTAL_NZ if target.fractal_products else Format.ND
     if node.op in VIEWS:
         return Format.FRACTAL_NZ if _same_matrices(node) else Format.ND
+    return None
+
+
+def _wanted(node: Node, target: Target, asked: dict[int, Format]) -> Format:
+    """The format that a node works in."""
+    own = _own(node, target)
+    if own is not None:
+        return own
     spread = next((value.format for value in node.activations() if value.format in _HEAVY), None)
+    if spread is None and node.op != "Cast":
+        spread = next((asked[id(each)] for each in node.outputs if id(each) in asked), None)
     if spread is None or not _goes_on(node, spread):
         return Format.ND
     return spread

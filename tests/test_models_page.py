@@ -33,6 +33,14 @@ def test_rates_follow_from_the_batch(rates: list[Any]) -> None:
     assert SCRIPT["rank_correlation"](rates) > 0.8
 
 
+def test_doubts_are_about_rates_that_are_counted(rates: list[Any]) -> None:
+    doubts, named = SCRIPT["doubtful"](), SCRIPT["published"]()
+    assert doubts
+    assert {f"{network}.onnx" for network in doubts} <= set(named)
+    assert not any(network in "\n".join(SCRIPT["_doubts"](rates)) for network in doubts)
+    assert "without networks in doubt" in SCRIPT["page"](rates)
+
+
 def test_every_network_of_the_rates_is_there() -> None:
     named = set(SCRIPT["published"]())
     assert len(named) > 100

@@ -17,6 +17,9 @@ _HEAVY = (Format.NC1HWC0, Format.NDC1HWC0, Format.FRACTAL_NZ)
 _CHANNELS = 1
 _FRACTAL_ROWS = frozenset(("SoftmaxV2", "LayerNorm", "ConfusionTransposeD"))
 _PARTS = frozenset(("ConcatD", "SplitD", "SplitVD"))
+_SAME_PLACES = (ELEMENTWISE | _FRACTAL_ROWS) - {"Cast", "ConfusionTransposeD"}
+"""What leaves elements where they are, so that formats spread back through it."""
+
 _PLAIN = frozenset(("SelectV2",))
 """Elementwise, but for plain layouts. Source: operator information of Ascend310P (op_info_cfg)."""
 
@@ -56,17 +59,24 @@ def _asked_for(network: Network, target: Target) -> dict[int, Format]:
     for node in reversed(network.ordered()):
         form = _own(node, target)
         if form is None:
-            form = next((asked[id(each)] for each in node.outputs if id(each) in asked), None)
-            if form is None or node.op == "Cast" or not _goes_on(node, form):
+            form = _asked_of(node, asked)
+            if form is None or not _goes_on(node, form):
                 continue
         if form not in _HEAVY or node.op in VIEWS:
             continue
         for value in node.activations():
-            if node.op not in ELEMENTWISE or value.shape == node.output.shape:
+            if node.op not in _SAME_PLACES or value.shape == node.output.shape:
                 others[id(value)] -= 1
                 if not others[id(value)]:
                     asked[id(value)] = form
     return asked
+
+
+def _asked_of(node: Node, asked: dict[int, Format]) -> Format | None:
+    """The format that readers ask a node for, if it is one that passes it on."""
+    if node.op not in _SAME_PLACES:
+        return None
+    return next((asked[id(each)] for each in node.outputs if id(each) in asked), None)
 
 
 def _own(node: Node, target: Target) -> Format | None:
@@ -88,8 +98,8 @@ def _wanted(node: Node, target: Target, asked: dict[int, Format]) -> Format:
     if own is not None:
         return own
     spread = next((value.format for value in node.activations() if value.format in _HEAVY), None)
-    if spread is None and node.op != "Cast":
-        spread = next((asked[id(each)] for each in node.outputs if id(each) in asked), None)
+    if spread is None:
+        spread = _asked_of(node, asked)
     if spread is None or not _goes_on(node, spread):
         return Format.ND
     return spread

@@ -108,13 +108,15 @@ def test_along_an_axis_that_is_recorded_or_follows_from_the_result(chip: str, ax
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-def test_tuples_of_one_number(chip: str) -> None:
-    table, ids = numbers(40, 5, 6), places(30, 40).reshape(10, 3, 1)
-    want = table[ids[..., 0]]
+@pytest.mark.parametrize("many", [1, 2, 3])
+def test_tuples_of_numbers(chip: str, many: int) -> None:
+    table = numbers(40, 5, 6)
+    ids = np.stack([places(30, size) for size in table.shape[:many]], -1).reshape(10, 3, many)
+    want = table[tuple(np.moveaxis(ids, -1, 0))]
     (got,) = run(chip, "GatherNd", [table, ids], [like(want)])
     np.testing.assert_array_equal(got, want)
     with pytest.raises(KernelError, match="index tuples"):
-        run(chip, "GatherNd", [table, np.zeros((3, 2), np.int32)], [numbers(3, 6)])
+        run(chip, "GatherNd", [table, ids], [numbers(3, 7)])
 
 
 @pytest.mark.parametrize("kind", KINDS)

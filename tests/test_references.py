@@ -42,7 +42,7 @@ def test_numbers_are_those_of_the_reference(row: Row) -> None:
 
     @settings(
         max_examples=MANY or 2, derandomize=not MANY, deadline=None, database=None,
-        suppress_health_check=list(HealthCheck), phases=None if MANY else (Phase.generate,),
+        suppress_health_check=list(HealthCheck), phases=tuple(Phase) if MANY else (Phase.generate,),
     )  # fmt: skip
     @given(st.data())
     def ask(data: st.DataObject) -> None:

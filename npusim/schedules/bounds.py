@@ -11,17 +11,20 @@ if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor
 
 
-def fault_outside(core: Core, op_type: str, indices: GlobalTensor, count: int) -> None:
-    """Raise DeviceFault where an index isn't one of ``count`` places; the first core looks."""
+def fault_outside(core: Core, op_type: str, indices: GlobalTensor, *counts: int) -> None:
+    """Raise DeviceFault where an index isn't one of its axis' places; the first core looks.
+
+    Of ``counts`` there is one, or one for each number of a tuple of indices.
+    """
     found = indices.array
     if not core.numerics or core.get_block_idx() or found is None or not found.size:
         return
-    least, most = int(found.min()), int(found.max())
-    wrong = least if least < 0 else most
-    if 0 <= wrong < count:
-        return
-    raise DeviceFault(
-        AclError.ACL_ERROR_RT_VECTOR_CORE_EXCEPTION,
-        f"{op_type}: index {wrong} is outside of an axis of {count}",
-        f"Give indices from 0 to {count - 1}.",
-    )
+    for count, numbers in zip(counts, found.reshape(-1, len(counts)).T, strict=True):
+        least, most = int(numbers.min()), int(numbers.max())
+        wrong = least if least < 0 else most
+        if not 0 <= wrong < count:
+            raise DeviceFault(
+                AclError.ACL_ERROR_RT_VECTOR_CORE_EXCEPTION,
+                f"{op_type}: index {wrong} is outside of an axis of {count}",
+                f"Give indices from 0 to {count - 1}.",
+            )

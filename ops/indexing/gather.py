@@ -45,6 +45,7 @@ class GatherRows(Kernel):
         indices: GlobalTensor,
         out: GlobalTensor,
         shape: tuple[int, int, int],
+        axes: tuple[int, ...] = (),
     ) -> None:
         if indices.dtype not in INDEX_TYPES:
             raise KernelError(self.op_type, f"indices of {indices.dtype}")
@@ -52,6 +53,10 @@ class GatherRows(Kernel):
             raise KernelError(self.op_type, f"gathers {table.dtype} into {out.dtype}")
         self.reads, self.writes = (table, indices), (out,)
         self.outer, self.rows, self.width = shape
+        # By tuples: the axes that their numbers count in, and how many rows a step in each is.
+        self.axes = axes or (self.rows,)
+        self.steps = tuple(prod(self.axes[place + 1 :]) for place in range(len(self.axes)))
+        self.count = indices.numel // len(self.axes)
         self.table, self.indices = table.view(table.numel), indices.view(indices.numel)
         self.out, self.kind = out.view(out.numel), out.dtype
         self.compiled = profile.software.compiled_for_shape
@@ -69,24 +74,26 @@ class GatherRows(Kernel):
         self.in_l1 = self.compiled and short and self._fits(profile.buffers.l1_bytes)
         self.block_dim = self.share.cores
         if self.compiled:
-            self.block_dim = max(1, min(cores, indices.numel))
+            self.block_dim = max(1, min(cores, self.count))
 
     def process(self, core: Core) -> None:
         """Indices to UB; for every tile of them row after row, then the tile to device memory."""
-        fault_outside(core, self.op_type, self.indices, self.rows)
+        fault_outside(core, self.op_type, self.indices, *self.axes)
         share, block = self.share, core.get_block_idx()
         size = self.kind.itemsize
         self.id_que = TQue(TPosition.VECIN, self.depth, "indices", consumer=Pipe.SCALAR)
         self.row_que = TQue(TPosition.VECIN, self.depth, "rows", consumer=Pipe.MTE3)
-        tile = min(self.indices.numel, self.tile_rows) if self.axis != _INDICES else share.tile
-        core.pipe.init_buffer(self.id_que, self.depth, tile * self.indices.dtype.itemsize)
+        tile = min(self.count, self.tile_rows) if self.axis != _INDICES else share.tile
+        core.pipe.init_buffer(
+            self.id_que, self.depth, tile * len(self.axes) * self.indices.dtype.itemsize
+        )
         line = self.width if self.packs else self.padded
         elements = round_up(tile * line if self.axis != _ELEMENTS else share.tile, self.block)
         core.pipe.init_buffer(self.row_que, self.depth, elements * size)
         kept = self._load_table(core) if share.length(block) else None
         if self.axis == _PLANES:
             for plane, _ in share.tiles(core):
-                for first, count in core.tiles(0, self.indices.numel, tile):
+                for first, count in core.tiles(0, self.count, tile):
                     self._tile(core, plane, first, count)
         else:
             part = self._tile if self.axis == _INDICES else self._part
@@ -98,12 +105,11 @@ class GatherRows(Kernel):
 
     def _part(self, core: Core, plane: Index, first: Index, count: int) -> None:
         """Some elements of the only row that is picked."""
-        ids = self.id_que.copy_in(self.indices.span(0, 1))
+        ids = self.id_que.copy_in(self.indices.span(0, len(self.axes)))
         tile = self.row_que.alloc_tensor(self.kind, count)
-        place = core.get_value(ids, 0)
-        core.scalar_alu("mul")
+        row = self._address(core, ids, 0)
         self.id_que.free_tensor(ids)
-        places = ((plane, self.rows * self.width), (place, self.width), (first, 1))
+        places = ((plane, self.rows * self.width), *row, (first, 1))
         core.copy_runs(tile, self.table.window(places, (count,), (1,)))
         self.row_que.enque(tile)
         self.row_que.deque(tile)
@@ -111,7 +117,8 @@ class GatherRows(Kernel):
         self.row_que.free_tensor(tile)
 
     def _tile(self, core: Core, plane: Index, first: Index, count: int) -> None:
-        ids = self.id_que.copy_in(self.indices.span(first, count))
+        numbers = len(self.axes)
+        ids = self.id_que.copy_in(self.indices.span(first * numbers, count * numbers))
         width = self.width
         ragged = self.padded != width and not self.packs
         if self.packs:
@@ -119,13 +126,11 @@ class GatherRows(Kernel):
         else:
             tile = self.row_que.alloc_tensor(self.kind, count, width)
         for index in core.loop(count):
-            place = core.get_value(ids, index // 1)
-            core.scalar_alu("mul")
-            self._row(core, tile, index, place, plane)
+            self._row(core, tile, index, self._address(core, ids, index), plane)
         self.id_que.free_tensor(ids)
         self.row_que.enque(tile)
         self.row_que.deque(tile)
-        places = ((plane, self.indices.numel * width), (first, width))
+        places = ((plane, self.count * width), (first, width))
         if ragged:
             target = self.out.window(places, (count, width), (width, 1))
             core.copy_runs(target.by_rows(), tile)
@@ -133,10 +138,23 @@ class GatherRows(Kernel):
             core.copy_runs(self.out.window(places, (count * width,), (1,)), tile)
         self.row_que.free_tensor(tile)
 
+    def _address(self, core: Core, ids: LocalTensor, index: Index) -> list[tuple[Scalar, int]]:
+        """The numbers of a row and the elements that a step of each is: a product for each."""
+        numbers, found = len(self.axes), []
+        for place, step in enumerate(self.steps):
+            found.append((core.get_value(ids, (index * numbers + place) // 1), step * self.width))
+            core.scalar_alu("mul")
+        return found
+
     def _row(
-        self, core: Core, tile: LocalTensor, index: LoopIndex, place: Scalar, plane: Index
+        self,
+        core: Core,
+        tile: LocalTensor,
+        index: LoopIndex,
+        row: list[tuple[Scalar, int]],
+        plane: Index,
     ) -> None:
-        places = ((plane, self.rows * self.width), (place, self.width))
+        places = ((plane, self.rows * self.width), *row)
         source = self.table.window(places, (self.width,), (1,))
         if not (self.in_ub or self.in_l1):
             core.copy_runs(tile[index], source)
@@ -151,7 +169,7 @@ class GatherRows(Kernel):
                 if not self.in_ub:
                     core.fetch_element(tile)
                 core.move_elements(tile, tile, self.width)
-            core.arrange(tile[index], core.at(self.kept, place))
+            core.arrange(tile[index], core.at(self.kept, row[0][0]))
 
         core.separately(from_chip, lambda: core.copy_runs(tile[index], source))
 
@@ -168,7 +186,8 @@ class GatherRows(Kernel):
 
     def _fits(self, nbytes: int) -> bool:
         aligned = self.width % self.block == 0 or self.width < self.block
-        return aligned and self.table.nbytes < nbytes and self.outer == 1
+        alone = self.outer == 1 == len(self.axes)
+        return aligned and self.table.nbytes < nbytes and alone
 
     def _room(self, profile: Profile) -> int:
         """Rows that fit into UB at a time."""
@@ -176,7 +195,7 @@ class GatherRows(Kernel):
         if self.compiled and self._fits(ub // 2):
             ub -= self.table.nbytes
         room = ub // self.depth - 4 * profile.buffers.block_bytes
-        each = max(self.padded, 1) * size + self.indices.dtype.itemsize
+        each = max(self.padded, 1) * size + self.indices.dtype.itemsize * len(self.axes)
         if each > room:
             raise KernelError(self.op_type, f"a row of {self.width} elements doesn't fit into UB")
         return max(1, room // each)
@@ -185,7 +204,7 @@ class GatherRows(Kernel):
         """Indices in like shares, those of short rows so that they come to whole blocks."""
         self.axis = _INDICES
         multiple = 1 if self.width >= self.block else self.block
-        return RowShare.of(self.indices.numel, cores, self.tile_rows, multiple)
+        return RowShare.of(self.count, cores, self.tile_rows, multiple)
 
     def _dealt_out(self, cores: int) -> RowShare:
         """Planes, where they are many or small; else indices, or elements where there is one.
@@ -193,7 +212,7 @@ class GatherRows(Kernel):
         No core gets less than a block of the result, and what is less than a block for each core
         in a single plane goes to one.
         """
-        outer, count, width, block = self.outer, self.indices.numel, self.width, self.block
+        outer, count, width, block = self.outer, self.count, self.width, self.block
         small = count * width < cores * block
         self.axis = _PLANES if outer >= cores // 2 or small else _INDICES
         if self.axis == _INDICES and count == 1:
@@ -235,12 +254,16 @@ class GatherNd(GatherRows):
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
-        """Index tuples of one number; longer ones take more arithmetic, which isn't modelled."""
+        """The address of a part takes a product for each number of its tuple."""
         table, indices = task.present(2)
-        if not task.outputs or not indices.shape or indices.shape[-1] != 1:
-            raise task.refused(f"index tuples {indices.shape}")
-        sizes = (1, table.shape[0], prod(table.shape[1:]))
-        return (cls(task.profile, table, indices, task.outputs[0], sizes),)
+        numbers = indices.shape[-1] if indices.shape else 0
+        out = task.outputs[0] if task.outputs else None
+        parts = (*indices.shape[:-1], *table.shape[numbers:])
+        if out is None or not 0 < numbers <= len(table.shape) or out.numel != prod(parts):
+            raise task.refused(f"index tuples {indices.shape} into {table.shape}")
+        axes = table.shape[:numbers]
+        sizes = (1, prod(axes), prod(table.shape[numbers:]))
+        return (cls(task.profile, table, indices, out, sizes, axes),)
 
 
 def gather(task: Task) -> tuple[Kernel, ...]:

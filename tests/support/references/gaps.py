@@ -7,7 +7,6 @@ GAPS = {
     "aclnnForeachAddcdivScalarList": "numbers for",
     "aclnnForeachAddcmulList": "numbers for",
     "aclnnForeachAddcmulScalarList": "numbers for",
-    "aclnnGatherNd": "index tuples",
     "aclnnGridSampler2D": "float64->float32",
     "aclnnGridSampler3D": "float64->float32",
     "aclnnInplacePut": "DOUBLE runs on the AI CPU",

@@ -92,11 +92,11 @@ DOORS = {
     "capacity": "asking boards plan results traces units",
     "serving": "deployment engine plan planning policy requests results",
     "reporting": """
-        arrays asking calibration call.answers call.page call.tables call.typical catalogue cluster
-        compare coverage comparison curve document explain files llm llm_plan matrix model msprof
-        msprof.step network network_trace operators plan.data plan.page profiles renderers.html
-        renderers.jsonout renderers.terminal schemas serving spelling sweep trace training
-        validation
+        against arrays asking calibration call.answers call.page call.tables call.typical catalogue
+        cluster compare coverage comparison curve document explain files llm llm_plan matrix model
+        msprof msprof.step network network_trace operators plan.data plan.page profiles
+        renderers.html renderers.jsonout renderers.terminal schemas serving spelling sweep trace
+        training validation
         """,
     "sweeping": "asking cluster executors points results running spec working",
     "pyasc": "enums running session tensors tilings tuning values",

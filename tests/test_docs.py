@@ -1,9 +1,9 @@
 """The pages for users tell the truth: snippets run in their order, links lead somewhere.
 
 A block ``sh`` has command lines of npusim, one a line, which exit with 0 or with what stands behind
-``#``; a block ``text`` after it is what they print (numbers may differ, ``...`` is what is left
-out). A block with a ``title`` is a file that the commands after it read. ``bash`` is typed by users
-and not run here. Pages run in a folder that has what a clone has.
+``#``, or write into a file behind ``>``; a block ``text`` after it is what they print (numbers may
+differ, ``...`` is what is left out). A block with a ``title`` is a file that the commands after it
+read. ``bash`` is typed by users and not run here. Pages run in a folder that has what a clone has.
 """
 
 from __future__ import annotations
@@ -80,9 +80,13 @@ def command(capsys: pytest.CaptureFixture[str], line: str) -> str:
     typed, _, code = line.partition(" # exits with ")
     program, *words = shlex.split(typed, comments=True)
     assert program == "npusim", line
-    said = npusim(capsys, "", *words)
+    *words, file = words if words[-2:-1] == [">"] else (*words, "")
+    said = npusim(capsys, "", *(words[:-1] if file else words))
     assert said.code == int(code or 0), said.err
-    return said.out + said.err
+    if not file:
+        return said.out + said.err
+    Path(file).write_text(said.out, encoding="utf-8")
+    return said.err
 
 
 @pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))

@@ -14,12 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from npusim.reporting.against import against, estimates_of, read_estimates
 from npusim.reporting.arrays import DTYPES_ENTRY, read_npy, read_npz, write_npz
 from npusim.reporting.compare import compare
+from npusim.reporting.document import Page, Table
 from npusim.reporting.files import atomic_write, claim
 from npusim.reporting.renderers import jsonout
+from npusim.reporting.renderers.html import to_html, to_markdown
 from npusim.reporting.spelling import count, error_size, latency, percent, significant, size
-from npusim.values.errors import FileError, OutputExistsError
+from npusim.values.errors import ArgumentError, FileError, OutputExistsError
 
 BF16 = ml_dtypes.bfloat16
 
@@ -326,3 +329,115 @@ def test_the_null_device_is_written_to_and_not_replaced() -> None:
     with atomic_write(os.devnull) as stream:
         stream.write(b"x")
     assert not Path(os.devnull).is_file()
+
+
+# -- against what was estimated before ---------------------------------------------------------
+
+
+def told(*tasks: tuple[str, float, float], soc: str = "A", **more: Any) -> dict[str, Any]:
+    """What `estimate --json` prints: names, times and busy shares of VECTOR; launches are 10 us."""
+    total = sum(time for _, time, _ in tasks)
+    made = [
+        {"name": name, "duration_us": time, "launch_us": 10, "pipes": {"VECTOR": busy}}
+        for name, time, busy in tasks
+    ]
+    band = [0.8 * total, 1.25 * total]
+    answer = {"soc": soc, "duration_us": total, "band_us": band, "tasks": made}
+    return {"op": "Add", "arguments": {}, "answers": [answer]} | more
+
+
+def step(**operators: float) -> dict[str, Any]:
+    """What `model --json` prints."""
+    found = [{"op": op, "tensors": "", "total_us": time} for op, time in operators.items()]
+    total = sum(operators.values())
+    answer = {"soc": "A", "duration_us": total, "band_us": [total, total], "operators": found}
+    return {"answers": [answer]}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "sentence", "row"),
+    [
+        (
+            told(("Add", 310.0, 0.9)),
+            told(("Add", 210.0, 0.75)),
+            "1.5 times as fast on A: the vector pipe works 120 us less.",
+            ["-32 %", "yes"],
+        ),
+        (
+            told(("Add", 100.0, 0.5)),
+            told(("Add", 120.0, 0.6)),
+            "1.2 times as long on A: the vector pipe works 21.0 us more.",
+            ["+20 %", "no"],
+        ),
+        (
+            told(("Add", 110.0, 0.5)),
+            told(("Add", 90.0, 0.9)),
+            "1.2 times as fast on A: launches and waits changed, not the work of pipes.",
+            ["-18 %", "no"],
+        ),
+        (
+            told(("Cast", 50.0, 0.1), ("Cast", 50.0, 0.1)),
+            told(("Cast", 50.0, 0.1)),
+            "2.0 times as fast on A: there is no longer Cast (2) with its 50.0 us.",
+            ["-50 %", "yes"],
+        ),
+        (
+            told(("Add", 50.0, 0.1)),
+            told(("Add", 50.1, 0.1)),
+            "as fast as before on A.",
+            ["+0.20 %"],
+        ),
+        (
+            step(MatMulV2=50.0, Add=9.0),
+            step(MatMulV2=90.0, Add=9.0),
+            "1.7 times as long on A: MatMulV2 takes 40.0 us more.",
+            ["+68 %", "yes"],
+        ),
+    ],
+)
+def test_a_page_says_what_changed_since(
+    before: dict[str, Any], now: dict[str, Any], sentence: str, row: list[str]
+) -> None:
+    page = against(Page("Add"), estimates_of(before, "old.json"), now)
+    assert [each.text for each in page.verdicts] == [f"Against old.json: {sentence}"]
+    (section,) = page.sections
+    totals = next(block for block in section.blocks if isinstance(block, Table))
+    assert list(totals.rows[0][3:])[: len(row)] == row
+    for rendered in (to_html(page), to_markdown(page)):
+        assert "Against old.json" in rendered
+        assert totals.rows[0][1] in rendered
+
+
+def test_a_page_says_what_else_differs() -> None:
+    old = estimates_of(told(("Add", 50.0, 0.1), arguments={"x": 1}), "old.json")
+    other = {"soc": "B", "duration_us": 1.0}
+    now = told(("Add", 50.0, 0.1), op="Mul")
+    now["answers"].append(other)
+    text = to_markdown(against(Page("Mul"), old, now))
+    assert "old.json is of Add, the page is of Mul." in text
+    assert "Other arguments than before: x." in text
+    assert "With a time only now: B." in text
+    refused = to_markdown(against(Page("Add"), old, {"answers": [{"soc": "A"}]}))
+    assert "With a time only in old.json: A." in refused
+    with pytest.raises(ArgumentError, match=r"old.json has times of A, the page has of B"):
+        against(Page("Add"), old, {"answers": [other]})
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is not JSON"),
+        ("[1]", "isn't what estimate or model print"),
+        ("{}", "answers: Field required"),
+        ('{"answers": []}', "answers: "),
+        ('{"answers": [{"soc": "A", "duration_us": -1}]}', r"answers.0.duration_us: "),
+        ('{"answers": [{"soc": "A", "duration_us": "nan"}]}', r"answers.0.duration_us: "),
+        ('{"answers": [{"soc": "A", "tasks": [{}]}]}', "name: Field required"),
+        ('{"answers": [{"soc": "A", "ok": false}]}', "all of its answers are refusals"),
+        (json.dumps(step(Add=1.0)), "is of a model, and the page is of a call"),
+    ],
+)
+def test_files_of_something_else_are_refused(text: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text(text)
+    with pytest.raises(FileError, match=problem):
+        read_estimates(tmp_path / "old.json", of_model=False)

@@ -15,10 +15,20 @@ from npusim.cli.options import L2, Assignments, Exact, Force, Operator, Socs
 
 if TYPE_CHECKING:
     from npusim.model.graph_model import Compilation
+    from npusim.reporting.against import Estimates
 
 ReportFile = Annotated[
     Path,
     typer.Option("-o", "--output", metavar="FILE", help="The report, .html or .md."),
+]
+
+Against = Annotated[
+    Path | None,
+    typer.Option(
+        "--against",
+        metavar="OLD.json",
+        help="What `npusim estimate` or `model` printed with --json before: what changed, and why.",
+    ),
 ]
 
 
@@ -36,23 +46,25 @@ def report(
     without: compiling.Without = None,
     mode: compiling.Mode = None,
     custom: compiling.Custom = None,
+    old: Against = None,
     force: Force = False,
 ) -> None:
     """Write a page about a call or a model: products, timeline, roofline, where the time goes.
 
-    A model is a file as `npusim model` takes it.
+    A model is a file as `npusim model` takes it. With --against it begins with what changed.
     """
     if Path(op).suffix.lower() in compiling.MODELS:
         compiling.no_arguments(Path(op), assignments)
         how = compiling.compilation(shape, precision, fuse, without, mode, custom)
-        _model_page(Path(op), path, soc, batch, how, force=force)
+        _model_page(Path(op), path, soc, batch, how, old, force=force)
         return
     from npusim.reporting.asking import form_of, write_page
     from npusim.reporting.call.page import operator_page
-    from npusim.reporting.files import claim
+    from npusim.reporting.files import claim_all
 
     form = form_of(path)
-    claim(path, force=force)
+    claim_all(path, beside=(old,), force=force)
+    before = _earlier(old, of_model=False)
     question = calls.read_call(op, assignments)
     asked = chips(soc, exact=exact, l2=l2)
     answers = calls.ask_all(
@@ -63,8 +75,12 @@ def report(
         question.contract.summary if question.contract else "",
         {name: _in_words(value) for name, value in question.arguments.items()},
         answers,
-        _command(op, assignments or [], soc or [], l2, path, exact=exact),
+        _command(op, assignments or [], soc or [], l2, path, old, exact=exact),
     )
+    if before is not None:
+        from npusim.reporting.against import against
+
+        page = against(page, before, question.described(answers))
     write_page(page, path, form, force=force)
     output.note(f"written: {path}")
     calls.finish(answers)
@@ -76,6 +92,7 @@ def _model_page(
     soc: Sequence[str] | None,
     batch: int | None,
     how: Compilation | None,
+    old: Path | None,
     *,
     force: bool,
 ) -> None:
@@ -86,17 +103,36 @@ def _model_page(
     from npusim.reporting.network import network_page
 
     form = form_of(path)
-    claim_all(path, beside=(file,), force=force)
+    claim_all(path, beside=(file, old), force=force)
+    before = _earlier(old, of_model=True)
     asked = chips(soc)
     results = timed(read_model(file, how=how), asked, [batch])
     words = ["npusim", "report", file.name, *(word for name in soc or () for word in ("-s", name))]
     words += [] if batch is None else ["--batch", str(batch)]
-    command = shlex.join([*words, "-o", path.name])
+    command = shlex.join([*words, *_against_words(old), "-o", path.name])
     page = network_page(results, [chip.profile for chip in asked], command)
+    if before is not None:
+        from npusim.reporting.against import against
+        from npusim.reporting.model import step_json
+
+        page = against(page, before, {"answers": [step_json(each) for each in results]})
     write_page(page, path, form, force=force)
     output.note(f"written: {path}")
     if not any(result.runs_unchanged for result in results):
         raise typer.Exit(1)
+
+
+def _earlier(old: Path | None, *, of_model: bool) -> Estimates | None:
+    """What the page is compared with, read before the long work."""
+    if old is None:
+        return None
+    from npusim.reporting.against import read_estimates
+
+    return read_estimates(old, of_model=of_model)
+
+
+def _against_words(old: Path | None) -> list[str]:
+    return [] if old is None else ["--against", old.name]
 
 
 def _in_words(value: Any) -> str:
@@ -112,13 +148,20 @@ def _in_words(value: Any) -> str:
 
 
 def _command(
-    op: str, assignments: Sequence[str], socs: Sequence[str], l2: str, path: Path, *, exact: bool
+    op: str,
+    assignments: Sequence[str],
+    socs: Sequence[str],
+    l2: str,
+    path: Path,
+    old: Path | None,
+    *,
+    exact: bool,
 ) -> str:
-    """The command line in its plainest form; the file's name without its folder."""
+    """The command line in its plainest form; files' names without their folders."""
     words = ["npusim", "report", op]
     for soc in socs:
         words += ["-s", soc]
     words += assignments
     words += ["--l2", l2] if l2 != "cold" else []
     words += ["--exact"] if exact else []
-    return shlex.join([*words, "-o", path.name])
+    return shlex.join([*words, *_against_words(old), "-o", path.name])

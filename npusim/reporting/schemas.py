@@ -63,12 +63,13 @@ class Tensor(_Object):
 
 
 class Task(_Object):
-    """A task on the device, named by its OpType; `pipes` are busy ratios."""
+    """A task on the device, named by its OpType; `pipes` are busy ratios after the launch."""
 
     name: str
     block_dim: int
     start_us: Number
     duration_us: Number
+    launch_us: Number
     cycles: int
     bound: str
     pipes: dict[str, Number]

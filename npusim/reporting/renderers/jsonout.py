@@ -85,7 +85,8 @@ def result(res: Result) -> dict[str, Any]:
 def task(item: TaskResult) -> dict[str, Any]:
     """One device task of a call."""
     return fields(
-        item, "name block_dim start_us duration_us cycles bound pipes bytes_read bytes_written"
+        item,
+        "name block_dim start_us duration_us launch_us cycles bound pipes bytes_read bytes_written",
     )
 
 

@@ -28,7 +28,7 @@ from npusim.reporting.network import network_page
 from npusim.reporting.plan.page import plan_page
 from npusim.reporting.renderers.html import to_html, to_markdown
 from support import commands
-from support.browser import Browser, browser_path
+from support.browser import Browser, axe_path, browser_path
 from support.plans import small_plan
 
 if TYPE_CHECKING:
@@ -286,8 +286,9 @@ def test_an_operator_page_has_all_its_parts() -> None:
         "Do it again",
     ):
         assert f"<h2>{heading}" in text
-    for label in ("Latency by product", "Roofline", "Timeline on", "Pipes on"):
+    for label in ("Latency by product", "Timeline on", "Pipes on"):
         assert f'aria-label="{label}' in text
+    assert 'aria-label="Roofline' not in text  # too small a call to have a place in it
     assert "Not on Ascend310P3" in text
     assert COMMAND in text
 
@@ -317,7 +318,9 @@ def test_pipes_say_what_they_waited_for_and_rates_what_they_reach() -> None:
     assert res.timeline.work()[-1].cube_operations == {"float16": 2 * 4096**3}
     tflops = 2 * 4096**3 / res.duration_us / 1e6
     share = tflops / res.timeline.profile.cube_peak_tops("float16")
-    text = to_markdown(operator_page("aclnnMatmul", "", {}, found, ""))
+    page = operator_page("aclnnMatmul", "", {}, found, "")
+    assert 'aria-label="Roofline' in to_html(page)
+    text = to_markdown(page)
     assert f"Matrix unit: {tflops:.0f} TFLOPS, {share * 100:.0f} % of the float16 peak" in text
     assert " GB/s, " in text
     row = next(line for line in text.splitlines() if line.startswith("| CUBE |"))
@@ -437,7 +440,8 @@ QUESTIONS = {
     "verdict": "document.querySelector('.verdict').getBoundingClientRect().bottom",
     "page": "getComputedStyle(document.body).backgroundColor",
     "ink": "getComputedStyle(document.body).color",
-    "text in a figure": "getComputedStyle(document.querySelector('figure svg text')).fill",
+    "inks of figures": """[...new Set([...document.querySelectorAll('figure svg text')].map(
+        text => getComputedStyle(text).fill))]""",
     "letters": """Math.min(...[...document.querySelectorAll('figure svg text')].map(
         text => text.getBoundingClientRect().height).filter(height => height > 0))""",
     "cut tables": """[...document.querySelectorAll('.table')].filter(
@@ -463,6 +467,21 @@ QUESTIONS = {
     "verdict colours": """[...document.querySelectorAll('.verdict')].map(each => [
         getComputedStyle(each).color, getComputedStyle(each).backgroundColor])""",
 }
+# axe can't tell the contrast of text on a gradient, such as the shadows of tables, nor in drawings,
+# the ink of which is looked at above. What else it leaves open counts as found, except where
+# tables are scrolled: there their first column may stand above others.
+SERIOUS = """(() => {
+    const plain = document.createElement('style');
+    plain.textContent = '.table { background-image: none !important }';
+    document.head.append(plain);
+    return axe.run({resultTypes: ['violations', 'incomplete']}).then(found =>
+        [...found.violations, ...found.incomplete]
+            .filter(each => each.impact === 'serious' || each.impact === 'critical')
+            .flatMap(each => each.nodes
+                .filter(node => found.violations.includes(each) || innerWidth >= 1280 &&
+                        !document.querySelector(node.target[0]).closest('svg'))
+                .map(node => `${each.id}: ${node.html} ${node.failureSummary}`)));
+})()"""
 VIEWS: dict[str, dict[str, Any]] = {
     "light": {"width": 1280},
     "dark": {"width": 1920, "dark": True},
@@ -498,7 +517,7 @@ def test_a_browser_shows_all_of_it(view: str, page: str, browser: Browser, tmp_p
     if view in ("light", "dark"):  # where there is less room they scroll
         assert said["cut tables"] == 0
     assert said["letters"] >= 7
-    assert said["text in a figure"] == said["ink"]
+    assert said["inks of figures"] == [said["ink"]]
     assert contrast(said["ink"], said["page"]) > 7
     for ink, back in said["verdict colours"]:
         assert contrast(ink, back) > 4.5
@@ -524,6 +543,37 @@ def test_the_browser_test_can_fail(browser: Browser, tmp_path: Path) -> None:
     assert "nothing is not defined" in "".join(shown.problems)
     assert shown.answers["width"] > 1200
     assert shown.answers["clipped"] == ["cut off here", "beyond", "label"]
+
+
+@pytest.fixture(scope="module")
+def axe() -> Path:
+    """axe-core's script, where the machine has it."""
+    path = axe_path()
+    if path is None:
+        pytest.skip("no axe-core: install axe-core-python or set NPUSIM_AXE to an axe.min.js")
+    return path
+
+
+@pytest.mark.parametrize("view", ["light", "dark", "phone"])
+def test_axe_finds_nothing_serious(
+    view: str, page: str, axe: Path, browser: Browser, tmp_path: Path
+) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(page, encoding="utf-8")
+    shown = browser.show(file, questions={"serious": SERIOUS}, script=axe, **VIEWS[view])
+    assert shown.answers["serious"] == []
+
+
+def test_the_axe_test_can_fail(axe: Path, browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "broken.html"
+    file.write_text(
+        "<!doctype html><html><title>Broken</title><h1>Broken</h1>"
+        "<p style='color: #ccc; background: #fff'>pale</p>"
+        "<img src='data:,'><div role='img'></div>"
+    )
+    shown = browser.show(file, questions={"serious": SERIOUS}, script=axe)
+    rules = {each.partition(":")[0] for each in shown.answers["serious"]}
+    assert rules == {"html-has-lang", "color-contrast", "image-alt", "role-img-alt"}
 
 
 def brightness(colour: str) -> float:

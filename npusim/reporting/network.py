@@ -104,7 +104,9 @@ def _memory(focus: StepResult) -> Iterator[Block]:
     figure = memory_figure(focus)
     if figure is not None:
         yield figure
-    yield Table(("", ""), [("needs", memory_word(focus.memory)), ("basis", focus.memory.basis)])
+    yield Table(
+        ("memory", "value"), [("needs", memory_word(focus.memory)), ("basis", focus.memory.basis)]
+    )
 
 
 def _fused(focus: StepResult) -> Iterator[Block]:

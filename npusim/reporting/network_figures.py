@@ -44,10 +44,10 @@ def layers_figure(result: StepResult) -> Figure:
 
 
 def layers_roofline(result: StepResult, profile: Profile) -> Figure | None:
-    """The longest tasks of the step below the roof; None where none is simulated."""
+    """The longest tasks of the step below the roof; None where none is simulated and large."""
     ranked = sorted(result.operators, key=lambda each: -each.total_us)
     points = [
-        RoofPoint(each.op, each.kind, compute, hbm, l2)
+        point
         for each in ranked[:40]
         for task in each.timing.tasks[:1]
         if (compute := max(task.pipes.get(pipe, 0.0) for pipe in _COMPUTING)) > 0
@@ -57,6 +57,7 @@ def layers_roofline(result: StepResult, profile: Profile) -> Figure | None:
                 task.bytes_read + task.bytes_written, task.duration_us, profile.l2_sustained_gbps
             ),
         )
+        if (point := RoofPoint(each.op, each.kind, compute, hbm, l2)).levels
     ]
     if not points:
         return None

@@ -37,10 +37,12 @@ def timeline(res: Result, *, ax: Axes | None = None) -> Axes:
 
 
 def roofline(res: Result, *, ax: Axes | None = None) -> Axes:
-    """The longest task below the roofs of its chip, as in reports; UsageError without work."""
+    """The longest task below the roofs of its chip, as in reports; UsageError if it does little."""
     point = roof_point(res)
     if point is None:
-        raise UsageError(f"{res.op} computes nothing, so it has no place below a roof")
+        raise UsageError(
+            f"{res.op} computes or moves next to nothing, so it has no place below a roof"
+        )
     axes = ax or _new_axes(6.4, 3.6)
     paint_roofline(axes, [point], res.soc)
     plain_colours(axes)

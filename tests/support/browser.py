@@ -1,12 +1,15 @@
 """A headless Chromium, spoken to through a pipe: opens a page, asks it things, takes its picture.
 
 Nothing but the standard library is needed beside the browser itself (Debian's packages
-`chromium-headless-shell` or `chromium`); `NPUSIM_BROWSER` names another one.
+`chromium-headless-shell` or `chromium`); `NPUSIM_BROWSER` names another one. Whether people who
+don't see a page well can use it is asked of Deque's axe-core (https://github.com/dequelabs/axe-core),
+the script of which the package `axe-core-python` brings; `NPUSIM_AXE` names another copy.
 """
 
 from __future__ import annotations
 
 import base64
+import importlib.util
 import json
 import os
 import shutil
@@ -32,6 +35,17 @@ os.execv(sys.argv[3], sys.argv[3:])
 def browser_path() -> str | None:
     """The browser of this machine, None if it has none."""
     return os.environ.get("NPUSIM_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+def axe_path() -> Path | None:
+    """The `axe.min.js` of this machine, None if it has none."""
+    named = os.environ.get("NPUSIM_AXE")
+    if named:
+        return Path(named)
+    package = importlib.util.find_spec("axe_core_python")
+    folders = package.submodule_search_locations if package else None
+    files = (Path(folder) / "axe.min.js" for folder in folders or ())
+    return next(filter(Path.is_file, files), None)
 
 
 @dataclass
@@ -90,8 +104,12 @@ class Browser:
         dark: bool = False,
         media: str = "screen",
         questions: dict[str, str] | None = None,
+        script: Path | None = None,
     ) -> Shown:
-        """Open a file at this width and in this theme; `questions` are JavaScript expressions."""
+        """Open a file at this width and in this theme; `questions` are JavaScript expressions.
+
+        `script` is run in the page before they are asked; a promise is waited for.
+        """
         target = self._call("Target.createTarget", {"url": "about:blank"})["targetId"]
         attached = self._call("Target.attachToTarget", {"targetId": target, "flatten": True})
         page = attached["sessionId"]
@@ -104,6 +122,8 @@ class Browser:
         self._call("Emulation.setEmulatedMedia", {"media": media, "features": [theme]}, page)
         self._call("Page.navigate", {"url": file.resolve().as_uri()}, page)
         self._await("Page.loadEventFired")
+        if script is not None:
+            self._ask(script.read_text(encoding="utf-8") + "\n;0", page)
         answers = {
             name: self._ask(expression, page) for name, expression in (questions or {}).items()
         }
@@ -114,7 +134,7 @@ class Browser:
         return Shown(problems, base64.b64decode(picture), answers)
 
     def _ask(self, expression: str, page: str) -> Any:
-        wanted = {"expression": expression, "returnByValue": True}
+        wanted = {"expression": expression, "returnByValue": True, "awaitPromise": True}
         answer = self._call("Runtime.evaluate", wanted, page)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")

@@ -87,9 +87,14 @@ class RoofPoint:
     hbm: float
     l2: float
 
+    @property
+    def levels(self) -> list[float]:
+        """Memories that the task puts a load on; without one there is no place to draw it at."""
+        return [level for level in (self.hbm, self.l2) if level > _NO_LOAD]
+
 
 def roof_point(res: Result) -> RoofPoint | None:
-    """The longest task of a result; None where it does nothing."""
+    """The longest task of a result; None where it does next to nothing."""
     work = longest_work(res)
     if work is None or work.compute_share <= 0:
         return None
@@ -97,7 +102,8 @@ def roof_point(res: Result) -> RoofPoint | None:
     # Of the whole task, launch included, as the verdict counts: figure and headline say the same.
     whole = work.core_cycles + work.launch_cycles
     compute = work.compute_share * work.core_cycles / whole
-    return RoofPoint(res.soc, family, compute, work.hbm_share, work.l2_share)
+    point = RoofPoint(res.soc, family, compute, work.hbm_share, work.l2_share)
+    return point if point.levels else None
 
 
 def longest_work(res: Result) -> TaskWork | None:
@@ -128,7 +134,7 @@ def roofline_figure(points: Sequence[RoofPoint], focus: str) -> Figure:
 def paint_roofline(axes: Axes, points: Sequence[RoofPoint], focus: str) -> None:
     """The roof, the points below it, the name of the chip looked at, and what colours mean."""
     axes.set(xlabel="work per byte, relative to the ridge", ylabel="share of the compute roof")
-    across = [point.compute / level for point in points for level in _levels(point)]
+    across = [point.compute / level for point in points for level in point.levels]
     low = min([0.05, *across]) / 2
     high = max([20.0, *across]) * 2
     bottom = min([0.02, *(point.compute for point in points)]) / 2
@@ -159,10 +165,6 @@ def paint_roofline(axes: Axes, points: Sequence[RoofPoint], focus: str) -> None:
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 
 
-def _levels(point: RoofPoint) -> list[float]:
-    return [level for level in (point.hbm, point.l2) if level > _NO_LOAD]
-
-
 def _scatter(axes: object, places: list[tuple[float, float]], colour: str, filled: bool) -> None:
     if places:
         across, up = zip(*places, strict=True)
@@ -172,8 +174,8 @@ def _scatter(axes: object, places: list[tuple[float, float]], colour: str, fille
 
 def _name_focus(axes: object, points: Sequence[RoofPoint], focus: str) -> None:
     for point in points:
-        if point.soc == focus and (levels := _levels(point)):
-            place = (point.compute / levels[0], point.compute)
+        if point.soc == focus:
+            place = (point.compute / point.levels[0], point.compute)
             axes.annotate(  # type: ignore[attr-defined]
                 focus, place, xytext=(0, 8), textcoords="offset points", ha="center", fontsize=8.5
             )

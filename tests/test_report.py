@@ -403,6 +403,10 @@ def test_a_page_says_what_changed_since(
     (section,) = page.sections
     totals = next(block for block in section.blocks if isinstance(block, Table))
     assert list(totals.rows[0][3:])[: len(row)] == row
+    apart = "yes" in row
+    assert page.verdicts[0].tone == (
+        "open" if not apart else "good" if "fast" in sentence else "bad"
+    )
     for rendered in (to_html(page), to_markdown(page)):
         assert "Against old.json" in rendered
         assert totals.rows[0][1] in rendered

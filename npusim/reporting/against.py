@@ -174,7 +174,10 @@ class _Pair:
 
     @property
     def tone(self) -> Tone:
-        return "open" if self.same else "good" if self.now_us < self.before_us else "bad"
+        """Neither good nor bad as long as the bands don't tell the times apart."""
+        if self.same or not self.beyond_band:
+            return "open"
+        return "good" if self.now_us < self.before_us else "bad"
 
     @property
     def sentence(self) -> str:

@@ -272,7 +272,9 @@ class Launch(Group):
     Ascend C, which read their tiling data field by field and choose among variants. They wait
     `code_us` for their code, except where it is one of the last `code_kernels` that they ran, which
     their instruction caches hold. All cores fetch the same lines of code and tiling data, which
-    are served one after the other: `code_per_block_us` more for each further block.
+    are served one after the other: `code_per_block_us` more for each further block. The host needs
+    `host_dispatch_us` to launch an operator; the call of a whole offline model costs
+    `model_call_us` beside its tasks.
     """
 
     base_us: Microseconds
@@ -287,6 +289,7 @@ class Launch(Group):
     code_kernels: Annotated[int, Field(ge=0)] = 0
     elementwise_core_bytes: Bytes
     host_dispatch_us: Microseconds
+    model_call_us: Microseconds = 0.0
 
 
 class Features(Group):

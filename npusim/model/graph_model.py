@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from npusim.graph import onnx_reader
@@ -101,7 +101,8 @@ class NetworkModel:
         except ArgumentError as error:
             raise FileError(self.source.path, error.message, error.remedy) from error
         notes = tuple(f"{name}: {count}x" for name, count in compiled.applied)
-        return _step(self.name, network, map(_item, tasks_of(network)), found, notes)
+        step = _step(self.name, network, map(_item, tasks_of(network)), found, notes)
+        return replace(step, call_us=chip.launch.model_call_us)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def retime(
     items = _timed(step, timer, verdicts, l2 == ORDER, progress)
     device_us = sum(each.total_us for each in items)
     low_us, high_us = band_of_sum(items)
-    duration_us = with_dispatch(items, dispatch_us)
+    duration_us = with_dispatch(items, dispatch_us) + step.call_us
     idle_us = duration_us - device_us
     return StepResult(
         step=step,
@@ -87,7 +87,7 @@ def retime(
         device_us=device_us,
         host_dispatch_us=dispatch_us,
         profile_dispatch_us=chip.launch.host_dispatch_us,
-        eager_us=with_dispatch(items, chip.launch.host_dispatch_us),
+        eager_us=with_dispatch(items, chip.launch.host_dispatch_us) + step.call_us,
         items=tuple(items),
         classes=_classes(items, device_us),
         operators=_operators(items),

@@ -214,7 +214,8 @@ class Step:
     ``graph`` for a network that was compiled for the chip; its tensors are told apart.
     `batch` is the value of the batch variable, None where the file has none. Bytes are what the
     file states, None where it doesn't; `alive_bytes` are the activations in memory while each item
-    runs, empty where the file doesn't tell.
+    runs, empty where the file doesn't tell. `call_us` is what the call of an offline model costs
+    beside its tasks.
     """
 
     name: str
@@ -226,6 +227,7 @@ class Step:
     host_dispatch_us: float | None = None
     notes: tuple[str, ...] = ()
     alive_bytes: tuple[int, ...] = ()
+    call_us: float = 0.0
 
     @property
     def launches(self) -> int:

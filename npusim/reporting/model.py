@@ -156,6 +156,8 @@ def assumption_lines(result: StepResult) -> Iterator[str]:
     """What the times rest on besides the profile."""
     yield _L2_WORDS[result.l2]
     yield f"band: {result.band_basis}"
+    if result.step.call_us:
+        yield f"the call of the model costs {result.step.call_us:g} us beside its tasks"
     if result.host_dispatch_us:
         yield f"the host launches an operator every {result.host_dispatch_us:g} us"
     else:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from math import ceil
+from typing import TYPE_CHECKING, Final
 
 from npusim.llm.work import Part, Work, part, tensor
-from npusim.values.dtypes import FLOAT, INT8
+from npusim.values.dtypes import FLOAT, INT8, UINT64
+from npusim.values.formats import Format
+from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
     from npusim.llm.precision import Precision
+
+_FRACTALS: Final = Format.FRACTAL_NZ
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,14 @@ class Projections:
             inputs = (x, weight, scale)
             return [part("WeightQuantBatchMatmulV2", inputs, (y,), weights=(weight, scale))]
         quantised, per_row = tensor(INT8, rows, depth), tensor(FLOAT, rows)
+        if self.work.fixed_scales:
+            weight = TensorSpec((ceil(columns / 32), ceil(depth / 16), 16, 32), INT8, _FRACTALS)
+            scale = tensor(UINT64, columns)
+            return [
+                part("AscendQuantV2", (x, tensor(floating, 1)), (quantised,)),
+                part("QuantBatchMatmulV3", (quantised, weight, scale), (y,),
+                     weights=(weight, scale)),
+            ]  # fmt: skip
         scale = tensor(FLOAT, columns)
         return [
             part("DynamicQuant", (x,), (quantised, per_row)),

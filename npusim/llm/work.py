@@ -69,6 +69,14 @@ class Work:
         self._chip = chip
         self._refused: dict[tuple[object, ...], bool] = {}
 
+    @property
+    def fixed_scales(self) -> bool:
+        """Whether products of bytes scale by columns alone: on chips without a fixpipe.
+
+        Then activations are quantised by a scale that was found beforehand (vllm-ascend on 310P).
+        """
+        return self._chip.paths.l0c_to_gm is None
+
     def run(self, *parts: Part) -> None:
         """Do these parts, whatever the product says of them."""
         for each in parts:

@@ -574,6 +574,20 @@ def test_help_and_version(npusim: Npusim) -> None:
         assert npusim(f"{verb} --help").code == 0
 
 
+def test_every_verb_shows_an_example() -> None:
+    from typer.main import get_command
+
+    from npusim.cli.app import application
+
+    def without(command: Any, path: str) -> list[str]:
+        if hasattr(command, "commands"):
+            under = command.commands.items()
+            return [each for name, sub in under for each in without(sub, f"{path} {name}")]
+        return [] if "Example" in command.help else [path]
+
+    assert without(get_command(application([])), "npusim") == []
+
+
 @pytest.mark.parametrize("line", ["estimat", "estimate --jsn", "run --seed x"])
 def test_wrong_options_exit_2(npusim: Npusim, line: str) -> None:
     outcome = npusim(line)

@@ -286,10 +286,10 @@ def test_a_mask_that_is_too_short_is_refused() -> None:
         run("Ascend910B3", "DropOutDoMask", [x, bits, np.array(0.5, np.float32)], [x])
 
 
-def test_an_integer_division_is_refused_with_its_reason() -> None:
-    x = np.ones((4, 4), np.int32)
-    with pytest.raises(KernelError, match="vdiv doesn't take int32"):
-        run("Ascend910B3", "RealDiv", [x, x], [x])
+def test_whole_numbers_are_divided_on_the_ai_cpu_towards_zero() -> None:
+    x, y = np.array([-7, 7, 9], np.int32), np.array([2, 2, -3], np.int32)
+    (found,) = run("Ascend910B3", "RealDiv", [x, y], [x])
+    np.testing.assert_array_equal(found, [-3, 3, -3])
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -410,7 +410,7 @@ def test_a_profile_may_be_complete_in_itself(tmp_path: Path) -> None:
     raw = base.model_dump(exclude_unset=True)
     said = {"default": {"source": "own_statement", "confidence": "assumed"}}
     for group in GROUPS:
-        raw[group] = {**raw[group], "provenance": said}
+        raw[group] = {**raw.get(group, {}), "provenance": said}
     text = yaml.safe_dump(yaml.safe_load(yaml.dump(_plain(raw))))
     chip = load_profile(written(tmp_path, text))
     assert chip.model_copy(update={"provenance": base.provenance}) == base

@@ -39,9 +39,27 @@ class AiCpuKernel(Kernel):
 
     def process(self, core: Core) -> None:
         """Everything at once, by processors of another kind."""
-        core.ai_cpu(self.operations)
+        self.take_time(core)
         if core.numerics:
             given = [each.array for each in self.reads]
             for target, made in zip(self.writes, self.compute(*given), strict=True):
                 if target.array is not None:
                     target.array[...] = made.reshape(target.shape)
+
+    def take_time(self, core: Core) -> None:
+        """What it costs."""
+        core.ai_cpu(self.operations)
+
+
+class RandomKernel(AiCpuKernel):
+    """A task of the engine that draws random numbers (``random_engine`` of the profile)."""
+
+    runs_on: ClassVar[str] = "DSA"
+
+    def take_time(self, core: Core) -> None:
+        """A number of 4 bytes each, or bytes of bits."""
+        (drawn,) = self.writes
+        if drawn.dtype.itemsize == 1:
+            core.random_engine(nbytes=drawn.numel)
+        else:
+            core.random_engine(numbers=drawn.numel)

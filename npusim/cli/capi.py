@@ -69,7 +69,10 @@ CmakeDir = Annotated[bool, typer.Option("--cmake-dir", help="Print the folder fo
 
 
 def cc(sources: Sources, path: Program = None) -> None:
-    """Compile an aclnn program in C++ for the simulator."""
+    """Compile an aclnn program in C++ for the simulator.
+
+    Example: npusim cc sample.cpp -o sample
+    """
     from npusim.capi.compiling import compile_program
 
     files = [Path(word) for word in sources if _is_source(word)]
@@ -87,7 +90,10 @@ def execute(
     leaks: Leaks = False,
     force: Force = False,
 ) -> None:
-    """Run a program on a simulated chip, and show the time of every operator and kernel."""
+    """Run a program on a simulated chip, and show the time of every operator and kernel.
+
+    Example: npusim exec ./sample -s 910b3
+    """
     from npusim.cli.chips import one_chip
     from npusim.reporting.files import claim_all, write_text
 
@@ -141,7 +147,10 @@ def _run(words: list[str], address: str, *, with_timelines: bool, with_leaks: bo
 
 
 def folders(include: IncludeDir = False, lib: LibDir = False, cmake: CmakeDir = False) -> None:
-    """The folders of headers, libraries and CMake files, for your own build."""
+    """The folders of headers, libraries and CMake files, for your own build.
+
+    Example: npusim capi --include-dir
+    """
     from npusim.capi.library import installation
 
     home = installation()

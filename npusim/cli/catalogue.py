@@ -123,7 +123,10 @@ def diff(
     second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     as_json: AsJson = False,
 ) -> None:
-    """What one product has and the other lacks: operators, and dtypes of those that both have."""
+    """What one product has and the other lacks: operators, and dtypes of those that both have.
+
+    Example: npusim ops diff 910b3 310p3
+    """
     from npusim.catalogue.queries import diff as compare
 
     difference = compare(first, second)
@@ -144,7 +147,10 @@ def matrix(
     file: Output = None,
     force: Force = False,
 ) -> None:
-    """Every operator on every product, as a file."""
+    """Every operator on every product, as a file.
+
+    Example: npusim ops matrix -o matrix.csv
+    """
     from npusim.catalogue.queries import matrix as every
     from npusim.reporting.matrix import FORMATS
 
@@ -161,7 +167,10 @@ def summary(
         typer.Option("--check", metavar="FILE", help="Exit 1 unless FILE is this summary."),
     ] = None,
 ) -> None:
-    """How many operators each product has, and how many take BF16, on one page of Markdown."""
+    """How many operators each product has, and how many take BF16, on one page of Markdown.
+
+    Example: npusim ops summary -o catalogue.md
+    """
     from npusim.catalogue.facts import catalogue
     from npusim.catalogue.queries import disagreements
     from npusim.catalogue.queries import summary as count
@@ -183,7 +192,10 @@ def coverage(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """How many aclnn interfaces run with numbers and time, on the AI CPU, or are checked only."""
+    """How many aclnn interfaces run with numbers and time, on the AI CPU, or are checked only.
+
+    Example: npusim ops coverage -s 910b3
+    """
     from npusim.operators.coverage import covered
     from npusim.reporting.coverage import coverage_json, coverage_page, coverage_tables
 

@@ -27,6 +27,8 @@ def check(
     Without parameters, and for operators that npusim doesn't simulate, the catalogue answers: who
     supports which dtypes. There a tensor is NAME=DTYPE. --model asks for a whole model: an
     op_summary or kernel_details CSV, an ONNX file, a YAML list of calls, or a list of operators.
+
+    Example: npusim check Gelu -s all x=bf16[1024,1024]
     """
     if model is not None and op is not None:
         raise UsageError(f"an operator ({op}) and a model at once", "Ask one after the other.")

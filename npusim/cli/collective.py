@@ -38,7 +38,10 @@ def collective(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """How long does a collective take? Time, band, HCCL's algorithm, bandwidth."""
+    """How long does a collective take? Time, band, HCCL's algorithm, bandwidth.
+
+    Example: npusim collective allreduce -s 910b3 --cards 8 --bytes 1MiB
+    """
     from npusim.cli.chips import names
     from npusim.cli.sizes import nbytes_in
     from npusim.cluster import collective as estimated

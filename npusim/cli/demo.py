@@ -37,7 +37,10 @@ TraceFile = Annotated[
 
 
 def demo(path: TraceFile = DEFAULT_TRACE, as_json: AsJson = False) -> None:
-    """Run one operator on all chips and check its numbers."""
+    """Run one operator on all chips and check its numbers.
+
+    Example: npusim demo
+    """
     from npusim.reporting.files import claim
     from npusim.reporting.trace import write_trace
 

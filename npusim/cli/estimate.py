@@ -21,7 +21,10 @@ def estimate(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """How long does it take? Latency, band, cycles, bound."""
+    """How long does it take? Latency, band, cycles, bound.
+
+    Example: npusim estimate Add -s 910b3 x1=fp16[4096,4096] x2=fp16[4096,4096]
+    """
     if (form is None) != (path is None) or form is profiling.Format.NPZ:
         raise ArgumentError(
             "an estimate is written as --format msprof -o DIR", "For outputs use `npusim run`."

@@ -36,6 +36,8 @@ def judge(
 
     Each kernel is held against the 95 % interval of its estimate and against its equals in the
     file. Exit code 0 whatever is found.
+
+    Example: npusim judge kernel_details.csv -s 910b3
     """
     from npusim.cli.chips import one_chip
     from npusim.model.findings import findings

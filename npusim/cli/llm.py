@@ -86,6 +86,8 @@ def step_(
     """How long does one step take, what is it made of, and does it fit?
 
     Exit code 1 where every chip refuses an operator, or the step doesn't fit.
+
+    Example: npusim llm step config.json -s 910b3 --tp 4 --batch 32 --context 4096
     """
     from npusim.llm import step
     from npusim.llm.workload import batch_of
@@ -175,7 +177,10 @@ def serve_(
     interconnect: Links = None,
     as_json: AsJson = False,
 ) -> None:
-    """How fast are requests answered? TTFT, TPOT, tokens a second, preemptions."""
+    """How fast are requests answered? TTFT, TPOT, tokens a second, preemptions.
+
+    Example: npusim llm serve config.json -s 910b3 --tp 4 --concurrency 32 --input 3500
+    """
     from npusim.llm.layout import layout_of
     from npusim.reporting.serving import serve_json, serve_page
     from npusim.serving import Policy, deploy, even_lengths, read_requests, serve_apart
@@ -256,6 +261,8 @@ def train_(
     """How long does a training step take? Tokens/s per card, pipeline bubble, memory.
 
     Exit code 1 where it fits on no chip that was asked.
+
+    Example: npusim llm train config.json -s 910b1 --tp 8 --global-batch 64 --zero 1
     """
     from npusim.llm.training import Training, train
     from npusim.reporting.training import training_json, training_page

@@ -89,6 +89,8 @@ def model(
     Several batches give the curve of rates and the best batch. Exit code 1 when every chip that was
     asked refuses an operator as it is, be it that it runs in FLOAT16 and the times are those, or
     when no batch keeps the latency limit.
+
+    Example: npusim model resnet50.onnx -s 310p3 --batch 1,4,8
     """
     from npusim.model.curve import curves
     from npusim.model.reading import read_model

@@ -53,7 +53,10 @@ app.command("summary")(catalogue.summary)
 
 @app.command("list")
 def list_operators(as_json: AsJson = False) -> None:
-    """All operators with the products that offer them, and the standard ones by family."""
+    """All operators with the products that offer them, and the standard ones by family.
+
+    Example: npusim ops list
+    """
     from npusim.operators.registry import operator, operators
     from npusim.operators.resolve import standard_families
 
@@ -76,7 +79,10 @@ def list_operators(as_json: AsJson = False) -> None:
 
 @app.command("show")
 def show(op: Operator, soc: Socs = None, as_json: AsJson = False) -> None:
-    """The contract of an operator as a page, and the tasks of a typical call on every product."""
+    """The contract of an operator as a page, and the tasks of a typical call on every product.
+
+    Example: npusim ops show GroupNormBackward
+    """
     contract = calls.read_call(op, []).contract
     if contract is None:
         catalogue.show_operator(op, soc, as_json=as_json)

@@ -52,6 +52,8 @@ def plan(
     """How many cards? Workload and objective in, a card count for every product out.
 
     Exit code 1 when no product of the plan meets the objective.
+
+    Example: npusim plan examples/plan.yaml --html plan.html
     """
     from npusim.serving.plan import is_llm_plan, read_llm_plan
 
@@ -105,6 +107,8 @@ def recommend(
     --input, --output and --dtype say the rest.
     Everything else is as in a plan that says nothing about it: Poisson arrivals, 70 % target
     utilisation. Exit code 1 when no product meets the limit.
+
+    Example: npusim recommend resnet50.onnx --rate 2000 --slo 20 -s 310p3
     """
     from npusim.capacity import plan_of
     from npusim.capacity.asking import plan_of_model, seeded

@@ -33,7 +33,10 @@ def profiles(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("list")
 def list_profiles(as_json: AsJson = False) -> None:
-    """The built-in chips, and the Atlas products that they are in."""
+    """The built-in chips, and the Atlas products that they are in.
+
+    Example: npusim profiles list --json
+    """
     from npusim.hardware.products import products
 
     chips = [chip.profile for chip in every_chip()]

@@ -52,6 +52,8 @@ def report(
     """Write a page about a call or a model: products, timeline, roofline, where the time goes.
 
     A model is a file as `npusim model` takes it. With --against it begins with what changed.
+
+    Example: npusim report Gelu -s all x=fp16[1024,1024] -o gelu.html
     """
     if Path(op).suffix.lower() in compiling.MODELS:
         compiling.no_arguments(Path(op), assignments)

@@ -45,7 +45,10 @@ def run(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run it on numbers: outputs as well as the time."""
+    """Run it on numbers: outputs as well as the time.
+
+    Example: npusim run Gelu -s 910b3 x=x.npy -o y.npz
+    """
     from npusim.reporting.files import claim_all
 
     words = list(assignments or [])

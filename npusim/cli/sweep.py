@@ -81,6 +81,8 @@ def sweep(
     Results go line by line into SPEC.jsonl, or the file of -o, as they are ready: a sweep that was
     stopped or killed continues with --resume. A point that fails is a line with its error. Exit
     code 0 when at least one point has a time; 130 after Ctrl-C.
+
+    Example: npusim sweep examples/sweep.yaml --csv points.csv
     """
     from npusim.reporting.files import claim_all
     from npusim.sweeping.asking import answered_rows

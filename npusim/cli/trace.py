@@ -62,6 +62,8 @@ def trace(
     """Write the timeline of a call or of a model for a trace viewer.
 
     A model is a file as `npusim model` takes it: a row for each stream, tasks in their modules.
+
+    Example: npusim trace Gelu -s 910b3 x=fp16[1024,1024] -o trace.json
     """
     if Path(op).suffix.lower() in compiling.MODELS:
         _model_trace(Path(op), assignments, soc, path, batch, streams, force, as_json)

@@ -41,7 +41,10 @@ def tune(
     json_file: JsonFile = None,
     force: Force = False,
 ) -> None:
-    """Run a program with every combination of values, and rank them by the time of its kernels."""
+    """Run a program with every combination of values, and rank them by the time of its kernels.
+
+    Example: npusim tune kernel.py -s 910b3 --param TILE=1024,2048
+    """
     from npusim.cli.chips import one_chip
     from npusim.pyasc.tuning import tune as tuned
     from npusim.reporting.document import Table

@@ -43,6 +43,8 @@ def validate(
 
     Rows that can't be modelled are counted and listed with the reason. Exit code 0 when the table
     could be read, whatever the errors are.
+
+    Example: npusim validate reports/data/measured_ops.csv.gz
     """
     from npusim.reporting import validation as report
     from npusim.reporting.files import claim_all, write_text

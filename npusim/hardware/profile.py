@@ -219,6 +219,17 @@ class AiCpu(Group):
     operation_ns: Speed
 
 
+class RandomEngine(Group):
+    """Tasks of the engine that draws random numbers (DSA): each, a number, a byte of bits.
+
+    Chips without one have the AI CPUs draw them: all is 0.
+    """
+
+    task_us: Microseconds = 0.0
+    number_ns: Annotated[float, Field(ge=0)] = 0.0
+    byte_ns: Annotated[float, Field(ge=0)] = 0.0
+
+
 class CubeRate(Group):
     """One fractal of a dtype: its depth k in elements, and the cycles it takes."""
 
@@ -354,6 +365,7 @@ class Profile(Group):
     vector: Vector
     scalar: Scalar
     ai_cpu: AiCpu
+    random_engine: RandomEngine = RandomEngine()
     cube: Cube
     launch: Launch
     features: Features

@@ -28,13 +28,15 @@ class OnAiCpu:
     ``compute`` takes the arrays of the inputs (None where one is absent), then the ``attributes``,
     which are given with their defaults, and returns an array, or one for each result; half types
     reach it in float32. ``operations`` counts the steps of the whole task (see
-    :class:`npusim.ascendc.ai_cpu.AiCpuKernel`), or those for every element of the largest tensor.
+    :class:`npusim.ascendc.ai_cpu.AiCpuKernel`), or those for every element of the
+    largest tensor. ``kernel`` is another one where another engine does it.
     """
 
     op_type: str
     compute: Callable[..., Any]
     operations: float | Callable[[Task], float] = SIMPLE
     attributes: Mapping[str, object] = field(default_factory=dict)
+    kernel: type[AiCpuKernel] = AiCpuKernel
 
     def from_task(self, task: Task) -> tuple[AiCpuKernel, ...]:
         """The kernel for a task, whose results are known."""
@@ -54,7 +56,7 @@ class OnAiCpu:
             found = self.results(*operands, **task.attributes)
             return [_stored(each, out) for each, out in zip(found, task.outputs, strict=True)]
 
-        return (AiCpuKernel(task.op_type, present, task.outputs, count, compute),)
+        return (self.kernel(task.op_type, present, task.outputs, count, compute),)
 
     def results(self, *operands: NDArray[Any] | None, **attributes: Any) -> list[NDArray[Any]]:
         """What comes out, in the dtypes that it is computed in."""

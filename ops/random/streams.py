@@ -2,8 +2,7 @@
 
 Published: J. Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (2011). Which counter and
 which word of it the device's engine takes for an element isn't published, so the numbers have its
-distribution but not its bits. The engine draws 151,936 uniform numbers in 234 us on A3 (profile of
-Qwen3-32B's decoding in Horacehxw/msModeling): about what the AI CPUs need for an addition each.
+distribution but not its bits.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.schedules.on_ai_cpu import FUNCTION, SIMPLE, OnAiCpu
+from npusim.ascendc.ai_cpu import AiCpuKernel, RandomKernel
+from npusim.schedules.on_ai_cpu import FUNCTION, OnAiCpu
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,10 +70,14 @@ def _filled(task: Task, compute: Any) -> tuple[Kernel, ...]:
         raise task.refused("how many numbers are wanted isn't known")
     shape = task.outputs[0].shape
     count = task.outputs[0].numel
-    operations = SIMPLE if task.op_type.startswith("DSA") else FUNCTION
-    return OnAiCpu(
-        task.op_type, lambda *given: compute(*given, count).reshape(shape), operations
-    ).from_task(task)
+    engine = task.profile.random_engine.task_us > 0 and task.op_type.startswith("DSA")
+    row = OnAiCpu(
+        task.op_type,
+        lambda *given: compute(*given, count).reshape(shape),
+        FUNCTION,
+        kernel=RandomKernel if engine else AiCpuKernel,
+    )
+    return row.from_task(task)
 
 
 def uniform(task: Task) -> tuple[Kernel, ...]:

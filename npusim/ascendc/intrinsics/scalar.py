@@ -84,6 +84,13 @@ class Scalars(Issuer):
             cycles = self.costs.ai_cpu(operations)
             self.recorder.emit(Pipe.SCALAR, "ai_cpu", cycles, detail=f"{operations:.0f} operations")
 
+    def random_engine(self, numbers: int = 0, nbytes: int = 0) -> None:
+        """So many random numbers, or bytes of random bits, of the chip's engine for them."""
+        if self.recording:
+            cycles = self.costs.random_engine(numbers, nbytes)
+            detail = f"{numbers} numbers" if numbers else f"{nbytes} bytes"
+            self.recorder.emit(Pipe.SCALAR, "random_engine", cycles, detail=detail)
+
     def to_float(self, whole: Scalar) -> Scalar:
         """A whole number as float32."""
         self.scalar_alu("conv")

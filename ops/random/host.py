@@ -37,17 +37,29 @@ def _moved(
     return seed.view(1), host.together("Add", start, offset, dtype=start.dtype)
 
 
+def _random(
+    host: Host, shape: Sequence[int], kind: str, stream: tuple[GlobalTensor, GlobalTensor],
+    line: tuple[float, float], limits: dict[str, float],
+) -> Any:  # fmt: skip
+    """Numbers of a kind: by the engine with its `limits`, else plain ones moved onto a `line`.
+
+    The line is what zero becomes, and how far one is from it.
+    """
+    host.assume("Random numbers have the distribution of the device's, not its bits.")
+    out = host.empty(shape, FLOAT)
+    if host.profile.family in _WITH_ENGINE:
+        return host.run(f"DSARandom{kind}", *stream, outputs=(out,), **limits)
+    drawn = host.run(f"StatelessRandom{kind}V2", *stream, outputs=(out,))
+    start, step = line
+    return host.together("Add", host.together("Mul", drawn, step), start)
+
+
 def _numbers(
     host: Host, shape: Sequence[int], low: float, high: float,
     stream: tuple[GlobalTensor, GlobalTensor],
 ) -> Any:  # fmt: skip
-    """Uniform numbers between two limits in float32."""
-    host.assume("Random numbers have the distribution of the device's, not its bits.")
-    out = host.empty(shape, FLOAT)
-    if host.profile.family in _WITH_ENGINE:
-        return host.run("DSARandomUniform", *stream, outputs=(out,), low=low, high=high)
-    drawn = host.run("StatelessRandomUniformV2", *stream, outputs=(out,))
-    return host.together("Add", host.together("Mul", drawn, high - low), low)
+    limits = {"low": low, "high": high}
+    return _random(host, shape, "Uniform", stream, (low, high - low), limits)
 
 
 def uniform(host: Host, x: GlobalTensor, *, low: float, high: float, seed: int, offset: int) -> Any:
@@ -86,12 +98,7 @@ def _normal(
     host: Host, shape: Sequence[int], mean: float, std: float,
     stream: tuple[GlobalTensor, GlobalTensor],
 ) -> Any:  # fmt: skip
-    host.assume("Random numbers have the distribution of the device's, not its bits.")
-    out = host.empty(shape, FLOAT)
-    if host.profile.family in _WITH_ENGINE:
-        return host.run("DSARandomNormal", *stream, outputs=(out,), mean=mean, std=std)
-    drawn = host.run("StatelessRandomNormalV2", *stream, outputs=(out,))
-    return host.together("Add", host.together("Mul", drawn, std), mean)
+    return _random(host, shape, "Normal", stream, (mean, std), {"mean": mean, "std": std})
 
 
 def normal(host: Host, x: GlobalTensor, *, mean: float, std: float, seed: int, offset: int) -> Any:

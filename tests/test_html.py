@@ -113,8 +113,7 @@ def plan_text(form: Any = "html", **changes: Any) -> str:
 def model_text(form: Any = "html") -> str:
     asked = chips(["910b3", "910a", "310p3"])
     results = timed(read_model(ROOT / "examples" / "model.yaml"), asked, [None])
-    profiles = [chip.profile for chip in asked]
-    return FORMS[form](network_page(results, profiles, "npusim report model.yaml -o page.html"))
+    return FORMS[form](network_page(results, "npusim report model.yaml -o page.html"))
 
 
 PAGES = {"operator": operator_text, "plan": plan_text, "model": model_text}
@@ -323,9 +322,32 @@ def test_pipes_say_what_they_waited_for_and_rates_what_they_reach() -> None:
     text = to_markdown(page)
     assert f"Matrix unit: {tflops:.0f} TFLOPS, {share * 100:.0f} % of the float16 peak" in text
     assert " GB/s, " in text
+    assert "Vector units" not in text
     row = next(line for line in text.splitlines() if line.startswith("| CUBE |"))
     assert "mad (" in row
     assert "MTE1: " in row
+
+
+def test_vector_units_have_their_rate_and_their_peak() -> None:
+    spec = npusim.TensorSpec((1024, 512), "float16")
+    (found,) = ask_all(chips(["910b3"]), lambda device: device.estimate("Add", x1=spec, x2=spec))
+    assert found.result is not None
+    (work,) = found.result.timeline.work()
+    assert work.vector_operations == {"float16": 1024 * 512}
+    peak = found.result.timeline.profile.vector_peak_tops(2)
+    tflops = 1024 * 512 / found.result.duration_us / 1e6
+    text = to_markdown(operator_page("Add", "", {}, [found], ""))
+    said = re.search(r"Vector units: ([\d.]+) TFLOPS, ([\d.]+) % of the float16 peak", text)
+    assert said is not None
+    assert float(said[1]) == pytest.approx(tflops, rel=0.01)
+    assert float(said[2]) == pytest.approx(100 * tflops / peak, rel=0.05)
+    assert "Matrix unit" not in text
+
+
+def test_memory_is_over_time_only_where_lifetimes_are_known() -> None:
+    text = model_text()
+    assert "<h2>Memory</h2>" in text
+    assert "Memory over time" not in text
 
 
 def test_shares_of_the_cycles_add_up() -> None:

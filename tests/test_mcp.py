@@ -34,7 +34,7 @@ def test_the_tools_say_what_they_take() -> None:
             return list((await client.list_tools()).tools)
 
     tools = {tool.name: tool for tool in asyncio.run(listed())}
-    assert {"check", "estimate", "model", "plan", "kernel_run"} <= set(tools)
+    assert {"check", "estimate", "model", "plan", "kernel_run", "calibrate"} <= set(tools)
     assert all(tool.description for tool in tools.values())
     assert set(tools["estimate"].input_schema["required"]) == {"op", "arguments", "soc"}
 
@@ -46,14 +46,17 @@ def test_answers_are_those_of_the_command_line(capsys, tmp_path) -> None:
     )
     program = tmp_path / "program.py"
     program.write_text("print('hello')\n")
+    profile = tmp_path / "kernel_details.csv"
+    profile.write_text("Name,Type,Duration(us)\n")
     found = asked(
         ("check", relu),
         ("estimate", relu),
         ("kernel_run", {"file": str(program), "soc": "910b3"}),
         ("estimate", {**relu, "op": "aclnnRelo"}),
         ("plan", {"question": {"title": "nothing else"}}),
+        ("calibrate", {"file": str(profile), "soc": "910b3"}),
     )
-    check, estimate, kernel, typo, plan = found
+    check, estimate, kernel, typo, plan, calibrated = found
     assert [answer["ok"] for answer in check.structured_content["answers"]] == [True, False]
     hold(["estimate"], estimate.structured_content)
     said = npusim(capsys, "estimate aclnnRelu -s 910b3 -s 310p3 self=bf16[64] --json").json
@@ -64,6 +67,8 @@ def test_answers_are_those_of_the_command_line(capsys, tmp_path) -> None:
     assert "aclnnRelu" in typo.content[0].text  # what was meant
     assert plan.is_error
     assert "Traceback" not in plan.content[0].text
+    assert calibrated.is_error
+    assert "kernel_details.csv" in calibrated.content[0].text
 
 
 def test_the_skill_names_verbs_that_exist(capsys) -> None:

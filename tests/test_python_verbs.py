@@ -79,6 +79,27 @@ def test_pages_of_results(result, tmp_path) -> None:
         npusim.report([], tmp_path / "empty.md")
 
 
+def test_pages_against_earlier_results_and_of_steps(result, tmp_path) -> None:
+    smaller = {**ADD, "self": TensorSpec((256, 512), "float16")}
+    smaller["other"] = smaller["self"]
+    earlier = npusim.Device("Ascend910B3").estimate("aclnnAdd", alpha=1, **smaller)
+    page = npusim.report(result, tmp_path / "page.md", against=earlier).read_text(encoding="utf-8")
+    assert "Against before: " in page
+    assert "Other arguments" not in page  # which results don't keep
+    model = npusim.Model.read(Path(__file__).parent.parent / "examples" / "model.yaml")
+    step, slow = model.estimate("910b3"), model.estimate("310p3")
+    page = npusim.report([step, slow], tmp_path / "step.md", against=step).read_text()
+    assert "how fast, on which product" in page  # what `npusim report model.yaml` writes
+    assert "Against before: as fast as before on Ascend910B3." in page
+    with pytest.raises(FileError, match="of a model, and the page is of a call"):
+        npusim.report(result, tmp_path / "wrong.md", against=step)
+    kept = tmp_path / "old.json"
+    kept.write_text("{}")
+    with pytest.raises(FileError, match=r"old\.json"):
+        npusim.report(result, tmp_path / "wrong.md", against=kept)
+    assert not (tmp_path / "wrong.md").exists()
+
+
 def test_a_trace_says_what_it_wrote(result, tmp_path) -> None:
     written = npusim.trace(result, tmp_path / "trace.json", cores=[0])
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]

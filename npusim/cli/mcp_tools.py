@@ -43,7 +43,7 @@ def server() -> MCPServer:
     except ImportError:
         raise UsageError("npusim mcp needs the MCP SDK", "pip install 'npusim[mcp]'") from None
     made = MCPServer("npusim", version=npusim.__version__, instructions=INSTRUCTIONS)
-    for tool in (check, estimate, operator, model, plan, kernel_run, llm_step, collective, judge):
+    for tool in TOOLS:
         made.tool()(tool)
     return made
 
@@ -128,6 +128,21 @@ def collective(operation: str, soc: list[str], cards: int, nbytes: int) -> dict[
 def judge(file: str, soc: str) -> dict[str, Any]:
     """Is my speed normal: a kernel_details.csv, its kernels against what they usually take."""
     return _asked("judge", ["-s", soc], [file])
+
+
+def calibrate(file: str, soc: str, output: str = "") -> dict[str, Any]:
+    """Fit a chip to a profile of one's own card: kernel_details.csv or op_summary_*.csv.
+
+    `output` is a new YAML file for the chip, which `soc` takes anywhere; written where the fit
+    makes kernels better that were kept aside (`holds`).
+    """
+    more = ["-o", output] if output else []
+    return _asked("calibrate", ["-s", soc, *more], [file])
+
+
+TOOLS: Final = (
+    check, estimate, operator, model, plan, kernel_run, llm_step, collective, judge, calibrate
+)  # fmt: skip
 
 
 def _asked(verb: str, options: Sequence[str], words: Sequence[str]) -> dict[str, Any]:

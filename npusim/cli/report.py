@@ -112,7 +112,7 @@ def _model_page(
     words = ["npusim", "report", file.name, *(word for name in soc or () for word in ("-s", name))]
     words += [] if batch is None else ["--batch", str(batch)]
     command = shlex.join([*words, *_against_words(old), "-o", path.name])
-    page = network_page(results, [chip.profile for chip in asked], command)
+    page = network_page(results, command)
     if before is not None:
         from npusim.reporting.against import against
         from npusim.reporting.model import step_json

@@ -399,6 +399,15 @@ class Profile(Group):
         per_cycle = 2 * macs / rate.cycles_per_fractal
         return self.cores.cube_cores * per_cycle * self.clocks.cube_mhz * 1e6 / 1e12
 
+    def vector_peak_tops(self, itemsize: int) -> float:
+        """Peak of all vector units, 10^12 operations a second, on elements of `itemsize` bytes.
+
+        As vendors count: a repeat of multiply-adds in every cycle, two operations on an element.
+        """
+        cores = self.cores.vector_cores + self.cores.extra_vector_cores
+        elements = self.vector.repeat_bytes // itemsize
+        return 2 * cores * elements * self.clocks.vector_mhz * 1e6 / 1e12
+
     def provenance_of(self, key: str) -> Provenance:
         """The provenance of ``memory.l2_gbps``; of a group of values, that of the least sure one.
 

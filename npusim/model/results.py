@@ -10,6 +10,7 @@ from npusim.values.display import frame, latency, notebook_html
 
 if TYPE_CHECKING:
     from npusim.catalogue.verdicts import Outcome
+    from npusim.hardware import Profile
     from npusim.model.step import Item, Step
     from npusim.runtime.results import TaskResult
 
@@ -155,6 +156,7 @@ class StepResult:
     operators' times. With several `streams` a step is in flight on each, and `duration_us` is what
     one of them takes then. Shares are of `device_us`.  `refused` are the operators that the product
     can't run even with FLOAT16 in the place of BFLOAT16; their time is counted as if it could.
+    `profile` is the chip that it was timed on.
     """
 
     step: Step
@@ -178,6 +180,7 @@ class StepResult:
     verdicts: tuple[DtypeVerdict, ...]
     memory: Memory
     assumptions: tuple[str, ...]
+    profile: Profile
     streams: int = 1
 
     @property

@@ -99,6 +99,7 @@ def retime(
         assumptions=tuple(
             dict.fromkeys(line for each in items for line in each.timing.assumptions)
         ),
+        profile=chip,
     )
 
 

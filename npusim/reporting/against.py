@@ -73,7 +73,8 @@ class _Answer(BaseModel):
 
 class _Told(BaseModel):
     op: str | None = None
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] | None = None
+    """None where nobody says them, as of results in Python."""
     answers: Annotated[list[_Answer], Field(min_length=1)]
 
 
@@ -110,7 +111,13 @@ def read_estimates(path: Path, *, of_model: bool) -> Estimates:
 
     `of_model` says whether it has to be one of `model` or one of `estimate`.
     """
-    found = estimates_of(json_value(read_text(path, _REMEDY), path), str(path))
+    return comparable(
+        estimates_of(json_value(read_text(path, _REMEDY), path), str(path)), path, of_model=of_model
+    )
+
+
+def comparable(found: Estimates, path: Path, *, of_model: bool) -> Estimates:
+    """The same, if they have a time and are of the same kind as the page; else FileError."""
     if not _timed(found):
         raise FileError(path, "has no time: all of its answers are refusals", _REMEDY)
     if found.is_model != of_model:
@@ -291,10 +298,11 @@ def _differences(before: Estimates, now: Estimates) -> Iterator[str]:
     old, new = before.told, now.told
     if old.op != new.op:
         yield f"{before.name} is of {old.op}, the page is of {new.op}."
-    names = dict.fromkeys([*old.arguments, *new.arguments])
-    other = [name for name in names if old.arguments.get(name) != new.arguments.get(name)]
-    if other:
-        yield f"Other arguments than before: {', '.join(other)}."
+    if old.arguments is not None and new.arguments is not None:
+        names = dict.fromkeys([*old.arguments, *new.arguments])
+        other = [name for name in names if old.arguments.get(name) != new.arguments.get(name)]
+        if other:
+            yield f"Other arguments than before: {', '.join(other)}."
     socs = [[each.soc for each in _timed(side)] for side in (before, now)]
     for where, here, there in ((f"in {before.name}", *socs), ("now", *reversed(socs))):
         lone = [soc for soc in dict.fromkeys(here) if soc not in there]

@@ -2,40 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from npusim.capacity.results import PlanResult
 from npusim.model.results import StepResult
-from npusim.reporting.files import claim, write_text
+from npusim.reporting.files import claim_all, write_text
 from npusim.reporting.trace import TraceSummary, write_trace
 from npusim.runtime.results import Result
 from npusim.values.errors import ArgumentError, UsageError
 
 if TYPE_CHECKING:
+    from npusim.reporting.against import Estimates
+    from npusim.reporting.call.answers import Answer as OneAnswer
     from npusim.reporting.document import Page
 
 _FORMS: Final = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
-_TOP: Final = 20  # operators of a step on its page
 
 Answer = Result | PlanResult | StepResult
+Answers = Sequence[Result] | Sequence[StepResult]
+_Kind = TypeVar("_Kind")
 
 
 def report(
-    answer: Answer | Sequence[Result], path: str | PathLike[str], *, force: bool = False
+    answer: Answer | Answers,
+    path: str | PathLike[str],
+    *,
+    against: Answer | Answers | str | PathLike[str] | None = None,
+    force: bool = False,
 ) -> Path:
     """Write a page about a result: ``npusim.report(npu.estimate(...), "page.html")``.
 
-    `answer` is what a call returned (several: products side by side), a plan or a step of a model;
-    `path` ends in .html or .md. Raises ArgumentError for another ending, OutputExistsError for a
-    file that exists unless `force`d.
+    `answer` is what a call or a model's step returned (several: products side by side) or a plan;
+    `path` ends in .html or .md. With `against`, earlier results of the same kind or a file that
+    `npusim estimate` or `model` printed with ``--json``, it begins with what changed, and why.
+    Raises ArgumentError for another ending and for chips that both don't have, FileError for
+    another file, OutputExistsError for a file that exists unless `force`d.
     """
     target = Path(path)
     form = form_of(target)
-    claim(target, force=force)
-    write_page(_page(answer), target, form, force=force)
+    kept = Path(against) if isinstance(against, str | PathLike) else None
+    claim_all(target, beside=(kept,), force=force)
+    page = _page(answer)
+    if against is not None:
+        page = _against(page, answer, cast("Any", against) if kept is None else kept)
+    write_page(page, target, form, force=force)
     return target
 
 
@@ -78,33 +91,74 @@ def write_page(page: Page, path: Path, form: str, *, force: bool) -> None:
     write_text(path, to_html(page) if form == "html" else to_markdown(page), force=force)
 
 
-def _page(answer: Answer | Sequence[Result]) -> Page:
+def _page(answer: Answer | Answers) -> Page:
     if isinstance(answer, PlanResult):
         from npusim.reporting.plan.page import plan_page
 
         return plan_page(answer)
-    if isinstance(answer, StepResult):
-        from npusim.reporting.model import step_page
+    if steps := _all_of(answer, StepResult):
+        from npusim.reporting.network import network_page
 
-        return step_page(answer, _TOP)
-    results = [answer] if isinstance(answer, Result) else list(answer)
-    if not results or not all(isinstance(each, Result) for each in results):
+        return network_page(steps)
+    from npusim.reporting.call.page import operator_page
+
+    results = _calls(answer)
+    return operator_page(_name(results), "", {}, _answers(results), "")
+
+
+def _against(page: Page, answer: Answer | Answers, earlier: Answer | Answers | Path) -> Page:
+    from npusim.reporting.against import against
+
+    if isinstance(answer, PlanResult):
+        raise UsageError("plans aren't compared", "Leave `against` out.")
+    of_model = bool(_all_of(answer, StepResult))
+    return against(page, _before(earlier, of_model=of_model), _told(answer))
+
+
+def _before(earlier: Answer | Answers | Path, *, of_model: bool) -> Estimates:
+    from npusim.reporting.against import comparable, estimates_of, read_estimates
+
+    if isinstance(earlier, Path):
+        return read_estimates(earlier, of_model=of_model)
+    name = "before"
+    return comparable(estimates_of(_told(earlier), name), Path(name), of_model=of_model)
+
+
+def _told(answer: Answer | Answers) -> dict[str, Any]:
+    """What ``--json`` prints of it; arguments aren't known any more."""
+    if steps := _all_of(answer, StepResult):
+        from npusim.reporting.model import step_json
+
+        return {"answers": [step_json(each) for each in steps]}
+    results = _calls(answer)
+    return {"op": _name(results), "answers": [each.as_json() for each in _answers(results)]}
+
+
+def _all_of(answer: object, kind: type[_Kind]) -> list[_Kind]:
+    """The results of that kind; none where it is, or has in it, anything else."""
+    every: list[Any] = [answer] if isinstance(answer, Answer) else list(cast("Any", answer))
+    return every if all(isinstance(each, kind) for each in every) else []
+
+
+def _calls(answer: Answer | Answers) -> list[Result]:
+    results = _all_of(answer, Result)
+    if not results:
         raise UsageError(
-            "a report is about a result, a plan or a step",
+            "a report is about results of calls, steps of a model, or one plan",
             "Give what npu.estimate(...), npusim.plan(...) or Model.estimate(...) returned.",
         )
-    return _call_page(results)
+    return results
 
 
-def _call_page(results: Sequence[Result]) -> Page:
+def _name(results: Sequence[Result]) -> str:
+    return " and ".join(dict.fromkeys(each.op for each in results))
+
+
+def _answers(results: Sequence[Result]) -> list[OneAnswer]:
     from npusim.reporting.call.answers import Answer as OneAnswer
-    from npusim.reporting.call.page import operator_page
     from npusim.values.status import SUCCESS
 
-    answers = [
+    return [
         OneAnswer(each.soc, each.timeline.profile.product_line, status=SUCCESS, result=each)
         for each in results
     ]
-    nothing: Mapping[str, str] = {}
-    names = list(dict.fromkeys(each.op for each in results))
-    return operator_page(" and ".join(names), "", nothing, answers, "")

@@ -29,28 +29,25 @@ from npusim.reporting.network_figures import (
 from npusim.reporting.spelling import latency, percent, significant
 
 if TYPE_CHECKING:
-    from npusim.hardware import Profile
     from npusim.model.results import StepResult
 
 _TOP = 15
 
 
-def network_page(
-    results: Sequence[StepResult], profiles: Sequence[Profile], command: str = ""
-) -> Page:
-    """One model on one or more chips, `profiles` in the same order; the fastest is looked at."""
+def network_page(results: Sequence[StepResult], command: str = "") -> Page:
+    """One model on one or more chips; the fastest is looked at."""
     running = [each for each in results if each.runs] or list(results)
     focus = min(running, key=lambda each: each.duration_us)
-    profile = profiles[results.index(focus)]
     refusals = [f"{each.soc}: {line}" for each in results for line in dtype_lines(each)]
     return Page(
         title=f"{step_title(focus)}: how fast, on which product",
         verdicts=[Verdict(headline(each), _tone(each)) for each in results],
-        facts=list(step_facts(focus)),
+        # How much memory was counted stands below, where there is room for it.
+        facts=list({**dict(step_facts(focus)), "memory": memory_word(focus.memory)}.items()),
         sections=[
             Section("Products side by side", list(_products(results, focus))),
-            Section(f"Where the time goes on {focus.soc}", list(_time(focus, profile))),
-            Section("Memory over time", list(_memory(focus))),
+            Section(f"Where the time goes on {focus.soc}", list(_time(focus))),
+            _memory(focus),
             Section("What was fused", list(_fused(focus))),
             *bullets("Refusals", refusals),
             *bullets("Not simulated", list(not_simulated_lines(focus))),
@@ -83,11 +80,11 @@ def _products(results: Sequence[StepResult], focus: StepResult) -> Iterator[Bloc
     yield Table(columns, rows, columns[2:], chosen=list(results).index(focus))
 
 
-def _time(focus: StepResult, profile: Profile) -> Iterator[Block]:
+def _time(focus: StepResult) -> Iterator[Block]:
     yield layers_figure(focus)
     yield class_table("By operator class", focus.classes)
     yield operator_table(focus.operators[:_TOP], len(focus.operators))
-    roofline = layers_roofline(focus, profile)
+    roofline = layers_roofline(focus)
     if roofline is not None:
         yield roofline
     rows = [
@@ -100,13 +97,14 @@ def _time(focus: StepResult, profile: Profile) -> Iterator[Block]:
         yield Table(columns, rows, ("time",), "Longest layers", ("layer",))
 
 
-def _memory(focus: StepResult) -> Iterator[Block]:
+def _memory(focus: StepResult) -> Section:
+    """What memory holds; over time only where the file tells how long tensors live."""
+    needs = [("needs", memory_word(focus.memory)), ("basis", focus.memory.basis)]
+    table = Table(("memory", "value"), needs)
     figure = memory_figure(focus)
-    if figure is not None:
-        yield figure
-    yield Table(
-        ("memory", "value"), [("needs", memory_word(focus.memory)), ("basis", focus.memory.basis)]
-    )
+    if figure is None:
+        return Section("Memory", [table])
+    return Section("Memory over time", [figure, table])
 
 
 def _fused(focus: StepResult) -> Iterator[Block]:

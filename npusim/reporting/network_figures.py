@@ -12,7 +12,6 @@ from npusim.reporting.drawing import SERIES, axes_of, draw, name_rows
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-    from npusim.hardware import Profile
     from npusim.model.results import StepResult, TimedItem
 
 _COMPUTING: Final = ("CUBE", "VECTOR")
@@ -43,8 +42,9 @@ def layers_figure(result: StepResult) -> Figure:
     return Figure(drawn, f"Layers over time on {result.soc}", caption, wide=True)
 
 
-def layers_roofline(result: StepResult, profile: Profile) -> Figure | None:
+def layers_roofline(result: StepResult) -> Figure | None:
     """The longest tasks of the step below the roof; None where none is simulated and large."""
+    profile = result.profile
     ranked = sorted(result.operators, key=lambda each: -each.total_us)
     points = [
         point

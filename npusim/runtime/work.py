@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from npusim.engine import KernelRun, Pipe, l2_cycles, machine_of
 
@@ -19,6 +19,17 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _PRODUCT = re.compile(r"(\w+) (\d+)x(\d+)x(\d+)")
+_ROWS = re.compile(r"(\w+) (\d+(?:x\d+)*)\b")
+_ARITHMETIC: Final = {
+    **dict.fromkeys(
+        ["vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vadds", "vmuls", "vmaxs", "vmins"], 1
+    ),
+    **dict.fromkeys(["vabs", "vrelu", "vlrelu", "vexp", "vln", "vsqrt", "vrsqrt", "vrec"], 1),
+    **dict.fromkeys(["vcadd", "vcmax", "vcmin", "vcgadd", "vcgmax", "vcgmin", "vcpadd"], 1),
+    **dict.fromkeys(["vaxpy", "vmla", "vmadd", "vaddrelu"], 2),
+    "vmaddrelu": 3,
+}
+"""Operations for each element; what moves, converts, compares or selects counts none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +107,19 @@ class TaskWork:
                     dtype, *sizes = product.groups()
                     done = 2 * prod(map(int, sizes)) * step.times * len(group.places)
                     found[dtype] = found.get(dtype, 0) + done
+        return found
+
+    @property
+    def vector_operations(self) -> Mapping[str, int]:
+        """Arithmetic of the vector unit on elements, two for a multiply-add, by its dtype."""
+        found: dict[str, int] = {}
+        for group in self.cores:
+            for step in group.steps:
+                each = _ARITHMETIC.get(step.name, 0)
+                if each and (rows := _ROWS.match(step.detail)):
+                    elements = prod(map(int, rows[2].split("x")))
+                    done = each * elements * step.times * len(group.places)
+                    found[rows[1]] = found.get(rows[1], 0) + done
         return found
 
     @property

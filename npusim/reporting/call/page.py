@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +25,10 @@ from npusim.reporting.explain import pipes_table
 from npusim.reporting.spelling import count, latency, percent, significant, size
 from npusim.runtime.bands import values_behind
 from npusim.runtime.explain import explain
+from npusim.values.dtypes import dtype
 
 if TYPE_CHECKING:
+    from npusim.hardware import Profile
     from npusim.reporting.call.answers import Answer
     from npusim.runtime.results import Result, TaskResult
     from npusim.runtime.work import TaskWork
@@ -149,15 +151,33 @@ def _rates(res: Result, from_hbm: float) -> Iterator[tuple[str, str]]:
     gbps = from_hbm / res.duration_us / 1e3
     peak = percent(gbps / profile.memory.hbm_nominal_gbps)
     yield "HBM rate", f"{significant(gbps)} GB/s, {peak} of the peak"
+    work = res.timeline.work()
+    cube = [task.cube_operations for task in work]
+    yield from _unit("Matrix unit", cube, profile.cube_peak_tops, res.duration_us)
+    vector = [task.vector_operations for task in work]
+    yield from _unit("Vector units", vector, _vector_peak(profile), res.duration_us)
+
+
+def _vector_peak(profile: Profile) -> Callable[[str], float]:
+    return lambda name: profile.vector_peak_tops(dtype(name).itemsize)
+
+
+def _unit(
+    name: str,
+    tasks: Sequence[Mapping[str, int]],
+    peak_tops: Callable[[str], float],
+    duration_us: float,
+) -> Iterator[tuple[str, str]]:
+    """Operations a second of a kind of unit, by dtype in `tasks`, and the share of its peak."""
     tops: dict[str, float] = {}
-    for task in res.timeline.work():
-        for dtype, operations in task.cube_operations.items():
-            tops[dtype] = tops.get(dtype, 0.0) + operations / res.duration_us / 1e6
+    for task in tasks:
+        for kind, operations in task.items():
+            tops[kind] = tops.get(kind, 0.0) + operations / duration_us / 1e6
     if tops:
-        unit = "TOPS" if all("int" in dtype for dtype in tops) else "TFLOPS"
-        share = sum(rate / profile.cube_peak_tops(dtype) for dtype, rate in tops.items())
+        unit = "TOPS" if all("int" in kind for kind in tops) else "TFLOPS"
+        share = sum(rate / peak_tops(kind) for kind, rate in tops.items())
         rate = f"{significant(sum(tops.values()))} {unit}"
-        yield "Matrix unit", f"{rate}, {percent(share)} of the {' and '.join(tops)} peak"
+        yield name, f"{rate}, {percent(share)} of the {' and '.join(tops)} peak"
 
 
 def _products(

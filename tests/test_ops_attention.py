@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.engine import L2State
+from npusim.hardware import load_profile
 from npusim.runtime.task import play
 from npusim.values.errors import KernelError
 from support import physics
@@ -206,6 +207,20 @@ def test_time_is_above_that_of_the_products() -> None:
 def test_longer_sequences_take_longer() -> None:
     times = [time_us(length) for length in (128, 500, 1024, 2000, 4096)]
     assert times == sorted(times)
+
+
+def test_products_are_asked_for_by_messages() -> None:
+    """Two vector cores make two objects each and ask for two products, one cube core reads them."""
+    profile = load_profile(CHIP)
+    assert profile.launch.message_us > 0
+    free = profile.launch.model_copy(update={"message_us": 0.0})
+    x = np.zeros((1, 256, 1, 64), np.float16)
+    without, asked = (
+        cycles(chip, "MHA", [x, x, x], [x])
+        for chip in (profile.model_copy(update={"launch": free}), profile)
+    )
+    each = profile.launch.message_us * profile.clock_mhz
+    assert 6 * each < asked - without < 9 * each
 
 
 def test_time_needs_no_numbers() -> None:

@@ -131,6 +131,17 @@ class Crossing(Issuer):
         times = self.stack_size(0, self.depth) if self.numerics else 0
         return CoreWait(signals, times)
 
+    def take_messages(self, count: int) -> None:
+        """The cube core reads and unpacks ``count`` messages of its vector cores.
+
+        That is how they ask the Matmul library for a product, set its shapes and make its object:
+        the scalar unit finds each in global memory before it issues what comes next.
+        """
+        cycles = self.costs.messages(count)
+        if self.recording and cycles:
+            self.recorder.emit(Pipe.SCALAR, "message", cycles, detail=f"{count} messages")
+            self.recorder.hold_back()
+
     def _partners(self, sub_block: int | None) -> list[Unit]:
         partners = [
             unit

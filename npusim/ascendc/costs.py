@@ -119,6 +119,10 @@ class InstructionCosts:
         """Cycles that the scalar unit spends on taking a flag of another core."""
         return self.profile.scalar.issue_cycles
 
+    def messages(self, count: int) -> float:
+        """Cycles of the scalar unit for messages by which vector cores ask for products."""
+        return count * self.profile.launch.message_us * self.profile.clock_mhz
+
     def issue(self) -> float:
         """Cycles of the scalar unit for an instruction of another pipe: addresses, arguments."""
         return self.profile.scalar.argument_cycles

@@ -283,8 +283,9 @@ class Launch(Group):
     Ascend C, which read their tiling data field by field and choose among variants. They wait
     `code_us` for their code, except where it is one of the last `code_kernels` that they ran, which
     their instruction caches hold. All cores fetch the same lines of code and tiling data, which
-    are served one after the other: `code_per_block_us` more for each further block. The host needs
-    `host_dispatch_us` to launch an operator; the call of a whole offline model costs
+    are served one after the other: `code_per_block_us` more for each further block. A cube core
+    is busy for `message_us` with each message by which a vector core asks for a product. The host
+    needs `host_dispatch_us` to launch an operator; the call of a whole offline model costs
     `model_call_us` beside its tasks.
     """
 
@@ -293,6 +294,7 @@ class Launch(Group):
     mix_extra_us: Microseconds
     sync_all_us: Microseconds
     sync_flag_us: Microseconds | None = None
+    message_us: Microseconds = 0.0
     kernel_head_cycles: Cycles
     tiling_head_cycles: Cycles = 0.0
     code_us: Microseconds = 0.0

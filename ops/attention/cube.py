@@ -53,10 +53,12 @@ def tiling(profile: Profile, dtype: DType, m: int, n: int, k: int, products: int
 
 
 class CubeSide:
-    """The products of one cluster."""
+    """The products of one cluster; each is asked for in so many ``messages``."""
 
-    def __init__(self, core: Core, call: Call, dealing: Dealing, spaces: Spaces) -> None:
-        self._core, self._call, self._spaces = core, call, spaces
+    def __init__(
+        self, core: Core, call: Call, dealing: Dealing, spaces: Spaces, *, messages: int
+    ) -> None:
+        self._core, self._call, self._spaces, self._messages = core, call, spaces, messages
         profile = core.profile
         dtype = call.query.tensor.dtype
         columns, wide = call.columns, call.value.columns
@@ -69,7 +71,8 @@ class CubeSide:
 
     def begin(self, job: Job) -> Steps:
         """scores = q @ k.T."""
-        call, spaces = self._call, self._spaces
+        call, spaces, core = self._call, self._spaces, self._core
+        core.take_messages(self._messages)
         self._scores.multiply(
             spaces.scores.matrix(self._core, job, job.keys),
             call.queries(call.query, job),
@@ -85,6 +88,7 @@ class CubeSide:
         """outputs = weights @ v, as soon as the vector core has made the weights."""
         call, spaces, core = self._call, self._spaces, self._core
         yield core.cross_core_wait_flag(WEIGHTS, sub_block=job.lane)
+        core.take_messages(self._messages)
         self._outputs.multiply(
             spaces.outputs.matrix(core, job, call.value.columns),
             spaces.weights.matrix(core, job, job.keys),

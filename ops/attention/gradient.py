@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, RoundMode, TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.library.matmul import Matmul
+from npusim.ops.attention.asking import LIBRARY
 from npusim.ops.attention.blocks import Dealing
 from npusim.ops.attention.call import LANES
 from npusim.ops.attention.cube import tiling
@@ -128,6 +129,7 @@ class AttentionGrad(Kernel):
             self._clear(core, place)
         yield core.sync_all()
         core.pipe.reset()
+        yield from LIBRARY.begin(core, self.dealing.lanes)
         side = CubeSide(core, self) if cube else GradientSide(core, self)
         lane = None if cube else core.get_sub_block_idx()
         yield from Pipeline(core, side, lane).run(self.dealing)
@@ -189,6 +191,7 @@ class CubeSide:
         grad = self._kernel.backward.grad
         sides = ((call.query, call.key, spaces.scores), (grad, call.value, spaces.outputs))
         for rows, keys, space in sides:
+            core.take_messages(LIBRARY.a_product)
             self._matmul.multiply(
                 space.matrix(core, job, job.keys),
                 call.queries(rows, job),
@@ -210,6 +213,7 @@ class CubeSide:
             (sums.value, spaces.weights, grad),
             (sums.key, spaces.total, call.query),
         ):
+            core.take_messages(LIBRARY.a_product)
             self._matmul.multiply(
                 call.keys(target, job),
                 _turned(space.matrix(core, job, job.keys)),
@@ -218,6 +222,7 @@ class CubeSide:
                 rows.columns,
                 job.rows,
             )
+        core.take_messages(LIBRARY.a_product)
         self._matmul.multiply(
             call.queries(sums.query, job),
             spaces.total.matrix(core, job, job.keys),

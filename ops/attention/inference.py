@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
 from npusim.operators.results import numbers
+from npusim.ops.attention.asking import FLAGS, LIBRARY, ONE_BY_ONE
 from npusim.ops.attention.blocks import ROWS
 from npusim.ops.attention.call import Call, Shift
 from npusim.ops.attention.heads import Heads
@@ -32,6 +33,7 @@ from npusim.values.dtypes import UINT8
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
+    from npusim.hardware.profile import Profile
 
 __all__ = ["backward_call", "fused_call", "prompt_call", "training_call"]
 
@@ -71,16 +73,22 @@ def kernel_of(task: Task, call: Call) -> Kernel:
     grouped = _tokens(call) or _one_token(call)
     if call.rope is not None:
         return Attention(task.profile, grouped or call, op_type=task.op_type, rows=_HALF_ROWS,
-                         keys=_LATENT_KEYS, trimmed=False)  # fmt: skip
+                         keys=_LATENT_KEYS, trimmed=False, asking=FLAGS)  # fmt: skip
     if grouped is not None:
         most = max(_LEAST_KEYS, _TOKEN_KEYS >> (max(grouped.query.rows) - 1).bit_length())
         parts = parts_of(task.profile, grouped) if max(grouped.query.rows) <= ROWS else 1
         if parts > 1:
             return SplitAttention(task.profile, grouped, parts, op_type=task.op_type, keys=most)
-        return Attention(task.profile, grouped, op_type=task.op_type, keys=most, trimmed=False)
+        return Attention(task.profile, grouped, op_type=task.op_type, keys=most, trimmed=False,
+                         asking=ONE_BY_ONE, lanes=_lanes(task.profile, grouped))  # fmt: skip
     rows = _HALF_ROWS if wide >= _WIDE_COLUMNS and queries > _HALF_ROWS else ROWS
     return Attention(task.profile, call, op_type=task.op_type, rows=rows, keys=_PROMPT_KEYS,
-                     trimmed=False)  # fmt: skip
+                     trimmed=False, asking=LIBRARY)  # fmt: skip
+
+
+def _lanes(profile: Profile, call: Call) -> int | None:
+    """One vector core for each cube core where that is enough, else all of them."""
+    return 1 if 2 * call.query.heads * call.query.batch <= profile.cores.vector_cores else None
 
 
 def prompt_call(task: Task) -> Call:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, Kernel
+from npusim.ops.attention.asking import LIBRARY
 from npusim.ops.attention.blocks import KEYS, ROWS, Dealing
 from npusim.ops.attention.cube import CubeSide
 from npusim.ops.attention.pipeline import Pipeline
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.cluster import CoreWait
     from npusim.engine.program import Barrier
     from npusim.hardware.profile import Profile
+    from npusim.ops.attention.asking import Asking
     from npusim.ops.attention.call import Call
 
     Steps = Iterator[Barrier | CoreWait]
@@ -48,9 +50,11 @@ class Attention(Kernel):
         rows: int = ROWS,
         keys: int = KEYS,
         trimmed: bool = True,
+        asking: Asking = LIBRARY,
+        lanes: int | None = None,
     ) -> None:
-        self.op_type, self.call = op_type, call
-        lanes = profile.cores.vector_cores // profile.cores.cube_cores
+        self.op_type, self.call, self.asking = op_type, call, asking
+        lanes = lanes or profile.cores.vector_cores // profile.cores.cube_cores
         cores = profile.cores.cube_cores
         self.dealing = Dealing(
             call.mask, call.lengths, call.query.heads, cores, rows, keys, lanes, trimmed
@@ -90,8 +94,10 @@ class Attention(Kernel):
         return self.dealing.typical
 
     def process(self, core: Core) -> Steps:
-        """The cube core's side, or a vector core's."""
-        of = CubeSide if core.unit.kind == "cube" else VectorSide
-        side = of(core, self.call, self.dealing, self.spaces)
-        lane = None if core.unit.kind == "cube" else core.get_sub_block_idx()
-        yield from Pipeline(core, side, lane).run(self.dealing)
+        """The cube core's side, or a vector core's, between the first and the last messages."""
+        given, asking = (core, self.call, self.dealing, self.spaces), self.asking
+        cube = core.unit.kind == "cube"
+        side = CubeSide(*given, messages=asking.a_product) if cube else VectorSide(*given)
+        lane = None if cube else core.get_sub_block_idx()
+        yield from asking.begin(core, self.dealing.lanes)
+        yield from Pipeline(core, side, lane, ahead=asking.ahead).run(self.dealing)

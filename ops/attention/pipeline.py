@@ -27,10 +27,10 @@ class Side(Protocol):
 
 
 class Pipeline:
-    """One side's order: it begins a round before it finishes the one before."""
+    """One side's order: if it is ``ahead``, it begins a round before it finishes the one before."""
 
-    def __init__(self, core: Core, side: Side, lane: int | None) -> None:
-        self._core, self._side, self._lane = core, side, lane
+    def __init__(self, core: Core, side: Side, lane: int | None, *, ahead: bool = True) -> None:
+        self._core, self._side, self._lane, self._ahead = core, side, lane, ahead
 
     def run(self, dealing: Dealing) -> Steps:
         """All rounds of the core's cluster; loops that stand for them are written down."""
@@ -48,6 +48,9 @@ class Pipeline:
         """All steps by themselves."""
         begun: dict[int, Job] = {}
         for step in steps:
+            if not self._ahead:
+                yield from self._whole(step)
+                continue
             jobs = self._own(step)
             for job in jobs:
                 yield from self._side.begin(job)
@@ -59,15 +62,24 @@ class Pipeline:
             yield from self._side.finish(job)
 
     def in_loops(self, typical: Typical) -> Steps:
-        """What stands for them: the last one is begun first."""
+        """What stands for them: the last one is begun first, where one is ahead."""
+        steps = typical.steps(self._core)
+        if not self._ahead:
+            for step in steps:
+                yield from self._whole(step)
+            yield from self._whole(typical.last)
+            return
         for job in self._own(typical.last):
             yield from self._side.begin(job)
-        for step in typical.steps(self._core):
-            for job in self._own(step):
-                yield from self._side.begin(job)
-            for job in self._own(step):
-                yield from self._side.finish(job)
+        for step in steps:
+            yield from self._whole(step)
         for job in self._own(typical.last):
+            yield from self._side.finish(job)
+
+    def _whole(self, step: Step) -> Steps:
+        for job in self._own(step):
+            yield from self._side.begin(job)
+        for job in self._own(step):
             yield from self._side.finish(job)
 
     def _own(self, step: Step) -> list[Job]:

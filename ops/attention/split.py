@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, RoundMode, TBuf, TPosition, TQue
 from npusim.ascendc.task import made
+from npusim.ops.attention.asking import ONE_BY_ONE
 from npusim.ops.attention.call import LANES
 from npusim.ops.attention.heads import Heads
 from npusim.ops.attention.kernel import Attention
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
     Steps = Iterator[Barrier | CoreWait]
 
-_BUSY = 0.4  # of the cube cores: with fewer heads than that, keys are split
+_BUSY = 0.4  # of the vector cores: with fewer heads than that, keys are split
+_LONG_KEYS = 2048  # where heads share keys: fewer aren't split
 _LEAST_KEYS = 512  # of a part
 _TILE = 8192  # elements that are merged at a time
 _TINY = 1e-37
@@ -37,8 +39,10 @@ _TINY = 1e-37
 
 def parts_of(profile: Profile, call: Call) -> int:
     """Parts that the keys of a call with one block of rows for each head are split into."""
-    cores, heads = profile.cores.cube_cores, call.query.heads * call.query.batch
+    cores, heads = profile.cores.vector_cores, call.query.heads * call.query.batch
     if heads >= _BUSY * cores or call.key.pages is not None or call.rope is not None:
+        return 1
+    if max(call.query.rows) > 1 and max(call.key.rows) < _LONG_KEYS:
         return 1
     return max(1, min(cores // heads, min(call.key.rows) // _LEAST_KEYS))
 
@@ -54,7 +58,8 @@ class SplitAttention(Attention):
         place = (call.query.batch * parts, call.query.heads, rows)
         self.partial = made((*place, wide), FLOAT, "partial")
         self.stats = [made((*place, LANES), FLOAT, name) for name in ("maxima", "sums")]
-        super().__init__(profile, self._split(call), op_type=op_type, keys=keys, trimmed=False)
+        super().__init__(profile, self._split(call), op_type=op_type, keys=keys, trimmed=False,
+                         asking=ONE_BY_ONE)  # fmt: skip
         self.reads = tuple(each for each in self.reads if each is not call.out.tensor)
         self.writes = (call.out.tensor,)
         self.scratch = (*self.scratch, self.partial, *self.stats)

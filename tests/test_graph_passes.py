@@ -283,3 +283,20 @@ def test_weights_are_counted_once_in_their_format(tmp_path: Path) -> None:
         "Conv", network.node("Exp", "x"), shared), axis=0)  # fmt: skip
     found = compiled(network.save(tmp_path / "net.onnx", output)).network
     assert weights_bytes(found) == 32 * 16 * 2
+
+
+def test_results_leave_their_layout_before_they_are_widened(tmp_path: Path) -> None:
+    """TransData of float16, then the cast to what the caller wants; float32 isn't cast to it."""
+    network = Network()
+    weight = network.weight(40, 3, 3, 3)
+    made = network.node("Conv", "x", weight, kernel_shape=[3, 3], pads=[1] * 4)
+    found = compiled(network.save(tmp_path / "net.onnx", made))
+    *_, turned, cast = tasks_of(found.network)
+    assert (turned.spec.op_type, cast.spec.op_type) == ("TransData", "Cast")
+    assert turned.spec.outputs[0].dtype is FLOAT16
+    sizes = network.constant([1, 40, 448, 448])
+    larger = network.node("Resize", made, "", "", sizes, mode="linear")
+    found = compiled(network.save(tmp_path / "larger.onnx", larger))
+    *_, resize, turned = tasks_of(found.network)
+    assert (resize.spec.op_type, turned.spec.op_type) == ("ResizeBilinearV2", "TransData")
+    assert [each.dtype for each in turned.spec.inputs if each] == [FLOAT]

@@ -206,6 +206,22 @@ def test_bfloat16_is_moved_as_it_is(chip: str) -> None:
     assert_moved(chip, "ConcatD", [x, x], [np.concatenate([x, x])])
 
 
+def test_ragged_rows_of_any_widths_are_put_together_turned() -> None:
+    """What a transfer for each row would take doesn't count, the bits are the same."""
+    chip = load_profile("Ascend310P3")
+    plain = {"turns_ragged_rows": False}
+    row_by_row = chip.model_copy(update={"software": chip.software.model_copy(update=plain)})
+    for widths, kind in (((1, 1, 1), np.float16), ((2, 2, 81), np.float32), ((7, 16), np.int32)):
+        parts = [numbers(2, 517, width, kind=kind) for width in widths]
+        whole = np.concatenate(parts, 2)
+        assert_moved("Ascend310P3", "ConcatD", parts, [whole], concat_dim=2)
+        if max(widths) < 64:
+            turned, loaded = (
+                cycles(each, "ConcatD", parts, [whole], concat_dim=2) for each in (chip, row_by_row)
+            )
+            assert turned < 0.6 * loaded
+
+
 def test_tiling_changes_no_number() -> None:
     x = numbers(60, 7, 90)
     for chip in CHIPS:

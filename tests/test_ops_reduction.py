@@ -165,3 +165,16 @@ def test_blocks_that_start_late_enough_dont_meet_at_the_end() -> None:
         chip = profile.model_copy(update={"launch": launch})
         times.append(cycles(chip, "ReduceSum", [x], [out]))
     assert times[1] < times[0]
+
+
+@pytest.mark.parametrize(("rows", "length"), [(2048, 3), (1037, 33), (700, 5)])
+def test_many_ragged_rows_are_turned_side_by_side(rows: int, length: int) -> None:
+    """Not a load for each row where the compiler turns them, and the same numbers."""
+    x = numbers(rows, length)
+    out = np.zeros(rows, np.float32)
+    for op in ("ReduceSum", "ReduceMean", "ReduceMax"):
+        (got,) = run("Ascend310P3", op, [x], [out], axes=[1])
+        np.testing.assert_allclose(got, KINDS[op](x, axis=1, keepdims=False), rtol=1e-4, atol=1e-5)
+    assert_time_needs_no_numbers("Ascend310P3", "ReduceSum", [x], [out], axes=[1])
+    aligned = cycles("Ascend310P3", "ReduceSum", [numbers(rows, 64)], [out], axes=[1])
+    assert cycles("Ascend310P3", "ReduceSum", [x], [out], axes=[1]) < aligned

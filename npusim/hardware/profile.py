@@ -321,13 +321,15 @@ class Software(Group):
     `compiled_for_shape`: kernels are compiled for one shape, so that loops are unrolled; else they
     are code for any shape. `matmul_generation` is the V of MatMulV2 and MatMulV3.
     `matmul_overlaps`: a block of a matrix product is loaded while the one before is multiplied.
-    `matmul_load_bytes_per_cycle` is what the search for matmul tilings takes a load into L1 to
-    reach; without it no such search is made.
+    `turns_ragged_rows`: many rows that aren't whole blocks are turned by vnchwconv, to be worked on
+    side by side. `matmul_load_bytes_per_cycle` is what the search for matmul tilings takes a load
+    into L1 to reach; without it no such search is made.
     """
 
     compiled_for_shape: bool
     matmul_generation: Literal[2, 3]
     matmul_overlaps: bool = True
+    turns_ragged_rows: bool = False
     matmul_load_bytes_per_cycle: Speed | None = None
 
 

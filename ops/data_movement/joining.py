@@ -1,14 +1,15 @@
 """Concatenation and stacking: every input is a box of the result.
 
 Kernels compiled for one shape put rows of a few elements together with vnchwconv: lines of all
-inputs side by side, then back. Source: public operator sources (concat_last_dim.py).
+inputs side by side, then back. Source: public operator sources (concat_last_dim.py; for any widths
+that aren't whole blocks the later tensor compiler, whose tiling is op_tiling/concat_dsl.cc).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TPosition, TQue
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
 _LINES = 16
 _PLANE = _LINES * _LINES  # halves that vnchwconv turns at a time
 _HALF_BYTES = 2
+_PLANE_BYTES = _PLANE * _HALF_BYTES
 _LINED_WIDTHS = (1, 2, 4, 8)  # elements of a row that lines can be made of
 _LINED_COUNTS = (2, 4, 8, 16)
 
 
 class Interleaved(Kernel):
-    """dst[row] = the rows of all parts side by side; an absent part is zeros. All parts are equal.
+    """dst[row] = the rows of all parts side by side; an absent part is zeros.
+
+    ``widths`` are the elements of a row of each part, equal ones if it is left out.
 
     A tile is turned by vnchwconv part by part into lines, and all lines together back again.
     """
@@ -39,59 +43,61 @@ class Interleaved(Kernel):
     depth = 2
 
     def __init__(
-        self, profile: Profile, parts: Sequence[GlobalTensor | None], dst: GlobalTensor
+        self,
+        profile: Profile,
+        parts: Sequence[GlobalTensor | None],
+        dst: GlobalTensor,
+        widths: Sequence[int] = (),
     ) -> None:
         self.reads = tuple(part for part in parts if part is not None)
         self.writes = (dst,)
-        self.width = dst.shape[-1] // len(parts)
-        rows = dst.numel // dst.shape[-1]
-        self.parts = [None if part is None else part.view(rows * self.width) for part in parts]
+        self.widths = tuple(widths) or (dst.shape[-1] // len(parts),) * len(parts)
+        self.width, rows = sum(self.widths), dst.numel // sum(self.widths)
+        self.parts = [None if part is None else part.view(part.numel) for part in parts]
         self.dst = dst.view(dst.numel)
-        self.halves = self.width * dst.dtype.itemsize // _HALF_BYTES
-        together = 2 * len(parts) + 1
+        halves = dst.dtype.itemsize // _HALF_BYTES
         room = profile.buffers.ub_bytes // 2 // self.depth // _HALF_BYTES
-        planes = max(1, room // _PLANE // together)
-        each = _PLANE // self.halves  # rows in a plane
-        self.division = self.share = RowShare.of(
-            rows, profile.cores.vector_cores, planes * each, each
-        )
+        # Rows that fill planes where their widths are alike, else some in each of the lines.
+        each = max(_LINES, _PLANE // (self.widths[0] * halves))
+        together = (2 * self.width + max(self.widths)) * halves * each
+        tile = max(1, room // together) * each
+        self.division = self.share = RowShare.of(rows, profile.cores.vector_cores, tile, each)
         self.block_dim = self.share.cores
 
     def process(self, core: Core) -> None:
-        share, kind = self.share, self.dst.dtype
-        nbytes = share.tile * self.width * kind.itemsize
+        share, itemsize = self.share, self.dst.dtype.itemsize
         self.in_que = TQue(TPosition.VECIN, self.depth, "part")
         self.out_que = TQue(TPosition.VECOUT, self.depth, "rows")
-        core.pipe.init_buffer(self.in_que, self.depth, nbytes)
-        core.pipe.init_buffer(self.out_que, self.depth, nbytes * len(self.parts))
+        core.pipe.init_buffer(self.in_que, self.depth, share.tile * max(self.widths) * itemsize)
+        core.pipe.init_buffer(self.out_que, self.depth, share.tile * self.width * itemsize)
         for first, rows in share.tiles(core):
             self._tile(core, first, rows)
 
     def _tile(self, core: Core, first: Index, rows: int) -> None:
-        kind, width, count = self.dst.dtype, self.width, len(self.parts)
-        out = self.out_que.alloc_tensor(kind, rows * count * width)
-        planes = ceil(rows * self.halves / _PLANE)
+        kind = self.dst.dtype
+        out = self.out_que.alloc_tensor(kind, rows * self.width)
+        planes = [ceil(rows * width * kind.itemsize / _PLANE_BYTES) for width in self.widths]
         if None in self.parts:
             core.duplicate(out, 0.0)
-        for place, part in enumerate(self.parts):
-            if part is None:
-                continue
-            x = self.in_que.copy_in(part.span(first * width, rows * width))
-            core.turn_lines(out, x, planes)
-            self._place(core, out, x, place)
-            self.in_que.free_tensor(x)
-        for _ in self.parts:
-            core.turn_lines(out, out, planes)
-        cut = self.dst.span(first * count * width, rows * count * width)
+        begin = 0
+        for part, width, turned in zip(self.parts, self.widths, planes, strict=True):
+            if part is not None:
+                x = self.in_que.copy_in(part.span(first * width, rows * width))
+                core.turn_lines(out, x, turned)
+                self._place(core, out, x, begin, width)
+                self.in_que.free_tensor(x)
+            begin += width
+        for turned in planes:
+            core.turn_lines(out, out, turned)
+        cut = self.dst.span(first * self.width, rows * self.width)
         self.out_que.copy_out(cut, out)
 
-    def _place(self, core: Core, out: LocalTensor, x: LocalTensor, place: int) -> None:
+    def _place(self, core: Core, out: LocalTensor, x: LocalTensor, begin: int, width: int) -> None:
         if core.numerics:
-            begin, depth = place * self.width, core.depth
+            depth = core.depth
             target, values = out.target(depth, whole=False), x.values(depth)
-            rows = target.reshape(*target.shape[:-1], -1, len(self.parts) * self.width)
-            part = values.reshape(*values.shape[:-1], -1, self.width)
-            rows[..., begin : begin + self.width] = part
+            rows = target.reshape(*target.shape[:-1], -1, self.width)
+            rows[..., begin : begin + width] = values.reshape(*values.shape[:-1], -1, width)
 
 
 class Concat(BoxesCopy):
@@ -116,6 +122,9 @@ class Concat(BoxesCopy):
     ) -> Kernel:
         if profile.software.compiled_for_shape and can_interleave(parts, out, axis):
             return Interleaved.called(cls.op_type)(profile, parts, out)
+        widths = [prod(part.shape[axis:]) for part in parts]
+        if is_ragged(profile, widths, out):
+            return Interleaved.called(cls.op_type)(profile, parts, out, widths)
         boxes = zip(parts, cut_along(out, axis, parts), strict=True)
         return cls(profile, tuple(boxes), tuple(parts), (out,))
 
@@ -171,6 +180,21 @@ def can_interleave(parts: Sequence[GlobalTensor], out: GlobalTensor, axis: int) 
     width = widths.pop()
     lined = width in _LINED_WIDTHS and len(parts) in _LINED_COUNTS
     return lined and out.shape[-1] * factor <= _LINES
+
+
+def is_ragged(profile: Profile, widths: Sequence[int], out: GlobalTensor) -> bool:
+    """True for rows of parts that aren't whole blocks, short enough to be turned side by side.
+
+    16 lines of a block for every element of a joined row have room in half of UB, and all cores
+    have rows for their lines.
+    """
+    itemsize, block = out.dtype.itemsize, profile.buffers.block_bytes
+    rows = out.numel // max(1, sum(widths))
+    if not profile.software.turns_ragged_rows or itemsize not in (2, 4) or len(widths) < 2:
+        return False
+    ragged = any(width * itemsize % block for width in widths)
+    short = sum(widths) * _LINES * block <= profile.buffers.ub_bytes // 2
+    return ragged and short and min(widths) > 0 and rows >= _LINES * profile.cores.vector_cores
 
 
 def joined_axis(

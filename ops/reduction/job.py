@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Places = tuple[tuple["Place", int], ...]
 
-_UB_SHARE = 0.9  # of UB for tiles; the rest is for results
+UB_SHARE = 0.9  # of UB for tiles; the rest is for results
 _LEAST_TILE = 64  # elements
 
 
@@ -86,7 +86,7 @@ class Job:
         width = depth * self.x.dtype.itemsize
         if self.has_copy or self.for_one_shape:
             width += copies * self.dtype.itemsize
-        room = int(self.profile.buffers.ub_bytes * _UB_SHARE / width)
+        room = int(self.profile.buffers.ub_bytes * UB_SHARE / width)
         return max(_LEAST_TILE, room // _LEAST_TILE * _LEAST_TILE)
 
     def most_rows(self, padded: int, depth: int) -> int:
@@ -128,9 +128,12 @@ class Tiles:
         elif job.has_copy:
             core.pipe.init_buffer(self.wide, 1, elements * job.dtype.itemsize)
 
-    def load(self, source: GmSlice, shape: tuple[int, ...]) -> LocalTensor:
-        """A tile in one transfer, as ``shape``."""
-        return self._prepared(self.queue.copy_in(source, shape))
+    def load(self, source: GmSlice, shape: tuple[int, ...], *, turned: int = 0) -> LocalTensor:
+        """A tile in one transfer, as ``shape``; ``turned`` repeats of vnchwconv turn its lines."""
+        loaded = self.queue.copy_in(source, shape)
+        if turned:
+            self.core.turn_lines(loaded, loaded, turned)
+        return self._prepared(loaded)
 
     def release(self, tile: LocalTensor, source: GmSlice | None = None) -> None:
         """The tile has been folded; ``source`` is where it came from, if it is to be kept."""

@@ -14,6 +14,7 @@ from npusim.ops.reduction.job import Job
 from npusim.ops.reduction.kinds import KINDS, Kind
 from npusim.ops.reduction.rows import RowsPlan
 from npusim.ops.reduction.total import TotalPlan
+from npusim.ops.reduction.turned import TurnedPlan
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -83,10 +84,12 @@ class Reduction(Kernel):
         return axes_of(cls.op_type, shape, result, attributes)
 
     @staticmethod
-    def _plan(job: Job, shape: tuple[int, ...]) -> RowsPlan | ColumnsPlan | TotalPlan:
+    def _plan(job: Job, shape: tuple[int, ...]) -> RowsPlan | TurnedPlan | ColumnsPlan | TotalPlan:
         if job.nest.results == 1:
             return TotalPlan(job, shape)
-        return RowsPlan(job) if job.nest.by_rows else ColumnsPlan(job)
+        if not job.nest.by_rows:
+            return ColumnsPlan(job)
+        return TurnedPlan(job) if TurnedPlan.fits(job) else RowsPlan(job)
 
 
 def _kernel_of(op_type: str, kind: Kind) -> type[Reduction]:

@@ -108,7 +108,7 @@ def _wanted(node: Node, target: Target, asked: dict[int, Format]) -> Format:
 def _goes_on(node: Node, spread: Format) -> bool:
     """Whether an operator without a wish of its own works in the format of its operand."""
     shape = node.output.shape
-    if node.op in _PLAIN:
+    if node.op in _PLAIN or _widens(node):
         return False
     if node.op in ELEMENTWISE:
         # Lanes of another width lie in other fractals.
@@ -130,6 +130,14 @@ def _goes_on(node: Node, spread: Format) -> bool:
         block = c0(node.output.dtype)
         return axis != _CHANNELS or all(part.shape[axis] % block == 0 for part in parts)
     return False
+
+
+def _widens(node: Node) -> bool:
+    """A cast to more bits: TransData goes before it, as there are fewer bytes to turn.
+
+    Source: hicann/ge compiler/engines/nn_engine, trans_node_insertion.cc: which of both is first.
+    """
+    return node.op == "Cast" and node.output.dtype.itemsize > node.given[0].dtype.itemsize
 
 
 def _same_matrices(node: Node) -> bool:

@@ -80,7 +80,8 @@ class TurnedPlan:
 
 def _folded(values: Values, length: int, function: np.ufunc) -> Values:
     rows = values.reshape(*values.shape[:-1], -1, length)
-    return function.reduce(rows, axis=-1, dtype=values.dtype)
+    found: Values = function.reduce(rows, axis=-1, dtype=values.dtype)
+    return found
 
 
 def _planes(nbytes: int) -> int:

@@ -35,8 +35,12 @@ Rows are public measurements of trust A and B (`data/measured_llm.csv.gz`; every
 simulated over measured. Rows that a constant was fitted on say so (`hw_profiles/interconnects`, `hw_profiles/engines.yaml`)
 and count in no figure of the summary. Where the bin of an Atlas A2 chip isn't stated, 910B3 is taken (910B1 for Atlas 900
 A2 PoD, 910B4-1 for Atlas 800I A2). Throughputs of continuous integration are guards, which readings lie above.
-Decoding windows of Qwen3-32B with 16 and 32 requests were profiled while prompts came in, so that their steps hold
-chunks of prompts, which the rows don't say; here they are steps that only decode. How the host launched a step is
+Decoding windows of Qwen3-32B were profiled while requests came and went: a window's time is divided by its steps that
+only decode, and prompts in between are counted with them. Here every sequence brings a step with its prompt of 4,096
+tokens for each answer of 1,536, which is the mean of a whole run; that many came at once in windows with 16 and 32
+requests isn't in the rows (their AllReduce take 20.2 and 24.1 us in the median, by which 2.7 and 3.3 ms of 5.2 and
+7.7 would be communication). Prompts of the vendor's engine hide collectives behind products (`overlap=1`: DuoStream in
+the paper on Pangu Pro MoE, `enable_mc2` by default in MindIE's configuration). How the host launched a step is
 vllm-ascend's default at the date of a row, where the row doesn't say: operators until May 2025, graphs between
 attentions (ACL graph, `PIECEWISE`) until May 2026, one graph for decoding since (`FULL_AND_PIECEWISE`).
 
@@ -120,13 +124,22 @@ def _collective(row: Row) -> float:
 def _step(row: Row) -> float:
     names = ("sequences", "context", "prompts", "chunk")
     batch = Batch(**{name: row.number(name) for name in names})
-    found = step(
-        model(row.model), load_profile(row.soc), row.deployed, batch,
-        dtype=row.dtype, graph=row.graph, sampling=not row.number("greedy"),
-    )  # fmt: skip
-    parts = {"compute": found.compute_ms, "comm": found.communication_ms, "free": found.host_ms}
-    part = row.metric.removesuffix("_ms").partition("_")[2]
-    return parts.get(part, found.step_ms)
+    parts = {"compute": "compute_ms", "comm": "communication_ms", "free": "host_ms"}
+    part = parts.get(row.metric.removesuffix("_ms").partition("_")[2], "step_ms")
+
+    def timed(batch: Batch, graph: str | None) -> float:
+        found = step(
+            model(row.model), load_profile(row.soc), row.deployed, batch,
+            dtype=row.dtype, graph=graph, sampling=not row.number("greedy"),
+            overlap=bool(row.number("overlap")) or None,
+        )  # fmt: skip
+        return float(getattr(found, part))
+
+    alone = timed(batch, row.graph)
+    if not row.number("prompt"):
+        return alone
+    read = timed(Batch(prompts=1, chunk=row.number("prompt")), None)
+    return alone + batch.sequences / row.number("output") * read
 
 
 def _serve(row: Row) -> float:

@@ -18,6 +18,7 @@ from npusim.llm.precision import SCHEMES, precision_of
 from npusim.llm.workload import batch_of
 from npusim.values.errors import ArgumentError, FileError, UnknownNameError
 from support import commands
+from support.llm_families import FAMILIES
 
 CONFIGS = Path(__file__).parent.parent / "reports" / "data" / "llm_configs"
 
@@ -46,6 +47,29 @@ def timed(name: str, soc: str, layout: Layout, batch: Batch, **more: Any) -> Llm
 @pytest.mark.parametrize(("name", "billions"), SIZES.items())
 def test_the_weights_of_a_config_are_counted(name: str, billions: float) -> None:
     assert model(name).architecture.parameters / 1e9 == pytest.approx(billions, rel=0.02)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_hold_the_weights_that_they_publish(tmp_path: Path, name: str) -> None:
+    raw, published = FAMILIES[name]
+    (tmp_path / "config.json").write_text(json.dumps(raw))
+    sizes = read_model(tmp_path).architecture
+    assert sizes.parameters == pytest.approx(published, rel=0.001)
+    kept = weights_bytes(sizes, Layout(), precision_of("bf16", "bf16"))
+    assert kept == pytest.approx(2 * published, rel=0.01)
+
+
+@pytest.mark.parametrize("soc", ["Ascend910B3", "Ascend910B4", "Ascend310P3", "Ascend910A"])
+@pytest.mark.parametrize("name", ["Phi-2", "Gemma-3-1B"])
+def test_decoding_is_never_faster_than_memory_gives_the_weights(
+    tmp_path: Path, name: str, soc: str
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(FAMILIES[name][0]))
+    read, chip = read_model(tmp_path), load_profile(soc)
+    found = step(read, chip, Layout(), Batch(1, 500))
+    sizes = read.architecture
+    layers = 2 * (sizes.parameters - sizes.vocabulary * sizes.hidden)  # a row of the embeddings
+    assert found.compute_ms * chip.memory.hbm_nominal_gbps * 1e6 > layers
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -102,6 +126,45 @@ def test_a_host_that_launches_every_operator_is_what_a_small_model_waits_for() -
     assert steps["full"].host_ms < steps["piecewise"].host_ms
     assert steps["eager"].host_ms > steps["eager"].compute_ms
     assert len({found.compute_ms for found in steps.values()}) == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(sequences=st.integers(1, 600), tp=st.sampled_from([1, 2, 3, 4, 8, 16]))
+def test_a_captured_graph_holds_the_batch_in_rows_that_ranks_can_share(
+    sequences: int, tp: int
+) -> None:
+    found = Batch(sequences, 100).captured(tp)
+    assert found.rows == sequences
+    assert found.cached == Batch(sequences, 100).cached
+    if sequences <= 512:
+        assert found.tokens % tp == 0
+        assert found.tokens in (1, 2, 4) or found.tokens % 8 == 0
+        assert found.idle < max(8, 16 * tp)
+    else:
+        assert found.idle == 0
+
+
+def test_sixteen_ranks_exchange_sixteen_rows_for_one_sequence() -> None:
+    """AllReduce of 160 KiB on 16 dies, as in the profiles of Qwen3-32B with one request."""
+    found = timed("Qwen3-32B", "Ascend910_9391", Layout(tp=16), Batch(1, 512))
+    sums = {each.nbytes for each in found.exchanges if each.why == "sums of layers"}
+    assert sums == {163840}
+    assert [each.operation for each in found.exchanges].count("wait") == 1
+
+
+def test_collectives_hide_behind_the_products_beside_them() -> None:
+    """Atlas 800I A2, 4096 tokens of a dense model of 32 billion: 604 ms, products fused."""
+    asked = ("Qwen3-32B", "Ascend910B4-1", Layout(tp=2), batch_of("prefill", 2, 2048))
+    apart, flash, fused = (
+        timed(*asked, dtype="w8a8", sampling=False, overlap=overlap)
+        for overlap in (False, None, True)
+    )
+    assert apart.communication_ms > flash.communication_ms > fused.communication_ms > 0
+    assert apart.compute_ms == fused.compute_ms
+    assert fused.step_ms == pytest.approx(604.07, rel=0.2)
+    hidden = {each.operation for each in flash.exchanges if each.hidden_ms}
+    assert hidden == {"reducescatter"}
+    assert all(each.hidden_ms <= each.total_ms for each in fused.exchanges)
 
 
 @pytest.mark.parametrize("dtype", SCHEMES)

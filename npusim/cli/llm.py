@@ -43,6 +43,13 @@ Graph = Annotated[
         help="full (one captured graph), piecewise or eager; default: full to decode, else eager.",
     ),
 ]
+Overlap = Annotated[
+    bool | None,
+    typer.Option(
+        "--overlap/--no-overlap",
+        help="Collectives beside products hide (MC2, as MindIE does); default: FlashComm's.",
+    ),
+]
 Described = Annotated[
     Path | None,
     typer.Option("--architecture", metavar="FILE", help="A YAML that describes the architecture."),
@@ -75,6 +82,7 @@ def step_(
         int, typer.Option("--chunk", help="Tokens of a prompt in this step; 0: all of it.")
     ] = 0,
     graph: Graph = None,
+    overlap: Overlap = None,
     greedy: Annotated[
         bool, typer.Option("--greedy", help="The largest logit, without sorting and sampling.")
     ] = False,
@@ -100,7 +108,7 @@ def step_(
     def timed(chip: Chip) -> LlmStep:
         return step(
             model, chip.profile, layout, work, dtype=dtype, graph=graph,
-            interconnect=interconnect, sampling=not greedy,
+            interconnect=interconnect, sampling=not greedy, overlap=overlap,
         )  # fmt: skip
 
     found = [timed(chip) for chip in chips(soc)]
@@ -170,6 +178,7 @@ def serve_(
         float | None, typer.Option("--tpot-ms", help="Objective for goodput: further tokens.")
     ] = None,
     graph: Graph = None,
+    overlap: Overlap = None,
     greedy: Annotated[
         bool, typer.Option("--greedy", help="The largest logit, without sorting and sampling.")
     ] = False,
@@ -211,6 +220,7 @@ def serve_(
         "prompt": max(1, int(asked.input_tokens.mean())), "dtype": dtype,
         "draft": draft, "tokens_per_step": 1 + accepted, "progress": output.progress,
         "graph": graph, "interconnect": interconnect, "sampling": not greedy,
+        "overlap": overlap,
     }  # fmt: skip
     wanted: dict[str, Any] = {"concurrency": concurrency, "ttft_ms": ttft, "tpot_ms": tpot}
     found: list[tuple[Any, ...]] = []

@@ -39,7 +39,10 @@ class Experts(_Part):
 
 
 class Architecture(_Part):
-    """Sizes of a decoder-only transformer; `width` is that of a dense layer's gated unit."""
+    """Sizes of a decoder-only transformer; `width` is that of a dense layer's gated unit.
+
+    A unit that isn't `gated` is a product, the activation and a product.
+    """
 
     name: str
     layers: Annotated[int, Field(gt=0, le=10_000)]
@@ -53,6 +56,7 @@ class Architecture(_Part):
     qkv_bias: bool = False
     tied: bool = False
     activation: Literal["silu", "gelu"] = "silu"
+    gated: bool = True
     norms: Annotated[int, Field(ge=2, le=4)] = 2
     latent: Latent | None = None
     experts: Experts | None = None
@@ -91,8 +95,8 @@ class Architecture(_Part):
 
     @cached_property
     def dense_weights(self) -> int:
-        """Weights of a dense layer's gated unit."""
-        return 3 * self.hidden * self.width
+        """Weights of a dense layer's unit: up and down, and a gate."""
+        return (3 if self.gated else 2) * self.hidden * self.width
 
     @cached_property
     def expert_weights(self) -> int:

@@ -56,7 +56,7 @@ class Trained:
         if mixed:
             self._mixture(back=back)
         else:
-            self._gated(self.tokens, self.model.width, back=back)
+            self._feed_forward(self.tokens, self.model.width, back=back)
         self._reduce(back=back)
 
     def product(self, rows: int, depth: int, columns: int, *, back: bool) -> None:
@@ -179,10 +179,15 @@ class Trained:
         masked = part("Add", (scores, scores), (scores,))
         return [wide, scaled, masked, part("SoftmaxV2", (scores,), (scores,)), narrow]
 
-    def _gated(self, rows: int, width: int, *, back: bool) -> None:
+    def _feed_forward(self, rows: int, width: int, *, back: bool) -> None:
         mine = max(1, width // self.layout.tp)
-        self.product(rows, self.model.hidden, 2 * mine, back=back)
-        self._gate(rows, mine, back=back)
+        gated, x = self.model.gated, tensor(self.kind, rows, mine)
+        self.product(rows, self.model.hidden, (1 + gated) * mine, back=back)
+        if gated:
+            self._gate(rows, mine, back=back)
+        else:
+            curve = part("GeluGrad", (x, x, x), (x,)) if back else part("Gelu", (x,), (x,))
+            self.work.run(curve)
         self.product(rows, mine, self.model.hidden, back=back)
 
     def _gate(self, rows: int, width: int, *, back: bool) -> None:
@@ -230,7 +235,9 @@ class Trained:
             self.work.exchange("alltoall", self.layout.experts, nbytes, "combine")
         self.work.run(summed)
         if experts.shared_width:
-            self._gated(own, experts.shared_width * (self.layout.tp if dealt else 1), back=back)
+            self._feed_forward(
+                own, experts.shared_width * (self.layout.tp if dealt else 1), back=back
+            )
 
     def _grouped(self, rows: int, groups: int, depth: int, columns: int, *, back: bool) -> None:
         x, y = tensor(self.kind, rows, depth), tensor(self.kind, rows, columns)

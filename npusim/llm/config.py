@@ -40,8 +40,8 @@ _LATENT: Final[Mapping[str, str]] = {
     "value": "v_head_dim",
 }
 _NEEDED: Final = ("layers", "hidden", "heads", "vocabulary")
-_PASSED_ON: Final = ("qk_norm", "qkv_bias", "activation", "norms")
-_TRAITS: Final = ("keys", "tied", "attention", *_PASSED_ON)
+_PASSED_ON: Final = ("qk_norm", "qkv_bias", "activation", "gated", "norms")
+_TRAITS: Final = ("keys", "defaults", "tied", "attention", *_PASSED_ON)
 
 
 @dataclass(frozen=True)
@@ -105,15 +105,18 @@ def _described(path: Path | str) -> Mapping[str, Any]:
     found = yaml_mapping(read_text(Path(path)), str(path))
     if unknown := sorted(map(str, set(found) - set(_TRAITS))):
         raise FileError(path, f"has {unknown[0]}", f"Known keys are {', '.join(_TRAITS)}.")
-    if not isinstance(found.get("keys", {}), dict):
-        raise FileError(path, "its keys are no mapping of our names to those of the config")
+    for name, of in (("keys", "those of the config"), ("defaults", "numbers")):
+        if not isinstance(found.get(name, {}), dict):
+            raise FileError(path, f"its {name} are no mapping of our names to {of}")
     return found
 
 
 def _architecture(
     raw: Mapping[str, Any], traits: Mapping[str, Any], kind: str, file: Path
 ) -> Architecture:
-    names = {**_USUAL, **traits.get("keys", {})}
+    names = {**_USUAL, **_LATENT, **traits.get("keys", {})}
+    usual = {names.get(name, name): value for name, value in traits.get("defaults", {}).items()}
+    raw = {**usual, **raw}
     if missing := [names[each] for each in _NEEDED if not raw.get(names[each])]:
         raise FileError(file, f"has no {', '.join(missing)}", "A config of this kind says them.")
 
@@ -123,7 +126,7 @@ def _architecture(
 
     latent = None
     if traits.get("attention") == "latent":
-        latent = {name: raw.get(key) for name, key in _LATENT.items()}
+        latent = {name: said(name) for name in _LATENT}
     values: dict[str, Any] = {
         "name": kind,
         "layers": said("layers"),

@@ -34,7 +34,7 @@ def work_of(
 ) -> Work:
     """The work of one rank of every stage of the pipeline, one after the other."""
     work = Work(chip)
-    to = Projections(work, precision, gelu=model.activation == "gelu")
+    to = Projections(work, precision, gelu=model.activation == "gelu", gated=model.gated)
     _embed(to, model, batch, layout)
     for count, mixed in ((model.dense_layers, False), (model.expert_layers, True)):
         if count:
@@ -74,22 +74,20 @@ def _layer(
     if mixed:
         mixture(to, model, tokens, layout)
     else:
-        to.gated_unit(tokens, model.hidden, max(1, model.width // tp))
+        to.feed_forward(tokens, model.hidden, max(1, model.width // tp))
     _reduce(to, model, tokens, tp, shared=shared)
 
 
 def _gather(to: Projections, model: Architecture, tokens: int, tp: int, *, shared: bool) -> None:
     if shared:
         nbytes = ceil(tokens / tp) * model.hidden * to.precision.activations.itemsize
-        to.work.exchange("allgather", tp, nbytes, "rows of norms")
+        to.work.exchange("allgather", tp, nbytes, "rows of norms", product="next")
 
 
 def _reduce(to: Projections, model: Architecture, tokens: int, tp: int, *, shared: bool) -> None:
     nbytes = tokens * model.hidden * to.precision.activations.itemsize
-    if shared:
-        to.work.exchange("reducescatter", tp, nbytes / tp, "sums of layers")
-    else:
-        to.work.exchange("allreduce", tp, nbytes, "sums of layers")
+    operation, sent = ("reducescatter", nbytes / tp) if shared else ("allreduce", nbytes)
+    to.work.exchange(operation, tp, sent, "sums of layers", product="last")
 
 
 def _embed(to: Projections, model: Architecture, batch: Batch, layout: Layout) -> None:

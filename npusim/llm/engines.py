@@ -19,13 +19,17 @@ class Engine(Group):
 
     A captured graph costs `graph_step_us` a step. One in pieces (attention apart) costs at least
     `piecewise_layer_us` a layer and, where ranks share layers, `piecewise_sequence_us` a sequence;
-    without a graph the host needs `eager_launch_us` for an operator.
+    without a graph the host needs `eager_launch_us` for an operator. Ranks begin a step spread over
+    `rank_spread_us`. Of a product and the collective beside it, made or taken piece by piece,
+    `overlap_share` of the shorter is hidden.
     """
 
     graph_step_us: Microseconds
     piecewise_layer_us: Microseconds
     piecewise_sequence_us: Microseconds
     eager_launch_us: Microseconds
+    rank_spread_us: Microseconds
+    overlap_share: Fraction
     memory_share: Fraction
     buffer_bytes: Bytes
     block_tokens: Count

@@ -50,7 +50,7 @@ def mixture(to: Projections, model: Architecture, tokens: int, layout: Layout) -
         (back,), drop_pad_mode=0,
     ))  # fmt: skip
     if experts.shared_width:
-        to.gated_unit(own, model.hidden, experts.shared_width // (1 if dealt else layout.tp) or 1)
+        to.feed_forward(own, model.hidden, experts.shared_width // (1 if dealt else layout.tp) or 1)
 
 
 def _gate(to: Projections, hidden: int, experts: Experts, tokens: int) -> None:

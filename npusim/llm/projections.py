@@ -24,6 +24,7 @@ class Projections:
     work: Work
     precision: Precision
     gelu: bool = False
+    gated: bool = True
 
     def product(self, rows: int, depth: int, columns: int, *, plain: bool = False) -> None:
         """``[rows, depth] x [depth, columns]``; `plain` with weights that aren't quantised."""
@@ -74,11 +75,16 @@ class Projections:
         kind = self.precision.activations
         both, half = tensor(kind, rows, 2 * width), tensor(kind, rows, width)
         fused = part("GeGluV2" if self.gelu else "SwiGlu", (both,), (half,) * (1 + self.gelu))
-        curve = part("Gelu" if self.gelu else "Swish", (half,), (half,))
-        self.work.first_of([fused], [curve, part("Mul", (half, half), (half,))])
+        self.work.first_of([fused], [self._curve(half), part("Mul", (half, half), (half,))])
 
-    def gated_unit(self, rows: int, hidden: int, width: int) -> None:
-        """Up, gate and down."""
-        self.product(rows, hidden, 2 * width)
-        self.gate(rows, width)
+    def feed_forward(self, rows: int, hidden: int, width: int) -> None:
+        """Up, gate and down; without a gate where the model has none."""
+        self.product(rows, hidden, (1 + self.gated) * width)
+        if self.gated:
+            self.gate(rows, width)
+        else:
+            self.work.run(self._curve(tensor(self.precision.activations, rows, width)))
         self.product(rows, width, hidden)
+
+    def _curve(self, x: TensorSpec) -> Part:
+        return part("Gelu" if self.gelu else "Swish", (x,), (x,))

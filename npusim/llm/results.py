@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExchangeTime:
-    """One kind of collective of a step: milliseconds of all of them together."""
+    """One kind of collective of a step: milliseconds of all of them together.
+
+    `hidden_ms` of them pass beside a product. What ranks wait for each other is one that moves
+    nothing.
+    """
 
     operation: str
     why: str
@@ -24,14 +28,16 @@ class ExchangeTime:
     nbytes: int
     count: int
     total_ms: float
+    hidden_ms: float = 0.0
 
 
 @dataclass(frozen=True)
 class LlmStep:
     """A step on one product: its time in parts that add up, the band, and what it rests on.
 
-    `compute_ms` are the device's tasks, `communication_ms` the collectives, `host_ms` what the
-    device waits for the host. `replaced` says what runs instead of what the product refuses.
+    `compute_ms` are the device's tasks, `communication_ms` the collectives as far as nothing hides
+    them, `host_ms` what the device waits for the host. `replaced` says what runs instead of what
+    the product refuses.
     """
 
     model: LanguageModel

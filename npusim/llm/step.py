@@ -13,6 +13,7 @@ from npusim.llm.engines import load_engine
 from npusim.llm.memory import memory_of
 from npusim.llm.precision import precision_of
 from npusim.llm.results import ExchangeTime, LlmStep
+from npusim.llm.work import Work
 from npusim.model.cache_state import ORDER
 from npusim.model.retiming import retime
 from npusim.model.step import Step
@@ -20,6 +21,8 @@ from npusim.model.timing import Timer
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from npusim.hardware import Profile
     from npusim.hardware.interconnect import Interconnect
     from npusim.llm.architecture import Architecture
@@ -27,12 +30,13 @@ if TYPE_CHECKING:
     from npusim.llm.engines import Engine
     from npusim.llm.layout import Layout
     from npusim.llm.precision import Precision
-    from npusim.llm.work import Work
+    from npusim.llm.work import Exchange
     from npusim.llm.workload import Batch
     from npusim.model.results import StepResult
 
 GRAPHS: Final = ("full", "piecewise", "eager")
 """How the host launches a step: one captured graph, graphs between attentions, or operators."""
+_MOST_FUSED: Final = 8
 
 
 def step(
@@ -45,11 +49,14 @@ def step(
     graph: str | None = None,
     interconnect: str | None = None,
     sampling: bool = True,
+    overlap: bool | None = None,
 ) -> LlmStep:
     """Time a step and weigh its memory.
 
     `dtype` is a quantisation, None for the config's own. `graph` is one of `GRAPHS`: by default
-    decoding runs as one graph and prompts eagerly.
+    decoding runs as one graph and prompts eagerly. With `overlap` every collective of a layer hides
+    behind the product beside it (MC2, MindIE's default); without, none does; by default those of
+    vllm-ascend's FlashComm do.
     What was timed once is remembered. Raises ArgumentError for layouts and options that can't be.
     """
     layout.check(model.architecture)
@@ -60,13 +67,17 @@ def step(
     precision = precision_on(model, chip, dtype)
     links = load_interconnect(interconnect) if interconnect else interconnect_of(chip.name)
     work = work_of(
-        model.architecture, chip, layout, precision, batch,
+        model.architecture, chip, layout, precision,
+        batch if chosen == "eager" else batch.captured(layout.tp),
         block=engine.block_tokens, sampling=sampling,
     )  # fmt: skip
     device = device_time(work, chip)
-    exchanges = exchanged(work, links, in_graph=chosen == "full")
+    hides = _hiding(model.architecture, layout, links, chip, engine, overlap)
+    exchanges = exchanged(work, links, in_graph=chosen == "full", hidden_us=hides)
+    if chosen == "full" and layout.tp > 1:
+        exchanges.append(_apart(layout, engine))
     compute_ms = device.device_us / 1e3
-    communication_ms = sum(each.total_ms for each in exchanges)
+    communication_ms = sum(each.total_ms - each.hidden_ms for each in exchanges)
     host_ms = _waiting_ms(
         compute_ms + communication_ms, chosen, engine, model.architecture,
         batch.rows if layout.tp > 1 else 0, device.step.launches,
@@ -123,18 +134,61 @@ def device_time(work: Work, chip: Profile) -> StepResult:
     return retime(Step("", "calls", tuple(work.items)), chip, timer=_timer(chip))
 
 
-def exchanged(work: Work, links: Interconnect, *, in_graph: bool) -> list[ExchangeTime]:
-    """The collectives of some work, each kind with its time."""
+def exchanged(
+    work: Work,
+    links: Interconnect,
+    *,
+    in_graph: bool,
+    hidden_us: Callable[[Exchange, float], float] = lambda _, __: 0.0,
+) -> list[ExchangeTime]:
+    """The collectives of some work, each kind with its time, and what of it is hidden."""
     found = []
     for each in work.exchanges:
         once_us = duration_us(each.operation, links, each.ranks, each.nbytes, in_graph=in_graph)
-        total_ms = once_us * each.count / 1e3
         found.append(
             ExchangeTime(
-                each.operation, each.why, each.ranks, round(each.nbytes), each.count, total_ms
+                each.operation, each.why, each.ranks, round(each.nbytes), each.count,
+                once_us * each.count / 1e3, hidden_us(each, once_us) * each.count / 1e3,
             )
-        )
+        )  # fmt: skip
     return found
+
+
+def _hiding(
+    model: Architecture,
+    layout: Layout,
+    links: Interconnect,
+    chip: Profile,
+    engine: Engine,
+    overlap: bool | None,
+) -> Callable[[Exchange, float], float]:
+    """How much of a collective passes beside its product.
+
+    FlashComm of vllm-ascend makes one operator of a dense model's product and its ReduceScatter, on
+    up to 8 ranks (ops/linear_op.py, ascend_forward_context.py), where vector cores drive the links.
+    """
+    fused = model.experts is None and layout.tp <= _MOST_FUSED and "aiv" in links.engines
+
+    def hidden_us(exchange: Exchange, once_us: float) -> float:
+        chosen = exchange.operation == "reducescatter" and fused if overlap is None else overlap
+        if not chosen or exchange.product is None:
+            return 0.0
+        alone = Work(chip)
+        alone.run(exchange.product)
+        return engine.overlap_share * min(once_us, device_time(alone, chip).device_us)
+
+    return hidden_us
+
+
+def _apart(layout: Layout, engine: Engine) -> ExchangeTime:
+    """How long a rank waits on average in a step's first collective for the last one to begin it.
+
+    Of n that begin evenly spread over a time, the last one does after n/(n + 1) of it, any of them
+    after half.
+    """
+    ranks = layout.tp
+    waiting_ms = engine.rank_spread_us / 1e3 * (ranks - 1) / (ranks + 1) / 2
+    return ExchangeTime("wait", "ranks begin apart", ranks, 0, 1, waiting_ms)
 
 
 def _waiting_ms(

@@ -6,8 +6,8 @@ Where a product has no kernel for a task, the next way that does the same is tak
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from npusim.catalogue.verdicts import Answer
 from npusim.model.step import Item, Operation, task_in_fp16
@@ -20,15 +20,7 @@ if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
 
-@dataclass(frozen=True)
-class Exchange:
-    """A collective of a step: `nbytes` as `npusim collective` counts, `count` times."""
-
-    operation: str
-    ranks: int
-    nbytes: float
-    count: int
-    why: str
+PRODUCTS: Final = ("MatMulV2", "QuantBatchMatmulV3", "WeightQuantBatchMatmulV2", "GroupedMatmul")
 
 
 @dataclass(frozen=True)
@@ -38,6 +30,21 @@ class Part:
     task: TaskSpec
     weights: tuple[TensorSpec, ...] = ()
     count: int = 1
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A collective of a step: `nbytes` as `npusim collective` counts, `count` times.
+
+    `product` is the one that makes what is sent, or that takes what comes.
+    """
+
+    operation: str
+    ranks: int
+    nbytes: float
+    count: int
+    why: str
+    product: Part | None = None
 
 
 def part(
@@ -67,6 +74,8 @@ class Work:
         self.replaced: dict[str, str] = {}
         self.times = 1
         self._chip = chip
+        self._product: Part | None = None
+        self._open: int | None = None  # the exchange whose bytes the next product takes
         self._refused: dict[tuple[object, ...], bool] = {}
 
     @property
@@ -82,6 +91,11 @@ class Work:
         for each in parts:
             operation = Operation(each.task.op_type, each.task, weights=each.weights)
             self.items.append(Item(operation, each.count * self.times))
+            if each.task.op_type in PRODUCTS:
+                self._product = each
+                if self._open is not None:
+                    self.exchanges[self._open] = replace(self.exchanges[self._open], product=each)
+                    self._open = None
 
     def first_of(self, *ways: Sequence[Part]) -> None:
         """Do the first way that the product doesn't refuse a part of; the last one at worst."""
@@ -95,10 +109,19 @@ class Work:
                 return
             refused.append(lacking[0])
 
-    def exchange(self, operation: str, ranks: int, nbytes: float, why: str) -> None:
-        """Let ranks exchange; nothing where there is one rank or nothing to say."""
-        if ranks > 1 and nbytes > 0:
-            self.exchanges.append(Exchange(operation, ranks, nbytes, self.times, why))
+    def exchange(
+        self, operation: str, ranks: int, nbytes: float, why: str, *, product: str = ""
+    ) -> None:
+        """Let ranks exchange; nothing where there is one rank or nothing to say.
+
+        `product` says which one it could overlap with: the ``last`` or the ``next``.
+        """
+        if ranks < 2 or nbytes <= 0:
+            return
+        beside = self._product if product == "last" else None
+        self.exchanges.append(Exchange(operation, ranks, nbytes, self.times, why, beside))
+        if product == "next":
+            self._open = len(self.exchanges) - 1
 
     def _refuses(self, task: TaskSpec) -> bool:
         specs = (*task.inputs, *task.outputs)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import gcd
 
 from npusim.values.errors import ArgumentError
 
 _MOST = 1 << 24
+_MOST_CAPTURED = 512
+_FINE = 256
 _MOST_TOKENS = 1 << 20
 _MOST_SEQUENCES = 1 << 14
 
@@ -16,7 +19,8 @@ class Batch:
     """A step of one data-parallel rank.
 
     `sequences` decode a token each behind `context` tokens; `prompts` are read, `chunk` tokens of
-    each, behind `before` tokens that are in the cache already.
+    each, behind `before` tokens that are in the cache already. `idle` rows go through the layers
+    for nobody: those that a captured graph has on top.
     """
 
     sequences: int = 0
@@ -24,6 +28,7 @@ class Batch:
     prompts: int = 0
     chunk: int = 0
     before: int = 0
+    idle: int = 0
 
     def __post_init__(self) -> None:
         given = (self.sequences, self.context, self.prompts, self.chunk, self.before)
@@ -38,7 +43,7 @@ class Batch:
     @property
     def tokens(self) -> int:
         """Tokens that go through the layers."""
-        return self.sequences + self.prompts * self.chunk
+        return self.sequences + self.prompts * self.chunk + self.idle
 
     @property
     def rows(self) -> int:
@@ -56,6 +61,20 @@ class Batch:
     def cached(self) -> int:
         """Tokens that are in the cache after the step."""
         return self.sequences * (self.context + 1) + self.prompts * (self.before + self.chunk)
+
+    def captured(self, tp: int) -> Batch:
+        """Decoding in a captured graph: the smallest that holds it, with rows for nobody.
+
+        vLLM captures 1, 2, 4 and the multiples of 8 (of 16 from 256 on) up to 512 rows. Where
+        ranks share the rows of norms, vllm-ascend keeps the multiples of `tp` among them
+        (platform.py, update_sizes_for_sequence_parallelism).
+        """
+        if self.phase != "decode" or self.sequences > _MOST_CAPTURED:
+            return self
+        small = [size for size in (1, 2, 4) if size >= self.sequences and not size % tp]
+        step = 8 if self.sequences <= _FINE else 16
+        step *= tp // gcd(step, tp)
+        return replace(self, idle=min([*small, -(-self.sequences // step) * step]) - self.sequences)
 
 
 def batch_of(phase: str, batch: int, context: int, *, chunk: int = 0, prompts: int = 1) -> Batch:

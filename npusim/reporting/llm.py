@@ -55,7 +55,8 @@ def step_json(found: LlmStep) -> dict[str, Any]:
             for each in found.device.operators
         ],
         "collectives": [
-            fields(each, "operation why ranks nbytes count total_ms") for each in found.exchanges
+            fields(each, "operation why ranks nbytes count total_ms hidden_ms")
+            for each in found.exchanges
         ],
         "replaced": dict(found.replaced),
         "refused": [fields(each, "op why") for each in found.device.refused],
@@ -109,11 +110,11 @@ def _operators(found: LlmStep, top: int) -> Table:
 def _exchanges(found: LlmStep) -> Table:
     rows = [
         (each.operation, each.why, str(each.ranks), str(each.nbytes), str(each.count),
-         f"{each.total_ms:.3f}")
+         f"{each.total_ms:.3f}", f"{each.hidden_ms:.3f}")
         for each in found.exchanges
     ]  # fmt: skip
-    columns = ("collective", "of", "ranks", "bytes", "count", "ms")
-    return Table(columns, rows, ("ranks", "bytes", "count", "ms"))
+    columns = ("collective", "of", "ranks", "bytes", "count", "ms", "hidden")
+    return Table(columns, rows, columns[2:])
 
 
 def _notes(found: LlmStep) -> list[str]:

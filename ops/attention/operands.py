@@ -74,8 +74,17 @@ class Gathered(GmMatrix):
             place, offset = divmod(begin + done, pages.size)
             count = min(pages.size - offset, tokens[1] - done)
             page = pages.page(core, self.sequence, place)
-            yield done, count, page * (pages.step // self.step) + offset
+            yield done, count, self._place(pages, page, offset, tokens[0])
             done += count
+
+    def _place(self, pages: Pages, page: int, offset: int, token: Index) -> Place:
+        """Where a token lies now, and where pages that follow one another have the ones after."""
+        stride = pages.step // self.step
+        found = page * stride + offset
+        if isinstance(token, int) or pages.table.array is not None:
+            return found
+        pace = max(1, stride // pages.size)
+        return token * pace + (found - _now(token) * pace)
 
     def _sides(self, wide: Span) -> Iterator[tuple[int, int, GmMatrix, Place]]:
         """(column of the tile, columns, matrix, first column) of each tensor."""

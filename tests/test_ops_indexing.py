@@ -223,6 +223,13 @@ def test_one_hot(chip: str, rows: int, depth: int) -> None:
     (got,) = run(chip, "OneHot", [ids, np.array([depth], np.int32), on, off], [like(want)])
     np.testing.assert_array_equal(got, want)
     assert_time_needs_no_numbers(chip, "OneHotD", [ids, on, off], [want])
+    ids = places(6 * rows, depth).reshape(2, 3, rows)
+    for axis in range(3):
+        sizes = [1] * axis + [depth] + [1] * (3 - axis)
+        chosen = np.expand_dims(ids, axis) == np.arange(depth).reshape(sizes)
+        want = np.where(chosen, on, off).astype(np.float32)
+        (got,) = run(chip, "OneHotD", [ids, on, off], [like(want)], axis=axis)
+        np.testing.assert_array_equal(got, want)
 
 
 def test_tiling_changes_no_number() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from npusim import Device
 from support.references import rows, running
 from support.references.calls import called, compare
-from support.references.gaps import ELSEWHERE, FAULTS, GAPS, TABLES
+from support.references.gaps import ELSEWHERE, GAPS, TABLES
 
 if TYPE_CHECKING:
     from support.references.row import Row
@@ -37,8 +37,6 @@ ROWS = [row for each in rows().values() for row in each]
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.api)
 def test_numbers_are_those_of_the_reference(row: Row) -> None:
-    if row.api in FAULTS:
-        pytest.skip(FAULTS[row.api])
     family = next((each for each in CHIPS if row.api in running(each)), "A2")
     computed, refused = [], []
 

@@ -141,6 +141,14 @@ class Host:
         found: GlobalTensor = self.run("Cast", tensor, outputs=(target,))
         return found
 
+    def result(self, name: str, value: GlobalTensor, like: GlobalTensor) -> GlobalTensor:
+        """A result as it is; in the dtype of ``like`` where the caller leaves output ``name`` out.
+
+        Interfaces store into whatever the caller gives them. ``like`` decides if it is floating.
+        """
+        is_told = self.told(name) is not None or not like.dtype.is_float
+        return value if is_told else self.cast(value, like.dtype)
+
     def constant(
         self, value: ScalarValue | Sequence[float], kind: DType, name: str = "scalar"
     ) -> GlobalTensor:

@@ -31,10 +31,16 @@ def _round(x: Array, decimals: int = 0) -> Any:
     return np.round(x, decimals)
 
 
-def _truncated(a: Array, b: Array) -> Any:
+def _quotient(a: Array, b: Array) -> Any:
+    """The quotient in the dtype of both, that of whole numbers without its fraction."""
     if np.result_type(a, b).kind in "iub":
         return np.abs(a) // np.abs(b) * np.sign(a) * np.sign(b)
-    return np.trunc(a / b)
+    return a / b
+
+
+def _truncated(a: Array, b: Array) -> Any:
+    found = _quotient(a, b)
+    return np.trunc(found) if found.dtype.kind == "f" else found
 
 
 AI_CPU: dict[str, Callable[..., Any]] = {
@@ -42,7 +48,7 @@ AI_CPU: dict[str, Callable[..., Any]] = {
     "Acos": np.arccos,
     "Acosh": np.arccosh,
     "Add": np.add,
-    "Addcdiv": lambda x, a, b, value: x + value * (a / b),
+    "Addcdiv": lambda x, a, b, value: x + value * _quotient(a, b),
     "Addcmul": lambda x, a, b, value: x + value * a * b,
     "Adds": lambda x, value=0.0: x + value,
     "Asin": np.arcsin,

@@ -36,7 +36,7 @@ _DIM = (whole("dim", "axis"),)
 _UPDATES = "var indices updates -> var"
 _SEGMENTS = (whole("num_segments?"),)
 _HOT = (whole("depth?"), *_AXIS)
-_CLASSES = (whole("numClasses", "depth"), whole("axis?", only=-1))
+_CLASSES = (whole("numClasses", "depth"), whole("axis?"))
 _NEGATIVE = (flag("negativeIndexSupport?", None),)
 _SCATTERED = (whole("dim", "axis"), whole("reduce?"))
 _NUMBERED = (whole("dim"), scalar("value"), whole("reduce"))

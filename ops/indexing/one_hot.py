@@ -1,13 +1,16 @@
-"""Rows of one value with another at the place that an index names.
+"""Rows or columns of one value with another at the place that an index names.
 
 A tile is filled with the value for "off" once; for every tile of rows the scalar unit stores the
 value for "on" where the indices say, the tile goes to device memory, and the scalar unit stores
-"off" there again. Source: public operator sources (one_hot_d.py).
+"off" there again. Source: public operator sources (one_hot_d.py). Where the new axis isn't the last
+one a tile has all of it and some columns, whole blocks of them; the last tile of a row of columns
+ends with it, so that no store goes beyond.
 """
 
 from __future__ import annotations
 
-from math import ceil
+from collections.abc import Hashable, Iterator
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,19 +19,25 @@ from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TPosition, T
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.schedules.rows.shares import RowShare
+from npusim.schedules.tile_grid import Grid
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import INT16, INT32, INT64, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from npusim.ascendc.gm import GmSlice
     from npusim.hardware.profile import Profile
 
 _INDEX_TYPES = (INT32, INT64, UINT8)
 
 
 class OneHot(Kernel):
-    """out[r, k] = on where indices[r] is k, else off; the two are tensors of one number."""
+    """out[r, k] = on where indices[r] is k, else off; the two are tensors of one number.
+
+    ``axis`` is where k goes among the axes of the indices.
+    """
 
     op_type = "OneHot"
 
@@ -39,26 +48,56 @@ class OneHot(Kernel):
         on: GlobalTensor,
         off: GlobalTensor,
         out: GlobalTensor,
+        axis: int = -1,
     ) -> None:
         if indices.dtype not in _INDEX_TYPES:
             raise KernelError(self.op_type, f"indices of {indices.dtype}")
-        if not out.shape or out.shape[:-1] != indices.shape:
+        at = axis % (len(indices.shape) + 1)
+        if not out.shape or (*out.shape[:at], *out.shape[at + 1 :]) != indices.shape:
             raise KernelError(self.op_type, f"{indices.shape} doesn't become {out.shape}")
         self.reads, self.writes = (indices, on, off), (out,)
-        self.depth, rows = out.shape[-1], indices.numel
-        self.indices, self.out = indices.view(rows), out.view(rows, self.depth)
+        self.depth, rows = out.shape[at], indices.numel
+        self.indices, self.out = indices.view(rows), out.view(out.numel)
         self.values, self.kind = (on.view(1), off.view(1)), out.dtype
-        most = profile.cores.vector_cores
-        cores = max(each for each in range(1, most + 1) if rows % each == 0)  # shared out evenly
+        self.rest: Grid | None = None
+        self.columns = prod(indices.shape[at:])
         block = profile.buffers.block_bytes
+        room = profile.buffers.ub_bytes - 6 * block
+        if self.columns == 1:
+            self._share_rows(profile, rows, room)
+        else:
+            self._share_columns(profile, rows // self.columns, room)
+
+    def _share_rows(self, profile: Profile, rows: int, room: int) -> None:
+        most, block = profile.cores.vector_cores, profile.buffers.block_bytes
+        cores = max(each for each in range(1, most + 1) if rows % each == 0)  # shared out evenly
         if rows // cores * self.depth * self.kind.itemsize < block:
             cores = 1  # neighbours would write into one block
-        each = self.depth * self.kind.itemsize + indices.dtype.itemsize
-        room = profile.buffers.ub_bytes - 6 * block
+        each = self.depth * self.kind.itemsize + self.indices.dtype.itemsize
         if each > room:
             raise KernelError(self.op_type, f"a row of {self.depth} elements doesn't fit into UB")
-        self.division = self.share = RowShare.of(rows, cores, room // each)
+        self.division: RowShare | Grid = RowShare.of(rows, cores, room // each)
+        self.tile = self.division.tile
+        self.tile_bytes = self.tile * self.depth * self.kind.itemsize
         self.block_dim = cores
+
+    def _share_columns(self, profile: Profile, parts: int, room: int) -> None:
+        size, block = self.kind.itemsize, profile.buffers.block_bytes
+        lanes = block // size
+        fitting = room // (self.depth * block + lanes * self.indices.dtype.itemsize) * lanes
+        if not fitting:
+            raise KernelError(self.op_type, f"{self.depth} blocks of columns don't fit into UB")
+        cores = profile.cores.vector_cores
+        if self.columns < lanes:
+            self.tile = self.columns
+            cores = cores if profile.has("data_move_pad") else 1  # stores end in another's block
+        else:
+            self.tile = min(fitting, self.columns // lanes * lanes)
+        self.tile_bytes = self.depth * round_up(self.tile * size, block)
+        whole, rest = divmod(self.columns, self.tile)
+        self.division = Grid((parts, whole), (1, 1), cores)
+        self.rest = Grid((parts, 1), (1, 1), cores) if rest else None
+        self.block_dim = max(each.used_cores for each in (self.division, self.rest) if each)
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
@@ -67,45 +106,64 @@ class OneHot(Kernel):
         if not 3 <= len(given) <= 4 or given[-2].numel != 1 or given[-1].numel != 1:
             raise task.refused("needs indices and two values")
         indices, on, off = given[0], given[-2], given[-1]
+        axis, depth = task.whole_number("axis", -1), task.whole_number("depth", 0)
         if task.outputs:
-            return (cls(task.profile, indices, on, off, task.outputs[0]),)
-        depth = task.whole_number("depth", 0)
+            return (cls(task.profile, indices, on, off, task.outputs[0], axis),)
         if depth < 1:
             raise task.refused("the depth isn't known")
-        return (cls(task.profile, indices, on, off, made((*indices.shape, depth), on.dtype)),)
+        shape = list(indices.shape)
+        shape.insert(axis % (len(shape) + 1), depth)
+        return (cls(task.profile, indices, on, off, made(tuple(shape), on.dtype), axis),)
+
+    def block_kind(self, block_idx: int) -> Hashable:
+        """Which tiles a core has."""
+        others = self.rest.block_kind(block_idx) if self.rest else ()
+        return self.division.block_kind(block_idx), others
 
     def process(self, core: Core) -> None:
         """Fill once, then set, store and reset."""
-        share, block = self.share, core.get_block_idx()
-        size, tile = self.kind.itemsize, share.tile
         id_que = TQue(TPosition.VECIN, 1, "indices", consumer=Pipe.SCALAR)
         out_que = TQue(TPosition.VECOUT, 1, "rows", producer=Pipe.SCALAR)
         value_que = TQue(TPosition.VECIN, 2, "values", consumer=Pipe.SCALAR)
-        core.pipe.init_buffer(id_que, 1, tile * self.indices.dtype.itemsize)
-        core.pipe.init_buffer(out_que, 1, tile * self.depth * size)
+        core.pipe.init_buffer(id_que, 1, self.tile * self.indices.dtype.itemsize)
+        core.pipe.init_buffer(out_que, 1, self.tile_bytes)
         core.pipe.init_buffer(value_que, 2, core.block_bytes)
-        if not share.length(block):
-            return
         on, off = (value_que.copy_in(value.span(0, 1)) for value in self.values)
         for each in (on, off):
             core.get_value(each)
-        self._fill(core, tile)
-        for first, count in core.tiles(block * share.per_core, share.length(block), tile):
-            ids = id_que.copy_in(self.indices.span(first, count))
-            rows = out_que.alloc_tensor(self.kind, count * self.depth)
+        self._fill(core)
+        for source, target in self._tiles(core):
+            ids, count = id_que.copy_in(source), source.numel
+            rows = out_que.alloc_tensor(self.kind, *target.shape)
             self._set(core, rows, ids, count)
             core.arrange(rows, ids, on, off, how=self._numbers)
-            out_que.copy_out(self.out.window(((first, self.depth),), (rows.numel,), (1,)), rows)
+            out_que.copy_out(target, rows)
             self._set(core, rows, ids, count)
             id_que.free_tensor(ids)
         for each in (on, off):
             value_que.free_tensor(each)
 
-    def _fill(self, core: Core, rows: int) -> None:
+    def _tiles(self, core: Core) -> Iterator[tuple[GmSlice, GmSlice]]:
+        """Indices, and where their rows or columns go."""
+        depth, columns, tile = self.depth, self.columns, self.tile
+        if isinstance(self.division, RowShare):
+            for first, count in self.division.tiles(core):
+                place = self.out.window(((first, depth),), (count * depth,), (1,))
+                yield self.indices.span(first, count), place
+            return
+        for grid, start in ((self.division, 0), (self.rest, columns - tile)):
+            for piece in grid.pieces(core) if grid else ():
+                part, number = piece.starts
+                moved = (number, tile), (start, 1)
+                yield (
+                    self.indices.window(((part, columns), *moved), (tile,), (1,)),
+                    self.out.window(((part, depth * columns), *moved), (depth, tile), (columns, 1)),
+                )
+
+    def _fill(self, core: Core) -> None:
         if core.recording:
-            elements, kind = rows * self.depth, self.kind
-            halves = ceil(elements * kind.itemsize / INT16.itemsize)
-            detail = f"{elements} elements"
+            halves = ceil(self.tile_bytes / INT16.itemsize)
+            detail = f"{self.tile_bytes // self.kind.itemsize} elements"
             core.emit_vector("vector_dup", INT16, halves, chained=True, detail=detail)
             core.recorder.after_vector()
 
@@ -117,5 +175,9 @@ class OneHot(Kernel):
             core.move_elements(rows, ids, count)
 
     def _numbers(self, places: NDArray[Any], on: NDArray[Any], off: NDArray[Any]) -> NDArray[Any]:
-        chosen = places[..., None] == np.arange(self.depth)
+        depths = np.arange(self.depth)
+        if self.columns == 1:
+            chosen = places[..., None] == depths
+        else:
+            chosen = places[..., None, :] == depths[:, None]
         return np.where(chosen, on[..., None], off[..., None])

@@ -131,7 +131,8 @@ def log_sum_exp(host: Host, x: GlobalTensor, *, axes: Any, keep_dims: bool = Fal
     most = whole(host, "ReduceMax", wide, axes, keep_dims=True)
     powers = host.run("Exp", host.run("Sub", wide, most))
     total = whole(host, "ReduceSum", powers, axes, keep_dims=keep_dims)
-    return host.run("Add", host.run("Log", total), most.view(*total.shape))
+    found = host.run("Add", host.run("Log", total), most.view(*total.shape))
+    return host.result("out", found, x)
 
 
 def log_sum(

@@ -766,11 +766,13 @@ def segments(pick: Pick, _: str) -> Task:
 
 
 def one_hot(pick: Pick, op_type: str) -> Task:
-    rows, depth = pick.size(), pick.of(1, 5, 21, 300)
-    ids = pick.places((rows,), depth)
+    rows, depth, axis = pick.size(), pick.of(1, 5, 21, 300), pick.of(-1, 0, 1)
+    shape = [rows] if axis == -1 else [pick.of(1, 7), pick.of(3, 50)]
+    ids = pick.places(tuple(shape), depth)
     values = [np.array([2.5], np.float32), np.array([-1.0], np.float32)]
     inputs = [ids, *([np.array([depth], np.int32)] if op_type == "OneHot" else []), *values]
-    return Task(inputs, [empty(rows, depth)])
+    shape.insert(axis % (len(shape) + 1), depth)
+    return Task(inputs, [empty(*shape)], {"axis": axis})
 
 
 # -- matrices --------------------------------------------------------------------------------------

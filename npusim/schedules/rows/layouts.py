@@ -251,7 +251,8 @@ class RowsLayout(RowLayout):
             core.scalar_alu(step.name)
             core.wrote(dst)  # it lies in UB, where the next step reads it
         else:
-            core.issue("vmuls", dst, (dst,))
+            read = zip(forms, sources, strict=False)
+            core.issue("vmuls", dst, tuple(each for form, each in read if form != Form.COLUMN))
         if not isinstance(step.call, Intrinsic):  # copied, or a number of its own
             if step.sources:
                 core.arrange(dst, sources[0])

@@ -1,12 +1,5 @@
 """Modes and dtypes that the references leave out, with what the refusal of them says."""
 
-FAULTS = {
-    "aclnnOneHot": "the suite's draws name an axis, which isn't modelled",
-    "aclnnAddcdiv": "a result in another dtype than the inputs'",
-    "aclnnLogSumExp": "a result in another dtype than the input's",
-}
-"""Interfaces whose numbers are known to be wrong or missing for what the suite draws, and why."""
-
 GAPS = {
     "aclnnConvolutionBackward": "gradients of volumes' inputs aren't modelled",
     # a number on the device for each tensor of a list, some of which have no elements
@@ -18,7 +11,6 @@ GAPS = {
     "aclnnGridSampler3D": "float64->float32",
     "aclnnInplacePut": "DOUBLE runs on the AI CPU",
     "aclnnL1Loss": "vabs doesn't take int64",
-    "aclnnOneHot": "isn't modelled, only -1",
     "aclnnReflectionPad1dBackward": "float64->float32",
     "aclnnReflectionPad2dBackward": "float64->float32",
     "aclnnReflectionPad3dBackward": "float64->float32",

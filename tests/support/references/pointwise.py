@@ -22,6 +22,7 @@ from support.references.row import (
     torch,
 )  # fmt: skip
 
+Array = np.ndarray[Any, Any]
 Reference = Callable[..., Any]
 Numbers = Mapping[str, Sequence[Any]]
 
@@ -66,6 +67,12 @@ def pointwise(
         return {name: made[name] for name in order.split() or made}
 
     return Row(f"aclnn{api}", make, reference, **more)
+
+
+def quotient(x: Array, y: Array, *, whole: bool) -> Array:
+    """Whole numbers lose the fraction, where what they are added to is ``whole`` too."""
+    whole &= x.dtype.kind in "iub" and y.dtype.kind in "iub"
+    return np.trunc(x / y).astype(np.int64) if whole else x / y
 
 
 def narrowed(d: Draw, shape: Sequence[int]) -> tuple[int, ...]:
@@ -304,7 +311,7 @@ ROWS = (
     ),
     of_two(
         "Addcdiv",
-        lambda x, a, b, value: x + value * (a / b),
+        lambda x, a, b, value: x + value * quotient(a, b, whole=x.dtype.kind in "iub"),
         nonzero,
         tensors=_WEIGHED,
         numbers={"value": (1, 2, 1.5)},

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from npusim.reporting.llm_figures import front, places_of
+from npusim.serving.engine import Outcome
 from npusim.serving.plan import LlmPlan, read_llm_plan
 from npusim.serving.planning import LlmPlanResult, plan_llm
+from npusim.serving.requests import even_lengths
+from npusim.serving.results import course_of
 from npusim.values.errors import FileError
 from support import commands
 
@@ -45,6 +49,40 @@ def test_the_cheapest_comes_first_and_carries_the_load(found: LlmPlanResult) -> 
     assert found.chosen is met[0]
 
 
+def test_the_runs_of_the_search_are_kept(found: LlmPlanResult) -> None:
+    for each in found.options:
+        rates = [rate for rate, _ in each.tried]
+        assert rates == sorted(rates)
+        assert (each.rate_per_s in rates) == each.meets
+    points = [place for each in places_of(found.options).values() for place in each]
+    best = front(points)
+    assert best == sorted(best)
+    for across, up in points:  # whatever was tried is beaten by the front, or lies on it
+        assert any(a <= across and u >= up for a, u in best)
+    assert all(not (a < c and u >= v) for a, u in points for c, v in best)
+
+
+def test_the_cache_holds_what_is_alive() -> None:
+    requests = even_lengths(2, 100, 11, rate_per_s=None, spread=0.0, seed=0)
+    outcome = Outcome([0.0, 0.0], [10.0, 30.0], [20.0, 40.0], [11, 11], 0, 0, 0.0, 0)
+    course = course_of(requests, outcome, points=9)  # every 5 ms
+    assert course.times_s == pytest.approx([0.005 * number for number in range(9)])
+    grown = [0, 0, 101, 106, 0, 0, 101, 106, 0]
+    assert course.tokens == pytest.approx(grown)
+
+
+def test_prices_decide_among_equals(found: LlmPlanResult, tmp_path: Path) -> None:
+    priced = "[{product: Atlas 800T A2, price_per_card: 9}], currency: EUR, "
+    text = PLAN.replace("[Atlas 800T A2, Atlas 300I Duo], ", priced)
+    text = text.replace("tensor_parallel: [1, 2]", "tensor_parallel: [1]")
+    chosen = plan_llm(read_llm_plan(written(tmp_path, text)), CONFIGS).chosen
+    assert found.chosen is not None
+    assert chosen is not None
+    assert chosen.price == 9 * chosen.cards == 9 * found.chosen.cards
+    with pytest.raises(FileError, match="no currency"):
+        read_llm_plan(written(tmp_path, text.replace("currency: EUR, ", "")))
+
+
 def test_two_chips_of_a_card_are_one_card(found: LlmPlanResult) -> None:
     duo = [each for each in found.options if each.candidate.soc == "Ascend310P3" and each.meets]
     for each in duo:
@@ -64,7 +102,10 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = commands.npusim(capsys, "plan", written(tmp_path), "--html", page)
     assert said.code == 0
     assert "what if" in said.out
-    assert "cards of" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    for label in ("Latency against load", "Tokens of a card against TPOT", "Memory and cache"):
+        assert f'aria-label="{label}' in text
+    assert f"--html {page.name}" in text
     hasty = PLAN.replace("ttft_ms: 500", "ttft_ms: 0.001")
     said = commands.npusim(capsys, "plan --json", written(tmp_path, hasty))
     assert said.code == 1
@@ -76,8 +117,10 @@ def test_a_recommendation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     config = tmp_path / "config.json"
     config.write_bytes((CONFIGS / "Qwen3-0.6B.json").read_bytes())
     line = f"recommend {config} --rate 5 --slo 800 --tpot 40 -s 910b3 --quantile p90 --json"
-    said = commands.npusim(capsys, line).json
+    said = commands.npusim(capsys, line, "--price", "910b3=700").json
     assert said["cards"] >= 1
+    assert f"({700 * said['cards']} EUR)" in said["verdict"][0]
+    assert said["options"][0]["price"] == 700 * said["options"][0]["cards"]
     assert {each["tp"] for each in said["options"]} >= {1}
 
 

@@ -87,6 +87,22 @@ def plan_of_model(
 
     Raises ArgumentError for a price of a product that isn't compared.
     """
+    models = [{"name": model.stem, "reference": str(model.resolve()), **served}]
+    return {
+        "title": f"Recommendation for {model.stem}",
+        "workload": {"models": models, "peak_requests_per_s": rate_per_s, "batching": batching},
+        "objective": objective,
+        "fleet": priced_fleet(products, prices),
+    }
+
+
+def priced_fleet(
+    products: Sequence[str], prices: Mapping[str, float] | None = None
+) -> dict[str, Any]:
+    """The products to compare, as a file would say it; `prices` in EUR for a card, by product.
+
+    Raises ArgumentError for a price of a product that isn't compared.
+    """
     prices = prices or {}
     if unasked := [name for name in prices if name not in products]:
         raise ArgumentError(
@@ -99,15 +115,7 @@ def plan_of_model(
             for name in products
         ]
     }
-    if prices:
-        fleet["currency"] = "EUR"
-    models = [{"name": model.stem, "reference": str(model.resolve()), **served}]
-    return {
-        "title": f"Recommendation for {model.stem}",
-        "workload": {"models": models, "peak_requests_per_s": rate_per_s, "batching": batching},
-        "objective": objective,
-        "fleet": fleet,
-    }
+    return {**fleet, "currency": "EUR"} if prices else fleet
 
 
 def seeded(wanted: Plan, seed: int | None) -> Plan:

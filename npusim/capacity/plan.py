@@ -337,16 +337,28 @@ class ProductPlan(PlanPart):
     price_per_card_hour: Positive | None = None
 
 
-class FleetPlan(PlanPart):
-    """The products to compare and how requests reach the cards; `currency` is the prices' own."""
+class PricedProducts(PlanPart):
+    """The products to compare; `currency` is that of their prices."""
 
     products: Annotated[
         tuple[Annotated[ProductPlan, _named("product")], ...],
         BeforeValidator(_products),
         Field(min_length=1),
     ]
-    dispatch: Dispatch = "least_loaded"
     currency: str | None = None
+
+    @model_validator(mode="after")
+    def _have_a_currency(self) -> PricedProducts:
+        priced = [p.product for p in self.products if p.price_per_card or p.price_per_card_hour]
+        if priced and self.currency is None:
+            raise ValueError(f"{priced[0]} has a price and the fleet no currency")
+        return self
+
+
+class FleetPlan(PricedProducts):
+    """The products to compare and how requests reach the cards."""
+
+    dispatch: Dispatch = "least_loaded"
     mtbf_h: Positive | None = None
     mttr_h: Positive | None = None
 
@@ -354,9 +366,6 @@ class FleetPlan(PlanPart):
     def _make_sense(self) -> FleetPlan:
         if (self.mtbf_h is None) != (self.mttr_h is None):
             raise ValueError("mtbf_h and mttr_h belong together: give both or none")
-        priced = [p.product for p in self.products if p.price_per_card or p.price_per_card_hour]
-        if priced and self.currency is None:
-            raise ValueError(f"{priced[0]} has a price and the fleet no currency")
         return self
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -16,6 +16,7 @@ from npusim.values.errors import UsageError
 
 if TYPE_CHECKING:
     from npusim.capacity import Plan
+    from npusim.reporting.document import Page
     from npusim.serving.plan import LlmPlan
 
 Markdown = Annotated[
@@ -39,6 +40,63 @@ Products = Annotated[
         "several times.",
     ),
 ]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model, as for `npusim model`.")]
+Rate = Annotated[float, typer.Option("--rate", help="Requests per second at the peak.")]
+LimitMs = Annotated[float, typer.Option("--slo", metavar="MS", help="The limit in ms.")]
+Quantile = Annotated[
+    str, typer.Option("--quantile", help="The share of requests within the limit.")
+]
+MaxBatch = Annotated[int | None, typer.Option("--max-batch", help="Items in a batch.")]
+MaxWaitMs = Annotated[
+    float, typer.Option("--max-wait", metavar="MS", help="How long a batch may be awaited.")
+]
+Items = Annotated[int, typer.Option("--items", help="Items of one request.")]
+Availability = Annotated[str, typer.Option("--availability", help="N, N+1 or N+2 cards.")]
+Prices = Annotated[
+    list[str] | None,
+    typer.Option("--price", metavar="PRODUCT=EUR", help="The price of a card; repeatable."),
+]
+TpotMs = Annotated[float, typer.Option("--tpot", metavar="MS", help="The limit of further tokens.")]
+InputTokens = Annotated[int, typer.Option("--input", help="Tokens of a prompt.")]
+OutputTokens = Annotated[int, typer.Option("--output", help="Tokens of an answer.")]
+Dtypes = Annotated[
+    str, typer.Option("--dtype", help="Quantisations, with commas; default: the config's.")
+]
+
+
+class Delivery(NamedTuple):
+    """Where a plan's answer goes: files, which may be overwritten, and standard output."""
+
+    as_json: bool
+    markdown: Path | None
+    html: Path | None
+    force: bool
+
+    def claim(self, beside: Path) -> None:
+        """Refuse files that can't be written, or that the plan is read from."""
+        from npusim.reporting.files import claim_all
+
+        claim_all(self.markdown, self.html, beside=(beside,), force=self.force)
+
+    def command(self, words: list[str]) -> str:
+        """What makes the reports again; their names without their folders."""
+        names = {"--md": self.markdown, "--html": self.html}
+        files = {flag: path and path.name for flag, path in names.items()}
+        return shlex.join(["npusim", *words, *_given(files)])
+
+    def send(self, page: Page, as_data: Callable[[], dict[str, Any]]) -> None:
+        """Write the files, and print the page or the data."""
+        from npusim.reporting.files import write_text
+        from npusim.reporting.renderers.html import to_html, to_markdown
+
+        for path, render in ((self.markdown, to_markdown), (self.html, to_html)):
+            if path is not None:
+                write_text(path, render(page), force=self.force)
+                output.note(f"written: {path}")
+        if self.as_json:
+            output.emit_json(as_data())
+        else:
+            output.emit(page)
 
 
 def plan(
@@ -57,44 +115,33 @@ def plan(
     """
     from npusim.serving.plan import is_llm_plan, read_llm_plan
 
+    delivery = Delivery(as_json, markdown, html, force)
+    words = ["plan", str(file), *_given({"--seed": seed})]
     if is_llm_plan(file):
-        _answer_llm(read_llm_plan(file), file, seed, as_json, markdown, html, force=force)
+        _answer_llm(read_llm_plan(file), file, words, seed, delivery)
         return
     from npusim.capacity import read_plan
     from npusim.capacity.asking import seeded
 
-    wanted = seeded(read_plan(file), seed)
-    words = ["plan", str(file), *_given({"--seed": seed})]
-    _answer(wanted, file, file.parent, words, as_json, markdown, html, force=force)
+    _answer(seeded(read_plan(file), seed), file, file.parent, words, delivery)
 
 
 def recommend(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model, as for `npusim model`.")],
-    rate: Annotated[float, typer.Option("--rate", help="Requests per second at the peak.")],
-    limit_ms: Annotated[float, typer.Option("--slo", metavar="MS", help="The limit in ms.")],
+    model: ModelFile,
+    rate: Rate,
+    limit_ms: LimitMs,
     products: Products = None,
-    quantile: Annotated[
-        str, typer.Option("--quantile", help="The share of requests within the limit.")
-    ] = "p99",
-    max_batch: Annotated[int | None, typer.Option("--max-batch", help="Items in a batch.")] = None,
-    max_wait_ms: Annotated[
-        float, typer.Option("--max-wait", metavar="MS", help="How long a batch may be awaited.")
-    ] = 0.0,
-    items: Annotated[int, typer.Option("--items", help="Items of one request.")] = 1,
-    availability: Annotated[str, typer.Option("--availability", help="N, N+1 or N+2 cards.")] = "N",
-    price: Annotated[
-        list[str] | None,
-        typer.Option("--price", metavar="PRODUCT=EUR", help="The price of a card; repeatable."),
-    ] = None,
+    quantile: Quantile = "p99",
+    max_batch: MaxBatch = None,
+    max_wait_ms: MaxWaitMs = 0.0,
+    items: Items = 1,
+    availability: Availability = "N",
+    price: Prices = None,
     measured_on: MeasuredOn = None,
-    tpot_ms: Annotated[
-        float, typer.Option("--tpot", metavar="MS", help="The limit of further tokens.")
-    ] = 50.0,
-    input_tokens: Annotated[int, typer.Option("--input", help="Tokens of a prompt.")] = 1024,
-    output_tokens: Annotated[int, typer.Option("--output", help="Tokens of an answer.")] = 256,
-    dtypes: Annotated[
-        str, typer.Option("--dtype", help="Quantisations, with commas; default: the config's.")
-    ] = "",
+    tpot_ms: TpotMs = 50.0,
+    input_tokens: InputTokens = 1024,
+    output_tokens: OutputTokens = 256,
+    dtypes: Dtypes = "",
     as_json: AsJson = False,
     markdown: Markdown = None,
     html: Html = None,
@@ -110,50 +157,68 @@ def recommend(
 
     Example: npusim recommend resnet50.onnx --rate 2000 --slo 20 -s 310p3
     """
-    from npusim.capacity import plan_of
-    from npusim.capacity.asking import plan_of_model, seeded
     from npusim.hardware.products import product_names
 
+    delivery, prices = Delivery(as_json, markdown, html, force), _prices(price)
     named = names(products, product_names, "products")
-    if model.name == "config.json" or (model / "config.json").is_file():
-        from npusim.serving.plan import llm_plan_of
-
-        if price:
-            raise UsageError(
-                "--price isn't known for language models", "Leave it out: cards are compared."
-            )
-        workload = {
-            "config": str(model.resolve()), "dtypes": dtypes.split(","), "requests_per_s": rate,
-            "input_tokens": input_tokens, "output_tokens": output_tokens,
-        }  # fmt: skip
-        limits = {"ttft_ms": limit_ms, "tpot_ms": tpot_ms, "quantile": quantile}
-        asked = {"llm": workload, "objective": limits, "fleet": {"products": named}}
-        wanted_llm = llm_plan_of(asked, model)
-        _answer_llm(wanted_llm, model, seed, as_json, markdown, html, force=force)
-        return
-    batching: dict[str, Any] = {"max_wait_ms": max_wait_ms}
-    if max_batch is not None:
-        batching["max_batch"] = max_batch
-    served: dict[str, Any] = {"items_per_request": items}
-    if measured_on is not None:
-        served["measured_on"] = measured_on
-    objective = {"quantile": quantile, "limit_ms": limit_ms, "availability": availability}
-    wanted = plan_of(plan_of_model(model, served, rate, batching, objective, named, _prices(price)))
     words = ["recommend", str(model), "--rate", _number(rate), "--slo", _number(limit_ms)]
     words += [word for name in products or () for word in ("-s", name)]
     words += [word for each in price or () for word in ("--price", each)]
-    words += _given(
-        {
-            "--quantile": quantile,
-            "--max-batch": max_batch,
-            "--max-wait": _number(max_wait_ms),
-            "--items": items,
-            "--availability": availability,
-            "--measured-on": measured_on,
-            "--seed": seed,
-        }
-    )
-    _answer(seeded(wanted, seed), model, Path(), words, as_json, markdown, html, force=force)
+    words += _given({"--quantile": quantile})
+    if model.name == "config.json" or (model / "config.json").is_file():
+        tokens = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+        workload = {"dtypes": dtypes.split(","), "requests_per_s": rate, **tokens}
+        limits = {"ttft_ms": limit_ms, "tpot_ms": tpot_ms, "quantile": quantile}
+        words += _given({"--tpot": _number(tpot_ms), "--input": input_tokens})
+        words += _given({"--output": output_tokens, "--dtype": dtypes or None, "--seed": seed})
+        wanted = _llm_question(model, workload, limits, named, prices)
+        _answer_llm(wanted, model, words, seed, delivery)
+        return
+    objective = {"quantile": quantile, "limit_ms": limit_ms, "availability": availability}
+    batching = _said(max_wait_ms=max_wait_ms, max_batch=max_batch)
+    served = _said(items_per_request=items, measured_on=measured_on)
+    words += _given({"--max-batch": max_batch, "--max-wait": _number(max_wait_ms)})
+    words += _given({"--items": items, "--availability": availability})
+    words += _given({"--measured-on": measured_on, "--seed": seed})
+    asked = _question(model, served, rate, batching, objective, named, prices, seed)
+    _answer(asked, model, Path(), words, delivery)
+
+
+def _llm_question(
+    model: Path,
+    workload: Mapping[str, Any],
+    limits: Mapping[str, Any],
+    products: Sequence[str],
+    prices: Mapping[str, float],
+) -> LlmPlan:
+    from npusim.capacity.asking import priced_fleet
+    from npusim.serving.plan import llm_plan_of
+
+    llm = {"config": str(model.resolve()), **workload}
+    fleet = priced_fleet(products, prices)
+    return llm_plan_of({"llm": llm, "objective": limits, "fleet": fleet}, model)
+
+
+def _question(
+    model: Path,
+    served: Mapping[str, Any],
+    rate: float,
+    batching: Mapping[str, Any],
+    objective: Mapping[str, Any],
+    products: Sequence[str],
+    prices: Mapping[str, float],
+    seed: int | None,
+) -> Plan:
+    from npusim.capacity import plan_of
+    from npusim.capacity.asking import plan_of_model, seeded
+
+    asked = plan_of_model(model, served, rate, batching, objective, products, prices)
+    return seeded(plan_of(asked), seed)
+
+
+def _said(**values: object) -> dict[str, Any]:
+    """What isn't None; a plan that says nothing about the rest has its own defaults."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _prices(given: list[str] | None) -> dict[str, float]:
@@ -174,22 +239,13 @@ def _prices(given: list[str] | None) -> dict[str, float]:
 
 
 def _answer_llm(
-    wanted: LlmPlan,
-    file: Path,
-    seed: int | None,
-    as_json: bool,
-    markdown: Path | None,
-    html: Path | None,
-    *,
-    force: bool,
+    wanted: LlmPlan, file: Path, words: list[str], seed: int | None, delivery: Delivery
 ) -> None:
     """The plan of a language model."""
-    from npusim.reporting.files import claim_all, write_text
     from npusim.reporting.llm_plan import llm_plan_json, llm_plan_page
-    from npusim.reporting.renderers.html import to_html, to_markdown
     from npusim.serving.planning import plan_llm
 
-    claim_all(markdown, html, beside=(file,), force=force)
+    delivery.claim(file)
     if seed is not None:
         simulation = wanted.simulation.model_copy(update={"seed": seed})
         wanted = wanted.model_copy(update={"simulation": simulation})
@@ -197,15 +253,8 @@ def _answer_llm(
         found = plan_llm(wanted, file.parent, output.progress)
     finally:
         output.progress("")
-    page = llm_plan_page(found)
-    for path, render in ((markdown, to_markdown), (html, to_html)):
-        if path is not None:
-            write_text(path, render(page), force=force)
-            output.note(f"written: {path}")
-    if as_json:
-        output.emit_json(llm_plan_json(found))
-    else:
-        output.emit(page)
+    page = llm_plan_page(found, delivery.command(words))
+    delivery.send(page, lambda: llm_plan_json(found))
     if found.chosen is None:
         raise typer.Exit(1)
 
@@ -221,44 +270,19 @@ def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def _command(words: list[str], markdown: Path | None, html: Path | None) -> str:
-    """What makes the reports again; their names without their folders."""
-    files = {"--md": markdown and markdown.name, "--html": html and html.name}
-    return shlex.join(["npusim", *words, *_given(files)])
-
-
-def _answer(
-    wanted: Plan,
-    file: Path,
-    folder: Path,
-    words: list[str],
-    as_json: bool,
-    markdown: Path | None,
-    html: Path | None,
-    *,
-    force: bool,
-) -> None:
+def _answer(wanted: Plan, file: Path, folder: Path, words: list[str], delivery: Delivery) -> None:
     from npusim.capacity import SimulatedLatencies, evaluate
-    from npusim.reporting.files import claim_all, write_text
     from npusim.reporting.plan.data import plan_json
     from npusim.reporting.plan.page import plan_page
-    from npusim.reporting.renderers.html import to_html, to_markdown
 
-    claim_all(markdown, html, beside=(file,), force=force)
+    delivery.claim(file)
     source = SimulatedLatencies(wanted, folder, output.progress)
     try:
         result = evaluate(wanted, source, folder=folder, progress=output.progress)
     finally:
         output.progress("")
-    page = plan_page(result, source.results, _command(words, markdown, html))
-    for path, render in ((markdown, to_markdown), (html, to_html)):
-        if path is not None:
-            write_text(path, render(page), force=force)
-            output.note(f"written: {path}")
-    if as_json:
-        said = [page.subtitle, *(verdict.text for verdict in page.verdicts)]
-        output.emit_json(plan_json(result, source.results, said))
-    else:
-        output.emit(page)
+    page = plan_page(result, source.results, delivery.command(words))
+    said = [page.subtitle, *(verdict.text for verdict in page.verdicts)]
+    delivery.send(page, lambda: plan_json(result, source.results, said))
     if not result.meeting:
         raise typer.Exit(1)

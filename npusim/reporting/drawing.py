@@ -134,6 +134,16 @@ def axes_of(figure: Figure, across: str = "", up: str = "") -> Axes:
     return axes
 
 
+def in_plain_decades(axes: Axes) -> None:
+    """A logarithmic axis upwards with numbers as people write them: 20, 50, 100."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
     """Names at the rows of horizontal bars, from top to bottom."""
     axes.set_yticks(range(len(names)), names)

@@ -427,9 +427,11 @@ class LlmPlanned(_Object):
     """Cards for a language model: `plan` and `recommend`; null where no product meets limits."""
 
     title: str
+    verdict: list[str]
     model: str
     cards: int | None
     product: str | None
+    currency: str | None
     options: list[Json]
     what_ifs: Json
 

@@ -49,5 +49,7 @@ def not_simulated(share: float | None) -> str:
 
     if share is None:
         return "latencies as stated, not simulated"
+    if share <= 0:
+        return "all of the time is simulated"
     text = f"{percent(share)} of the time isn't simulated"
     return f"{text}: not decided by simulation" if share > DECIDED_UP_TO else text

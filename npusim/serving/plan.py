@@ -24,7 +24,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from npusim.capacity.plan import PlanPart, Share, as_share
+from npusim.capacity.plan import PlanPart, PricedProducts, Share, as_share
 from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping
 from npusim.values.errors import FileError
@@ -64,10 +64,9 @@ class LlmObjective(PlanPart):
     quantile: Annotated[Share, BeforeValidator(as_share)] = 0.9
 
 
-class LlmFleet(PlanPart):
+class LlmFleet(PricedProducts):
     """What is searched: products, ranks that share a model, and the most sequences of a step."""
 
-    products: Names
     tensor_parallel: Sizes = (1, 2, 4, 8)
     max_sequences: Sizes = (64,)
     max_tokens: Annotated[int, Field(ge=64, le=1 << 17)] = 8192

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,19 +16,22 @@ from npusim.capacity.boards import Board, find_board
 from npusim.hardware import load_profile
 from npusim.llm import Layout, read_model
 from npusim.serving.deployment import Deployment, deploy
+from npusim.serving.engine import serve_in_stages
 from npusim.serving.policy import Policy
 from npusim.serving.requests import Requests, even_lengths
+from npusim.serving.results import Course, Served, course_of
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
     from npusim.hardware import Profile
     from npusim.llm import LanguageModel
+    from npusim.llm.memory import LlmMemory
     from npusim.serving.costs import StepCosts
     from npusim.serving.plan import LlmPlan
-    from npusim.serving.results import Served
 
 _HALVINGS: Final = 6
 Progress = Callable[[str], None]
+Tried = tuple[tuple[float, Served], ...]
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Candidate:
     layout: Layout
     max_sequences: int
     chips_per_card: int
+    power_w_per_card: float | None = None
+    price_per_card: float | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class Option:
 
     `rate_per_s` is what a replica answers in time, 0 where it never does; `served` is a replica at
     that rate, `replicas` and `cards` what the workload takes. `problem` says why it isn't possible.
+    `tried` are the rates of one replica that were simulated, slowest first, with what they gave.
     """
 
     candidate: Candidate
@@ -57,11 +63,29 @@ class Option:
     cards: int = 0
     served: Served | None = None
     problem: str = ""
+    tried: tuple[tuple[float, Served], ...] = ()
 
     @property
     def meets(self) -> bool:
         """Whether some number of cards meets the objectives."""
         return self.cards > 0
+
+    @property
+    def power_w(self) -> float | None:
+        """Watts of the cards; None where nobody says what a card takes."""
+        each = self.candidate.power_w_per_card
+        return None if each is None else self.cards * each
+
+    @property
+    def price(self) -> float | None:
+        """What the cards cost in the currency of the plan; None where it has no price."""
+        each = self.candidate.price_per_card
+        return None if each is None else self.cards * each
+
+    def per_card(self, served: Served) -> float:
+        """Tokens a second of a card, when a replica does what was `served`."""
+        cards = self.candidate.layout.cards / self.candidate.chips_per_card
+        return served.output_tok_s / cards
 
 
 @dataclass(frozen=True)
@@ -74,12 +98,17 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class LlmPlanResult:
-    """All options, fewest cards first, and what-ifs of the first."""
+    """All options, fewest cards first, then fewest watts, then the price; what-ifs of the first.
+
+    `memory` is that of one of its ranks, `course` what the cache of a replica holds over time.
+    """
 
     plan: LlmPlan
     model: LanguageModel
     options: tuple[Option, ...]
     what_ifs: tuple[WhatIf, ...]
+    memory: LlmMemory | None = None
+    course: Course | None = None
 
     @property
     def chosen(self) -> Option | None:
@@ -93,26 +122,32 @@ def plan_llm(plan: LlmPlan, folder: Path, progress: Progress | None = None) -> L
     described = plan.llm.architecture
     model = read_model(folder / plan.llm.config, folder / described if described else None)
     planner = _Planner(plan, model, progress)
-    options = sorted(
-        map(planner.tried, _candidates(plan)),
-        key=lambda each: (not each.meets, each.cards, -each.rate_per_s),
-    )
+    options = sorted(map(planner.tried, _candidates(plan)), key=_burden)
     found = LlmPlanResult(plan, model, tuple(options), ())
     if found.chosen is None:
         return found
-    return replace(found, what_ifs=tuple(planner.what_ifs(found.chosen)))
+    memory, course = planner.course(found.chosen)
+    what_ifs = tuple(planner.what_ifs(found.chosen))
+    return replace(found, what_ifs=what_ifs, memory=memory, course=course)
+
+
+def _burden(each: Option) -> tuple[bool, int, float, float, float]:
+    watts, price = (inf if value is None else value for value in (each.power_w, each.price))
+    return not each.meets, each.cards, watts, price, -each.rate_per_s
 
 
 def _candidates(plan: LlmPlan) -> Iterator[Candidate]:
-    for name in plan.fleet.products:
-        board = find_board(name)
+    for product in plan.fleet.products:
+        board = find_board(product.product).amended(product)
         for dtype in plan.llm.dtypes:
             for tp in plan.fleet.tensor_parallel:
                 if tp <= _server(board):
                     for most in plan.fleet.max_sequences:
                         yield Candidate(
-                            board.name, board.soc, dtype, Layout(tp), most, board.devices_per_card
-                        )
+                            board.name, board.soc, dtype, Layout(tp), most,
+                            board.devices_per_card, board.power_w_per_card,
+                            product.price_per_card,
+                        )  # fmt: skip
 
 
 def _server(board: Board) -> int:
@@ -149,6 +184,12 @@ class _Planner:
         again = _Planner(longer, self._model, self._progress).tried(candidate)
         yield WhatIf("prompts twice as long", again.cards or None)
 
+    def course(self, chosen: Option) -> tuple[LlmMemory, Course]:
+        """Memory of a rank of the option, and its cache over time at the rate that it answers."""
+        ready, requests = self._deployed(chosen.candidate), self._requests(chosen.rate_per_s)
+        outcome = serve_in_stages(requests, [ready.stage(1)])
+        return ready.memory, course_of(requests, outcome)
+
     def _deployed(self, candidate: Candidate) -> Deployment:
         workload = self._plan.llm
         policy = Policy(
@@ -167,37 +208,38 @@ class _Planner:
         return ready
 
     def _sized(self, candidate: Candidate, ready: Deployment) -> Option:
-        rate, served = self._fastest(ready)
+        rate, served, tried = self._fastest(ready)
         if served is None:
-            return Option(candidate, problem="not even one request at a time is in time")
+            said = "not even one request at a time is in time"
+            return Option(candidate, problem=said, tried=tried)
         replicas = (
             max(1, ceil(self._plan.llm.requests_per_s / rate)) + self._plan.fleet.spare_replicas
         )
-        return Option(candidate, rate, replicas, self._cards(candidate, replicas), served)
+        cards = self._cards(candidate, replicas)
+        return Option(candidate, rate, replicas, cards, served, tried=tried)
 
     def _cards(self, candidate: Candidate, replicas: int) -> int:
         return ceil(replicas * candidate.layout.cards / candidate.chips_per_card)
 
-    def _fastest(self, ready: Deployment) -> tuple[float, Served | None]:
+    def _fastest(self, ready: Deployment) -> tuple[float, Served | None, Tried]:
         """The largest rate that is answered in time, between almost none and all that it can."""
         most = ready.serve(self._requests(None)).req_s
         low, high = most / 100, most
-        found = self._in_time(ready, low)
-        if found is None:
-            return 0.0, None
+        tried = {low: self._at(ready, low)}
+        if not self._in_time(tried[low]):
+            return 0.0, None, tuple(tried.items())
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            if (served := self._in_time(ready, middle)) is not None:
-                low, found = middle, served
-            else:
-                high = middle
-        return low, found
+            tried[middle] = self._at(ready, middle)
+            low, high = (middle, high) if self._in_time(tried[middle]) else (low, middle)
+        return low, tried[low], tuple(sorted(tried.items()))
 
-    def _in_time(self, ready: Deployment, rate: float) -> Served | None:
+    def _at(self, ready: Deployment, rate: float) -> Served:
         limits = self._plan.objective
-        served = ready.serve(self._requests(rate), ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms)
-        met = served.goodput_req_s / served.req_s
-        return served if met >= limits.quantile else None
+        return ready.serve(self._requests(rate), ttft_ms=limits.ttft_ms, tpot_ms=limits.tpot_ms)
+
+    def _in_time(self, served: Served) -> bool:
+        return served.goodput_req_s / served.req_s >= self._plan.objective.quantile
 
     def _requests(self, rate: float | None) -> Requests:
         workload, simulation = self._plan.llm, self._plan.simulation

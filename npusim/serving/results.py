@@ -51,6 +51,32 @@ class Served:
     most_kv_tokens: int
 
 
+@dataclass(frozen=True)
+class Course:
+    """Tokens in the caches over time, of sequences between their first token and their last."""
+
+    times_s: tuple[float, ...]
+    tokens: tuple[float, ...]
+
+
+def course_of(requests: Requests, outcome: Outcome, *, points: int = 200) -> Course:
+    """What the caches hold at so many times, from the first request to the last token.
+
+    A prompt that is being read comes on top; a sequence grows evenly between its tokens.
+    """
+    import numpy as np
+
+    first, done = np.asarray(outcome.first_ms), np.asarray(outcome.done_ms)
+    rates = (requests.output_tokens - 1) / np.maximum(done - first, 1e-9)
+    times_ms = np.linspace(min(outcome.sent_ms), done.max(), points)
+    tokens = []
+    for now in times_ms:
+        alive = (first <= now) & (now < done)
+        grown = (now - first[alive]) * rates[alive]
+        tokens.append(float((requests.input_tokens[alive] + 1 + grown).sum()))
+    return Course(tuple((times_ms - times_ms[0]) / 1e3), tuple(tokens))
+
+
 def served(
     requests: Requests,
     outcome: Outcome,

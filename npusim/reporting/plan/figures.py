@@ -10,7 +10,14 @@ import numpy as np
 from npusim.capacity import CONFIDENCE
 from npusim.capacity.units import US_PER_MS
 from npusim.reporting.document import Figure, Table
-from npusim.reporting.drawing import MARK, SERIES, axes_of, draw, name_rows
+from npusim.reporting.drawing import (
+    MARK,
+    SERIES,
+    axes_of,
+    draw,
+    in_plain_decades,
+    name_rows,
+)
 from npusim.reporting.spelling import latency, percent, significant
 
 if TYPE_CHECKING:
@@ -82,7 +89,7 @@ def by_cards_figure(result: PlanResult) -> Figure | None:
                           capsize=3, color=SERIES[number % len(SERIES)],
                           label=each.board.name)  # fmt: skip
         axes.axhline(objective.limit_ms, color=MARK, ls="--", lw=1.2)
-        axes.set(yscale="log")
+        in_plain_decades(axes)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         _legend(drawing, len(known))
 

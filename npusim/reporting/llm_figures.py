@@ -1,0 +1,141 @@
+"""The figures of a language model's plan: latency against load, Pareto, memory over time."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
+
+from npusim.reporting.document import Figure, Table
+from npusim.reporting.drawing import INK, MARK, SERIES, draw, in_plain_decades
+from npusim.reporting.spelling import size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+    from npusim.serving.planning import LlmPlanResult, Option
+
+_GIB: Final = 2**30
+
+
+def load_figure(found: LlmPlanResult, shown: Sequence[Option]) -> Figure:
+    """TTFT and TPOT over the load of the planned cards, for the best option of each product."""
+    limits, asked = found.plan.objective, found.plan.llm.requests_per_s
+    spare = found.plan.fleet.spare_replicas
+
+    def paint(drawing: Drawing) -> None:
+        above, below = drawing.subplots(2, 1, sharex=True)
+        for number, each in enumerate(shown):
+            working = each.replicas - spare
+            loads = [rate * working for rate, _ in each.tried]
+            colour = SERIES[number % len(SERIES)]
+            for axes, latencies in (
+                (above, [served.ttft_ms.p90 for _, served in each.tried]),
+                (below, [served.tpot_ms.p90 for _, served in each.tried]),
+            ):
+                axes.plot(loads, latencies, "o-", ms=4, color=colour, label=_name(each))
+        _limits(above, "TTFT p90 in ms", limits.ttft_ms, asked)
+        _limits(below, "TPOT p90 in ms", limits.tpot_ms, asked)
+        in_plain_decades(above)  # requests that wait for each other take many times as long
+        below.set(ylim=(0, None), xlim=(0, None), xlabel="requests/s of the planned cards")
+        handles, labels = above.get_legend_handles_labels()
+        drawing.legend(handles, labels, loc="outside lower center", ncols=1)
+
+    caption = (
+        "With the planned cards, without spare ones. Dashed lines are the limits, the dotted one "
+        "is the load asked for; every point is a simulated run."
+    )
+    drawn = draw("load", paint, height_inches=4.4 + 0.2 * len(shown))
+    return Figure(drawn, "Latency against load", caption)
+
+
+def pareto_figure(found: LlmPlanResult) -> Figure:
+    """Tokens a second of a card over TPOT: every option at every rate that was tried."""
+    places = places_of(found.options)
+    best = front([place for each in places.values() for place in each])
+
+    def paint(drawing: Drawing) -> None:
+        axes = drawing.add_subplot()
+        for number, (product, points) in enumerate(places.items()):
+            across, up = zip(*points, strict=True)
+            axes.plot(across, up, "o", ms=4, color=SERIES[number % len(SERIES)], label=product)
+        axes.step(*zip(*best, strict=True), where="post", color=INK, lw=1, label="best known")
+        axes.axvline(found.plan.objective.tpot_ms, color=MARK, ls="--", lw=1.2)
+        axes.set(xlabel="TPOT p90 in ms", ylabel="tokens/s of a card", ylim=(0, None))
+        drawing.legend(loc="outside lower center", ncols=1)
+
+    caption = (
+        "Every layout, precision and batch limit at every rate that was simulated; nothing that "
+        "was tried lies above and left of the line. The dashed line is the limit."
+    )
+    drawn = draw("pareto", paint, height_inches=3.4 + 0.2 * len(places))
+    return Figure(drawn, "Tokens of a card against TPOT", caption)
+
+
+def places_of(options: Sequence[Option]) -> Mapping[str, list[tuple[float, float]]]:
+    """TPOT in ms and tokens/s of a card at every rate that was tried, by product."""
+    places: dict[str, list[tuple[float, float]]] = {}
+    for each in options:
+        for _, served in each.tried:
+            point = (served.tpot_ms.p90, each.per_card(served))
+            places.setdefault(each.candidate.product, []).append(point)
+    return places
+
+
+def front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points that no other one beats: less across and more up."""
+    best: list[tuple[float, float]] = []
+    for across, up in sorted(points, key=lambda point: (point[0], -point[1])):
+        if not best or up > best[-1][1]:
+            best.append((across, up))
+    return best
+
+
+def memory_figure(found: LlmPlanResult) -> Figure | None:
+    """What a rank of the chosen option keeps over time, at the rate that a replica answers."""
+    memory, course, chosen = found.memory, found.course, found.chosen
+    if memory is None or course is None or chosen is None:
+        return None
+    fixed = (
+        ("weights", memory.weights_bytes),
+        ("activations, buffers", memory.activation_bytes + memory.buffer_bytes),
+    )
+    cache = [tokens * memory.kv_bytes_per_token / _GIB for tokens in course.tokens]
+
+    def paint(drawing: Drawing) -> None:
+        axes = drawing.add_subplot()
+        ends = [0.0, *accumulate(nbytes / _GIB for _, nbytes in fixed)]
+        for number, (name, _) in enumerate(fixed):
+            low, high = ends[number : number + 2]
+            axes.fill_between(course.times_s, low, high, color=SERIES[number + 1], lw=0, label=name)
+        tops = [ends[-1] + each for each in cache]
+        axes.fill_between(course.times_s, ends[-1], tops, color=SERIES[0], lw=0, label="cache")
+        axes.axhline(memory.usable_bytes / _GIB, color=MARK, ls="--", lw=1.2)
+        axes.set(xlabel="seconds", ylabel="GiB of a rank", xlim=(0, course.times_s[-1]))
+        axes.set_ylim(0, memory.usable_bytes / _GIB * 1.05)
+        drawing.legend(loc="outside lower center", ncols=3)
+
+    most = max(course.tokens)
+    caption = (
+        f"One run at {chosen.rate_per_s:.3g} requests/s: sequences between their first token and "
+        f"their last hold up to {most:,.0f} of {memory.kv_tokens:,} tokens that the cache has room "
+        "for. The dashed line is what the engine may use."
+    )
+    drawn = draw("memory", paint, height_inches=2.8, width_inches=9.0)
+    sizes = [*fixed, ("cache", round(most * memory.kv_bytes_per_token))]
+    rows = [(name, size(nbytes)) for name, nbytes in (*sizes, ("usable", memory.usable_bytes))]
+    table = Table(("memory of a rank", "at most"), rows, ("at most",))
+    return Figure(drawn, "Memory and cache over time", caption, wide=True, table=table)
+
+
+def _limits(axes: Axes, name: str, limit_ms: float, asked_per_s: float) -> None:
+    axes.axhline(limit_ms, color=MARK, ls="--", lw=1.2)
+    axes.axvline(asked_per_s, color=MARK, ls=":", lw=1.2)
+    axes.set_ylabel(name)
+
+
+def _name(each: Option) -> str:
+    cards = f"{each.cards} card{'' if each.cards == 1 else 's'}"
+    return f"{each.candidate.product}: {cards}, {each.candidate.layout}"

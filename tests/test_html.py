@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 import runpy
@@ -22,13 +23,16 @@ from npusim.cli.calls import ask_all
 from npusim.cli.chips import chips
 from npusim.cli.model import timed
 from npusim.model.reading import read_model
+from npusim.reporting.against import against, estimates_of
 from npusim.reporting.call.page import operator_page, source_line
 from npusim.reporting.drawing import SERIES, axes_of, draw
+from npusim.reporting.llm_plan import llm_plan_page
 from npusim.reporting.network import network_page
 from npusim.reporting.plan.page import plan_page
 from npusim.reporting.renderers.html import to_html, to_markdown
 from support import commands
 from support.browser import Browser, axe_path, browser_path
+from support.llm_plans import found_llm_plan
 from support.plans import small_plan
 
 if TYPE_CHECKING:
@@ -99,7 +103,12 @@ def operator_text(form: Any = "html") -> str:
     words = {"gradOut": "FLOAT16 [2, 8, 64]", "group": "4"}
     summary = "Gradients of group normalisation."
     page = operator_page("aclnnGroupNormBackward", summary, words, answers(), COMMAND)
-    return FORMS[form](page)
+    told = {"answers": [each.as_json() for each in answers()]}
+    earlier = json.loads(json.dumps(told))
+    for task in earlier["answers"][0]["tasks"]:
+        task["duration_us"] *= 2
+    earlier["answers"][0]["duration_us"] *= 2
+    return FORMS[form](against(page, estimates_of(earlier, "old.json"), told))
 
 
 @lru_cache
@@ -116,7 +125,12 @@ def model_text(form: Any = "html") -> str:
     return FORMS[form](network_page(results, "npusim report model.yaml -o page.html"))
 
 
-PAGES = {"operator": operator_text, "plan": plan_text, "model": model_text}
+@lru_cache
+def llm_text(form: Any = "html") -> str:
+    return FORMS[form](llm_plan_page(found_llm_plan(), "npusim plan chat.yaml --html chat.html"))
+
+
+PAGES = {"operator": operator_text, "plan": plan_text, "model": model_text, "llm": llm_text}
 
 
 @pytest.fixture(scope="module", params=list(PAGES))
@@ -276,6 +290,7 @@ def test_what_the_user_wrote_is_text_and_not_markup() -> None:
 def test_an_operator_page_has_all_its_parts() -> None:
     text = operator_text()
     for heading in (
+        "Against old.json",
         "Products side by side",
         "Where the time goes on",
         "Where the cycles go",
@@ -375,6 +390,16 @@ def test_a_plan_page_has_all_its_parts() -> None:
     assert "per hour, EUR" in text
     assert "seed 7" in text
     assert "Ascend310P3 is too slow for the limit" in text
+
+
+def test_the_plan_of_a_language_model_has_all_its_parts() -> None:
+    text = llm_text()
+    for heading in ("Options", "Memory", "What if", "Not possible", "Definitions", "Do it again"):
+        assert f"<h2>{heading}" in text
+    assert "needs 3 cards (27,000 EUR) to answer 60 requests/s" in text
+    assert "3,600 W" in text
+    assert "Atlas 300I Pro inference card can&#39;t: no room for a cache." in text
+    assert "no number of cards" in text
 
 
 def test_prices_and_power_that_nobody_gave_are_not_shown() -> None:

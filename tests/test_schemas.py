@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 import typer.main
@@ -10,7 +12,7 @@ import typer.main
 from npusim.cli.app import application
 from npusim.reporting.schemas import VERBS, schema
 from support.commands import npusim
-from support.schemas import hold, seen
+from support.schemas import hold, hold_printed, seen
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -52,3 +54,12 @@ def test_what_the_schema_does_not_say_is_refused(capsys, spoilt: dict[str, objec
     said["answers"][0] |= spoilt
     with pytest.raises(SystemError, match="answers"):
         hold(["estimate"], said)
+    with pytest.raises(SystemError, match="answers"):  # as `subprocess.run` does in every test
+        hold_printed([sys.executable, "-m", "npusim", "estimate", "--json"], json.dumps(said))
+
+
+def test_what_another_process_prints_is_held_as_well() -> None:
+    seen.discard("collective")
+    words = ["collective", "allreduce", "-s", "910b3", "--cards", "8", "--bytes", "1MiB", "--json"]
+    subprocess.run([sys.executable, "-m", "npusim", *words], capture_output=True, check=True)
+    assert "collective" in seen

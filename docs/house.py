@@ -54,7 +54,8 @@ DOORS = {
         """,
     "reading": "arrays files kept limits markup tables",
     "hardware": """
-        families interconnect loading naming numbers products profile provenance reading residuals
+        families groups interconnect loading naming numbers products profile provenance reading
+        residuals
         """,
     "catalogue": "facts families judging names operators queries question verdicts wording",
     "engine": "arrows clock program schedule sharing simulate timeline verdict",

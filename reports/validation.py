@@ -1,23 +1,33 @@
 """Writes reports/validation.md and its figures from reports/data/measured_ops.csv.gz.
 
     python reports/validation.py
+    python reports/validation.py --check  # fails where the page or the file is not of today's model
 
-Every number on the page is computed here, but for the table of refits without one workload: that
-takes an hour, so `python reports/calibrate.py --leave-one-out` writes it to reports/data, from where
-it is read.
+What is simulated of every row goes to reports/data/simulated_ops.csv.gz, and the page is computed from
+that file. The table of refits without one workload takes an hour, so `python reports/calibrate.py
+--leave-one-out` writes it to reports/data, from where it is read.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import os
 import statistics
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from npusim.hardware import load_profile
-from npusim.reporting.validation import errors, figure, scatter, worst_rows
+from npusim.reporting.validation import (
+    errors,
+    figure,
+    rows_csv,
+    scatter,
+    worst_rows,
+)
 from npusim.validation.fitting import CONSTANTS, value_of
 from npusim.validation.replay import Prediction, replay
 from npusim.validation.statistics import Accuracy, accuracy, grouped
@@ -25,12 +35,15 @@ from npusim.validation.table import read_rows
 
 HERE = Path(__file__).parent
 TABLE = HERE / "data" / "measured_ops.csv.gz"
+SIMULATED = HERE / "data" / "simulated_ops.csv.gz"
 LEFT_OUT = HERE / "data" / "leave_one_out.csv"
 FIGURES = HERE / "validation"
 TARGET = HERE / "validation.md"
 MEASURED = ("Ascend910B", "Ascend910B1", "Ascend910B2", "Ascend910B4")
 LEAST_ROWS = 20  # of a group that has a line of its own
 WORST = 25
+
+NUMBERS = ("simulated_us", "band_low_us", "band_high_us", "roofline_us")
 
 # The profiler's counters next to our pipes.
 COUNTERS = {
@@ -78,8 +91,34 @@ KNOWN_FAULTS = """## Where the model is known to be wrong
 
 
 def main() -> None:
-    """Replay everything, draw the figures, write the page."""
-    predictions = list(replay(read_rows(TABLE), workers=os.cpu_count() or 1))
+    """Replay everything; write what came of it, or say whether the file has it."""
+    text = rows_csv(list(replay(read_rows(TABLE), workers=os.cpu_count() or 1)))
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(None if text == recorded() else "not current: python reports/validation.py")
+    SIMULATED.write_bytes(gzip.compress(text.encode(), mtime=0))
+    write(list(predicted()))
+
+
+def recorded() -> str:
+    """What was simulated of every row, as `npusim validate --csv` writes it."""
+    return gzip.decompress(SIMULATED.read_bytes()).decode()
+
+
+def predicted() -> Iterator[Prediction]:
+    """The rows of the table with what was recorded of them."""
+    for row, cells in zip(read_rows(TABLE), csv.DictReader(io.StringIO(recorded())), strict=True):
+        numbers = [float(cells[name]) if cells[name] else None for name in NUMBERS]
+        simulated_us, low, high, roofline_us = numbers
+        band_us = None if low is None or high is None else (low, high)
+        busy = (each.split("=") for each in cells["busy"].split())
+        pipes = {pipe: float(share) for pipe, share in busy}
+        yield Prediction(
+            row, simulated_us, band_us, roofline_us, cells["bound"], cells["reason"], pipes
+        )
+
+
+def write(predictions: Sequence[Prediction]) -> None:
+    """Draw the figures and write the page."""
     FIGURES.mkdir(exist_ok=True)
     for name, drawing in (
         ("measured_vs_simulated", figure(predictions, (scatter,), (6.5, 6))),

@@ -1,6 +1,5 @@
 """What holds for all tests."""
 
-import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from support.schemas import watch
@@ -14,11 +13,6 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.generate],
 )
 settings.load_profile("any machine")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test begins first, so that no worker waits for it at the end."""
-    items.sort(key=lambda item: item.name != "test_the_whole_table")
 
 
 def pytest_configure() -> None:

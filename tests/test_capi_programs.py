@@ -339,6 +339,7 @@ def test_the_address_sanitizer_finds_nothing(shop: Workshop) -> None:
     assert said.err == ""
 
 
+@pytest.mark.slow
 def test_a_thousand_rounds_leave_nothing_behind(shop: Workshop) -> None:
     said = shop.run(shop.program("cycles"), "1000", NPUSIM_LEAKS="1")
     assert said.code == 0, said.out + said.err

@@ -242,6 +242,7 @@ def test_the_summary_in_the_repository_is_current(npusim: Npusim, tmp_path: Path
     assert npusim("ops summary --check", tmp_path / "nothing.md").code == 2
 
 
+@pytest.mark.slow
 def test_everything_is_the_same_under_another_hash_seed() -> None:
     def output(seed: str) -> bytes:
         code = "from npusim.cli import main; main(['ops', 'matrix', '--format', 'json'])"

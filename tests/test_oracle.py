@@ -360,6 +360,7 @@ def test_what_was_measured_on_a_chip_is_accepted_there() -> None:
             assert verdict is None or not verdict.code, (soc, task, verdict)
 
 
+@pytest.mark.slow
 def test_where_the_answer_goes_beyond_its_sources_is_listed_with_the_reason() -> None:
     listed_rows = list(csv.reader(beyond_sources.FILE.read_text(encoding="utf-8").splitlines()))
     assert listed_rows[0] == list(beyond_sources.HEAD)

@@ -382,6 +382,7 @@ def test_a_recommendation_ranks_by_cards_then_watts_then_price(
     assert places == sorted(places)  # the bare chip's watts nobody says
 
 
+@pytest.mark.slow
 def test_all_products_can_be_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = npusim(capsys, "recommend --rate 20 --slo 50 -s all --json", folder / "tower.yaml")
     assert said.code == 0, said.err

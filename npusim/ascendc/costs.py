@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
-    from npusim.hardware.profile import Path, Profile, Rate
+    from npusim.hardware.groups import Path, Rate
+    from npusim.hardware.profile import Profile
 
 _SPECIAL = frozenset({"vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vdiv"})  # iterative units
 _FALLBACK = {1: "float16", 2: "float16", 4: "float32", 8: "float32"}

@@ -39,13 +39,13 @@ from npusim.capacity.arrivals import (
     GammaArrivals,
     PoissonArrivals,
 )
-from npusim.capacity.dispatch import Dispatch  # noqa: TC001 - pydantic reads it at run time
+from npusim.capacity.dispatch import Dispatch
 from npusim.capacity.plan_wording import sentences
 from npusim.capacity.service import ServiceCurve, ServicePoint
 from npusim.capacity.units import US_PER_MS
+from npusim.hardware.groups import Group
 from npusim.hardware.numbers import Bytes, Count, NonNegative, Positive
 from npusim.hardware.products import product_names
-from npusim.hardware.profile import Group
 from npusim.reading.files import read_text
 from npusim.reading.limits import MOST_CARDS, MOST_REQUESTS, MOST_RUNS
 from npusim.reading.markup import yaml_mapping

@@ -1,5 +1,6 @@
 """What a chip is: profiles with a source for every number, and the names people give to chips."""
 
+from npusim.hardware.groups import Path
 from npusim.hardware.loading import profile_names
 from npusim.hardware.naming import (
     Resolution,
@@ -8,7 +9,7 @@ from npusim.hardware.naming import (
     resolve_soc,
     unregister_profile,
 )
-from npusim.hardware.profile import Path, Profile
+from npusim.hardware.profile import Profile
 from npusim.hardware.provenance import Provenance
 from npusim.hardware.reading import relative_uncertainty
 

@@ -13,8 +13,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from npusim.hardware.groups import Group
 from npusim.hardware.naming import resolve_soc
-from npusim.hardware.numbers import (  # noqa: TC001 - pydantic reads them
+from npusim.hardware.numbers import (
     Bytes,
     Count,
     Fraction,
@@ -22,7 +23,6 @@ from npusim.hardware.numbers import (  # noqa: TC001 - pydantic reads them
     Speed,
 )
 from npusim.hardware.products import product_lines, products
-from npusim.hardware.profile import Group
 from npusim.hardware.provenance import Problem, Provenance, read_group
 from npusim.hardware.reading import (
     built_in_sources,

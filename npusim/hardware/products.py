@@ -8,8 +8,8 @@ from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator, ValidationError
 
-from npusim.hardware.numbers import Bytes, Count, Positive  # noqa: TC001 - pydantic reads them
-from npusim.hardware.profile import Family, Group
+from npusim.hardware.groups import Family, Group
+from npusim.hardware.numbers import Bytes, Count, Positive
 from npusim.hardware.provenance import CONFIDENCES, Problem
 from npusim.hardware.reading import built_in_sources, data_folder, parsed, problems_of, refusal
 

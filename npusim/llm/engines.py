@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from npusim.hardware.numbers import Bytes, Count, Fraction, Microseconds  # noqa: TC001 - pydantic
-from npusim.hardware.profile import Group
+from npusim.hardware.groups import Group
+from npusim.hardware.numbers import Bytes, Count, Fraction, Microseconds
 from npusim.hardware.provenance import Problem, Provenance, read_group
 from npusim.hardware.reading import built_in_sources, data_folder, parsed, problems_of, refusal
 from npusim.values.errors import UnknownNameError

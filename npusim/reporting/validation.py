@@ -34,6 +34,7 @@ ROW_COLUMNS = (
     "roofline_us",
     "bound",
     "reason",
+    "busy",
 )
 
 
@@ -75,7 +76,10 @@ def step_table(groups: Mapping[str, StepAccuracy]) -> Table:
 
 
 def rows_csv(predictions: Sequence[Prediction]) -> str:
-    """Every row with its prediction or the reason why there is none."""
+    """Every row with its prediction, or the reason why there is none.
+
+    ``busy`` has the shares of the longest kernel's time that its pipes worked.
+    """
     return csv_text(ROW_COLUMNS, map(_row_cells, predictions))
 
 
@@ -84,7 +88,8 @@ def _row_cells(each: Prediction) -> tuple[object, ...]:
     row = each.row
     numbers = row.duration_us, each.simulated_us, low, high, each.error, each.roofline_us
     named = row.line, row.chip, row.op, row.family
-    return (*named, *map(_number, numbers), each.bound, each.reason)
+    busy = " ".join(f"{pipe}={_number(share)}" for pipe, share in each.pipes.items())
+    return (*named, *map(_number, numbers), each.bound, each.reason, busy)
 
 
 def worst_rows(predictions: Sequence[Prediction], count: int) -> list[Prediction]:

@@ -40,7 +40,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
-from npusim.hardware.profile import Group
+from npusim.hardware.groups import Group
 from npusim.hardware.reading import problems_of
 from npusim.reading.files import read_text
 from npusim.reading.markup import yaml_mapping

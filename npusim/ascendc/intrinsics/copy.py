@@ -21,7 +21,7 @@ from npusim.values.errors import AlignmentError, KernelError, UnsupportedIntrins
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from npusim.hardware.profile import Path
+    from npusim.hardware.groups import Path
 
 BLOCKS_ROWS_LANES = 3  # axes of a matrix in fractals
 

@@ -105,6 +105,10 @@ class InstructionCosts:
         """Cycles of reading one element of global memory through the scalar unit's cache."""
         return self.profile.scalar.gm_load_cycles
 
+    def gm_lines(self, count: int) -> float:
+        """Cycles of reading ``count`` lines of global memory that the cache doesn't hold."""
+        return count * self.profile.scalar.gm_miss_cycles
+
     def ai_cpu(self, operations: float) -> float:
         """Cycles of the AI cores that pass while the AI CPUs do so many operations."""
         cpu = self.profile.ai_cpu

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _BASE_M, _BASE_N = 128, 256  # rows and columns of a block of C
 _ROWS_SPLIT, _SUMS_SPLIT = 0, 2  # group_type: groups of rows, or of what is summed up
+_SIZES = 2  # arrays of k and n in the tiling data, for up to 128 groups
 _COUNTS = 1  # group_list_type: rows of each group, not where each ends
 
 
@@ -42,11 +43,11 @@ class Size(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A block: its group, and where it begins in the rows, the columns and the sums."""
+    """A block: its group, where it begins in the rows and the sums, and which of the columns."""
 
     group: int
     row: int
-    column: int
+    block: int
     first_k: int
 
 
@@ -66,10 +67,10 @@ class Groups:
         for group, length in enumerate(self.lengths):
             m, k = (self.m, length) if self.of_sums else (length, self.k)
             for row in range(0, m, base_m):
-                for column in range(0, self.n, base_n):
+                for number, column in enumerate(range(0, self.n, base_n)):
                     size = Size(min(base_m, m - row), min(base_n, self.n - column), k)
                     rows = row if self.of_sums else start + row
-                    yield size, _Place(group, rows, column, start if self.of_sums else 0)
+                    yield size, _Place(group, rows, number, start if self.of_sums else 0)
             start += length
 
 
@@ -125,49 +126,61 @@ class GroupedMatMul(Kernel):
             self.k,
             bias=None if self.bias is None else self.bias.dtype,
         )
-        for group in core.loop(len(self.groups.lengths)):
-            core.load_scalar(self.ends.span(group, 1))
-            core.scalar_alu("groups")
+        self.read_groups(core)
         for size, places in self.blocks_of(core.get_block_idx()).items():
             table = np.array(places, np.int64)
             for turn in core.loop(len(places)):
                 found = [looked_up(turn, table[:, axis]) for axis in range(table.shape[1])]
                 matmul.run(self.product(size, *found))
 
+    @property
+    def code(self) -> Hashable:
+        """One binary has all the variants, more than an instruction cache holds."""
+        return None
+
+    def read_groups(self, core: Core) -> None:
+        """Descriptors of the lists of tensors, arrays of sizes, and where the groups end."""
+        core.load_lines(len(self.reads) + len(self.writes) + _SIZES)
+        for group in core.loop(len(self.groups.lengths)):
+            core.load_scalar(self.ends.span(group, 1))
+            core.scalar_alu("groups")
+
     def product(
-        self, size: Size, group: Index, row: Index, column: Index, first_k: Index
+        self, size: Size, group: Index, row: Index, block: Index, first_k: Index
     ) -> Product:
+        """A block of C, with its rows and its place among the blocks of columns."""
         groups = self.groups
         m, n, k, sums = groups.m, groups.n, groups.k, groups.of_sums
-        turned_a, _turned_b = self.turned
-        a_step = m if turned_a else k
-        of_a = ((row, 1), (first_k, m)) if turned_a else ((row, k), (first_k, 1))
+        turned_a = self.turned[0]
+        start = ((first_k, m if turned_a else 1),) if sums else ()
         result = ((group, m * n),) if sums else ()
+        column = (block, self.tiling.base_n)
         bias = None
         if self.bias is not None:
-            bias = GmMatrix(self.bias, ((group, n), (column, 1)), 0)
+            bias = GmMatrix(self.bias, ((group, n), column), 0)
         return Product(
-            GmMatrix(self.y, (*result, (row, n), (column, 1)), n),
-            GmMatrix(self.x, of_a, a_step, turned_a),
-            self._matrix(group, column, first_k),
+            GmMatrix(self.y, (*result, (row, n), column), n),
+            GmMatrix(self.x, ((row, 1 if turned_a else k), *start), m if turned_a else k, turned_a),
+            self._matrix(group, block, first_k),
             size.rows,
             size.columns,
             size.k,
             bias,
         )
 
-    def _matrix(self, group: Index, column: Index, first_k: Index) -> GmMatrix:
+    def _matrix(self, group: Index, block: Index, first_k: Index) -> GmMatrix:
         """The matrix of a group from a column and an element of k on, as it lies or in fractals."""
-        k, n, turned = self.groups.k, self.groups.n, self.turned[1]
+        k, n, turned, base = self.groups.k, self.groups.n, self.turned[1], self.tiling.base_n
+        sums = self.groups.of_sums
         if self.lanes:
             high = self.weight.shape[-3] * self.weight.shape[-2]
-            places = ((group, self.weight.numel // self.weight.shape[0]), (column, high))
-            return GmMatrix(
-                self.weight, (*places, (first_k, self.lanes)), high * self.lanes, lanes=self.lanes
-            )
-        by_group = () if self.groups.of_sums else ((group, k * n),)
-        places = ((column, k), (first_k, 1)) if turned else ((column, 1), (first_k, n))
-        return GmMatrix(self.weight, (*by_group, *places), k if turned else n, turned)
+            places = ((group, self.weight.numel // self.weight.shape[0]), (block, high * base))
+            start = ((first_k, self.lanes),) if sums else ()
+            return GmMatrix(self.weight, (*places, *start), high * self.lanes, lanes=self.lanes)
+        by_group = () if sums else ((group, k * n),)
+        start = ((first_k, 1 if turned else n),) if sums else ()
+        column = (block, base * (k if turned else 1))
+        return GmMatrix(self.weight, (*by_group, column, *start), k if turned else n, turned)
 
 
 def group_lengths(task: Task, ends: GlobalTensor | None, total: int, count: int) -> tuple[int, ...]:

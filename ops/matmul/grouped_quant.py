@@ -92,19 +92,17 @@ class _Cube:
     def __init__(self, core: Core, kernel: GroupedDequantMatMul) -> None:
         self._core, self._kernel = core, kernel
         self._blocks = BlockMatmul(core, kernel.tiling, kernel.x.dtype, kernel.k)
-        for group in core.loop(len(kernel.groups.lengths)):
-            core.load_scalar(kernel.ends.span(group, 1))
-            core.scalar_alu("groups")
+        kernel.read_groups(core)
 
     def block(
-        self, slot: GmMatrix, size: Size, group: Index, row: Index, column: Index, k: Index
+        self, slot: GmMatrix, size: Size, group: Index, row: Index, block: Index, k: Index
     ) -> Waits:
         """One block of a group."""
         core, kernel = self._core, self._kernel
-        self._blocks.begin(kernel.product(size, group, row, column, k))
-        for block in self._blocks.iterate():
+        self._blocks.begin(kernel.product(size, group, row, block, k))
+        for sums in self._blocks.iterate():
             yield core.cross_core_wait_flag(_EMPTY)
-            core.fixpipe(slot.block(0, size.rows, 0, size.columns), block.tensor)
+            core.fixpipe(slot.block(0, size.rows, 0, size.columns), sums.tensor)
             core.cross_core_set_flag(_FULL, Pipe.FIXP)
 
 
@@ -133,7 +131,7 @@ class _Vector:
             core.cross_core_set_flag(_EMPTY, Pipe.MTE2)
 
     def block(
-        self, slot: GmMatrix, size: Size, group: Index, row: Index, column: Index, k: Index
+        self, slot: GmMatrix, size: Size, group: Index, row: Index, block: Index, k: Index
     ) -> Waits:
         """This core's rows of a block."""
         del k
@@ -143,7 +141,8 @@ class _Vector:
         first = min(self._lane * half, size.rows)
         own = min(half, size.rows - first)
         if own:
-            places = ((group, kernel.groups.n), (column, 1))
+            column = (block, kernel.tiling.base_n)
+            places = ((group, kernel.groups.n), column)
             window = kernel.scale.window(places, (1, size.columns), (size.columns, 1))
             given = self._line.copy_in(window)
             line = given
@@ -163,7 +162,7 @@ class _Vector:
                 core.cast(out, wide, RoundMode.CAST_RINT)
                 n = kernel.groups.n
                 target = kernel.y.window(
-                    ((row, n), (start, n), (column, 1)), (count, size.columns), (n, 1)
+                    ((row, n), (start, n), column), (count, size.columns), (n, 1)
                 )
                 self._out.copy_out(target.by_rows() if count > 1 else target, out)
             self._line.free_tensor(given)

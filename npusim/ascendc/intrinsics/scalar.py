@@ -60,6 +60,16 @@ class Scalars(Issuer):
         number = np.asarray(values.reshape(values.shape[:depth]), np.float32)
         return Scalar(self, number, depth)
 
+    def load_lines(self, count: int) -> None:
+        """The first touch of ``count`` lines of global memory by the scalar unit: descriptors.
+
+        Everything issued later waits, as it needs the addresses and sizes that stand there.
+        """
+        if self.recording:
+            cycles = self.costs.gm_lines(count)
+            self.recorder.emit(Pipe.SCALAR, "ld_gm", cycles, detail=f"{count} lines")
+            self.recorder.hold_back()
+
     def scalar_sqrt(self, value: Scalar) -> Scalar:
         """The square root, by the scalar unit."""
         self.scalar_alu("sqrt")

@@ -27,7 +27,8 @@ TAKEN = ("npusim", "ops", "hw_profiles", "tests", "benchmarks", "docs", "reports
 LONGEST_S = 600  # a mutant that hangs a test is killed too
 # With one seed, so that a test which draws its shapes kills today what it killed yesterday.
 PYTEST = [
-    *(sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-m", "", "--no-header", "-rf", "--tb=line"),
+    *(sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-m", ""),
+    *("--no-header", "-rf", "--tb=line"),
     "--hypothesis-seed=0",
     *("--hypothesis-profile", "any failure"),
 ]

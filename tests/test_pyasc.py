@@ -304,6 +304,15 @@ flag(E.V_MTE3)
 asc.data_copy(z_gm, b, 256)
 """
 
+MEET = """
+asc.duplicate(a, 1.0, 8)
+flag(E.V_MTE3)
+asc.data_copy(z_gm[asc.get_block_idx() * 8:], a, 8)
+asc.pipe_barrier(asc.PipeID.PIPE_ALL)
+asc.data_copy(b, z_gm, 16) #!
+"""
+MEETS = {"no barrier between blocks": 2, "a barrier that some blocks don't come to": 2}
+
 # What is wrong, and in which line of the body (the one that ends with #!).
 FAULTS = {
     "no flag from copy to vector": (
@@ -371,9 +380,33 @@ FAULTS = {
     "a flag that nobody waits for": (
         "asc.duplicate(a, 1.0, 256)\nasc.set_flag(E.V_MTE3) #!", "waited for 0 times"),
     "a wait without a set": ("asc.wait_flag(E.V_MTE3) #!", "set 0 times"),
-    "one of two sets is waited for": (
+    "set again before it is waited for": (
         ("asc.duplicate(a, 1.0, 256)\nasc.set_flag(E.V_MTE3)\nasc.set_flag(E.V_MTE3) #!\n"
-        "asc.wait_flag(E.V_MTE3)"), "set 2 times"),
+        "asc.wait_flag(E.V_MTE3)"), "set again before anything has waited"),
+    "an event of pipes that a vector core hasn't": (
+        "asc.set_flag(E.M_FIX) #!\nasc.wait_flag(E.M_FIX)", "a vector core has no"),
+    "loaded again before it is stored": (
+        ("asc.duplicate(a, 1.0, 256)\nflag(E.V_MTE3)\nasc.data_copy(z_gm, a, 256)\n"
+        "asc.data_copy(b, z_gm, 256) #!"), "that it also"),
+    "no barrier between blocks": (MEET, "that another core"),
+    "atomics are left on": (
+        ("asc.duplicate(a, 1.0, 256)\nflag(E.V_MTE3)\nasc.set_atomic_add(f32) #!\n"
+        "asc.data_copy(z_gm, a, 256)"), "still on when the kernel ends"),
+    "a barrier that some blocks don't come to": (
+        "if asc.get_block_idx() == 0: asc.sync_all() #!", "end while the others wait"),
+    "a stride that is too wide": (
+        ("asc.duplicate(a, 1.0, 256)\n"
+        "asc.adds(a, a, 1.0, 64, 2, asc.UnaryRepeatParams(1, 1, 8, 256)) #!"), "256 between"),
+    "a stride backwards": (
+        ("asc.duplicate(a, 1.0, 256)\n"
+        "asc.adds(a, a, 1.0, 64, 2, asc.UnaryRepeatParams(1, 1, 8, -8)) #!"), "-8 between"),
+    "bits of a mask beyond a repeat": (
+        ("asc.duplicate(a, 1.0, 256)\n"
+        "asc.adds(a, a, 1.0, [2**64 - 1, 1], 1, asc.UnaryRepeatParams(1, 1, 8, 8)) #!"),
+        "bits beyond the 64"),
+    "a comparison of no whole repeats": (
+        ("asc.duplicate(a, 1.0, 256)\nc = asc.LocalTensor(asc.uint8, V, 4096, 256)\n"
+        "asc.compare(c, a, a, asc.CMPMODE.EQ, 100) #!"), "no multiple of 256"),
     "another number is waited for": (
         "asc.duplicate(a, 1.0, 256)\nasc.set_flag(E.V_MTE3, 0) #!\nasc.wait_flag(E.V_MTE3, 1)",
         "waited for 0 times"),
@@ -435,7 +468,7 @@ def _program(body: str, options: str = "", blocks: int = 1) -> tuple[str, int]:
 @pytest.mark.usefixtures("asc")
 def test_planted_faults_are_found_with_their_line(name: str, tmp_path: Path) -> None:
     body, problem = FAULTS[name]
-    program, line = _program(body)
+    program, line = _program(body, blocks=MEETS.get(name, 1))
     path = tmp_path / "fault.py"
     path.write_text(program)
     with pytest.raises(KernelError, match=problem) as caught:
@@ -443,11 +476,13 @@ def test_planted_faults_are_found_with_their_line(name: str, tmp_path: Path) -> 
     assert f"fault.py:{line}" in caught.value.message
 
 
-@pytest.mark.parametrize("body", [GOOD, QUEUES + GOOD])
+@pytest.mark.parametrize(
+    "body", [GOOD, QUEUES + GOOD, MEET.replace("PIPE_ALL)", "PIPE_ALL); asc.sync_all()")]
+)
 @pytest.mark.usefixtures("asc")
 def test_a_clean_kernel_raises_nothing(body: str, tmp_path: Path) -> None:
     path = tmp_path / "clean.py"
-    path.write_text(_program(body)[0])
+    path.write_text(_program(body, blocks=2)[0])
     runpy.run_path(str(path))
 
 

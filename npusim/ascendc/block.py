@@ -93,6 +93,8 @@ class Block:
             raise KernelError(
                 self._kernel.op_type,
                 f"{name}: some of its cores end while the others wait in sync_all",
+                "Every core has to come to it as often.",
+                site=max(core.waits_at for core in self.cores),
             )
         return arrived > 0
 

@@ -20,6 +20,7 @@ from npusim.ascendc.intrinsics.scalar import Scalars
 from npusim.ascendc.intrinsics.spread import Spreading
 from npusim.ascendc.intrinsics.vector import Vector
 from npusim.ascendc.loops import LoopIndex
+from npusim.ascendc.mistakes import site
 from npusim.ascendc.queues import TPipe
 from npusim.engine.program import Barrier, Unit
 from npusim.values.errors import KernelError
@@ -65,6 +66,7 @@ class Core(
         recording: bool,
         engine: Engine | None,
     ) -> None:
+        self.waits_at = ""  # the line of the last barrier
         super().__init__(
             cluster.kernel_name,
             costs,
@@ -107,6 +109,17 @@ class Core(
         if self.recording:
             self.recorder.barrier()
         self.phase += 1
+        self.waits_at = site()
+        cores = self.profile.cores
+        mixed = len(self.cluster.units) > 1 or self.unit.kind == "cube"
+        at_once = cores.cube_cores if mixed and cores.style == "split" else cores.most
+        if self.get_block_num() > at_once:
+            raise KernelError(
+                self.kernel_name,
+                f"sync_all of {self.get_block_num()} blocks on {at_once} cores: those that haven't "
+                "begun are waited for for ever",
+                "Launch as many blocks as there are cores, and let each do several shares.",
+            )
         self._last_written = None
         return Barrier()
 

@@ -118,7 +118,12 @@ def _run_phases(
         missing = sorted({*_all(parts)} - {*_all(arrived)})
         if missing and any(arrived):
             raise KernelError(
-                kernel.op_type, f"blocks {missing} end while the others wait in sync_all"
+                kernel.op_type,
+                f"blocks {missing} end while the others wait in sync_all",
+                "Every core has to come to it as often.",
+                site=next(
+                    core.waits_at for block in _all(arrived) for core in running[block].cores
+                ),
             )
         parts = arrived
 

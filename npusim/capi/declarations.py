@@ -33,33 +33,6 @@ FIXED = (
     "aclnn/acl_meta.h",
     "aclnn/storage_sizes.h",
 )
-# Those of kernels are C++ of 2017.
-KERNELS = (
-    "kernel_operator.h",
-    "npusim/kernel_types.h",
-    "npusim/kernel_runtime.h",
-    "npusim/kernel_tensors.h",
-    "npusim/kernel_lanes.h",
-    "npusim/kernel_vector.h",
-    "npusim/kernel_copies.h",
-    "npusim/kernel_reduce.h",
-    "npusim/kernel_rearrange.h",
-    "npusim/kernel_cube.h",
-    "npusim/kernel_sync.h",
-    "npusim/kernel_math.h",
-    "npusim/kernel_rows.h",
-    "kernel_operator_list_tensor_intf.h",
-    "utils/debug/asc_printf.h",
-    "utils/debug/asc_dump.h",
-    "basic_api/kernel_basic_intf.h",
-    "kernel_tiling/kernel_tiling.h",
-    "lib/matmul_intf.h",
-    "register/tilingdata_base.h",
-    "tiling/platform/platform_ascendc.h",
-    "tiling/tiling_api.h",
-    "basic_api/kernel_operator_block_sync_intf.h",
-)
-
 # What a parameter is in C; an output tensor isn't const.
 C_TYPES = {
     "tensor": "const aclTensor *",
@@ -136,8 +109,11 @@ def fixed_headers() -> dict[str, str]:
 
 
 def kernel_headers() -> dict[str, str]:
-    """The headers of kernels."""
-    return _shipped(KERNELS)
+    """The headers of kernels, C++ of 2017: all but the fixed ones."""
+    folder = resources.files("npusim.capi").joinpath("headers")
+    with resources.as_file(folder) as root:
+        names = sorted(str(each.relative_to(root)) for each in root.rglob("*.h"))
+    return _shipped(tuple(name for name in names if name not in FIXED))
 
 
 def _shipped(names: tuple[str, ...]) -> dict[str, str]:

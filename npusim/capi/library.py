@@ -37,9 +37,16 @@ from npusim.reading.kept import cache_folder, is_ours
 from npusim.values.errors import FileError, UsageError
 
 LIBRARY = "libascendcl.so"
-OTHER_NAMES = ("libnnopbase.so", "libopapi.so")  # what programs link besides; one library has all
+# What programs link besides; one library has all.
+OTHER_NAMES = tuple(
+    f"lib{name}.so"
+    for name in (
+        "nnopbase", "opapi", "tiling_api", "register", "platform", "graph_base", "unified_dlog",
+        "runtime", "ascendc_runtime", "c_sec", "mmpa", "error_manager", "acl_rt", "profapi",
+    )
+)  # fmt: skip
 
-_KERNELS = "kernel_runtime.cpp"  # runs kernels
+_KERNELS = "runtime.cpp"  # runs kernels, with the headers beside it
 _MODULE = "_npusim_capi"
 _DONE = "complete"
 _REMEDY = "Name another folder in the environment variable NPUSIM_CACHE."
@@ -100,7 +107,7 @@ class Installation:
 
     @property
     def cmake(self) -> Path:
-        """The folder of ``npusim-config.cmake``."""
+        """The folder of ``npusim-config.cmake``; ``find_package`` finds ASC there too."""
         return self.root / "cmake"
 
 
@@ -132,7 +139,8 @@ def _key() -> str:
     parts = [npusim.__version__, sys.version, sys.executable, str(tools.python_library())]
     parts += [str(catalogue().checksum), *map(first_phase, operators()), *_import_folders()]
     parts += (fixed_headers() | kernel_headers()).values()
-    parts += [_data("npusim-config.cmake"), _data("start_python.c"), _data(_KERNELS), _START]
+    parts += [*_files("cmake").values(), *_files("kernels").values()]
+    parts += [_data("start_python.c"), _START]
     parts += [
         read_text(Path(module.__file__ or "")) for module in (declarations, kernel_calls, phases)
     ]
@@ -164,8 +172,8 @@ def _build(root: Path, compiler: list[str]) -> None:
             file.write_text(text, encoding="utf-8")
         for folder in ("lib", "cmake"):
             (scratch / folder).mkdir()
-        config = scratch / "cmake" / "npusim-config.cmake"
-        config.write_text(_data("npusim-config.cmake"), encoding="utf-8")
+        for name, text in _files("cmake").items():
+            (scratch / "cmake" / name).write_text(text, encoding="utf-8")
         _compile(scratch, compiler)
         for name in OTHER_NAMES:
             (scratch / "lib" / name).symlink_to(LIBRARY)
@@ -182,19 +190,22 @@ def _compile(scratch: Path, compiler: list[str]) -> None:
     for file, source in zip(files, (_c_source(), phases.source()), strict=True):
         file.write_text(source, encoding="utf-8")
     library = tools.python_library()
-    kernels, runtime = scratch / _KERNELS, scratch / "kernel_runtime.o"
-    kernels.write_text(_data(_KERNELS), encoding="utf-8")
+    kernels, runtime = scratch / "kernels", scratch / "runtime.o"
+    kernels.mkdir()
+    for name, text in _files("kernels").items():
+        (kernels / name).write_text(text, encoding="utf-8")
     _run(
         *tools.cxx_compiler(), "-std=c++17", "-c", "-fPIC", "-O2", "-w",
-        f"-I{scratch / 'include'}", str(kernels), "-o", str(runtime),
+        f"-I{scratch / 'include'}", str(kernels / _KERNELS), "-o", str(runtime),
     )  # fmt: skip
     _run(
         *compiler, "-shared", "-fPIC", "-O1", "-w", f"-I{tools.python_include()}", *map(str, files),
         str(runtime), "-o", str(scratch / "lib" / LIBRARY), f"-Wl,-soname,{LIBRARY}", str(library),
         f"-Wl,-rpath,{library.parent}", "-ldl", "-lpthread", "-lstdc++",
     )  # fmt: skip
-    for file in (*files, kernels, runtime):
+    for file in (*files, runtime):
         file.unlink()
+    shutil.rmtree(kernels)
 
 
 def _run(*command: str) -> None:
@@ -250,6 +261,15 @@ def _entry_type(kind: str) -> str:
     if base not in _C_KINDS and base != "uintptr_t":
         base = "int"  # what is left are enumerations
     return f"{base} {stars}".strip()
+
+
+def _files(folder: str) -> dict[str, str]:
+    """The texts of a folder: what CMake reads, or what runs kernels."""
+    found = resources.files("npusim.capi").joinpath(folder).iterdir()
+    return {
+        each.name: read_text(each).replace("@npusim_PYTHON@", sys.executable)
+        for each in sorted(found, key=lambda file: file.name)
+    }
 
 
 def _data(name: str) -> str:

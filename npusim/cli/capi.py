@@ -14,7 +14,10 @@ from npusim.values.errors import UsageError
 if TYPE_CHECKING:
     from npusim.capi.running import Run
 
-_SOURCE_SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".C", ".c", ".asc")
+_SOURCE_SUFFIXES = (".cpp", ".cc", ".cxx", ".c++", ".C", ".c", ".asc", ".o")
+
+# Flags of compilers whose next word may look like a source.
+_TAKE_WORDS = ("-MT", "-MQ", "-MF", "-include", "-o")
 
 # So many messages of refused calls are shown; the JSON has all.
 _SHOWN_PROBLEMS = 10
@@ -75,9 +78,16 @@ def cc(sources: Sources, path: Program = None) -> None:
     """
     from npusim.capi.compiling import compile_program
 
-    files = [Path(word) for word in sources if _is_source(word)]
-    flags = [word for word in sources if not _is_source(word)]  # in order: some have words behind
+    before = ["", *sources]
+    is_source = [
+        _is_source(word) and last not in _TAKE_WORDS
+        for last, word in zip(before, sources, strict=False)
+    ]
+    files = [Path(word) for word, yes in zip(sources, is_source, strict=True) if yes]
+    flags = [word for word, yes in zip(sources, is_source, strict=True) if not yes]
     written = compile_program(files, path, flags)
+    if "-c" in flags or all(file.suffix == ".o" for file in files):
+        return  # a step of somebody's build
     output.note(f"{written}: run it with npusim exec {_runnable(written)} -s Ascend910B3")
 
 

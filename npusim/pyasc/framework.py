@@ -179,8 +179,7 @@ def pipe_barrier(pipe: IntEnum) -> None:
 
 def sync_all(*workspaces: object, **named: object) -> None:
     """Wait for all cores."""
-    station = Station.here()
-    station.wait(station.core.sync_all())
+    Station.here().sync_all()
 
 
 def get_block_idx() -> Int:
@@ -225,12 +224,12 @@ def ascend_is_aiv() -> bool:
 
 def set_atomic_add(dtype: DataType | None = None) -> None:
     """Stores to global memory add from here on."""
-    Station.here().core.set_atomic_add()
+    Station.here().set_atomic_add()
 
 
 def set_atomic_none() -> None:
     """Stores to global memory overwrite again."""
-    Station.here().core.set_atomic_none()
+    Station.here().set_atomic_none()
 
 
 class LocalMemAllocator:

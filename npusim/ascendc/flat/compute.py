@@ -9,6 +9,7 @@ from npusim.ascendc.flat.memory import View
 from npusim.ascendc.flat.station import Station
 from npusim.engine.program import Pipe
 from npusim.values.dtypes import UINT8
+from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.folds import Fold
     from npusim.ascendc.intrinsics.vector import CmpMode
 
+_REPEAT_BYTES = 256  # Compare by count takes whole repeats (source: public page of Compare)
 Number = int | float
 Work = Callable[..., object]
 
@@ -91,6 +93,12 @@ def _in_rows(source: View, rows: int) -> View:
 def compare(dst: Place, src0: Place, src1: Place | Number, mode: CmpMode, count: int) -> None:
     """A bit for each of ``count`` elements, the first one lowest (Compare, CompareScalar)."""
     here = Station.here()
+    if count * src0.dtype.itemsize % _REPEAT_BYTES:
+        raise KernelError(
+            here.core.kernel_name,
+            f"a comparison of {count * src0.dtype.itemsize} bytes, no multiple of {_REPEAT_BYTES}",
+            "Round the count up to whole repeats: what is left over isn't compared.",
+        )
     first, bits = src0.run(count), dst.cast(UINT8).run(-(-count // 8))
     other = src1 if isinstance(src1, int | float) else src1.run(count)
     reads = [each for each in (first, other) if isinstance(each, View)]

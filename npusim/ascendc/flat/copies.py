@@ -122,6 +122,9 @@ def copy_runs(
         return
     with here.order.touching(pipe, reads, writes):
         (core.data_copy_pad if pads else core.data_copy)(target, source)
+    for side, apart, stores in ((dst, dst_apart, True), (src, src_apart, False)):
+        if isinstance(side, Address):
+            here.touch_global(pipe, side, (count, nbytes, apart), writes=stores)
 
 
 def _runs(place: Place, count: int, length: int, apart: int) -> View:
@@ -189,6 +192,7 @@ def _copy_behind_padding(
     source = src.runs(count, nbytes // size, gaps[1])
     with here.order.touching(Pipe.MTE2, (), [target]):
         here.core.data_copy_pad(target, source)
+    here.touch_global(Pipe.MTE2, src, (count, nbytes, gaps[1]), writes=False)
 
 
 def _fill_padding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar, cast
 
+from npusim.ascendc.flat.global_order import GlobalOrder
 from npusim.ascendc.flat.station import Station
 from npusim.ascendc.flat.strand import Strand
 from npusim.ascendc.kernel import Kernel
@@ -37,7 +38,7 @@ class ProgramKernel(Kernel):
         ending: Callable[[Station], object] | None = None,
     ) -> None:
         self._code, self._served, self._links, self._shared = code, served, links, shared
-        self._ending = ending
+        self._ending, self._across = ending, GlobalOrder()
         self.reads = self.writes = tuple(tensors)
         self.block_dim = block_dim
 
@@ -61,7 +62,7 @@ class ProgramKernel(Kernel):
             station.finish()
 
         strand = Strand(run)
-        station = Station(core, strand, links=self._links, shared=self._shared)
+        station = Station(core, strand, self._across, links=self._links, shared=self._shared)
         return strand.steps()
 
 

@@ -29,7 +29,7 @@ class Order:
     """The order of one core's instructions; ``links`` puts what has none in order by itself."""
 
     def __init__(self, kernel: str, recorder: Recorder, *, links: bool = False) -> None:
-        self._kernel, self._recorder, self._links = kernel, recorder, links
+        self.kernel, self._recorder, self._links = kernel, recorder, links
         self._clocks: dict[Pipe, Clock] = {pipe: defaultdict(int) for pipe in Pipe}
         self._issued: Clock = defaultdict(int)
         self._flags: dict[int, deque[Clock]] = defaultdict(deque)
@@ -39,6 +39,18 @@ class Order:
         """An instruction has been given to a pipe; the scalar unit gave it."""
         self._issued[pipe] += 1
         self._merge(pipe, self._clocks[Pipe.SCALAR])
+
+    def issued_so_far(self) -> Clock:
+        """How many instructions every pipe has been given."""
+        return dict(self._issued)
+
+    def number_of(self, pipe: Pipe) -> int:
+        """The number of the instruction that a pipe was given last."""
+        return self._issued[pipe]
+
+    def has_ended(self, pipe: Pipe, number: int, seen: Pipe) -> bool:
+        """Whether an instruction has certainly ended when ``seen`` begins its next one."""
+        return number <= self._clocks[seen][pipe]
 
     def set(self, pipe: Pipe, flag: int) -> None:
         """``pipe`` sets a flag when it has done what it was given."""
@@ -94,7 +106,7 @@ class Order:
             return
         missing = int(view.filled.size - np.count_nonzero(view.filled))
         raise KernelError(
-            self._kernel,
+            self.kernel,
             f"{view.buffer} is read, but nothing has written {missing} of its "
             f"{view.filled.size} bytes",
             "Copy or compute all of it first, or work on fewer elements.",
@@ -110,7 +122,7 @@ class Order:
                 continue
             did, does = ("written" if wrote else "read"), ("writes" if writes else "reads")
             raise KernelError(
-                self._kernel,
+                self.kernel,
                 f"{pipe} {does} {view.buffer} while {other} may not have {did} it yet ({place}): "
                 "nothing orders the two",
                 f"Set a flag {_event(other, pipe)} behind that line and wait for it here, or pass "

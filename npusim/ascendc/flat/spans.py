@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _BLOCKS = 8  # of a repeat
 _BITS = 64  # of each word of a mask
-_MOST_REPEATS = 255  # of one instruction
+_MOST_REPEATS = 255  # of one instruction, and blocks from one to the next
+_MOST_APART = 65535  # blocks of a repeat
 
 
 class Span(Protocol):
@@ -58,6 +59,12 @@ class Repeats:
         size = place.dtype.itemsize
         apart, turn = self.strides[operand]
         lanes = self._lanes(place)
+        if not (0 <= apart <= _MOST_APART and 0 <= turn <= _MOST_REPEATS):
+            raise KernelError(
+                place.memory.core.kernel_name,
+                f"{place.name}: strides of {apart} blocks and {turn} between repeats",
+                f"Strides of repeats are 0 to {_MOST_REPEATS} blocks of 32 bytes.",
+            )
         if not 0 <= self.times <= _MOST_REPEATS:
             raise KernelError(
                 place.memory.core.kernel_name,
@@ -88,7 +95,14 @@ class Repeats:
         if isinstance(self.mask, int):
             lanes = self.mask
         else:
-            bits = _bits(self.mask)[:most]
+            every = _bits(self.mask)
+            bits = every[:most]
+            if every[most:].any():
+                raise KernelError(
+                    place.memory.core.kernel_name,
+                    f"a mask with bits beyond the {most} elements of a repeat",
+                    "Leave bits of elements that a repeat hasn't got at 0.",
+                )
             lanes = int(np.flatnonzero(bits)[-1]) + 1 if bits.any() else 0
         if not 0 < lanes <= most:
             raise KernelError(

@@ -12,18 +12,23 @@ from npusim.ascendc.flat.memory import Memory, Place
 from npusim.ascendc.flat.order import Order
 from npusim.ascendc.mistakes import site
 from npusim.ascendc.queues import place_of
+from npusim.engine.program import Pipe
 from npusim.values.arithmetic import round_up
 from npusim.values.errors import BufferOverflowError, KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc.cluster import CoreWait
     from npusim.ascendc.core import Core
+    from npusim.ascendc.flat.copies import Address
+    from npusim.ascendc.flat.global_order import GlobalOrder
     from npusim.ascendc.flat.strand import Strand
     from npusim.ascendc.queues import TPosition
-    from npusim.engine.program import Barrier, Pipe
+    from npusim.engine.program import Barrier
     from npusim.values.dtypes import DType
 
 _EVENTS = 8  # of each pair of pipes (source: public API page of SetFlag)
+# Pipes that cores of one kind lack (source: public pages on the separated architecture).
+_MISSING = {"vector": (Pipe.CUBE, Pipe.MTE1, Pipe.FIXP), "cube": (Pipe.VECTOR,)}
 _threads = local()
 
 
@@ -40,14 +45,23 @@ class _Flag:
 class Station:
     """What a program's calls on one core have in common.
 
-    ``links`` puts pipes in order that nothing else does (pyasc's insert_sync); ``shared`` is what
+    ``across`` is the order of the launch's cores; ``links`` puts pipes in order that nothing else
+    does (pyasc's insert_sync); ``shared`` is what
     the cores of the launch have in common.
     """
 
     def __init__(
-        self, core: Core, strand: Strand, *, links: bool = False, shared: Any = None
+        self,
+        core: Core,
+        strand: Strand,
+        across: GlobalOrder,
+        *,
+        links: bool = False,
+        shared: Any = None,
     ) -> None:
-        self.core, self._strand, self.shared = core, strand, shared
+        self.core, self._strand, self._across, self.shared = core, strand, across, shared
+        self._adds_at = ""
+        self._links = links
         self.order = Order(core.kernel_name, core.recorder, links=links)
         core.recorder.watcher = self.order
         self._memories: dict[str, Memory] = {}
@@ -104,6 +118,13 @@ class Station:
     def set_flag(self, setter: Pipe, waiter: Pipe, number: int) -> None:
         """``setter`` sets an event when it has done what it was given (SetFlag)."""
         flag = self._flag(setter, waiter, number)
+        if len(flag.lines) > flag.waits:
+            raise KernelError(
+                self.core.kernel_name,
+                f"event {number} from {setter} to {waiter} is set again before anything has "
+                f"waited for it ({flag.lines[-1]})",
+                "Wait for it first, or use another event.",
+            )
         flag.event.set()
         flag.lines.append(site())
 
@@ -120,6 +141,15 @@ class Station:
                 f"event {number} doesn't exist",
                 f"A pair of pipes has events 0 to {_EVENTS - 1}.",
             )
+        kind = self.core.unit.kind
+        missing = _MISSING[kind] if self.core.profile.cores.style == "split" else ()
+        for pipe in (setter, waiter):
+            if pipe in missing:
+                raise KernelError(
+                    self.core.kernel_name,
+                    f"an event from {setter} to {waiter}: a {kind} core has no {pipe} pipe",
+                    "Use events between pipes that this core has.",
+                )
         key = (setter, waiter, number)
         if key not in self._flags:
             self._flags[key] = _Flag(Event(self.core, setter, waiter))
@@ -134,9 +164,42 @@ class Station:
         """Let the other cores go on until what is waited for has come."""
         self._strand.wait(step)
         self.enter()
+        self._across.learn_all(self.order)
+
+    def sync_all(self) -> None:
+        """Wait for all cores (SyncAll)."""
+        number = self._across.arrive(self.order)
+        self._strand.wait(self.core.sync_all())
+        self.enter()
+        self.order.join()
+        self._across.leave(self.order, number)
+
+    def touch_global(
+        self, pipe: Pipe, where: Address, runs: tuple[int, int, int], *, writes: bool
+    ) -> None:
+        """Global memory is read or written: ``runs`` are count, bytes and bytes apart."""
+        if not self._links:
+            self._across.touch(self.order, pipe, where, runs, writes=writes)
+
+    def set_atomic_add(self) -> None:
+        """Stores to global memory add from here on (SetAtomicAdd)."""
+        self.core.set_atomic_add()
+        self._adds_at = site()
+
+    def set_atomic_none(self) -> None:
+        """Stores to global memory overwrite again (SetAtomicNone)."""
+        self.core.set_atomic_none()
+        self._adds_at = ""
 
     def finish(self) -> None:
-        """Refuse flags that were set and not waited for, and those waited for too often."""
+        """Refuse flags set and not waited for or waited for too often, and atomics left on."""
+        if self._adds_at:
+            raise KernelError(
+                self.core.kernel_name,
+                "atomic operations are still on when the kernel ends",
+                "Call set_atomic_none behind the copies that add.",
+                site=self._adds_at,
+            )
         for (setter, waiter, number), flag in self._flags.items():
             spare = len(flag.lines) - flag.waits
             if not spare:

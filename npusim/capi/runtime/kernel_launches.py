@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from npusim.capi.runtime.memory import Block
     from npusim.capi.runtime.session import Session
     from npusim.capi.runtime.streams import Stream
+    from npusim.hardware.profile import Profile
     from npusim.runtime.results import Result
 
 _PLAY = "int(*)(npusim_job_t *)"
@@ -76,6 +77,7 @@ class _Task:
         kind = self.kind if split else 0
         job.body, job.context, job.kind = self.body, self.context, kind
         job.blocks, job.vectors, job.buffers = self.blocks, vectors, len(blocks)
+        job.at_once = _at_once(profile, kind)
         sizes = [getattr(profile.buffers, f"{name}_bytes") or 0 for name in _MEMORIES]
         for place, nbytes in enumerate((*sizes, _FIXPIPE_BUFFER_BYTES)):
             job.memory[place] = nbytes
@@ -111,6 +113,14 @@ class _Task:
         message = text(job.message).decode(errors="replace")
         site = _site(text(job.file).decode(), job.line) if job.file else ""
         return KernelError(self.name, message, remedy, site=site)
+
+
+def _at_once(profile: Profile, kind: int) -> int:
+    """So many blocks of a kernel find a core each."""
+    cores = profile.cores
+    if cores.style != "split":
+        return cores.ai_cores
+    return cores.cube_cores if kind else cores.vector_cores
 
 
 def _tensors(

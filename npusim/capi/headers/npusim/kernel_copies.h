@@ -82,6 +82,8 @@ template <typename T> uint8_t *check_global(const GlobalTensor<T> &gm, int64_t b
 template <typename T> void copy_runs(const char *name, const LocalTensor<T> &local, const GlobalTensor<T> &gm, const Runs &runs, bool stores, Site at, bool anywhere = false)
 {
     if (runs.count <= 0 || runs.bytes <= 0) return;
+    if (runs.count > 4095) refuse(at, "Use several copies.", "%s of %lld runs, an instruction has 1 to 4095", name, (long long)runs.count);
+    if (runs.global_step < 0 || runs.local_step < 0) refuse(at, "Gaps between runs are 0 or more.", "%s with runs that begin %lld bytes apart", name, (long long)(runs.global_step < 0 ? runs.global_step : runs.local_step));
     uint8_t *far = check_global(gm, (runs.count - 1) * runs.global_step + runs.bytes, name, at);
     bool ub = local.memory == UB;
     const char *intrinsic = stores ? (ub ? "copy_ubuf_to_gm" : "copy_cbuf_to_gm") : ub ? "copy_gm_to_ubuf" : "copy_gm_to_cbuf";
@@ -170,6 +172,7 @@ template <typename T, TPosition pos = TPosition::MAX> void SetPadValue(T value)
 template <typename T> void DataCopyPad(const LocalTensor<T> &dst, const GlobalTensor<T> &src, const DataCopyExtParams &p, const DataCopyPadExtParams<T> &pad, NPUSIM_AT)
 {
     int64_t size = sizeof(T), left = pad.isPad ? pad.leftPadding : 0, right = pad.isPad ? pad.rightPadding : 0, bytes = p.blockLen;
+    if (left * size > 32 || right * size > 32) npusim::refuse(at, "Pad by at most 32 bytes on a side.", "DataCopyPad: %lld and %lld bytes of padding", (long long)(left * size), (long long)(right * size));
     if (bytes % size) npusim::refuse(at, "Copy whole elements.", "DataCopyPad: runs of %lld bytes are no elements of %lld", (long long)bytes, (long long)size);
     int64_t whole = (bytes + (left + right) * size + 31) / 32 * 32, step = whole + p.dstStride * 32, begin = left * size;
     LocalTensor<T> inner = dst;
@@ -216,7 +219,7 @@ template <typename T> void DataCopy(const LocalTensor<T> &dst, const GlobalTenso
     if (!p.ndNum || !p.nValue || !p.dValue) return;
     int64_t reach = int64_t(p.ndNum - 1) * int64_t(p.srcNdMatrixStride) + int64_t(p.nValue - 1) * p.srcDValue + p.dValue;
     uint8_t *far = npusim::check_global(src, reach * size, "DataCopy", at);
-    npusim::Instruction told = {"DataCopy", "copy_gm_to_cbuf_multi_nd2nz", npusim::GM_COPY, npusim::MTE2, npusim::type_of<T>(), 0, 1, {npusim::GM_TO_L1, int64_t(reinterpret_cast<uintptr_t>(far)), p.dValue * size, int64_t(p.ndNum) * p.nValue, 0, 0, 1, p.srcDValue * size}, {}, {}};
+    npusim::Instruction told = {"DataCopy", "copy_gm_to_cbuf_multi_nd2nz", npusim::GM_COPY, npusim::MTE2, npusim::type_of<T>(), 0, 1, {npusim::GM_TO_L1, int64_t(reinterpret_cast<uintptr_t>(far)), p.dValue * size, int64_t(p.ndNum) * p.nValue, p.nValue, 0, 1, p.srcDValue * size}, {}, {}};
     int64_t matrix = p.dstNzMatrixStride * size, block = p.dstNzC0Stride * 32ll, line = p.dstNzNStride * 32ll;
     if (p.nValue == 1 || line == 32) told.write[0] = {dst.memory, p.ndNum, int32_t(blocks), dst.start, dst.limit, p.nValue * 32ll, matrix, block, false, false};
     else told.write[0] = {dst.memory, p.ndNum * p.nValue > 1 && p.ndNum == 1 ? p.nValue : p.ndNum, int32_t(blocks), dst.start, dst.limit, p.ndNum == 1 ? 32 : (p.nValue - 1) * line + 32, p.ndNum == 1 ? line : matrix, block, false, false};

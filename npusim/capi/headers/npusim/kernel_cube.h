@@ -179,9 +179,11 @@ template <typename D, typename A, typename B> void mmad(const LocalTensor<D> &c,
     int64_t m = p.m, n = p.n, k = p.k, high = (m + 15) / 16, wide = (n + 15) / 16, deep = (k + c0 - 1) / c0;
     bool vector = m == 1;
     if (!m || !n || !k) return;
+    if (a.memory != L0A || b.memory != L0B || c.memory != L0C) refuse(at, "Give it tensors of A2, B2 and CO1.", "Mmad takes its matrices from L0A and L0B and sums in L0C; these are in %s, %s and %s", MEMORY_WORDS[a.memory], MEMORY_WORDS[b.memory], MEMORY_WORDS[c.memory]);
+    if (m > 4095 || n > 4095 || k > 4095) refuse(at, "Cut it into products of at most 4095.", "Mmad of %lld x %lld x %lld, it takes 1 to 4095 of each", (long long)m, (long long)n, (long long)k);
     int64_t stored = p.kDirectionAlign && sizeof(A) == 4 ? (k + 15) / 16 * 2 : deep;
-    Span left = {a.memory, 1, 1, a.start, INT64_MAX, vector ? bytes_of<A>(k) : high * stored * FRACTAL, 0, 0, false, true};
-    Span right = {b.memory, 1, 1, b.start, INT64_MAX, wide * deep * FRACTAL, 0, 0, false, true};
+    Span left = {a.memory, 1, 1, a.start, INT64_MAX, vector ? bytes_of<A>(k) : high * stored * FRACTAL, 0, 0, false, false};
+    Span right = {b.memory, 1, 1, b.start, INT64_MAX, wide * deep * FRACTAL, 0, 0, false, false};
     constexpr int64_t open = INT64_MAX; /* the cube knows addresses, not where tensors end */
     Span into = {c.memory, 1, 1, c.start, open, high * wide * 256 * int64_t(sizeof(D)), 0, 0, false, false};
     Instruction told = {"Mmad", "mad", MMAD, M, type_of<A>(), 2, 1, {m, n, k, type_of<B>(), type_of<D>(), 0, 0, 0}, {left, right}, {into}};
@@ -286,7 +288,7 @@ template <typename D, typename T> void fixpipe(const GlobalTensor<D> &dst, const
     uint8_t *far = check_global(dst, ((nds - 1) * int64_t(p.dstNdStride) + reach) * size, "Fixpipe", at);
     Span from = {src.memory, int32_t(nds), int32_t((n + 15) / 16), src.start, src.limit, m * 64, int64_t(p.srcNdStride) * 1024, stride * 64, true, true};
     if (sizeof(T) == 2) from.length = m * 32, from.inner_step = stride * 32;
-    Instruction told = {"Fixpipe", "copy_matrix_cc_to_gm", GM_COPY, FIX, type_of<D>(), 1, 0, {L0C_TO_GM, int64_t(reinterpret_cast<uintptr_t>(far)), rows ? n * size : columns ? m * size : m * lanes * size, nds * (rows ? m : columns ? n : blocks), 0, 0, 0, apart * size}, {from}, {}};
+    Instruction told = {"Fixpipe", "copy_matrix_cc_to_gm", GM_COPY, FIX, type_of<D>(), 1, 0, {L0C_TO_GM, int64_t(reinterpret_cast<uintptr_t>(far)), rows ? n * size : columns ? m * size : m * lanes * size, nds * (rows ? m : columns ? n : blocks), rows ? m : columns ? n : blocks, 0, 0, apart * size}, {from}, {}};
     if (scales) told.read[told.reads++] = row(*scales, n);
     issue(told, at);
     Finish finish = {p.quantPre, p.reluEn, p.deqScalar, scales ? scales->data() : nullptr};

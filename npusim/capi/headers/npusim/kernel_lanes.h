@@ -3,22 +3,23 @@
 #define NPUSIM_KERNEL_LANES_H
 
 #include <initializer_list>
+#include <utility>
 
 namespace AscendC {
 
+/* Strides are kept as they are given: what doesn't fit into the instruction is refused. */
 struct BinaryRepeatParams {
     uint32_t blockNumber = 8;
-    uint8_t dstBlkStride = 1, src0BlkStride = 1, src1BlkStride = 1, dstRepStride = 8, src0RepStride = 8, src1RepStride = 8;
+    int32_t dstBlkStride = 1, src0BlkStride = 1, src1BlkStride = 1, dstRepStride = 8, src0RepStride = 8, src1RepStride = 8;
     BinaryRepeatParams() = default;
-    BinaryRepeatParams(uint8_t a, uint8_t b, uint8_t c, uint8_t d, uint8_t e, uint8_t f) : dstBlkStride(a), src0BlkStride(b), src1BlkStride(c), dstRepStride(d), src0RepStride(e), src1RepStride(f) {}
+    BinaryRepeatParams(int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f) : dstBlkStride(int32_t(a)), src0BlkStride(int32_t(b)), src1BlkStride(int32_t(c)), dstRepStride(int32_t(d)), src0RepStride(int32_t(e)), src1RepStride(int32_t(f)) {}
 };
 struct UnaryRepeatParams {
     uint32_t blockNumber = 8;
-    uint16_t dstBlkStride = 1, srcBlkStride = 1;
-    uint8_t dstRepStride = 8, srcRepStride = 8;
+    int32_t dstBlkStride = 1, srcBlkStride = 1, dstRepStride = 8, srcRepStride = 8;
     bool halfBlock = false;
     UnaryRepeatParams() = default;
-    UnaryRepeatParams(uint16_t a, uint16_t b, uint8_t c, uint8_t d, bool half = false) : dstBlkStride(a), srcBlkStride(b), dstRepStride(c), srcRepStride(d), halfBlock(half) {}
+    UnaryRepeatParams(int64_t a, int64_t b, int64_t c, int64_t d, bool half = false) : dstBlkStride(int32_t(a)), srcBlkStride(int32_t(b)), dstRepStride(int32_t(c)), srcRepStride(int32_t(d)), halfBlock(half) {}
 };
 struct CopyRepeatParams {
     uint16_t dstStride = 1, srcStride = 1, dstRepeatSize = 8, srcRepeatSize = 8;
@@ -68,6 +69,7 @@ inline Lanes by_bits(uint64_t low, uint64_t high, int32_t times)
 inline Lanes by_mask(uint64_t mask, int32_t times, int64_t widest, bool set, Site at)
 {
     int64_t most = 256 / widest;
+    if (times < 0 || times > 255) refuse(at, "An instruction has 0 to 255; use several, or give a count.", "%d repeats", times);
     if (current->counter_mode) {
         Lanes told = by_bits(0, 0, times);
         told.lanes = int32_t(set ? mask : current->mask[0]);
@@ -77,8 +79,7 @@ inline Lanes by_mask(uint64_t mask, int32_t times, int64_t widest, bool set, Sit
         bool high = most > 64;
         return by_bits(most >= 64 ? current->mask[0] : current->mask[0] & ((1ull << most) - 1), high ? current->mask[1] : 0, times);
     }
-    if (times < 0 || times > 255) refuse(at, "An instruction has 0 to 255; use several, or give a count.", "%d repeats", times);
-    if (mask > uint64_t(most)) refuse(at, "Use more repeats.", "a mask of %llu lanes, a repeat has 1 to %lld elements", (unsigned long long)mask, (long long)most);
+    if (times && (!mask || mask > uint64_t(most))) refuse(at, "Use more repeats.", "a mask of %llu lanes, a repeat has 1 to %lld elements", (unsigned long long)mask, (long long)most);
     Lanes told = by_bits(0, 0, times);
     told.lanes = int32_t(mask);
     return told;
@@ -86,7 +87,9 @@ inline Lanes by_mask(uint64_t mask, int32_t times, int64_t widest, bool set, Sit
 inline Lanes by_mask(const uint64_t *mask, int32_t times, int64_t widest, bool set, Site at)
 {
     if (!set) return by_mask(uint64_t(0), times, widest, false, at);
+    if (times < 0 || times > 255) refuse(at, "An instruction has 0 to 255; use several, or give a count.", "%d repeats", times);
     int64_t most = 256 / widest;
+    if ((most <= 64 && mask[1]) || (most < 64 && mask[0] >> most)) refuse(at, "Leave bits of elements that a repeat hasn't got at 0.", "a mask with bits beyond the %lld elements of a repeat", (long long)most);
     uint64_t low = most >= 64 ? mask[0] : mask[0] & ((1ull << most) - 1);
     return by_bits(low, most > 64 ? mask[1] : 0, times);
 }
@@ -161,6 +164,9 @@ void announce(const char *name, const char *intrinsic, Site at, const Lanes &lan
 {
     Instruction told = {name, intrinsic, VECTOR, V, type_of<P>(), int32_t(sizeof...(S)), 1, {lanes.rows(), lanes.each(), 0, 0, 0, 0, 0, 0}, {src.span(lanes)...}, {dst.span(lanes)}};
     if (!lanes.counted) {
+        for (auto [block, repeat] : {std::pair<int32_t, int32_t>{dst.block, dst.repeat}, std::pair<int32_t, int32_t>{src.block, src.repeat}...})
+            if (block < 0 || block > 65535 || repeat < 0 || repeat > 255)
+                refuse(at, "Strides of repeats are 0 to 255 blocks of 32 bytes.", "%s with strides of %d blocks and %d between repeats", name, block, repeat);
         int each = 3;
         told.number[each++] = dst.block * 32;
         ((told.number[each < 7 ? each++ : 7] = src.block * 32), ...);

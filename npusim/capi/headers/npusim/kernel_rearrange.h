@@ -13,11 +13,12 @@ template <typename T, typename U> void Gather(const LocalTensor<T> &dst, const L
     npusim::announce_rows<T>("Gather", "vgather", at, 1, count, {npusim::row(dst, count)}, {from, npusim::row(offsets, count)});
     for (uint32_t each = 0; each < count; each++) {
         int64_t place = int64_t(base) + int64_t(offsets.data()[each]);
-        if (src.start + place + int64_t(sizeof(T)) > npusim::current->size[src.memory]) npusim::refuse(at, "Offsets are bytes.", "Gather: offset %lld goes beyond the memory", (long long)place);
+        if (place < 0 || src.start + place + int64_t(sizeof(T)) > src.limit)
+            npusim::refuse(at, "Offsets are bytes inside of the source.", "Gather: offset %lld, the source has %lld bytes", (long long)place, (long long)(src.limit - src.start));
         std::memcpy(static_cast<void *>(dst.data() + each), reinterpret_cast<const uint8_t *>(src.data()) + place, sizeof(T));
     }
 }
-template <typename T, typename U, bool isSetMask = true> void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &offsets, uint32_t base, uint64_t mask, uint8_t times, uint16_t repeat, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true> void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &offsets, uint32_t base, uint64_t mask, int32_t times, uint16_t repeat, NPUSIM_AT)
 {
     npusim::Lanes lanes = NPUSIM_BY(sizeof(T));
     auto to = npusim::operand(dst, 1, repeat);
@@ -32,7 +33,7 @@ struct GatherRepeatParams {
     GatherRepeatParams() = default;
     GatherRepeatParams(uint16_t block, uint16_t repeat) : dstBlkStride(block), dstRepStride(repeat) {}
 };
-template <typename T, typename U> void Gatherb(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &offsets, uint8_t times, const GatherRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U> void Gatherb(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &offsets, int32_t times, const GatherRepeatParams &p, NPUSIM_AT)
 {
     npusim::Lanes lanes = npusim::by_mask(uint64_t(256 / sizeof(T)), times, sizeof(T), true, at);
     auto to = npusim::operand(dst, p.dstBlkStride, p.dstRepStride);
@@ -91,7 +92,7 @@ struct BrcbRepeatParams {
     BrcbRepeatParams() = default;
     BrcbRepeatParams(uint16_t block, uint16_t repeat) : dstBlkStride(block), dstRepStride(repeat) {}
 };
-template <typename T> void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src, uint8_t times, const BrcbRepeatParams &p, NPUSIM_AT)
+template <typename T> void Brcb(const LocalTensor<T> &dst, const LocalTensor<T> &src, int32_t times, const BrcbRepeatParams &p, NPUSIM_AT)
 {
     npusim::Lanes lanes = npusim::by_mask(uint64_t(256 / sizeof(T)), times, sizeof(T), true, at);
     auto to = npusim::operand(dst, p.dstBlkStride, p.dstRepStride);
@@ -104,7 +105,7 @@ template <typename T> void CreateVecIndex(const LocalTensor<T> &dst, const T &fi
     npusim::announce_rows<T>("CreateVecIndex", "vci", at, 1, count, {npusim::row(dst, count)}, {});
     for (uint32_t each = 0; each < count; each++) npusim::store(dst.data() + each, npusim::Wide<T>(npusim::load(&first) + npusim::Wide<T>(each)));
 }
-template <typename T, typename Mask> void CreateVecIndex(const LocalTensor<T> &dst, const T &first, Mask mask, uint8_t times, uint16_t block, uint8_t repeat, NPUSIM_AT)
+template <typename T, typename Mask> void CreateVecIndex(const LocalTensor<T> &dst, const T &first, Mask mask, int32_t times, uint16_t block, uint8_t repeat, NPUSIM_AT)
 {
     constexpr bool isSetMask = true;
     npusim::Lanes lanes = NPUSIM_BY(sizeof(T));
@@ -159,7 +160,7 @@ struct TransDataTo5HDParams {
     uint8_t repeatTimes = 1;
     uint16_t dstRepStride = 0, srcRepStride = 0;
     TransDataTo5HDParams() = default;
-    TransDataTo5HDParams(bool high, bool from, uint8_t times, uint16_t to_step, uint16_t from_step) : dstHighHalf(high), srcHighHalf(from), repeatTimes(times), dstRepStride(to_step), srcRepStride(from_step) {}
+    TransDataTo5HDParams(bool high, bool from, int32_t times, uint16_t to_step, uint16_t from_step) : dstHighHalf(high), srcHighHalf(from), repeatTimes(times), dstRepStride(to_step), srcRepStride(from_step) {}
 };
 template <typename T> void TransDataTo5HD(uint64_t dst[16], uint64_t src[16], const TransDataTo5HDParams &p, NPUSIM_AT)
 {

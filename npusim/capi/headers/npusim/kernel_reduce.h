@@ -58,16 +58,23 @@ template <typename T, typename U, typename F> void select(const LocalTensor<T> &
         }
 }
 
+/* Compare by count works on whole repeats; source: public documentation of Compare, asc-devkit. */
+inline void whole_repeats(const char *name, int64_t bytes, Site at)
+{
+    if (bytes % 256 && !current->acting.file) refuse(at, "Round the count up to whole repeats of 256 bytes: what is left over isn't compared.", "%s of %lld bytes, no multiple of 256", name, (long long)bytes);
+}
+
 } // namespace npusim
 
 namespace AscendC {
 
 template <typename T, typename U> void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, uint32_t count, NPUSIM_AT)
 {
+    npusim::whole_repeats("Compare", npusim::bytes_of<T>(count), at);
     auto other = npusim::operand(src1);
     npusim::compare(dst, src0, &src1, mode, npusim::by_count(count), [&](int64_t turn, int64_t lane) { return npusim::load(other.at(turn, lane)); }, 1, 8, at);
 }
-template <typename T, typename U, bool isSetMask = true, typename Mask> void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, Mask mask, uint8_t times, const BinaryRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true, typename Mask> void Compare(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, CMPMODE mode, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT)
 {
     (void)mask;
     npusim::Lanes lanes = npusim::by_mask(uint64_t(256 / sizeof(T)), times, sizeof(T), true, at);
@@ -97,10 +104,11 @@ template <typename T> void SetCmpMask(const LocalTensor<T> &src, NPUSIM_AT)
 }
 template <typename T, typename U> void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1, CMPMODE mode, uint32_t count, NPUSIM_AT)
 {
+    npusim::whole_repeats("CompareScalar", npusim::bytes_of<T>(count), at);
     auto b = npusim::load(&src1);
     npusim::compare(dst, src0, static_cast<const LocalTensor<T> *>(nullptr), mode, npusim::by_count(count), [b](int64_t, int64_t) { return b; }, 1, 8, at);
 }
-template <typename T, typename U, bool isSetMask = true, typename Mask> void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1, CMPMODE mode, Mask, uint8_t times, const UnaryRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true, typename Mask> void CompareScalar(const LocalTensor<U> &dst, const LocalTensor<T> &src0, const T &src1, CMPMODE mode, Mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT)
 {
     auto b = npusim::load(&src1);
     npusim::compare(dst, src0, static_cast<const LocalTensor<T> *>(nullptr), mode, npusim::by_mask(uint64_t(256 / sizeof(T)), times, sizeof(T), true, at), [b](int64_t, int64_t) { return b; }, p.srcBlkStride, p.srcRepStride, at);
@@ -118,18 +126,18 @@ template <typename T, typename U> void Select(const LocalTensor<T> &dst, const L
     auto b = npusim::load(&src1);
     npusim::select(dst, mask, src0, static_cast<const LocalTensor<T> *>(nullptr), npusim::by_count(count), [b](int64_t, int64_t) { return b; }, {}, false, false, at);
 }
-template <typename T, typename U, bool isSetMask = true, typename Mask> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &bits, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE mode, Mask mask, uint8_t times, const BinaryRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true, typename Mask> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &bits, const LocalTensor<T> &src0, const LocalTensor<T> &src1, SELMODE mode, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT)
 {
     auto other = npusim::operand(src1, p.src1BlkStride, p.src1RepStride);
     npusim::select(dst, bits, src0, &src1, NPUSIM_BY(sizeof(T)), [&](int64_t turn, int64_t lane) { return npusim::load(other.at(turn, lane)); }, p, mode == SELMODE::VSEL_CMPMASK_SPR, false, at);
 }
-template <typename T, typename U, bool isSetMask = true, typename Mask> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &bits, const LocalTensor<T> &src0, T src1, SELMODE, Mask mask, uint8_t times, const BinaryRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true, typename Mask> void Select(const LocalTensor<T> &dst, const LocalTensor<U> &bits, const LocalTensor<T> &src0, T src1, SELMODE, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT)
 {
     auto b = npusim::load(&src1);
     npusim::select(dst, bits, src0, static_cast<const LocalTensor<T> *>(nullptr), NPUSIM_BY(sizeof(T)), [b](int64_t, int64_t) { return b; }, p, false, false, at);
 }
 /* the register of comparisons in every repeat */
-template <typename T, SELMODE mode = SELMODE::VSEL_CMPMASK_SPR> void Select(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, uint8_t times, const BinaryRepeatParams &p, NPUSIM_AT)
+template <typename T, SELMODE mode = SELMODE::VSEL_CMPMASK_SPR> void Select(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT)
 {
     auto other = npusim::operand(src1, p.src1BlkStride, p.src1RepStride);
     npusim::select(dst, LocalTensor<uint8_t>(), src0, &src1, npusim::by_mask(uint64_t(256 / sizeof(T)), times, sizeof(T), true, at), [&](int64_t turn, int64_t lane) { return npusim::load(other.at(turn, lane)); }, p, true, false, at);

@@ -25,6 +25,7 @@ enum Kind : int32_t {
     CROSS_WAIT,  /* flag */
     UB_COPY      /* bursts, blocks, stride in blocks */
 };
+constexpr const char *MEMORY_WORDS[] = {"UB", "L1", "L0A", "L0B", "L0C", "BIAS_TABLE", "FIXPIPE_BUFFER", "GM"};
 enum Path : int32_t { GM_TO_UB, UB_TO_GM, GM_TO_L1, L0C_TO_GM, L1_TO_L0A, L1_TO_L0B, L1_TO_BIAS, L0C_TO_L1, L1_TO_GM };
 
 struct Ended {}; /* the runtime has refused an instruction: the kernel is left */
@@ -61,7 +62,7 @@ struct Core {
     uint64_t mask[2];
     int32_t atomic, atomic_type; /* 0 none, 1 add, 2 max, 3 min */
     int32_t cursor; /* of matrix products, in the order of their making */
-    Site acting;
+    Site acting, atomic_at;
     Runtime *runtime;
     uint64_t registers[16]; /* special ones: conversions, padding, comparison */
     void *pipe;

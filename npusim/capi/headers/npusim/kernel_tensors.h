@@ -369,9 +369,9 @@ inline uint64_t GetVecLen() { return 256; }
 inline uint64_t GetDataBlockSizeInBytes() { return 32; }
 inline void DisableDmaAtomic() { npusim::current->atomic = 0; }
 inline void SetAtomicNone() { npusim::current->atomic = 0; }
-template <typename T> void SetAtomicAdd() { npusim::current->atomic = 1; }
-template <typename T> void SetAtomicMax() { npusim::current->atomic = 2; }
-template <typename T> void SetAtomicMin() { npusim::current->atomic = 3; }
+template <typename T> void SetAtomicAdd(NPUSIM_AT) { npusim::current->atomic = 1, npusim::current->atomic_at = at; }
+template <typename T> void SetAtomicMax(NPUSIM_AT) { npusim::current->atomic = 2, npusim::current->atomic_at = at; }
+template <typename T> void SetAtomicMin(NPUSIM_AT) { npusim::current->atomic = 3, npusim::current->atomic_at = at; }
 template <bool isAIVOnly = true> void SyncAll(NPUSIM_AT) { npusim::sync_all(isAIVOnly && !npusim::current->cube, at); }
 template <bool isAIVOnly = true, typename T, typename U> void SyncAll(const GlobalTensor<T> &, const LocalTensor<U> &, int32_t = 0, NPUSIM_AT) { npusim::sync_all(isAIVOnly, at); }
 template <HardEvent event> void SetFlag(int32_t id, NPUSIM_AT) { npusim::set_flag(npusim::setter_of(event), npusim::waiter_of(event), id, at); }

@@ -20,7 +20,7 @@ inline constexpr BinaryConfig DEFAULT_BINARY_CONFIG = {1};
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [](auto a, auto b) { return __VA_ARGS__; }, npusim::operand(dst), npusim::operand(src0), npusim::operand(src1)); \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, uint8_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [](auto a, auto b) { return __VA_ARGS__; }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), \
                         npusim::operand(src0, p.src0BlkStride, p.src0RepStride), npusim::operand(src1, p.src1BlkStride, p.src1RepStride)); \
@@ -42,7 +42,7 @@ NPUSIM_BINARY(SubRelu, "vsubrelu", npusim_positive(decltype(a)(a - b)))
     {                                                                                                                         \
         npusim::compute_as<int16_t>(#Name, intrinsic, at, npusim::by_count(count), [](auto a, auto b) { return decltype(a)(a op b); }, npusim::operand(dst), npusim::operand(src0), npusim::operand(src1)); \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, uint8_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute_as<int16_t>(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [](auto a, auto b) { return decltype(a)(a op b); }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), \
                                     npusim::operand(src0, p.src0BlkStride, p.src0RepStride), npusim::operand(src1, p.src1BlkStride, p.src1RepStride)); \
@@ -57,7 +57,7 @@ NPUSIM_BITS(Or, "vor", |)
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [](auto a, auto b, auto d) { return __VA_ARGS__; }, npusim::operand(dst), npusim::operand(src0), npusim::operand(src1), npusim::operand(dst)); \
     }                                                                                                                         \
-    template <typename D, typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<D> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, uint8_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
+    template <typename D, typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<D> &dst, const LocalTensor<T> &src0, const LocalTensor<T> &src1, Mask mask, int32_t times, const BinaryRepeatParams &p, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(D)), [](auto a, auto b, auto d) { return __VA_ARGS__; }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), \
                         npusim::operand(src0, p.src0BlkStride, p.src0RepStride), npusim::operand(src1, p.src1BlkStride, p.src1RepStride), npusim::operand(dst, p.dstBlkStride, p.dstRepStride)); \
@@ -72,7 +72,7 @@ NPUSIM_UPDATE(MulAddDst, "vmla", decltype(d)(decltype(d)(a) * decltype(d)(b) + d
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [](auto a) { return decltype(a)(__VA_ARGS__); }, npusim::operand(dst), npusim::operand(src)); \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, Mask mask, uint8_t times, const UnaryRepeatParams &p, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename Mask> void Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, Mask mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [](auto a) { return decltype(a)(__VA_ARGS__); }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride)); \
     }
@@ -92,7 +92,7 @@ NPUSIM_UNARY(Not, "vnot", ~a)
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [b = npusim::number_of<T>(number)](auto a) { return decltype(a)(__VA_ARGS__); }, npusim::operand(dst), npusim::operand(src)); \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true, typename U, typename Mask> std::enable_if_t<!npusim::IsTensor<U>::value> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const U &number, Mask mask, uint8_t times, const UnaryRepeatParams &p, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename U, typename Mask> std::enable_if_t<!npusim::IsTensor<U>::value> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, const U &number, Mask mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [b = npusim::number_of<T>(number)](auto a) { return decltype(a)(__VA_ARGS__); }, \
                         npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride)); \
@@ -119,7 +119,7 @@ NPUSIM_SCALAR(Ors, "vor", a | b)
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, npusim::by_count(count), [bits](auto a) { return decltype(a)(a op bits); }, npusim::operand(dst), npusim::operand(src)); \
     }                                                                                                                         \
-    template <typename T, bool isSetMask = true, typename U, typename Mask> std::enable_if_t<std::is_integral_v<U>> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, U bits, Mask mask, uint8_t times, const UnaryRepeatParams &p, bool = false, NPUSIM_AT) \
+    template <typename T, bool isSetMask = true, typename U, typename Mask> std::enable_if_t<std::is_integral_v<U>> Name(const LocalTensor<T> &dst, const LocalTensor<T> &src, U bits, Mask mask, int32_t times, const UnaryRepeatParams &p, bool = false, NPUSIM_AT) \
     {                                                                                                                         \
         npusim::compute(#Name, intrinsic, at, NPUSIM_BY(sizeof(T)), [bits](auto a) { return decltype(a)(a op bits); }, npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride)); \
     }                                                                                                                         \
@@ -135,7 +135,7 @@ template <typename T, typename U> void Axpy(const LocalTensor<T> &dst, const Loc
 {
     npusim::compute("Axpy", "vaxpy", at, npusim::by_count(count), [b = npusim::Wide<T>(number)](auto a, auto d) { return decltype(d)(d + a * b); }, npusim::operand(dst), npusim::operand(src), npusim::operand(dst));
 }
-template <typename T, typename U, bool isSetMask = true, typename Mask> void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, U number, Mask mask, uint8_t times, const UnaryRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true, typename Mask> void Axpy(const LocalTensor<T> &dst, const LocalTensor<U> &src, U number, Mask mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT)
 {
     npusim::compute("Axpy", "vaxpy", at, NPUSIM_BY(sizeof(T) > sizeof(U) ? sizeof(T) : sizeof(U)), [b = npusim::Wide<T>(number)](auto a, auto d) { return decltype(d)(d + a * b); },
                     npusim::operand(dst, p.dstBlkStride, p.dstRepStride), npusim::operand(src, p.srcBlkStride, p.srcRepStride), npusim::operand(dst, p.dstBlkStride, p.dstRepStride));
@@ -145,13 +145,13 @@ template <typename T> void Duplicate(const LocalTensor<T> &dst, const T &number,
 {
     npusim::compute("Duplicate", "vector_dup", at, npusim::by_count(count), [b = npusim::load(&number)] { return b; }, npusim::operand(dst));
 }
-template <typename T, bool isSetMask = true, typename Mask> void Duplicate(const LocalTensor<T> &dst, const T &number, Mask mask, uint8_t times, uint16_t block, uint8_t repeat, NPUSIM_AT)
+template <typename T, bool isSetMask = true, typename Mask> void Duplicate(const LocalTensor<T> &dst, const T &number, Mask mask, int32_t times, uint16_t block, uint8_t repeat, NPUSIM_AT)
 {
     npusim::compute("Duplicate", "vector_dup", at, NPUSIM_BY(sizeof(T)), [b = npusim::load(&number)] { return b; }, npusim::operand(dst, block, repeat));
 }
 template <typename T> void Duplicate(const LocalTensor<T> &dst, const LocalTensor<T> &number, int32_t count, NPUSIM_AT) { Duplicate(dst, number.GetValue(0, at), count, at); }
 
-template <typename T, bool isSetMask = true, typename Mask> void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, Mask mask, uint8_t times, const CopyRepeatParams &p, NPUSIM_AT)
+template <typename T, bool isSetMask = true, typename Mask> void Copy(const LocalTensor<T> &dst, const LocalTensor<T> &src, Mask mask, int32_t times, const CopyRepeatParams &p, NPUSIM_AT)
 {
     npusim::compute("Copy", "vcopy", at, NPUSIM_BY(sizeof(T)), [](auto a) { return a; }, npusim::operand(dst, p.dstStride, p.dstRepeatSize), npusim::operand(src, p.srcStride, p.srcRepeatSize));
 }
@@ -253,7 +253,7 @@ template <typename T, typename U> void Cast(const LocalTensor<T> &dst, const Loc
         }
     } else npusim::cast(npusim::by_count(count), npusim::operand(dst), npusim::operand(src), mode, at);
 }
-template <typename T, typename U, bool isSetMask = true, typename Mask> void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode mode, Mask mask, uint8_t times, const UnaryRepeatParams &p, NPUSIM_AT)
+template <typename T, typename U, bool isSetMask = true, typename Mask> void Cast(const LocalTensor<T> &dst, const LocalTensor<U> &src, RoundMode mode, Mask mask, int32_t times, const UnaryRepeatParams &p, NPUSIM_AT)
 {
     if constexpr (std::is_same_v<U, int4b_t> || std::is_same_v<T, int4b_t>) { /* two to a byte: repeat by repeat */
         for (uint32_t turn = 0; turn < times; turn++)

@@ -1,0 +1,3 @@
+set(CMAKE_ASC_COMPILER "@npusim_PYTHON@")
+set(CMAKE_ASC_COMPILER_ENV_VAR "")
+configure_file("${CMAKE_CURRENT_LIST_DIR}/CMakeASCCompiler.cmake" "${CMAKE_PLATFORM_INFO_DIR}/CMakeASCCompiler.cmake" COPYONLY)

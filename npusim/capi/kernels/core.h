@@ -1,0 +1,128 @@
+/* The state of a core, and how it refuses. */
+#ifndef NPUSIM_KERNELS_CORE_H
+#define NPUSIM_KERNELS_CORE_H
+
+#include "listing.h"
+#include <cstdarg>
+#include <cstdio>
+#include <exception>
+#include <ucontext.h>
+#include <unordered_map>
+
+namespace npusim {
+
+struct Queue {
+    int memory, producer, consumer, depth, slots;
+    int64_t start, bytes, number;
+    std::vector<int> state; /* of each slot: 0 free, 1 allocated, 2 enqueued, 3 dequeued */
+    std::vector<Site> site;
+    std::deque<int> waiting;
+    std::deque<Clocks> freed;
+    std::deque<Clocks> filled;
+    int next = 0;
+    Site made;
+};
+
+struct Flag {
+    std::deque<Clocks> set;
+    std::deque<Site> sites;
+    int64_t sets = 0, waits = 0;
+    Site last = {};
+};
+
+struct Touched {
+    std::vector<uint64_t> last[2][PIPES];
+    uint64_t most[2][PIPES] = {};
+};
+
+struct Runtime {
+    Core core = {};
+    ucontext_t context = {}, home = {};
+    std::unique_ptr<char[]> stack;
+    bool ended = false, serving = false;
+    bool (*ready)(void *) = nullptr;
+    void *ready_context = nullptr;
+    Site waits_at = {};
+    std::exception_ptr problem;
+
+    Listing listing;
+    std::vector<uint32_t> filled[MEMORIES];
+    Touched touched[MEMORIES];
+    Clocks clocks[PIPES];
+    uint64_t issued[PIPES] = {};
+    std::vector<Site> sites[PIPES];
+    Site last_at = {};
+    std::map<int64_t, Flag> flags;
+    std::deque<Queue> queues;
+    std::vector<uint32_t> tiles[MEMORIES]; /* of each block: the queue from 1 and the slot, 16 bits each */
+    int64_t used[MEMORIES] = {};
+    uint32_t events[PIPES][PIPES] = {};
+    int64_t last_result = -1, moved = 0;
+    bool unread = false;
+    std::unordered_map<uint64_t, int64_t> loaded;
+
+    size_t place = 0;         /* among all cores */
+    std::vector<Clocks> seen; /* what has ended on others, as far as this one knows */
+    struct Crossing {
+        int64_t sets = 0;
+        int mode = 0;
+        Site at = {};
+        std::vector<Clocks> known;
+    };
+    std::map<int, Crossing> crossed; /* flags between cores: sets */
+    std::map<int, int64_t> taken;    /* and waits */
+    int64_t barriers = 0;
+    struct Request {
+        void (*work)(void *);
+        void *context;
+        int sub_block;
+        Site at;
+    };
+    std::deque<Request> asked;
+    int64_t served = 0, requests = 0;
+};
+
+Core *current = nullptr;
+
+static Runtime &here() { return *current->runtime; }
+
+static Site placed(Site at) { return current && current->acting.file ? current->acting : at; }
+
+void refuse(Site at, const char *remedy, const char *format, ...)
+{
+    char text[1024];
+    va_list words;
+    va_start(words, format);
+    std::vsnprintf(text, sizeof text, format, words);
+    va_end(words);
+    if (!shared->failed) {
+        shared->failed = true;
+        shared->message = text;
+        shared->remedy = remedy;
+        shared->site = placed(at);
+    }
+    throw Ended();
+}
+
+static std::string spelled(Site site)
+{
+    std::string file = site.file ? site.file : "?";
+    size_t cut = file.rfind('/');
+    if (cut != std::string::npos && cut) cut = file.rfind('/', cut - 1);
+    return (cut == std::string::npos ? file : file.substr(cut + 1)) + ":" + std::to_string(site.line);
+}
+
+static void write_down(const char *intrinsic, const char *name, Site at, int kind, int pipe, int dtype, const int64_t *number)
+{
+    npusim_symbol_t symbol;
+    std::memset(&symbol, 0, sizeof symbol);
+    at = placed(at);
+    symbol.intrinsic = intrinsic, symbol.name = name, symbol.file = at.file, symbol.line = at.line;
+    symbol.kind = kind, symbol.pipe = pipe, symbol.dtype = dtype;
+    if (number) std::memcpy(symbol.number, number, sizeof symbol.number);
+    here().listing.push(shared->symbols.number(symbol));
+}
+
+} // namespace npusim
+
+#endif

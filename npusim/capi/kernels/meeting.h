@@ -1,0 +1,180 @@
+/* Cores that wait for each other. */
+#ifndef NPUSIM_KERNELS_MEETING_H
+#define NPUSIM_KERNELS_MEETING_H
+
+#include "flags.h"
+#include "global_order.h"
+
+namespace npusim {
+
+static void let_others(bool (*ready)(void *), void *context, Site at)
+{
+    Runtime &core = here();
+    if (ready(context)) return;
+    core.ready = ready, core.ready_context = context, core.waits_at = placed(at);
+    Site acting = current->acting;
+    swapcontext(&core.context, &core.home);
+    current = &core.core;
+    current->acting = acting;
+    core.ready = nullptr;
+    if (shared->failed) throw Ended();
+}
+
+void wait_until(bool (*ready)(void *), void *context, Site at)
+{
+    let_others(ready, context, at);
+    learn_all();
+}
+
+/* Blocks that wait for each other have to run at once. */
+static void require_cores(const char *what, Site at)
+{
+    const npusim_job_t &job = *shared->job;
+    if (job.blocks > job.at_once)
+        refuse(at, "Launch as many blocks as there are cores, and let each do several shares.", "%s of %d blocks on %d cores: those that haven't begun are waited for for ever", what, job.blocks, job.at_once);
+}
+
+struct Awaited {
+    int64_t number;
+    int flag, mode;
+    Runtime *core;
+};
+
+static bool arrived(void *context)
+{
+    auto *wait = static_cast<Awaited *>(context);
+    for (auto &other : shared->cores) {
+        bool counts = wait->mode < 0 ? wait->flag || !other->core.cube : other->core.cube == wait->core->core.cube;
+        if (wait->mode == 1) counts = counts && other->core.block == wait->core->core.block;
+        int64_t reached = wait->mode < 0 ? other->barriers : other->crossed[wait->flag].sets;
+        if (counts && !other->serving && reached < wait->number) return false;
+    }
+    return true;
+}
+
+void sync_all(bool vectors_only, Site at)
+{
+    Runtime &core = here();
+    require_cores("SyncAll", at);
+    all_meet(core);
+    Awaited wait = {++core.barriers, vectors_only ? 0 : 1, -1, &core};
+    write_down("", "SyncAll", at, SYNC_ALL, S, 0, nullptr);
+    core.last_result = -1;
+    learn(shared->meetings[core.barriers], known(S));
+    let_others(arrived, &wait, at);
+    learn(core.seen, shared->meetings[wait.number]);
+}
+
+static bool partners(void *context)
+{
+    auto *wait = static_cast<Awaited *>(context);
+    int64_t &taken = wait->core->taken[wait->flag];
+    for (auto &other : shared->cores)
+        if (other->core.block == wait->core->core.block && other->core.cube != wait->core->core.cube && other->crossed[wait->flag].sets <= taken) return false;
+    return true;
+}
+
+void cross_set(int mode, int pipe, int flag, Site at)
+{
+    if (flag < 0 || flag > 15) refuse(at, "Use 0 to 10; the others are the framework's.", "flag %d between cores doesn't exist", flag);
+    if (mode < 2) require_cores("CrossCoreSetFlag", at);
+    auto &crossing = here().crossed[flag];
+    crossing.sets++, crossing.mode = mode, crossing.at = placed(at);
+    learn(crossing.known, known(pipe));
+    int64_t number[8] = {flag, pipe, mode};
+    write_down("", "CrossCoreSetFlag", at, CROSS_SET, pipe, 0, number);
+}
+
+void cross_wait(int mode, int flag, Site at)
+{
+    Runtime &core = here();
+    if (flag < 0 || flag > 15) refuse(at, "Use 0 to 10; the others are the framework's.", "flag %d between cores doesn't exist", flag);
+    bool within = core.core.mix && mode == 2;
+    Awaited wait = {core.taken[flag] + 1, flag, mode, &core};
+    let_others(within ? partners : arrived, &wait, at);
+    for (auto &other : shared->cores)
+        if (other.get() != &core && other->crossed.count(flag)) learn(core.seen, other->crossed[flag].known);
+    core.taken[flag]++;
+    step(S, at);
+    for (int pipe = 0; pipe < PIPES; pipe++) merge(core.clocks[pipe], now(S));
+    int64_t number[8] = {flag, S, mode};
+    write_down("", "CrossCoreWaitFlag", at, CROSS_WAIT, S, 0, number);
+}
+
+static Runtime *cube_of(Runtime &core)
+{
+    for (auto &other : shared->cores)
+        if (other->core.block == core.core.block && other->core.cube) return other.get();
+    return nullptr;
+}
+
+static bool served(void *context)
+{
+    auto *wait = static_cast<Awaited *>(context);
+    return wait->core->served >= wait->number;
+}
+
+static constexpr int ASKS = 14, ANSWERS = 15; /* flags between cores that requests use */
+
+void ask_cube(void (*work)(void *), void *context, Site at)
+{
+    Runtime &core = here(), *cube = cube_of(core);
+    if (!cube) refuse(at, "Launch it on both, e.g. as __mix__(1, 2).", "a product on a vector core needs a cube core beside it");
+    cube->asked.push_back({work, context, core.core.sub_block, placed(at)});
+    int64_t asks[8] = {ASKS, S, 2}, answers[8] = {ANSWERS, S, 2};
+    write_down("", "matrix product", at, CROSS_SET, S, 0, asks);
+    Awaited wait = {++cube->requests, 0, 0, cube};
+    wait_until(served, &wait, at);
+    write_down("", "matrix product", at, CROSS_WAIT, S, 0, answers);
+    step(S, at);
+}
+
+static bool asked(void *context)
+{
+    auto *core = static_cast<Runtime *>(context);
+    if (!core->asked.empty()) return true;
+    for (auto &other : shared->cores)
+        if (other->core.block == core->core.block && !other->core.cube && !other->ended) return false;
+    return true;
+}
+
+bool serves() { return here().serving; }
+
+void serve(Site at)
+{
+    Runtime &core = here();
+    core.serving = true;
+    while (true) {
+        wait_until(asked, &core, at);
+        if (core.asked.empty()) return;
+        auto request = core.asked.front();
+        core.asked.pop_front();
+        int64_t asks[8] = {ASKS, S, 2, request.sub_block + 1}, answers[8] = {ANSWERS, FIX, 2, request.sub_block + 1};
+        write_down("", "matrix product", request.at, CROSS_WAIT, S, 0, asks);
+        {
+            Acting acting(request.at);
+            request.work(request.context);
+        }
+        write_down("", "matrix product", request.at, CROSS_SET, FIX, 0, answers);
+        core.served++;
+    }
+}
+
+/* Flags between cores that nobody has waited for: the next launch would find them set. */
+static void check_crossed()
+{
+    for (auto &core : shared->cores)
+        for (auto &[flag, crossing] : core->crossed)
+            for (auto &other : shared->cores) {
+                bool near = other->core.block == core->core.block, alike = other->core.cube == core->core.cube;
+                bool waits = core->core.mix && crossing.mode == 2 ? near && !alike : alike && (crossing.mode != 1 || near);
+                if (!waits || other->taken[flag] >= crossing.sets) continue;
+                current = &core->core;
+                refuse(crossing.at, "Every CrossCoreSetFlag needs one CrossCoreWaitFlag on the other side.", "flag %d between cores is set %lld times, block %d has waited for it %lld times", flag,
+                       (long long)crossing.sets, other->core.block, (long long)other->taken[flag]);
+            }
+}
+
+} // namespace npusim
+
+#endif

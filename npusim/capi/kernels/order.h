@@ -1,0 +1,161 @@
+/* The order of pipes, and what of a memory they have filled and touched. */
+#ifndef NPUSIM_KERNELS_ORDER_H
+#define NPUSIM_KERNELS_ORDER_H
+
+#include "core.h"
+
+namespace npusim {
+
+/* The order of pipes: how many instructions of each have certainly ended. */
+static void merge(Clocks &own, const Clocks &other)
+{
+    for (int pipe = 0; pipe < PIPES; pipe++)
+        if (other.of[pipe] > own.of[pipe]) own.of[pipe] = other.of[pipe];
+}
+
+static Clocks now(int pipe)
+{
+    Clocks told = here().clocks[pipe];
+    told.of[pipe] = here().issued[pipe];
+    return told;
+}
+
+static void step(int pipe, Site at)
+{
+    Runtime &core = here();
+    uint64_t number = ++core.issued[pipe];
+    if (core.sites[pipe].empty()) core.sites[pipe].resize(LINES);
+    core.sites[pipe][number % LINES] = core.last_at = placed(at);
+    if (pipe != S) merge(core.clocks[pipe], now(S));
+}
+
+static int64_t end_of(const Span &span)
+{
+    return span.start + (span.outer - 1) * span.outer_step + (span.inner - 1) * span.inner_step + span.length;
+}
+
+static std::string named(const Span &span)
+{
+    for (const Queue &queue : here().queues)
+        if (queue.memory == span.memory && span.start >= queue.start && span.start < queue.start + queue.slots * queue.bytes)
+            return "a tile of the queue of " + spelled(queue.made);
+    return std::string("the tensor at byte ") + std::to_string(span.start) + " of " + MEMORY_WORDS[span.memory];
+}
+
+template <typename Work> static void runs(const Span &span, Work work)
+{
+    if (span.outer <= 0 || span.inner <= 0 || span.length <= 0) return;
+    bool inner = span.inner == 1 || span.inner_step == span.length;
+    int64_t length = inner ? span.inner * span.length : span.length;
+    if (inner && (span.outer == 1 || span.outer_step == length)) {
+        work(span.start, length * span.outer);
+        return;
+    }
+    for (int outer = 0; outer < span.outer; outer++)
+        for (int each = 0; each < (inner ? 1 : span.inner); each++)
+            work(span.start + outer * span.outer_step + each * span.inner_step, length);
+}
+
+static void check_place(const Instruction &told, const Span &span, Site at)
+{
+    if (span.memory < 0 || span.memory >= MEMORIES) refuse(at, "Give it memory first.", "%s: a tensor without memory", told.name);
+    int64_t end = end_of(span), limit = span.limit < current->size[span.memory] ? span.limit : current->size[span.memory];
+    if (!current->size[span.memory])
+        refuse(at, "Use it on the cores that have it.", "%s: this core has no %s", told.name, MEMORY_WORDS[span.memory]);
+    if (span.start < 0 || end > limit)
+        refuse(at, "Use fewer elements or a larger tensor.", "%s: %s is used up to byte %lld of %s, but ends at byte %lld", told.name,
+               named(span).c_str(), (long long)end, MEMORY_WORDS[span.memory], (long long)limit);
+    if (!span.anywhere && span.start % BLOCK)
+        refuse(at, "Start at a multiple of it.", "%s: the address of %s is %lld, no multiple of 32 bytes", told.name, named(span).c_str(), (long long)span.start);
+}
+
+/* A tile of a queue is used between AllocTensor or DeQue and EnQue or FreeTensor. */
+static void check_tile(const Instruction &told, const Span &span, Site at)
+{
+    uint32_t tile = here().tiles[span.memory][size_t(span.start / BLOCK)];
+    if (!tile) return;
+    const Queue &queue = here().queues[(tile >> 16) - 1];
+    int state = queue.state[tile & 0xffff];
+    if (state == 0) refuse(at, "Allocate a tile first; free it behind its last use.", "%s: %s is used, but it is freed", told.name, named(span).c_str());
+    if (state == 2) refuse(at, "Take it with DeQue first: that waits for who fills it.", "%s: %s is used, but it is enqueued and not dequeued", told.name, named(span).c_str());
+}
+
+static uint32_t bits(int64_t from, int64_t to) /* of a block, bytes from..to */
+{
+    return uint32_t((((uint64_t)1 << (to - from)) - 1) << from);
+}
+
+template <typename Word> static void words(int64_t start, int64_t length, Word word)
+{
+    int64_t end = start + length;
+    for (int64_t block = start / BLOCK; block * BLOCK < end; block++) {
+        int64_t from = start > block * BLOCK ? start - block * BLOCK : 0, to = end < (block + 1) * BLOCK ? end - block * BLOCK : BLOCK;
+        word(block, from == 0 && to == BLOCK ? ~0u : bits(from, to));
+    }
+}
+
+static void check_filled(const Instruction &told, const Span &span, Site at)
+{
+    auto &filled = here().filled[span.memory];
+    int64_t missing = 0, all = 0;
+    runs(span, [&](int64_t start, int64_t length) {
+        if (start % BLOCK == 0 && length % BLOCK == 0) {
+            uint32_t both = ~0u;
+            const uint32_t *at_word = &filled[size_t(start / BLOCK)];
+            for (int64_t each = 0; each < length / BLOCK; each++) both &= at_word[each];
+            all += length;
+            if (both == ~0u) return;
+            all -= length;
+        }
+        words(start, length, [&](int64_t block, uint32_t wanted) {
+            uint32_t has = filled[size_t(block)];
+            missing += has && span.some == 2 ? 0 : __builtin_popcount(wanted & ~has);
+            all += __builtin_popcount(wanted);
+        });
+    });
+    if (missing && (span.some != 1 || missing == all))
+        refuse(at, "Copy or compute all of it first, or work on fewer elements.", "%s: %s is read, but nothing has written %lld of its %lld bytes",
+               told.name, named(span).c_str(), (long long)missing, (long long)all);
+}
+
+static void check_order(int pipe, const Span &span, bool writes, Site at)
+{
+    Runtime &core = here();
+    Touched &touched = core.touched[span.memory];
+    const Clocks &clock = core.clocks[pipe];
+    for (int other = 1; other < PIPES; other++) /* what the scalar unit did is done when it issues */
+        for (int wrote = writes ? 0 : 1; other != pipe && wrote < 2; wrote++) {
+            uint64_t known = clock.of[other], found = 0;
+            if (touched.most[wrote][other] <= known) continue;
+            const auto &last = touched.last[wrote][other];
+            runs(span, [&](int64_t start, int64_t length) {
+                size_t end = size_t((start + length + BLOCK - 1) / BLOCK);
+                for (size_t block = size_t(start / BLOCK); block < end; block++)
+                    if (last[block] > found) found = last[block];
+            });
+            if (found <= known) continue;
+            refuse(at, (std::string("Set a flag ") + EVENT_NAMES[other] + "_" + EVENT_NAMES[pipe] + " behind that line and wait for it here, or pass the tile through a queue.").c_str(),
+                   "%s %s %s while %s may not have %s it yet (%s): nothing orders the two", PIPE_NAMES[pipe], writes ? "writes" : "reads", named(span).c_str(),
+                   PIPE_NAMES[other], wrote ? "written" : "read", spelled(core.sites[other][found % LINES]).c_str());
+        }
+}
+
+static void note(int pipe, const Span &span, bool writes)
+{
+    Runtime &core = here();
+    Touched &touched = core.touched[span.memory];
+    auto &last = touched.last[writes][pipe];
+    if (last.empty()) last.resize(size_t(current->size[span.memory] / BLOCK + 1));
+    uint64_t number = core.issued[pipe];
+    touched.most[writes][pipe] = number;
+    runs(span, [&](int64_t start, int64_t length) {
+        size_t end = size_t((start + length + BLOCK - 1) / BLOCK);
+        for (size_t block = size_t(start / BLOCK); block < end; block++) last[block] = number;
+        if (writes)
+            words(start, length, [&](int64_t block, uint32_t wanted) { core.filled[span.memory][size_t(block)] |= wanted; });
+    });
+}
+
+} // namespace npusim
+
+#endif

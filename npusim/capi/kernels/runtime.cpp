@@ -1,0 +1,236 @@
+/* Kernels on the host: cores as fibers, checks of every instruction, and what is written down of it.
+ *
+ * An instruction is a symbol: what it is priced by, and its line. A core's symbols are a list in which
+ * what follows itself is a loop, found as it is written. Lists and bodies of loops are kept once. */
+#include "flags.h"
+#include "issue.h"
+#include "meeting.h"
+#include "queues.h"
+
+#include <csetjmp>
+#include <csignal>
+#include <cstdlib>
+#include <sys/mman.h>
+
+extern "C" int npusim_kernel_launch(const char *name, int kind, uint32_t blocks, uintptr_t stream,
+                                    uintptr_t play, uintptr_t body, uintptr_t drop, uintptr_t context);
+
+namespace npusim {
+static void begin(unsigned high, unsigned low)
+{
+    auto *core = reinterpret_cast<Runtime *>(uintptr_t(high) << 32 | low);
+    try {
+        reinterpret_cast<void (*)(void *)>(shared->job->body)(reinterpret_cast<void *>(shared->job->context));
+        if (!core->serving) {
+            check_freed(*core);
+            check_flags(*core);
+            check_atomics(*core);
+        }
+    } catch (const Ended &) {
+        shared->failed = true;
+    } catch (...) {
+        core->problem = std::current_exception();
+        shared->failed = true;
+    }
+    core->ended = true;
+    swapcontext(&core->context, &core->home);
+}
+
+static void prepare(Runtime &core, int block, bool cube, int sub_block)
+{
+    const npusim_job_t &job = *shared->job;
+    core.core.runtime = &core;
+    core.core.block = block, core.core.blocks = job.blocks, core.core.cube = cube, core.core.mix = job.kind > 1;
+    core.core.sub_block = sub_block, core.core.sub_blocks = job.vectors;
+    for (int memory = 0; memory < MEMORIES; memory++) {
+        bool has = job.kind < 0 || (memory == UB) != cube;
+        core.core.size[memory] = has ? job.memory[memory] : 0;
+        core.core.memory[memory] = static_cast<uint8_t *>(std::calloc(1, size_t(core.core.size[memory]) + 64));
+        core.filled[memory].resize(size_t(core.core.size[memory] / BLOCK + 1));
+        core.tiles[memory].resize(size_t(core.core.size[memory] / BLOCK + 1));
+    }
+    core.core.mask[0] = core.core.mask[1] = ~0ull;
+    core.stack.reset(new char[STACK]);
+    getcontext(&core.context);
+    core.context.uc_stack.ss_sp = core.stack.get();
+    core.context.uc_stack.ss_size = STACK;
+    core.context.uc_link = nullptr;
+    uintptr_t word = reinterpret_cast<uintptr_t>(&core);
+    makecontext(&core.context, reinterpret_cast<void (*)()>(begin), 2, unsigned(word >> 32), unsigned(word));
+}
+
+/* Device memory lies at its addresses while a kernel runs, and nowhere else. */
+static std::map<uint64_t, uint64_t> mapped;
+
+static bool map_memory(const npusim_job_t &job)
+{
+    std::map<uint64_t, uint64_t> wanted;
+    for (int each = 0; each < job.buffers; each++) {
+        uint64_t size = (job.sizes[each] + PAGE - 1) / PAGE * PAGE;
+        wanted[job.addresses[each]] = size;
+        void *place = reinterpret_cast<void *>(job.addresses[each]);
+        if (mapped.count(job.addresses[each])) {
+            if (mprotect(place, size, PROT_READ | PROT_WRITE)) return false;
+        } else if (mremap(reinterpret_cast<void *>(job.contents[each]), 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED) {
+            return false;
+        }
+    }
+    for (auto [address, size] : mapped)
+        if (!wanted.count(address)) munmap(reinterpret_cast<void *>(address), size);
+    mapped = wanted;
+    return true;
+}
+
+static void unmap_memory()
+{
+    for (auto [address, size] : mapped) mprotect(reinterpret_cast<void *>(address), size, PROT_NONE);
+}
+
+/* A kernel's own pointers into global memory go past our checks; what lies nowhere ends the launch. */
+static sigjmp_buf escape;
+
+static void on_bad_address(int, siginfo_t *told, void *)
+{
+    if (!current) {
+        std::signal(SIGSEGV, SIG_DFL);
+        return;
+    }
+    Runtime &core = here();
+    char text[200];
+    std::snprintf(text, sizeof text, "a pointer is used at %#llx, which lies in no block of device memory, behind this line", (unsigned long long)uintptr_t(told->si_addr));
+    shared->failed = true, shared->message = text, shared->site = core.last_at;
+    shared->remedy = "Copy as much as the block has: the workspace or the tiling data may be too small.";
+    siglongjmp(escape, 1);
+}
+
+struct Watched {
+    struct sigaction before;
+    std::vector<char> stack = std::vector<char>(1 << 16);
+    Watched()
+    {
+        stack_t place = {};
+        place.ss_sp = stack.data(), place.ss_size = stack.size();
+        sigaltstack(&place, nullptr);
+        struct sigaction own = {};
+        own.sa_sigaction = on_bad_address, own.sa_flags = SA_SIGINFO | SA_ONSTACK;
+        sigaction(SIGSEGV, &own, &before);
+    }
+    ~Watched()
+    {
+        sigaction(SIGSEGV, &before, nullptr);
+        stack_t none = {};
+        none.ss_flags = SS_DISABLE;
+        sigaltstack(&none, nullptr);
+    }
+};
+
+struct Told { /* what stays until the next launch: Python reads it */
+    std::unique_ptr<Shared> shared;
+    std::vector<npusim_entry_t> entries;
+    std::vector<int64_t> starts;
+    std::vector<uint32_t> roots;
+};
+static Told told;
+
+static void run_cores()
+{
+    bool moves = true;
+    while (moves && !shared->failed) {
+        moves = false;
+        for (auto &core : shared->cores) {
+            if (core->ended || (core->ready && !core->ready(core->ready_context))) continue;
+            moves = true;
+            current = &core->core;
+            swapcontext(&core->home, &core->context);
+            if (shared->failed) break;
+        }
+    }
+    if (!shared->failed)
+        for (auto &core : shared->cores)
+            if (!core->ended) {
+                shared->failed = true;
+                shared->message = std::string("block ") + std::to_string(core->core.block) + ": the " + (core->core.cube ? "cube" : "vector") + " core waits for other cores, which don't come";
+                shared->remedy = "Every core has to come as often to SyncAll and to flags between cores.";
+                shared->site = core->waits_at;
+                break;
+            }
+    if (shared->failed) /* leave the others' functions, so that what they hold goes */
+        for (auto &core : shared->cores)
+            if (!core->ended && core->ready) {
+                current = &core->core;
+                swapcontext(&core->home, &core->context);
+            }
+    if (!shared->failed)
+        try {
+            check_crossed();
+        } catch (const Ended &) {
+        }
+    current = nullptr;
+}
+
+static void hand_over(npusim_job_t &job)
+{
+    for (auto &core : shared->cores) told.roots.push_back(shared->keep(core->listing.list.data(), core->listing.list.data() + core->listing.list.size()));
+    for (auto &body : shared->body) {
+        told.starts.push_back(int64_t(told.entries.size()));
+        for (const Entry &entry : body) told.entries.push_back({entry.symbol, entry.count});
+    }
+    told.starts.push_back(int64_t(told.entries.size()));
+    job.symbols = shared->symbols.values.data(), job.symbol_count = int64_t(shared->symbols.values.size());
+    job.entries = told.entries.data(), job.starts = told.starts.data(), job.bodies = int64_t(shared->body.size());
+    job.roots = told.roots.data(), job.cores = int32_t(told.roots.size());
+}
+
+int play(npusim_job_t *job)
+{
+    told = Told();
+    told.shared.reset(new Shared);
+    shared = told.shared.get();
+    shared->job = job;
+    shared->sectors.resize(size_t(job->buffers));
+    if (!map_memory(*job)) {
+        job->message = "this computer has no room for device memory where kernels look for it";
+        job->remedy = "";
+        return 1;
+    }
+    for (int block = 0; block < job->blocks; block++) {
+        if (job->kind != 1)
+            for (int sub = 0; sub < (job->kind > 1 ? job->vectors : 1); sub++) {
+                shared->cores.emplace_back(new Runtime);
+                prepare(*shared->cores.back(), block, false, sub);
+            }
+        if (job->kind) {
+            shared->cores.emplace_back(new Runtime);
+            prepare(*shared->cores.back(), block, true, 0);
+        }
+    }
+    for (size_t place = 0; place < shared->cores.size(); place++) shared->cores[place]->place = place;
+    {
+        Watched watched;
+        if (!sigsetjmp(escape, 1)) run_cores();
+        current = nullptr;
+    }
+    unmap_memory();
+    std::exception_ptr problem;
+    for (auto &core : shared->cores) {
+        if (core->problem) problem = core->problem;
+        for (uint8_t *memory : core->core.memory) std::free(memory);
+    }
+    if (problem) {
+        shared->message = "the kernel threw a C++ exception";
+        shared->remedy = "Device code has no exceptions.";
+    }
+    if (!shared->failed) hand_over(*job);
+    shared->cores.clear();
+    job->message = shared->message.c_str(), job->remedy = shared->remedy.c_str();
+    job->file = shared->site.file, job->line = shared->site.line;
+    return shared->failed;
+}
+
+void launch_kernel(const char *name, int kind, uint32_t blocks, void *stream, void (*body)(void *), void (*drop)(void *), void *context)
+{
+    npusim_kernel_launch(name, kind, blocks, reinterpret_cast<uintptr_t>(stream), reinterpret_cast<uintptr_t>(&play),
+                         reinterpret_cast<uintptr_t>(body), reinterpret_cast<uintptr_t>(drop), reinterpret_cast<uintptr_t>(context));
+}
+
+} // namespace npusim

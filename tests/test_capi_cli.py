@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from npusim.capi import tools
+from npusim.capi.compiling import compile_program
+from npusim.values.errors import RejectedError
 from support.capi import Workshop, needs_capi, needs_cffi, workshop
 from support.commands import npusim
 
@@ -182,3 +184,36 @@ def test_cmake_finds_headers_and_library(
     ):
         subprocess.run(["cmake", *words], check=True, capture_output=True)
     assert shop.run(build / "sample").out.startswith("1 + 3 * 1 = 4\n")
+
+
+@needs_capi
+@needs_cffi
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no CMake")
+@pytest.mark.usefixtures("shared")
+def test_cmake_compiles_kernels_as_for_a_card(tmp_path: Path) -> None:
+    import subprocess
+
+    from npusim.capi.library import installation
+
+    (tmp_path / "twice.asc").write_text(
+        '#include "kernel_operator.h"\n#include "acl/acl.h"\n#include "half.h"\n'
+        "__global__ __vector__ void none(float *x) {}\n"
+        "int main() { none<<<1, 0, nullptr>>>(nullptr); return HALF; }\n"
+    )
+    (tmp_path / "half.h").write_text("#define HALF 0\n")
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nfind_package(ASC REQUIRED)\n"
+        "project(twice LANGUAGES ASC CXX)\nadd_executable(twice twice.asc)\n"
+        "target_link_libraries(twice PRIVATE tiling_api register platform m)\n"
+        "target_compile_options(twice PRIVATE $<$<COMPILE_LANGUAGE:ASC>:--npu-arch=dav-2201>)\n"
+    )
+    build = tmp_path / "build"
+    words = ("-S", str(tmp_path), "-B", str(build))
+    prefix = f"-DCMAKE_PREFIX_PATH={installation().cmake}"
+    for each in ((*words, prefix, "-DCMAKE_ASC_FLAGS=-O0"), ("--build", str(build))):
+        subprocess.run(["cmake", *each], check=True, capture_output=True)
+    assert b"half.h" in next(build.rglob("twice.asc.o.d")).read_bytes()
+    done = subprocess.run([build / "twice"], env={"NPUSIM_SOC": "Ascend910B3"}, check=False)
+    assert done.returncode == 0
+    with pytest.raises(RejectedError, match="dav-3510 isn't simulated; these are: dav-1001"):
+        compile_program([tmp_path / "twice.asc"], tmp_path / "other", ["--npu-arch=dav-3510"])

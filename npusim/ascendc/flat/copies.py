@@ -124,7 +124,12 @@ def copy_runs(
         (core.data_copy_pad if pads else core.data_copy)(target, source)
     for side, apart, stores in ((dst, dst_apart, True), (src, src_apart, False)):
         if isinstance(side, Address):
-            here.touch_global(pipe, side, (count, nbytes, apart), writes=stores)
+            _touch(pipe, side, (count, nbytes, apart), writes=stores)
+
+
+def _touch(pipe: Pipe, where: Address, runs: tuple[int, int, int], *, writes: bool) -> None:
+    memory = where.memory.buffer(where.dtype)
+    Station.here().touch_global(pipe, memory, (where.start, *runs), writes=writes)
 
 
 def _runs(place: Place, count: int, length: int, apart: int) -> View:
@@ -192,7 +197,7 @@ def _copy_behind_padding(
     source = src.runs(count, nbytes // size, gaps[1])
     with here.order.touching(Pipe.MTE2, (), [target]):
         here.core.data_copy_pad(target, source)
-    here.touch_global(Pipe.MTE2, src, (count, nbytes, gaps[1]), writes=False)
+    _touch(Pipe.MTE2, src, (count, nbytes, gaps[1]), writes=False)
 
 
 def _fill_padding(

@@ -16,9 +16,12 @@ from npusim.ascendc.mistakes import site
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from npusim.ascendc.flat.copies import Address
     from npusim.ascendc.flat.order import Clock, Order
+    from npusim.ascendc.gm import GmBuffer
     from npusim.engine.program import Pipe
+
+Runs = tuple[int, int, int, int]
+"""The first byte, how many runs, bytes of each, bytes from start to start."""
 
 _BLOCK = 32  # bytes that are told apart
 
@@ -63,25 +66,24 @@ class GlobalOrder:
             _learn(self._known.setdefault(order, {}), told)
 
     def touch(
-        self, order: Order, pipe: Pipe, where: Address, runs: tuple[int, int, int], *, writes: bool
+        self, order: Order, pipe: Pipe, memory: GmBuffer, runs: Runs, *, writes: bool
     ) -> None:
-        """``runs`` (count, bytes of each, bytes from start to start) are read or written.
+        """Runs of bytes are read or written.
 
         Raises KernelError for what another core, or another pipe of this one, may still be at.
         """
-        blocks, whole = _blocks(where.start, *runs)
+        blocks, whole = _blocks(*runs)
         with self._lock:
             self._known.setdefault(order, {})
-            number = id(where.memory.bytes)
-            if number not in self._touched:
-                size = -(-where.memory.bytes.size // _BLOCK)
-                self._touched[number] = _Last(size), _Last(size)
-            wrote, read = self._touched[number]
+            if memory.number not in self._touched:
+                size = -(-memory.nbytes // _BLOCK)
+                self._touched[memory.number] = _Last(size), _Last(size)
+            wrote, read = self._touched[memory.number]
             # Of two that write, either may win: they may well write the same.
             last, did = (read, "reads") if writes else (wrote, "writes")
             for block, access in last.of(blocks):
                 if not self._has_ended(access, order, pipe):
-                    self._refuse(order, pipe, access, did, block, where.memory.name)
+                    self._refuse(order, pipe, access, did, block, memory.name)
             access = _Access(order, pipe, order.number_of(pipe), site())
             (wrote if writes else read).note(blocks[whole], access)
 

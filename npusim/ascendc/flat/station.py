@@ -19,9 +19,9 @@ from npusim.values.errors import BufferOverflowError, KernelError
 if TYPE_CHECKING:
     from npusim.ascendc.cluster import CoreWait
     from npusim.ascendc.core import Core
-    from npusim.ascendc.flat.copies import Address
-    from npusim.ascendc.flat.global_order import GlobalOrder
+    from npusim.ascendc.flat.global_order import GlobalOrder, Runs
     from npusim.ascendc.flat.strand import Strand
+    from npusim.ascendc.gm import GmBuffer
     from npusim.ascendc.queues import TPosition
     from npusim.engine.program import Barrier
     from npusim.values.dtypes import DType
@@ -174,12 +174,10 @@ class Station:
         self.order.join()
         self._across.leave(self.order, number)
 
-    def touch_global(
-        self, pipe: Pipe, where: Address, runs: tuple[int, int, int], *, writes: bool
-    ) -> None:
-        """Global memory is read or written: ``runs`` are count, bytes and bytes apart."""
+    def touch_global(self, pipe: Pipe, memory: GmBuffer, runs: Runs, *, writes: bool) -> None:
+        """Runs of global memory are read or written."""
         if not self._links:
-            self._across.touch(self.order, pipe, where, runs, writes=writes)
+            self._across.touch(self.order, pipe, memory, runs, writes=writes)
 
     def set_atomic_add(self) -> None:
         """Stores to global memory add from here on (SetAtomicAdd)."""

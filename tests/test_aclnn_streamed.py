@@ -170,7 +170,7 @@ CALLS: list[tuple[str, dict[str, Any], Any]] = [
     ("aclnnRepeatInterleaveTensor", {"repeats": TIMES, "outputSize": 7},
         np.repeat(np.arange(5), TIMES)),
     ("aclnnScatterValue", {"self": COARSE, "dim": 0, "index": AT, "value": 9.0, "reduce": 0}, SET),
-    ("aclnnScatterReduce", {"self": COARSE, "dim": 0, "index": AT, "src": MORE, "reduce": 0,
+    ("aclnnScatterReduce", {"self": COARSE, "dim": 0, "index": AT, "src": MORE, "reduce": 1,
         "includeSelf": True}, SUMMED),
     ("aclnnEmbeddingBag", {"weight": TABLE, "indices": IDS, "offsets": STARTS,
         "scaleGradByFreq": False, "mode": 1, "sparse": False, "includeLastOffset": False,

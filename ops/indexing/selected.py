@@ -197,19 +197,19 @@ def value_scattered(
     return number_scattered(host, x, index, dim=dim, value=value, reduce=reduce)
 
 
-_REDUCTIONS = {0: 1, 1: 2}  # sum and product, by the numbers of Scatter
-
-
 def reduced_by_places(
     host: Host, x: GlobalTensor, index: GlobalTensor, source: GlobalTensor, *,
     dim: int, reduce: int, include: bool,
 ) -> Any:  # fmt: skip
-    """Elements added to what is at their places, or multiplied with it."""
-    if reduce not in _REDUCTIONS:
-        raise KernelError("ScatterElements", f"reduce = {reduce} isn't modelled, only 0 and 1")
-    if not include:
-        x = number_scattered(host, x, index, dim=dim, value=reduce, reduce=0)
-    return scattered(host, x, index, source, dim=dim, reduce=_REDUCTIONS[reduce])
+    """Elements stored at their places, added to what is there, or multiplied with it.
+
+    ``reduce`` is 0, 1 or 2 for these, as of Scatter. Source: ops-nn scatter_elements_v2, its page.
+    """
+    if reduce not in (0, 1, 2):
+        raise KernelError("ScatterElements", f"reduce = {reduce} isn't modelled, only 0, 1 and 2")
+    if reduce and not include:  # a sum of nothing is 0, a product 1
+        x = number_scattered(host, x, index, dim=dim, value=reduce - 1, reduce=0)
+    return scattered(host, x, index, source, dim=dim, reduce=reduce)
 
 
 def bags(

@@ -182,6 +182,10 @@ def kept(given: Array, got: Array, name: str) -> None:
 def alike(got: Array, want: Any, limit: float, name: str, off: int = 0) -> None:
     """Numbers within the error; whole ones and truth values are the same."""
     want = np.asarray(want)
+    if got.dtype.kind == "c":
+        alike(got.real, want.real, limit, f"{name}, real")
+        alike(got.imag, want.imag, limit, f"{name}, imaginary")
+        return
     kind = dtype(got.dtype).name
     with np.errstate(all="ignore"):
         if dtype(kind).category != "float":

@@ -123,7 +123,7 @@ def test_a_host_that_launches_every_operator_is_what_a_small_model_waits_for() -
         graph: timed("Qwen3-0.6B", "910b3", Layout(), Batch(1, 512), graph=graph)
         for graph in ("full", "piecewise", "eager")
     }
-    assert steps["full"].host_ms < steps["piecewise"].host_ms
+    assert steps["full"].host_ms < steps["piecewise"].host_ms <= steps["eager"].host_ms
     assert steps["eager"].host_ms > steps["eager"].compute_ms
     assert len({found.compute_ms for found in steps.values()}) == 1
 
@@ -150,6 +150,14 @@ def test_sixteen_ranks_exchange_sixteen_rows_for_one_sequence() -> None:
     sums = {each.nbytes for each in found.exchanges if each.why == "sums of layers"}
     assert sums == {163840}
     assert [each.operation for each in found.exchanges].count("wait") == 1
+
+
+def test_a_product_without_a_random_engine_gets_its_numbers_from_the_host() -> None:
+    """Qwen3-32B as W8A8 on four 310P gives eight requests 105 tokens/s: at most 76 ms a step."""
+    found = timed("Qwen3-32B", "Ascend310P3", Layout(tp=4), Batch(8, 768), dtype="w8a8")
+    assert not {each.op for each in found.device.operators if "Random" in each.op}
+    assert "DSARandomUniform" in dict(found.replaced)
+    assert found.step_ms == pytest.approx(72, rel=0.2)
 
 
 def test_collectives_hide_behind_the_products_beside_them() -> None:
@@ -287,7 +295,7 @@ def test_layouts_that_cannot_be_are_refused() -> None:
         step(model("Qwen2.5-7B-Instruct"), chip, Layout(tp=8), Batch(1, 10))
     with pytest.raises(ArgumentError, match="experts"):
         step(model("Qwen3-8B"), chip, Layout(tp=2, experts=2), Batch(1, 10))
-    with pytest.raises(ArgumentError, match="--ep 3"):
+    with pytest.raises(ArgumentError, match=r"--ep 3(.|\n)*--ep 1 or --ep 2"):
         Layout(tp=2, experts=3)
     with pytest.raises(ArgumentError, match="--batch"):
         Batch()

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim.hardware import load_profile
+from npusim.llm import Layout, read_model
 from npusim.serving import (
     Policy,
     Requests,
@@ -20,6 +22,7 @@ from npusim.serving import (
     read_requests,
     serve,
     serve_in_stages,
+    step_costs,
 )
 from npusim.serving.cache import Blocks
 from npusim.serving.prefixes import Prefixes
@@ -337,11 +340,23 @@ def test_wrong_questions_of_the_verb(capsys: pytest.CaptureFixture[str]) -> None
         "--rate -1",
         "--input 0",
         "--spread 1",
+        "--seed -1",
         "--decode 8",
     ):
         said = commands.npusim(capsys, f"llm serve {CONFIG} -s 910b3 {wrong}")
         assert said.code == 2, wrong
         assert "error:" in said.err
+
+
+def test_a_full_graph_holds_no_prompts() -> None:
+    """FULL_DECODE_ONLY: the host launches steps with prompts by operators, whatever decodes."""
+    small, chip = read_model(CONFIG), load_profile("910b3")
+    sizes = {"max_sequences": 2, "max_tokens": 64, "longest": 256, "prompt": 64}
+    full, eager = (
+        step_costs(small, chip, Layout(), **sizes, graph=graph) for graph in ("full", "eager")
+    )
+    assert full.prompt[64] == eager.prompt[64] > full.decode[2]
+    assert full.decode[2] < eager.decode[2]
 
 
 def test_a_model_that_leaves_no_room_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -145,7 +145,7 @@ def _architecture(
         return Architecture.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
+        where = names.get(str(first["loc"][-1]), ".".join(map(str, first["loc"])))
         raise FileError(file, f"{where} is {first['input']!r}: {first['msg']}") from None
 
 

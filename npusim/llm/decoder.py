@@ -111,14 +111,14 @@ def _head(
     logits, chosen = tensor(FLOAT, rows, model.vocabulary), tensor(INT32, rows)
     order = tensor(INT64, rows, model.vocabulary)
     to.work.run(part("Cast", (tensor(kind, rows, model.vocabulary),), (logits,)))
-    if sampling:
-        to.work.run(
-            part("Sort", (logits,), (logits, order)),
-            part("SoftmaxV2", (logits,), (logits,)),
-        )
-        to.work.first_of(
-            [part("DSARandomUniform", (), (logits,))],
-            [part("StatelessRandomUniformV2", (), (logits,))],
-        )
-        to.work.run(part("RealDiv", (logits, logits), (logits,)))
-    to.work.run(part("ArgMaxV2", (logits,), (chosen,)))
+    largest = part("ArgMaxV2", (logits,), (chosen,))
+    if not sampling:
+        to.work.run(largest)
+        return
+    to.work.run(
+        part("Sort", (logits,), (logits, order)),
+        part("SoftmaxV2", (logits,), (logits,)),
+    )
+    # Without a random engine the host draws (vllm-ascend, _310p/sample/sampler.py).
+    chosen_by = [part("RealDiv", (logits, logits), (logits,)), largest]
+    to.work.first_of([part("DSARandomUniform", (), (logits,)), *chosen_by], chosen_by)

@@ -35,7 +35,9 @@ class Layout:
         if self.experts not in (1, self.tp * self.dp):
             raise ArgumentError(
                 f"--ep {self.experts} with tp {self.tp} and dp {self.dp}",
-                f"Experts are dealt over all of them: --ep {self.tp * self.dp}, or 1.",
+                "Experts are dealt over all of them: "
+                + " or ".join(f"--ep {each}" for each in sorted({1, self.tp * self.dp}))
+                + ".",
             )
 
     @property

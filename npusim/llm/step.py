@@ -201,14 +201,14 @@ def _waiting_ms(
 ) -> float:
     """What the device waits: a step's own start, and as far as the host is slower than it.
 
-    Workers in processes of their own (TP) are `told` of every sequence in each step.
+    Workers in processes of their own (TP) are `told` of every sequence in each step. Launching
+    operators never takes less than launching graphs of several.
     """
     start_ms = engine.graph_step_us / 1e3
     if graph == "full":
         return start_ms
-    if graph == "piecewise":
-        layers_us = model.layers * engine.piecewise_layer_us
-        host_ms = (layers_us + told * engine.piecewise_sequence_us) / 1e3
-    else:
-        host_ms = launches * engine.eager_launch_us / 1e3
+    layers_us = model.layers * engine.piecewise_layer_us
+    host_ms = (layers_us + told * engine.piecewise_sequence_us) / 1e3
+    if graph == "eager":
+        host_ms = max(host_ms, launches * engine.eager_launch_us / 1e3)
     return start_ms + max(0.0, host_ms - device_ms)

@@ -72,7 +72,7 @@ class Training:
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """Bytes of the rank with most: the first stage."""
+    """Bytes of the rank with most: of the first stage, or of the last, which has the logits."""
 
     weights_bytes: int
     gradients_bytes: int
@@ -273,21 +273,26 @@ def _sent_ms(
 def memory_of(
     model: Architecture, chip: Profile, layout: Layout, training: Training, size: int
 ) -> TrainingMemory:
-    """What the first stage keeps: the activations of as many micro-batches as there are stages."""
+    """What the stage with most keeps.
+
+    The first one has activations of as many micro-batches as there are stages, the last one those
+    of one, and logits.
+    """
     weights = _weights(model, layout)
     tokens = training.micro_batch * training.length
     layers = ceil(model.layers / layout.pp)
     flying = min(layout.pp, training.micro_batches(layout))
     saved = _SAVED_INPUT if training.recompute == "full" else _SAVED
-    kept = layers * tokens * model.hidden * saved / layout.tp * flying
-    if training.recompute == "full":
-        kept += tokens * model.hidden * _SAVED / layout.tp
+    kept = layers * tokens * model.hidden * saved / layout.tp
     logits = tokens * ceil(model.vocabulary / layout.tp) * (2 * FLOAT.itemsize + size)
+    activations = kept + logits if layout.pp == 1 else max(kept * flying, kept + logits)
+    if training.recompute == "full":
+        activations += tokens * model.hidden * _SAVED / layout.tp
     return TrainingMemory(
         weights * size,
         weights * _GRADIENT,
         ceil(weights * _STATES / (layout.dp if training.zero else 1)),
-        ceil(kept + logits),
+        ceil(activations),
         load_engine().buffer_bytes,
         chip.memory.capacity_bytes,
     )

@@ -98,9 +98,15 @@ def step_costs(
     ]
     places = _FEW_PROMPTS if coarse else _PROMPTS
     counts = _up_to(places, min(places[-1], max_tokens))
-    alone = [timed(_prompts(count, prompt, 0)).step_ms for count in counts]
+    # A full graph holds steps that only decode: those with prompts are launched by operators.
+    graph = "eager" if options.get("graph") == "full" else options.get("graph")
+
+    def read(count: int, before: int) -> float:
+        return timed(_prompts(count, prompt, before), graph=graph).step_ms
+
+    alone = [read(count, 0) for count in counts]
     last = counts[-1]
-    further = max(0.0, timed(_prompts(last, prompt, prompt)).step_ms - alone[-1]) / prompt / last
+    further = max(0.0, read(last, prompt) - alone[-1]) / prompt / last
     middle = long[len(long) // 2]
     return StepCosts(
         _table(sizes, bases, max_sequences),

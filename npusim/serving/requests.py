@@ -68,6 +68,8 @@ def even_lengths(
         raise ArgumentError(f"a spread of {spread:g}", "Say 0 to less than 1.")
     if rate_per_s is not None and not 0 < rate_per_s < float("inf"):
         raise ArgumentError(f"{rate_per_s:g} requests a second", "Say more than 0.")
+    if seed < 0:
+        raise ArgumentError(f"--seed {seed}", "Say 0 or more.")
     rng = np.random.default_rng(seed)
     arrivals = np.zeros(count)
     if rate_per_s is not None:

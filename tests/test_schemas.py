@@ -18,9 +18,9 @@ jsonschema = pytest.importorskip("jsonschema")
 
 
 def takes_json(command: object) -> bool:
-    """Whether a verb, or a verb below it, has a --json without a value."""
+    """Whether a verb, or a verb below it, has a --json."""
     below = getattr(command, "commands", {}).values()
-    mine = any("--json" in option.opts and option.is_flag for option in command.params)
+    mine = any("--json" in option.opts for option in command.params)
     return mine or any(map(takes_json, below))
 
 

@@ -105,7 +105,7 @@ def execute(
     Example: npusim exec ./sample -s 910b3
     """
     from npusim.cli.chips import one_chip
-    from npusim.reporting.files import claim_all, write_text
+    from npusim.reporting.files import claim_all
 
     if not soc:
         raise UsageError(
@@ -120,9 +120,7 @@ def execute(
     if explain:
         _explain(run)
     if json_file is not None:
-        from npusim.reporting.renderers import jsonout
-
-        write_text(json_file, jsonout.dumps(run.as_json()) + "\n", force=force)
+        output.write_json(json_file, run.as_json(), force=force)
     if trace_file is not None:
         from npusim.capi.tracing import write_program_trace
 

@@ -7,53 +7,49 @@ from typing import Annotated
 import typer
 
 from npusim.cli import output
-from npusim.cli.options import AsJson, Socs
+from npusim.cli.options import AsJson, Links, Socs
+
+Operation = Annotated[
+    str,
+    typer.Argument(
+        metavar="OPERATION",
+        help="allreduce, allgather, reducescatter, alltoall, broadcast or sendrecv.",
+    ),
+]
+Ranks = Annotated[int, typer.Option("--cards", help="Ranks: chips, or dies of Atlas A3.")]
+Size = Annotated[
+    str,
+    typer.Option(
+        "--bytes",
+        metavar="SIZE",
+        help="As HCCL counts: of the tensor; for allgather what a rank gives, for "
+        "reducescatter what it gets. 4096, 64KB, 1MiB.",
+    ),
+]
+InGraph = Annotated[
+    bool, typer.Option("--in-graph", help="Inside a network, where ranks wait for each other.")
+]
 
 
 def collective(
-    operation: Annotated[
-        str,
-        typer.Argument(
-            metavar="OPERATION",
-            help="allreduce, allgather, reducescatter, alltoall, broadcast or sendrecv.",
-        ),
-    ],
+    operation: Operation,
     soc: Socs = None,
-    cards: Annotated[int, typer.Option("--cards", help="Ranks: chips, or dies of Atlas A3.")] = 8,
-    size: Annotated[
-        str,
-        typer.Option(
-            "--bytes",
-            metavar="SIZE",
-            help="As HCCL counts: of the tensor; for allgather what a rank gives, for "
-            "reducescatter what it gets. 4096, 64KB, 1MiB.",
-        ),
-    ] = "1MiB",
-    interconnect: Annotated[
-        str | None,
-        typer.Option("--interconnect", metavar="NAME", help="Other links than the product's."),
-    ] = None,
-    in_graph: Annotated[
-        bool, typer.Option("--in-graph", help="Inside a network, where ranks wait for each other.")
-    ] = False,
+    cards: Ranks = 8,
+    size: Size = "1MiB",
+    interconnect: Links = None,
+    in_graph: InGraph = False,
     as_json: AsJson = False,
 ) -> None:
     """How long does a collective take? Time, band, HCCL's algorithm, bandwidth.
 
     Example: npusim collective allreduce -s 910b3 --cards 8 --bytes 1MiB
     """
-    from npusim.cli.chips import names
+    from npusim.cli.chips import every_chip, names
     from npusim.cli.sizes import nbytes_in
     from npusim.cluster import collective as estimated
-    from npusim.reporting.cluster import collectives_page
-    from npusim.reporting.renderers.jsonout import fields
+    from npusim.reporting.cluster import collectives_json, collectives_page
 
-    def every() -> list[str]:
-        from npusim.cli.chips import every_chip
-
-        return [chip.name for chip in every_chip()]
-
-    asked = names(soc, every)
+    asked = names(soc, lambda: [chip.name for chip in every_chip()])
     results = [
         estimated(
             operation, each, cards=cards, nbytes=nbytes_in(size),
@@ -62,17 +58,7 @@ def collective(
         for each in asked
     ]  # fmt: skip
     if as_json:
-        answers = [
-            {
-                "soc": each,
-                **fields(
-                    found,
-                    "operation interconnect ranks nbytes algorithm engine steps duration_us "
-                    "band_us band_basis closed_form_us algbw_gbps",
-                ),
-            }
-            for each, found in zip(asked, results, strict=True)
-        ]
+        answers = collectives_json(asked, results)
         output.emit_json({**answers[0], "answers": answers})
-        return
-    output.emit(*collectives_page(asked, results))
+    else:
+        output.emit(*collectives_page(asked, results))

@@ -77,3 +77,7 @@ MeasuredOn = Annotated[
         "to other chips.",
     ),
 ]
+Links = Annotated[
+    str | None,
+    typer.Option("--interconnect", metavar="NAME", help="Other links than the product's."),
+]

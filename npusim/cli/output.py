@@ -14,6 +14,8 @@ from npusim.values.errors import FileError
 from npusim.values.spelling import visible
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from npusim.reporting.document import Block, Page
 
 # Without a terminal there is no width to respect, but endless lines help nobody either.
@@ -49,6 +51,14 @@ def emit_json(value: object) -> None:
     from npusim.reporting.renderers import jsonout
 
     emit_text(jsonout.dumps(value) + "\n")
+
+
+def write_json(path: Path, value: object, *, force: bool) -> None:
+    """Write one JSON document to a file."""
+    from npusim.reporting.files import write_text
+    from npusim.reporting.renderers import jsonout
+
+    write_text(path, jsonout.dumps(value) + "\n", force=force)
 
 
 def note(text: str) -> None:

@@ -48,7 +48,7 @@ def tune(
     from npusim.cli.chips import one_chip
     from npusim.pyasc.tuning import tune as tuned
     from npusim.reporting.document import Table
-    from npusim.reporting.files import claim_all, write_text
+    from npusim.reporting.files import claim_all
     from npusim.runtime.device import Device
 
     if not soc or not param:
@@ -70,14 +70,12 @@ def tune(
     for each in ranked[len(runs) :]:
         output.note(f"{each.name}: {each.refusal}")
     if json_file is not None:
-        from npusim.reporting.renderers import jsonout
-
         told = [
             {"variant": each.name, "duration_us": each.duration_us if each.runs else None,
              "refusal": each.refusal}
             for each in ranked
         ]  # fmt: skip
-        write_text(json_file, jsonout.dumps(told) + "\n", force=force)
+        output.write_json(json_file, told, force=force)
     raise typer.Exit(0 if runs else 1)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npusim.cluster.collectives import MEANING
 from npusim.reporting.document import Facts, Page, Section, Verdict
+from npusim.reporting.renderers.jsonout import fields
 from npusim.reporting.spelling import latency
 
 if TYPE_CHECKING:
@@ -29,3 +30,12 @@ def collectives_page(socs: Sequence[str], results: Sequence[Collective]) -> Iter
         title = f"{found.operation} on {found.ranks} x {soc}"
         verdict = Verdict(latency(found.duration_us))
         yield Page(title, verdicts=[verdict], sections=[Section("", [facts])])
+
+
+def collectives_json(socs: Sequence[str], results: Sequence[Collective]) -> list[dict[str, Any]]:
+    """The same as data."""
+    told = (
+        "operation interconnect ranks nbytes algorithm engine steps duration_us band_us "
+        "band_basis closed_form_us algbw_gbps"
+    )
+    return [{"soc": soc, **fields(found, told)} for soc, found in zip(socs, results, strict=True)]

@@ -36,9 +36,10 @@ def validator(verb: str) -> Any:
 def watch() -> None:
     """From now on, no JSON that the schema of its verb doesn't allow passes unnoticed.
 
-    `main` refuses to print it, and `subprocess.run` to return with it.
+    `main` refuses to print or write it, and `subprocess.run` to return with it.
     """
     run, emit, in_a_process = npusim.cli._run, output.emit_json, subprocess.run
+    write = output.write_json
 
     def remembered(arguments: list[str], *more: Any) -> int:
         _words[:] = arguments
@@ -48,12 +49,17 @@ def watch() -> None:
         hold(_words, value)
         emit(value)
 
+    def written(path: Path, value: object, **how: Any) -> None:
+        hold(_words, value)
+        write(path, value, **how)
+
     def read(command: Any, *more: Any, **options: Any) -> Any:
         done = in_a_process(command, *more, **options)
         hold_printed(command, done.stdout)
         return done
 
     npusim.cli._run, output.emit_json, subprocess.run = remembered, checked, read
+    output.write_json = written
 
 
 def hold_printed(command: object, printed: str | bytes | None) -> None:

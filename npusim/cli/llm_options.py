@@ -1,0 +1,178 @@
+"""The options of `npusim llm`, and what they stand for: a model, a layout, requests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from npusim.values.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from npusim.llm import LanguageModel, Layout
+    from npusim.serving.requests import Requests
+
+Config = Annotated[
+    Path,
+    typer.Argument(metavar="CONFIG", help="A config.json of Hugging Face, or its folder."),
+]
+Cards = Annotated[int | None, typer.Option("--cards", help="Chips in all; default: tp x pp x dp.")]
+Tp = Annotated[int, typer.Option("--tp", help="Tensor parallelism.")]
+Pp = Annotated[int, typer.Option("--pp", help="Pipeline stages.")]
+Dp = Annotated[int | None, typer.Option("--dp", help="Data parallelism; default: what is left.")]
+Ep = Annotated[int, typer.Option("--ep", help="Ranks over which experts are dealt: tp x dp.")]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        help="bf16, fp16, w8a8, w8a16, w4a16, w4a8; w8a8c8: int8 cache. Default: the config's.",
+    ),
+]
+Graph = Annotated[
+    str | None,
+    typer.Option(
+        "--graph",
+        help="full (one captured graph), piecewise or eager; default: full to decode, else eager.",
+    ),
+]
+Overlap = Annotated[
+    bool | None,
+    typer.Option(
+        "--overlap/--no-overlap",
+        help="Collectives beside products hide (MC2, as MindIE does); default: FlashComm's.",
+    ),
+]
+Described = Annotated[
+    Path | None,
+    typer.Option("--architecture", metavar="FILE", help="A YAML that describes the architecture."),
+]
+Phase = Annotated[str, typer.Option("--phase", help="prefill, decode or mixed.")]
+Sequences = Annotated[
+    int, typer.Option("--batch", help="Sequences, or prompts, of one data-parallel group.")
+]
+Context = Annotated[int, typer.Option("--context", help="Tokens so far; of a prompt, its length.")]
+Chunk = Annotated[
+    int, typer.Option("--chunk", help="Tokens of a prompt in this step; 0: all of it.")
+]
+Greedy = Annotated[
+    bool, typer.Option("--greedy", help="The largest logit, without sorting and sampling.")
+]
+Top = Annotated[int, typer.Option("--top", min=1, help="Operators to list.")]
+
+Concurrency = Annotated[
+    int | None, typer.Option("--concurrency", help="Requests that clients have open at most.")
+]
+Rate = Annotated[
+    float | None, typer.Option("--rate", help="Requests a second, Poisson; default: at once.")
+]
+InputTokens = Annotated[int, typer.Option("--input", help="Tokens of a prompt.")]
+OutputTokens = Annotated[int, typer.Option("--output", help="Tokens of an answer.")]
+Spread = Annotated[
+    float, typer.Option("--spread", help="Lengths lie evenly within this share of theirs.")
+]
+Number = Annotated[
+    int | None,
+    typer.Option("--requests", help="Default: five times the concurrency, or 500."),
+]
+Trace = Annotated[
+    Path | None,
+    typer.Option("--trace", metavar="FILE", help="Azure LLM, BurstGPT or Mooncake requests."),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Of arrivals and lengths.")]
+MaxSequences = Annotated[
+    int, typer.Option("--max-sequences", help="Of a step of one data-parallel group.")
+]
+MaxTokens = Annotated[int, typer.Option("--max-tokens", help="Of a step.")]
+Schedule = Annotated[
+    str, typer.Option("--schedule", help="chunked (vllm-ascend) or prefill_first (MindIE).")
+]
+PrefixShare = Annotated[
+    float, typer.Option("--prefix-share", help="Share of a prompt found in the cache.")
+]
+Draft = Annotated[int, typer.Option("--draft", help="Tokens that a draft proposes.")]
+Accepted = Annotated[
+    float,
+    typer.Option("--accepted", help="Tokens of a draft that are accepted on average."),
+]
+Decoding = Annotated[
+    str | None,
+    typer.Option(
+        "--decode",
+        metavar="tp=4,dp=8",
+        help="Layout of cards that decode; the others read prompts.",
+    ),
+]
+TtftMs = Annotated[
+    float | None, typer.Option("--ttft-ms", help="Objective for goodput: first token.")
+]
+TpotMs = Annotated[
+    float | None, typer.Option("--tpot-ms", help="Objective for goodput: further tokens.")
+]
+
+TrainingDtype = Annotated[str | None, typer.Option("--dtype", help="bf16 or fp16.")]
+Seq = Annotated[int, typer.Option("--seq", help="Tokens of a sequence.")]
+MicroBatch = Annotated[
+    int, typer.Option("--micro-batch", help="Sequences of a micro-batch of one rank.")
+]
+GlobalBatch = Annotated[
+    int | None, typer.Option("--global-batch", help="Sequences of a step; default: one each.")
+]
+Zero = Annotated[
+    int, typer.Option("--zero", help="1: data-parallel ranks share the optimizer's states.")
+]
+Recompute = Annotated[
+    str, typer.Option("--recompute", help="none, or full: layers are computed again.")
+]
+Virtual = Annotated[int, typer.Option("--virtual", help="Chunks of layers of each pipeline stage.")]
+
+
+def model_in(config: Path, architecture: Path | None) -> LanguageModel:
+    """The model that a config.json, or a YAML beside it, describes."""
+    from npusim.llm import read_model
+
+    return read_model(config, architecture)
+
+
+def layout_on(cards: int | None, tp: int, pp: int, dp: int | None, ep: int) -> Layout:
+    """How the cards are shared out; ArgumentError where their number isn't that of the ranks."""
+    from npusim.llm import Layout
+
+    rest = tp * pp
+    if dp is None:
+        dp = max(1, (cards or rest) // rest) if rest > 0 else 1
+    layout = Layout(tp, pp, dp, ep)
+    if cards is not None and cards != layout.cards:
+        raise ArgumentError(
+            f"{layout} takes {layout.cards} chips, not {cards}", "Choose --tp, --pp, --dp to match."
+        )
+    return layout
+
+
+def requests_of(
+    trace: Path | None,
+    requests: int | None,
+    concurrency: int | None,
+    tokens: tuple[int, int],
+    rate: float | None,
+    spread: float,
+    seed: int,
+) -> Requests:
+    """Those of a trace, or as many as make sense of these lengths; `tokens` are in and out."""
+    from npusim.serving import even_lengths, read_requests
+
+    if concurrency is not None and concurrency < 1:
+        raise ArgumentError(f"--concurrency {concurrency}", "Say 1 or more.")
+    if trace:
+        return read_requests(trace)
+    number = requests or 5 * (concurrency or 100)
+    return even_lengths(number, *tokens, rate_per_s=rate, spread=spread, seed=seed)
+
+
+def tokens_per_step(draft: int, accepted: float) -> float:
+    """Tokens that a sequence gets in a step; ArgumentError for more than a draft proposes."""
+    if not 0 <= accepted <= draft <= 15:
+        raise ArgumentError(
+            f"{accepted:g} accepted of a draft of {draft}", "Say 0 <= --accepted <= --draft <= 15."
+        )
+    return 1 + accepted

@@ -1,0 +1,123 @@
+"""Calls of operators and what is written of them."""
+
+from __future__ import annotations
+
+from npusim.reporting.schemas.common import Band, Json, Number, Object, Problem, Status, Tensor
+
+
+class Task(Object):
+    """A task on the device, named by its OpType; `pipes` are busy ratios after the launch."""
+
+    name: str
+    block_dim: int
+    start_us: Number
+    duration_us: Number
+    launch_us: Number
+    cycles: int
+    bound: str
+    pipes: dict[str, Number]
+    bytes_read: int
+    bytes_written: int
+
+
+class Answer(Object):
+    """One chip's answer: a status or an error, and for a time what it is made of."""
+
+    soc: str
+    product_line: str
+    ok: bool
+    status: Status | None = None
+    error: Problem | None = None
+    duration_us: Number | None = None
+    band_us: Band | None = None
+    """The 80 % band of `duration_us`."""
+    band_basis: str | None = None
+    cycles: int | None = None
+    bound: str | None = None
+    pipes: dict[str, Number] | None = None
+    workspace_size: int | None = None
+    """Bytes."""
+    tasks: list[Task] | None = None
+    assumptions: list[str] | None = None
+    outputs: dict[str, Tensor] | None = None
+    comparisons: list[Json] | None = None
+
+
+class Call(Object):
+    """A call on one chip or several: `check`, `estimate` and `run`."""
+
+    op: str
+    arguments: Json
+    answers: list[Answer]
+
+
+class Demo(Call):
+    """What `npusim demo` found, and where its trace is."""
+
+    trace: str
+
+
+class Case(Answer):
+    """A case of a file and how it went."""
+
+    name: str
+    verdict: str
+    note: str
+
+
+class Cases(Object):
+    """A file of cases, played: `run --case`."""
+
+    file: str
+    cases: list[Case]
+
+
+class Executed(Object):
+    """What a program did: `exec --json FILE`."""
+
+    program: str
+    exit_code: int
+    soc: str
+    calls: list[Json]
+    faults: list[Json]
+    problems: list[Json]
+
+
+class Tuned(Object):
+    """A variant of a kernel, fastest first: `tune --json FILE`; no time where it was refused."""
+
+    variant: str
+    duration_us: Number | None
+    refusal: str
+
+
+class Trace(Object):
+    """What was written: `trace`."""
+
+    path: str
+    slices: int
+    cores: int
+    end_us: Number
+
+
+class ModelTrace(Object):
+    """What was written of a model's step: `trace`."""
+
+    path: str
+    slices: int
+    streams: int
+    end_us: Number
+
+
+class Sweep(Object):
+    """How the points went: `sweep`."""
+
+    spec: str
+    file: str
+    points: int
+    answered_now: int
+    ok: int
+    rejected: int
+    error: int
+    seconds: Number
+    points_per_s: Number

@@ -1,0 +1,143 @@
+"""Steps of models, and profiles and measured rows against them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npusim.reporting.schemas.common import Band, Json, Number, Object
+
+
+class ModelCheck(Object):
+    """Every operator of a model on every product asked: `check --model`."""
+
+    model: str
+    kind: str
+    ok: bool
+    products: list[Json]
+    operators: list[Json]
+    notes: list[str]
+
+
+class Step(Object):
+    """A step of a model on a chip; `verdict` says it in a sentence."""
+
+    verdict: str
+    model: str
+    batch: int | None
+    soc: str
+    product_line: str
+    runs: bool
+    l2: str
+    streams: int
+    measured_on: str | None
+    duration_us: Number
+    band_us: Band
+    band_basis: str
+    items_per_s: Number | None
+    device_us: Number
+    host_dispatch_us: Number | None
+    eager: Json
+    measured_us: Number | None
+    error: Number | None
+    simulated_error: Number | None
+    calibrated_share: Number
+    simulated_share: Number
+    not_simulated_share: Number
+    not_counted: int
+    launches: int
+    classes: list[Json]
+    bounds: list[Json]
+    operators: list[Json]
+    dtypes: list[Json]
+    memory: Json
+    passes: list[Any]
+    tasks: list[Json]
+    assumptions: list[str]
+
+
+class Steps(Object):
+    """A model on one chip or several, at one batch or several: `model`.
+
+    `best` is each chip's best batch, where several were asked or a latency limit; null where no
+    batch keeps it.
+    """
+
+    answers: list[Step]
+    best: list[Json] | None = None
+
+
+class Judged(Object):
+    """A profile against estimates, kernel by kernel: `judge`."""
+
+    name: str
+    soc: str
+    kernels: int
+    compared: int
+    unusual: list[Json]
+    findings: list[Json]
+    classes: list[Json]
+
+
+class FitError(Object):
+    """Mean absolute logarithms of estimated over measured time, each at most 0.5."""
+
+    kernels: int
+    error_before: Number
+    error_after: Number
+
+
+class FittedConstant(Object):
+    """A number of the chip before and after a fit, and how many kernels depend on it."""
+
+    key: str
+    meaning: str
+    before: Number
+    after: Number
+    kernels: int
+    moved: bool
+
+
+class Calibrated(Object):
+    """A chip fitted to a profile: `calibrate`; `holds` says whether a file is written."""
+
+    name: str
+    soc: str
+    holds: bool
+    verdict: str
+    launches: int
+    fitted: FitError
+    aside: FitError
+    constants: list[FittedConstant]
+
+
+class Accuracy(Object):
+    """Errors as fractions of the measured time."""
+
+    rows: int
+    modelled: int
+    median_abs_error: Number | None
+    p90_abs_error: Number | None
+    bias: Number | None
+    rank_correlation: Number | None
+    in_band: Number | None
+    roofline_median_abs_error: Number | None
+
+
+class Workload(Object):
+    """A workload's kernels added up."""
+
+    rows: int
+    measured_us: Number
+    modelled_ratio: Number
+    error: Number
+    absolute_error: Number
+
+
+class Validated(Object):
+    """Measured rows replayed: `validate`."""
+
+    overall: Accuracy
+    by_chip: dict[str, Accuracy]
+    by_family: dict[str, Accuracy]
+    by_workload: dict[str, Workload]
+    not_modelled: dict[str, int]

@@ -435,3 +435,13 @@ def test_splits_for_all_shapes_are_dealt_out_as_their_tiling_does(
     parts = [np.zeros((rows, width), kind) for width in widths]
     (kernel,), _ = kernels("Ascend910B2", "SplitVD", [whole], parts, {"split_dim": 1})
     assert kernel.block_dim == blocks
+
+
+def test_planes_that_are_no_whole_blocks_are_stored_together() -> None:
+    """Source: TransData of 32 x 256 planes of 6 x 6 takes 14.5 us in a training step on 910B2."""
+    found = []
+    for size in ((6, 6), (8, 5)):
+        packed = np.zeros((32, 16, *size, 16), np.float32)
+        planes = np.zeros((32, 256, *size), np.float32)
+        found.append(cycles("Ascend910B2", "TransData", [packed], [planes]) / planes.size)
+    assert found[0] < 1.5 * found[1]

@@ -65,7 +65,11 @@ class PlaneBlocks(BlockedCopy):
         compiled = profile.software.compiled_for_shape
         narrow = self.itemsize == _HALF_BYTES and places >= self._gate(profile)
         self.once = narrow if compiled else turns_whole(profile, self.itemsize)
-        self.merges = not self.once  # channels that are turned at once start at lines of their own
+        # Channels that are turned at once start at lines of their own, until another pass takes
+        # them together for a store.
+        ragged = places * self.itemsize % profile.buffers.block_bytes
+        self.closed = self.once and not compiled and not self.forward and ragged > 0
+        self.merges = not self.once or self.closed
         self.depth = 2 if self.once and compiled else 1
         room = self._room(profile)
         line = room // _LINES // self.block * self.block
@@ -99,7 +103,8 @@ class PlaneBlocks(BlockedCopy):
         slices = ceil(channels / layout.c0)
         if self.once:
             elements = images * slices * layout.c0 * round_up(places, _LINES)
-            core.turn_lines(out, x, ceil(elements * self.itemsize / (_LINES * _LINE_BYTES)))
+            for _ in range(2 if self.closed else 1):
+                core.turn_lines(out, x, ceil(elements * self.itemsize / (_LINES * _LINE_BYTES)))
             return
         # 16 images are 16 lines: turned, one burst for every channel and place, and back again.
         factor = max(1, self.itemsize // _HALF_BYTES)

@@ -200,3 +200,14 @@ def test_strides_of_one_tap_multiply_no_zeros() -> None:
         for group in trace(kernel_of("Ascend910B", *asked), profile, numerics=False)[:1]
     ]
     assert cube[1] < cube[0] / 2
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B", "Ascend310P3"])
+def test_lines_are_worked_on_upright(chip: str) -> None:
+    """Sequences of a few samples or of more than a window's longest row: parts of them in L1."""
+    rng = np.random.default_rng(3)
+    for size, taps, stride in ((37, 7, 3), (40, 16, 8), (33, 3, 1)):
+        window = Window((1, taps), (1, stride), (1, 1), Padding(0, 0, taps // 2, taps // 2))
+        assert_right(chip, *problem(rng, window, (1, size), (2, 24, 20)))
+    long = Window((1, 4), (1, 2), (1, 1), Padding(0, 0, 1, 1))
+    assert kernel_of("Ascend310P3", *problem(rng, long, (1, 64_000), (1, 8, 8))).block_dim > 1

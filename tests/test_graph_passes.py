@@ -300,3 +300,54 @@ def test_results_leave_their_layout_before_they_are_widened(tmp_path: Path) -> N
     *_, resize, turned = tasks_of(found.network)
     assert (resize.spec.op_type, turned.spec.op_type) == ("ResizeBilinearV2", "TransData")
     assert [each.dtype for each in turned.spec.inputs if each] == [FLOAT]
+
+
+def test_what_nodes_become_on_the_device(tmp_path: Path) -> None:
+    """Operators of ONNX that have none of their own on the device, by those that do their work."""
+    network = Network()
+    sizes = network.constant([0, 0, 1, -1, 0, 0, 0, 2])
+    made = {
+        "DepthToSpace": network.node("DepthToSpace", network.node("Concat", *"xxxx", axis=1),
+                                     blocksize=2, mode="CRD"),
+        "SpaceToDepth": network.node("SpaceToDepth", "x", blocksize=2),
+        "Pad": network.node("Pad", "x", sizes),
+        "pool": network.node("AveragePool", "x", kernel_shape=[224, 224]),
+        "BatchNormalization": network.node(
+            "BatchNormalization", network.node("Flatten", "x"),
+            *(network.weight(3 * 224 * 224) for _ in range(4))),
+        "ReduceL2": network.node("ReduceL2", "x", axes=[3]),
+        "ReduceLogSumExp": network.node("ReduceLogSumExp", "x", axes=[3]),
+    }  # fmt: skip
+    want = {
+        "DepthToSpace": (["ConcatD", "TransposeD"], (1, 3, 448, 448)),
+        "SpaceToDepth": (["TransposeD"], (1, 12, 112, 112)),
+        "Pad": (["StridedSliceD", "PadD"], (1, 3, 225, 225)),
+        "pool": (["ReduceMeanD"], (1, 3, 1, 1)),
+        "BatchNormalization": (["Mul", "Add"], (1, 3 * 224 * 224)),
+        "ReduceL2": (["Square", "ReduceSumD", "Sqrt"], (1, 3, 224, 1)),
+        "ReduceLogSumExp": (["Exp", "ReduceSumD", "Log"], (1, 3, 224, 1)),
+    }
+    for name, output in made.items():
+        found = compiled(network.save(tmp_path / f"{name}.onnx", output))
+        kinds = [task.spec.op_type for task in tasks_of(found.network)]
+        (result,) = found.network.outputs
+        parts = [part for op in kinds for part in op.removeprefix("FusionOp_").split("_")]
+        kept = [op for op in parts if op not in ("Cast", "TransData")]
+        assert (kept, result.shape) == want[name], name
+
+
+def test_rows_of_a_norm_are_whole_fractals(tmp_path: Path) -> None:
+    """Else LayerNorm works on rows as they are, beside products in fractals."""
+    formats = []
+    for width in (312, 320):
+        network = Network()
+        x = network.node("MatMul", network.node("Reshape", "x", network.constant([-1, 224])),
+                         network.weight(224, width))  # fmt: skip
+        less = network.node("Sub", x, network.node("ReduceMean", x, axes=[1]))
+        power = network.node("ReduceMean", network.node("Pow", less, network.number(2)), axes=[1])
+        root = network.node("Sqrt", network.node("Add", power, network.number(1e-5)))
+        norm = network.node("Mul", network.node("Div", less, root), network.weight(width))
+        out = network.node("Add", norm, network.weight(width))
+        found = compiled(network.save(tmp_path / "net.onnx", out)).network
+        formats += [node.output.format for node in found.named("LayerNorm")]
+    assert formats == [Format.ND, Format.FRACTAL_NZ]

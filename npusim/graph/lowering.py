@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npusim.graph.kinds import VIEWS, is_elementwise
 from npusim.graph.memory import source
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from npusim.graph.network import Network, Node, Value
 
 _FRACTAL = 16  # rows and columns
+_SWAPPED = {1: 2, 2: 1}  # NCDHW to NDC1HWC0
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,21 @@ def tasks_of(network: Network) -> Iterator[Task]:
         outputs = tuple(described(value) for value in node.outputs)
         yield Task(
             node,
-            TaskSpec(node.op, inputs, outputs, node.attributes),
+            TaskSpec(node.op, inputs, outputs, _attributes(node)),
             tuple(source(value).name for value in node.given),
             tuple(value.name for value in node.outputs),
             tuple(described(value, node) for value in node.given if value.weight),
         )
+
+
+def _attributes(node: Node) -> dict[str, Any]:
+    """As the kernel counts axes: of volumes, channels come behind the depth."""
+    if node.output.format is not Format.NDC1HWC0:
+        return node.attributes
+    attributes = dict(node.attributes)
+    for name in {"concat_dim", "split_dim"} & attributes.keys():
+        attributes[name] = _SWAPPED.get(attributes[name], attributes[name])
+    return attributes
 
 
 def described(value: Value, node: Node | None = None) -> TensorSpec:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npusim.ascendc.task import made
+from npusim.ops.cast.halves import Halves
 from npusim.schedules.comparisons import step
 from npusim.schedules.formula_kernel import Compute, kernel_of
-from npusim.values.dtypes import BOOL, FLOAT
+from npusim.values.dtypes import BOOL, FLOAT, INT32, INT64
 
 if TYPE_CHECKING:
-    from npusim.ascendc import Kernel
+    from npusim.ascendc import GlobalTensor, Kernel
     from npusim.ascendc.task import Task
+    from npusim.hardware.profile import Profile
     from npusim.schedules.formula import Formula, Operand, Term
 
 
@@ -30,5 +33,26 @@ class Cast(kernel_of(Compute("Cast", lambda _, x: x, raw=(0,)))):  # type: ignor
         to_truth = bool(task.outputs) and task.outputs[0].dtype is BOOL
         if to_truth and task.inputs[0] is not None and task.inputs[0].dtype is not BOOL:
             return _Truth.from_task(task)
+        if task.inputs[0] is not None and task.outputs and _in_halves(task):
+            return _by_halves(task.profile, task.inputs[0], task.outputs[0])
         plain: tuple[Kernel, ...] = super().from_task(task)
         return plain
+
+
+def _in_halves(task: Task) -> bool:
+    """Whether there are whole numbers of 64 bits that vconv doesn't take."""
+    (x, *_), (out, *_) = task.inputs, task.outputs
+    kinds = {x.dtype, out.dtype} if x is not None else set()
+    return INT64 in kinds and len(kinds) > 1 and not task.profile.supports_convert(
+        *(each.intrinsic for each in (INT32, INT64))
+    )  # fmt: skip
+
+
+def _by_halves(profile: Profile, x: GlobalTensor, out: GlobalTensor) -> tuple[Kernel, ...]:
+    """Through INT32, which vconv takes from and to the others."""
+    if (x.dtype is INT64 and out.dtype is INT32) or x.dtype is INT32:
+        return (Halves(profile, x, out),)
+    middle = made(x.shape, INT32)
+    if x.dtype is INT64:
+        return (Halves(profile, x, middle), Cast(profile, middle, out))
+    return (Cast(profile, x, middle), Halves(profile, middle, out))

@@ -53,6 +53,9 @@ class InputGradient(Conv2D):
         hf32: bool = False,
         op_type: str = "Conv2DBackpropInput",
     ) -> None:
+        if geometry.is_line and not geometry.window.is_point:
+            geometry = geometry.upright()
+            dy = dy.view(*dy.shape[:2], *geometry.out_plane, dy.shape[4])
         self.stride = geometry.window.stride
         self._filling: Filling | None = None
         build = partial(

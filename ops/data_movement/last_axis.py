@@ -116,8 +116,10 @@ class RunSlice(LastAxisSlice):
 
     def shared(self, profile: Profile, rows: int) -> RowShare:
         block = profile.buffers.block_bytes // self.itemsize
-        tile = profile.buffers.ub_bytes // self.itemsize // self.columns // block * block
-        return RowShare.of(rows, profile.cores.vector_cores, max(block, tile), block)
+        tile = profile.buffers.ub_bytes // self.itemsize // self.columns
+        if tile < block:  # some rows that don't come to whole blocks
+            return RowShare.of(rows, profile.cores.vector_cores, tile)
+        return RowShare.of(rows, profile.cores.vector_cores, tile // block * block, block)
 
     def init_buffers(self, core: Core) -> None:
         self.in_que = TQue(TPosition.VECIN, 1, "rows", consumer=Pipe.MTE3)

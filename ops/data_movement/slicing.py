@@ -67,7 +67,8 @@ class Slice(StridedCopy):
             columns, width = dst.shape[first] * inner, x.shape[first] * inner
             rows = prod(dst.shape[:first])
             block = profile.buffers.block_bytes // dst.dtype.itemsize
-            if inner < block or columns % block:
+            fits = columns * dst.dtype.itemsize <= profile.buffers.ub_bytes
+            if fits and (inner < block or columns % block):
                 return last_axis_slice(
                     profile,
                     x.view(rows, width),

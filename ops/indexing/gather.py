@@ -67,13 +67,14 @@ class GatherRows(Kernel):
         self.packs = self.width < self.block and not profile.has("data_move_pad")
         self.tile_rows = self._room(profile)
         cores = profile.cores.vector_cores
-        self.share = self._shared(cores) if self.compiled else self._dealt_out(cores)
+        long = self.padded > self.longest
+        self.share = self._dealt_out(cores) if long or not self.compiled else self._shared(cores)
         self.division = self.share
         self.in_ub = self._fits(profile.buffers.ub_bytes // 2) and self.compiled
         short = self.width < self.block
         self.in_l1 = self.compiled and short and self._fits(profile.buffers.l1_bytes)
         self.block_dim = self.share.cores
-        if self.compiled:
+        if self.compiled and not long:
             self.block_dim = max(1, min(cores, self.count))
 
     def process(self, core: Core) -> None:
@@ -196,6 +197,9 @@ class GatherRows(Kernel):
             ub -= self.table.nbytes
         room = ub // self.depth - 4 * profile.buffers.block_bytes
         each = max(self.padded, 1) * size + self.indices.dtype.itemsize * len(self.axes)
+        self.longest = (room - profile.buffers.block_bytes) // size // self.block * self.block
+        if each > room and self.count == 1:
+            return 1  # a part of the only row at a time
         if each > room:
             raise KernelError(self.op_type, f"a row of {self.width} elements doesn't fit into UB")
         return max(1, room // each)
@@ -220,7 +224,7 @@ class GatherRows(Kernel):
         number, each, tile = {
             _PLANES: (outer, count * width, 1),
             _INDICES: (count, width, self.tile_rows),
-            _ELEMENTS: (width, 1, self.tile_rows * self.padded),
+            _ELEMENTS: (width, 1, min(self.tile_rows * self.padded, self.longest)),
         }[self.axis]
         whole = min(ceil(block / each), number)
         per_core = max(ceil(number / cores), whole)

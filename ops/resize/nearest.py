@@ -37,11 +37,13 @@ class ResizeNearestNeighbor(Kernel):
         # Several source rows at a time where each stands for a whole number of rows.
         self.times = self._whole_times()
         room = profile.buffers.ub_bytes // (2 * self.buffer_num) // self.kind.itemsize
+        block = profile.buffers.block_bytes // self.kind.itemsize
+        if self.times * self.outside.width * self.outside.lanes + block > room:
+            self.times = 0  # one row of the result at a time
         images = self.inside if self.times else self.outside
         rows = images.planes * images.height
         each = (self.times or 1) * self.outside.width * self.outside.lanes
         each = max(each, self.inside.width * self.inside.lanes)
-        block = profile.buffers.block_bytes // self.kind.itemsize
         if each + block > room:
             raise KernelError(self.op_type, f"a row of {each} elements doesn't fit into UB")
         cores = profile.cores.vector_cores

@@ -109,6 +109,10 @@ def _pool(flat: str, deep: str) -> Callable[[Network, Node], None]:
     def rule(network: Network, node: Node) -> None:
         node = _tall(network, node)
         window = _window(node, node.attributes["kernel_shape"])
+        plane = node.given[0].shape[2:]
+        if tuple(window["ksize"]) == plane and not any(window["pads"]) and len(node.outputs) == 1:
+            _whole_plane("ReduceMaxD" if flat.startswith("Max") else "ReduceMeanD")(network, node)
+            return
         attributes = _framed(window) | {
             "ceil_mode": bool(node.attributes.get("ceil_mode", 0)),
             "exclusive": not node.attributes.get("count_include_pad", 0),
@@ -140,17 +144,11 @@ def _instance_norm(network: Network, node: Node) -> None:
     network.replace([node], "InstanceNorm", node.inputs, node.outputs, attributes)
 
 
-def _depth_to_space(network: Network, node: Node) -> None:
-    attributes = {name: node.attributes[name] for name in ("blocksize",) if name in node.attributes}
-    network.replace([node], "DepthToSpace", node.inputs, node.outputs, attributes)
-
-
 RULES: Final[Mapping[str, Rule]] = {
     "AveragePool": _pool("AvgPoolV2", "AvgPool3D"),
     "BatchNormalization": _batch_norm,
     "Conv": _convolution,
     "ConvTranspose": _transposed,
-    "DepthToSpace": _depth_to_space,
     "GlobalAveragePool": _whole_plane("ReduceMeanD"),
     "GlobalMaxPool": _whole_plane("ReduceMaxD"),
     "InstanceNormalization": _instance_norm,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from npusim.graph.mapping.rules import Rule, contents, renamed, told
+from npusim.graph.mapping.rules import Rule, contents, renamed, reshaped, told
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from npusim.graph.network import Network, Node
 
@@ -82,9 +82,24 @@ def _pad(network: Network, node: Node) -> None:
         return
     op = "PadD" if mode == "constant" else "MirrorPad"
     value = (told(node, "value", 2) or [0])[0]
-    flat = [each for pair in pairs for each in pair]
+    _cut_off(network, node, pairs)
+    flat = [max(0, each) for pair in pairs for each in pair]
     attributes = {"paddings": flat, "mode": mode, "value": value}
+    op = op if any(flat) else "Identity"
     network.replace([node], op, node.inputs[:1], node.outputs, attributes)
+
+
+def _cut_off(network: Network, node: Node, pairs: Sequence[tuple[int, int]]) -> None:
+    """Frames of less than nothing: what they take away is sliced off before."""
+    x = node.given[0]
+    begin = [max(0, -first) for first, _ in pairs]
+    end = [size + min(0, last) for size, (_, last) in zip(x.shape, pairs, strict=True)]
+    if (begin, end) == ([0] * len(pairs), list(x.shape)):
+        return
+    cut = network.value(x, shape=[max(0, b - a) for a, b in zip(begin, end, strict=True)])
+    attributes = {"begin": begin, "end": end, "strides": [1] * len(pairs)}
+    network.add("StridedSliceD", [x], [cut], attributes, name=node.name, place=node.place)
+    network.rewire(node, x, cut)
 
 
 def _resize(network: Network, node: Node) -> None:
@@ -118,8 +133,34 @@ def _tile(network: Network, node: Node) -> None:
     network.replace([node], "TileD", node.inputs[:1], node.outputs, {"multiples": times})
 
 
+def _blocks(node: Node) -> tuple[list[int], list[int]]:
+    """The axes of space and depth apart, and their order: blocks of pixels become channels."""
+    images, channels, high, wide = node.given[0].shape
+    edge = node.attributes.get("blocksize", 1)
+    if node.op == "SpaceToDepth":
+        return [images, channels, high // edge, edge, wide // edge, edge], [0, 3, 5, 1, 2, 4]
+    deep = channels // edge**2
+    if node.attributes.get("mode", "DCR") == "DCR":
+        return [images, edge, edge, deep, high, wide], [0, 3, 4, 1, 5, 2]
+    return [images, deep, edge, edge, high, wide], [0, 1, 4, 2, 5, 3]
+
+
+def _pixels(network: Network, node: Node) -> None:
+    """Depth to space and back: a transposition of blocks, as the vendor's kernel has it.
+
+    Source: canndev ops/built-in/tbe/impl, depth_to_space.py and space_to_depth.py.
+    """
+    apart, perm = _blocks(node)
+    x = reshaped(network, node.given[0], apart, node)
+    made = network.value(node.output, shape=[apart[axis] for axis in perm])
+    out = node.output
+    turn = network.replace([node], "TransposeD", [x], [made], {"perm": perm})
+    network.add("Reshape", [made], [out], name=turn.name, place=turn.place)
+
+
 RULES: Final[Mapping[str, Rule]] = {
     "Concat": _concat,
+    "DepthToSpace": _pixels,
     "Dropout": _identity,
     "Expand": _expand,
     "Flatten": _view,
@@ -132,6 +173,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "Resize": _resize,
     "ScatterElements": renamed("ScatterElements", {"axis": "axis"}),
     "Slice": _slice,
+    "SpaceToDepth": _pixels,
     "Split": _split,
     "Squeeze": _view,
     "Tile": _tile,

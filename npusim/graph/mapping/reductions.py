@@ -29,6 +29,24 @@ def _reduction(op: str) -> Rule:
     return rule
 
 
+def _composed(before: str, after: str) -> Rule:
+    """A sum between two elementwise operators, either of which may be none."""
+
+    def rule(network: Network, node: Node) -> None:
+        if before:
+            x = node.given[0]
+            made = network.value(x)
+            network.add(before, [x], [made], name=node.name, place=node.place)
+            network.rewire(node, x, made)
+        if after:
+            out, total = node.output, network.value(node.output)
+            node = network.replace([node], node.op, node.inputs, [total], node.attributes)
+            network.add(after, [total], [out], name=node.name, place=node.place)
+        _reduction("ReduceSumD")(network, node)
+
+    return rule
+
+
 def _softmax(op: str) -> Rule:
     def rule(network: Network, node: Node) -> None:
         x = node.given[0]
@@ -71,13 +89,16 @@ RULES: Final[Mapping[str, Rule]] = {
     "ArgMin": _search("ArgMin"),
     "CumSum": _running,
     "LogSoftmax": _softmax("LogSoftmaxV2"),
-    "ReduceL2": _reduction("LpNorm"),
+    "ReduceL1": _composed("Abs", ""),
+    "ReduceL2": _composed("Square", "Sqrt"),
+    "ReduceLogSum": _composed("", "Log"),
+    "ReduceLogSumExp": _composed("Exp", "Log"),
     "ReduceMax": _reduction("ReduceMaxD"),
     "ReduceMean": _reduction("ReduceMeanD"),
     "ReduceMin": _reduction("ReduceMinD"),
     "ReduceProd": _reduction("ReduceProdD"),
     "ReduceSum": _reduction("ReduceSumD"),
-    "ReduceSumSquare": _reduction("SquareSumV1"),
+    "ReduceSumSquare": _composed("Square", ""),
     "Softmax": _softmax("SoftmaxV2"),
     "TopK": _largest,
 }

@@ -121,6 +121,8 @@ def _goes_on(node: Node, spread: Format) -> bool:
     if spread is Format.FRACTAL_NZ:
         if node.op == "ConfusionTransposeD" and not _in_fractals(node):
             return False
+        if node.op == "LayerNorm" and shape[-1] % c0(node.output.dtype):
+            return False
         return node.op in _FRACTAL_ROWS and all(_fits(each, spread) for each in node.activations())
     if node.op in _POOLED:
         return node.attributes["keep_dims"] and _CHANNELS not in node.attributes["axes"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from npusim.graph.kinds import FUSED
 from npusim.graph.passes.patterns import follower
+from npusim.values.dtypes import INT64
 
 if TYPE_CHECKING:
     from npusim.graph.network import Network, Node
@@ -26,9 +27,14 @@ def run(network: Network, target: Target) -> int:
     found = 0
     for heads, most in ((_CUBE, _BEHIND_CUBE), (tuple(sorted(FUSED)), _IN_A_CHAIN - 1)):
         for node in sorted(network.named(*heads), key=lambda node: node.place):
-            if node.output.maker is node:
+            if node.output.maker is node and not _is_wide(node):
                 found += _fuse(network, node, most)
     return found
+
+
+def _is_wide(node: Node) -> bool:
+    """A cast between numbers of 64 bits, whose elements don't lie as those of the others do."""
+    return node.op == "Cast" and INT64 in (node.given[0].dtype, node.output.dtype)
 
 
 def _fuse(network: Network, head: Node, most: int) -> int:

@@ -1,0 +1,60 @@
+"""Whole numbers of 64 bits on chips whose vconv doesn't know them: halves are put in or left out.
+
+The halves of a tile are turned into lines by vnchwconv, lines of upper halves are set to the signs
+or dropped, and the lines are turned back. Source: the dtypes that Cast takes on an AI Core of these
+chips (ops-math, math/cast/op_api); the schedule is an assumption, that of interleaved rows.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
+from npusim.schedules.rows.shares import RowShare
+
+if TYPE_CHECKING:
+    from npusim.ascendc.loops import Index
+    from npusim.hardware.profile import Profile
+
+_PLANE_BYTES = 512  # that a repeat of vnchwconv turns
+_ELEMENTS = 256  # a multiple of them makes whole planes
+_DEPTH = 2
+
+
+class Halves(Kernel):
+    """out = x, one of INT32 and the other of INT64; what doesn't fit loses its upper bits."""
+
+    op_type = "Cast"
+    generated = True
+
+    def __init__(self, profile: Profile, x: GlobalTensor, out: GlobalTensor) -> None:
+        self.reads, self.writes = (x,), (out,)
+        self.x, self.out = x.view(x.numel), out.view(out.numel)
+        each = _DEPTH * (x.dtype.itemsize + out.dtype.itemsize)
+        tile = profile.buffers.ub_bytes // each // _ELEMENTS * _ELEMENTS
+        cores = profile.cores.vector_cores
+        self.division = self.share = RowShare.of(x.numel, cores, tile, _ELEMENTS)
+        self.block_dim = self.share.cores
+
+    def process(self, core: Core) -> None:
+        """Tile by tile."""
+        tile = self.share.tile
+        self.in_que = TQue(TPosition.VECIN, _DEPTH, "x")
+        self.out_que = TQue(TPosition.VECOUT, _DEPTH, "y")
+        core.pipe.init_buffer(self.in_que, _DEPTH, tile * self.x.dtype.itemsize)
+        core.pipe.init_buffer(self.out_que, _DEPTH, tile * self.out.dtype.itemsize)
+        for first, count in self.share.tiles(core):
+            self._tile(core, first, count)
+
+    def _tile(self, core: Core, first: Index, count: int) -> None:
+        kind = self.out.dtype
+        x = self.in_que.copy_in(self.x.span(first, count))
+        out = self.out_que.alloc_tensor(kind, count)
+        core.turn_lines(out, x, ceil(count * x.dtype.itemsize / _PLANE_BYTES))
+        core.move_blocks(out, out, count * kind.itemsize)
+        core.turn_lines(out, out, ceil(count * kind.itemsize / _PLANE_BYTES))
+        core.wrote(out)
+        core.arrange(out, x, how=lambda values: values.astype(kind.numpy))
+        self.in_que.free_tensor(x)
+        self.out_que.copy_out(self.out.span(first, count), out)

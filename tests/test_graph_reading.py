@@ -10,6 +10,8 @@ from onnx import TensorProto, helper
 
 from fuzz.public_graphs import faults, shipped
 from npusim.graph.onnx_reader import read
+from npusim.hardware import load_profile
+from npusim.model import read_model
 from npusim.values.errors import ArgumentError, FileError
 from support.networks import Network, encoder, resnet50
 
@@ -199,3 +201,57 @@ def test_public_graphs_get_an_answer_or_a_sentence() -> None:
     counts, found = faults(small[:: max(1, len(small) // 30)])
     assert not found
     assert counts["answer"] > 20
+
+
+def _made(*nodes: object, inputs: dict[str, object] | None = None, weights: object = ()) -> bytes:
+    """A model of some nodes; shapes of inputs, or what the tensor's type is."""
+    given = {"x": [1, 3, 8, 8]} if inputs is None else inputs
+    info = [
+        helper.make_tensor_value_info(name, *((TensorProto.FLOAT, shape)
+        if isinstance(shape, list) else (shape, [1])))
+        for name, shape in given.items()
+    ]  # fmt: skip
+    out = [helper.make_tensor_value_info("a", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(list(nodes), "g", info, out, list(weights))  # type: ignore[call-overload]
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+    found: bytes = model.SerializeToString()
+    return found
+
+
+def _weight(*sizes: int, held: int | None = None) -> TensorProto:
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=sizes)
+    count = int(np.prod(np.abs(sizes))) if held is None else held
+    tensor.raw_data = bytes(4 * count)
+    return tensor
+
+
+def _node(op: str, *inputs: str, out: str = "a", **attributes: object) -> object:
+    return helper.make_node(op, list(inputs), [out], f"the_{op}", **attributes)
+
+
+CONV = _node("Conv", "x", "w")
+BROKEN = [
+    (_made(_node("Relu", "x"))[:40], "isn't an ONNX model"),
+    (_made(_node("Add", "x", "a")), r"a circle of nodes: the_Add \(Add\)"),
+    (_made(_node("Add", "x", "b"), _node("Abs", "a", out="b")), "a circle of nodes"),
+    (_made(_node("Add", "x", "nowhere")), r"nothing that makes nowhere, which the_Add \(Add\)"),
+    (_made(_node("Relu", "x"), _node("Abs", "x")), r"two nodes that make a, .* the_Abs"),
+    (_made(_node("Relu", "x", out="b")), "nothing that makes its result a"),
+    (_made(_node("Relu", "x"), inputs={"x": 99}), r"no such element type as x's \(99\)"),
+    (_made(CONV, weights=[_weight(8, 3, 3, 3, held=5)]), r"hold as many numbers of w"),
+    (_made(CONV, weights=[_weight(8, -3, 3, 3)]), r"gives w the shape"),
+    (_made(CONV, weights=[_weight(8, 4, 3, 3)]), r"the_Conv.*no weight for \[1, 3, 8, 8\]"),
+    (_made(CONV, weights=[_weight(8, 3, 12, 12)]), r"comes to .*-3, -3"),
+    (_made(_node("Concat", "x", "x", axis="q")), "the_Concat has attributes"),
+    (_made(_node("DepthToSpace", "x", blocksize=2)), "the_DepthToSpace cuts"),
+    (_made(_node("BatchNormalization", "x", "w"), weights=[_weight(3)]), "no scale, bias, mean"),
+]
+
+
+@pytest.mark.parametrize(("content", "says"), BROKEN, ids=[says for _, says in BROKEN])
+def test_broken_files_are_one_sentence(tmp_path: Path, content: bytes, says: str) -> None:
+    """Truncated, in circles, without what they read, of no kind or size: named, with a remedy."""
+    file = tmp_path / "net.onnx"
+    file.write_bytes(content)
+    with pytest.raises(FileError, match=says):
+        read_model(file).at(None, load_profile("Ascend310P3"))

@@ -9,6 +9,7 @@ from npusim.graph import axes, onnx_file
 from npusim.graph.custom import cost_of
 from npusim.graph.network import Network, Value
 from npusim.graph.onnx_bodies import CONTROL
+from npusim.graph.onnx_checks import check
 from npusim.reading.limits import MOST_NODES
 from npusim.values.dtypes import FLOAT, DType, dtype
 from npusim.values.errors import DTypeError, FileError
@@ -96,6 +97,7 @@ def source(path: Path, custom: Mapping[str, Custom] | None = None) -> Source:
     Raises FileError for what isn't a model, UsageError when the onnx package is missing.
     """
     model = onnx_file.load(path)
+    check(path, model)
     declared = onnx_file.declared(model)
     return Source(path, model, onnx_file.lighten(model), declared, custom or {})
 
@@ -141,6 +143,10 @@ def _values(file: OnnxFile) -> dict[str, Value]:
     for value in (*file.graph.input, *file.graph.output, *file.graph.value_info):
         shape = onnx_file.shape_of(value)
         kind = _dtype(value.type.tensor_type.elem_type)
+        if min(shape or (), default=0) < 0:
+            problem = f"comes to {list(shape or ())} for the shape of {value.name}"
+            remedy = "Look at what makes it: its attributes don't fit the shapes that it is given."
+            raise FileError(file.path, problem, remedy)
         if shape is not None and kind is not None:
             found[value.name] = Value(value.name, shape, kind)
     for weight in file.graph.initializer:

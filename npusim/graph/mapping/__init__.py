@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from npusim.graph.mapping import convolutions, elementwise, layouts, products, recurrent, reductions
+from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,5 +35,11 @@ def map_operators(network: Network) -> None:
     """
     for node in network.nodes:
         rule = RULES.get(node.op)
-        if rule is not None:
+        if rule is None:
+            continue
+        what = f"{node.op} {node.name}"
+        try:
             rule(network, node)
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+            problem = f"{what} has attributes or tensors that don't go together"
+            raise ArgumentError(problem, f"Compare it with ONNX's operator ({error}).") from error

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph.mapping.rules import Rule, reshaped
+from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from npusim.graph.network import Network, Node, Value
+
+_OF_A_NORM: Final = 5  # images, scale, bias, mean, variance
 
 
 def _tall(network: Network, node: Node) -> Node:
@@ -89,6 +92,9 @@ def _convolution(network: Network, node: Node) -> None:
     x, weights = node.given[:2]
     attributes = _framed(_window(node, weights.shape[2:]))
     groups = node.attributes.get("group", 1)
+    if x.shape[1] != weights.shape[1] * groups or weights.shape[0] % groups:
+        problem = f"{list(weights.shape)} in {groups} groups is no weight for {list(x.shape)}"
+        raise ArgumentError(f"{node.op} {node.name}: {problem}")
     op = "Conv3D" if len(x.shape) == 5 else "Conv2D"
     if op == "Conv2D" and groups > 1 and groups == x.shape[1] and weights.shape[1] == 1:
         op = "DepthwiseConv2D"
@@ -135,6 +141,8 @@ def _whole_plane(op: str) -> Callable[[Network, Node], None]:
 
 def _batch_norm(network: Network, node: Node) -> None:
     node = _tall(network, node)
+    if len(node.given) < _OF_A_NORM:
+        raise ArgumentError(f"{node.op} {node.name} has no scale, bias, mean and variance")
     attributes = {"epsilon": node.attributes.get("epsilon", 1e-5)}
     network.replace([node], "BatchNorm", node.inputs, node.outputs[:1], attributes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph.mapping.rules import Rule, contents, renamed, reshaped, told
+from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,6 +138,10 @@ def _blocks(node: Node) -> tuple[list[int], list[int]]:
     """The axes of space and depth apart, and their order: blocks of pixels become channels."""
     images, channels, high, wide = node.given[0].shape
     edge = node.attributes.get("blocksize", 1)
+    whole = (high, wide) if node.op == "SpaceToDepth" else (channels,)
+    if any(size % edge ** (2 // len(whole)) for size in whole):
+        problem = f"cuts {list(node.given[0].shape)} into blocks of {edge}"
+        raise ArgumentError(f"{node.op} {node.name} {problem}")
     if node.op == "SpaceToDepth":
         return [images, channels, high // edge, edge, wide // edge, edge], [0, 3, 5, 1, 2, 4]
     deep = channels // edge**2

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -24,7 +25,7 @@ from npusim.cli.chips import chips
 from npusim.cli.model import timed
 from npusim.model.reading import read_model
 from npusim.reporting.against import against, estimates_of
-from npusim.reporting.call.page import operator_page, source_line
+from npusim.reporting.call.page import operator_page, source_line, what_limits
 from npusim.reporting.drawing import SERIES, axes_of, draw
 from npusim.reporting.llm_plan import llm_plan_page
 from npusim.reporting.network import network_page
@@ -357,6 +358,18 @@ def test_vector_units_have_their_rate_and_their_peak() -> None:
     assert float(said[1]) == pytest.approx(tflops, rel=0.01)
     assert float(said[2]) == pytest.approx(100 * tflops / peak, rel=0.05)
     assert "Matrix unit" not in text
+
+
+def test_a_busy_scalar_unit_is_told_what_helps() -> None:
+    task = SimpleNamespace(
+        bound="latency bound: compute caused", pipes={"SCALAR": 0.96, "MTE2": 0.6},
+        duration_us=100.0, launch_us=1.0,
+    )  # fmt: skip
+    said = what_limits(cast("Any", SimpleNamespace(tasks=[task])))
+    assert "SCALAR is busy for 96 %" in said
+    assert "Fewer and larger ones" in said
+    task.pipes = {"SCALAR": 0.5, "VECTOR": 0.7}
+    assert "More work in a call" in what_limits(cast("Any", SimpleNamespace(tasks=[task])))
 
 
 def test_memory_is_over_time_only_where_lifetimes_are_known() -> None:

@@ -118,6 +118,11 @@ def what_limits(res: Result) -> str:
                 f"Latency bound: nothing is used for {least} of the time, {most}; pipes wait for "
                 "each other. Larger copies and more tiles under way make it faster."
             )
+    if pipe == "SCALAR" and busy >= BOUND_RATIO:
+        return (
+            f"Latency bound: {most}: it issues instructions that are too small for the others. "
+            "Fewer and larger ones make it faster."
+        )
     share = (task.duration_us - task.launch_us) / task.duration_us if task.duration_us else 0.0
     return (
         f"Latency bound: {most}, but cores work for {percent(share)} of the task, or not all at "

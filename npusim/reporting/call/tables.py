@@ -30,7 +30,7 @@ def check_table(operator: str, answers: Sequence[Answer]) -> Table:
             answer.product_line,
             answer.soc,
             _verdict(answer),
-            f"{answer.reason} {answer.remedy}".strip(),
+            _sentences(answer.reason, answer.remedy),
         )
         for answer in answers
     ]
@@ -63,8 +63,14 @@ def refused(answers: Sequence[Answer], *, alike: bool = False) -> dict[str, list
     for answer in answers:
         if not answer.ok:
             reason = answer.reason.replace(answer.soc, "the chip") if alike else answer.reason
-            chips.setdefault(f"{reason} {answer.remedy}".strip(), []).append(answer.soc)
+            chips.setdefault(_sentences(reason, answer.remedy), []).append(answer.soc)
     return chips
+
+
+def _sentences(reason: str, remedy: str) -> str:
+    """Both, with a full stop between them."""
+    stop = "." if reason and remedy and not reason.endswith((".", "!", "?")) else ""
+    return f"{reason}{stop} {remedy}".strip()
 
 
 def result_page(res: Result) -> Page:

@@ -13,7 +13,7 @@ import csv
 import sys
 import tarfile
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from npusim.engine import Memo
-from npusim.hardware import load_profile
+from npusim.hardware import load_profile, profile_names
 from npusim.model import ModelFile, read_model, retime
 from npusim.values.errors import NpusimError
 
@@ -116,7 +116,7 @@ def _rate(file: Path, model: ModelFile, batch: int, memo: Memo) -> Rate:
 def page(rates: Sequence[Rate]) -> str:
     """The whole page."""
     known = [rate for rate in rates if not rate.why]
-    lines = [*_summary(known, rates), "", *_networks(known), "", *_doubts(known)]
+    lines = [*_summary(known, rates), "", *_networks(known), "", *_doubts(known), "", _others()]
     return HEAD.format(soc=SOC) + "\n".join(lines) + "\n"
 
 
@@ -170,6 +170,43 @@ def _doubts(rates: Sequence[Rate]) -> Iterator[str]:
     for network, evidence in doubtful().items():
         if network in named:
             yield f"* {network}: {evidence}."
+
+
+_OTHERS = """## Other chips
+
+Offline rates in the collection, by chip; a rate is compared where there is a profile of its chip:
+
+| chip | rows | networks | profile |
+|---|---:|---:|---|
+{rows}
+
+Of Ascend910A and of Atlas A2 it has none. Whole steps that were profiled on chips of these families
+are replayed kernel by kernel in `networks.md`; profiles hold device time alone, so there the host
+has no part. Where torch_npu launches call by call (`--mode eager`), the host's part is a time for
+each call, and none where the calls were captured:
+
+{launches}"""
+
+
+def _others() -> str:
+    """What the collection has of other chips, and where whole steps of theirs are compared."""
+    chips = _chips()
+    rows = []
+    for chip, count in Counter(chip for chip, _ in chips).most_common():
+        networks = len({network for each, network in chips if each == chip})
+        known = "there" if f"Ascend{chip}" in profile_names() else "none, so not compared"
+        rows.append(f"| Ascend{chip} | {count} | {networks} | {known} |")
+    launches = [
+        f"* {name}: {load_profile(name).launch.host_dispatch_us:g} us"
+        for name in ("Ascend910A", "Ascend910B3")
+    ]
+    return _OTHERS.format(rows="\n".join(rows), launches="\n".join(launches))
+
+
+def _chips() -> list[tuple[str, str]]:
+    """Chip and network of every row, doubtful ones too."""
+    with (DATA / "model_rates.csv").open(encoding="utf-8", newline="") as file:
+        return [(row["chip"], row["onnx"]) for row in csv.DictReader(file)]
 
 
 def best_batches(rates: Sequence[Rate]) -> tuple[int, int]:

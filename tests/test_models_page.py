@@ -41,6 +41,13 @@ def test_doubts_are_about_rates_that_are_counted(rates: list[Any]) -> None:
     assert "without networks in doubt" in SCRIPT["page"](rates)
 
 
+def test_other_chips_are_named_with_their_rows() -> None:
+    text = SCRIPT["_others"]()
+    assert "| Ascend310B1 | 34 | 8 | none, so not compared |" in text
+    assert "| Ascend310P3 | 758 | 146 | there |" in text
+    assert "* Ascend910A: 17 us" in text
+
+
 def test_every_network_of_the_rates_is_there() -> None:
     named = set(SCRIPT["published"]())
     assert len(named) > 100

@@ -52,13 +52,15 @@ class Filling:
         self, core: Core, dtype: DType, wide: int, lanes: int, stride: tuple[int, int]
     ) -> None:
         self.stride = stride
-        self._given, self._made = TQue(TPosition.VECIN, _DEPTH), TQue(TPosition.VECOUT, _DEPTH)
         element = lanes * dtype.itemsize
         row, spread = wide * element, dilated((1, wide), stride)[1] * element
         room = core.capacity_bytes("UB") // (_SHARE * _DEPTH)
-        self._rows = max(1, room // (row + stride[0] * spread))
-        core.pipe.init_buffer(self._given, _DEPTH, self._rows * row)
-        core.pipe.init_buffer(self._made, _DEPTH, self._rows * stride[0] * spread)
+        each = row + stride[0] * spread
+        self._rows = max(1, room // each)
+        depth = _DEPTH if _DEPTH * each < core.capacity_bytes("UB") else 1  # of very long rows
+        self._given, self._made = TQue(TPosition.VECIN, depth), TQue(TPosition.VECOUT, depth)
+        core.pipe.init_buffer(self._given, depth, self._rows * row)
+        core.pipe.init_buffer(self._made, depth, self._rows * stride[0] * spread)
         self.there = Event(core, Pipe.MTE3, Pipe.MTE1)
 
     def pieces(self, slices: int, height: int) -> Iterator[tuple[slice, slice]]:

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 class AxisMap:
     """``places`` [element, tap] of an axis of ``size`` elements, and what they weigh.
 
-    What weighs nothing isn't there.
+    What weighs nothing isn't there. AI cores weigh in float32, AI CPUs in the dtype of ``weights``.
     """
 
     size: int
     places: NDArray[np.int64]
-    weights: NDArray[np.float32]
+    weights: NDArray[np.floating[Any]]
 
     @classmethod
     def same(cls, size: int) -> AxisMap:
@@ -57,13 +57,13 @@ class AxisMap:
     def moves(self) -> bool:
         """Whether elements are taken as they are, at most one for each."""
         alone = self._exists.sum(axis=1).max(initial=0) <= 1
-        return bool(alone and np.isin(self.weights, (0.0, 1.0)).all())
+        return bool(alone and np.isin(self._narrow, (0.0, 1.0)).all())
 
     @cached_property
     def adds(self) -> bool:
         """Whether the elements of a sum weigh the same."""
-        low = np.where(self._exists, self.weights, np.inf).min(axis=1, initial=np.inf)
-        high = np.where(self._exists, self.weights, -np.inf).max(axis=1, initial=-np.inf)
+        low = np.where(self._exists, self._narrow, np.inf).min(axis=1, initial=np.inf)
+        high = np.where(self._exists, self._narrow, -np.inf).max(axis=1, initial=-np.inf)
         return bool((low >= high).all())
 
     @cached_property
@@ -80,13 +80,13 @@ class AxisMap:
         counts = np.bincount(of, minlength=self.size)
         nth = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
         places = np.zeros((self.size, max(1, int(counts.max(initial=0)))), np.int64)
-        weights = np.zeros(places.shape, np.float32)
+        weights = np.zeros(places.shape, self.weights.dtype)
         places[of, nth], weights[of, nth] = to, weight
         return AxisMap(self.out, places, weights)
 
     def scaled(self, factor: float) -> AxisMap:
         """Every sum times a number."""
-        return AxisMap(self.size, self.places, (self.weights * factor).astype(np.float32))
+        return AxisMap(self.size, self.places, self.weights * factor)
 
     def span(self, count: int) -> int:
         """Elements that any ``count`` sums in a row need."""
@@ -109,12 +109,20 @@ class AxisMap:
         total = np.zeros((turns, count, *found.shape[2:]), np.float32)
         spread = (..., *(None,) * (found.ndim - 2))
         for tap in range(self.places.shape[1]):
-            weight = self.weights[wanted, tap]
+            weight = self._narrow[wanted, tap]
             if weight.any():
                 places = np.clip(self.places[wanted, tap] - begin[:, None], 0, found.shape[1] - 1)
                 exists = np.asarray(weight != 0)[spread]  # what doesn't exist may be no number
                 total += np.where(exists, found[turn, places], 0) * weight[spread]
         return np.moveaxis(total, 1, axis)
+
+    def whole(self, values: NDArray[Any], axis: int) -> NDArray[np.float64]:
+        """All sums along an axis, in float64."""
+        found = np.moveaxis(values.astype(np.float64), axis, -1)
+        total = np.zeros((*found.shape[:-1], self.out))
+        for places, weight in zip(self.places.T, self.weights.T, strict=True):
+            total += np.where(weight != 0, found[..., places], 0) * weight
+        return np.moveaxis(total, -1, axis)
 
     def take(
         self, values: NDArray[Any], axis: int, first: Index, count: int, begin: NDArray[np.int64]
@@ -130,7 +138,11 @@ class AxisMap:
 
     @cached_property
     def _exists(self) -> NDArray[np.bool_]:
-        return np.asarray(self.weights != 0, np.bool_)
+        return np.asarray(self._narrow != 0, np.bool_)
+
+    @cached_property
+    def _narrow(self) -> NDArray[np.float32]:
+        return self.weights.astype(np.float32)
 
     @cached_property
     def _first(self) -> NDArray[np.int64]:

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TBuf, TPosition, TQue
+from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.ascendc.conversions import conversion_path
 from npusim.ascendc.loops import looked_up, values_of
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
-from npusim.values.dtypes import FLOAT, FLOAT16
+from npusim.values.dtypes import DOUBLE, FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -35,6 +36,25 @@ if TYPE_CHECKING:
 
 _LINES = 16  # that vnchwconv turns at a time
 _HALF_BYTES = 2
+
+
+def mapped(
+    op_type: str, profile: Profile, x: GlobalTensor, y: GlobalTensor, maps: Sequence[AxisMap]
+) -> Kernel:
+    """The kernel of an operator type; sums in float64 are a task of the AI CPUs.
+
+    No vector unit has float64; what is only moved needs none.
+    """
+    if DOUBLE not in (x.dtype, y.dtype) or (x.dtype is y.dtype and all(e.moves for e in maps)):
+        return Mapped.called(op_type)(profile, x, y, maps)
+
+    def compute(values: NDArray[Any]) -> tuple[NDArray[Any]]:
+        for axis, each in enumerate(maps):
+            values = each.whole(values, axis - len(maps))
+        return (values.astype(y.dtype.numpy),)
+
+    operations = y.numel * 2 * prod(each.taps for each in maps)
+    return AiCpuKernel(op_type, (x,), (y,), operations, compute)
 
 
 class Mapped(Kernel):

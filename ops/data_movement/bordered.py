@@ -15,7 +15,7 @@ import numpy as np
 
 from npusim.ascendc.task import Task, made
 from npusim.library.axis_maps import AxisMap
-from npusim.library.mapping import Mapped
+from npusim.library.mapping import mapped
 from npusim.operators.checks import invalid, sizes
 from npusim.operators.results import described, numbers
 from npusim.operators.shape_checks import entries
@@ -75,7 +75,7 @@ def _padded(task: Task, rule: Rule, name: str) -> tuple[Kernel, ...]:
     maps = _maps(rule, x.shape[-axes:], around)
     shape = (*x.shape[:-axes], *(each.out for each in maps))
     out = task.outputs[0] if task.outputs else made(shape, x.dtype)
-    return (Mapped.called(name)(task.profile, x, out, maps),)
+    return (mapped(name, task.profile, x, out, maps),)
 
 
 def _gradient(task: Task, rule: Rule, name: str) -> tuple[Kernel, ...]:
@@ -84,7 +84,7 @@ def _gradient(task: Task, rule: Rule, name: str) -> tuple[Kernel, ...]:
     axes = len(around) // 2
     maps = [each.transposed() for each in _maps(rule, x.shape[-axes:], around)]
     out = task.outputs[0] if task.outputs else made(x.shape, grads.dtype)
-    return (Mapped.called(name)(task.profile, grads, out, maps),)
+    return (mapped(name, task.profile, grads, out, maps),)
 
 
 mirror_pad, mirror_pad_grad = (

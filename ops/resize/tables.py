@@ -17,7 +17,7 @@ import numpy as np
 
 from npusim.ascendc.task import Task, made
 from npusim.library.axis_maps import AxisMap
-from npusim.library.mapping import Mapped
+from npusim.library.mapping import mapped
 from npusim.operators.checks import invalid, sizes
 from npusim.operators.results import described, numbers
 from npusim.operators.shape_checks import entries
@@ -59,7 +59,7 @@ def linear(inside: int, out: int, step: float, align: bool) -> AxisMap:
     low = np.minimum(np.floor(places).astype(np.int64), inside - 1)
     share = places - low
     both = np.stack([low, np.minimum(low + 1, inside - 1)], axis=1)
-    return _table(inside, both, np.stack([1 - share, share], axis=1))
+    return AxisMap(inside, both, np.stack([1 - share, share], axis=1))
 
 
 def cubic(inside: int, out: int, step: float, align: bool) -> AxisMap:
@@ -68,7 +68,7 @@ def cubic(inside: int, out: int, step: float, align: bool) -> AxisMap:
     first = np.floor(places).astype(np.int64) - 1
     taps = first[:, None] + np.arange(4)
     weights = _cubic(np.abs(places[:, None] - taps), _CUBIC)
-    return _table(inside, np.clip(taps, 0, inside - 1), weights)
+    return AxisMap(inside, np.clip(taps, 0, inside - 1), weights)
 
 
 def linear_smoothed(inside: int, out: int, step: float, align: bool) -> AxisMap:
@@ -99,7 +99,7 @@ def _smoothed(
     taps = first[:, None] + np.arange(max(1, int((behind - first).max(initial=1))))
     weights = kernel((taps - centres[:, None] + 0.5) / wide) * (taps < behind[:, None])
     total = weights.sum(axis=1, keepdims=True)
-    return _table(inside, np.clip(taps, 0, inside - 1), weights / np.where(total, total, 1))
+    return AxisMap(inside, np.clip(taps, 0, inside - 1), weights / np.where(total, total, 1))
 
 
 def _centres(out: int, step: float, align: bool) -> Places:
@@ -113,10 +113,6 @@ def _cubic(x: Places, factor: float) -> Places:
     far = ((x - 5) * x + 8) * x * factor - 4 * factor
     found: Places = np.where(x <= 1, near, np.where(x < 2, far, 0.0))
     return found
-
-
-def _table(inside: int, places: NDArray[np.int64], weights: Places) -> AxisMap:
-    return AxisMap(inside, places, weights.astype(np.float32))
 
 
 def _maps(
@@ -144,7 +140,7 @@ def _resized(task: Task, rule: Rule, axes: int) -> tuple[Kernel, ...]:
         raise task.refused(f"{x.shape} to {tuple(size)}")
     out = task.outputs[0] if task.outputs else made((*x.shape[:2], *size), x.dtype)
     maps = _maps(rule, x.shape[2:], size, task.attributes)
-    return (Mapped.called(task.op_type)(task.profile, x, out, maps),)
+    return (mapped(task.op_type, task.profile, x, out, maps),)
 
 
 def _gradient(task: Task, rule: Rule, axes: int) -> tuple[Kernel, ...]:
@@ -156,7 +152,7 @@ def _gradient(task: Task, rule: Rule, axes: int) -> tuple[Kernel, ...]:
     out = task.outputs[0] if task.outputs else made(tuple(size), grads.dtype)
     maps = _maps(rule, size[2:], grads.shape[2:], task.attributes)
     tables = [each.transposed() for each in maps]
-    return (Mapped.called(task.op_type)(task.profile, grads, out, tables),)
+    return (mapped(task.op_type, task.profile, grads, out, tables),)
 
 
 def _both(rule: Rule, axes: int) -> tuple[Callable[[Task], tuple[Kernel, ...]], ...]:

@@ -11,21 +11,11 @@ GAPS = {
     "aclnnGridSampler3D": "float64->float32",
     "aclnnInplacePut": "DOUBLE runs on the AI CPU",
     "aclnnL1Loss": "vabs doesn't take int64",
-    "aclnnReflectionPad1dBackward": "float64->float32",
-    "aclnnReflectionPad2dBackward": "float64->float32",
-    "aclnnReflectionPad3dBackward": "float64->float32",
-    "aclnnReplicationPad1dBackward": "float64->float32",
-    "aclnnReplicationPad2dBackward": "float64->float32",
-    "aclnnReplicationPad3dBackward": "float64->float32",
+    "aclnnUpsampleBilinear2d": "float64->float32",
     "aclnnCummax": "float64->float32",
     "aclnnCummin": "float64->float32",
     "aclnnRotaryPositionEmbedding": "rows of 16 elements aren't modelled",
     "aclnnNLLLossBackward": "reduction 'sum'",
-    "aclnnUpsampleBilinear2d": "float64->float32",
-    "aclnnUpsampleNearest1dBackward": "float64->float32",
-    "aclnnUpsampleNearest3dBackward": "float64->float32",
-    "aclnnUpsampleTrilinear3d": "float64->float32",
-    "aclnnUpsampleTrilinear3dBackward": "float64->float32",
 }
 
 # By file, what it calls an interface's operator or, where it is tested by that, the interface.

@@ -242,13 +242,16 @@ def _update(of: Trained, training: Training) -> None:
     else:
         mine = weights
         of.work.exchange("allreduce", dp, weights * _GRADIENT, "gradients")
-    state, one = tensor(FLOAT, mine), tensor(FLOAT, 1)
+    times = ceil(of.model.layers / of.layout.pp)  # tensor by tensor: about a layer's at a time
+    each = ceil(mine / times)
+    state, one = tensor(FLOAT, each), tensor(FLOAT, 1)
     scalars = (one,) * 7
     of.work.run(
-        part("Mul", (state, state), (state,)),  # the norm of all gradients, to clip them
-        part("ApplyAdamW", (state, state, state, *scalars, state), (state, state, state)),
-        part("Cast", (state,), (tensor(of.kind, mine),)),
-    )
+        part("Mul", (state, state), (state,), count=times),  # the norm of gradients, to clip them
+        part("ApplyAdamW", (state, state, state, *scalars, state), (state, state, state),
+             count=times),
+        part("Cast", (state,), (tensor(of.kind, each),), count=times),
+    )  # fmt: skip
 
 
 def _weights(model: Architecture, layout: Layout) -> int:

@@ -195,7 +195,7 @@ def _compile(scratch: Path, compiler: list[str]) -> None:
     for name, text in _files("kernels").items():
         (kernels / name).write_text(text, encoding="utf-8")
     _run(
-        *tools.cxx_compiler(), "-std=c++17", "-c", "-fPIC", "-O2", "-w",
+        *tools.cxx_compiler(), "-std=c++17", "-c", "-fPIC", "-O3", "-w",
         f"-I{scratch / 'include'}", str(kernels / _KERNELS), "-o", str(runtime),
     )  # fmt: skip
     _run(

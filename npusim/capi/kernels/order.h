@@ -4,6 +4,8 @@
 
 #include "core.h"
 
+#include <algorithm>
+
 namespace npusim {
 
 /* The order of pipes: how many instructions of each have certainly ended. */
@@ -150,8 +152,10 @@ static void note(int pipe, const Span &span, bool writes)
     touched.most[writes][pipe] = number;
     runs(span, [&](int64_t start, int64_t length) {
         size_t end = size_t((start + length + BLOCK - 1) / BLOCK);
-        for (size_t block = size_t(start / BLOCK); block < end; block++) last[block] = number;
-        if (writes)
+        std::fill(last.begin() + start / BLOCK, last.begin() + int64_t(end), number);
+        if (writes && start % BLOCK == 0 && length % BLOCK == 0)
+            std::fill_n(core.filled[span.memory].begin() + start / BLOCK, length / BLOCK, ~0u);
+        else if (writes)
             words(start, length, [&](int64_t block, uint32_t wanted) { core.filled[span.memory][size_t(block)] |= wanted; });
     });
 }

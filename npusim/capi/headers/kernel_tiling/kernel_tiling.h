@@ -97,19 +97,7 @@ using ::PadTiling;
 using ::UnPadTiling;
 } // namespace optiling
 namespace AscendC::tiling {
-using ::TCubeTiling;
-using ::SoftMaxTiling;
-using ::LogSoftMaxTiling;
-using ::LayerNormTiling;
-using ::LayerNormGradTiling;
-using ::LayerNormGradBetaTiling;
-using ::LayerNormSeparateTiling;
-using ::DeepNormTiling;
-using ::RmsNormTiling;
-using ::TopkTiling;
-using ::ConfusionTransposeTiling;
-using ::PadTiling;
-using ::UnPadTiling;
+using namespace optiling;
 } // namespace AscendC::tiling
 
 #endif

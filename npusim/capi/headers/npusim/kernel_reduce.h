@@ -259,7 +259,9 @@ template <ReduceType type, typename T> void reduce_all(const char *name, const L
     Span to = row(dst, type != ReduceType::SUM && index ? 2 : 1, true);
     if (uses) announce_rows<T>(name, fold_name<type>(0), at, 1, 1, {to}, {scratch});
     else announce_rows<T>(name, fold_name<type>(0), at, lanes.rows(), lanes.each(), {to}, {from.span(lanes)});
-    Folded<T> found = folded<type, T>(all, [&](int64_t place) { return load(from.at(place / lanes.each(), place % lanes.each())); });
+    const T *first = from.at(0, 0);
+    Folded<T> found = lanes.counted ? folded<type, T>(all, [first](int64_t place) { return load(first + place); })
+                                    : folded<type, T>(all, [&](int64_t place) { return load(from.at(place / lanes.each(), place % lanes.each())); });
     store(dst.data(), found.value);
     if (type != ReduceType::SUM && index) store_index(dst.data() + 1, found.index);
     float told = float(found.value);

@@ -91,7 +91,7 @@ DOORS = {
     "cluster": "collectives",
     "llm": "config engines layout memory results step training workload",
     "capacity": "asking boards plan results traces units",
-    "serving": "deployment engine plan planning policy requests results",
+    "serving": "asking deployment engine plan planning policy requests results",
     "reporting": """
         against arrays asking calibration call.answers call.page call.tables call.typical catalogue
         cluster compare coverage comparison curve document explain files llm llm_plan matrix model

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from npusim.ascendc.decorated import kernel
-    from npusim.capacity.asking import plan, recommend
     from npusim.cluster.collectives import collective
     from npusim.hardware.naming import load_profile
     from npusim.hardware.profile import Profile
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from npusim.runtime.device import Device
     from npusim.runtime.ranking import rank
     from npusim.runtime.results import Result, Slice, TaskResult, Timeline
+    from npusim.serving.asking import plan, recommend
     from npusim.sweeping.asking import sweep
     from npusim.validation.asking import validate
     from npusim.values.errors import AclnnError, DeviceFault, NpusimError
@@ -49,9 +49,9 @@ _HOMES = {
     "judge": "npusim.model.judging",
     "kernel": "npusim.ascendc.decorated",
     "load_profile": "npusim.hardware.naming",
-    "plan": "npusim.capacity.asking",
+    "plan": "npusim.serving.asking",
     "rank": "npusim.runtime.ranking",
-    "recommend": "npusim.capacity.asking",
+    "recommend": "npusim.serving.asking",
     "report": "npusim.reporting.asking",
     "sweep": "npusim.sweeping.asking",
     "trace": "npusim.reporting.asking",

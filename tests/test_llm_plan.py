@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import npusim
 from npusim.reporting.llm_figures import front, places_of
 from npusim.serving.engine import Outcome
 from npusim.serving.plan import LlmPlan, read_llm_plan
@@ -36,7 +37,9 @@ def written(folder: Path, text: str = PLAN) -> Path:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> LlmPlanResult:
-    return plan_llm(read_llm_plan(written(tmp_path_factory.mktemp("plan"))), CONFIGS)
+    answer = npusim.plan(written(tmp_path_factory.mktemp("plan")))
+    assert isinstance(answer, LlmPlanResult)
+    return answer
 
 
 def test_the_cheapest_comes_first_and_carries_the_load(found: LlmPlanResult) -> None:
@@ -140,3 +143,28 @@ def test_a_wrong_plan_is_refused(tmp_path: Path, changed: tuple[str, str], said:
 
 def test_the_defaults() -> None:
     assert LlmPlan.model_fields["simulation"].default.requests == 300
+
+
+def test_from_python_it_is_a_line_a_notebook_table_and_a_page(
+    found: LlmPlanResult, tmp_path: Path
+) -> None:
+    assert found.chosen is not None
+    product = found.chosen.candidate.product
+    assert repr(found).startswith(f"<LlmPlanResult language model: {product} {found.chosen.cards} ")
+    assert found._repr_html_().count("<tr>") == len(found.options) + 1
+    page = npusim.report(found, tmp_path / "plan.md").read_text(encoding="utf-8")
+    assert f"{product} needs" in page
+
+
+def test_recommend_takes_a_language_model(tmp_path: Path) -> None:
+    model = tmp_path / "config.json"
+    model.write_bytes((CONFIGS / "Qwen3-0.6B.json").read_bytes())
+    tokens = {"input_tokens": 200, "output_tokens": 20}
+    for named in (model, tmp_path):
+        answer = npusim.recommend(
+            named, rate_per_s=2, limit_ms=500, products=["Atlas 300I Duo"], quantile="p90", **tokens
+        )
+        assert isinstance(answer, LlmPlanResult)
+        assert answer.plan.llm.input_tokens == 200
+    with pytest.raises(FileError, match="ttft_ms"):
+        npusim.recommend(model, rate_per_s=2, limit_ms=-1, products=["Atlas 300I Duo"])

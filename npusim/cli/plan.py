@@ -158,6 +158,8 @@ def recommend(
     Example: npusim recommend resnet50.onnx --rate 2000 --slo 20 -s 310p3
     """
     from npusim.hardware.products import product_names
+    from npusim.serving.asking import llm_plan_of_model
+    from npusim.serving.plan import is_language_model, llm_plan_of
 
     delivery, prices = Delivery(as_json, markdown, html, force), _prices(price)
     named = names(products, product_names, "products")
@@ -165,13 +167,13 @@ def recommend(
     words += [word for name in products or () for word in ("-s", name)]
     words += [word for each in price or () for word in ("--price", each)]
     words += _given({"--quantile": quantile})
-    if model.name == "config.json" or (model / "config.json").is_file():
+    if is_language_model(model):
         tokens = {"input_tokens": input_tokens, "output_tokens": output_tokens}
         workload = {"dtypes": dtypes.split(","), "requests_per_s": rate, **tokens}
         limits = {"ttft_ms": limit_ms, "tpot_ms": tpot_ms, "quantile": quantile}
         words += _given({"--tpot": _number(tpot_ms), "--input": input_tokens})
         words += _given({"--output": output_tokens, "--dtype": dtypes or None, "--seed": seed})
-        wanted = _llm_question(model, workload, limits, named, prices)
+        wanted = llm_plan_of(llm_plan_of_model(model, workload, limits, named, prices), model)
         _answer_llm(wanted, model, words, seed, delivery)
         return
     objective = {"quantile": quantile, "limit_ms": limit_ms, "availability": availability}
@@ -182,21 +184,6 @@ def recommend(
     words += _given({"--measured-on": measured_on, "--seed": seed})
     asked = _question(model, served, rate, batching, objective, named, prices, seed)
     _answer(asked, model, Path(), words, delivery)
-
-
-def _llm_question(
-    model: Path,
-    workload: Mapping[str, Any],
-    limits: Mapping[str, Any],
-    products: Sequence[str],
-    prices: Mapping[str, float],
-) -> LlmPlan:
-    from npusim.capacity.asking import priced_fleet
-    from npusim.serving.plan import llm_plan_of
-
-    llm = {"config": str(model.resolve()), **workload}
-    fleet = priced_fleet(products, prices)
-    return llm_plan_of({"llm": llm, "objective": limits, "fleet": fleet}, model)
 
 
 def _question(
@@ -246,11 +233,8 @@ def _answer_llm(
     from npusim.serving.planning import plan_llm
 
     delivery.claim(file)
-    if seed is not None:
-        simulation = wanted.simulation.model_copy(update={"seed": seed})
-        wanted = wanted.model_copy(update={"simulation": simulation})
     try:
-        found = plan_llm(wanted, file.parent, output.progress)
+        found = plan_llm(wanted.seeded(seed), file.parent, output.progress)
     finally:
         output.progress("")
     page = llm_plan_page(found, delivery.command(words))

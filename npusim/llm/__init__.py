@@ -4,6 +4,17 @@ from npusim.llm.config import LanguageModel, read_model
 from npusim.llm.layout import Layout
 from npusim.llm.results import LlmStep
 from npusim.llm.step import step
+from npusim.llm.training import Training, TrainingStep, train
 from npusim.llm.workload import Batch
 
-__all__ = ["Batch", "LanguageModel", "Layout", "LlmStep", "read_model", "step"]
+__all__ = [
+    "Batch",
+    "LanguageModel",
+    "Layout",
+    "LlmStep",
+    "Training",
+    "TrainingStep",
+    "read_model",
+    "step",
+    "train",
+]

@@ -53,6 +53,10 @@ class LanguageModel:
     dtype: str
     quantisation: str
 
+    def __repr__(self) -> str:
+        kind = self.quantisation or self.dtype
+        return f"<LanguageModel {self.name}: {self.architecture.name}, {kind}>"
+
 
 def read_model(path: Path | str, description: Path | str | None = None) -> LanguageModel:
     """Read a ``config.json`` or a folder with one.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from npusim.values.display import latency
+
 if TYPE_CHECKING:
     from npusim.llm.config import LanguageModel
     from npusim.llm.layout import Layout
@@ -56,6 +58,12 @@ class LlmStep:
     exchanges: tuple[ExchangeTime, ...]
     replaced: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        low, high = self.band_ms
+        time = latency(self.step_ms * 1e3, (low * 1e3, high * 1e3))
+        where = f"{self.soc}, {self.layout}"
+        return f"<LlmStep {self.batch.phase} of {self.model.name} on {where}: {time}>"
 
     @property
     def simulated_share(self) -> float:

@@ -16,6 +16,7 @@ from npusim.llm.engines import load_engine
 from npusim.llm.precision import precision_of
 from npusim.llm.step import device_time, exchanged
 from npusim.llm.work import Work, part, tensor
+from npusim.values.display import latency
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import ArgumentError
 
@@ -120,6 +121,11 @@ class TrainingStep:
     simulated_share: float
     memory: TrainingMemory
     replaced: tuple[tuple[str, str], ...]
+
+    def __repr__(self) -> str:
+        low, high = self.band_ms
+        time = latency(self.step_ms * 1e3, (low * 1e3, high * 1e3))
+        return f"<TrainingStep of {self.model.name} on {self.soc}, {self.layout}: {time}>"
 
 
 def train(

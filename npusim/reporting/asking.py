@@ -12,6 +12,7 @@ from npusim.model.results import StepResult
 from npusim.reporting.files import claim_all, write_text
 from npusim.reporting.trace import TraceSummary, write_trace
 from npusim.runtime.results import Result
+from npusim.serving.planning import LlmPlanResult
 from npusim.values.errors import ArgumentError, UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _FORMS: Final = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md"}
 
-Answer = Result | PlanResult | StepResult
+Answer = Result | PlanResult | LlmPlanResult | StepResult
 Answers = Sequence[Result] | Sequence[StepResult]
 _Kind = TypeVar("_Kind")
 
@@ -96,6 +97,10 @@ def _page(answer: Answer | Answers) -> Page:
         from npusim.reporting.plan.page import plan_page
 
         return plan_page(answer)
+    if isinstance(answer, LlmPlanResult):
+        from npusim.reporting.llm_plan import llm_plan_page
+
+        return llm_plan_page(answer)
     if steps := _all_of(answer, StepResult):
         from npusim.reporting.network import network_page
 
@@ -109,7 +114,7 @@ def _page(answer: Answer | Answers) -> Page:
 def _against(page: Page, answer: Answer | Answers, earlier: Answer | Answers | Path) -> Page:
     from npusim.reporting.against import against
 
-    if isinstance(answer, PlanResult):
+    if isinstance(answer, PlanResult | LlmPlanResult):
         raise UsageError("plans aren't compared", "Leave `against` out.")
     of_model = bool(_all_of(answer, StepResult))
     return against(page, _before(earlier, of_model=of_model), _told(answer))

@@ -95,6 +95,18 @@ class LlmPlan(PlanPart):
             raise ValueError("fleet.max_tokens must be no less than fleet.max_sequences")
         return self
 
+    def seeded(self, seed: int | None) -> LlmPlan:
+        """The plan with another seed; the same for None."""
+        if seed is None:
+            return self
+        simulation = self.simulation.model_copy(update={"seed": seed})
+        return self.model_copy(update={"simulation": simulation})
+
+
+def is_language_model(model: Path) -> bool:
+    """Whether a model is a language model's config.json, or a folder that holds one."""
+    return model.name == "config.json" or (model / "config.json").is_file()
+
 
 def is_llm_plan(file: Path) -> bool:
     """Whether a plan is one of a language model: it has the key ``llm``."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import ceil, inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from npusim.capacity.boards import Board, find_board
 from npusim.hardware import load_profile
@@ -20,6 +20,7 @@ from npusim.serving.engine import serve_in_stages
 from npusim.serving.policy import Policy
 from npusim.serving.requests import Requests, even_lengths
 from npusim.serving.results import Course, Served, course_of
+from npusim.values.display import frame, notebook_html
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -115,6 +116,38 @@ class LlmPlanResult:
         """The option with the fewest cards; None where none meets the objectives."""
         first = self.options[0] if self.options else None
         return first if first is not None and first.meets else None
+
+    def __repr__(self) -> str:
+        if self.chosen is None:
+            return f"<LlmPlanResult {self.plan.title}: no option meets the objective>"
+        best, cards = self.chosen.candidate, self.chosen.cards
+        return f"<LlmPlanResult {self.plan.title}: {best.product} {cards} ({best.layout})>"
+
+    def to_frame(self) -> Any:
+        """The options, fewest cards first, a row each, as a pandas DataFrame.
+
+        Raises UsageError where pandas isn't installed.
+        """
+        return frame(self._rows())
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "product": each.candidate.product,
+                "dtype": each.candidate.dtype,
+                "layout": str(each.candidate.layout),
+                "max_sequences": each.candidate.max_sequences,
+                "requests_per_s": each.rate_per_s,
+                "cards": each.cards or None,
+                "problem": each.problem,
+            }
+            for each in self.options
+        ]
+
+    def _repr_html_(self) -> str:
+        rows = self._rows()
+        cells = [list(row.values()) for row in rows]
+        return notebook_html(repr(self)[1:-1], list(rows[0]) if rows else (), cells)
 
 
 def plan_llm(plan: LlmPlan, folder: Path, progress: Progress | None = None) -> LlmPlanResult:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from npusim.values.display import latency, significant
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -49,6 +51,13 @@ class Served:
     busy_share: float
     kv_tokens: int
     most_kv_tokens: int
+
+    def __repr__(self) -> str:
+        rate, first, further = self.output_tok_s, self.ttft_ms.p90, self.tpot_ms.p90
+        return (
+            f"<Served {self.requests} requests: {significant(rate)} tokens/s, p90 of TTFT "
+            f"{latency(first * 1e3)}, of TPOT {latency(further * 1e3)}>"
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,121 @@
+"""Plans from Python: a question in, the answer of every product out.
+
+A plan with the key ``llm`` is one of a language model; the others are of models that answer a
+request in one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from npusim.capacity import SimulatedLatencies, evaluate, plan_of, read_plan
+from npusim.capacity.asking import plan_of_model, priced_fleet, seeded
+from npusim.serving.plan import is_language_model, is_llm_plan, llm_plan_of, read_llm_plan
+
+if TYPE_CHECKING:
+    from npusim.capacity.results import PlanResult
+    from npusim.serving.planning import LlmPlanResult
+
+
+def plan(
+    question: str | PathLike[str] | Mapping[str, Any],
+    *,
+    seed: int | None = None,
+    folder: str | PathLike[str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> PlanResult | LlmPlanResult:
+    """How many cards a workload needs, product by product: ``npusim.plan("plan.yaml")``.
+
+    A plan is a file or what such a file says; `folder` is where its models and traces are looked
+    for, that of the file if not given. `seed` is that of everything random. With the key ``llm``
+    the answer is the LlmPlanResult of a language model. Raises FileError or ArgumentError for a
+    wrong plan.
+    """
+    beside = Path() if isinstance(question, Mapping) else Path(question).parent
+    place = beside if folder is None else Path(folder)
+    if "llm" in question if isinstance(question, Mapping) else is_llm_plan(Path(question)):
+        return _llm_plan(question, seed, place, progress)
+    wanted = plan_of(question) if isinstance(question, Mapping) else read_plan(question)
+    wanted = seeded(wanted, seed)
+    source = SimulatedLatencies(wanted, place, progress)
+    return evaluate(wanted, source, folder=place, progress=progress)
+
+
+def recommend(
+    model: str | PathLike[str],
+    *,
+    rate_per_s: float,
+    limit_ms: float,
+    products: Sequence[str],
+    prices: Mapping[str, float] | None = None,
+    quantile: str = "p99",
+    availability: str = "N",
+    max_batch: int | None = None,
+    max_wait_ms: float = 0.0,
+    items_per_request: int = 1,
+    measured_on: str | None = None,
+    tpot_ms: float = 50.0,
+    input_tokens: int = 1024,
+    output_tokens: int = 256,
+    dtypes: Sequence[str] = ("",),
+    seed: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> PlanResult | LlmPlanResult:
+    """How many cards one model needs at one rate of requests under one limit in milliseconds.
+
+    As `plan`, with everything else as in a plan that says nothing about it: Poisson arrivals, 70 %
+    target utilisation. `model` is a file as for `npusim.Model.read`; `measured_on` the chip that a
+    profile comes from; `prices` are EUR for a card, by product. For a language model, a config.json
+    or its folder, `limit_ms` is of the first token, and `tpot_ms`, the tokens of prompt and answer,
+    and `dtypes` say the rest. Raises FileError for a model that can't be read, ArgumentError for
+    numbers out of range, UnknownNameError for a product.
+    """
+    file = Path(model)
+    if is_language_model(file):
+        tokens = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+        workload = {"dtypes": tuple(dtypes), "requests_per_s": rate_per_s, **tokens}
+        limits = {"ttft_ms": limit_ms, "tpot_ms": tpot_ms, "quantile": quantile}
+        question = llm_plan_of_model(file, workload, limits, products, prices)
+        return plan(question, seed=seed, progress=progress)
+    batching: dict[str, Any] = {"max_wait_ms": max_wait_ms}
+    if max_batch is not None:
+        batching["max_batch"] = max_batch
+    served: dict[str, Any] = {"items_per_request": items_per_request}
+    if measured_on is not None:
+        served["measured_on"] = measured_on
+    objective = {"quantile": quantile, "limit_ms": limit_ms, "availability": availability}
+    wanted = plan_of_model(file, served, rate_per_s, batching, objective, products, prices)
+    return plan(wanted, seed=seed, progress=progress)
+
+
+def llm_plan_of_model(
+    model: Path,
+    workload: Mapping[str, Any],
+    limits: Mapping[str, Any],
+    products: Sequence[str],
+    prices: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    """The plan of one language model at one rate, as a file would say it; `prices` in EUR.
+
+    Raises ArgumentError for a price of a product that isn't compared.
+    """
+    llm = {"config": str(model.resolve()), **workload}
+    return {"llm": llm, "objective": dict(limits), "fleet": priced_fleet(products, prices)}
+
+
+def _llm_plan(
+    question: str | PathLike[str] | Mapping[str, Any],
+    seed: int | None,
+    place: Path,
+    progress: Callable[[str], None] | None,
+) -> LlmPlanResult:
+    from npusim.serving.planning import plan_llm
+
+    if isinstance(question, Mapping):
+        wanted = llm_plan_of(question, place / "plan")
+    else:
+        wanted = read_llm_plan(Path(question))
+    return plan_llm(wanted.seeded(seed), place, progress)

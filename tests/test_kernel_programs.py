@@ -81,6 +81,19 @@ def test_cube_and_vector_cores_work_together(
     assert 100 < turns["duration_us"] < 1000
 
 
+@needs_capi
+@needs_cffi
+@pytest.mark.parametrize("soc", ["Ascend310P3", "Ascend910A"])
+def test_cube_and_vector_cores_are_not_side_by_side_where_a_core_is_both(
+    programs: dict[str, Path], soc: str
+) -> None:
+    run = run_program(str(programs["cores"]), ["10"], soc)
+    (problem,) = run.problems
+    assert "kernel cut_product: it is for cube cores with vector cores" in problem["message"]
+    assert f"a core of {soc} is both" in problem["message"]
+    assert {each["op"] for each in run.calls} == {"add_up", "turns"}
+
+
 @pytest.fixture(scope="module")
 def said(programs: dict[str, Path]) -> dict[str, tuple[int, str]]:
     run = run_program(str(programs["faults"]), [], "Ascend910B3")
@@ -115,6 +128,8 @@ def test_launches_are_calls_on_the_same_line() -> None:
     asks = f"__global__ __aicore__ void f() {body}\nvoid g() {{ f<<<1, 0, s>>>(); }} // <<<"
     assert '"f", 2, 1' in translated(asks, "a.asc")
     assert '"f", 1, 1' in translated(f"#define ASCENDC_CUBE_ONLY\n{asks}", "a.asc")
+    held = "__global__ __mix__(1, 2) void f() {}\nauto g = [] { return f; }();\ng<<<1, 0, s>>>();"
+    assert '"g", 2, 1' in translated(held, "a.asc")
     with pytest.raises(RejectedError, match=r"a\.asc:1: a launch is written f<<<blocks"):
         translated("f<<<1>>>(x);", "a.asc")
     with pytest.raises(RejectedError, match="doesn't come to its end"):

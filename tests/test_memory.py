@@ -252,6 +252,24 @@ def test_stores_stay_in_l2_as_far_as_they_fit() -> None:
     assert small.resident_bytes(1) == 500
 
 
+def test_what_goes_past_l2_leaves_it_to_others() -> None:
+    """Stores of 1000 bytes stay in an L2 of 1200 that loads of 1000 bytes would fill."""
+
+    def times(*, bypasses: bool) -> list[float]:
+        load = transfer(1000, 50.0)._replace(bypasses_l2=bypasses)
+        writer = Writer()
+        writer.do(Pipe.MTE2, "load", 0, moves=load)
+        writer.do(Pipe.MTE2, "load", 0, moves=load._replace(reuse_bytes=0.0))
+        writer.do(Pipe.MTE3, "store", 0, moves=transfer(1000, 50.0, buffer=2, write=True))
+        l2 = L2State(1200)
+        found = load_times(writer.program, l2)
+        assert l2.resident_bytes(1) == (0 if bypasses else 200)
+        return found
+
+    assert times(bypasses=True) == pytest.approx([100, 100, 20])
+    assert times(bypasses=False)[1] == pytest.approx(20)  # the second load hits
+
+
 def test_more_data_than_l2_is_bound_by_hbm() -> None:
     moves = (transfer(10_000, 100.0), transfer(10_000, 100.0, buffer=2, write=True))
     program = pipeline(100, 1, 1, 1, moves=moves)

@@ -36,6 +36,7 @@ typedef struct npusim_job {
     const uint64_t *sizes;
     const uint64_t *contents;
     uint8_t *touched;
+    uint64_t *footprint;
     int32_t cores;
     int32_t line;
     const npusim_symbol_t *symbols;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from pathlib import Path
 
 from npusim.values.errors import RejectedError
 
@@ -11,6 +13,8 @@ _DEFINED = re.compile(
     r"((?:__\w+__(?:\([^)]*\))?\s+|inline\s+|extern\s+\"C\"\s+)+)void\s+(\w+)\s*\("
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\\\.|[^\"\\\\\n])*\"", re.DOTALL)  # or a text
+_INCLUDED = re.compile(r"^\s*#\s*include\s+\"([^\"]+)\"", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _VECTOR, _CUBE, _MIX = 0, 1, 2
 _SETTINGS = 3  # of a launch: blocks, l2ctrl, stream
 
@@ -25,7 +29,7 @@ def translated(source: str, path: str) -> str:
 
     Raises RejectedError for a launch that doesn't come to its end.
     """
-    kinds = {name: _kind(words, source) for words, name in _DEFINED.findall(source)}
+    kinds = _kinds(source, Path(path).parent)
     done, at = [], 0
     code = _COMMENT.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), source)
     while (opened := code.find("<<<", at)) >= 0:
@@ -40,7 +44,7 @@ def translated(source: str, path: str) -> str:
             )
         arguments, end = _until(source, bracket + 1, ")", place)
         blocks, stream = settings[0], settings[2]
-        kind = kinds.get(name.rpartition(":")[2], _VECTOR)
+        kind = _kind_of(name.rpartition(":")[2], kinds, code[:opened])
         call = f"[=]() mutable {{ {name}{types}({arguments}); }}"
         done.append(source[at:first])
         done.append(f'::npusim::launch("{name}", {kind}, {blocks}, {stream}, {call})')
@@ -48,6 +52,31 @@ def translated(source: str, path: str) -> str:
         at = end
     text = "".join((*done, source[at:]))
     return f'#line 1 "{path}"\n{text}'
+
+
+def _kinds(source: str, folder: Path, known: frozenset[Path] = frozenset()) -> dict[str, int]:
+    """The cores of the kernels of a source and of the headers beside it."""
+    kinds = {name: _kind(words, source) for words, name in _DEFINED.findall(source)}
+    for name in _INCLUDED.findall(source):
+        header = folder / name
+        if header not in known and header.is_file():
+            text = header.read_text(encoding="utf-8", errors="replace")
+            kinds = _kinds(text, header.parent, known | {header}) | kinds
+    return kinds
+
+
+def _kind_of(name: str, kinds: Mapping[str, int], before: str) -> int:
+    """The cores of a kernel, or of the first one in what a variable of that name is made of."""
+    if name in kinds:
+        return kinds[name]
+    _, made, behind = before.partition(found[0]) if (found := _made(name, before)) else ("", "", "")
+    held = (word for word in _WORD.findall(behind) if made and word in kinds)
+    return kinds.get(next(held, ""), _VECTOR)
+
+
+def _made(name: str, before: str) -> re.Match[str] | None:
+    """Where a variable gets its value: ``auto name =``, ``void (*name)(...) =``."""
+    return re.search(rf"\b{name}\s*(?:\)\s*\([^;=]*\)\s*)?=(?!=)", before)
 
 
 def _callee(source: str, end: int, place: str) -> tuple[int, str, str]:

@@ -130,6 +130,8 @@ class _Misses:
     def of(self, transfer: Transfer) -> float:
         """The share of a transfer's bytes."""
         cache = self._cache
+        if transfer.bypasses_l2:
+            return 1.0
         if transfer.write:
             # What fits stays in L2, modified, and is written back by whoever evicts it.
             evicts = max(self._overflow, cache.write_back_share)

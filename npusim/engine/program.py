@@ -47,7 +47,8 @@ class Transfer(NamedTuple):
     bytes (None: the kernel touches them for the first time); ``reuses`` tells the same for parts of
     the executions, buffer by buffer. ``shared_cost`` is the L2 time, as a part of its own, that
     each byte costs on top where all cores read the same lines. ``rate_fraction`` of the usual rate
-    is what all of the way serves its bytes at: less than 1 for atomic additions.
+    is what all of the way serves its bytes at: less than 1 for atomic additions. What
+    ``bypasses_l2`` finds nothing there and leaves nothing.
     """
 
     buffer: int
@@ -61,6 +62,7 @@ class Transfer(NamedTuple):
     reuses: tuple[Reuse, ...] = ()
     shared_cost: float = 0.0
     rate_fraction: float = 1.0
+    bypasses_l2: bool = False
 
     @property
     def bus_bytes(self) -> float:

@@ -145,6 +145,8 @@ class _Listed:
         """Bytes first touched per buffer, in the order of first touch."""
         sizes: dict[int, float] = {}
         for transfer, times in self.transfers:
+            if transfer.bypasses_l2:
+                continue
             first = transfer.payload_bytes * times * transfer.fresh_share
             sizes[transfer.buffer] = sizes.get(transfer.buffer, 0.0) + first
         return sizes

@@ -87,6 +87,7 @@ class Buffers(Group):
     l0b_bytes: Bytes
     l0c_bytes: Bytes
     bias_table_bytes: Bytes | None = None
+    fixpipe_buffer_bytes: Bytes | None = None
     block_bytes: Annotated[int, Field(ge=16, le=512, multiple_of=16)]
     ub_bank_groups: Count
     ub_banks: Count

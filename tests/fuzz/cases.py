@@ -296,7 +296,7 @@ GROUPS = {
     "clocks": ("cube_mhz", "vector_mhz"),
     "buffers": (
         "ub_bytes", "l1_bytes", "l0a_bytes", "l0b_bytes", "l0c_bytes", "block_bytes", "ub_bank_groups",
-        "ub_banks", "bias_table_bytes",
+        "ub_banks", "bias_table_bytes", "fixpipe_buffer_bytes",
     ),
     "memory": (
         "capacity_bytes", "hbm_nominal_gbps", "hbm_sustained_fraction", "hbm_latency_cycles", "l2_bytes",

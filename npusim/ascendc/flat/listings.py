@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.cluster import CoreWait
     from npusim.ascendc.core import Core
     from npusim.ascendc.costs import GmCopy
+    from npusim.ascendc.gm import GlobalTensor
     from npusim.engine.program import Barrier
 
 Steps = Iterator["Barrier | CoreWait"]
@@ -76,14 +77,14 @@ Entry = tuple[int, int]
 class Listing:
     """What the cores of a launch did: instructions, bodies, and each core's body by its number.
 
-    ``roots`` are those of each block, its vector cores first. ``buffers`` numbers device memory as
-    the engine knows it.
+    ``roots`` are those of each block, its vector cores first. ``memories`` are the pieces of device
+    memory, each as large as what the launch touched of it.
     """
 
     symbols: Sequence[Symbol]
     bodies: Sequence[Sequence[Entry]]
     roots: Sequence[tuple[int, ...]]
-    buffers: Sequence[int]
+    memories: Sequence[GlobalTensor]
 
     def barriers(self, body: int) -> int:
         """How often a body waits for all cores."""
@@ -98,7 +99,7 @@ class ListedKernel(Kernel):
 
     def __init__(self, listing: Listing) -> None:
         self._listing = listing
-        self.reads = self.writes = ()
+        self.reads = self.writes = tuple(listing.memories)
         self.block_dim = len(listing.roots)
         each = {listing.barriers(root) for roots in listing.roots for root in roots}
         self._meets = len(each) == 1  # else some cores meet without the others
@@ -176,7 +177,8 @@ class _Player:
     def gm_copy(self, symbol: Symbol) -> None:
         core = self._core
         path_name = PATHS[symbol.number[0]]
-        buffer, run_bytes, runs, since, adds, turns, apart = symbol.number[1:]
+        buffer, run_bytes, runs, since, way, turns, apart = symbol.number[1:]
+        adds, bypasses = way & _ADDS, way & _BYPASSES_L2
         path = core.costs.path(path_name)
         if path is None:
             self._refuse(symbol, "any dtype", ())
@@ -192,7 +194,7 @@ class _Player:
             )
         if turns:
             cost = self._turned(symbol, cost)
-        number = self._listing.buffers[buffer]
+        number = self._listing.memories[buffer].buffer.number
         transfer = Transfer(
             number,
             path_name in _STORES,
@@ -203,8 +205,10 @@ class _Player:
             path=path_name,
             shared_cost=cost.shared_cost,
             rate_fraction=cost.rate_fraction,
+            bypasses_l2=bool(bypasses),
         )
-        detail = f"global memory {buffer} {runs}x{run_bytes}B{' atomic add' if adds else ''}"
+        detail = f"global memory {buffer} {runs}x{run_bytes}B"
+        detail += f"{' atomic add' if adds else ''}{' past L2' if bypasses else ''}"
         instruction = core.recorder.emit(
             symbol.pipe, symbol.intrinsic, cost.cycles, transfer, detail, cost.latency_cycles
         )
@@ -251,7 +255,7 @@ class _Player:
         recorder = self._core.recorder
         if number < 0:  # the scalar unit waits for vector results by itself
             if symbol.kind is Kind.SET:
-                recorder.after_vector()
+                recorder.link(Pipe.VECTOR, Pipe.SCALAR)
             return
         key = (setter, waiter, number)
         if key not in self._flags:
@@ -301,6 +305,7 @@ class _Player:
         )
 
 
+_ADDS, _BYPASSES_L2 = 1, 2  # CopyWay of kernel_runtime.h
 _MODE_WITHIN = 2  # source: public API page of CrossCoreSetFlag
 _WORK: Mapping[Kind, Callable[[_Player, Symbol], Barrier | CoreWait | None]] = {
     Kind.VECTOR: _Player.vector,

@@ -58,8 +58,14 @@ struct Runtime {
     int64_t used[MEMORIES] = {};
     uint32_t events[PIPES][PIPES] = {};
     int64_t last_result = -1, moved = 0;
-    bool unread = false;
+    bool unread = false; /* the vector unit did or waited for something that the scalar unit hasn't waited for */
     std::unordered_map<uint64_t, int64_t> loaded;
+
+    struct Leaving { /* a part of L0C that a fixpipe with a unit flag empties, for the next product with one */
+        int64_t start, end;
+        Clocks known;
+    };
+    std::deque<Leaving> leaving;
 
     size_t place = 0;         /* among all cores */
     std::vector<Clocks> seen; /* what has ended on others, as far as this one knows */
@@ -72,6 +78,8 @@ struct Runtime {
     std::map<int, Crossing> crossed; /* flags between cores: sets */
     std::map<int, int64_t> taken;    /* and waits */
     int64_t barriers = 0;
+    uint64_t looked_at[64] = {}; /* lines that it has asked memory for since it last did anything else */
+    uint64_t looked_moves = 0, fruitless = 0;
     struct Request {
         void (*work)(void *);
         void *context;

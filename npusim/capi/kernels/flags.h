@@ -44,6 +44,7 @@ void wait_flag(int setter, int waiter, int64_t id, Site at)
                PIPE_NAMES[setter], PIPE_NAMES[waiter]);
     merge(here().clocks[waiter], flag.set.front());
     flag.set.pop_front();
+    if (waiter == V) here().unread = true;
     int64_t number[8] = {setter, waiter, id, 0};
     write_down("", "WaitFlag", at, WAIT, waiter, 0, number);
 }
@@ -81,6 +82,29 @@ void link_pipes(int first, int then, Site at)
     int64_t number[8] = {first, then, 900, 0};
     write_down("", "", at, SET, first, 0, number);
     write_down("", "", at, WAIT, then, 0, number);
+}
+
+/* Unit flags: a fixpipe follows the product that fills its part of L0C, the next product there follows the fixpipe. */
+static constexpr int64_t UNIT = 901;
+
+void leave_unit(int64_t start, int64_t end, Site at)
+{
+    here().leaving.push_back({start, end, now(FIX)});
+    int64_t number[8] = {FIX, M, UNIT, 0};
+    write_down("", "", at, SET, FIX, 0, number);
+}
+
+void enter_unit(int64_t start, int64_t end, Site at)
+{
+    Runtime &core = here();
+    size_t last = core.leaving.size();
+    while (last && (core.leaving[last - 1].start >= end || core.leaving[last - 1].end <= start)) last--;
+    for (; last; last--) {
+        merge(core.clocks[M], core.leaving.front().known);
+        core.leaving.pop_front();
+        int64_t number[8] = {FIX, M, UNIT, 0};
+        write_down("", "", at, WAIT, M, 0, number);
+    }
 }
 
 void mark(int setter, int waiter, int64_t id, int initial, Site at)

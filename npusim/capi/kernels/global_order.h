@@ -77,6 +77,7 @@ static void touch_global(int buffer, int64_t start, int64_t bytes, int64_t runs,
             uint32_t any = (2u << (to - 1) / BLOCK) - (1u << from / BLOCK), edges = (from % BLOCK ? 1u << from / BLOCK : 0) | (to % BLOCK ? 1u << to / BLOCK : 0);
             uint16_t whole = uint16_t(any & ~edges), part = uint16_t(any & edges);
             Sector &found = sectors.get()[sector];
+            if (!found.written.core && !found.read.core) shared->job->footprint[buffer] += SECTOR;
             for (Access *other : {&found.written, writes ? &found.read : nullptr}) {
                 if (!other || !other->core || (writes && other == &found.written)) continue; /* of two that write, either may win */
                 uint32_t both = (other->whole & (whole | part)) | (other->part & whole);

@@ -52,7 +52,7 @@ static void finish_gm(Instruction &told, Site at)
     touch_global(buffer, int64_t(address - shared->job->addresses[buffer]), told.number[2], runs, told.number[7], told.pipe, writes, at);
     told.number[1] = buffer;
     told.number[4] = -1;
-    told.number[5] = writes ? current->atomic : 0;
+    if (writes && current->atomic) told.number[5] |= ADDS;
     if (!writes) {
         uint64_t key = address * 0x9e3779b97f4a7c15ull ^ uint64_t(payload);
         auto found = core.loaded.find(key);
@@ -65,7 +65,7 @@ static void finish_gm(Instruction &told, Site at)
 void issue(Instruction &told, Site at)
 {
     Runtime &core = here();
-    if (told.pipe != V && told.pipe != S && told.pipe != MTE2 && told.pipe != MTE3 && !current->cube)
+    if (told.pipe != V && told.pipe != S && told.pipe != MTE2 && told.pipe != MTE3 && !current->cube && !current->size[L1])
         refuse(at, "Call it on the cube core.", "%s: a vector core has no %s pipe", told.name, PIPE_NAMES[told.pipe]);
     if (told.pipe == V && current->cube) refuse(at, "Call it on vector cores.", "%s: a cube core has no VECTOR pipe", told.name);
     for (int each = 0; each < told.reads; each++) check_place(told, told.read[each], at);
@@ -73,7 +73,8 @@ void issue(Instruction &told, Site at)
     for (int each = 0; each < told.reads; each++) check_tile(told, told.read[each], at);
     for (int each = 0; each < told.writes; each++) check_tile(told, told.write[each], at);
     step(told.pipe, at);
-    if (told.pipe == S && core.unread) { /* it waits for vector results by itself */
+    if (told.pipe != S) shared->moves++;
+    if (told.pipe == S && core.unread) { /* it waits for vector results by itself, and so for what they waited for */
         merge(core.clocks[S], now(V));
         core.unread = false;
         int64_t number[8] = {V, S, -1, 0};

@@ -83,6 +83,8 @@ struct Shared {
     std::vector<std::unique_ptr<Runtime>> cores;
     std::vector<std::unique_ptr<Sector, Freed>> sectors; /* of each block of memory */
     std::map<int64_t, std::vector<Clocks>> meetings;     /* what those who came to SyncAll knew */
+    std::map<uint64_t, std::vector<Clocks>> written_back; /* of lines of data caches: what those knew who wrote them back */
+    uint64_t moves = 0; /* what cores did that others can see */
     std::string message, remedy;
     Site site = {};
     bool failed = false;

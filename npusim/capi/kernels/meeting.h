@@ -7,10 +7,9 @@
 
 namespace npusim {
 
-static void let_others(bool (*ready)(void *), void *context, Site at)
+static void yield_core(bool (*ready)(void *), void *context, Site at)
 {
     Runtime &core = here();
-    if (ready(context)) return;
     core.ready = ready, core.ready_context = context, core.waits_at = placed(at);
     Site acting = current->acting;
     swapcontext(&core.context, &core.home);
@@ -18,6 +17,11 @@ static void let_others(bool (*ready)(void *), void *context, Site at)
     current->acting = acting;
     core.ready = nullptr;
     if (shared->failed) throw Ended();
+}
+
+static void let_others(bool (*ready)(void *), void *context, Site at)
+{
+    if (!ready(context)) yield_core(ready, context, at);
 }
 
 void wait_until(bool (*ready)(void *), void *context, Site at)
@@ -99,6 +103,57 @@ void cross_wait(int mode, int flag, Site at)
     for (int pipe = 0; pipe < PIPES; pipe++) merge(core.clocks[pipe], now(S));
     int64_t number[8] = {flag, S, mode};
     write_down("", "CrossCoreWaitFlag", at, CROSS_WAIT, S, 0, number);
+}
+
+/* Lines of the scalar units' data caches, by which cores tell each other of words in global memory. */
+static constexpr uint64_t LINE = 64, ALL_LINES = ~0ull, PATIENCE = 1 << 16;
+
+static bool at_once(void *) { return true; }
+
+/* Who asks memory for the same line once more, and did nothing else, waits for another core. */
+static void look_again(uint64_t line, Site at)
+{
+    Runtime &core = here();
+    if (core.looked_moves != shared->moves) {
+        std::memset(core.looked_at, 0, sizeof core.looked_at);
+        core.fruitless = 0;
+    }
+    uint64_t &place = core.looked_at[line % 64], before = core.looked_moves = shared->moves;
+    bool again = place == line + 1;
+    place = line + 1;
+    if (!again) return;
+    yield_core(at_once, nullptr, at);
+    if (shared->moves == before && ++core.fruitless > PATIENCE)
+        refuse(at, "Write the word on another core, and write its line back with DataCacheCleanAndInvalid.",
+               "block %d looks at the same words of global memory again and again, which no core writes: it waits for ever", current->block);
+}
+
+static uint64_t line_of(const void *place) { return reinterpret_cast<uintptr_t>(place) / LINE; }
+
+void refresh_line(const void *place, bool all, Site at)
+{
+    uint64_t line = all ? ALL_LINES : line_of(place);
+    learn(shared->written_back[line], known(S));
+    scalar(0, 0, 1, 0, at);
+    look_again(line, at);
+}
+
+void write_word(const void *place, bool through, Site at)
+{
+    scalar(0, 1, 0, 0, at);
+    shared->moves++;
+    if (through) learn(shared->written_back[line_of(place)], known(S));
+}
+
+void read_word(const void *place, bool through, Site at)
+{
+    scalar(0, 0, 0, 1, at);
+    if (through) look_again(line_of(place), at);
+    if (shared->written_back.empty()) return;
+    for (uint64_t line : {line_of(place), ALL_LINES}) {
+        auto found = shared->written_back.find(line);
+        if (found != shared->written_back.end()) learn(here().seen, found->second);
+    }
 }
 
 static Runtime *cube_of(Runtime &core)

@@ -98,6 +98,7 @@ Slot deque_slot(int32_t number, Site at)
     queue.state[size_t(slot)] = 3;
     merge(here().clocks[queue.consumer], queue.filled.front());
     queue.filled.pop_front();
+    if (queue.consumer == V) here().unread = true;
     tell_queue(queue, WAIT, true, at);
     return {number, slot, queue.start + slot * queue.bytes, queue.bytes};
 }

@@ -199,7 +199,7 @@ int play(npusim_job_t *job)
                 shared->cores.emplace_back(new Runtime);
                 prepare(*shared->cores.back(), block, false, sub);
             }
-        if (job->kind) {
+        if (job->kind > 0) {
             shared->cores.emplace_back(new Runtime);
             prepare(*shared->cores.back(), block, true, 0);
         }

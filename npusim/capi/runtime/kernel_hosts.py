@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 # Numbers that platform_ascendc.h asks for, and the sizes of memories from 10 on.
 _WHOLE_BYTES = {29: 2}  # a product of int4 is cut as one of int8
 _CUBES, _VECTORS, _SOC, _ARCHITECTURE, _MEMORIES = 0, 1, 2, 3, 10
-_SIZES = ("l0a_bytes", "l0b_bytes", "l0c_bytes", "l1_bytes", "l2", "ub_bytes", "hbm", "fb", "bt")
+_SIZES = (
+    "l0a_bytes",
+    "l0b_bytes",
+    "l0c_bytes",
+    "l1_bytes",
+    "l2",
+    "ub_bytes",
+    "hbm",
+    "fixpipe_buffer_bytes",
+    "bias_table_bytes",
+)
 _SOCS = {"910B": (1, 2201), "910": (0, 1001), "310P": (2, 2002)}  # numbers of SocVersion, NpuArch
 
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from npusim.ascendc.flat.copies import DeviceMemory
 from npusim.ascendc.flat.listings import PIPES, Kind, ListedKernel, Listing, Symbol
+from npusim.ascendc.gm import GlobalTensor, GmBuffer
 from npusim.capi.runtime.refusals import task_fault
 from npusim.runtime.cache_start import new_cache
 from npusim.runtime.stream import result_of
 from npusim.runtime.task import run_tasks
-from npusim.values.dtypes import from_acl
+from npusim.values.dtypes import UINT8, from_acl
 from npusim.values.errors import KernelError, NpusimError
 
 if TYPE_CHECKING:
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 
 _PLAY = "int(*)(npusim_job_t *)"
 _DROP = "void(*)(uintptr_t)"
-_MEMORIES = ("ub", "l1", "l0a", "l0b", "l0c", "bias_table")
-_FIXPIPE_BUFFER_BYTES = 7168  # source: public asc-devkit, TOTAL_C2PIPE2GM_SIZE of A2 is 2 KiB a use
-_CUBE, _MIX = 1, 2
+_MEMORIES = ("ub", "l1", "l0a", "l0b", "l0c", "bias_table", "fixpipe_buffer")
+_UNIFIED, _CUBE, _MIX = -1, 1, 2  # a core that is both cube and vector is neither of the others
 _READ, _WRITTEN = 1, 2
 
 
@@ -74,12 +73,14 @@ class _Task:
         job = ffi.new("npusim_job_t *")
         split = profile.cores.style == "split"
         vectors = profile.cores.vector_cores // profile.cores.cube_cores if split else 0
-        kind = self.kind if split else 0
+        if not split and self.kind >= _MIX:
+            raise KernelError(self.name, *_no_mix(profile))
+        kind = self.kind if split else _UNIFIED
         job.body, job.context, job.kind = self.body, self.context, kind
         job.blocks, job.vectors, job.buffers = self.blocks, vectors, len(blocks)
         job.at_once = _at_once(profile, kind)
         sizes = [getattr(profile.buffers, f"{name}_bytes") or 0 for name in _MEMORIES]
-        for place, nbytes in enumerate((*sizes, _FIXPIPE_BUFFER_BYTES)):
+        for place, nbytes in enumerate(sizes):
             job.memory[place] = nbytes
         given = [
             ffi.new("uint64_t[]", numbers or [0])
@@ -91,14 +92,15 @@ class _Task:
         ]
         job.addresses, job.sizes, job.contents = given
         touched = ffi.new("uint8_t[]", max(1, len(blocks)))
-        job.touched = touched
+        footprint = ffi.new("uint64_t[]", max(1, len(blocks)))
+        job.touched, job.footprint = touched, footprint
         if ffi.cast(_PLAY, self.play)(job):
             raise self._failure(job)
         memories = [
-            DeviceMemory(f"global memory {number}", block.content)
+            _memory(f"global memory {number}", min(block.size, footprint[number]))
             for number, block in enumerate(blocks)
         ]
-        listing = _listing(ffi, job, [each.number for each in memories], vectors if split else 0)
+        listing = _listing(ffi, job, memories, vectors if split else 0)
         cores: Literal["vector", "cube"] = "cube" if kind == _CUBE else "vector"
         made = ListedKernel.named(self.name, "__main__", cores, is_mix=kind >= _MIX)
         cache = new_cache(profile, (), "cold")
@@ -115,6 +117,15 @@ class _Task:
         return KernelError(self.name, message, remedy, site=site)
 
 
+def _no_mix(profile: Profile) -> tuple[str, str]:
+    """Why a kernel for cube and vector cores can't run, and what to do."""
+    why = (
+        f"it is for cube cores with vector cores beside them, but a core of {profile.name} is both"
+    )
+    there = "Run it on an Atlas A2 chip such as Ascend910B3"
+    return why, f"{there}, or write it without __mix__, flags between cores and Matmul objects."
+
+
 def _at_once(profile: Profile, kind: int) -> int:
     """So many blocks of a kernel find a core each."""
     cores = profile.cores
@@ -124,7 +135,7 @@ def _at_once(profile: Profile, kind: int) -> int:
 
 
 def _tensors(
-    blocks: Sequence[Block], memories: Sequence[DeviceMemory], touched: bytes
+    blocks: Sequence[Block], memories: Sequence[GlobalTensor], touched: bytes
 ) -> dict[str, dict[str, Any]]:
     """What the journal says of the blocks that a kernel read or wrote."""
     tensors: dict[str, dict[str, Any]] = {}
@@ -133,11 +144,15 @@ def _tensors(
         for io, way in (("in", _READ), ("out", _WRITTEN)):
             if how & way:
                 told = {"shape": [block.size], "dtype": "bytes", "io": io}
-                tensors[f"{io} {memory.name}"] = told
+                tensors[f"{io} {memory.buffer.name}"] = told
     return tensors
 
 
-def _listing(ffi: Any, job: Any, buffers: Sequence[int], vectors: int) -> Listing:
+def _memory(name: str, nbytes: int) -> GlobalTensor:
+    return GlobalTensor(GmBuffer(name, nbytes), UINT8, (nbytes,))
+
+
+def _listing(ffi: Any, job: Any, memories: Sequence[GlobalTensor], vectors: int) -> Listing:
     """What the cores of a launch did."""
     symbols = [_symbol(ffi, job.symbols[place]) for place in range(job.symbol_count)]
     starts = np.frombuffer(ffi.buffer(job.starts, 8 * (job.bodies + 1)), np.int64).tolist()
@@ -148,7 +163,7 @@ def _listing(ffi: Any, job: Any, buffers: Sequence[int], vectors: int) -> Listin
     roots = [job.roots[place] for place in range(job.cores)]
     each = vectors + 1 if job.kind >= _MIX else 1
     grouped = [tuple(roots[first : first + each]) for first in range(0, len(roots), each)]
-    return Listing(symbols, bodies, grouped, buffers)
+    return Listing(symbols, bodies, grouped, memories)
 
 
 def _symbol(ffi: Any, told: Any) -> Symbol:

@@ -87,7 +87,7 @@ template <typename T> void copy_runs(const char *name, const LocalTensor<T> &loc
     uint8_t *far = check_global(gm, (runs.count - 1) * runs.global_step + runs.bytes, name, at);
     bool ub = local.memory == UB;
     const char *intrinsic = stores ? (ub ? "copy_ubuf_to_gm" : "copy_cbuf_to_gm") : ub ? "copy_gm_to_ubuf" : "copy_gm_to_cbuf";
-    Instruction told = {name, intrinsic, GM_COPY, stores ? MTE3 : MTE2, type_of<T>(), stores, !stores, {stores ? (ub ? UB_TO_GM : L1_TO_GM) : ub ? GM_TO_UB : GM_TO_L1, int64_t(reinterpret_cast<uintptr_t>(far)), runs.bytes, runs.count, 0, 0, 0, runs.count > 1 ? runs.global_step : 0}, {}, {}};
+    Instruction told = {name, intrinsic, GM_COPY, stores ? MTE3 : MTE2, type_of<T>(), stores, !stores, {stores ? (ub ? UB_TO_GM : L1_TO_GM) : ub ? GM_TO_UB : GM_TO_L1, int64_t(reinterpret_cast<uintptr_t>(far)), runs.bytes, runs.count, 0, gm.way(stores ? AscendC::CacheRwMode::WRITE : AscendC::CacheRwMode::READ), 0, runs.count > 1 ? runs.global_step : 0}, {}, {}};
     Span span = {local.memory, int32_t(runs.count), 1, local.start, local.limit, runs.bytes, runs.local_step, 0, anywhere, 2};
     (stores ? told.read : told.write)[0] = span;
     issue(told, at);
@@ -219,7 +219,7 @@ template <typename T> void DataCopy(const LocalTensor<T> &dst, const GlobalTenso
     if (!p.ndNum || !p.nValue || !p.dValue) return;
     int64_t reach = int64_t(p.ndNum - 1) * int64_t(p.srcNdMatrixStride) + int64_t(p.nValue - 1) * p.srcDValue + p.dValue;
     uint8_t *far = npusim::check_global(src, reach * size, "DataCopy", at);
-    npusim::Instruction told = {"DataCopy", "copy_gm_to_cbuf_multi_nd2nz", npusim::GM_COPY, npusim::MTE2, npusim::type_of<T>(), 0, 1, {npusim::GM_TO_L1, int64_t(reinterpret_cast<uintptr_t>(far)), p.dValue * size, int64_t(p.ndNum) * p.nValue, p.nValue, 0, 1, p.srcDValue * size}, {}, {}};
+    npusim::Instruction told = {"DataCopy", "copy_gm_to_cbuf_multi_nd2nz", npusim::GM_COPY, npusim::MTE2, npusim::type_of<T>(), 0, 1, {npusim::GM_TO_L1, int64_t(reinterpret_cast<uintptr_t>(far)), p.dValue * size, int64_t(p.ndNum) * p.nValue, p.nValue, src.way(CacheRwMode::READ), 1, p.srcDValue * size}, {}, {}};
     int64_t matrix = p.dstNzMatrixStride * size, block = p.dstNzC0Stride * 32ll, line = p.dstNzNStride * 32ll;
     if (p.nValue == 1 || line == 32) told.write[0] = {dst.memory, p.ndNum, int32_t(blocks), dst.start, dst.limit, p.nValue * 32ll, matrix, block, false, false};
     else told.write[0] = {dst.memory, p.ndNum * p.nValue > 1 && p.ndNum == 1 ? p.nValue : p.ndNum, int32_t(blocks), dst.start, dst.limit, p.ndNum == 1 ? 32 : (p.nValue - 1) * line + 32, p.ndNum == 1 ? line : matrix, block, false, false};

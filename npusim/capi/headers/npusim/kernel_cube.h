@@ -82,6 +82,7 @@ struct MmadParams {
 enum class CO2Layout : uint8_t { NZ = 0, ROW_MAJOR, COLUMN_MAJOR };
 struct FixpipeConfig {
     CO2Layout format;
+    bool isToUB = false;
 };
 inline constexpr FixpipeConfig CFG_NZ = {CO2Layout::NZ}, CFG_ROW_MAJOR = {CO2Layout::ROW_MAJOR}, CFG_COLUMN_MAJOR = {CO2Layout::COLUMN_MAJOR};
 struct FixpipeParamsV220 {
@@ -191,6 +192,7 @@ template <typename D, typename A, typename B> void mmad(const LocalTensor<D> &c,
     if (from_table) told.read[told.reads++] = row(*bias, n);
     else if (!init) told.read[told.reads++] = into;
     for (int each = 2; each < told.reads; each++) told.read[each].some = true;
+    if (p.unitFlag) enter_unit(into.start, into.start + into.length, at);
     issue(told, at);
     static thread_local std::vector<W> rows, columns, sums;
     rows.assign(size_t(m * k), W(0)), columns.assign(size_t(n * k), W(0)), sums.assign(size_t(m * n), W(0));
@@ -273,13 +275,16 @@ template <typename D, typename T, typename Place> void leave_l0c(const T *sums, 
         }
 }
 
-template <typename T> void fixpipe_order(const LocalTensor<T> &, bool unit, Site at)
+/* Sums leave L0C; with a unit flag when they are complete, and the next product follows. */
+inline void issue_fixpipe(Instruction &told, bool unit, Site at)
 {
     if (unit) link_pipes(M, FIX, at);
+    issue(told, at);
+    const Span &from = told.read[0];
+    if (unit) leave_unit(from.start, from.start + (from.outer - 1) * from.outer_step + (from.inner - 1) * from.inner_step + from.length, at);
 }
 template <typename D, typename T> void fixpipe(const GlobalTensor<D> &dst, const LocalTensor<T> &src, AscendC::CO2Layout layout, const AscendC::FixpipeParamsV220 &p, const LocalTensor<uint64_t> *scales, Site at)
 {
-    fixpipe_order(src, p.unitFlag != 0, at);
     int64_t size = sizeof(D), m = p.mSize, n = p.nSize, stride = p.srcStride ? p.srcStride : (m + 15) / 16 * 16;
     if (!m || !n) return;
     bool rows = layout == AscendC::CO2Layout::ROW_MAJOR, columns = layout == AscendC::CO2Layout::COLUMN_MAJOR;
@@ -288,9 +293,9 @@ template <typename D, typename T> void fixpipe(const GlobalTensor<D> &dst, const
     uint8_t *far = check_global(dst, ((nds - 1) * int64_t(p.dstNdStride) + reach) * size, "Fixpipe", at);
     Span from = {src.memory, int32_t(nds), int32_t((n + 15) / 16), src.start, src.limit, m * 64, int64_t(p.srcNdStride) * 1024, stride * 64, true, true};
     if (sizeof(T) == 2) from.length = m * 32, from.inner_step = stride * 32;
-    Instruction told = {"Fixpipe", "copy_matrix_cc_to_gm", GM_COPY, FIX, type_of<D>(), 1, 0, {L0C_TO_GM, int64_t(reinterpret_cast<uintptr_t>(far)), rows ? n * size : columns ? m * size : m * lanes * size, nds * (rows ? m : columns ? n : blocks), rows ? m : columns ? n : blocks, 0, 0, apart * size}, {from}, {}};
+    Instruction told = {"Fixpipe", "copy_matrix_cc_to_gm", GM_COPY, FIX, type_of<D>(), 1, 0, {L0C_TO_GM, int64_t(reinterpret_cast<uintptr_t>(far)), rows ? n * size : columns ? m * size : m * lanes * size, nds * (rows ? m : columns ? n : blocks), rows ? m : columns ? n : blocks, dst.way(AscendC::CacheRwMode::WRITE), 0, apart * size}, {from}, {}};
     if (scales) told.read[told.reads++] = row(*scales, n);
-    issue(told, at);
+    issue_fixpipe(told, p.unitFlag != 0, at);
     Finish finish = {p.quantPre, p.reluEn, p.deqScalar, scales ? scales->data() : nullptr};
     for (int64_t nd = 0; nd < nds; nd++) {
         const T *sums = src.data() + nd * int64_t(p.srcNdStride) * 256;
@@ -302,13 +307,12 @@ template <typename D, typename T> void fixpipe(const GlobalTensor<D> &dst, const
 }
 template <typename D, typename T> void fixpipe(const LocalTensor<D> &dst, const LocalTensor<T> &src, const AscendC::FixpipeParamsV220 &p, const LocalTensor<uint64_t> *scales, Site at)
 {
-    fixpipe_order(src, p.unitFlag != 0, at);
     int64_t size = sizeof(D), m = p.mSize, n = p.nSize, stride = p.srcStride ? p.srcStride : (m + 15) / 16 * 16, lanes = size == 1 ? 32 : p.isChannelSplit ? 8 : 16, blocks = (n + lanes - 1) / lanes, apart = p.dstStride * 32 / size;
     Span from = {src.memory, 1, int32_t((n + 15) / 16), src.start, src.limit, m * 64, 0, stride * 64, true, true};
     Span to = {dst.memory, 1, int32_t(blocks), dst.start, dst.limit, m * lanes * size, 0, apart * size, false, false};
     Instruction told = {"Fixpipe", "copy_matrix_cc_to_cbuf", CHIP_COPY, FIX, type_of<D>(), 1, 1, {L0C_TO_L1, m * n * size, 0, 0, 0, 0, 0, 0}, {from}, {to}};
     if (scales) told.read[told.reads++] = row(*scales, n);
-    issue(told, at);
+    issue_fixpipe(told, p.unitFlag != 0, at);
     Finish finish = {p.quantPre, p.reluEn, p.deqScalar, scales ? scales->data() : nullptr};
     int before = current->atomic;
     current->atomic = 0;

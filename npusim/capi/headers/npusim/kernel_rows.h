@@ -336,6 +336,7 @@ template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false> voi
         for (int64_t j = 0; j < n; j++) dst.data()[i * n + j] = held[size_t((high == 1 ? 0 : i) * wide + (wide == 1 ? 0 : j))];
 }
 template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false> void Broadcast(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint32_t to[dim], const uint32_t from[dim], NPUSIM_AT) { Broadcast<T, dim, axis>(dst, src, to, from, LocalTensor<uint8_t>(), at); }
+template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false> void BroadCast(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint32_t to[dim], const uint32_t from[dim], LocalTensor<uint8_t> &scratch, NPUSIM_AT) { Broadcast<T, dim, axis>(dst, src, to, from, scratch, at); }
 template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false> void BroadCast(const LocalTensor<T> &dst, const LocalTensor<T> &src, const uint32_t to[dim], const uint32_t from[dim], NPUSIM_AT) { Broadcast<T, dim, axis>(dst, src, to, from, LocalTensor<uint8_t>(), at); }
 template <typename T, typename U> void Fill(const GlobalTensor<T> &gm, uint64_t size, U value, NPUSIM_AT) { InitOutput(gm, uint32_t(size), T(value), at); }
 struct PadParams {

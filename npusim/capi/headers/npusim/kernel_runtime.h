@@ -14,7 +14,7 @@ enum Pipe : int32_t { S, V, M, MTE1, MTE2, MTE3, FIX, PIPES };
 /* What an instruction is priced as, and what its numbers are. */
 enum Kind : int32_t {
     VECTOR,      /* repeats, elements of a repeat, whether it reads the last result, conflict factor */
-    GM_COPY,     /* path, buffer, bytes of a run, runs, bytes moved since (-1: never), adds, turning, grain */
+    GM_COPY,     /* path, buffer, bytes of a run, runs, bytes moved since (-1: never), 1 adds 2 bypasses L2, turning, grain */
     CHIP_COPY,   /* path, bytes */
     MMAD,        /* m, n, k */
     SCALAR,      /* loads, stores, operations, loads from global memory */
@@ -27,6 +27,8 @@ enum Kind : int32_t {
 };
 constexpr const char *MEMORY_WORDS[] = {"UB", "L1", "L0A", "L0B", "L0C", "BIAS_TABLE", "FIXPIPE_BUFFER", "GM"};
 enum Path : int32_t { GM_TO_UB, UB_TO_GM, GM_TO_L1, L0C_TO_GM, L1_TO_L0A, L1_TO_L0B, L1_TO_BIAS, L0C_TO_L1, L1_TO_GM };
+
+enum CopyWay : int64_t { ADDS = 1, BYPASSES_L2 = 2 };
 
 struct Ended {}; /* the runtime has refused an instruction: the kernel is left */
 
@@ -75,6 +77,8 @@ void set_flag(int setter, int waiter, int64_t number, Site at);
 void wait_flag(int setter, int waiter, int64_t number, Site at);
 void join(Site at);
 void link_pipes(int first, int then, Site at); /* what the units do between themselves */
+void leave_unit(int64_t start, int64_t end, Site at); /* bytes of L0C that a fixpipe with a unit flag has taken */
+void enter_unit(int64_t start, int64_t end, Site at); /* and that a product with one fills next */
 /* Flags of interfaces, beyond those of kernels: `initial` waits go on before the first set. */
 void mark(int setter, int waiter, int64_t number, int initial, Site at);
 void await(int setter, int waiter, int64_t number, int initial, Site at);
@@ -82,6 +86,10 @@ void sync_all(bool vectors_only, Site at);
 void cross_set(int mode, int pipe, int flag, Site at);
 void cross_wait(int mode, int flag, Site at);
 void wait_until(bool (*ready)(void *), void *context, Site at); /* lets other cores go on */
+/* The scalar unit's words in global memory, in its data cache or `through` it; a line that goes to memory and comes anew. */
+void refresh_line(const void *place, bool all, Site at);
+void write_word(const void *place, bool through, Site at);
+void read_word(const void *place, bool through, Site at);
 void scalar(int loads, int stores, int operations, int global, Site at);
 [[noreturn]] void refuse(Site at, const char *remedy, const char *format, ...);
 uint8_t *global(uint64_t address, int64_t bytes, const char *what, Site at);

@@ -105,7 +105,7 @@ public:
     using PrimType = T;
     T *address = nullptr;
     int64_t count = INT64_MAX;
-    CacheMode cache = CacheMode::CACHE_MODE_NORMAL;
+    uint8_t past_l2 = 0; /* CacheRwMode: which of its copies bypass L2 */
 
     void SetGlobalBuffer(T *buffer, uint64_t size) { address = buffer, count = int64_t(size); }
     void SetGlobalBuffer(T *buffer) { address = buffer, count = INT64_MAX; }
@@ -116,20 +116,23 @@ public:
         if (count != INT64_MAX) moved.count = count - int64_t(offset);
         return moved;
     }
-    T GetValue(uint64_t offset, NPUSIM_AT) const { return *at_element(offset, "GetValue", at, 0, 1); }
+    T GetValue(uint64_t offset, NPUSIM_AT) const { return *at_element(offset, "GetValue", at, false); }
     T operator()(uint64_t offset, NPUSIM_AT) const { return GetValue(offset, at); }
-    void SetValue(uint64_t offset, T value, NPUSIM_AT) { *at_element(offset, "SetValue", at, 1, 0) = value; }
+    void SetValue(uint64_t offset, T value, NPUSIM_AT) { *at_element(offset, "SetValue", at, true) = value; }
     T *GetPhyAddr(uint64_t offset = 0) const { return address + offset; }
     uint64_t GetSize() const { return uint64_t(count); }
-    void SetL2CacheHint(CacheMode mode, CacheRwMode = CacheRwMode::RW) { cache = mode; }
-    template <CacheRwMode rw = CacheRwMode::RW> void SetL2CacheHint(CacheMode mode) { cache = mode; }
+    template <CacheRwMode rw = CacheRwMode::RW> void SetL2CacheHint(CacheMode mode)
+    {
+        past_l2 = uint8_t((past_l2 & ~uint8_t(rw)) | (mode == CacheMode::CACHE_MODE_DISABLE ? uint8_t(rw) : 0));
+    }
+    int64_t way(CacheRwMode rw) const { return (past_l2 & uint8_t(rw)) ? int64_t(npusim::BYPASSES_L2) : 0; }
     template <typename Shape> void SetShapeInfo(const Shape &) {}
 
 private:
-    T *at_element(uint64_t offset, const char *what, npusim::Site at, int stores, int loads) const
+    T *at_element(uint64_t offset, const char *what, npusim::Site at, bool writes) const
     {
         if (int64_t(offset) >= count) npusim::refuse(at, "Read or write inside of the tensor.", "%s: element %llu of a tensor of %lld", what, (unsigned long long)offset, (long long)count);
-        npusim::scalar(0, stores, 0, loads, at);
+        (writes ? npusim::write_word : npusim::read_word)(address + offset, false, at);
         return reinterpret_cast<T *>(npusim::global(uint64_t(reinterpret_cast<uintptr_t>(address + offset)), sizeof(T), what, at));
     }
 };
@@ -386,16 +389,16 @@ template <uint8_t mode = 2, pipe_t pipe = PIPE_S> void CrossCoreWaitFlag(uint16_
     npusim::cross_wait(mode, id, at);
 }
 template <MemDsbT kind> void DataSyncBarrier(NPUSIM_AT) { npusim::scalar(0, 0, 1, 0, at); }
-template <typename T, CacheLine line, DcciDst dst = DcciDst::CACHELINE_ALL> void DataCacheCleanAndInvalid(const GlobalTensor<T> &, NPUSIM_AT) { npusim::scalar(0, 0, 1, 0, at); }
+template <typename T, CacheLine line, DcciDst dst = DcciDst::CACHELINE_ALL> void DataCacheCleanAndInvalid(const GlobalTensor<T> &gm, NPUSIM_AT) { npusim::refresh_line(gm.address, line == CacheLine::ENTIRE_DATA_CACHE, at); }
 template <typename T, CacheLine line> void DataCachePreload(const GlobalTensor<T> &, int64_t, NPUSIM_AT) { npusim::scalar(0, 0, 1, 0, at); }
 template <typename T> T ReadGmByPassDCache(T *address, NPUSIM_AT)
 {
-    npusim::scalar(0, 0, 0, 1, at);
+    npusim::read_word(address, true, at);
     return *reinterpret_cast<T *>(npusim::global(uint64_t(reinterpret_cast<uintptr_t>(address)), sizeof(T), "ReadGmByPassDCache", at));
 }
 template <typename T> void WriteGmByPassDCache(T *address, T value, NPUSIM_AT)
 {
-    npusim::scalar(0, 1, 0, 0, at);
+    npusim::write_word(address, true, at);
     *reinterpret_cast<T *>(npusim::global(uint64_t(reinterpret_cast<uintptr_t>(address)), sizeof(T), "WriteGmByPassDCache", at)) = value;
 }
 

@@ -46,6 +46,10 @@
 #define KERNEL_LOG(...) ((void)0)
 #define REGISTER_TILING_DEFAULT(...)
 #define REGISTER_NONE_TILING
+#ifndef likely
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#endif
 
 namespace npusim {
 

@@ -195,7 +195,8 @@ using AscendC::TensorDataType;
 
 namespace npusim {
 
-/* npusim's interfaces keep intermediate numbers of a repeat or a row, not of a tensor. */
+/* npusim's interfaces keep what lies between outside of UB. Programs make a tensor of what is answered here, and divide by
+ * it: it is small, no size that fits is refused for it, and a whole number of repeats of 256 bytes for every type. */
 constexpr uint32_t SCRATCH_BYTES = 8 * 256;
 template <typename... T> void scratch(T &...given)
 {

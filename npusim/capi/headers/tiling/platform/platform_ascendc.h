@@ -23,6 +23,7 @@ public:
     uint32_t GetCoreNumVector() const { return 0; }
     uint32_t CalcTschBlockDim(uint32_t slices, uint32_t cubes, uint32_t vectors) const { return cubes && vectors ? (slices + vectors / cubes - 1) / (vectors / cubes) : slices; }
     uint32_t CalcTschNumBlocks(uint32_t slices, uint32_t cubes, uint32_t vectors) const { return CalcTschBlockDim(slices, cubes, vectors); }
+    /* What the vendor's operators set aside (public ops-nn, ASCEND_WORKSPACE); nothing here needs it. */
     uint32_t GetLibApiWorkSpaceSize() const { return 16u << 20; }
     SocVersion GetSocVersion() const { return SocVersion(npusim_chip(2)); }
     NpuArch GetCurNpuArch() const { return NpuArch(npusim_chip(3)); }

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from npusim.ascendc import trace
 from npusim.hardware import load_profile
 from npusim.runtime.task import run_tasks
-from npusim.values.errors import KernelError
 from support.tasks import BFLOAT16, cycles, kernels, run
 
 Array = np.ndarray[Any, Any]
@@ -123,10 +122,13 @@ def test_rows_that_no_core_holds_are_sorted_in_parts(length: int, count: int) ->
     np.testing.assert_array_equal(x[0, places[0]], values[0])
 
 
-def test_a_whole_order_that_no_core_holds_is_refused() -> None:
-    x = whole((1, 50_000), np.float32)
-    with pytest.raises(KernelError, match="more than a core holds in order"):
-        kernels(A2, "TopK", [x], [x, x.astype(np.int32)], {"k": 50_000})
+@pytest.mark.parametrize("shape", [(1, 1650), (1, 50_001), (3, 9001)])
+def test_a_whole_order_that_no_core_holds_is_merged_from_parts(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(4).integers(-99, 99, shape).astype(np.float32)
+    out = [np.zeros_like(x), np.zeros(shape, np.int32)]
+    values, places = run(A2, "Sort", [x], out, axis=1)
+    np.testing.assert_array_equal(places, np.argsort(x, axis=1, kind="stable"))
+    np.testing.assert_array_equal(values, np.sort(x, axis=1))
 
 
 def test_what_is_there_and_where() -> None:

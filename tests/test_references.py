@@ -1,4 +1,4 @@
-"""The numbers of every aclnn interface against references, and check, estimate and run agree.
+"""The numbers of every aclnn interface against references; check, estimate, run and C agree.
 
 The suite makes a few calls of each; NPUSIM_REFERENCES=200 makes as many of each, and other ones.
 """
@@ -16,9 +16,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from npusim import Device
+from support.capi import needs_capi, needs_cffi, workshop
 from support.references import rows, running
 from support.references.calls import called, compare
 from support.references.gaps import ELSEWHERE, GAPS, TABLES
+from support.references.in_c import CLibrary
 
 if TYPE_CHECKING:
     from support.references.row import Row
@@ -35,9 +37,22 @@ def device(chip: str) -> Device:
 ROWS = [row for each in rows().values() for row in each]
 
 
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> CLibrary | None:
+    """The C functions on the chip of A2; none where they can't be built."""
+    if needs_capi.args[0] or needs_cffi.args[0]:
+        return None
+    with pytest.MonkeyPatch.context() as patch:
+        for name, text in workshop(tmp_path_factory).environment.items():
+            patch.setenv(name, text)
+        patch.setenv("NPUSIM_SOC", CHIPS["A2"])
+        return CLibrary()
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.api)
-def test_numbers_are_those_of_the_reference(row: Row) -> None:
+def test_numbers_are_those_of_the_reference(row: Row, library: CLibrary | None) -> None:
     family = next((each for each in CHIPS if row.api in running(each)), "A2")
+    also = library if family == "A2" else None
     computed, refused = [], []
 
     @settings(
@@ -46,7 +61,7 @@ def test_numbers_are_those_of_the_reference(row: Row) -> None:
     )  # fmt: skip
     @given(st.data())
     def ask(data: st.DataObject) -> None:
-        why = compare(called(row, data.draw, family), device(CHIPS[family]))
+        why = compare(called(row, data.draw, family), device(CHIPS[family]), also)
         (refused if why else computed).append(why)
         assert "not modelled" not in why or GAPS.get(row.api, "-") in why, why
 

@@ -13,8 +13,10 @@ from npusim.ascendc.queues import TPosition, TQue
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from npusim.ascendc.core import Core
-    from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.gm import GlobalTensor, Place
     from npusim.ascendc.tensors import LocalTensor
 
 GROUP = 32  # numbers that vbitsort32 sorts
@@ -39,18 +41,29 @@ def record_sort(core: Core, pairs: LocalTensor, length: int) -> None:
         groups = ceil(groups / LISTS)
 
 
-def merge_lists(core: Core, given: GlobalTensor, out: GlobalTensor, first: int, count: int) -> None:
-    """``count`` pairs of four lists of ``given``, through UB into one of ``out``."""
+def merge_lists(
+    core: Core,
+    given: GlobalTensor,
+    out: GlobalTensor,
+    groups: Iterable[tuple[tuple[tuple[Place, int], ...], int]],
+) -> None:
+    """Four lists of ``given`` after the other, through UB into one of ``out``.
+
+    A group is where its floats begin in both (index, stride) and how many pairs it has.
+    """
     lanes = core.costs.repeat_elements(FLOAT.itemsize)
     most = LISTS * _LIST_PAIRS
     ins, outs = TQue(TPosition.VECIN, 1, "lists"), TQue(TPosition.VECOUT, 1, "merged")
     for queue in (ins, outs):
         core.pipe.init_buffer(queue, 1, most * PAIR_BYTES)
     source, target = given.view(given.numel), out.view(out.numel)
-    for start, length in core.tiles(2 * first, 2 * count, 2 * most):
-        pairs = ins.copy_in(source.span(start, length))
-        merged = outs.alloc_tensor(FLOAT, length)
-        core.scalar_call(LISTS)
-        core.record_vector("vmrgsort4v2", merged, lanes, rows=ceil(length / (2 * GROUP * LISTS)))
-        ins.free_tensor(pairs)
-        outs.copy_out(target.span(start, length), merged)
+    for first, count in groups:
+        for start, length in core.tiles(0, 2 * count, 2 * most):
+            where = (*first, (start, 1))
+            pairs = ins.copy_in(source.window(where, (length,), (1,)))
+            merged = outs.alloc_tensor(FLOAT, length)
+            merges = ceil(length / (2 * GROUP * LISTS))
+            core.scalar_call(LISTS)
+            core.record_vector("vmrgsort4v2", merged, lanes, rows=merges)
+            ins.free_tensor(pairs)
+            outs.copy_out(target.window(where, (length,), (1,)), merged)

@@ -11,11 +11,25 @@ import numpy as np
 from npusim.operators.checks import each_tensor, invalid, same_shape, size_mismatch, sizes
 from npusim.operators.results import described
 from npusim.operators.shape_checks import axes_in, entries, fits
+from npusim.values.dtypes import FLOAT
 from npusim.values.tensors import broadcastable
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
     from npusim.values.tensors import TensorSpec
+
+
+def only_adds(name: str, reduce: str, include: str) -> Check:
+    """161002 for anything but sums of float32 with what is there. Source: aclnnScatterReduce."""
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        if spec.dtype is not FLOAT:
+            return f"{name} should be FLOAT on {call.profile.name}, but is {spec.dtype}."
+        if call.arguments.get(reduce) != 1 or not call.arguments.get(include):
+            return f"{reduce} should be 1 and {include} true on {call.profile.name}."
+        return None
+
+    return each_tensor("it isn't a sum of float32 with what is there", (name,), objection)
 
 
 def tuples_of(indices: str, of: str) -> Check:

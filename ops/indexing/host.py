@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc import GlobalTensor
+from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -116,15 +117,19 @@ def embedding_gradient(
     padding: int,
     by_frequency: bool = False,
 ) -> Any:
-    """The sum of the gradients of every row, none for the one that pads."""
+    """The sum of the gradients of every row in float32, none for the one that pads.
+
+    ``by_frequency`` makes it the mean. Source: ops-nn index/embedding_dense_grad_v2/op_api.
+    """
+    width, places = grad.shape[-1], indices.view(indices.numel)
+    gradients = host.cast(grad.view(indices.numel, width), FLOAT)
+    total = host.run("UnsortedSegmentSum", gradients, places, num_segments=rows)
     if by_frequency:
-        raise KernelError("EmbeddingDenseGrad", "scaleGradByFreq isn't modelled")
-    width = grad.shape[-1]
-    gradients = grad.view(indices.numel, width)
-    total = host.run(
-        "UnsortedSegmentSum", gradients, indices.view(indices.numel), num_segments=rows
-    )
+        one = host.constant(1, FLOAT)
+        ones = host.run("Fill", None, one, outputs=(host.empty((indices.numel, 1), FLOAT),))
+        counts = host.run("UnsortedSegmentSum", ones, places, num_segments=rows)
+        total = host.run("RealDiv", total, host.together("Maximum", counts, 1.0))
     if 0 <= padding < rows:
         row = GlobalTensor(total.buffer, total.dtype, (width,), total.start + padding * width)
         host.run("Fill", value=0.0, outputs=(row,))
-    return total
+    return host.cast(total, grad.dtype)

@@ -201,14 +201,8 @@ def reduced_by_places(
     host: Host, x: GlobalTensor, index: GlobalTensor, source: GlobalTensor, *,
     dim: int, reduce: int, include: bool,
 ) -> Any:  # fmt: skip
-    """Elements stored at their places, added to what is there, or multiplied with it.
-
-    ``reduce`` is 0, 1 or 2 for these, as of Scatter. Source: ops-nn scatter_elements_v2, its page.
-    """
-    if reduce not in (0, 1, 2):
-        raise KernelError("ScatterElements", f"reduce = {reduce} isn't modelled, only 0, 1 and 2")
-    if reduce and not include:  # a sum of nothing is 0, a product 1
-        x = number_scattered(host, x, index, dim=dim, value=reduce - 1, reduce=0)
+    """Elements added to what is at their places, which is all that these products do."""
+    del include
     return scattered(host, x, index, source, dim=dim, reduce=reduce)
 
 

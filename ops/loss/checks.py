@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npusim.operators.checks import invalid, sizes
+from npusim.operators.contract import Check
+from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
-    from npusim.operators.contract import Call, Check, Finding
+    from npusim.operators.contract import Call, Finding
 
 
 def reduces(result: str, reduction: str, *names: str, most: int = 2) -> Check:
@@ -35,6 +37,18 @@ def reduces(result: str, reduction: str, *names: str, most: int = 2) -> Check:
         return None
 
     return invalid(f"{result} isn't what {reduction} makes of {', '.join(names)}", test)
+
+
+def no_mean_of_whole(name: str, reduction: str) -> Check:
+    """561103 for the mean of whole numbers. Source: ops-nn loss (op_api of aclnnL1Loss)."""
+
+    def test(call: Call) -> Finding:
+        whole = any(not spec.dtype.is_float for _, spec in call.given(name))
+        if whole and call.arguments.get(reduction) == 1:
+            return f"{name} is {call.spec(name).dtype}, of which there is a sum but no mean."
+        return None
+
+    return Check(StatusCode.ACLNN_ERR_INNER_NULLPTR, "whole numbers have no mean", test)
 
 
 def known_reduction(reduction: str, most: int = 2) -> Check:

@@ -17,7 +17,7 @@ from npusim.operators.definition import (
 )
 from npusim.operators.results import like
 from npusim.operators.shape_checks import broadcast, fits, one_element
-from npusim.ops.loss.checks import known_reduction, leads_back, reduces
+from npusim.ops.loss.checks import known_reduction, leads_back, no_mean_of_whole, reduces
 
 _SIGMA = (real("sigma?"),)
 _SCALE = (real("scale?"),)
@@ -60,7 +60,7 @@ OPERATORS = family(
     host=(
         _loss("aclnnMseLoss", "mse"),
         _loss("aclnnMseLossOut", "mse"),
-        _loss("aclnnL1Loss", "l1"),
+        _loss("aclnnL1Loss", "l1", checks=((no_mean_of_whole, "self", "reduction"),)),
         _loss("aclnnSmoothL1Loss", "smooth_l1", *_BETA, out="result", checks=_SMOOTH),
         _loss("aclnnSoftMarginLoss", "soft_margin"),
         _loss("aclnnKlDiv", "kl_div", *_LOG, most=3),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.values.dtypes import INT32, UINT8
+from npusim.values.dtypes import INT32, INT64, UINT8
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -70,7 +70,14 @@ def _gradient(op_type: str, order: tuple[int, ...]) -> Callable[..., GlobalTenso
     return found
 
 
-mse, l1, soft_margin = _loss("MseLoss"), _loss("LpLoss"), _loss("SoftMarginLoss")
+def l1(host: Host, x: GlobalTensor, target: GlobalTensor, *, reduction: int = MEAN) -> GlobalTensor:
+    """Distances; those of whole numbers are a difference and its size, and have no mean."""
+    if INT64 not in (x.dtype, target.dtype):
+        return _loss("LpLoss")(host, x, target, reduction=reduction)
+    return _reduced(host, host.run("Abs", host.together("Sub", x, target)), reduction)
+
+
+mse, soft_margin = _loss("MseLoss"), _loss("SoftMarginLoss")
 binary_cross_entropy = _loss("BinaryCrossEntropy")
 with_logits = _loss("SigmoidCrossEntropyWithLogitsV2")
 mse_backward = _gradient("MseLossGrad", (1, 2, 0))

@@ -161,7 +161,8 @@ class MoeInitRouting(Kernel):
             start = block * each
             if block < left and start < self.pairs:
                 length = min(each, self.pairs - start)
-                merge_lists(core, self.lists[side], self.lists[1 - side], start, length)
+                group = (((start, 2),), length)
+                merge_lists(core, self.lists[side], self.lists[1 - side], (group,))
             side = 1 - side
         if self.out.sorted is not None and not block:
             core.pipe.reset()

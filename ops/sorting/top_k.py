@@ -3,9 +3,9 @@
 Rows are sorted by the vector unit: groups of 32 numbers with their places (vbitsort32), then four
 sorted lists at a time into one (vmrgsort4v2); the first k are taken apart into values
 and places (vreducev2). A row that is longer than UB, or one that is alone, is sorted in parts, and
-then what is left of those. Integers are the AI CPU's. Axes
-that aren't the last are turned there and back. Source: public operator sources (top_k_v220.py);
-ops-nn index/gather_elements/op_api (aclnnTopk).
+then what is left of those; where that is all of them, parts are merged. Integers are the AI CPU's.
+Axes that aren't the last are turned there and back. Source: public operator sources
+(top_k_v220.py); ops-nn index/gather_elements/op_api (aclnnTopk).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.ascendc.task import Task, made
 from npusim.library.sorted_pairs import GROUP, PAIR_BYTES, record_sort
 from npusim.ops.sorting.axes import axis_of, cast, lies_there, moved, moved_back
+from npusim.ops.sorting.long_rows import LongSort, ordered
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32, INT64
@@ -34,12 +35,6 @@ if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
 
 _WORTH_SHARING = 1024  # numbers of a row from which on several cores share it
-
-
-def ordered(values: NDArray[Any], count: int, *, largest: bool) -> NDArray[np.intp]:
-    """The places of the first ``count`` numbers along the last axis, equal ones as they come."""
-    wide = values.astype(np.int64) if values.dtype.kind in "iub" else values.astype(np.float64)
-    return np.argsort(-wide if largest else wide, axis=-1, kind="stable")[..., :count]
 
 
 class TopK(Kernel):
@@ -191,8 +186,10 @@ def _sorted(
         rows, length = left.shape
         part = min(most, round_up(ceil(length / shares), GROUP))
         kept, parts = min(count, part), ceil(length / part)
-        if parts * kept >= length:
-            raise task.refused(f"{count} of {length} numbers are more than a core holds in order")
+        if parts * kept >= length:  # parts leave as much as there was
+            if origin is None:
+                return [LongSort(profile, left, values, places, largest=largest)]
+            break
         some, where = made((rows, parts, kept), x.dtype), made((rows, parts, kept), INT32)
         tasks.append(make(left, some, where, part=part, origin=origin))
         left, origin = some.view(rows, parts * kept), where

@@ -15,6 +15,7 @@ from npusim import Device, TensorSpec
 from npusim.values.dtypes import dtype
 from npusim.values.errors import AclnnError
 from npusim.values.promotion import castable, promote
+from support.references.in_c import CLibrary, Done, twin
 from support.references.row import Array, Draw, Row, as_dtype, dtypes_of, exact, outputs_of
 
 # How far results may be from those of float64, as a share of them and of one.
@@ -129,11 +130,11 @@ def _room(d: Draw, shape: tuple[int, ...], kind: str) -> Array:
     return np.full(shape, _GUARD, numpy)
 
 
-def compare(call: Called, device: Device) -> str:
+def compare(call: Called, device: Device, library: CLibrary | None = None) -> str:
     """Run a call: empty where it does what the reference says, else what is wrong or refused.
 
-    ``check``, ``estimate`` and ``run`` have to agree. Raises AssertionError where they don't, and
-    for numbers, shapes and dtypes that are wrong.
+    ``check``, ``estimate``, ``run`` and the C function have to agree. Raises
+    AssertionError where they don't, and for numbers, shapes and dtypes that are wrong.
     """
     described = call.described()
     status = device.check(call.row.api, **described)
@@ -142,9 +143,16 @@ def compare(call: Called, device: Device) -> str:
             with pytest.raises(AclnnError) as refused:
                 ask(call.row.api, **arguments)
             assert refused.value.status.code == status.code
+        if library and call.wanted.keys() <= call.arguments.keys():
+            code = library.call(call.row.api, call.arguments).code
+            assert code == status.code, f"{code} from C, not {status}"
         kind = "" if status.is_modelled else " not modelled"
         return f"{int(status.code)}{kind}: {status.message}"
-    device.estimate(call.row.api, **described)
+    estimate = device.estimate(call.row.api, **described)
+    given = {
+        name: twin(each) if isinstance(each, np.ndarray) else each
+        for name, each in (call.arguments.items() if library else ())
+    }
     before = {
         name: each.copy()
         for name, each in call.arguments.items()
@@ -166,7 +174,18 @@ def compare(call: Called, device: Device) -> str:
             assert dtype(got.dtype).name == kind, f"{name}: {dtype(got.dtype).name}, not {kind}"
         limit = max(call.limit, CLOSE.get(dtype(got.dtype).name, 0.0) * call.row.loose)
         alike(got, want, limit, name, call.row.off)
+    if library:
+        room = {name: np.zeros_like(each) for name, each in outputs.items()}
+        _in_c(library.call(call.row.api, room | given), outputs, estimate.duration_us)
     return ""
+
+
+def _in_c(done: Done, outputs: Mapping[str, Array], duration_us: float) -> None:
+    """The C function gives the same bits in the same time, which C has as a float."""
+    assert done.code == 0, f"{done.code} from C"
+    for name, want in outputs.items():
+        assert done.tensors[name].tobytes() == want.tobytes(), f"{name} differs from C"
+    np.testing.assert_allclose(done.duration_us, duration_us, rtol=1e-6, err_msg="time in C")
 
 
 def kept(given: Array, got: Array, name: str) -> None:

@@ -96,7 +96,7 @@ def _fits(d: Draw, value: Any) -> bool:
 
 def _unary(name: str, fill: Fill = real) -> Row:
     own = next(row for row in pointwise.ROWS if row.api == f"aclnn{name}")
-    return listed(name, "x", own.reference, fill)
+    return listed(name, "x", own.reference, fill, loose=own.loose)
 
 
 def _binary(

@@ -124,12 +124,14 @@ def _embedding_gradient(d: Draw) -> Mapping[str, Any]:
     at = d.rng.integers(0, count, d.sized(1, 3)).astype(d.one_of(np.int32, np.int64))
     grad = d.tensor("grad", (*at.shape, width))
     return {"grad": grad, "indices": at, "numWeights": count, "paddingIdx": d.one_of(-1, 0),
-            "scaleGradByFreq": False}  # fmt: skip
+            "scaleGradByFreq": d.one_of(False, True)}  # fmt: skip
 
 
-def _summed_by_row(grad: Array, at: Array, count: int, padding: int, _: bool) -> Any:
+def _summed_by_row(grad: Array, at: Array, count: int, padding: int, mean: bool) -> Any:
     found = np.zeros((count, grad.shape[-1]))
     np.add.at(found, at.reshape(-1), grad.reshape(-1, grad.shape[-1]))
+    if mean:
+        found /= np.maximum(np.bincount(at.reshape(-1), minlength=count), 1)[:, None]
     if padding >= 0:
         found[padding] = 0
     return found

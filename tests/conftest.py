@@ -1,8 +1,15 @@
 """What holds for all tests."""
 
+import os
+import sys
+
 from hypothesis import HealthCheck, Phase, settings
 
 from support.schemas import watch
+
+# Tests start many processes: what one of them has compiled, the others read.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # How fast examples are drawn says how busy the machine is, nothing about the product.
 settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])

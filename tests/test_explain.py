@@ -84,7 +84,7 @@ FAULTS: dict[str, tuple[dict[str, str], int, str]] = {
         {"work": "asc.duplicate(r, 0.0, tile)\n    for j in range(24):\n"
                  "        asc.adds(r, t, 1.0, 64, 8, asc.UnaryRepeatParams(16, 1, 1, 8))"},
         40, "bank conflicts"),
-    "tiny tiles": ({"tile": "128"}, 40, "tiles of 4 times"),
+    "tiny tiles": ({"tile": "128", "turns": "64"}, 40, "tiles of 4 times"),
     "uneven split": (
         {"turns": "share // tile * (2 if block < 4 else 1) // 2"}, 40, "same work"),
     "cold reread": (

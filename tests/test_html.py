@@ -478,7 +478,9 @@ def test_other_files_are_refused_before_the_work(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("report", ["operator_report", "plan_report"])
+@pytest.mark.parametrize(
+    "report", ["operator_report", pytest.param("plan_report", marks=pytest.mark.slow)]
+)
 def test_the_example_report_is_current(report: str, tmp_path: Path) -> None:
     """If this fails: python reports/operator_report.py or reports/plan_report.py."""
     runpy.run_path(str(ROOT / "reports" / f"{report}.py"))["write"](tmp_path)

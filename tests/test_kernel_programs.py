@@ -12,7 +12,7 @@ from npusim.capi.compiling import compile_program
 from npusim.capi.launch_syntax import translated
 from npusim.capi.running import run_program
 from npusim.values.errors import RejectedError
-from support.capi import needs_capi, needs_cffi
+from support.capi import needs_capi, needs_cffi, workshop
 
 SOURCES = Path(__file__).parent / "data" / "ascendc"
 _KERNEL = re.compile(r"__global__ __\w+__(?:\(1, 2\))? void (\w+)\(")
@@ -35,15 +35,16 @@ def planted() -> dict[str, list[tuple[int, str]]]:
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("kernels")
-    return {
-        name: compile_program([SOURCES / f"{name}.asc"], folder / name, flags)
-        for name, flags in (
-            ("scaled_sum", ["-Wall", "-Wextra", "-Werror"]),
-            ("faults", ["-O0"]),
-            ("cores", []),
-        )
-    }
+    folder, shop = tmp_path_factory.mktemp("kernels"), workshop(tmp_path_factory)
+    with shop.cache():
+        return {
+            name: compile_program([SOURCES / f"{name}.asc"], folder / name, flags)
+            for name, flags in (
+                ("scaled_sum", ["-O0", "-Wall", "-Wextra", "-Werror"]),
+                ("faults", ["-O0"]),
+                ("cores", []),
+            )
+        }
 
 
 @needs_capi

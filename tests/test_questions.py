@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 COUNT = os.environ.get("NPUSIM_QUESTIONS")
 SETTINGS = settings(
-    max_examples=int(COUNT or 160),
+    max_examples=int(COUNT or 100),
     derandomize=COUNT is None,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -8,8 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 import pytest
+
+from support.capi import workshop
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -26,14 +29,15 @@ LINES = [line for block in blocks("sh") for line in block.splitlines()]
 INSTALLING = [line for line in LINES if line.startswith("python3 -m venv")]
 PROGRAMS = [line for line in LINES if line.startswith(("npusim cc", "npusim exec"))]
 COMMANDS = [line for line in LINES if line.startswith("npusim ") and line not in PROGRAMS]
+LONG = ("detection_head.yaml", "chat.yaml")  # plans that take seconds
 
 
-def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(line: str, folder: Path, **given: Any) -> subprocess.CompletedProcess[str]:
     words = [sys.executable, "-m", *shlex.split(line)]
     for each in ("reports", "examples"):
         if not (folder / each).exists():
             (folder / each).symlink_to(ROOT / each)  # as in a clone
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, **given)
 
 
 def test_every_line_is_tested_somehow() -> None:
@@ -65,19 +69,25 @@ def test_the_main_job_does_what_it_promises(tmp_path: Path) -> None:
     assert (tmp_path / "npusim_demo_trace.json").stat().st_size > 0
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=[pytest.mark.slow] if line.endswith(LONG) else [])
+        for line in COMMANDS
+    ],
+)
 def test_commands(line: str, tmp_path: Path) -> None:
     done = run(line, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout + done.stderr
 
 
-def test_programs(tmp_path: Path) -> None:
+def test_programs(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     pytest.importorskip("cffi")
     if which("c++") is None:
         pytest.skip("there is no C++ compiler here")
     for line in PROGRAMS:
-        done = run(line, tmp_path)
+        done = run(line, tmp_path, env=workshop(tmp_path_factory).environment)
         assert done.returncode == 0, done.stderr
     assert "Ascend910B3" in done.stdout
 

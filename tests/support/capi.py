@@ -8,10 +8,15 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DATA = Path(__file__).parent.parent / "data" / "capi"
 
@@ -68,9 +73,15 @@ class Workshop:
     def _compile(self, source: Path, target: Path, flags: tuple[str, ...]) -> None:
         from npusim.capi.compiling import compile_program
 
+        with self.cache():
+            compile_program([source], target, flags)
+
+    @contextmanager
+    def cache(self) -> Iterator[None]:
+        """What this process compiles meanwhile uses the library of the test run."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("NPUSIM_CACHE", self.environment["NPUSIM_CACHE"])
-            compile_program([source], target, flags)
+            yield
 
     def run(self, program: Path, *words: str | Path, soc: str = "Ascend910B3", **more: str) -> Ran:
         """Run a program by itself, as ./program does, without the paths of this test run."""

@@ -136,7 +136,8 @@ def test_a_framework_has_angles_by_position(layout: int, mode: str) -> None:
         np.testing.assert_allclose(ours, turned(x, cos, sin, number), rtol=1e-4, atol=1e-5)
     tasks, _ = kernels(CHIP, "ApplyRotaryPosEmb", given_, [like(query), like(key)], said)
     names = [each.op_type for each in tasks]
-    repeated = ["ConcatD", "BroadcastTo"] if number == 0 else ["BroadcastTo"] * 2
+    repeated = ["ConcatD"] if number == 0 else ["BroadcastTo", "RepeatInterleaveV2"]
+    repeated.append("BroadcastTo")  # to every sequence
     around = ["Transpose"] * 2 * layout
     assert names == [*around, *repeated * 2, "ApplyRotaryPosEmb", *around]
 

@@ -12,15 +12,17 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.task import Task, made
+from npusim.library.repeated import RepeatElements
+from npusim.operators.host import constant
 from npusim.operators.registry import builder, kernel_class
 from npusim.schedules.tile_grid import Grid, Piece, whole_axes
-from npusim.values.dtypes import BFLOAT16, FLOAT, INT32, DType
+from npusim.values.dtypes import BFLOAT16, FLOAT, INT32, INT64, DType
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class Rotary(Kernel):
 
     op_type = "RotaryPositionEmbedding"
     backward = False
+    results: ClassVar[int] = 2  # tiles of them that leave one after the other
 
     def __init__(
         self,
@@ -124,7 +127,7 @@ class Rotary(Kernel):
         casts = self.kind is not self.wide
         most = max(pair.x.shape[-2] for pair in self.pairs)
         offsets = INT32.itemsize * (self.mode == INTERLEAVED)
-        tile = 4 * size + (2 + casts) * wide + offsets
+        tile = (2 + self.results) * size + (2 + casts) * wide + offsets
         return self.length * (most * tile + 4 * size + 2 * casts * wide)
 
     def _reserve(self, core: Core) -> None:
@@ -132,10 +135,11 @@ class Rotary(Kernel):
         most = max(pair.x.shape[-2] for pair in self.pairs)
         sizes = {"x": most * elements, "cos": elements, "sin": elements}
         self.queues = {name: TQue(TPosition.VECIN, 2, name) for name in sizes}
-        self.queues["y"] = TQue(TPosition.VECOUT, 2, "y")
+        self.queues["y"] = TQue(TPosition.VECOUT, self.results, "y")
         self.loaded: dict[str, LocalTensor] = {}
         for name, count in {**sizes, "y": sizes["x"]}.items():
-            core.pipe.init_buffer(self.queues[name], 2, count * self.kind.itemsize)
+            depth = self.results if name == "y" else 2
+            core.pipe.init_buffer(self.queues[name], depth, count * self.kind.itemsize)
         self.buffers = {name: TBuf(name) for name in ("turned", "product")}
         if self.kind is not self.wide:
             self.buffers |= {f"wide {name}": TBuf(f"wide {name}") for name in sizes}
@@ -243,6 +247,7 @@ class ApplyRotaryPosEmb(Rotary):
     """Queries (B, S, N, D) and keys (B, S, M, D) turned in place by angles (B, S, 1, D)."""
 
     op_type = "ApplyRotaryPosEmb"
+    results = 1
 
 
 def apply_rotary(task: Task) -> tuple[Kernel, ...]:
@@ -287,8 +292,9 @@ def _by_position(task: Task, mode: int) -> tuple[Kernel, ...]:
                 Task(task.profile, "ConcatD", (given, given), (row,), {"concat_dim": 1})
             )
         else:
-            pairs = row.view(positions, length // 2, 2)
-            launch("BroadcastTo", given.view(positions, length // 2, 1), pairs)
+            # How often an element comes is a tensor, spread over the axis first.
+            launch("BroadcastTo", constant([2], INT64), made((length // 2,), INT64))
+            tasks.append(RepeatElements(task.profile, given, row))
         row = row.view(1, positions, 1, length)
         if batch > 1:
             row = launch("BroadcastTo", row, made((batch, positions, 1, length), row.dtype))

@@ -20,7 +20,7 @@ from npusim.ops.sorting.axes import axis_of, cast
 from npusim.ops.sorting.unique import COMPARED
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
-from npusim.values.dtypes import FLOAT, FLOAT16, INT32, INT64
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32, INT64, DType
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ _RESERVED_BYTES = 8192  # of UB, for results
 _TILING_NUMBERS = 19  # that a core reads from its tiling before it starts
 # Of the scalar unit: to keep the better of two extremes, in segments of a row, and for a row.
 _COMPARE_OPERATIONS = 8
+_ELEMENT_OPERATIONS = 4  # an address, a comparison, the better number and its place
+_OF_FRAMEWORKS = ("ArgMax", "ArgMin")
 
 
 class ArgMax(Kernel):
@@ -49,8 +51,10 @@ class ArgMax(Kernel):
         values: GlobalTensor | None = None,
     ) -> None:
         before, axis, behind = x.shape
-        if x.dtype not in (FLOAT, FLOAT16) or places.dtype is not INT32:
-            raise KernelError(self.op_type, f"compares FLOAT and FLOAT16, not {x.dtype}")
+        if not _compares(profile, x.dtype) or places.dtype is not INT32:
+            raise KernelError(self.op_type, f"doesn't compare {x.dtype}")
+        self.wide = x.dtype if x.dtype in (FLOAT16, INT64) else FLOAT
+        self.kept = INT64 if x.dtype is INT64 else FLOAT
         self.reads = (x,)
         self.writes = (places,) if values is None else (places, values)
         self.x, self.places = x.view(x.numel), places.view(places.numel)
@@ -58,7 +62,8 @@ class ArgMax(Kernel):
         self.axis, self.behind = axis, behind
         cores, lanes = profile.cores.vector_cores, profile.vector.repeat_bytes // x.dtype.itemsize
         if behind == 1:
-            most = (profile.buffers.ub_bytes - _RESERVED_BYTES) // x.dtype.itemsize // lanes * lanes
+            each = x.dtype.itemsize + (self.wide is not x.dtype) * self.wide.itemsize
+            most = (profile.buffers.ub_bytes - _RESERVED_BYTES) // each // lanes * lanes
             self.segment = min(axis, most)
             self.grid = Grid((before,), (1,), cores)
         elif before >= cores or before >= behind // lanes:
@@ -80,12 +85,15 @@ class ArgMax(Kernel):
         view = (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :]))
         tasks: list[Kernel] = []
         source = x.view(*view)
-        if x.dtype.category != "float" and x.dtype.itemsize > INT32.itemsize:
+        alone = _compares(task.profile, x.dtype) and (x.dtype is not INT64 or view[2] == 1)
+        if x.dtype is INT64 and not alone:
             return (_on_ai_cpu(task, cls, source),)
-        if x.dtype not in (FLOAT, FLOAT16):
+        if not alone:
             source = made(view, FLOAT)
             tasks += cast(task, x.view(*view), source)
-        results = list(task.outputs) or [made((view[0], view[2]), INT32)]
+        # A framework has places in int64, the product's own operator in int32.
+        counted = INT64 if task.op_type in _OF_FRAMEWORKS else INT32
+        results = list(task.outputs) or [made((view[0], view[2]), counted)]
         places = results[0]
         own = places if places.dtype is INT32 else made(places.shape, INT32)
         values = results[1] if len(results) > 1 else None
@@ -104,6 +112,10 @@ class ArgMax(Kernel):
         else:
             self._columns(core)
 
+    def _widened(self, core: Core, wide: TBuf, x: LocalTensor) -> LocalTensor:
+        """A tile in the type that the vector unit compares; integers of 64 bits stay."""
+        return x if self.wide is x.dtype else core.cast(wide.get(self.wide, *x.shape), x)
+
     def _best(self, values: NDArray[Any], axis: int) -> NDArray[np.intp]:
         found = np.argmax(values, axis) if self.largest else np.argmin(values, axis)
         return np.asarray(found)
@@ -111,29 +123,42 @@ class ArgMax(Kernel):
     def _rows(self, core: Core) -> None:
         size = self.x.dtype.itemsize
         buffers = (
-            1 if self.values is None or 2 * self.segment * size > core.capacity_bytes("UB") else 2
+            1 if self.values is None or self.wide is not self.x.dtype
+            or 2 * self.segment * size > core.capacity_bytes("UB") else 2
         )
         in_que = TQue(TPosition.VECIN, buffers, "row")
         out_que, best = TQue(TPosition.VECOUT, 1, "places"), TBuf("best")
+        wide = TBuf("wide")
         core.pipe.init_buffer(in_que, buffers, self.segment * size)
+        if self.wide is not self.x.dtype:
+            core.pipe.init_buffer(wide, 1, self.segment * self.wide.itemsize)
         core.pipe.init_buffer(out_que, 1, 2 * core.block_bytes)
         core.pipe.init_buffer(best, 1, core.block_bytes)
         for piece in self.grid.pieces(core):
             (row,) = piece.starts
-            chosen = core.duplicate(best.get(FLOAT, 2), 0.0)
+            chosen = core.duplicate(best.get(self.kept, 2), 0)
             for start, length in core.tiles(0, self.axis, self.segment, sequential=True):
                 x = in_que.copy_in(self.x.window(((row, self.axis), (start, 1)), (length,), (1,)))
-                self._fold(core, chosen, length)
+                self._fold(core, chosen, self._widened(core, wide, x))
                 self._keep(core, chosen, x, start)
                 in_que.free_tensor(x)
             self._store(core, out_que, chosen, row)
 
-    def _fold(self, core: Core, chosen: LocalTensor, length: int) -> None:
-        """Extremes of every repeat, with places; then of those, until one is left."""
-        lanes = core.costs.repeat_elements(self.x.dtype.itemsize)
+    def _fold(self, core: Core, chosen: LocalTensor, x: LocalTensor) -> None:
+        """Extremes of every repeat, with places; then of those, until one is left.
+
+        Integers of 64 bits, which no vector instruction takes, are compared by the scalar unit.
+        """
+        length, lanes = x.numel, core.costs.repeat_elements(x.dtype.itemsize)
+        if x.dtype is INT64:
+            core.noted(x)
+            core.scalar_loop(length)
+            core.emit_scalar("ld_ub", loads=length, operations=length * _ELEMENT_OPERATIONS)
+            core.noted(chosen)
+            return
         core.scalar_loop(length % lanes)  # the mask of the last repeat, bit by bit
         while length > 1:
-            core.emit_vector("vcmax", self.x.dtype, length, chained=True)
+            core.emit_vector("vcmax", x.dtype, length, chained=True)
             core.noted(chosen)
             length = 0 if length <= lanes else 2 * ceil(length / lanes)
         core.wait_vector()
@@ -144,7 +169,7 @@ class ArgMax(Kernel):
         if not core.numerics:
             return
         depth, held = core.depth, chosen.target(core.depth, whole=False)
-        values = x.values(depth).astype(np.float32)
+        values = x.values(depth).astype(self.kept.numpy)
         place = self._best(values, -1)[..., None]
         value = np.take_along_axis(values, place, -1)[..., 0]
         first = core.counter(start).values(depth)
@@ -168,26 +193,31 @@ class ArgMax(Kernel):
 
     def _columns(self, core: Core) -> None:
         size, most = self.x.dtype.itemsize, self.grid.extent[1]
-        lanes = core.costs.repeat_elements(size)
-        in_que = TQue(TPosition.VECIN, 1, "row")
+        lanes = core.costs.repeat_elements(self.wide.itemsize)
+        in_que, wide = TQue(TPosition.VECIN, 1, "row"), TBuf("wide")
         best_que, place_que = TQue(TPosition.VECOUT, 1, "best"), TQue(TPosition.VECOUT, 1, "places")
         core.pipe.init_buffer(in_que, 1, most * size)
-        core.pipe.init_buffer(best_que, 1, most * size)
+        if self.wide is not self.x.dtype:
+            core.pipe.init_buffer(wide, 1, most * self.wide.itemsize)
+        core.pipe.init_buffer(best_que, 1, most * self.wide.itemsize)
         core.pipe.init_buffer(place_que, 1, most * INT32.itemsize)
         for piece in self.grid.pieces(core):
             (outer, first), length = piece.starts, piece.shape[1]
-            best = core.duplicate(best_que.alloc_tensor(self.x.dtype, length), 0.0)
+            best = core.duplicate(best_que.alloc_tensor(self.wide, length), 0.0)
             place = core.duplicate(place_que.alloc_tensor(INT32, length), 0)
             for turn in core.loop(self.axis, sequential=True):
                 where = ((outer, self.axis * self.behind), (turn, self.behind), (first, 1))
                 x = in_que.copy_in(self.x.window(where, (length,), (1,)))
+                tile = self._widened(core, wide, x)
                 self._mark(core, best, place, ceil(length / lanes))
                 core.record_vector("vmax", best, length)
-                self._compare(core, best, place, x, turn)
+                self._compare(core, best, place, tile, turn)
                 in_que.free_tensor(x)
             target = ((outer, self.behind), (first, 1))
             place_que.copy_out(self.places.window(target, (length,), (1,)), place)
             if self.values is not None:
+                if self.wide is not self.values.dtype:
+                    raise KernelError(self.op_type, f"gives no values of {self.values.dtype}")
                 best_que.copy_out(self.values.window(target, (length,), (1,)), best)
             else:
                 best_que.enque(best)
@@ -198,8 +228,8 @@ class ArgMax(Kernel):
 
         In float16, which counts as far as most axes reach, they are selected.
         """
-        lanes = core.costs.repeat_elements(self.x.dtype.itemsize)
-        if self.x.dtype is FLOAT16:
+        lanes = core.costs.repeat_elements(self.wide.itemsize)
+        if self.wide is FLOAT16:
             for _ in core.loop(repeats):
                 core.record_vector("vcmpv_lt", best, lanes)
                 core.record_vector("vsel", place, lanes)
@@ -222,6 +252,15 @@ class ArgMax(Kernel):
         better = better | (now == 0)
         where[...] = np.where(better, now, where)
         held[...] = np.where(better, values, held)
+
+
+def _compares(profile: Profile, kind: DType) -> bool:
+    """Whether the kernel takes a dtype as it is; A2's also takes others (ops-math, arg_max_v2)."""
+    if kind in (FLOAT, FLOAT16):
+        return True
+    return kind in (BFLOAT16, INT32, INT64) and profile.supports_convert(
+        BFLOAT16.intrinsic, FLOAT.intrinsic
+    )
 
 
 def _on_ai_cpu(task: Task, kind: type[ArgMax], x: GlobalTensor) -> Kernel:

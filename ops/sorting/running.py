@@ -20,7 +20,7 @@ from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.ops.sorting.axes import axis_of, cast, lies_there, moved, moved_back
 from npusim.values.arithmetic import round_up
-from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT32
+from npusim.values.dtypes import FLOAT, FLOAT16, INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -63,18 +63,13 @@ class Cummin(Kernel):
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
-        """Along any axis, as the aclnn interface does it: cast and turned there and back."""
+        """Along any axis, as the aclnn interface does it: turned there and back; places are cast."""
         (x,) = task.present(1)
         axis = axis_of(task, len(x.shape), 0 if not task.attributes else -1)
         y = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
-        index = task.outputs[1] if len(task.outputs) > 1 else made(x.shape, INT32)
-        tasks: list[Kernel] = []
-        source = x
-        if x.dtype is BFLOAT16:
-            source = made(x.shape, FLOAT)
-            tasks += cast(task, x, source)
-        source, turns = moved(task, source, axis, 0)
-        tasks += turns
+        index = task.outputs[1] if len(task.outputs) > 1 else made(x.shape, INT64)
+        source, turns = moved(task, x, axis, 0)
+        tasks: list[Kernel] = list(turns)
         results = []
         for out in (y, index):
             kind = source.dtype if out is y else INT32

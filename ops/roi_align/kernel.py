@@ -208,12 +208,36 @@ def roi_align(task: Task) -> tuple[Kernel, ...]:
             task.outputs[0] if task.outputs else made((count, x.shape[1], high, wide, 16), x.dtype)
         )
         return (ROIAlign(task.profile, x, boxes, out, bins),)
-    out = task.outputs[0] if task.outputs else made((count, x.shape[1], high, wide), x.dtype)
-    slices = ceil(x.shape[1] / _LANES)
+    return _from_images(task, x, boxes, bins)
+
+
+def _from_images(
+    task: Task, x: GlobalTensor, boxes: GlobalTensor, bins: Bins
+) -> tuple[Kernel, ...]:
+    """Bins of NCHW images; A2 casts halves to float32 and back.
+
+    A framework leaves its results in NC1HWC0, but where halves of ragged channels are cast.
+    """
+    tasks: list[Kernel] = []
+
+    def launch(op_type: str, given: GlobalTensor, made_: GlobalTensor) -> GlobalTensor:
+        tasks.extend(kernels_on(Task(task.profile, op_type, (given,), (made_,))))
+        return made_
+
+    profile, kind, channels = task.profile, x.dtype, x.shape[1]
+    slices, count = ceil(channels / _LANES), boxes.numel // _BOX
+    casts = kind is FLOAT16 and profile.cores.vector_cores > profile.cores.cube_cores
+    if casts:
+        boxes = launch("Cast", boxes, made(boxes.shape, FLOAT))
+        x = launch("Cast", x, made(x.shape, FLOAT))
     blocked = made((x.shape[0], slices, *x.shape[2:], _LANES), x.dtype)
-    pooled = made((count, slices, high, wide, _LANES), x.dtype)
-    return (
-        *kernels_on(Task(task.profile, "TransData", (x,), (blocked,))),
-        ROIAlign(task.profile, blocked, boxes, pooled, bins),
-        *kernels_on(Task(task.profile, "TransData", (pooled,), (out,))),
-    )
+    launch("TransData", x, blocked)
+    pooled = made((count, slices, bins.high, bins.wide, _LANES), x.dtype)
+    tasks.append(ROIAlign(profile, blocked, boxes, pooled, bins))
+    if task.outputs or (casts and channels % _LANES):
+        out = made((count, channels, bins.high, bins.wide), x.dtype)
+        whole = task.outputs[0] if task.outputs else out
+        turned = launch("TransData", pooled, whole if whole.dtype is x.dtype else out)
+        if turned.dtype is not whole.dtype:
+            launch("Cast", turned, whole)
+    return tuple(tasks)

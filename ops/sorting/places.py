@@ -123,8 +123,11 @@ class ArgMax(Kernel):
     def _rows(self, core: Core) -> None:
         size = self.x.dtype.itemsize
         buffers = (
-            1 if self.values is None or self.wide is not self.x.dtype
-            or 2 * self.segment * size > core.capacity_bytes("UB") else 2
+            1
+            if self.values is None
+            or self.wide is not self.x.dtype
+            or 2 * self.segment * size > core.capacity_bytes("UB")
+            else 2
         )
         in_que = TQue(TPosition.VECIN, buffers, "row")
         out_que, best = TQue(TPosition.VECOUT, 1, "places"), TBuf("best")

@@ -63,7 +63,7 @@ class Cummin(Kernel):
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
-        """Along any axis, as the aclnn interface does it: turned there and back; places are cast."""
+        """Along any axis, as the aclnn interface does it: turned, and back; places are cast."""
         (x,) = task.present(1)
         axis = axis_of(task, len(x.shape), 0 if not task.attributes else -1)
         y = task.outputs[0] if task.outputs else made(x.shape, x.dtype)

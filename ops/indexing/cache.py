@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
 from npusim.engine.program import Pipe
-from npusim.ops.indexing.elements import scatter_elements
 from npusim.ops.indexing.gather import INDEX_TYPES
+from npusim.ops.indexing.put_elements import scatter_elements
 from npusim.schedules.bounds import fault_outside
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.errors import KernelError

@@ -130,6 +130,13 @@ def linear_index(task: Task) -> tuple[Kernel, ...]:
     return Streamed("LinearIndexV2", lambda *x: _linear(*x, sizes=sizes), steps).from_task(task)
 
 
+def short_index(task: Task) -> tuple[Kernel, ...]:
+    """Places along an axis of ``size`` in 32 bits, negative ones counted from its end."""
+    size = task.whole_number("size", 0)
+    steps = ("vconv", "vshr", "vmuls", "vsub")
+    return Streamed("LinearIndex", lambda x: np.where(x < 0, x + size, x), steps).from_task(task)
+
+
 def _bags(
     weight: Array, indices: Array, offsets: Array, shares: Array | None = None, *,
     mode: int, padding: int, last: bool, sizes: tuple[int, ...],

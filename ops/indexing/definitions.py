@@ -137,6 +137,7 @@ OPERATORS = family(
             also=("MaskedSelect",), checks=((together, "x", "mask"), (needs, "y"))),
         Operator("MaskedScatter", "x mask updates -> y", (), kernel="masked_scatter",
             infer=like, checks=((broadcasts_to, "x", "mask"),)),
+        Operator("LinearIndex", kernel="short_index"),
         Operator("LinearIndexV2", kernel="linear_index"),
         Operator("RepeatInterleave", "x repeats -> y", (), kernel="repeat",
             checks=((needs, "y"), (rank_in, range(1, 9), "x", "y"),
@@ -204,10 +205,12 @@ OPERATORS = family(
         Operator("GatherElements", "x index -> y", (whole("dim?"),),
             Aclnn("aclnnGather", "self index -> out", (whole("dim"),)), kernel="gather_elements",
             checks=(*_picked("dim", "x"), (same_shape, "index", "y"))),
+        Operator("Index", kernel="index_elements"),
+    ),
+    put_elements=(
         Operator("ScatterElements", "data indices updates -> y", _AXIS,
             Aclnn("aclnnScatter", "self index src -> out", _SCATTERED),
             kernel="scatter_elements", checks=(*_picked("axis", "data"),
                 (same_shape, "indices", "updates"), (same_shape, "data", "y"))),
-        Operator("Index", kernel="index_elements"),
     ),
 )

@@ -80,8 +80,7 @@ KNOWN_FAULTS = """## Where the model is known to be wrong
 * **Bool operands on 910B4.** LogicalNot, LogicalOr and SelectV2 take up to four times as long as simulated. What they
   take more is the same whether an element is 2, 3 or 7 bytes of traffic and grows no further beyond 20 us. All these
   rows are loops that start two or three kernels a call; why that costs so much is not known.
-* **310P3 as a whole.** There are no operator times to compare with, only rates of whole models ([models](models.md)):
-  transformers run up to twice as fast as simulated, because builtin vector kernels compute in float32 with us.
+* **310P3 as a whole.** There are no operator times to compare with, only rates of whole models ([models](models.md)).
 * **Scatter and segment sums.** Their time depends on how often indices repeat, which no row tells.
 * **Matrix products with tilings tuned by hand (first generation).** Some are up to three times faster than ours, others
   slower; rows don't tell the tiling.

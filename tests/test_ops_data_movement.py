@@ -206,6 +206,17 @@ def test_bfloat16_is_moved_as_it_is(chip: str) -> None:
     assert_moved(chip, "ConcatD", [x, x], [np.concatenate([x, x])])
 
 
+def test_float32_leaves_blocks_turned_once_where_vnchwconv_takes_it() -> None:
+    """Its way back is spaced in the vendor's kernel, and so is every way on chips without."""
+    plain, blocks = np.zeros((1, 40, 64, 64), np.float32), np.zeros((1, 3, 64, 64, 16), np.float32)
+    half = [each.astype(np.float16) for each in (blocks, plain)]
+    for chip, most in (("Ascend310P3", 3.0), ("Ascend910A", None)):
+        ratio = cycles(chip, "TransData", [blocks], [plain]) / cycles(
+            chip, "TransData", half[:1], half[1:]
+        )
+        assert ratio > 4 if most is None else ratio < most
+
+
 def test_ragged_rows_of_any_widths_are_put_together_turned() -> None:
     """What a transfer for each row would take doesn't count, the bits are the same."""
     chip = load_profile("Ascend310P3")

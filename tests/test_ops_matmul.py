@@ -17,7 +17,9 @@ from npusim.hardware import load_profile
 from npusim.operators.tasks import kernels_on
 from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem
-from npusim.values.dtypes import dtype
+from npusim.ops.matmul.shapes import Shape
+from npusim.ops.matmul.tiling import partition
+from npusim.values.dtypes import FLOAT16, dtype
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format
 from support import physics
@@ -315,3 +317,20 @@ def test_a_stack_is_not_faster_than_one_of_its_products() -> None:
         times = [cycles(chip, "BatchMatMul", [each, each], [each]) for each in arrays]
         assert times == sorted(times)
         assert_above_roofline(chip, "BatchMatMul", [arrays[3], arrays[3]], [arrays[3]])
+
+
+def test_an_operand_larger_than_l2_goes_past_once() -> None:
+    """Of tall products it is A, then blocks follow each other along a row; not on a larger L2."""
+    chip = load_profile("Ascend310P3")
+    inputs, outputs = shapes(8192, 2048, 768)
+    memory = chip.memory.model_copy(update={"l2_bytes": chip.memory.l2_bytes * 8})
+    times = [
+        cycles(each, "MatMulV2", inputs, outputs)
+        for each in (chip, chip.model_copy(update={"memory": memory}))
+    ]
+    fractals_each = 8192 // 16 * (2048 // 16) * (768 // 16) / chip.cores.cube_cores
+    assert times[1] < times[0] < 1.8 * fractals_each
+    tall = partition(chip, Shape(1, 8192, 768, 2048, False, False, False, FLOAT16, 2))
+    wide = partition(chip, Shape(1, 768, 8192, 2048, False, False, False, FLOAT16, 2))
+    assert tall.blocks.rows_outside
+    assert not wide.blocks.rows_outside

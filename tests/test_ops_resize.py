@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from math import floor
+from math import floor, prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.hardware import load_profile
+from npusim.ops.resize.by_rows import Shares
 from npusim.values.errors import KernelError
 from support.reference import observed
 from support.tasks import (
@@ -127,6 +128,33 @@ def test_any_size_and_time_by_shapes(
     (got,) = run(chip, "ResizeBilinearV2", [packed], [like(smooth)], **corners)
     np.testing.assert_allclose(got, smooth, rtol=1e-3, atol=2e-3)
     assert_time_needs_no_numbers(chip, "ResizeBilinearV2", [packed], [smooth], **corners)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 900), st.integers(1, 32))
+def test_cores_share_planes_rows_and_columns(
+    planes: int, height: int, width: int, cores: int
+) -> None:
+    shares = Shares.of((planes, height, width), cores)
+    places = [shares.ranges(block) for block in range(shares.cores)]
+    assert shares.cores <= cores
+    assert all(count > 0 for ranges in places for _, count in ranges)
+    assert sum(prod(count for _, count in ranges) for ranges in places) == planes * height * width
+
+
+def test_rows_of_float16_take_a_tile_each_where_vbi_blends_them() -> None:
+    """Stretches of 128 columns; what finds the next row is paid for however short they are."""
+    chip = "Ascend310P3"
+    x, corners = images(1, 17, 20, 40, kind=np.float16), {"half_pixel_centers": True}
+    for size in ((70, 300), (90, 131)):
+        want = blocked(bilinear(x, size, corners).astype(np.float16))
+        (got,) = run(chip, "ResizeBilinearV2", [blocked(x)], [like(want)], **corners)
+        np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-3)
+    outs = [np.zeros((1, 2, 400, width, 16), np.float16) for width in (16, 128)]
+    short, whole = (cycles(chip, "ResizeBilinearV2", [blocked(x)], [out]) for out in outs)
+    assert short < whole < 4 * short
+    wide = np.zeros((1, 2, 400, 16, 16), np.float32)
+    assert cycles(chip, "ResizeBilinearV2", [blocked(x)], [wide]) > short
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +33,7 @@ _INTO_L1 = (TPosition.A1, TPosition.B1)
 _INTO_L0 = (TPosition.A2, TPosition.B2)
 _IN_FLIGHT = 2  # blocks of results: one being summed up, one leaving
 _HOST_BYTES = 1 << 26  # of results that are computed at once
+_Part = tuple[int, int, int]  # first element, elements of a block, number of blocks
 
 
 class Product(NamedTuple):
@@ -160,26 +162,19 @@ class BlockMatmul:
     def iterate(self) -> Iterator[Block]:
         """The blocks of C, each in L0C until the next one is asked for.
 
-        Columns of blocks outside, rows of blocks inside. All of them have to be taken: they come
-        out of loops of the core.
+        Columns of blocks outside, rows of blocks inside, unless the tiling says otherwise. All of
+        them have to be taken: they come out of loops of the core.
         """
         t, (m, n, _) = self._tiling, self._shape
-        for first_column, columns, number in _parts(n, t.base_n):
-            for first_row, rows, turns in _parts(m, t.base_m):
-                if any(self._kept):
-                    yield from self._with_panel(
-                        (first_row, rows, turns), (first_column, columns, number)
-                    )
-                    continue
-                high = turns * self._stack
-                for turn in self._core.loop(high * number):
-                    row = (turn % high if high > 1 and number > 1 else turn) if high > 1 else 0
-                    column = (turn // high if high > 1 else turn) if number > 1 else 0
-                    yield from self._block(
-                        self._rows_of(row, (first_row, rows, turns)),
-                        (column * columns + first_column, columns),
-                        {},
-                    )
+        for row_part, column_part in _pairs(t, m, n):
+            if any(self._kept):
+                yield from self._with_panel(row_part, column_part)
+                continue
+            high, wide = row_part[2] * self._stack, column_part[2]
+            for row, column in _turns(self._core, t, high, wide):
+                yield from self._block(
+                    self._rows_of(row, row_part), _columns_of(column, column_part), {}
+                )
 
     @contextmanager
     def single(self) -> Iterator[Block]:
@@ -403,20 +398,35 @@ def blocks_of(core: Core, tiling: MatmulTiling, m: int, n: int) -> Iterator[tupl
 
     For vector cores that take over what a cube core multiplies.
     """
-    for columns in _parts(n, tiling.base_n):
-        for rows in _parts(m, tiling.base_m):
-            outer, inner = (rows, columns) if tiling.keep_a else (columns, rows)
-            if not (tiling.keep_a or tiling.keep_b):
-                high, wide = rows[2], columns[2]
-                for turn in core.loop(high * wide):
-                    row = (turn % high if wide > 1 else turn) if high > 1 else 0
-                    column = (turn // high if high > 1 else turn) if wide > 1 else 0
-                    yield _columns_of(row, rows), _columns_of(column, columns)
-                continue
-            for first in core.loop(outer[2]):
-                for turn in core.loop(inner[2]):
-                    fixed, moving = _columns_of(first, outer), _columns_of(turn, inner)
-                    yield (fixed, moving) if tiling.keep_a else (moving, fixed)
+    for rows, columns in _pairs(tiling, m, n):
+        if not (tiling.keep_a or tiling.keep_b):
+            for row, column in _turns(core, tiling, rows[2], columns[2]):
+                yield _columns_of(row, rows), _columns_of(column, columns)
+            continue
+        outer, inner = (rows, columns) if tiling.keep_a else (columns, rows)
+        for first in core.loop(outer[2]):
+            for turn in core.loop(inner[2]):
+                fixed, moving = _columns_of(first, outer), _columns_of(turn, inner)
+                yield (fixed, moving) if tiling.keep_a else (moving, fixed)
+
+
+def _pairs(tiling: MatmulTiling, m: int, n: int) -> Iterator[tuple[_Part, _Part]]:
+    """Parts of rows and of columns, in the order in which they are worked on."""
+    rows, columns = _parts(m, tiling.base_m), _parts(n, tiling.base_n)
+    if tiling.rows_outside:
+        yield from product(rows, columns)
+        return
+    for part, other in product(columns, rows):
+        yield other, part
+
+
+def _turns(core: Core, tiling: MatmulTiling, high: int, wide: int) -> Iterator[tuple[Index, Index]]:
+    """Rows and columns of blocks that are streamed, one loop over all of them."""
+    inner, outer = (wide, high) if tiling.rows_outside else (high, wide)
+    for turn in core.loop(inner * outer):
+        fast = (turn % inner if outer > 1 else turn) if inner > 1 else 0
+        slow = (turn // inner if inner > 1 else turn) if outer > 1 else 0
+        yield (slow, fast) if tiling.rows_outside else (fast, slow)
 
 
 def _columns_of(turn: Index, part: tuple[int, int, int]) -> Span:
@@ -424,8 +434,8 @@ def _columns_of(turn: Index, part: tuple[int, int, int]) -> Span:
     return turn * part[1] + part[0], part[1]
 
 
-def _parts(total: int, step: int) -> list[tuple[int, int, int]]:
-    """(first element, elements of a block, number of blocks): whole blocks and what remains."""
+def _parts(total: int, step: int) -> list[_Part]:
+    """Whole blocks and what remains."""
     whole, rest = divmod(total, step)
     parts = [(0, step, whole)] if whole else []
     if rest:

@@ -27,6 +27,7 @@ class MatmulTiling:
     column of B, ``panels`` of these at a time, while the other operand streams past. ``depth_c``
     blocks of C are in L0C, and ``depth_1`` and ``depth_0`` tiles of the operands in L1 and L0.
     ``a_bytes`` and ``b_bytes`` are those of tiles in L1 that aren't simply rows and columns.
+    Streamed blocks go down a column of C after the other, or along a row with ``rows_outside``.
     """
 
     base_m: int
@@ -41,6 +42,7 @@ class MatmulTiling:
     panels: int = 2
     a_bytes: int = 0
     b_bytes: int = 0
+    rows_outside: bool = False
 
     @classmethod
     def of(cls, profile: Profile, dtype: DType, m: int, n: int, k: int) -> MatmulTiling:

@@ -63,14 +63,19 @@ class PlaneBlocks(BlockedCopy):
         layout = self.layout
         images, channels, places = layout.sizes
         compiled = profile.software.compiled_for_shape
-        narrow = self.itemsize == _HALF_BYTES and places >= self._gate(profile)
+        # The vendor's kernel to blocks spaces whatever is wider, the one from blocks only what
+        # vnchwconv doesn't take (Intrinsic_vnchwconv of the chip).
+        taken = not self.forward and turns_whole(profile, self.itemsize)
+        narrow = (taken or self.itemsize == _HALF_BYTES) and places >= self._gate(profile)
         self.once = narrow if compiled else turns_whole(profile, self.itemsize)
         # Channels that are turned at once start at lines of their own, until another pass takes
         # them together for a store.
         ragged = places * self.itemsize % profile.buffers.block_bytes
         self.closed = self.once and not compiled and not self.forward and ragged > 0
         self.merges = not self.once or self.closed
-        self.depth = 2 if self.once and compiled else 1
+        # Kernels that were profiled on the first generation are older and load ahead.
+        ahead = compiled and not profile.software.turns_ragged_rows
+        self.depth = 2 if self.once and ahead else 1
         room = self._room(profile)
         line = room // _LINES // self.block * self.block
         cores = profile.cores.vector_cores

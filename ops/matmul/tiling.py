@@ -10,6 +10,7 @@ fractals and whole lines of L2.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil, gcd
 from typing import TYPE_CHECKING
@@ -54,7 +55,28 @@ def partition(profile: Profile, shape: Shape, cores: int = 0) -> Partition:
         for order, way in enumerate(ways)
         for place, base in enumerate((usual, *_SMALLER_BASES))
     )
-    return Partition(shape, *way, costs.blocks(way, base), cores)
+    blocks = costs.blocks(way, base)
+    outside = _rows_outside(profile, shape, way, blocks)
+    return Partition(shape, *way, replace(blocks, rows_outside=outside), cores)
+
+
+def _rows_outside(profile: Profile, shape: Shape, way: Way, blocks: MatmulTiling) -> bool:
+    """Whether A goes past once and B again for each row of blocks, as that is less from memory.
+
+    What all cores go past again comes out of L2, unless it and what stays meanwhile are larger.
+    Only for the second generation, whose kernels know their shape; later ones are told an order by
+    their tiling.
+    """
+    if profile.software.matmul_generation > 2 or blocks.keep_a or blocks.keep_b:
+        return False
+    _, rows, columns = way
+    l2, line = profile.memory.l2_bytes, shape.k * shape.dtype.itemsize
+    of_a, of_b = shape.m * line, shape.n * line
+    staying_a = min(of_a, ceil(shape.m / rows) * blocks.base_m * line)
+    staying_b = min(of_b, ceil(shape.n / columns) * blocks.base_n * line)
+    again_a = of_a * (ceil(columns / blocks.base_n) if of_a + staying_b > l2 else 1)
+    again_b = of_b * (ceil(rows / blocks.base_m) if of_b + staying_a > l2 else 1)
+    return of_a + again_b < again_a + of_b
 
 
 def estimated_cycles(profile: Profile, found: Partition) -> float:

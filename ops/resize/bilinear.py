@@ -6,53 +6,38 @@ right neighbours of every pixel and blends those, all in float32.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TBuf, TPosition, TQue
-from npusim.ascendc.conversions import conversion_path
-from npusim.ascendc.loops import Index, looked_up, values_of
+from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
+from npusim.ascendc.loops import looked_up
 from npusim.ascendc.task import Task, made
 from npusim.operators.registry import kernel_class
 from npusim.operators.tasks import kernels_on
-from npusim.ops.resize.scales import FLOORED, Corners, Images, resized
+from npusim.ops.resize.blending import Blending
+from npusim.ops.resize.by_rows import RowsByVbi
+from npusim.ops.resize.scales import FLOORED, Corners, resized
 from npusim.schedules.tile_grid import Grid
 from npusim.values.dtypes import BFLOAT16, FLOAT, INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from npusim.hardware.profile import Profile
 
 _C0 = 16
 _BLEND = ("vsub", "vmuls", "vadd")  # a + (b - a) * weight
 
 
-class ResizeBilinearV2(Kernel):
-    """out = the weighted mean of the four nearest pixels of x."""
-
-    op_type = "ResizeBilinearV2"
+class ResizeBilinearV2(Blending):
+    """out = the weighted mean of the four nearest pixels of x, several rows of UB at a time."""
 
     def __init__(
         self, profile: Profile, x: GlobalTensor, out: GlobalTensor, corners: Corners = FLOORED
     ) -> None:
-        if x.dtype.category != "float":
-            raise KernelError(self.op_type, f"blends floats, not {x.dtype}")
-        self.reads, self.writes = (x,), (out,)
-        self.kind, self.corners = out.dtype, corners
-        self.inside, self.outside = Images.of(self.op_type, x), Images.of(self.op_type, out)
-        if (self.inside.planes, self.inside.lanes) != (self.outside.planes, self.outside.lanes):
-            raise KernelError(self.op_type, f"{x.shape} doesn't become {out.shape}")
-        self.x, self.out = x.view(x.numel), out.view(out.numel)
-        self.widen = conversion_path(profile, x.dtype, FLOAT)
-        self.narrow = conversion_path(profile, FLOAT, out.dtype)
-        self.rows = Between(self.inside.height, self.outside.height, corners)
-        self.columns = Between(self.inside.width, self.outside.width, corners)
+        super().__init__(profile, x, out, corners)
         lines = self.outside.planes * self.outside.height
         cores = profile.cores.vector_cores
         self.division = self.grid = Grid(
@@ -62,11 +47,11 @@ class ResizeBilinearV2(Kernel):
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
-        return (cls(task.profile, *resized(task)),)
+        return (blended(task.profile, *resized(task)),)
 
     def process(self, core: Core) -> None:
         """One stretch of a row of the result after the other."""
-        lanes, widest = self.inside.lanes, self.grid.extent[1]
+        lanes, widest, height = self.inside.lanes, self.grid.extent[1], self.outside.height
         source, size = self.columns.span(widest) * lanes, self.x.dtype.itemsize
         in_que = TQue(TPosition.VECIN, 2 * self.buffer_num, "rows")
         out_que = TQue(TPosition.VECOUT, self.buffer_num, "row")
@@ -80,7 +65,7 @@ class ResizeBilinearV2(Kernel):
             taken = self.columns.span(piece.shape[1])
             begin = looked_up(first, self.columns.starts(piece.shape[1]))
             rows = [
-                in_que.copy_in(self._source(row, table, begin, taken))
+                in_que.copy_in(self._source(row // height, row % height, table, begin, taken))
                 for table in (self.rows.low, self.rows.high)
             ]
             target = piece.shape[1] * lanes
@@ -123,75 +108,11 @@ class ResizeBilinearV2(Kernel):
         for _ in self.narrow:
             core.record_vector("vconv", gathered, target)
 
-    def _numbers(
-        self,
-        core: Core,
-        out: LocalTensor,
-        rows: list[LocalTensor],
-        where: tuple[Index, Index, Index],
-    ) -> None:
-        if not core.numerics:
-            return
-        depth, lanes = core.depth, self.inside.lanes
-        row, first, begin = (values_of(each) for each in where)
-        a, b = (x.values(depth).astype(np.float32) for x in rows)
-        weight = self.rows.weight[row % self.outside.height].reshape(-1, *(1,) * depth)
-        line = (a + (b - a) * weight).reshape(*a.shape[:depth], -1, lanes)
-        wanted = first[:, None] + np.arange(out.numel // lanes)
-        left, right = (
-            np.take_along_axis(line, (table[wanted] - begin[:, None])[..., None], axis=-2)
-            for table in (self.columns.low, self.columns.high)
-        )
-        found = left + (right - left) * self.columns.weight[wanted][..., None]
-        out.target(depth)[...] = found.reshape(*found.shape[:depth], -1).astype(self.kind.numpy)
 
-    def _source(self, row: Index, table: NDArray[np.int64], begin: Index, taken: int) -> GmSlice:
-        inside, outside = self.inside, self.outside
-        line = inside.width * inside.lanes
-        plane, inner = row // outside.height, row % outside.height
-        places = (
-            (plane, inside.height * line),
-            (looked_up(inner, table), line),
-            (begin, inside.lanes),
-        )
-        return self.x.window(places, (taken * inside.lanes,), (1,))
-
-
-@dataclass(frozen=True)
-class Between:
-    """The two source pixels of every pixel along one axis, and the weight of the second."""
-
-    inside: int
-    outside: int
-    corners: Corners
-
-    @cached_property
-    def _tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-        return self.corners.between(self.inside, self.outside)
-
-    @property
-    def low(self) -> NDArray[np.int64]:
-        """The first pixel."""
-        return self._tables[0]
-
-    @property
-    def high(self) -> NDArray[np.int64]:
-        """The second pixel."""
-        return self._tables[1]
-
-    @property
-    def weight(self) -> NDArray[np.float32]:
-        """The weight of the second pixel."""
-        return self._tables[2]
-
-    def span(self, count: int) -> int:
-        """Source pixels that any stretch of ``count`` pixels needs."""
-        last = np.minimum(np.arange(self.outside) + count, self.outside) - 1
-        return int((self.high[last] - self.low).max()) + 1
-
-    def starts(self, count: int) -> NDArray[np.int64]:
-        """The first source pixel to load for a stretch that begins at each pixel."""
-        return np.minimum(self.low, self.inside - self.span(count))
+def blended(profile: Profile, x: GlobalTensor, out: GlobalTensor, corners: Corners) -> Kernel:
+    """The kernel that the chip has for such images."""
+    kind = RowsByVbi if RowsByVbi.fits(profile, x, out) else ResizeBilinearV2
+    return kind(profile, x, out, corners)
 
 
 def resize_bilinear(task: Task) -> tuple[Kernel, ...]:
@@ -205,7 +126,7 @@ def resize_bilinear(task: Task) -> tuple[Kernel, ...]:
     if "half_pixel_centers" not in task.attributes:
         corners = replace(corners, half_pixel_centers=not corners.align_corners)
     if len(x.shape) != 4:
-        return (ResizeBilinearV2(task.profile, x, out, corners),)
+        return (blended(task.profile, x, out, corners),)
     size = made((2,), INT64, "size")
     size.buffer.data = np.array(out.shape[2:], np.int64)
     tasks = [kernel_class("Cast")(task.profile, size, made((2,), INT32))]
@@ -220,7 +141,7 @@ def resize_bilinear(task: Task) -> tuple[Kernel, ...]:
     rows = made((images, slices, *out.shape[2:], _C0), plain.dtype)
     tasks += kernels_on(Task(task.profile, "TransData", (source,), (blocked,)))
     tasks += kernels_on(Task(task.profile, "TransData", (plain,), (rows,)))
-    tasks.append(ResizeBilinearV2(task.profile, blocked, rows, corners))
+    tasks.append(blended(task.profile, blocked, rows, corners))
     tasks += kernels_on(Task(task.profile, "TransData", (rows,), (plain,)))
     if plain is not out:
         tasks.append(kernel_class("Cast")(task.profile, plain, out))

@@ -60,6 +60,16 @@ class Scalars(Issuer):
         number = np.asarray(values.reshape(values.shape[:depth]), np.float32)
         return Scalar(self, number, depth)
 
+    def load_places(self, count: int) -> None:
+        """``count`` numbers of UB that addresses depend on, which the vector unit has found.
+
+        Everything issued later waits, in the next turn of a loop too.
+        """
+        if self.recording:
+            self.wait_vector()
+            self.emit_scalar("ld_ub", loads=count, detail=f"{count} places")
+            self.recorder.hold_back()
+
     def load_lines(self, count: int) -> None:
         """The first touch of ``count`` lines of global memory by the scalar unit: descriptors.
 

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 from npusim.values.dtypes import DOUBLE, FLOAT, FLOAT16
 
 if TYPE_CHECKING:
-    from npusim.graph.network import Network, Node, Value
+    from npusim.graph.network import Network, Value
     from npusim.graph.target import Target
 
 # Source: hiascend.com ATC --precision_mode, default force_fp16 of offline models.
 _FORCED = {FLOAT: FLOAT16, DOUBLE: FLOAT16}
 _WHOLE = ("BNInfer",)  # whose parameters the kernel takes in float32
-_WIDE = ("ResizeBilinearV2",)
-"""Whose results are float32 whatever they read. Source: operator prototypes (image_ops.h, 2022)."""
 
 
 def run(network: Network, target: Target) -> int:
@@ -22,8 +20,7 @@ def run(network: Network, target: Target) -> int:
     if target.precision == "origin":
         return 0
     _cast_edges(network)
-    edges = {id(node.output) for node in network.named(*_WIDE) if _stays_wide(network, node)}
-    edges |= {id(value) for value in (*network.inputs, *network.outputs)}
+    edges = {id(value) for value in (*network.inputs, *network.outputs)}
     edges |= {id(value) for node in network.named(*_WHOLE) for value in node.given if value.weight}
     changed = 0
     for value in _values(network):
@@ -56,24 +53,6 @@ def _cast_edges(network: Network) -> None:
         maker.outputs = outputs
         inner.maker = maker
         network.add("Cast", [inner], [value], name=f"Cast {value.name}")
-
-
-def _stays_wide(network: Network, node: Node) -> bool:
-    """Readers get the result of such a node in float16, the caller as it is."""
-    made = node.output
-    if made.dtype is not FLOAT:
-        return False
-    results = {id(value) for value in network.outputs}
-    inner = network.value(made)
-    for reader in dict.fromkeys(made.users):
-        if reader.op == "Cast" and id(reader.output) in results:
-            network.remove(reader)
-            network.redirect(reader.output, made)
-        else:
-            network.rewire(reader, made, inner)
-    if inner.users:
-        network.add("Cast", [made], [inner], name=f"Cast {made.name}", place=node.place)
-    return True
 
 
 def _values(network: Network) -> list[Value]:

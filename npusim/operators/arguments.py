@@ -81,7 +81,7 @@ def _by_parameter(contract: Contract, arguments: Mapping[str, object]) -> dict[s
 
 def _read(contract: Contract, parameter: Parameter, value: object) -> Argument:
     if value is None:
-        if parameter.is_pointer:
+        if parameter.is_pointer or (parameter.kind == "text" and parameter.optional):
             return None
         problem = f"{contract.name}: {parameter.name} is a plain {parameter.kind}, it can't be null"
         raise ArgumentError(problem, _wanted(parameter))

@@ -6,6 +6,7 @@
 #include "npusim/kernel_types.h"
 #include "npusim/kernel_runtime.h"
 #include "npusim/kernel_tensors.h"
+#include "npusim/kernel_cores.h"
 #include "npusim/kernel_lanes.h"
 #include "npusim/kernel_vector.h"
 #include "npusim/kernel_copies.h"
@@ -15,5 +16,7 @@
 #include "npusim/kernel_sync.h"
 #include "npusim/kernel_math.h"
 #include "npusim/kernel_rows.h"
+#include "npusim/kernel_sort.h"
+#include "npusim/kernel_shapes.h"
 
 #endif

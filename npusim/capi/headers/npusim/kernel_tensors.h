@@ -1,94 +1,10 @@
-/* Tensors, queues, scratch memory and flags of Ascend C. */
+/* Tensors, queues and scratch memory of Ascend C. */
 #ifndef NPUSIM_KERNEL_TENSORS_H
 #define NPUSIM_KERNEL_TENSORS_H
 
-enum pipe_t { PIPE_S, PIPE_V, PIPE_M, PIPE_MTE1, PIPE_MTE2, PIPE_MTE3, PIPE_ALL, PIPE_MTE4, PIPE_MTE5, PIPE_V2, PIPE_FIX };
-enum event_t { EVENT_ID0, EVENT_ID1, EVENT_ID2, EVENT_ID3, EVENT_ID4, EVENT_ID5, EVENT_ID6, EVENT_ID7 };
-enum class CubeFormat { ND = 0, NZ, ZN, ZZ, NN, ND_ALIGN, SCALAR, VECTOR, ROW_MAJOR, COLUMN_MAJOR };
-
-namespace AscendC {
-
-enum class TPosition : uint8_t {
-    GM, A1, A2, B1, B2, C1, C2, CO1, CO2, VECIN, VECOUT, VECCALC, LCM = VECCALC, SPM, SHM = SPM, TSCM, C2PIPE2GM, C2PIPE2LOCAL, MAX
-};
-using QuePosition = TPosition;
-using ::CubeFormat;
-using TEventID = int8_t;
-enum class Hardware : uint8_t { GM, UB, L1, L0A, L0B, L0C, BIAS, FIXBUF, MAX };
-enum class HardEvent : uint8_t {
-    MTE2_MTE1, MTE1_MTE2, MTE1_M, M_MTE1, MTE2_V, V_MTE2, MTE3_V, V_MTE3, M_V, V_M, V_V, MTE3_MTE1, MTE1_MTE3, MTE1_V, MTE2_M, M_MTE2, V_MTE1, M_FIX,
-    FIX_M, MTE3_MTE2, MTE2_MTE3, S_V, V_S, S_MTE2, MTE2_S, S_MTE3, MTE3_S, MTE2_FIX, FIX_MTE2, FIX_S, M_S, FIX_MTE3, MTE1_FIX, FIX_MTE1, FIX_FIX, MAX
-};
-enum class MemDsbT : uint8_t { ALL, DDR, UB, SEQ };
-enum class CacheMode : uint8_t { CACHE_MODE_NORMAL = 0, CACHE_MODE_DISABLE = 1, CACHE_MODE_LAST = 2, CACHE_MODE_PERSISTENT = 4 };
-enum class CacheRwMode : uint8_t { READ = 1, WRITE = 2, RW = 3 };
-enum class CacheLine : uint64_t { SINGLE_CACHE_LINE = 0, ENTIRE_DATA_CACHE };
-enum class DcciDst : uint64_t { CACHELINE_ALL = 0, CACHELINE_UB, CACHELINE_OUT, CACHELINE_ATOMIC };
-enum class MaskMode : uint8_t { NORMAL = 0, COUNTER };
-enum class DataFormat : uint8_t { ND = 0, NZ, NCHW, NC1HWC0, NHWC, NCDHW, NDC1HWC0, FRACTAL_Z_3D };
-/* A tensor's shape as programs note it; interfaces take theirs as parameters. */
-struct ShapeInfo {
-    uint8_t shapeDim = 0, originalShapeDim = 0;
-    uint32_t shape[8] = {}, originalShape[8] = {};
-    DataFormat dataFormat = DataFormat::ND;
-    ShapeInfo() = default;
-    ShapeInfo(uint8_t dims, const uint32_t *sizes, uint8_t original, const uint32_t *sizes_before, DataFormat format) : shapeDim(dims), originalShapeDim(original), dataFormat(format)
-    {
-        for (int each = 0; each < dims; each++) shape[each] = sizes[each];
-        for (int each = 0; each < original; each++) originalShape[each] = sizes_before[each];
-    }
-    ShapeInfo(uint8_t dims, const uint32_t *sizes, DataFormat format) : ShapeInfo(dims, sizes, dims, sizes, format) {}
-    ShapeInfo(uint8_t dims, const uint32_t *sizes) : ShapeInfo(dims, sizes, dims, sizes, DataFormat::ND) {}
-};
-
-constexpr int32_t ONE_BLK_SIZE = 32, DEFAULT_C0_SIZE = 32, TOTAL_VEC_LOCAL_SIZE = 184 * 1024, TOTAL_UB_SIZE = 192 * 1024, TOTAL_L1_SIZE = 512 * 1024;
-constexpr int32_t TOTAL_L0A_SIZE = 64 * 1024, TOTAL_L0B_SIZE = 64 * 1024, TOTAL_L0C_SIZE = 128 * 1024, ONE_REPEAT_BYTE_SIZE = 256;
-constexpr int32_t DEFAULT_BLK_NUM = 8, DEFAULT_BLK_STRIDE = 1, DEFAULT_REPEAT_STRIDE = 8, MAX_REPEAT_TIMES = 255, CUBE_MAX_SIZE = 256;
-constexpr uint64_t MASK_PLACEHOLDER = 0;
-constexpr int8_t INVALID_TEVENTID = -1;
-
-} // namespace AscendC
+#include "npusim/kernel_positions.h"
 
 namespace npusim {
-
-constexpr int memory_of(AscendC::TPosition position)
-{
-    using P = AscendC::TPosition;
-    switch (position) {
-    case P::A1: case P::B1: case P::C1: case P::TSCM: return L1;
-    case P::A2: return L0A;
-    case P::B2: return L0B;
-    case P::C2: return BIAS;
-    case P::CO1: return L0C;
-    case P::C2PIPE2GM: case P::C2PIPE2LOCAL: return FIXBUF;
-    default: return UB;
-    }
-}
-constexpr int pipe_of(pipe_t pipe)
-{
-    return pipe == PIPE_FIX ? FIX : pipe == PIPE_MTE3 ? MTE3 : pipe == PIPE_MTE2 ? MTE2 : pipe == PIPE_MTE1 ? MTE1 : pipe == PIPE_M ? M : pipe == PIPE_V ? V : S;
-}
-constexpr int EVENTS[][2] = {{MTE2, MTE1}, {MTE1, MTE2}, {MTE1, M}, {M, MTE1}, {MTE2, V}, {V, MTE2}, {MTE3, V}, {V, MTE3}, {M, V}, {V, M}, {V, V},
-    {MTE3, MTE1}, {MTE1, MTE3}, {MTE1, V}, {MTE2, M}, {M, MTE2}, {V, MTE1}, {M, FIX}, {FIX, M}, {MTE3, MTE2}, {MTE2, MTE3}, {S, V}, {V, S}, {S, MTE2},
-    {MTE2, S}, {S, MTE3}, {MTE3, S}, {MTE2, FIX}, {FIX, MTE2}, {FIX, S}, {M, S}, {FIX, MTE3}, {MTE1, FIX}, {FIX, MTE1}, {FIX, FIX}};
-constexpr int setter_of(AscendC::HardEvent event) { return EVENTS[int(event)][0]; }
-constexpr int waiter_of(AscendC::HardEvent event) { return EVENTS[int(event)][1]; }
-constexpr int producer_of(AscendC::TPosition src)
-{
-    using P = AscendC::TPosition;
-    return src == P::VECOUT || src == P::VECCALC ? V : src == P::A2 || src == P::B2 || src == P::C2 ? MTE1 : src == P::CO1 ? M : src == P::CO2 ? FIX : MTE2;
-}
-constexpr int consumer_of(AscendC::TPosition dst)
-{
-    using P = AscendC::TPosition;
-    switch (dst) {
-    case P::VECOUT: return MTE3;
-    case P::A1: case P::B1: case P::C1: case P::TSCM: return MTE1;
-    case P::A2: case P::B2: case P::C2: return M;
-    case P::CO1: case P::C2PIPE2GM: return FIX;
-    default: return V;
-    }
-}
 
 /* One element of a local tensor, as the scalar unit reads or writes it. */
 template <typename T> Span element(int memory, int64_t start, int64_t limit)
@@ -357,84 +273,7 @@ public:
 };
 inline TPipe *GetTPipePtr() { return static_cast<TPipe *>(npusim::current->pipe); }
 
-inline int64_t GetBlockIdx() { return npusim::current->mix && !npusim::current->cube ? npusim::current->block * npusim::current->sub_blocks + npusim::current->sub_block : npusim::current->block; }
-inline int64_t GetBlockNum() { return npusim::current->blocks; }
-inline int64_t GetSubBlockIdx() { return npusim::current->sub_block; }
-inline int64_t GetSubBlockNum() { return npusim::current->mix ? npusim::current->sub_blocks : 1; }
-inline int64_t GetTaskRation() { return npusim::current->mix && !npusim::current->cube ? npusim::current->sub_blocks : 1; }
-inline int64_t GetTaskRatio() { return GetTaskRation(); }
-inline void InitSocState() {}
-inline void ResetCtrlSpr() {}
-inline int64_t GetSystemCycle() { static int64_t cycles = 0; return cycles += 50; }
-inline uint32_t GetUBSizeInBytes() { return uint32_t(npusim::current->size[npusim::UB]); }
-inline uint32_t GetRuntimeUBSize() { return GetUBSizeInBytes(); }
-inline uint64_t GetVecLen() { return 256; }
-inline uint64_t GetDataBlockSizeInBytes() { return 32; }
-inline void DisableDmaAtomic() { npusim::current->atomic = 0; }
-inline void SetAtomicNone() { npusim::current->atomic = 0; }
-template <typename T> void SetAtomicAdd(NPUSIM_AT) { npusim::current->atomic = 1, npusim::current->atomic_at = at; }
-template <typename T> void SetAtomicMax(NPUSIM_AT) { npusim::current->atomic = 2, npusim::current->atomic_at = at; }
-template <typename T> void SetAtomicMin(NPUSIM_AT) { npusim::current->atomic = 3, npusim::current->atomic_at = at; }
-template <bool isAIVOnly = true> void SyncAll(NPUSIM_AT) { npusim::sync_all(isAIVOnly && !npusim::current->cube, at); }
-template <bool isAIVOnly = true, typename T, typename U> void SyncAll(const GlobalTensor<T> &, const LocalTensor<U> &, int32_t = 0, NPUSIM_AT) { npusim::sync_all(isAIVOnly, at); }
-template <HardEvent event> void SetFlag(int32_t id, NPUSIM_AT) { npusim::set_flag(npusim::setter_of(event), npusim::waiter_of(event), id, at); }
-template <HardEvent event> void WaitFlag(int32_t id, NPUSIM_AT) { npusim::wait_flag(npusim::setter_of(event), npusim::waiter_of(event), id, at); }
-template <pipe_t pipe> void PipeBarrier(NPUSIM_AT)
-{
-    if constexpr (pipe == PIPE_ALL) npusim::join(at);
-}
-template <uint8_t mode = 0, pipe_t pipe = PIPE_S> void CrossCoreSetFlag(uint16_t id, NPUSIM_AT) { npusim::cross_set(mode, npusim::pipe_of(pipe), id, at); }
-template <uint8_t mode = 2, pipe_t pipe = PIPE_S> void CrossCoreWaitFlag(uint16_t id, NPUSIM_AT)
-{
-    npusim::cross_wait(mode, id, at);
-}
-template <MemDsbT kind> void DataSyncBarrier(NPUSIM_AT) { npusim::scalar(0, 0, 1, 0, at); }
-template <typename T, CacheLine line, DcciDst dst = DcciDst::CACHELINE_ALL> void DataCacheCleanAndInvalid(const GlobalTensor<T> &gm, NPUSIM_AT) { npusim::refresh_line(gm.address, line == CacheLine::ENTIRE_DATA_CACHE, at); }
-template <typename T, CacheLine line> void DataCachePreload(const GlobalTensor<T> &, int64_t, NPUSIM_AT) { npusim::scalar(0, 0, 1, 0, at); }
-template <typename T> T ReadGmByPassDCache(T *address, NPUSIM_AT)
-{
-    npusim::read_word(address, true, at);
-    return *reinterpret_cast<T *>(npusim::global(uint64_t(reinterpret_cast<uintptr_t>(address)), sizeof(T), "ReadGmByPassDCache", at));
-}
-template <typename T> void WriteGmByPassDCache(T *address, T value, NPUSIM_AT)
-{
-    npusim::write_word(address, true, at);
-    *reinterpret_cast<T *>(npusim::global(uint64_t(reinterpret_cast<uintptr_t>(address)), sizeof(T), "WriteGmByPassDCache", at)) = value;
-}
-
-template <typename T, typename U> struct IsSameType { static constexpr bool value = std::is_same_v<std::remove_cv_t<T>, std::remove_cv_t<U>>; };
-template <bool condition, typename T, typename U> using Conditional = std::conditional<condition, T, U>;
-namespace Std {
-using namespace std;
-} // namespace Std
-template <typename T, typename U> constexpr auto DivCeil(T a, U b) { return (a + b - 1) / b; }
-template <typename T, typename U> constexpr auto CeilDivision(T a, U b) { return b == 0 ? 0 : (a + b - 1) / b; }
-template <typename T, typename U> constexpr auto Ceil(T a, U b) { return (a + b - 1) / b; }
-template <typename T, typename U> constexpr auto CeilAlign(T a, U b) { return (a + b - 1) / b * b; }
-template <typename T, typename U> constexpr auto AlignUp(T a, U b) { return (a + b - 1) / b * b; }
-inline uint8_t *GetUserWorkspace(uint8_t *workspace) { return workspace; }
-template <typename... T> int printf(const char *format, T... values)
-{
-    if constexpr (sizeof...(T) == 0) return std::fputs(format, stdout);
-    else return std::printf(format, values...);
-}
-template <typename... T> int PRINTF(const char *format, T... values) { return AscendC::printf(format, values...); }
 
 } // namespace AscendC
-
-#define ASCEND_IS_AIC (::npusim::current->cube)
-#define ASCEND_IS_AIV (!::npusim::current->cube)
-inline uint8_t *GetSysWorkSpacePtr()
-{
-    static uint8_t none[16];
-    return none;
-}
-using AscendC::GetUserWorkspace;
-using AscendC::GetTPipePtr;
-inline void SetSysWorkspace(uint8_t *) {}
-inline uint8_t *SetSysWorkspaceForce(uint8_t *place) { return place; }
-inline int64_t get_block_idx() { return npusim::current->block; }
-inline int64_t get_block_num() { return npusim::current->blocks; }
-inline void pipe_barrier(pipe_t pipe, NPUSIM_AT) { if (pipe == PIPE_ALL) npusim::join(at); }
 
 #endif

@@ -15,6 +15,7 @@ from npusim.values.errors import RejectedError
 from support.capi import needs_capi, needs_cffi, workshop
 
 SOURCES = Path(__file__).parent / "data" / "ascendc"
+STEPS = Path(__file__).parent.parent / "reports" / "programs"
 _KERNEL = re.compile(r"__global__ __\w+__(?:\(1, 2\))? void (\w+)\(")
 _TOLD = re.compile(r"kernel (\w+), ascendc/faults\.asc:(\d+): (.*)", re.DOTALL)
 
@@ -114,6 +115,22 @@ def test_a_planted_fault_is_told_with_its_line(said: dict[str, tuple[int, str]],
     if lines:
         where, message = said[name]
         assert any(where == number and text in message for number, text in lines), said[name]
+
+
+@pytest.mark.slow
+@needs_capi
+@needs_cffi
+def test_published_steps_come_in_their_order(tmp_path: Path) -> None:
+    """Steps of an addition: tiles, two buffers, inputs past L2; and what goes past it says so."""
+    times = []
+    for step in ("CORES=1", "LENGTH=4096 BUFFERS=1", "BUFFERS=1", "BUFFERS=2", "PAST_L2=1"):
+        flags = [f"-D{macro}" for macro in step.split()]
+        program = compile_program([STEPS / "add.asc"], tmp_path / "add", flags)
+        run = run_program(str(program), [], "Ascend910B1", with_timelines=step == "PAST_L2=1")
+        times.append(run.calls[0]["duration_us"])
+    assert times == sorted(times, reverse=True)
+    details = {each.detail for each in run.timed[0].result.timeline.slices()}
+    assert any(each.endswith("past L2") for each in details)
 
 
 def test_launches_are_calls_on_the_same_line() -> None:

@@ -244,9 +244,9 @@ class _Player:
         core.recorder.emit(Pipe.CUBE, "mad", cycles, detail=f"{a} {m}x{k}x{n}")
 
     def scalar(self, symbol: Symbol) -> None:
-        loads, stores, operations, from_gm, *_ = symbol.number
+        loads, stores, operations, from_gm, turns, *_ = symbol.number
         name = "ld_ub" if loads else "st_ub" if stores else "scalar"
-        self._core.emit_scalar(name, loads=loads, stores=stores, operations=operations)
+        self._core.emit_scalar(name, loads=loads, stores=stores, operations=operations, turns=turns)
         for _ in range(from_gm):
             self._core.recorder.emit(Pipe.SCALAR, "ld_gm", self._core.costs.gm_element())
 

@@ -79,6 +79,8 @@ struct Runtime {
     std::map<int, int64_t> taken;    /* and waits */
     int64_t barriers = 0;
     uint64_t looked_at[64] = {}; /* lines that it has asked memory for since it last did anything else */
+    Site turn_at = {}; /* the scalar unit's first access to a tensor since another pipe was given work */
+    int64_t turn_start = -1;
     uint64_t looked_moves = 0, fruitless = 0;
     struct Request {
         void (*work)(void *);

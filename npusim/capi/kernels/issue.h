@@ -13,6 +13,15 @@ static int64_t rounded(int64_t number) /* to two significant bits, so that alike
     return number >> shift << shift;
 }
 
+/* Whether the scalar unit is where it was a turn of its loop ago: at the same line with the same tensor. */
+static bool turned(Site at, int64_t start)
+{
+    Runtime &core = here();
+    if (core.turn_start == start && core.turn_at.line == at.line && core.turn_at.file == at.file) return true;
+    if (core.turn_start < 0) core.turn_at = at, core.turn_start = start;
+    return false;
+}
+
 static int buffer_of(uint64_t address)
 {
     const npusim_job_t &job = *shared->job;
@@ -73,7 +82,8 @@ void issue(Instruction &told, Site at)
     for (int each = 0; each < told.reads; each++) check_tile(told, told.read[each], at);
     for (int each = 0; each < told.writes; each++) check_tile(told, told.write[each], at);
     step(told.pipe, at);
-    if (told.pipe != S) shared->moves++;
+    if (told.pipe != S) shared->moves++, core.turn_start = -1;
+    else if (told.kind == SCALAR) told.number[4] = turned(at, told.number[5] + told.reads), told.number[5] = 0;
     if (told.pipe == S && core.unread) { /* it waits for vector results by itself, and so for what they waited for */
         merge(core.clocks[S], now(V));
         core.unread = false;
@@ -100,9 +110,9 @@ void issue(Instruction &told, Site at)
     write_down(told.intrinsic, told.name, at, told.kind, told.pipe, told.dtype, told.number);
 }
 
-void scalar(int loads, int stores, int operations, int global_loads, Site at)
+void scalar(int loads, int stores, int operations, int global_loads, int turns, Site at)
 {
-    int64_t number[8] = {loads, stores, operations, global_loads};
+    int64_t number[8] = {loads, stores, operations, global_loads, turns};
     step(S, at);
     write_down("scalar", "scalar", at, SCALAR, S, 0, number);
 }

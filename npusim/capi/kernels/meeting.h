@@ -3,7 +3,7 @@
 #define NPUSIM_KERNELS_MEETING_H
 
 #include "flags.h"
-#include "global_order.h"
+#include "issue.h"
 
 namespace npusim {
 
@@ -134,20 +134,20 @@ void refresh_line(const void *place, bool all, Site at)
 {
     uint64_t line = all ? ALL_LINES : line_of(place);
     learn(shared->written_back[line], known(S));
-    scalar(0, 0, 1, 0, at);
+    scalar(0, 0, 1, 0, 0, at);
     look_again(line, at);
 }
 
-void write_word(const void *place, bool through, Site at)
+void write_word(const void *place, const void *first, bool through, Site at)
 {
-    scalar(0, 1, 0, 0, at);
+    scalar(0, 1, 0, 0, turned(at, reinterpret_cast<intptr_t>(first)), at);
     shared->moves++;
     if (through) learn(shared->written_back[line_of(place)], known(S));
 }
 
-void read_word(const void *place, bool through, Site at)
+void read_word(const void *place, const void *first, bool through, Site at)
 {
-    scalar(0, 0, 0, 1, at);
+    scalar(0, 0, 0, 1, turned(at, reinterpret_cast<intptr_t>(first) + 1), at);
     if (through) look_again(line_of(place), at);
     if (shared->written_back.empty()) return;
     for (uint64_t line : {line_of(place), ALL_LINES}) {

@@ -35,17 +35,17 @@ template <uint8_t mode = 2, pipe_t pipe = PIPE_S> void CrossCoreWaitFlag(uint16_
 {
     npusim::cross_wait(mode, id, at);
 }
-template <MemDsbT kind> void DataSyncBarrier(NPUSIM_AT) { npusim::scalar(0, 0, 1, 0, at); }
+template <MemDsbT kind> void DataSyncBarrier(NPUSIM_AT) { npusim::scalar(0, 0, 1, 0, 0, at); }
 template <typename T, CacheLine line, DcciDst dst = DcciDst::CACHELINE_ALL> void DataCacheCleanAndInvalid(const GlobalTensor<T> &gm, NPUSIM_AT) { npusim::refresh_line(gm.address, line == CacheLine::ENTIRE_DATA_CACHE, at); }
-template <typename T, CacheLine line> void DataCachePreload(const GlobalTensor<T> &, int64_t, NPUSIM_AT) { npusim::scalar(0, 0, 1, 0, at); }
+template <typename T, CacheLine line> void DataCachePreload(const GlobalTensor<T> &, int64_t, NPUSIM_AT) { npusim::scalar(0, 0, 1, 0, 0, at); }
 template <typename T> T ReadGmByPassDCache(T *address, NPUSIM_AT)
 {
-    npusim::read_word(address, true, at);
+    npusim::read_word(address, address, true, at);
     return *reinterpret_cast<T *>(npusim::global(uint64_t(reinterpret_cast<uintptr_t>(address)), sizeof(T), "ReadGmByPassDCache", at));
 }
 template <typename T> void WriteGmByPassDCache(T *address, T value, NPUSIM_AT)
 {
-    npusim::write_word(address, true, at);
+    npusim::write_word(address, address, true, at);
     *reinterpret_cast<T *>(npusim::global(uint64_t(reinterpret_cast<uintptr_t>(address)), sizeof(T), "WriteGmByPassDCache", at)) = value;
 }
 

@@ -23,6 +23,8 @@ struct UnaryRepeatParams {
 };
 struct CopyRepeatParams {
     uint16_t dstStride = 1, srcStride = 1, dstRepeatSize = 8, srcRepeatSize = 8;
+    CopyRepeatParams() = default;
+    CopyRepeatParams(uint16_t to, uint16_t from, uint16_t to_repeat, uint16_t from_repeat) : dstStride(to), srcStride(from), dstRepeatSize(to_repeat), srcRepeatSize(from_repeat) {}
 };
 
 inline void SetMaskCount() { npusim::current->counter_mode = true; }

@@ -133,7 +133,7 @@ template <typename T, bool isReuseSource = false, bool isDataFormatNZ = false> v
 template <typename T, typename U, bool isDataFormatNZ = false, uint8_t step = 1> bool AdjustSoftMaxRes(const LocalTensor<T> &dst, const LocalTensor<U> &most, uint32_t from, T to, const SoftMaxShapeInfo &shape, NPUSIM_AT)
 {
     int64_t per = 32 / int64_t(sizeof(U)), k = shape.srcK;
-    npusim::scalar(int(shape.srcM), 0, int(shape.srcM), 0, at);
+    npusim::scalar(int(shape.srcM), 0, int(shape.srcM), 0, 0, at);
     bool changed = false;
     for (int64_t i = 0; i < shape.srcM; i++) {
         uint32_t bits = 0;

@@ -17,7 +17,7 @@ enum Kind : int32_t {
     GM_COPY,     /* path, buffer, bytes of a run, runs, bytes moved since (-1: never), 1 adds 2 bypasses L2, turning, grain */
     CHIP_COPY,   /* path, bytes */
     MMAD,        /* m, n, k */
-    SCALAR,      /* loads, stores, operations, loads from global memory */
+    SCALAR,      /* loads, stores, operations, loads from global memory, turns of a loop, where its tensor begins */
     SET, WAIT,   /* setting pipe, waiting pipe, number, initial count */
     JOIN,        /* all pipes wait for each other */
     SYNC_ALL,
@@ -88,9 +88,9 @@ void cross_wait(int mode, int flag, Site at);
 void wait_until(bool (*ready)(void *), void *context, Site at); /* lets other cores go on */
 /* The scalar unit's words in global memory, in its data cache or `through` it; a line that goes to memory and comes anew. */
 void refresh_line(const void *place, bool all, Site at);
-void write_word(const void *place, bool through, Site at);
-void read_word(const void *place, bool through, Site at);
-void scalar(int loads, int stores, int operations, int global, Site at);
+void write_word(const void *place, const void *first, bool through, Site at); /* of a tensor that begins at `first` */
+void read_word(const void *place, const void *first, bool through, Site at);
+void scalar(int loads, int stores, int operations, int global, int turns, Site at);
 [[noreturn]] void refuse(Site at, const char *remedy, const char *format, ...);
 uint8_t *global(uint64_t address, int64_t bytes, const char *what, Site at);
 

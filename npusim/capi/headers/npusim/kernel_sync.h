@@ -17,7 +17,7 @@ inline bool word_is(void *context)
 inline void wait_word(volatile int32_t *place, int32_t wanted, Site at)
 {
     Word word = {place, wanted};
-    scalar(0, 0, 1, 1, at);
+    scalar(0, 0, 1, 1, 0, at);
     wait_until(word_is, &word, at);
     join(at);
 }
@@ -33,7 +33,7 @@ template <bool isAIVOnly = true> void IBSet(const GlobalTensor<int32_t> &gm, con
     auto *word = reinterpret_cast<volatile int32_t *>(npusim::global(uint64_t(reinterpret_cast<uintptr_t>(gm.address + (int64_t(GetBlockNum()) * event + block) * 8)), 4, "IBSet", at));
     npusim::Word free = {word, 0};
     npusim::wait_until(npusim::word_is, &free, at);
-    npusim::scalar(0, 1, 0, 0, at);
+    npusim::scalar(0, 1, 0, 0, 0, at);
     *word = 1;
 }
 template <bool isAIVOnly = true> void IBWait(const GlobalTensor<int32_t> &gm, const LocalTensor<int32_t> &, int32_t block, int32_t event, NPUSIM_AT)
@@ -69,7 +69,7 @@ public:
     void Arrive(uint32_t, NPUSIM_AT)
     {
         npusim::join(at);
-        npusim::scalar(0, 1, 0, 0, at);
+        npusim::scalar(0, 1, 0, 0, 0, at);
         ++*reinterpret_cast<int32_t *>(npusim::global(uint64_t(reinterpret_cast<uintptr_t>(word_)), 4, "Arrive", at));
         turn_++;
     }
@@ -79,7 +79,7 @@ public:
             volatile int32_t *word;
             int32_t least;
         } reached = {reinterpret_cast<volatile int32_t *>(npusim::global(uint64_t(reinterpret_cast<uintptr_t>(word_)), 4, "Wait", at)), arrive_ * ++waited_};
-        npusim::scalar(0, 0, 1, 1, at);
+        npusim::scalar(0, 0, 1, 1, 0, at);
         npusim::wait_until([](void *context) { auto *found = static_cast<Reached *>(context); return *found->word >= found->least; }, &reached, at);
         npusim::join(at);
     }
@@ -91,7 +91,7 @@ private:
 
 template <typename T> void InitOutput(GlobalTensor<T> gm, uint32_t size, T value = T(0), NPUSIM_AT)
 {
-    npusim::scalar(0, 0, 1, 0, at);
+    npusim::scalar(0, 0, 1, 0, 0, at);
     T *place = reinterpret_cast<T *>(npusim::check_global(gm, int64_t(size) * int64_t(sizeof(T)), "InitOutput", at));
     for (uint32_t each = 0; each < size; each++) place[each] = value;
     npusim::join(at);

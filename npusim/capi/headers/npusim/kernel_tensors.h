@@ -48,7 +48,7 @@ private:
     T *at_element(uint64_t offset, const char *what, npusim::Site at, bool writes) const
     {
         if (int64_t(offset) >= count) npusim::refuse(at, "Read or write inside of the tensor.", "%s: element %llu of a tensor of %lld", what, (unsigned long long)offset, (long long)count);
-        (writes ? npusim::write_word : npusim::read_word)(address + offset, false, at);
+        (writes ? npusim::write_word : npusim::read_word)(address + offset, address, false, at);
         return reinterpret_cast<T *>(npusim::global(uint64_t(reinterpret_cast<uintptr_t>(address + offset)), sizeof(T), what, at));
     }
 };
@@ -96,7 +96,7 @@ public:
 private:
     T *at_element(uint32_t index, const char *what, npusim::Site at, bool reads) const
     {
-        npusim::Instruction told = {what, "scalar", npusim::SCALAR, npusim::S, npusim::type_of<T>(), reads, !reads, {reads, !reads}, {}, {}};
+        npusim::Instruction told = {what, "scalar", npusim::SCALAR, npusim::S, npusim::type_of<T>(), reads, !reads, {reads, !reads, 0, 0, 0, start}, {}, {}};
         (reads ? told.read : told.write)[0] = npusim::element<T>(memory, start + int64_t(index) * int64_t(sizeof(T)), limit);
         npusim::issue(told, at);
         return data() + index;

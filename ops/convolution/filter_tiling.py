@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -254,23 +254,27 @@ class _Costs:
 
     def _step(self, base_m: int, base_n: int) -> int:
         """Positions of an image that L1 has room for: a divisor that fills fractals best."""
-        shape = self._shape
-        fitting = [
-            each
-            for each in _divisors(shape.positions)
-            if sum(self._l1_bytes(base_m, base_n, each)) * _BUFFERS
-            <= self._profile.buffers.l1_bytes
-        ]
-        grain = self._grain
-        return min(fitting, key=lambda each: (round_up(each, grain) / each, -each), default=0)
+        room, planes = self._profile.buffers.l1_bytes // _BUFFERS, ceil(base_n / self._shape.depth)
+        for step, of_a, of_b in self._steps:
+            if base_m * of_a + planes * of_b <= room:
+                return step
+        return 0
 
-    def _l1_bytes(self, base_m: int, base_n: int, step: int) -> tuple[int, int]:
-        """Bytes in L1 of so many positions: of the gradient, and of the planes' rows."""
-        shape, size = self._shape, self._size
-        planes = ceil(base_n / shape.depth) * shape.plane_rows(step)
-        wide = round_up(shape.plane[1], self._profile.cube.fractal_m)
-        high = round_up(step, self._profile.cube.fractal_m)
-        return base_m * high * size, planes * wide * shape.lanes * size
+    @cached_property
+    def _steps(self) -> list[tuple[int, int, int]]:
+        """Divisors of the positions, those first that fill fractals best.
+
+        With the bytes in L1 of a row of the gradient, and of the rows of a plane.
+        """
+        shape, size, grain = self._shape, self._size, self._grain
+        high = self._profile.cube.fractal_m
+        row = round_up(shape.plane[1], high) * shape.lanes * size
+        divisors = sorted(
+            _divisors(shape.positions), key=lambda each: (round_up(each, grain) / each, -each)
+        )
+        return [
+            (each, round_up(each, high) * size, shape.plane_rows(each) * row) for each in divisors
+        ]
 
     def _tiling(self, base_m: int, base_n: int) -> MatmulTiling:
         buffers, size, grain = self._profile.buffers, self._size, self._grain
@@ -278,7 +282,8 @@ class _Costs:
         in_l0 = min(buffers.l0a_bytes // base_m, buffers.l0b_bytes // base_n) // (_BUFFERS * size)
         base_k = min(round_up(step, grain), max(grain, in_l0 // grain * grain))
         block = base_m * round_up(base_n, self._profile.cube.fractal_n) * FLOAT.itemsize
-        a_bytes, b_bytes = self._l1_bytes(base_m, base_n, step)
+        planes = ceil(base_n / self._shape.depth)
+        of_a, of_b = next(sizes for each, *sizes in self._steps if each == step)
         return MatmulTiling(
             base_m,
             base_n,
@@ -287,8 +292,8 @@ class _Costs:
             keep_a=False,
             keep_b=False,
             depth_c=2 if 2 * block <= buffers.l0c_bytes else 1,
-            a_bytes=a_bytes,
-            b_bytes=b_bytes,
+            a_bytes=base_m * of_a,
+            b_bytes=planes * of_b,
         )
 
 

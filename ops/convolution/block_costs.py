@@ -1,0 +1,303 @@
+"""The blocks in which a core works on its part of a convolution, and about how long they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from npusim.library.matmul_tiling import MatmulTiling
+from npusim.library.unfolded import plane_rows
+from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import FLOAT
+
+if TYPE_CHECKING:
+    from npusim.hardware.profile import Profile
+    from npusim.ops.convolution.tiling import Grid, Job
+
+_FRACTALS = (128, 96, 64, 48, 32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1)  # of an edge of a block
+_CHUNKS = 6  # parts of k in L1 that are looked at
+_TILES_AHEAD = 4  # tiles on their way into L1, so that none waits for the time of flight
+
+
+def part_of(total: int, parts: int, grain: int) -> int:
+    """Elements of a part, in whole fractals."""
+    return total if parts == 1 else ceil(ceil(total / grain) / parts) * grain
+
+
+class Blocks(NamedTuple):
+    """Blocks that fit, as :class:`MatmulTiling` has them."""
+
+    base_m: int
+    base_n: int
+    base_k: int
+    step_k: int
+    keep_a: bool
+    keep_b: bool
+    depth_c: int
+    depth_1: int
+    panels: int
+    a_bytes: int
+
+    def tiling(self) -> MatmulTiling:
+        """The same for the product."""
+        *blocks, panels, a_bytes = self
+        return MatmulTiling(*blocks, panels=panels, a_bytes=a_bytes)
+
+
+class _OfBlock(NamedTuple):
+    """What blocks of one size have in common: how many there are, and cycles of all of them.
+
+    ``started`` are those of what has to be started for each, ``last`` the way out of one.
+    """
+
+    tall: int
+    broad: int
+    a_into_l0: float
+    b_into_l0: float
+    started: float
+    out: float
+    last: float
+
+
+class BlockCosts:
+    """Cycles of the core with most to do, for a grid and blocks, roughly."""
+
+    def __init__(self, profile: Profile, job: Job, grid: Grid) -> None:
+        self._profile, self._job, self.grid = profile, job, grid
+        geometry, grain = job.geometry, profile.cube.fractal_m
+        self._grain, self._size = grain, job.dtype.itemsize
+        self._lanes = profile.buffers.block_bytes // self._size
+        self._deep = max(grain, self._lanes)  # of pieces that are turned on their way into L0B
+        self._images = ceil(geometry.images / grid.images)
+        self._groups = ceil(geometry.groups / grid.columns)
+        self._m = min(geometry.positions, part_of(geometry.positions, grid.rows, grain))
+        parts = max(1, grid.columns // geometry.groups)
+        self._n = part_of(geometry.out_channels, parts, grain)
+        self._k = round_up(geometry.depth, self._lanes)
+        self._aligned = grid.rows == 1
+        kind = "hfloat32" if job.hf32 else job.dtype.intrinsic
+        rate = profile.cube.dtypes.get(kind) or profile.cube.dtypes["float16"]
+        self._high, self._wide = ceil(self._m / grain), ceil(self._n / grain)
+        fractals = self._high * self._wide * ceil(self._k / rate.k_per_fractal)
+        self._products = fractals * rate.cycles_per_fractal
+        paths = profile.paths
+        self._starts = profile.cube.load3d.setup_cycles + paths.l1_to_l0b.setup_cycles
+        self._rate = paths.gm_to_l1.bytes_per_cycle
+        shared = grid.images * grid.rows > 1
+        self._b_rate = self._rate * (paths.gm_to_l1.shared_fraction if shared else 1.0)
+        self._slices, self._slice = geometry.group_slices, geometry.window.taps * geometry.lanes
+        self._chunks = list(self._parts_of_k())
+        self._slice_bytes: dict[int, int] = {}  # of a plane, by rows of a block
+        self._known: dict[tuple[int, int], _OfBlock] = {}
+
+    def usual(self) -> float:
+        """Cycles with the first blocks that fit."""
+        for edges in (_FRACTALS[2:4], _FRACTALS):
+            for base in self._bases(edges):
+                for blocks in self._in_l1(base):
+                    return self._cycles(blocks)
+        return inf
+
+    def best(self, limit: float) -> tuple[float, Blocks | None]:
+        """The least cycles below a limit, and their blocks; None where none fits."""
+        least, found = limit, None
+        for base in self._bases(_FRACTALS):
+            if self._least(base) >= least:
+                continue
+            for blocks in self._in_l1(base):
+                cycles = self._cycles(blocks)
+                if cycles < least:
+                    least, found = cycles, blocks
+        return least, found
+
+    def _bases(self, edges: tuple[int, ...]) -> Iterator[tuple[int, int, int]]:
+        """Rows, columns and depth of blocks that fit into L0."""
+        buffers = self._profile.buffers
+        table = buffers.bias_table_bytes if self._job.has_bias else None
+        widest = min(self._n, (table or self._n * FLOAT.itemsize) // FLOAT.itemsize)
+        results = buffers.l0c_bytes // FLOAT.itemsize
+        whole_k = round_up(self._k, self._deep)
+        for base_n in self._edges(self._n, edges, widest, self._deep):
+            for base_m in self._edges(self._m, edges, results // base_n, self._grain):
+                in_l0 = min(buffers.l0a_bytes // base_m, buffers.l0b_bytes // base_n)
+                base_k = in_l0 // (2 * self._size) // self._deep * self._deep
+                if base_k:
+                    yield base_m, base_n, min(whole_k, base_k)
+
+    def _edges(self, total: int, edges: tuple[int, ...], most: int, grain: int) -> list[int]:
+        """Edges of blocks that cut a total as evenly as fractals allow, the longest first."""
+        whole = ceil(total / grain)
+        limits = [each for each in edges if each * grain <= most] or [1]
+        return list(dict.fromkeys(ceil(whole / ceil(whole / each)) * grain for each in limits))
+
+    def _in_l1(self, base: tuple[int, int, int]) -> Iterator[Blocks]:
+        """Blocks with what stays in L1, and how much of k passes through it at a time."""
+        base_m, base_n, base_k = base
+        buffers, of_block = self._profile.buffers, self._of_block(base_m, base_n)
+        results = buffers.l0c_bytes // FLOAT.itemsize
+        depth_c = 2 if 2 * base_m * base_n <= results and not self._job.sums else 1
+        room = buffers.l1_bytes
+        if self._job.has_bias:
+            room -= buffers.bias_table_bytes or 0
+        several = of_block.broad * self._groups > 1
+        tiles = of_block.tall * self._images > 1
+        whole_b = base_n * round_up(self._k, base_k) * self._size
+        whole_a = self._a_bytes(base_m, self._k)
+        for chunks in self._chunks:
+            fitting = 0
+            for step in chunks:
+                of_a, of_b = self._a_bytes(base_m, step), base_n * step * self._size
+                if panels := self._panels(several, whole_b, room - 2 * of_a):
+                    depth = self._depth(room - whole_b * panels, of_a)
+                    yield Blocks(*base, step, False, True, depth_c, depth, panels, of_a)
+                if panels := self._panels(tiles, whole_a, room - 2 * of_b):
+                    depth = self._depth(room - whole_a * panels, of_b)
+                    yield Blocks(*base, step, True, False, depth_c, depth, panels, whole_a)
+                if 2 * (of_a + of_b) <= room:
+                    depth = self._depth(room, of_a + of_b)
+                    yield Blocks(*base, step, False, False, depth_c, depth, 2, of_a)
+                    fitting += 1
+            if fitting:
+                return
+            if of_a + of_b <= room:  # a tile at a time, rather than the same rows for every tap
+                yield Blocks(*base, step, False, False, depth_c, 1, 2, of_a)
+
+    @staticmethod
+    def _panels(several: bool, panel: int, room: int) -> int:
+        """Panels that L1 holds: two where there are several, else the next one waits; none, maybe.
+
+        Source: ops-nn, conv/conv3d_v2: an operand that is loaded in full may have a single buffer.
+        """
+        if several and 2 * panel <= room:
+            return 2
+        return 1 if panel <= room else 0
+
+    def _depth(self, room: int, of_tile: int) -> int:
+        """Tiles that L1 has room for beside each other, as many as are of use."""
+        return max(2, min(_TILES_AHEAD, room // of_tile))
+
+    def _parts_of_k(self) -> Iterator[list[int]]:
+        """Parts of k to choose from: whole slices of channels, rows of taps, single taps."""
+        geometry = self._job.geometry
+        if geometry.lanes < self._lanes:
+            yield [self._k]
+            return
+        (rows, columns), slices = geometry.window.kernel, geometry.group_slices
+        counts = sorted({ceil(slices / parts) for parts in range(1, slices + 1)}, reverse=True)
+        tap = geometry.lanes
+        yield [tap * rows * columns * each for each in counts[:: max(1, len(counts) // _CHUNKS)]]
+        yield [tap * columns * each for each in range(rows - 1, 0, -1) if rows % each == 0]
+        yield [tap]
+
+    def _a_bytes(self, base_m: int, step: int) -> int:
+        """Bytes of the rows of planes that a block and a part of k see."""
+        each = self._slice_bytes.get(base_m)
+        if each is None:
+            each = self._slice_bytes[base_m] = self._slice_of(base_m)
+        return min(-(-step // self._slice), self._slices) * each
+
+    def _slice_of(self, base_m: int) -> int:
+        """The same of a slice of channels."""
+        geometry = self._job.geometry
+        window, lanes = geometry.window, geometry.lanes
+        if window.is_point and not self._job.dilated:
+            return base_m * lanes * self._size
+        rows = plane_rows(
+            window, geometry.plane, geometry.out_plane, min(base_m, self._m), aligned=self._aligned
+        )
+        return rows * geometry.plane[1] * lanes * self._size
+
+    def _of_block(self, base_m: int, base_n: int) -> _OfBlock:
+        """What is known of blocks whatever part of k is in L1."""
+        found = self._known.get((base_m, base_n))
+        if found is None:
+            paths = self._profile.paths
+            tall, broad = ceil(self._m / base_m), ceil(self._n / base_n)
+            fractal = self._grain * self._k * self._size
+            found = self._known[base_m, base_n] = _OfBlock(
+                tall,
+                broad,
+                broad * self._high * fractal / paths.l1_to_l0a.bytes_per_cycle,
+                tall * self._wide * fractal / paths.l1_to_l0b.bytes_per_cycle,
+                2 * paths.l1_to_l0a.setup_cycles * tall * broad,
+                self._out(self._high * self._wide, tall * broad),
+                self._out(base_m * base_n // self._grain**2, 1),
+            )
+        return found
+
+    def _in_l0(self, of_block: _OfBlock, parts: int) -> tuple[float, float]:
+        """Cycles of the cube and of loading L0, with so many parts of k for each block."""
+        pieces = of_block.tall * of_block.broad * parts
+        into_l0 = pieces * self._starts + of_block.a_into_l0 + of_block.b_into_l0
+        products = self._products + pieces * self._profile.cube.mad_start_cycles
+        return products, into_l0 + of_block.started
+
+    def _least(self, base: tuple[int, int, int]) -> float:
+        """Cycles that blocks take at least, whatever is in L1."""
+        base_m, base_n, base_k = base
+        of_block = self._of_block(base_m, base_n)
+        busiest = max(*self._in_l0(of_block, -(-self._k // base_k)), of_block.out)
+        return self._images * self._groups * busiest
+
+    def _cycles(self, blocks: Blocks) -> float:
+        """The busiest pipe, and what comes before and after it."""
+        base_m, base_n, base_k, step_k, keep_a, keep_b, depth_c, depth_1, _, a_bytes = blocks
+        path, of_block = self._profile.paths.gm_to_l1, self._of_block(base_m, base_n)
+        tall, broad, out = of_block.tall, of_block.broad, of_block.out
+        chunks = -(-self._k // step_k)
+        parts = chunks * -(-min(step_k, self._k) // base_k)
+        products, into_l0 = self._in_l0(of_block, parts)
+        whole_a = tall * a_bytes * (1 if keep_a else chunks)
+        whole_b = self._n * self._k * self._size
+        of_a = whole_a * (1 if keep_a else broad)
+        of_b = whole_b * (1 / self._images if keep_b else tall)
+        loads = of_a / self._rate + of_b / self._b_rate
+        chunks *= tall * broad
+        flight = path.latency_cycles / depth_1
+        loads = max(loads + 2 * chunks * path.setup_cycles, chunks * flight + loads / 2)
+        first = (min(a_bytes, whole_a) + base_n * step_k * self._size) / self._rate
+        if keep_b:
+            first = a_bytes / self._rate + base_n * self._k * self._size / self._rate
+        overlap = max(products, into_l0, loads, out)
+        if self._job.dilated:
+            overlap = max(overlap, self._made(of_a, tall if keep_a else chunks))
+        if depth_1 == 1:
+            overlap = max(out, loads + max(products, into_l0))
+        overlap += self._waits(blocks, whole_a, whole_b, self._rate)
+        if depth_c == 1 and self._profile.paths.l0c_to_gm is None:
+            overlap = max(overlap, products + out)
+        return self._images * self._groups * overlap + first + of_block.last
+
+    def _waits(self, blocks: Blocks, of_a: float, of_b: float, rate: float) -> float:
+        """Cycles a turn in which nothing else goes on, as L1 has room for one panel only."""
+        if blocks.panels > 1 or not (blocks.keep_a or blocks.keep_b):
+            return 0
+        of_block = self._of_block(blocks.base_m, blocks.base_n)
+        if blocks.keep_a:
+            return of_a / rate if of_block.tall * self._images > 1 else 0
+        return of_b / rate / self._images if of_block.broad * self._groups > 1 else 0
+
+    def _made(self, nbytes: float, tiles: int) -> float:
+        """Cycles of tiles of planes that get zeros between their elements, one after the other."""
+        paths, vector = self._profile.paths, self._profile.vector
+        each = paths.gm_to_l1.latency_cycles + paths.gm_to_l1.setup_cycles
+        if paths.ub_to_l1 is None:
+            return nbytes / paths.gm_to_l1.bytes_per_cycle + tiles * each
+        move = nbytes / paths.ub_to_l1.bytes_per_cycle + 2 * nbytes / vector.repeat_bytes
+        return move + tiles * (each + paths.ub_to_l1.setup_cycles)
+
+    def _out(self, fractals: int, blocks: int) -> float:
+        """Cycles of so many fractals of results on their way out, in so many blocks.
+
+        UB has two of them: one is filled while the other leaves and, for a while, isn't free yet.
+        """
+        profile, elements = self._profile, fractals * self._grain**2
+        paths = profile.paths
+        if paths.l0c_to_gm is not None:
+            return elements * self._job.out_bytes / paths.l0c_to_gm.bytes_per_cycle
+        read, write = paths.l0c_to_ub or paths.ub_to_gm, paths.ub_to_gm
+        repeats = elements * FLOAT.itemsize / profile.vector.repeat_bytes
+        vector = elements * FLOAT.itemsize / read.bytes_per_cycle + self._job.steps_out * repeats
+        store = elements * self._job.out_bytes / write.bytes_per_cycle
+        return max(vector, store, (vector + store + blocks * write.latency_cycles) / 2)

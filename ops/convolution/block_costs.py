@@ -41,8 +41,7 @@ class Blocks(NamedTuple):
 
     def tiling(self) -> MatmulTiling:
         """The same for the product."""
-        *blocks, panels, a_bytes = self
-        return MatmulTiling(*blocks, panels=panels, a_bytes=a_bytes)
+        return MatmulTiling(**self._asdict())
 
 
 class _OfBlock(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import ceil, inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,11 +14,46 @@ from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
-    from npusim.ops.convolution.tiling import Grid, Job
+    from npusim.ops.convolution.geometry import Geometry
+    from npusim.values.dtypes import DType
 
 _FRACTALS = (128, 96, 64, 48, 32, 24, 20, 16, 12, 10, 8, 6, 5, 4, 3, 2, 1)  # of an edge of a block
 _CHUNKS = 6  # parts of k in L1 that are looked at
 _TILES_AHEAD = 4  # tiles on their way into L1, so that none waits for the time of flight
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What decides about a tiling.
+
+    ``steps_out`` are vector instructions on results before they are stored; ``sums`` says that
+    results are added up for each channel, too, ``uneven`` that images needn't be shared in equal
+    parts, ``dilated`` that planes get zeros between elements.
+    """
+
+    geometry: Geometry
+    dtype: DType
+    out_bytes: int
+    hf32: bool = False
+    has_bias: bool = False
+    steps_out: float = 0
+    sums: bool = False
+    uneven: bool = False
+    dilated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Parts of the images, of all groups' output channels, and of the positions of an image."""
+
+    images: int
+    columns: int
+    rows: int
+
+    @property
+    def cores(self) -> int:
+        """Cores that have a part."""
+        return self.images * self.columns * self.rows
 
 
 def part_of(total: int, parts: int, grain: int) -> int:

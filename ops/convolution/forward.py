@@ -12,8 +12,9 @@ from npusim.ascendc import Core, GlobalTensor, Kernel
 from npusim.library.epilogue import Epilogue
 from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.library.unfolded import Unfolded
+from npusim.ops.convolution.block_costs import Job
 from npusim.ops.convolution.geometry import C04, Geometry, lanes_of
-from npusim.ops.convolution.tiling import Job, Share, tiling_of
+from npusim.ops.convolution.tiling import Share, tiling_of
 from npusim.values.dtypes import FLOAT, INT32
 from npusim.values.errors import KernelError
 

@@ -20,36 +20,14 @@ from functools import lru_cache
 from math import ceil, inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from npusim.ops.convolution.block_costs import BlockCosts, part_of
+from npusim.ops.convolution.block_costs import BlockCosts, Grid, Job, part_of
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
     from npusim.library.matmul_tiling import MatmulTiling
-    from npusim.ops.convolution.geometry import Geometry
-    from npusim.values.dtypes import DType
 
 _SHORTLIST = 3  # grids that are looked at with every block
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What decides about a tiling.
-
-    ``steps_out`` are vector instructions on results before they are stored; ``sums`` says that
-    results are added up for each channel, too, ``uneven`` that images needn't be shared in equal
-    parts, ``dilated`` that planes get zeros between elements.
-    """
-
-    geometry: Geometry
-    dtype: DType
-    out_bytes: int
-    hf32: bool = False
-    has_bias: bool = False
-    steps_out: float = 0
-    sums: bool = False
-    uneven: bool = False
-    dilated: bool = False
 
 
 class Share(NamedTuple):
@@ -62,20 +40,6 @@ class Share(NamedTuple):
     columns: int
     row: int
     rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Parts of the images, of all groups' output channels, and of the positions of an image."""
-
-    images: int
-    columns: int
-    rows: int
-
-    @property
-    def cores(self) -> int:
-        """Cores that have a part."""
-        return self.images * self.columns * self.rows
 
 
 @dataclass(frozen=True, slots=True)

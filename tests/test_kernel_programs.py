@@ -96,6 +96,24 @@ def test_cube_and_vector_cores_are_not_side_by_side_where_a_core_is_both(
     assert {each["op"] for each in run.calls} == {"add_up", "turns"}
 
 
+@needs_capi
+@needs_cffi
+def test_products_can_be_timed_alone(
+    programs: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Wrong numbers, the same times; the rest of the program computes as ever."""
+    runs = [
+        run_program(str(programs["cores"]), ["10"], "Ascend910B3", with_products=products)
+        for products in (True, False)
+    ]
+    first, second = capfd.readouterr().out.split("10 after 10 turns\n")[:2]
+    assert first.startswith("0 wrong of the product\n")
+    assert not second.startswith("0 wrong of the product\n")
+    assert "0 wrong of the sum\n" in second
+    with_them, without = ([each["cycles"] for each in run.calls] for run in runs)
+    assert with_them == without
+
+
 @pytest.fixture(scope="module")
 def said(programs: dict[str, Path]) -> dict[str, tuple[int, str]]:
     run = run_program(str(programs["faults"]), [], "Ascend910B3")

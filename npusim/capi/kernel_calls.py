@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 # One structure for every instruction, lists of them with loops, and the launch itself. `kind` of a
-# job is 0 on vector cores, 1 on cube cores and 2 on both, `vectors` of which belong to a cube core.
-# `at_once` blocks find a core each. An entry with a count is a loop over the body that `symbol`
-# numbers.
+# job is -1 on cores that are both, 0 on vector cores, 1 on cube cores and 2 on both, `vectors` of
+# which belong to a cube core. `at_once` blocks find a core each. Without `products` the cube
+# computes no numbers. An entry with a count is a loop over the body that `symbol` numbers.
 JOB = """
 typedef struct npusim_symbol {
     const char *intrinsic;
@@ -31,6 +31,7 @@ typedef struct npusim_job {
     int32_t vectors;
     int32_t buffers;
     int32_t at_once;
+    int32_t products;
     int64_t memory[7];
     const uint64_t *addresses;
     const uint64_t *sizes;

@@ -48,11 +48,14 @@ def run_program(
     *,
     with_timelines: bool = False,
     with_leaks: bool = False,
+    with_products: bool = True,
 ) -> Run:
     """Runs a program with the arguments `words` on the chip `soc`, its output passing through.
 
     `with_timelines` keeps what a trace needs, `with_leaks` lets the program say on standard error
-    what it never gave back. A program linked against CANN's libraries finds ours in their place.
+    what it never gave back. Without `with_products` the cube of its kernels computes no numbers:
+    what it makes of them is wrong, its times are those of a run with them. A program linked against
+    CANN's libraries finds ours in their place.
     Raises FileError where the program isn't there or can't be executed.
     """
     path = _find(program)
@@ -68,6 +71,8 @@ def run_program(
             environment[journal.TRACE_VARIABLE] = "1"
         if with_leaks:
             environment[journal.LEAKS_VARIABLE] = "1"
+        if not with_products:
+            environment[journal.PRODUCTS_VARIABLE] = "1"
         try:
             done = subprocess.run([path, *words], env=environment, check=False)  # noqa: S603 - the user's program
         except OSError as error:

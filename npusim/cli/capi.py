@@ -66,6 +66,14 @@ Explain = Annotated[
 Leaks = Annotated[
     bool, typer.Option("--leaks", help="Tell at aclFinalize what was never given back.")
 ]
+Products = Annotated[
+    bool,
+    typer.Option(
+        "--products/--no-products",
+        help="Leave out the numbers of kernels' cubes, for times of large matrix products in C++: "
+        "what the program makes of them is wrong.",
+    ),
+]
 IncludeDir = Annotated[bool, typer.Option("--include-dir", help="Print the folder of the headers.")]
 LibDir = Annotated[bool, typer.Option("--lib-dir", help="Print the folder of the libraries.")]
 CmakeDir = Annotated[bool, typer.Option("--cmake-dir", help="Print the folder for npusim_DIR.")]
@@ -98,6 +106,7 @@ def execute(
     trace_file: TraceFile = None,
     explain: Explain = False,
     leaks: Leaks = False,
+    products: Products = True,
     force: Force = False,
 ) -> None:
     """Run a program on a simulated chip, and show the time of every operator and kernel.
@@ -115,8 +124,16 @@ def execute(
     chip = one_chip([soc], "a program runs on one chip")
     claim_all(json_file, trace_file, force=force)
     address = str(Path(chip.address).absolute()) if Path(chip.address).is_file() else chip.address
-    run = _run(words, address, with_timelines=explain or trace_file is not None, with_leaks=leaks)
+    run = _run(
+        words,
+        address,
+        with_timelines=explain or trace_file is not None,
+        with_leaks=leaks,
+        with_products=products,
+    )
     _show(run)
+    if not products:
+        output.note("matrix products were timed, not computed: results that need them are wrong")
     if explain:
         _explain(run)
     if json_file is not None:
@@ -142,7 +159,14 @@ def _explain(run: Run) -> None:
             output.emit(explained(call.result))
 
 
-def _run(words: list[str], address: str, *, with_timelines: bool, with_leaks: bool) -> Run:
+def _run(
+    words: list[str],
+    address: str,
+    *,
+    with_timelines: bool,
+    with_leaks: bool,
+    with_products: bool,
+) -> Run:
     """A program in Python runs here, one in C++ in a process of its own."""
     from npusim.capi.python_program import run_python
     from npusim.capi.running import run_program
@@ -150,8 +174,20 @@ def _run(words: list[str], address: str, *, with_timelines: bool, with_leaks: bo
 
     program, *rest = words
     if program == "-m" or program.endswith(".py"):
+        if not with_products:
+            raise UsageError(
+                "--no-products is for programs in C++",
+                "Leave it out: pyasc computes what it times.",
+            )
         return run_python(words, Device(address))
-    return run_program(program, rest, address, with_timelines=with_timelines, with_leaks=with_leaks)
+    return run_program(
+        program,
+        rest,
+        address,
+        with_timelines=with_timelines,
+        with_leaks=with_leaks,
+        with_products=with_products,
+    )
 
 
 def folders(include: IncludeDir = False, lib: LibDir = False, cmake: CmakeDir = False) -> None:

@@ -93,6 +93,7 @@ struct Runtime {
 };
 
 Core *current = nullptr;
+bool computes_products = true;
 
 static Runtime &here() { return *current->runtime; }
 

@@ -187,6 +187,7 @@ int play(npusim_job_t *job)
     told.shared.reset(new Shared);
     shared = told.shared.get();
     shared->job = job;
+    computes_products = job->products;
     shared->sectors.resize(size_t(job->buffers));
     if (!map_memory(*job)) {
         job->message = "this computer has no room for device memory where kernels look for it";

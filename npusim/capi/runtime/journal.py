@@ -29,6 +29,9 @@ DEFAULT_SOC = "Ascend910B3"
 LEAKS_VARIABLE = "NPUSIM_LEAKS"
 LOG_VARIABLE = "NPUSIM_LOG"
 
+# Set to anything: cubes of kernels in C++ compute no numbers.
+PRODUCTS_VARIABLE = "NPUSIM_WITHOUT_PRODUCTS"
+
 # Where its journal goes, and whether with timelines.
 FOLDER_VARIABLE = "NPUSIM_JOURNAL"
 TRACE_VARIABLE = "NPUSIM_JOURNAL_TRACE"

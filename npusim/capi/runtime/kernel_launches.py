@@ -6,6 +6,7 @@ instructions, which are priced and played here.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,6 +17,7 @@ import numpy as np
 
 from npusim.ascendc.flat.listings import PIPES, Kind, ListedKernel, Listing, Symbol
 from npusim.ascendc.gm import GlobalTensor, GmBuffer
+from npusim.capi.runtime.journal import PRODUCTS_VARIABLE
 from npusim.capi.runtime.refusals import task_fault
 from npusim.runtime.cache_start import new_cache
 from npusim.runtime.stream import result_of
@@ -79,6 +81,7 @@ class _Task:
         job.body, job.context, job.kind = self.body, self.context, kind
         job.blocks, job.vectors, job.buffers = self.blocks, vectors, len(blocks)
         job.at_once = _at_once(profile, kind)
+        job.products = not os.environ.get(PRODUCTS_VARIABLE)
         sizes = [getattr(profile.buffers, f"{name}_bytes") or 0 for name in _MEMORIES]
         for place, nbytes in enumerate(sizes):
             job.memory[place] = nbytes

@@ -263,6 +263,7 @@ private:
     }
     void sums(std::vector<W> &c, int64_t row, int64_t column, int64_t m, int64_t n)
     {
+        if (!npusim::computes_products) return;
         std::vector<W> a(size_t(m * k_)), b(size_t(k_ * n));
         a_.template read<AT>(a.data(), row * tiling_.baseM, 0, m, k_);
         b_.template read<BT>(b.data(), 0, column * tiling_.baseN, k_, n);
@@ -298,7 +299,7 @@ private:
             global(uint64_t(reinterpret_cast<uintptr_t>(gm)), (last + 1) * size, "Matmul", at);
             note_copy("copy_matrix_cc_to_gm", FIX, L0C_TO_GM, type_of<CT>(), uint64_t(reinterpret_cast<uintptr_t>(to + offset(0, 0))), nz ? m * lanes * size : n * size, nz ? (n + lanes - 1) / lanes : m, false, stride * size, at);
         } else note_chip("copy_matrix_cc_to_cbuf", FIX, L0C_TO_L1, m * n * size, at);
-        for (int64_t i = 0; i < m; i++)
+        for (int64_t i = 0; i < m && computes_products; i++)
             for (int64_t j = 0; j < n; j++) {
                 finish.put(&one, c[size_t(i * n + j)], j);
                 put(to + offset(i, j), &one, 1);
@@ -325,7 +326,7 @@ private:
         int64_t lines = (m + 15) / 16 * 16;
         npusim::Instruction told = {"GetTensorC", "mad", npusim::CHIP_COPY, npusim::M, 0, 0, 1, {-1, 0, 0, 0, 0, 0, 0, 0}, {}, {npusim::row(local, lines * ((n + 15) / 16 * 16))}};
         npusim::issue(told, at);
-        for (int64_t i = 0; i < m; i++)
+        for (int64_t i = 0; i < m && npusim::computes_products; i++)
             for (int64_t j = 0; j < n; j++) npusim::store(local.data() + j / 16 * lines * 16 + i * 16 + j % 16, c[size_t(i * n + j)]);
         npusim::mark(npusim::FIX, npusim::M, 2200 + count_c_ % (tiling_.dbL0C > 1 ? 2 : 1), 1, at);
         count_c_++;

@@ -91,6 +91,7 @@ template <typename T> void copy_runs(const char *name, const LocalTensor<T> &loc
     Span span = {local.memory, int32_t(runs.count), 1, local.start, local.limit, runs.bytes, runs.local_step, 0, anywhere, 2};
     (stores ? told.read : told.write)[0] = span;
     issue(told, at);
+    if (!computes_products && !ub) return;
     uint8_t *near = current->memory[local.memory] + local.start;
     for (int64_t run = 0; run < runs.count; run++) {
         uint8_t *there = far + run * runs.global_step, *here = near + run * runs.local_step;
@@ -224,6 +225,7 @@ template <typename T> void DataCopy(const LocalTensor<T> &dst, const GlobalTenso
     if (p.nValue == 1 || line == 32) told.write[0] = {dst.memory, p.ndNum, int32_t(blocks), dst.start, dst.limit, p.nValue * 32ll, matrix, block, false, false};
     else told.write[0] = {dst.memory, p.ndNum * p.nValue > 1 && p.ndNum == 1 ? p.nValue : p.ndNum, int32_t(blocks), dst.start, dst.limit, p.ndNum == 1 ? 32 : (p.nValue - 1) * line + 32, p.ndNum == 1 ? line : matrix, block, false, false};
     npusim::issue(told, at);
+    if (!npusim::computes_products && dst.memory == npusim::L1) return;
     uint8_t *near = npusim::current->memory[dst.memory] + dst.start;
     for (int64_t nd = 0; nd < p.ndNum; nd++)
         for (int64_t n = 0; n < p.nValue; n++) {

@@ -88,6 +88,7 @@ template <typename D, typename A, typename B> void mmad(const LocalTensor<D> &c,
     for (int each = 2; each < told.reads; each++) told.read[each].some = true;
     if (p.unitFlag) enter_unit(into.start, into.start + into.length, at);
     issue(told, at);
+    if (!computes_products) return;
     static thread_local std::vector<W> rows, columns, sums;
     rows.assign(size_t(m * k), W(0)), columns.assign(size_t(n * k), W(0)), sums.assign(size_t(m * n), W(0));
     auto *from_a = reinterpret_cast<const uint8_t *>(a.data()), *from_b = reinterpret_cast<const uint8_t *>(b.data());
@@ -161,6 +162,7 @@ struct Finish {
 /* One matrix of L0C to rows, or to blocks of `lanes` columns `block_step` elements apart. */
 template <typename D, typename T, typename Place> void leave_l0c(const T *sums, int64_t m, int64_t n, int64_t stride, const Finish &finish, Place place)
 {
+    if (!computes_products) return;
     D one;
     for (int64_t row = 0; row < m; row++)
         for (int64_t column = 0; column < n; column++) {
@@ -229,6 +231,7 @@ template <typename T> void LoadData(const LocalTensor<T> &dst, const LocalTensor
     int64_t first = src.start + p.startIndex * npusim::FRACTAL, step = (p.addrMode ? -1 : 1) * p.srcStride * npusim::FRACTAL, apart = (1 + p.dstGap) * npusim::FRACTAL;
     npusim::Span from = {src.memory, p.repeatTimes, 1, first, src.limit, npusim::FRACTAL, step, 0, false, true};
     npusim::load_l0("LoadData", dst.memory, p.repeatTimes * npusim::FRACTAL, from, {dst.memory, p.repeatTimes, 1, dst.start, dst.limit, npusim::FRACTAL, apart, 0, false, false}, at);
+    if (!npusim::computes_products) return;
     for (int64_t each = 0; each < p.repeatTimes; each++) {
         const uint8_t *here = npusim::current->memory[src.memory] + first + each * step;
         uint8_t *there = npusim::current->memory[dst.memory] + dst.start + each * apart;
@@ -250,6 +253,7 @@ template <typename T> void LoadDataWithTranspose(const LocalTensor<T> &dst, cons
     int64_t first = src.start + p.startIndex * square, step = (p.addrMode ? -1 : 1) * p.srcStride * square, apart = (1 + p.dstGap) * npusim::FRACTAL, inner = (1 + (parts > 1 ? p.dstFracGap : 0)) * npusim::FRACTAL;
     npusim::Span from = {src.memory, p.repeatTimes, 1, first, src.limit, square, step, 0, false, true};
     npusim::load_l0("LoadDataWithTranspose", dst.memory, p.repeatTimes * square, from, {dst.memory, p.repeatTimes, int32_t(parts), dst.start, dst.limit, npusim::FRACTAL, apart, inner, false, false}, at);
+    if (!npusim::computes_products) return;
     for (int64_t each = 0; each < p.repeatTimes; each++) {
         uint8_t *there[4];
         for (int64_t part = 0; part < parts; part++) there[part] = npusim::current->memory[dst.memory] + dst.start + each * apart + part * inner;
@@ -281,6 +285,7 @@ template <typename T, const IsResetLoad3dConfig &config = IS_RESER_LOAD3D_DEFAUL
     bool a = dst.memory == npusim::L0A;
     npusim::Span from = {src.memory, 1, 1, src.start, src.limit, map_h * map_w * ((p.channelSize + c0 - 1) / c0) * 32, 0, 0, false, true};
     npusim::load_l0("LoadData", dst.memory, m1 * k1 * npusim::FRACTAL, from, {dst.memory, 1, 1, dst.start, dst.limit, m1 * k1 * npusim::FRACTAL, 0, 0, false, false}, at);
+    if (!npusim::computes_products) return;
     for (int64_t row = 0; row < m1 * 16; row++)
         for (int64_t depth = 0; depth < k1 * c0; depth++) {
             int64_t place = p.mStartPt + row, column = p.kStartPt + depth, block = column / c0, tap = block % (tall * broad), plane = block / (tall * broad);

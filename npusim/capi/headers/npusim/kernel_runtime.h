@@ -71,6 +71,7 @@ struct Core {
 };
 
 extern Core *current;
+extern bool computes_products; /* else the cube's numbers are left out, and its time alone counts */
 
 void issue(Instruction &instruction, Site at);
 void set_flag(int setter, int waiter, int64_t number, Site at);

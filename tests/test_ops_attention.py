@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim import TensorSpec
 from npusim.engine import L2State
+from npusim.engine.player import Player
 from npusim.hardware import load_profile
-from npusim.runtime.task import play
+from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.runtime.task import play, run_tasks
+from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 from support import physics
 from support.tasks import BFLOAT16, cycles, kernels, run
@@ -440,3 +444,24 @@ def test_keys_of_few_heads_are_split(masked: bool) -> None:
     (out,) = run(CHIP, "IncreFlashAttention", *args, **given)
     want, _, _ = attention(*rounded(q, k, v, kind=np.float16), seen)
     np.testing.assert_allclose(out.astype(np.float64), want, atol=3e-3)
+
+
+def test_long_sequences_take_no_more_playing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages go round for ever without repeating to the cycle; jumps agree with playing all."""
+    profile, played = load_profile("Ascend910B2"), []
+    work = Player._work
+    monkeypatch.setattr(Player, "_work", lambda *given: played.append(1) or work(*given))
+
+    def asked(length: int, *, exact: bool = False) -> float:
+        x, sums = (1, length, 384), (1, 3, length, 8)
+        query, found = TensorSpec(x, FLOAT16), TensorSpec(sums, FLOAT)
+        said = {"head_num": 3, "input_layout": "BSH", "scale_value": 0.1}
+        inputs, outputs = (query,) * 3, (found, found, found, query)
+        task = TaskSpec("FlashAttentionScore", inputs, outputs, said)
+        played.clear()
+        return run_tasks(kernels_of(profile, task), profile, exact=exact).duration_us
+
+    assert asked(16384) == pytest.approx(asked(16384, exact=True), rel=2e-3)
+    times = {length: (asked(length), len(played)) for length in (65536, 1048576)}
+    assert times[1048576][1] < 1.3 * times[65536][1]
+    assert times[1048576][0] == pytest.approx(256 * times[65536][0], rel=0.05)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from npusim.engine.checkpoints import TOLERANCE, Checkpoint, LongWaits, Step, advance, step_of
 from npusim.engine.paces import Paces
 from npusim.engine.timeline import Fold
+from npusim.engine.wandering import Wandering
 
 if TYPE_CHECKING:
     import simpy
@@ -46,6 +47,7 @@ class SteadyState:
         self._seen: dict[int, deque[Checkpoint]] = {}
         self._played: dict[int, int] = {}
         self._paces = Paces(state)
+        self._wandering = Wandering(state)
         self._off = 0.0  # cycles that jumps may have been off by so far
 
     def iteration_ended(self, state: PipeState, run: LoopRun) -> list[PipeState]:
@@ -70,16 +72,17 @@ class SteadyState:
             if earlier.shape != checkpoint.shape:
                 continue
             waits = LongWaits(earlier, checkpoint)
-            if not waits.alike:
-                continue
             progress = self._progress(earlier, checkpoint)
-            patient = played >= _PATIENCE
-            if progress is not None and self._jump(earlier, checkpoint, progress, waits, patient):
-                for moved, _ in progress:
-                    if moved is not None:
-                        self.forget(moved)
-                self._paces.forget()
-                return waits.rescheduled(self._state)
+            if progress is None:
+                continue
+            if waits.alike:
+                patient = played >= _PATIENCE
+                if self._jump(earlier, checkpoint, progress, waits, patient):
+                    self._jumped(progress)
+                    return waits.rescheduled(self._state)
+            if self._wandering.jump(run.serial, played, earlier, checkpoint, progress):
+                self._jumped(progress)
+                return []
         off = self._paces.jump(state, history, checkpoint, self._off)
         if off is not None:
             self._off += off
@@ -93,11 +96,20 @@ class SteadyState:
         self._seen.pop(run.serial, None)
         self._played.pop(run.serial, None)
 
+    def _jumped(self, progress: list[Step]) -> None:
+        """Everybody is elsewhere: what was seen of these loops is over."""
+        for moved, _ in progress:
+            if moved is not None:
+                self.forget(moved)
+        self._paces.forget()
+        self._wandering.forget()
+
     def forget_all(self) -> None:
         """Called when groups are put together or taken apart, or have jumped one by one."""
         self._seen.clear()
         self._played.clear()
         self._paces.forget()
+        self._wandering.forget()
 
     def _checkpoint(self, mover: PipeState) -> Checkpoint:
         pipes, now = self._state.pipes, self._env.now

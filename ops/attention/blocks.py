@@ -121,15 +121,22 @@ class Dealing:
 
     def rounds(self, block: Rows) -> list[Round]:
         """The rounds of a block; whole ones but for the last."""
+        begin, end = self._seen(block)
+        return [self._round(block, key, end) for key in range(begin, end, self.keys)]
+
+    def _seen(self, block: Rows) -> tuple[int, int]:
+        """The keys of a block, from one up to another."""
         keys = self.lengths[block.sequence][1]
-        where = block.sequence, block.row, block.rows
-        begin, end = self.mask.keys(*where, keys)
+        begin, end = self.mask.keys(block.sequence, block.row, block.rows, keys)
         if not self.trimmed:
             end = min(keys, begin + ceil((end - begin) / self.keys) * self.keys)
-        return [
-            Round(key, size := min(self.keys, end - key), self.mask.edges(*where, key, size))
-            for key in range(begin, end, self.keys)
-        ]
+        return begin, end
+
+    def _round(self, block: Rows, key: int, end: int) -> Round:
+        """The round of a block that begins at a key."""
+        size = min(self.keys, end - key)
+        edges = self.mask.edges(block.sequence, block.row, block.rows, key, size)
+        return Round(key, size, edges)
 
     @cached_property
     def typical(self) -> tuple[Repeated, ...]:
@@ -162,12 +169,11 @@ class Dealing:
 
     def _shape(self, sequence: int, row: int) -> Shape:
         rows = min(self.rows, self.lengths[sequence][0] - row)
-        first, *_, last = _both(self.rounds(block := Rows(sequence, 0, row, rows)))
-        return Shape(rows, len(self.rounds(block)), first[1:], last[1:])
-
-
-def _both(rounds: list[Round]) -> list[Round]:
-    return rounds if len(rounds) > 1 else rounds * 2
+        block = Rows(sequence, 0, row, rows)
+        begin, end = self._seen(block)
+        starts = range(begin, end, self.keys)
+        first, last = (self._round(block, key, end) for key in (starts[0], starts[-1]))
+        return Shape(rows, len(starts), first[1:], last[1:])
 
 
 def _mean(pairs: list[tuple[list[Shape], int]]) -> Repeated:

@@ -1,9 +1,9 @@
 """Images sampled at places that a grid tells."""
 
-from npusim.operators.definition import Aclnn, Operator, family, flag, text, whole
+from npusim.operators.definition import Aclnn, Operator, family, flag, ints, text, whole
 from npusim.operators.shape_checks import fits
-from npusim.ops.grid_sample.checks import modes
-from npusim.ops.grid_sample.results import sampled
+from npusim.ops.grid_sample.checks import modes, moves
+from npusim.ops.grid_sample.results import sampled, spread
 
 _WORDS = (text("interpolation_mode?"), text("padding_mode?"), flag("align_corners?"))
 _NUMBERS = (whole("interpolationMode", "interpolation_mode"), whole("paddingMode", "padding_mode"),
@@ -24,8 +24,15 @@ def _sampler(axes: int, x: str, grid: str) -> Operator:
     )
 
 
+# fmt: off
 OPERATORS = family(
     "grid_sample",
+    affine=(
+        Operator("AffineGrid", "theta -> y", (ints("size"), flag("align_corners?")),
+            Aclnn("aclnnAffineGrid", "theta -> out",
+                (ints("size"), flag("alignCorners", "align_corners"))),
+            kernel="affine_grid", infer=spread, checks=((moves, "theta", "size"),)),
+    ),
     kernel=(
         _sampler(2, "n c h w", "n i j 2"),
         _sampler(3, "n c d h w", "n i j k 3"),

@@ -15,3 +15,9 @@ def sampled(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpe
     """A sample for every place of the grid."""
     x, grid = given[:2]
     return [described((*x.shape[:2], *grid.shape[1:-1]), x.dtype)]
+
+
+def spread(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """A place for every pixel of the images."""
+    images, _, *outer = attributes["size"]
+    return [described((images, *outer, len(outer)), given[0].dtype)]

@@ -63,6 +63,26 @@ def _svd(x: Array, full_matrices: bool, compute_uv: bool) -> tuple[Array, Array,
     return (sigma, u, v) if compute_uv else (sigma, np.zeros_like(u), np.zeros_like(v))
 
 
+def _solved(b: Array, a: Array, upper: bool, transpose: bool, unit: bool) -> Array:
+    """What a triangle has to be multiplied with to give ``b``; its other half isn't read."""
+    triangle = np.triu(a) if upper else np.tril(a)
+    if unit:
+        count = np.arange(a.shape[-1])
+        triangle[..., count, count] = 1
+    found: Array = np.linalg.solve(triangle.swapaxes(-1, -2) if transpose else triangle, b)
+    return found
+
+
+def _substitutions(task: Task) -> float:
+    return prod(task.outputs[0].shape) * task.outputs[0].shape[-2]
+
+
+triangular_solve = OnAiCpu(
+    "MatrixTriangularSolve",
+    _solved,
+    _substitutions,
+    {"upper": False, "transpose": False, "unit": False},
+).from_task
 cholesky = OnAiCpu("Cholesky", _cholesky, _cubic(1 / 3), {"upper": False}).from_task
 determinant = OnAiCpu("MatrixDeterminant", np.linalg.det, _cubic(2 / 3)).from_task
 fill_diagonal = OnAiCpu(

@@ -4,7 +4,7 @@ from npusim.operators.checks import rank_in
 from npusim.operators.definition import Aclnn, Composed, Operator, family, flag, real, scalar, whole
 from npusim.operators.results import like
 from npusim.ops.linear_algebra import results
-from npusim.ops.linear_algebra.checks import square
+from npusim.ops.linear_algebra.checks import square, systems
 
 _MATRIX = (rank_in, range(2, 9), "x")
 _SQUARE = (_MATRIX, (square, "x"))
@@ -34,10 +34,17 @@ OPERATORS = family(
             Aclnn("aclnnSvd", "input -> sigma u v",
                 (flag("fullMatrices", "full_matrices"), flag("computeUV", "compute_uv"))),
             kernel="svd", infer=results.singular, checks=(_MATRIX,)),
+        Operator("MatrixTriangularSolve", "b a -> x",
+            (flag("upper?"), flag("transpose?"), flag("unit?")), kernel="triangular_solve",
+            infer=results.broadcast_batches, checks=((square, "a"),)),
     ),
     host=(
         Composed("aclnnLogdet", "self -> out", (), "log_of_determinant",
             checks=((rank_in, range(2, 9), "self"), (square, "self"))),
+        Composed("aclnnTriangularSolve", "self A -> xOut mOut",
+            (flag("upper"), flag("transpose"), flag("unitriangular", "unit")), "solved",
+            checks=((rank_in, range(2, 9), "self", "A"), (square, "A"),
+                (systems, "self", "A", "xOut", "mOut"))),
         Composed("aclnnQr", "self -> Q R", (flag("some"),), "decomposed",
             checks=((rank_in, range(2, 9), "self"),)),
         Composed("aclnnLinalgQr", "self -> Q R", (whole("mode"),), "decomposed_by_mode",

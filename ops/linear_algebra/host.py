@@ -19,6 +19,17 @@ def log_of_determinant(host: Host, x: GlobalTensor) -> Any:
     return host.run("Add", host.run("Log", sign), size)
 
 
+def solved(
+    host: Host, b: GlobalTensor, a: GlobalTensor, *, upper: bool, transpose: bool, unit: bool
+) -> Any:
+    """Solutions of triangular systems, and the matrices as they were solved with."""
+    found = host.run("MatrixTriangularSolve", b, a, upper=upper, transpose=transpose, unit=unit)
+    whole = (*found.shape[:-2], *a.shape[-2:])
+    if a.shape == whole:
+        return found, a
+    return found, host.run("BroadcastTo", a, outputs=(host.empty(whole, a.dtype),))
+
+
 def decomposed(host: Host, x: GlobalTensor, *, some: bool) -> Any:
     """An orthogonal matrix, whole or with as many columns as rows are needed, and a triangle."""
     return host.run("Qr", x, full_matrices=not some)

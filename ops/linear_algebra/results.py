@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from npusim.operators.results import described
 
 if TYPE_CHECKING:
@@ -38,3 +40,10 @@ def singular(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list
     left, right = (rows, columns) if attributes.get("full_matrices") else (count, count)
     shapes = ((*batch, count), (*batch, rows, left), (*batch, columns, right))
     return [described(shape, kind) for shape in shapes]
+
+
+def broadcast_batches(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """Solutions for every matrix, with the columns of the right-hand sides."""
+    b, a = given
+    batch = np.broadcast_shapes(b.shape[:-2], a.shape[:-2])
+    return [described((*batch, *b.shape[-2:]), b.dtype)]

@@ -58,6 +58,12 @@ def _summed(
     )  # fmt: skip
 
 
+_WIDENED_TENSORS = (
+    "x weight antiquantScale antiquantOffsetOptional? quantScaleOptional? quantOffsetOptional? "
+    "biasOptional? -> y"
+)
+_GROUP_SIZE = (whole("antiquantGroupSize", only=0),)
+
 # fmt: off
 OPERATORS = family(
     "matmul",
@@ -129,10 +135,9 @@ OPERATORS = family(
             "x weight antiquant_scale antiquant_offset? quant_scale? quant_offset? bias? -> y",
             (flag("transpose_x?"), flag("transpose_weight?"),
              whole("antiquant_group_size?", only=0)),
-            Aclnn("aclnnWeightQuantBatchMatmulV2",
-                "x weight antiquantScale antiquantOffsetOptional? quantScaleOptional? "
-                "quantOffsetOptional? biasOptional? -> y",
-                (whole("antiquantGroupSize", only=0),)),
+            (Aclnn("aclnnWeightQuantBatchMatmulV2", _WIDENED_TENSORS, _GROUP_SIZE),
+             Aclnn("aclnnWeightQuantBatchMatmulV3", _WIDENED_TENSORS,
+                (*_GROUP_SIZE, whole("innerPrecise", None)))),
             kernel="weight_quant_batch_matmul_v2", checks=_WIDENED,
             band_class="weight_quant_matmul"),
         Operator("WeightQuantBatchMatmul",

@@ -3,6 +3,7 @@
 from npusim.operators.checks import attribute_at_least, rank_in
 from npusim.operators.definition import Composed, Operator, family, flag, whole
 from npusim.operators.shape_checks import axes_in
+from npusim.ops.sorting.checks import at_most_size, parted
 
 _KEPT = (whole("dim"), flag("keepdim", "keep"))
 _ALONG = ((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"))
@@ -28,7 +29,7 @@ OPERATORS = family(
         Composed("aclnnCummin", "self -> valuesOut indicesOut", (whole("dim"),),
             "running_smallest", checks=_ALONG),
         Composed("aclnnKthvalue", "self -> valuesOut indicesOut", (whole("k"), *_KEPT), "kth",
-            checks=(*_ALONG, (attribute_at_least, "k", 1))),
+            checks=(*_ALONG, (attribute_at_least, "k", 1), (at_most_size, "k", "dim", "self"))),
         Composed("aclnnMaxDim", "self -> out indices", _KEPT, "largest_and_place", checks=_ALONG),
         Composed("aclnnMedian", "self -> valuesOut", (), "median"),
         Composed("aclnnMedianDim", "self -> valuesOut indicesOut",
@@ -36,6 +37,10 @@ OPERATORS = family(
         Composed("aclnnMinDim", "self -> out indices", _KEPT, "smallest_and_place", checks=_ALONG),
         Composed("aclnnSort", "self -> valuesOut indicesOut",
             (flag("stable"), whole("dim"), flag("descending")), "ordered", checks=_ALONG),
+        Composed("aclnnTopk", "self -> valuesOut indicesOut",
+            (whole("k"), whole("dim"), flag("largest"), flag("sorted", "is_sorted")), "first_ones",
+            checks=(*_ALONG, (attribute_at_least, "k", 0), (at_most_size, "k", "dim", "self"),
+                (parted, "valuesOut indicesOut", "k", "dim", "self"))),
     ),
     unique=(
         Operator("Unique", kernel="unique", also=("Unique2", "UniqueWithCountsAndSorting")),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from npusim.values.dtypes import FLOAT, FLOAT16, INT32, INT64
-from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -21,6 +20,21 @@ def ordered(
     return host.run("Sort", x, axis=dim, descending=descending, outputs=outputs)
 
 
+def first_ones(
+    host: Host, x: GlobalTensor, *, k: int, dim: int, largest: bool, is_sorted: bool
+) -> Any:
+    """The k largest or smallest along an axis, in order, and where they were."""
+    del is_sorted  # they come in order anyhow
+    axis = dim % max(1, len(x.shape))
+    wide = x if x.shape else x.view(1)
+    shape = tuple(k if each == axis else size for each, size in enumerate(wide.shape))
+    outputs = host.empty(shape, x.dtype), host.empty(shape, INT64, "places")
+    if not k:
+        return outputs
+    found = host.run("TopKV2", wide, k=k, dim=axis, largest=largest, outputs=outputs)
+    return found if x.shape else tuple(each.view() for each in found)
+
+
 def order(host: Host, x: GlobalTensor, *, dim: int, descending: bool) -> Any:
     """Where the numbers along an axis are, in order."""
     return ordered(host, x, dim=dim, descending=descending)[1]
@@ -29,8 +43,6 @@ def order(host: Host, x: GlobalTensor, *, dim: int, descending: bool) -> Any:
 def kth(host: Host, x: GlobalTensor, *, k: int, dim: int, keep: bool) -> Any:
     """The k-th smallest along an axis, and where it is."""
     axis = dim % max(1, len(x.shape))
-    if not 1 <= k <= x.shape[axis]:
-        raise KernelError("Sort", f"k should be in range [1, {x.shape[axis]}], but is {k}")
     begin = [k - 1 if each == axis else 0 for each in range(len(x.shape))]
     size = [1 if each == axis else length for each, length in enumerate(x.shape)]
     found = ordered(host, x, dim=axis, descending=False)

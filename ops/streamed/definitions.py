@@ -1,6 +1,6 @@
 """Operators that pass every tensor through UB once, by a function of arrays each."""
 
-from npusim.operators.checks import attribute_at_least, attribute_in, rank_in, same_shape
+from npusim.operators.checks import attribute_at_least, attribute_in, length_is, rank_in, same_shape
 from npusim.operators.definition import (
     Aclnn,
     Composed,
@@ -159,8 +159,10 @@ OPERATORS = family(
         Operator("PrecisionCompare", "x1 x2 -> y", (),
             Aclnn("aclnnPrecisionCompare", "golden realdata -> out"), kernel="compared",
             checks=((same_shape, "x1", "x2"), _TOLD, (one_element, "y"))),
-        Operator("GroupedBiasAddGrad", "dy group_idx? -> y", (),
-            Aclnn("aclnnGroupedBiasAddGrad", "gradY groupIdxOptional? -> out"),
+        Operator("GroupedBiasAddGrad", "dy group_idx? -> y", (whole("group_idx_type?"),),
+            (Aclnn("aclnnGroupedBiasAddGrad", "gradY groupIdxOptional? -> out"),
+             Aclnn("aclnnGroupedBiasAddGradV2", "gradY groupIdxOptional? -> out",
+                (whole("groupIdxType", "group_idx_type"),))),
             kernel="grouped_sums", infer=sums_of_groups,
             checks=((rank_in, (2, 3), "dy"), (grouped_ends, "dy", "group_idx"))),
         Operator("TransformBiasRescaleQkv", kernel="bias_rescale"),
@@ -183,6 +185,13 @@ OPERATORS = family(
             (whole("axis"), whole("numAxes", "count"), flag("scaleFromBlob", "whole_blob")),
             "stretched", checks=((axes_in, "axis", "x"), (stretches, "x", "scale", "axis"),
                 (same_shape, "scale", "bias"), (same_shape, "x", "y"))),
+        Composed("aclnnMaxUnpool2d", "self indices -> out", (ints("outputSize", "sizes"),),
+            "unpooled_forward", checks=((same_shape, "self", "indices"),
+                (rank_in, (3, 4), "self"), (length_is, 2, "outputSize"))),
+        Composed("aclnnMaxUnpool3d", "self indices -> outRef", (ints("outputSize", "sizes"),
+            ints("stride", None), ints("padding", None)), "unpooled_forward",
+            checks=((same_shape, "self", "indices"), (rank_in, (4, 5), "self"),
+                (length_is, 3, "outputSize"))),
         Composed("aclnnMaxUnpool2dBackward", "gradOutput self indices -> out",
             (ints("outputSize", None),), "unpooled",
             checks=((same_shape, "self", "indices"), (axes_of_images, "gradOutput", "self", 2))),

@@ -229,9 +229,11 @@ def _bias_rescale(qkv: Array, bias: Array, *, heads: int) -> tuple[Array, ...]:
     return moved[0] / size**0.5, moved[1], moved[2]
 
 
-def _grouped_sums(grad: Array, ends: Array | None = None) -> Any:
+def _grouped_sums(grad: Array, ends: Array | None = None, *, group_idx_type: int = 0) -> Any:
+    """Of rows by the ends of their groups, or (type 1) by how many each has."""
     if ends is None:
         return grad.sum(1)
+    ends = ends.cumsum() if group_idx_type else ends
     parts = np.split(grad, ends.astype(int)[:-1])
     return np.stack([each.sum(0) for each in parts])
 
@@ -300,6 +302,6 @@ margins = _row("MultilabelMarginLoss", _margins, _CURVE, reduction=1)
 amp_scale = _row("AmpUpdateScale", _amp_scale, _TWICE, growth=2.0, backoff=0.5, interval=1)
 compared = _row("PrecisionCompare", lambda a, b: np.where((a == b).all(), 0, 1), ("vcmpv_ne",))
 bias_rescale = _row("TransformBiasRescaleQkv", _bias_rescale, _TWICE, heads=1)
-grouped_sums = _row("GroupedBiasAddGrad", _grouped_sums, ("vadd",))
+grouped_sums = _row("GroupedBiasAddGrad", _grouped_sums, ("vadd",), group_idx_type=0)
 unfolded_grad = _row("UnfoldGrad", _unfolded_grad, ("vadd",), sizes=[], dim=0, size=1, step=1)
 chunks = _row("ChunkCat", _chunks, (), dim=0, chunks=1)

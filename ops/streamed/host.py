@@ -83,6 +83,19 @@ def unpooled_volume(host: Host, grad: GlobalTensor, x: GlobalTensor, indices: Gl
     return _unpooled(host, grad, indices, 3)
 
 
+def unpooled_forward(
+    host: Host, x: GlobalTensor, indices: GlobalTensor, *, sizes: Sequence[int]
+) -> Any:
+    """Elements back at the places of their planes that they were taken from, zeros elsewhere."""
+    axes = len(sizes)
+    planes = prod(x.shape[:-axes])
+    shape = (planes, prod(sizes))
+    zeros = host.run("ZerosLike", host.empty(shape, x.dtype), outputs=(host.empty(shape, x.dtype),))
+    rows = (each.view(planes, prod(x.shape[-axes:])) for each in (indices, x))
+    found = host.run("ScatterElements", zeros, *rows, axis=1)
+    return found.view(*x.shape[:-axes], *sizes)
+
+
 def split_heads(host: Host, qkv: GlobalTensor, bias: GlobalTensor, *, heads: int) -> Any:
     """Queries, keys and values with their shifts, by heads; the queries scaled."""
     batch, steps, width = qkv.shape

@@ -60,7 +60,8 @@ class FirstPhase:
             if "*" not in kind:
                 arguments[name] = _plain(kind, value)
             elif not value:
-                arguments[name] = None
+                if "aclTensorList" not in kind:  # which has no members then
+                    arguments[name] = None
             elif "char" in kind:
                 arguments[name] = self._session.text(value)
             elif "aclTensorList" in kind:  # its members are parameters of their own: x0, x1 ...

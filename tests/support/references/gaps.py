@@ -49,6 +49,7 @@ ELSEWHERE = {
     "test_ops_quant_matmul.py": {
         "aclnnQuantMatmulV4": "QuantMatmulV4",
         "aclnnWeightQuantBatchMatmulV2": "WeightQuantBatchMatmul",
+        "aclnnWeightQuantBatchMatmulV3": "WeightQuantBatchMatmul",
     },
     "test_ops_random.py": {
         "aclnnBernoulli": "{form}Bernoulli",

@@ -180,6 +180,19 @@ def _kthvalue(d: Draw) -> Mapping[str, Any]:
     return {"self": x, "k": d.whole(1, shape[dim]), "dim": dim, "keepdim": d.one_of(False, True)}
 
 
+def _first(d: Draw) -> Mapping[str, Any]:
+    made = dict(_kthvalue(d))
+    made.pop("keepdim")
+    made["k"] = d.whole(0, made["k"])
+    return {**made, "largest": d.one_of(False, True), "sorted": True}
+
+
+def _in_front(x: Array, k: int, dim: int, largest: bool, _: bool) -> tuple[Array, Array]:
+    places = np.argsort(-x if largest else x, axis=dim, kind="stable")
+    places = np.take(places, range(k), axis=dim)
+    return np.take_along_axis(x, places, dim), places
+
+
 def _list(d: Draw) -> Mapping[str, Any]:
     shape = d.shape(1, 5)
     return {"tensors": [d.tensor("tensors", shape, coarse) for _ in range(d.whole(1, 4))]}
@@ -330,6 +343,7 @@ ROWS = (
         lambda g, y, dim: g - np.exp(y) * g.sum(dim, keepdims=True),
     ),
     Row("aclnnKthvalue", _kthvalue, kth, natural=False),
+    Row("aclnnTopk", _first, _in_front, natural=False),
     _of_all("Max", np.max),
     _of_all("Min", np.min),
     Row(

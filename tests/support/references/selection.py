@@ -184,6 +184,46 @@ def _on_diagonal(x: Array, value: Any, wrap: bool) -> Any:
     return found
 
 
+def _systems(d: Draw) -> Mapping[str, Any]:
+    size, batch = d.whole(1, 7), d.shape(0, 2, FEW)
+    right = (*d.one_of(batch, ()), size, d.whole(1, 5))
+    made = {"self": d.tensor("self", right)}
+    matrix = d.rng.standard_normal((*batch, size, size)) + 4 * np.eye(size)
+    made["A"] = d.laid_out(matrix.astype(made["self"].dtype))
+    words = ("upper", "transpose", "unitriangular")
+    return made | {name: d.one_of(False, True) for name in words}
+
+
+def _solved(b: Array, a: Array, upper: bool, transpose: bool, unit: bool) -> Any:
+    """What gives ``b``, and the matrices."""
+    half = np.triu(a, 1) if upper else np.tril(a, -1)
+    known = half + (np.eye(a.shape[-1]) if unit else a * np.eye(a.shape[-1]))
+    x = np.linalg.inv(np.swapaxes(known, -1, -2) if transpose else known) @ b
+    return x, np.broadcast_to(a, (*x.shape[:-2], *a.shape[-2:]))
+
+
+def _pooled(axes: int) -> Callable[[Draw], Mapping[str, Any]]:
+    """Elements of planes with a place each in a larger plane."""
+
+    def make(d: Draw) -> Mapping[str, Any]:
+        outer = d.shape(axes - 1 if axes < 3 else 1, 2, FEW[:-1]) or (1,)
+        inner, sizes = [d.whole(1, 3) for _ in range(axes)], [d.whole(3, 5) for _ in range(axes)]
+        count = int(np.prod(inner))
+        places = [d.rng.permutation(int(np.prod(sizes)))[:count] for _ in range(np.prod(outer))]
+        x = d.tensor("self", (*outer, *inner))
+        made = {"self": x, "indices": np.reshape(places, (*outer, *inner)), "outputSize": sizes}
+        return made | ({"stride": [2, 2, 2], "padding": [0, 0, 0]} if axes > 2 else {})
+
+    return make
+
+
+def _unpooled(x: Array, places: Array, sizes: list[int], *_: Any) -> Any:
+    planes = int(np.prod(x.shape[: -len(sizes)]))
+    found = np.zeros((planes, int(np.prod(sizes))), x.dtype)
+    np.put_along_axis(found, places.reshape(planes, -1), x.reshape(planes, -1), 1)
+    return found.reshape(*x.shape[: -len(sizes)], *sizes)
+
+
 def _matrices(
     *more: tuple[str, tuple[Any, ...]], square: bool = True, definite: bool = False
 ) -> Callable[[Draw], Mapping[str, Any]]:
@@ -303,6 +343,9 @@ ROWS = (
         loose=4,
     ),
     Row("aclnnInplaceCumprod", _cumprod("input"), np.cumprod, changed="input", loose=4),
+    Row("aclnnTriangularSolve", _systems, _solved, loose=8),
+    Row("aclnnMaxUnpool2d", _pooled(2), _unpooled, natural=False),
+    Row("aclnnMaxUnpool3d", _pooled(3), _unpooled, natural=False, given=True),
     Row("aclnnInverse", _matrices(), np.linalg.inv, loose=8),
     Row(
         "aclnnLinalgCholesky",

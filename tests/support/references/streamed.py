@@ -245,6 +245,8 @@ CALLS: list[tuple[str, dict[str, Any], Any]] = [
         "updatedScale": ONE.copy(), "updatedGrowthTracker": np.zeros(1, np.int32)}, ([2], [0])),
     ("aclnnGroupedBiasAddGrad", {"gradY": Z, "groupIdxOptional": np.array([1, 4], np.int32)},
         np.stack([Z[0], Z[1:].sum(0)])),
+    ("aclnnGroupedBiasAddGradV2", {"gradY": Z, "groupIdxOptional": np.array([1, 3], np.int32),
+        "groupIdxType": 1}, np.stack([Z[0], Z[1:].sum(0)])),
     ("aclnnCumsumV2", {"self": Z, "dim": 1, "exclusive": True, "reverse": True},
         Z[:, ::-1].cumsum(1)[:, ::-1] - Z),
     ("aclnnModulate", {"self": A, "scaleOptional": A[:, 0].copy(),

@@ -218,6 +218,17 @@ def upsample(
     return Row(f"aclnn{api}", make, reference, loose=8)
 
 
+def _moved(d: Draw) -> Mapping[str, Any]:
+    images, axes = d.whole(1, 3), d.one_of(2, 3)
+    size = [images, 2, *(d.whole(1, 5) for _ in range(axes))]
+    theta = d.tensor("theta", (images, axes, axes + 1))
+    return {"theta": theta, "size": size, "alignCorners": d.one_of(False, True)}
+
+
+def _affine(theta: Any, size: list[int], corners: bool) -> Any:
+    return torch.nn.functional.affine_grid(theta, size, align_corners=corners)
+
+
 def _grid(d: Draw) -> Mapping[str, Any]:
     axes = 2 if d.api.endswith("2D") else 3
     x = d.tensor("input", (d.whole(1, 3), d.whole(1, 5), *(d.whole(2, 7) for _ in range(axes))))
@@ -279,6 +290,7 @@ ROWS = (
     _whole_image("GlobalMaxPool", np.max),
     Row("aclnnIm2col", _im2col, by_torch(_unfold)),
     Row("aclnnIm2colBackward", _col2im, by_torch(_fold), loose=2),
+    Row("aclnnAffineGrid", _moved, by_torch(_affine), loose=4),
     Row("aclnnGridSampler2D", _grid, by_torch(_sampled), loose=16),
     Row("aclnnGridSampler3D", _grid, by_torch(_sampled), loose=16),
     upsample("UpsampleNearest1d", "nearest", 1, "self outputSize"),

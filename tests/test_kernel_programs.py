@@ -11,6 +11,7 @@ import pytest
 from npusim.capi.compiling import compile_program
 from npusim.capi.launch_syntax import translated
 from npusim.capi.running import run_program
+from npusim.runtime.what_if import suggestions
 from npusim.values.errors import RejectedError
 from support.capi import needs_capi, needs_cffi, workshop
 
@@ -133,6 +134,34 @@ def test_a_planted_fault_is_told_with_its_line(said: dict[str, tuple[int, str]],
     if lines:
         where, message = said[name]
         assert any(where == number and text in message for number, text in lines), said[name]
+
+
+def what_is_slow() -> dict[str, str]:
+    """Kernels of slow.asc, and what the first suggestion has to say."""
+    return dict(re.findall(r" void (\w+)\(.*\) // (.*)", (SOURCES / "slow.asc").read_text()))
+
+
+@pytest.fixture(scope="module")
+def suggested(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    program = compile_program([SOURCES / "slow.asc"], tmp_path_factory.mktemp("slow") / "slow")
+    run = run_program(str(program), [], "Ascend910B3", with_timelines=True)
+    assert run.exit_code == 0
+    assert not run.problems
+    return {
+        call.result.op: [str(each) for each in suggestions(own, call.result.timeline.profile)]
+        for call in run.timed
+        for own in call.result.timeline.runs
+    }
+
+
+@needs_capi
+@needs_cffi
+@pytest.mark.parametrize("name", what_is_slow())
+def test_the_first_suggestion_names_what_is_slow(
+    suggested: dict[str, list[str]], name: str
+) -> None:
+    assert suggested[name], "nothing is suggested"
+    assert re.search(what_is_slow()[name], suggested[name][0]), suggested[name]
 
 
 @pytest.mark.slow

@@ -99,6 +99,7 @@ def _changes(groups: list[CoreGroup], profile: Profile) -> Iterator[_Change]:
     yield from _more_slots(groups)
     yield from _running_ahead(groups)
     yield from _longer_bursts(groups, profile)
+    yield from _whole_blocks(groups, profile)
     yield from _larger_tiles(groups, profile)
     yield from _no_barriers(groups)
     yield from _no_scalar_loops(groups)
@@ -146,37 +147,44 @@ def _with_flags(groups: list[CoreGroup], names: set[str]) -> list[CoreGroup]:
 
 def _running_ahead(groups: list[CoreGroup]) -> Iterator[_Change]:
     """Producers that don't wait for the consumer of the tile before: events set by hand."""
-    found: dict[tuple[int, ...], set[int]] = {}
-    site = ""
-    for group in groups:
-        own = found.setdefault(group.blocks, set())
-        setters = {flag: each for each, _ in group.program.instructions() for flag in each.sets}
-        for each, _ in group.program.instructions():
-            for flag in each.waits:
-                setter = setters.get(flag)
-                known = group.program.names.get(flag, "")
-                by_hand = known.startswith(_EVENT)
-                if setter and by_hand and (setter.pipe, each.pipe) in _BACK:
-                    own.add(flag)
-                    site = site or each.site
-                elif known.startswith(_CROSSING):
-                    own.add(flag)
-    if any(found.values()):
-        changed = [
-            replace(group, program=_program(group.program, flags=found[group.blocks]))
-            for group in groups
-        ]
-        text = "double buffering by hand: copies that run one tile ahead of what uses them"
-        yield _Change(text, site, changed)
+    for crossing, text in (
+        (False, "double buffering by hand: copies that run one tile ahead of what uses them"),
+        (True, "cube and vector cores at the same time: one of them a part ahead of the other"),
+    ):
+        found: dict[tuple[int, ...], set[int]] = {}  # cores of a block share their flags
+        site = ""
+        for group in groups:
+            program = group.program
+            setters = {flag: each for each, _ in program.instructions() for flag in each.sets}
+            for each, _ in program.instructions():
+                for flag in each.waits:
+                    setter, known = setters.get(flag), program.names.get(flag, "")
+                    back = setter is not None and (setter.pipe, each.pipe) in _BACK
+                    if (
+                        known.startswith(_CROSSING)
+                        if crossing
+                        else known.startswith(_EVENT) and back
+                    ):
+                        found.setdefault(group.blocks, set()).add(flag)
+                        site = site or each.site
+        if found:
+            changed = [
+                replace(group, program=_program(group.program, flags=found.get(group.blocks)))
+                for group in groups
+            ]
+            yield _Change(text, site, changed)
 
 
 def _longer_bursts(groups: list[CoreGroup], profile: Profile) -> Iterator[_Change]:
-    """Each copy of short runs as one run."""
-    costs = InstructionCosts(profile)
+    """Each copy of short runs as one run; runs of no whole blocks have to become such first."""
+    costs, block = InstructionCosts(profile), profile.buffers.block_bytes
     short = {
         each.site: runs[1]
         for each in _all(groups)
-        if (runs := _runs(each)) is not None and runs[0] > 1 and runs[1] < _LINE_BYTES
+        if (runs := _runs(each)) is not None
+        and runs[0] > 1
+        and runs[1] < _LINE_BYTES
+        and not runs[1] % block
     }
     for site, nbytes in short.items():
 
@@ -191,6 +199,30 @@ def _longer_bursts(groups: list[CoreGroup], profile: Profile) -> Iterator[_Chang
             return replace(each, cycles=copy.cycles, transfer=merged)
 
         text = f"bursts of {_LINE_BYTES} B or more instead of {nbytes} B"
+        yield _Change(text, site, _edited(groups, edit))
+
+
+def _whole_blocks(groups: list[CoreGroup], profile: Profile) -> Iterator[_Change]:
+    """Copies whose runs are whole blocks of UB."""
+    costs, block = InstructionCosts(profile), profile.buffers.block_bytes
+    ragged = {
+        each.site: runs
+        for each in _all(groups)
+        if (runs := _runs(each)) is not None and runs[1] % block
+    }
+    for site, (_, nbytes) in ragged.items():
+
+        def edit(each: Instruction, site: str = site) -> Instruction:
+            transfer, runs = each.transfer, _runs(each)
+            if each.site != site or not transfer or transfer.path not in _OF_UB or not runs:
+                return each
+            path, whole = getattr(profile.paths, transfer.path), -(-runs[1] // block) * block
+            copy = costs.gm_copy(path, whole, runs[0], rows_apart=False, atomic_sharers=0)
+            return replace(each, cycles=copy.cycles)
+
+        text = (
+            f"rows of whole blocks of {block} B, padded or several at once, instead of {nbytes} B"
+        )
         yield _Change(text, site, _edited(groups, edit))
 
 

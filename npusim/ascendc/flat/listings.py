@@ -259,7 +259,7 @@ class _Player:
             return
         key = (setter, waiter, number)
         if key not in self._flags:
-            self._flags[key] = recorder.new_flag(initial, f"event {number}")
+            self._flags[key] = recorder.new_flag(initial, _flag_name(symbol))
         if symbol.kind is Kind.SET:
             recorder.set_flag(PIPES[setter], self._flags[key])
         else:
@@ -305,6 +305,15 @@ class _Player:
         )
 
 
+def _flag_name(symbol: Symbol) -> str:
+    """What reports call a flag: a queue's by the line that made it, an event by who sets it."""
+    setter, _, number, initial = symbol.number[:4]
+    if symbol.intrinsic:
+        return f"a {'free' if initial else 'filled'} tile of queue {symbol.intrinsic}"
+    return f"an event set by {PIPES[setter]}" if number < _OWN_EVENTS else f"event {number}"
+
+
+_OWN_EVENTS = 8  # a pair of pipes has so many; those beyond are of interfaces
 _ADDS, _BYPASSES_L2 = 1, 2  # CopyWay of kernel_runtime.h
 _MODE_WITHIN = 2  # source: public API page of CrossCoreSetFlag
 _WORK: Mapping[Kind, Callable[[_Player, Symbol], Barrier | CoreWait | None]] = {

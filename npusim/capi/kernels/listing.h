@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,8 @@ struct Shared {
     std::vector<std::unique_ptr<Sector, Freed>> sectors; /* of each block of memory */
     std::map<int64_t, std::vector<Clocks>> meetings;     /* what those who came to SyncAll knew */
     std::map<uint64_t, std::vector<Clocks>> written_back; /* of lines of data caches: what those knew who wrote them back */
+    std::set<std::string> words; /* that symbols point to */
+    const char *word(const std::string &text) { return words.insert(text).first->c_str(); }
     uint64_t moves = 0; /* what cores did that others can see */
     std::string message, remedy;
     Site site = {};

@@ -52,7 +52,7 @@ static void tell_queue(const Queue &queue, int kind, bool filled, Site at)
 {
     int64_t number[8] = {filled ? queue.producer : queue.consumer, filled ? queue.consumer : queue.producer, queue.number + (filled ? 0 : 1), filled ? 0 : queue.slots};
     if (number[0] == number[1]) return;
-    write_down("", "", at, kind, int(kind == SET ? number[0] : number[1]), 0, number);
+    write_down(shared->word(spelled(queue.made)), "", at, kind, int(kind == SET ? number[0] : number[1]), 0, number);
 }
 
 Slot alloc_slot(int32_t number, Site at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -147,3 +148,25 @@ def test_what_is_refused(change: dict[str, Any], code: int) -> None:
     call = {"x": "fp16[5,3,64]", "w": "fp16[96,128]", "b": "fp16[128]"}
     assert Device("Ascend910B3").check("DynamicRNN", **call).code == 0
     assert Device("Ascend910B3").check("DynamicRNN", **call | change).code == code
+
+
+@pytest.mark.parametrize("kind", [np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("both", [False, True])
+def test_a_framework_has_a_layer_of_weights_in_rows(both: bool, kind: Any) -> None:
+    steps, rows, depth, columns, ways = 4, 3, 7, 9, 1 + both
+    x = numbers(steps, rows, depth, seed=0).astype(kind)
+    params = [
+        [numbers(*shape, seed=10 * n + way).astype(kind) for way in range(ways)]
+        for n, shape in enumerate(((36, depth), (36, columns), (36,), (36,)))
+    ]
+    want = []
+    for way in range(ways):
+        w, r, *biases = (each[way] for each in params)
+        start = [np.zeros((rows, columns))] * 2
+        found, _ = states("ifjo", x, [w.T, r.T, *biases], start, backward=bool(way))
+        want.append(found)
+    flat = [each for kinds in params for each in kinds]
+    out = np.zeros((steps, rows, ways * columns), kind)
+    (got,) = run("Ascend910B3", "LSTM", [x, *flat], [out], bidirectional=both, hiddenSize=columns)
+    fits = 2e-2 if kind is ml_dtypes.bfloat16 else 1e-4
+    np.testing.assert_allclose(got.astype(np.float64), np.concatenate(want, -1), atol=fits)

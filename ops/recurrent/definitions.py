@@ -61,6 +61,7 @@ OPERATORS = family(
             checks=((fits, "x", "t n i", "wi", "i g", "wh", "h g", "bi", "g", "bh", "g",
                 "y", "t n h", "output_h", "t n h"),)),
     ),
+    framework=(Operator("LSTM", kernel="lstm"),),
     host=(
         Composed("aclnnLSTM", "input params* hx?* batchSizes? -> output hy cy iOut?* jOut?* fOut?* "
             "oOut?* hOut?* cOut?* tanhCOut?*", _LAYERS, "lstm", parts=_LISTED,

@@ -1,0 +1,137 @@
+"""LSTM as a framework starts it on the device: one layer, in one direction or both.
+
+The weights of input and state are joined and turned, their biases added, and DynamicRNN gets zeros
+for the first states. It works in FRACTAL_NZ: input and weight are brought there, and the states
+back. Backwards the input is reversed before and the states behind; bfloat16 is cast to float32 and
+back, the gates among it. Source: the lists of kernels that are published with measurements of it
+(hicann/cann-bench, tasks/level4/lstm).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from npusim.ascendc.task import Task, made
+from npusim.operators.tasks import kernels_on
+from npusim.values.dtypes import BFLOAT16, FLOAT
+from npusim.values.formats import Format
+from npusim.values.layouts import storage_shape
+
+if TYPE_CHECKING:
+    from npusim.ascendc import GlobalTensor, Kernel
+    from npusim.values.dtypes import DType
+
+_RESULTS = 8  # of DynamicRNN: y, h, c, and what gradients need
+_STATES = 3  # of these, what a framework gives back
+_FORWARD, _BACKWARD = "UNIDIRECTIONAL", "REDIRECTIONAL"
+
+
+def lstm(task: Task) -> tuple[Kernel, ...]:
+    """x (steps, batch, inputs), weights of inputs and of states, biases of both, first h and c.
+
+    Weights (4 h, inputs) and biases come one for each direction, all of a kind in a row.
+    """
+    return tuple(_Layer(task).run())
+
+
+class _Layer:
+    """The tasks of a layer, one after the other."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.tasks: list[Kernel] = []
+        ways = 2 if task.attributes.get("bidirectional") else 1
+        biased = bool(task.attributes.get("bias", True))
+        kinds = 4 if biased else 2
+        x, *rest = (each for each in task.inputs if each is not None)
+        if task.whole_number("numLayers", 1) != 1 or task.whole_number("projSize", 0):
+            raise task.refused("layers on top of each other and projections aren't modelled")
+        if task.first("batchFirst") or len(rest) not in (kinds * ways, kinds * ways + 2):
+            raise task.refused(f"{len(rest)} weights, biases and states for {ways} directions")
+        self.x, self.states = x, rest[kinds * ways :]
+        self.params = [rest[way : kinds * ways : ways] for way in range(ways)]
+        self.kind = FLOAT if x.dtype is BFLOAT16 else x.dtype
+
+    def run(self) -> list[Kernel]:
+        """Direction after direction; the states of both side by side."""
+        columns = self.params[0][1].shape[-1]
+        first = self._first(columns)
+        found = [self._direction(way, first) for way in range(len(self.params))]
+        results = found[0]
+        if len(found) > 1:
+            shape = (*self.x.shape[:2], 2 * columns)
+            results = [
+                self._launch("ConcatD", *parts, out=made(shape, self.x.dtype), concat_dim=2)
+                for parts in zip(*found, strict=True)
+            ]
+        for each, out in zip(results, self.task.outputs, strict=False):
+            self._launch("TensorMove", each, out=out)
+        return self.tasks
+
+    def _first(self, columns: int) -> list[GlobalTensor]:
+        """Zeros for what isn't given: h and c, and a state that only the product's kernel has."""
+        shape = (len(self.params), self.x.shape[1], columns)
+        zeros = [made(shape, self.x.dtype) for _ in range(_STATES)]
+        for each in zeros:
+            self._launch("ZerosLike", each, out=each)
+        return self.states or zeros[:2]
+
+    def _direction(self, way: int, first: list[GlobalTensor]) -> list[GlobalTensor]:
+        """y, h and c of a direction, in the order of the steps."""
+        below, beside, *biases = self.params[way]
+        shape = below.shape[0], below.shape[1] + beside.shape[1]
+        x, kind = self.x, self.x.dtype
+        weight = self._launch("ConcatD", below, beside, out=made(shape, kind), concat_dim=1)
+        weight = self._launch("Transpose", weight, out=made(shape[::-1], kind), perm=[1, 0])
+        bias = made(shape[:1], kind, "bias")
+        if biases:
+            self._launch("Add", *biases, out=bias)
+        else:
+            self._launch("ZerosLike", bias, out=bias)
+        if way:
+            x = self._launch("ReverseV2", x, out=made(x.shape, kind), axis=[0])
+        given = (x, weight, bias, *(_of_way(each, way) for each in first))
+        x, weight, bias, h, c = (self._cast(each, self.kind) for each in given)
+        self._laid_out(x, weight)
+        states = (x.shape[0], x.shape[1], h.shape[-1])
+        results = [made(states, self.kind) for _ in range(_RESULTS)]
+        self._launch("DynamicRNN", x, weight, bias, None, h, c, out=results,
+            direction=_FORWARD, gate_order="ifjo", is_training=True)  # fmt: skip
+        self._laid_out(*results[:_STATES])
+        results = [self._cast(each, kind) for each in results]
+        found = results[:_STATES]
+        if way:
+            found = [
+                self._launch("ReverseV2", each, out=made(each.shape, kind), axis=[0])
+                for each in found
+            ]
+        return found
+
+    def _laid_out(self, *tensors: GlobalTensor) -> None:
+        """What it takes to bring tensors from one layout to the other; numbers stay as they lie."""
+        for each in tensors:
+            nz = storage_shape(each.shape, each.dtype, Format.FRACTAL_NZ)
+            fractals = replace(made(nz, each.dtype), format=Format.FRACTAL_NZ)
+            self._launch("TransData", each, out=fractals)
+
+    def _cast(self, x: GlobalTensor, kind: DType) -> GlobalTensor:
+        return x if x.dtype is kind else self._launch("Cast", x, out=made(x.shape, kind))
+
+    def _launch(
+        self,
+        op_type: str,
+        *given: GlobalTensor | None,
+        out: GlobalTensor | list[GlobalTensor],
+        **said: object,
+    ) -> GlobalTensor:
+        """A task; its first result."""
+        outputs = tuple(out) if isinstance(out, list) else (out,)
+        self.tasks += kernels_on(Task(self.task.profile, op_type, given, outputs, said))
+        return outputs[0]
+
+
+def _of_way(states: GlobalTensor, way: int) -> GlobalTensor:
+    """The first states of a direction, as one step."""
+    _, rows, columns = states.shape
+    return replace(states, start=states.start + way * rows * columns, shape=(1, rows, columns))

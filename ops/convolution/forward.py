@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -112,7 +113,8 @@ class Conv2D(Kernel):
             hf32=self.hf32,
             finish=None if out is None else out.of,
         )
-        for share in self.tiling.shares(core.get_block_idx()):
+        adds_up = out is not None and out.totals is not None
+        for share in self._shares(core, alike=not adds_up):
             for product in self.products(share):
                 matmul.run(product)
             if out is not None and out.totals is not None:
@@ -120,6 +122,18 @@ class Conv2D(Kernel):
                 grid = self.tiling.grid
                 sharers = core.costs.adding_at_once(grid.images * grid.rows)
                 out.totals.store(columns, sharers)
+
+    def _shares(self, core: Core, *, alike: bool) -> Iterator[Share]:
+        """What a core does, as a loop over packed groups where what they do is `alike`."""
+        shares = self.tiling.shares(core.get_block_idx())
+        if len(shares) == 1 or not alike:
+            yield from shares
+            return
+        geometry, first = self.geometry, shares[0]
+        seen = first.images * (geometry.group_slices * prod(geometry.plane) * geometry.lanes
+            + first.rows * (first.columns + geometry.depth)) * FLOAT.itemsize  # fmt: skip
+        for turn in core.loop(len(shares), inner_bytes=seen):
+            yield first._replace(group=turn + first.group)
 
     def products(self, share: Share) -> Iterator[Product]:
         """The products of a share."""
@@ -130,7 +144,7 @@ class Conv2D(Kernel):
         out_lanes, positions = geometry.out_lanes, geometry.positions
         inner = geometry.weight_lanes
         block = weight.shape[1] * weight.shape[2] * inner  # all output channels at one tap
-        first = share.group * geometry.depth // inner * block
+        first = share.group * (geometry.depth // inner * block)
         b = GmMatrix(weight, ((first, 1), (share.column, inner)), block, True, inner)
         column = share.group * geometry.out_channels + share.column
         image = geometry.out_slices * positions * out_lanes

@@ -183,6 +183,35 @@ def test_batch_norms_are_folded_where_the_page_lists_the_product(tmp_path: Path)
     assert one(tmp_path, network, output, target=Target("A2")) == ["Conv2D", "BNInfer"]
 
 
+def test_instance_norms_keep_the_layout_of_images(tmp_path: Path) -> None:
+    """Sums in float32, then the update; what isn't an image stays one operator."""
+    network = Network()
+    norm = [network.weight(32) for _ in range(2)]
+    made = network.node("Conv", "x", network.weight(32, 3, 1, 1))
+    output = network.node("InstanceNormalization", made, *norm)
+    assert one(tmp_path, network, output) == ["Conv2D", "INTrainingReduceV2", "INTrainingUpdateV2"]
+    found = compiled(tmp_path / "net.onnx").network
+    (update,) = found.named("INTrainingUpdateV2")
+    assert {value.format for value in update.given} == {Format.NC1HWC0}
+    assert [each.dtype for each in update.given] == [FLOAT16, *[FLOAT] * 4]
+    network = Network()
+    rows = network.node("InstanceNormalization", "x", *(network.weight(3) for _ in range(2)))
+    file = network.save(tmp_path / "rows.onnx", rows, inputs={"x": [2, 3, 50]})
+    assert ops(compiled(file))["InstanceNorm"] == 1
+
+
+def test_views_of_whole_slices_keep_the_layout_of_images(tmp_path: Path) -> None:
+    """Images of 32 channels as one of 64; 24 channels aren't whole slices."""
+    for channels, turned in ((32, 2), (24, 4)):
+        network = Network()
+        made = network.node("Conv", "x", network.weight(channels, 3, 1, 1))
+        shape = network.constant([1, 2 * channels, 8, 8])
+        viewed = network.node("Reshape", made, shape)
+        output = network.node("MaxPool", viewed, kernel_shape=[2, 2], strides=[2, 2])
+        file = network.save(tmp_path / "net.onnx", output, inputs={"x": [2, 3, 8, 8]})
+        assert ops(compiled(file))["TransData"] == turned
+
+
 def test_sequences_are_images_of_one_row(tmp_path: Path) -> None:
     network = Network()
     rows = [network.weight(3) for _ in range(4)]

@@ -55,6 +55,34 @@ def test_planes_larger_than_a_buffer(chip: str) -> None:
     assert_above_roofline(chip, "InstanceNorm", [x, gamma, beta], [like(x)])
 
 
+@settings(max_examples=15, deadline=None)
+@given(
+    chip=st.sampled_from(CHIPS),
+    images=st.sampled_from([1, 2, 5, 13]),
+    slices=st.sampled_from([1, 3, 4]),
+    plane=st.sampled_from([(7, 7), (13, 14), (1, 101), (64, 64)]),
+    kind=st.sampled_from([np.float16, np.float32]),
+)
+def test_images_in_slices_are_summed_and_updated(
+    chip: str, images: int, slices: int, plane: tuple[int, int], kind: Any
+) -> None:
+    """Two kernels for NC1HWC0 give what the one for planes does."""
+    random = np.random.default_rng(2)
+    x = (random.standard_normal((images, slices, *plane, 16)) * 3 + 1).astype(kind)
+    gamma, beta = (random.standard_normal((1, slices, 1, 1, 16)).astype(np.float32) for _ in "gb")
+    row = np.zeros((images, slices, 1, 1, 16), np.float32)
+    total, squares = run(chip, "INTrainingReduceV2", [x], [row, row])
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(total, wide.sum((2, 3), keepdims=True), rtol=1e-3, atol=0.1)
+    given = [x, total, squares, gamma, beta]
+    y, mean, _ = run(chip, "INTrainingUpdateV2", given, [like(x), row, row], epsilon=1e-3)
+    np.testing.assert_allclose(mean, wide.mean((2, 3), keepdims=True), rtol=1e-3, atol=1e-3)
+    planar = np.moveaxis(x, -1, 2).reshape(images, slices * 16, *plane)
+    want = normalised(planar, gamma.reshape(-1), beta.reshape(-1), 1e-3)
+    found = np.moveaxis(y, -1, 2).reshape(want.shape)
+    np.testing.assert_allclose(found, want, atol=3e-2 if kind is np.float16 else 3e-3, rtol=5e-3)
+
+
 def test_a_factor_for_each_channel_is_needed() -> None:
     x, row = np.zeros((2, 3, 4, 4), np.float16), np.zeros(4, np.float16)
     with pytest.raises(KernelError, match="for each channel"):

@@ -18,8 +18,8 @@ FUSED: Final = ELEMENTWISE - {"Exp", "SelectV2", "Erf", "PRelu"}
 """Those that can go into another kernel: a formula of their operands and nothing else."""
 
 _PLANES = """
-    AvgPoolV2 BNInfer Conv2D Conv2DTranspose DepthwiseConv2D MaxPoolV3 ResizeBilinearV2
-    ResizeNearestNeighborV2
+    AvgPoolV2 BNInfer Conv2D Conv2DTranspose DepthwiseConv2D INTrainingReduceV2 INTrainingUpdateV2
+    MaxPoolV3 ResizeBilinearV2 ResizeNearestNeighborV2
 """
 PLANES: Final = frozenset(_PLANES.split())
 """Kernels for images, which they take in NC1HWC0."""

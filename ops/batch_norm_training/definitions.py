@@ -1,10 +1,10 @@
-"""Batch normalisation in training and inference, forward and backward, on tensors in NC1HWC0."""
+"""Batch normalisation, forward and backward, and instance normalisation, in NC1HWC0."""
 
 from npusim.operators.checks import attribute_at_least
 from npusim.operators.definition import Operator, family, real
 from npusim.operators.results import like
 from npusim.operators.shape_checks import fits
-from npusim.ops.batch_norm_training.results import rows, with_rows
+from npusim.ops.batch_norm_training.results import of_images, rows, with_images, with_rows
 
 _EPSILON = (real("epsilon?"),)
 _SUMS = "x sum square_sum scale offset"
@@ -23,11 +23,27 @@ _CHECKS = (
     ),
     (attribute_at_least, "epsilon", 0),
 )
+# Numbers for the channels of each image, and for those that all have in common.
+_OF_IMAGES = ("sum", "square_sum", *_BATCH.split())
+_IMAGES = (
+    (
+        fits,
+        *(word for name in _MAPS for word in (name, "n c1 h w c0")),
+        *(word for name in _OF_IMAGES for word in (name, "n c1 1 1 c0")),
+        *(word for name in ("gamma", "beta") for word in (name, "1 c1 1 1 c0")),
+    ),
+    (attribute_at_least, "epsilon", 0),
+)
 
 # fmt: off
 OPERATORS = family(
     "batch_norm_training",
-    checks=dict.fromkeys(("sums", "gradient", "update"), _CHECKS),
+    checks={**dict.fromkeys(("sums", "gradient", "update"), _CHECKS), "instances": _IMAGES},
+    instances=(
+        Operator("INTrainingReduceV2", "x -> sum square_sum", infer=of_images),
+        Operator("INTrainingUpdateV2", f"x sum square_sum gamma beta -> y {_BATCH}", _EPSILON,
+            infer=with_images),
+    ),
     sums=(
         Operator("BNTrainingReduce", "x -> sum square_sum", infer=rows(2)),
         Operator("BNTrainingUpdateGrad", f"grads x {_BATCH} -> diff_scale diff_offset", _EPSILON,

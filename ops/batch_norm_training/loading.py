@@ -90,10 +90,20 @@ class Statistics:
         return self.rows[name][cast("LoopIndex | int", piece)]
 
     def load(self, name: str, source: GlobalTensor) -> LocalTensor:
-        """The share's part of a tensor with one number per channel."""
-        row = self.queue.copy_in(source.view(source.numel).span(self._first, self.size))
-        kept = self.core.copy(self.get(name), row)
-        self.queue.free_tensor(row)
+        """The share's part of a tensor with one number per channel, over and over if it is short.
+
+        A tensor of the channels of an image does for the slices of several.
+        """
+        kept, start, end = self.get(name), self._first, self._first + self.size
+        while start < end:
+            place = start % source.numel
+            length = min(end - start, source.numel - place)
+            row = self.queue.copy_in(source.view(source.numel).span(place, length))
+            begin = start - self._first
+            part = kept if length == self.size else kept[begin : begin + length]
+            self.core.copy(part, row)
+            self.queue.free_tensor(row)
+            start += length
         return kept
 
     def rstd(self, name: str, variance: LocalTensor, epsilon: float, ones: str) -> LocalTensor:

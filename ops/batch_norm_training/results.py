@@ -30,3 +30,14 @@ def rows(count: int) -> Rule:
         return [described((1, shape[1], 1, 1, shape[4]), FLOAT)] * count
 
     return rule
+
+
+def of_images(given: Sequence[TensorSpec], _: Mapping[str, Any]) -> list[TensorSpec]:
+    """Two numbers for each channel of each image, in float32."""
+    images, slices, *_plane, lanes = given[0].shape
+    return [described((images, slices, 1, 1, lanes), FLOAT)] * 2
+
+
+def with_images(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:
+    """A map, and two numbers for each channel of each image."""
+    return [*like(given, attributes), *of_images(given, attributes)]

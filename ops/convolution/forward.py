@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -133,7 +133,8 @@ class Conv2D(Kernel):
         seen = first.images * (geometry.group_slices * prod(geometry.plane) * geometry.lanes
             + first.rows * (first.columns + geometry.depth)) * FLOAT.itemsize  # fmt: skip
         for turn in core.loop(len(shares), inner_bytes=seen):
-            yield first._replace(group=turn + first.group)
+            # Places are made of it as of a number.
+            yield first._replace(group=cast("int", turn + first.group))
 
     def products(self, share: Share) -> Iterator[Product]:
         """The products of a share."""

@@ -621,6 +621,17 @@ def batch_norm(pick: Pick, op_type: str) -> Task:
     return Task([x, *rows(6), other] if "Add" in op_type else [x, *rows(6)], outputs)
 
 
+def blocked_instances(pick: Pick, op_type: str) -> Task:
+    kind = pick.half()
+    shape = (pick.of(1, 2, 5), pick.of(1, 2, 3), pick.size(17), pick.size(40), 16)
+    of_images, shared = (*shape[:2], 1, 1, 16), (1, shape[1], 1, 1, 16)
+    x = pick.numbers(*shape, kind=kind)
+    if op_type == "INTrainingReduceV2":
+        return Task([x], [zeros(*of_images), zeros(*of_images)])
+    given = [pick.positive(*row) for row in (of_images, of_images, shared, shared)]
+    return Task([x, *given], [empty(*shape, kind=kind), empty(*of_images), empty(*of_images)])
+
+
 CORNERS: tuple[dict[str, bool], ...] = ({}, {"align_corners": True}, {"half_pixel_centers": True})
 
 
@@ -1145,6 +1156,7 @@ CASES: dict[str, Case] = {
     "Conv3D": volumes,
     **dict.fromkeys(("Cumsum", "CumsumD"), running),
     "InstanceNorm": planes,
+    **dict.fromkeys(("INTrainingReduceV2", "INTrainingUpdateV2"), blocked_instances),
     "MaxPool3D": pooled_volumes,
     "FusedDbnDw": normalised_gradient,
     **dict.fromkeys(

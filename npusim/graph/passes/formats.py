@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.graph.kinds import ELEMENTWISE, PLANES, PRODUCTS, VIEWS, VOLUMES
@@ -88,6 +89,8 @@ def _own(node: Node, target: Target) -> Format | None:
     if node.op in PRODUCTS:
         return Format.FRACTAL_NZ if target.fractal_products else Format.ND
     if node.op in VIEWS:
+        if _same_planes(node):
+            return Format.NC1HWC0
         return Format.FRACTAL_NZ if _same_matrices(node) else Format.ND
     return None
 
@@ -151,6 +154,20 @@ def _same_matrices(node: Node) -> bool:
     return x.format is Format.FRACTAL_NZ and x.shape[-2:] == node.output.shape[-2:]
 
 
+def _same_planes(node: Node) -> bool:
+    """Whether a view of images counts the same whole slices of the same planes otherwise.
+
+    Source: hicann/ge compiler/engines/nn_engine, trans_node_merging.cc: TransData before and behind
+    a removed reshape cancel where images times channels stay, and channels are whole slices.
+    """
+    x, out = node.given[0], node.output
+    if x.format is not Format.NC1HWC0 or not _fits(out, Format.NC1HWC0):
+        return False
+    block = c0(x.dtype)
+    whole = all(value.shape[_CHANNELS] % block == 0 for value in (x, out))
+    return whole and prod(x.shape[:2]) == prod(out.shape[:2])
+
+
 def _in_fractals(node: Node) -> bool:
     """Whether heads are whole fractals before and after: then they move block by block."""
     block = c0(node.output.dtype)
@@ -199,7 +216,7 @@ def _prepared(node: Node, value: Value, wanted: Format) -> Format:
         return Format.FRACTAL_Z_3D
     if node.op in PRODUCTS and value is not node.input(2):
         return wanted
-    if node.op == "BNInfer":
+    if node.op in ("BNInfer", "INTrainingUpdateV2"):
         return wanted
     if wanted not in _HEAVY or node.op not in ELEMENTWISE or value.numel == 1:
         return Format.ND

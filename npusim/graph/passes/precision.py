@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 # Source: hiascend.com ATC --precision_mode, default force_fp16 of offline models.
 _FORCED = {FLOAT: FLOAT16, DOUBLE: FLOAT16}
-_WHOLE = ("BNInfer",)  # whose parameters the kernel takes in float32
+_WHOLE = ("BNInfer", "INTrainingUpdateV2")  # whose parameters the kernel takes in float32
+_SUMS = {"INTrainingReduceV2": 0, "INTrainingUpdateV2": 1}  # from which result on all are float32
 
 
 def run(network: Network, target: Target) -> int:
@@ -21,6 +22,9 @@ def run(network: Network, target: Target) -> int:
         return 0
     _cast_edges(network)
     edges = {id(value) for value in (*network.inputs, *network.outputs)}
+    edges |= {
+        id(value) for node in network.named(*_SUMS) for value in node.outputs[_SUMS[node.op] :]
+    }
     edges |= {id(value) for node in network.named(*_WHOLE) for value in node.given if value.weight}
     changed = 0
     for value in _values(network):

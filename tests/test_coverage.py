@@ -35,6 +35,8 @@ def test_what_runs_has_a_definition_and_what_doesnt_has_a_reason() -> None:
         defined = has_contract(row.api) or prototype(row.api) is not None
         assert defined == (row.depth is not Depth.CHECKED), row.api
         assert bool(row.why) == (row.depth is Depth.CHECKED), row.api
+        assert not row.only or row.depth is not Depth.CHECKED, row.api
+    assert rows["aclnnQuantMatmulV5"].only == "groupSize = 0"
 
 
 def test_nothing_runs_on_a_family_without_a_profile() -> None:

@@ -27,13 +27,17 @@ class Depth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """An interface on a product family; ``folder`` is where its page stands, e.g. ``math``."""
+    """An interface on a product family; ``folder`` is where its page stands, e.g. ``math``.
+
+    ``why`` is what it lacks, ``only`` the modes of one that runs in part: ``groupSize = 0``.
+    """
 
     api: str
     family: str
     folder: str
     depth: Depth
     why: str
+    only: str = ""
 
 
 def covered(families: Sequence[str]) -> Iterator[Covered]:
@@ -46,13 +50,14 @@ def covered(families: Sequence[str]) -> Iterator[Covered]:
     for api in sorted(known.paged_apis):
         depth = _depth(api)
         why = _missing(known, api) if depth is Depth.CHECKED else ""
+        only = "" if depth is Depth.CHECKED else _modes(api)
         for family in families:
             page = known.page(api, family)
             if page is None or page.supported != "yes":
                 continue
             folder = page.source.partition(":")[2].partition("/")[0]
             if family in simulated:
-                yield Covered(api, family, folder, depth, why)
+                yield Covered(api, family, folder, depth, why, only)
             else:
                 yield Covered(api, family, folder, Depth.CHECKED, f"no chip of {family} is here")
 
@@ -75,6 +80,13 @@ def _depth(api: str) -> Depth:
     if operator.has_type and isinstance(getattr(builder(operator.name), "__self__", None), OnAiCpu):
         return Depth.AI_CPU
     return Depth.KERNEL
+
+
+def _modes(api: str) -> str:
+    """The attributes of which one value is modelled, and that value."""
+    known = None if has_contract(api) else prototype(api)
+    attributes = known[1].attributes if known else ()
+    return ", ".join(f"{each.name} = {each.only:g}" for each in attributes if each.only is not None)
 
 
 def _missing(known: Catalogue, api: str) -> str:

@@ -22,8 +22,9 @@ def coverage_tables(rows: Sequence[Covered]) -> tuple[Table, Table]:
 
 
 def coverage_page(rows: Sequence[Covered]) -> str:
-    """The tables, and every interface that doesn't run with its reason, in Markdown."""
+    """The tables, and every interface that doesn't run or not in all modes, in Markdown."""
     lacking = [f"{row.api}: {row.why}" for row in _once(rows) if row.depth is Depth.CHECKED]
+    partly = sorted({f"{row.api}: only {row.only}" for row in rows if row.only})
     by_family, by_folder = coverage_tables(rows)
     intro = (
         f"Made by `{COMMAND}`. An interface counts for a product whose page lists it; what is "
@@ -32,6 +33,7 @@ def coverage_page(rows: Sequence[Covered]) -> str:
     sections = [
         Section("", [Text(intro), by_family]),
         Section("By folder", [by_folder]),
+        Section("What runs in one mode of several", [Bullets(partly)]),
         Section("What doesn't run", [Bullets(lacking)]),
     ]
     return to_markdown(Page("The aclnn interfaces that run", sections=sections))
@@ -46,6 +48,7 @@ def coverage_json(rows: Sequence[Covered]) -> list[dict[str, Any]]:
             "folder": row.folder,
             "runs": row.depth.value,
             "why": row.why,
+            "only": row.only,
         }
         for row in rows
     ]

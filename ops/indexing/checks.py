@@ -45,14 +45,19 @@ def tuples_of(indices: str, of: str) -> Check:
     return each_tensor(f"{indices} has more numbers than {of} has axes", (indices,), objection)
 
 
-def rows_at(var: str, indices: str, updates: str) -> Check:
-    """161002 for updates that aren't a row for each index, or for each tuple of one number."""
+def rows_at(var: str, indices: str, updates: str, *, tuples: bool = False) -> Check:
+    """161002 for updates that aren't a row for each index, or for each tuple of one number.
+
+    With ``tuples`` these may have several numbers, and a row is what they leave of the axes.
+    """
 
     def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
         places, row = call.spec(indices).shape, call.spec(var).shape[1:]
         if not call.spec(var).rank:
             return f"{var} has no rows."
         if spec.shape in ((*places, *row), (*places[:-1], *row)):
+            return None
+        if tuples and spec.shape == (*places[:-1], *call.spec(var).shape[places[-1] :]):
             return None
         return size_mismatch(name, spec.shape, (*places, *row), f"{indices} and the rows of {var}")
 

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 
 class ScatterRows(Kernel):
-    """target[p, indices[k], :] = (or +=) rows[p, k, :]; shape is (p, rows of the target, width)."""
+    """target[p, indices[k], :] = (or +=) rows[p, k, :]; shape is (p, rows of the target, width).
+
+    ``axes`` are the sizes of the target's leading axes where an index has a number for each.
+    """
 
     op_type = "ScatterUpdate"
     adds: ClassVar[bool] = False
@@ -49,17 +52,19 @@ class ScatterRows(Kernel):
         indices: GlobalTensor,
         target: GlobalTensor,
         shape: tuple[int, int, int],
+        axes: tuple[int, ...] = (),
     ) -> None:
         self.check(profile, rows, indices, target)
         self.reads, self.writes = (rows, indices), (target,)
         self.outer, self.places, self.width = shape
+        self.axes = axes or (self.places,)
         self.rows, self.indices = rows.view(rows.numel), indices.view(indices.numel)
         self.target, self.kind = target.view(target.numel), target.dtype
-        cores, count = profile.cores.vector_cores, indices.numel
+        cores, count = profile.cores.vector_cores, indices.numel // len(self.axes)
         buffers = profile.buffers
         self.block = buffers.block_bytes // self.kind.itemsize
         self.padded = round_up(self.width, self.block)
-        each = self.padded * self.kind.itemsize + indices.dtype.itemsize
+        each = self.padded * self.kind.itemsize + len(self.axes) * indices.dtype.itemsize
         room = buffers.ub_bytes // self.buffer_num - 2 * buffers.block_bytes
         self.chunk = self.width
         if each > room:
@@ -90,14 +95,16 @@ class ScatterRows(Kernel):
 
     def process(self, core: Core) -> None:
         """Rows and their indices to UB, then row by row to where the index says."""
-        fault_outside(core, self.op_type, self.indices, self.places)
+        fault_outside(core, self.op_type, self.indices, *self.axes)
         share, block = self.share, core.get_block_idx()
         depth = 1 if self.serial else self.buffer_num
         self.id_que = TQue(TPosition.VECIN, depth, "indices", consumer=Pipe.SCALAR)
         self.row_que = TQue(TPosition.VECIN, depth, "rows", consumer=Pipe.MTE3)
         tile = 1 if self.one_by_one else share.tile
         size = min(self.padded, round_up(self.chunk, self.block)) * self.kind.itemsize
-        core.pipe.init_buffer(self.id_que, depth, tile * self.indices.dtype.itemsize)
+        core.pipe.init_buffer(
+            self.id_que, depth, tile * len(self.axes) * self.indices.dtype.itemsize
+        )
         core.pipe.init_buffer(self.row_que, depth, tile * size)
         stored = Event(core, Pipe.MTE3, Pipe.SCALAR) if self.serial else None
         if self.adds:
@@ -117,24 +124,26 @@ class ScatterRows(Kernel):
         width: int,
         stored: Event | None,
     ) -> None:
-        number, first = self.indices.numel, start
+        numbers = len(self.axes)
+        number, first = self.indices.numel // numbers, start
         plane: Index = 0
         if self.outer > 1:
             first, plane = start % number, start // number
         cut = self.rows.window(((start, self.width), (column, 1)), (count, width), (self.width, 1))
-        ids = self.id_que.copy_in(self.indices.span(first, count))
+        ids = self.id_que.copy_in(self.indices.span(first * numbers, count * numbers))
         if self.one_by_one:
             core.get_value(ids)
         tile = self.row_que.copy_in(cut)
         for row in core.loop(count):
-            place = core.get_value(ids, row // 1)
-            core.scalar_alu("mul")
-            where: tuple[tuple[Place, int], ...] = (
-                (place, self.width),
+            where: list[tuple[Place, int]] = [
                 (column, 1),
                 (plane, self.places * self.width),
-            )
-            core.copy_runs(self.target.window(where, (width,), (1,)), tile[row])
+            ]
+            for at in range(numbers):
+                place = core.get_value(ids, row // 1 * numbers + at)
+                core.scalar_alu("mul")
+                where.append((place, prod(self.axes[at + 1 :]) * self.width))
+            core.copy_runs(self.target.window(tuple(where), (width,), (1,)), tile[row])
             if stored is not None:
                 stored.set()
                 stored.wait()
@@ -157,6 +166,23 @@ class ScatterUpdate(ScatterRows):
         if width != prod(var.shape[1:]):
             raise task.refused(f"rows of {width} elements in {var.shape}")
         return (cls(task.profile, updates, indices, var, (1, var.shape[0], width)),)
+
+
+class ScatterNdUpdate(ScatterUpdate):
+    """var[indices[k, 0], indices[k, 1], ...] = updates[k]."""
+
+    op_type = "ScatterNdUpdate"
+
+    @classmethod
+    def from_task(cls, task: Task) -> tuple[Kernel, ...]:
+        """Tuples of several numbers, or of one."""
+        var, indices, updates = task.present(3)
+        numbers = indices.shape[-1] if len(indices.shape) > 1 else 1
+        if numbers == 1 or updates.shape != (*indices.shape[:-1], *var.shape[numbers:]):
+            return super().from_task(task)
+        axes = var.shape[:numbers]
+        shape = (1, prod(axes), prod(var.shape[numbers:]))
+        return (cls(task.profile, updates, indices, var, shape, axes),)
 
 
 class ScatterAdd(ScatterUpdate):

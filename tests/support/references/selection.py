@@ -141,18 +141,18 @@ def _scatter_nd(d: Draw) -> Mapping[str, Any]:
     name = "data" if d.api == "aclnnScatterNd" else "varRef"
     shape = some(d, 1, 4)
     x = d.tensor(name, shape)
-    count = d.whole(1, shape[0])
-    at = places(d, "indices", count, shape[0])[:, None]
-    return {
-        name: x,
-        "indices": at,
-        "updates": d.tensor("updates", (count, *shape[1:]), kind=d.kind),
-    }
+    numbers = 1 if d.api == "aclnnScatterNd" else d.whole(1, len(shape))
+    axes = shape[:numbers]
+    count = d.whole(1, min(9, int(np.prod(axes))))
+    at = places(d, "indices", count, int(np.prod(axes)))
+    at = np.stack(np.unravel_index(at, axes), -1).astype(at.dtype)
+    updates = d.tensor("updates", (count, *shape[numbers:]), kind=d.kind)
+    return {name: x, "indices": at, "updates": updates}
 
 
 def _stored(x: Array, at: Array, updates: Array) -> Any:
     found = x.copy()
-    found[at[:, 0]] = updates
+    found[tuple(at.T)] = updates
     return found
 
 

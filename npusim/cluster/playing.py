@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from npusim.engine.clock import after
+from npusim.engine.clock import Alarm
 from npusim.engine.sharing import Claim, SharedBandwidth
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ class _Play:
         """Share out bandwidth once for all moves that begin at this moment."""
         if not self._settling:
             self._settling = True
-            after(self._env, 0, self._settle)
+            Alarm(self._env, 0, self._settle)
 
-    def _settle(self) -> None:
+    def _settle(self, _: Alarm) -> None:
         self._settling = False
         self._links.settle()
 

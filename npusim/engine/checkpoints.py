@@ -19,13 +19,14 @@ Step = tuple["LoopRun | None", int]
 class Checkpoint:
     """Where everybody is.
 
-    ``shape`` comes back with a state, and so do the other times once ``now`` is taken off them;
-    ``runs`` and ``turns`` tell what has moved on.
+    ``shape`` comes back with a state, and so do the other times once ``now`` is taken off them, as
+    it is off those that are ``ahead``; ``runs`` and ``turns`` tell what has moved on.
     """
 
     shape: list[tuple[object, ...]]
     pipes: list[PipeState]
     due: list[float]
+    ahead: list[float]
     under_way: list[float]
     remaining: dict[PipeState, float]
     flags: list[dict[int, list[float]]]
@@ -43,6 +44,7 @@ class Checkpoint:
             self.shape[pipes],
             self.pipes[pipes],
             self.due[pipes],
+            self.ahead[pipes],
             self.under_way[pipes],
             {pipe: cycles for pipe, cycles in self.remaining.items() if pipe in own},
             self.flags[group : group + 1],
@@ -101,18 +103,22 @@ class LongWaits:
     def _compare(self, earlier: Checkpoint, now: Checkpoint) -> bool:
         if earlier.remaining.keys() != now.remaining.keys():
             return False
-        if not all(self._is_near(a - now.remaining[pipe]) for pipe, a in earlier.remaining.items()):
-            return False
-        pairs = zip(earlier.under_way, now.under_way, strict=True)
-        if not all(self._is_near(a - b) for a, b in pairs):
-            return False
-        for index, (a, b) in enumerate(zip(earlier.due, now.due, strict=True)):
-            if not self._is_near(max(a - self._start, 0.0) - max(b - self._end, 0.0)):
-                if not self._still_waits(a, b):
+        for pipe, cycles in earlier.remaining.items():
+            if not self._is_near(cycles - now.remaining[pipe]):
+                return False
+        if earlier.under_way != now.under_way:
+            for a, b in zip(earlier.under_way, now.under_way, strict=True):
+                if not self._is_near(a - b):
+                    return False
+        for index, (a, b) in enumerate(zip(earlier.ahead, now.ahead, strict=True)):
+            if a != b and not self._is_near(a - b):
+                if not self._still_waits(earlier.due[index], now.due[index]):
                     return False
                 self.pipes.append(index)
-        flags = zip(earlier.flags, now.flags, strict=True)
-        return all(self._compare_flags(index, *pair) for index, pair in enumerate(flags))
+        for index, flags in enumerate(earlier.flags):
+            if not self._compare_flags(index, flags, now.flags[index]):
+                return False
+        return True
 
     def _compare_flags(
         self, cluster: int, earlier: dict[int, list[float]], now: dict[int, list[float]]
@@ -127,6 +133,8 @@ class LongWaits:
                 continue
             if taken:
                 return False
+            if max(times) <= self._start and max(now[flag]) <= self._end:
+                continue  # all of them are set
             for place, (a, b) in enumerate(zip(times, now[flag], strict=True)):
                 if not self._is_near(max(a - self._start, 0.0) - max(b - self._end, 0.0)):
                     if not self._still_waits(a, b):

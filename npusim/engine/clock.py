@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    import simpy
+import simpy
 
 
-def after(env: simpy.Environment, delay: float, action: Callable[[], None]) -> None:
-    """Call ``action`` once ``delay`` cycles have passed."""
-    timeout = env.timeout(delay)
-    if timeout.callbacks is not None:  # None only once the event has been processed
-        timeout.callbacks.append(lambda _event: action())
+class Alarm(simpy.Event):
+    """An event that comes by itself after ``delay`` cycles and calls ``action`` with itself.
+
+    It is a timeout that is quicker to make; ``about`` is what the action wants to know.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        delay: float,
+        action: Callable[[Any], None],
+        about: Any = None,
+    ) -> None:
+        self.env = env
+        self.callbacks = [action]
+        self._ok, self._value = True, None
+        self.about = about
+        env.schedule(self, delay=delay)

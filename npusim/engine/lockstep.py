@@ -301,8 +301,9 @@ def _write_down(group: GroupState, own: GroupState) -> None:
     }
     record, done = own.record, group.record
     before = len(record.entries)
-    for pipe, done_parts, start, end in done.entries:
-        record.entries.append((pipe, parts[id(done_parts)], start, end))
+    record.entries += [
+        (pipe, parts[id(done_parts)], start, end) for pipe, done_parts, start, end in done.entries
+    ]
     record.folds += [
         replace(fold, first=fold.first + before, last=fold.last + before) for fold in done.folds
     ]

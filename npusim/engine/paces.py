@@ -73,8 +73,7 @@ class Paces:
         if len(moving) < 2:
             return None
         group = mover.group
-        seen = (self._pace(group, earlier, now) for earlier in reversed(history))
-        pace = next((each for each in seen if each is not None), None)
+        pace = self._pace(group, history, now)
         known = self._found.pop(group, None)
         if pace is None:
             return None
@@ -85,31 +84,23 @@ class Paces:
             return None
         return self._stride({each: self._found[each] for each in moving}, now, off)
 
-    def _pace(self, group: GroupState, earlier: Checkpoint, now: Checkpoint) -> _Pace | None:
+    def _pace(
+        self, group: GroupState, history: Sequence[Checkpoint], now: Checkpoint
+    ) -> _Pace | None:
+        """By the last time that a group was where it is now."""
         if group.group.cluster is not None:
             return None
         index = self._state.groups.index(group)
         first = now.pipes.index(group.pipes[0])
         pipes = slice(first, first + len(group.pipes))
-        if earlier.shape[pipes] != now.shape[pipes]:
-            return None
-        before, after = earlier.part(index, pipes), now.part(index, pipes)
-        waits = LongWaits(before, after)
-        if not waits.alike or waits.pipes or waits.flags or waits.stocks:
-            return None
-        steps = {
-            step_of(*each)
-            for each in zip(before.runs, before.turns, after.runs, after.turns, strict=True)
-        }
-        step = steps.pop()
-        if steps or step is None:
-            return None
-        run, turns = step
-        if run is None:
-            return None
-        busy = tuple(b - a for a, b in zip(before.busy, after.busy, strict=True))
-        entries = after.entries[0] - before.entries[0]
-        return _Pace(run, turns, after.time - before.time, waits.off, entries, busy, after.time)
+        shape = now.shape[pipes]
+        after = None
+        for earlier in reversed(history):
+            if earlier.shape[pipes] == shape:
+                after = after or now.part(index, pipes)
+                if found := _between(earlier.part(index, pipes), after):
+                    return found
+        return None
 
     def _holds(self, group: GroupState, now: Checkpoint) -> bool:
         """Whether a group has a pace that it still keeps."""
@@ -148,6 +139,26 @@ class Paces:
                 state.busy += times * busy
             fold = Fold(last - pace.entries, last, times, cycles / times)
             group.record.folds.append(fold)
+
+
+def _between(before: Checkpoint, after: Checkpoint) -> _Pace | None:
+    """The pace of a group that was at ``before`` where it is at ``after``; None if it wasn't."""
+    waits = LongWaits(before, after)
+    if not waits.alike or waits.pipes or waits.flags or waits.stocks:
+        return None
+    steps = {
+        step_of(*each)
+        for each in zip(before.runs, before.turns, after.runs, after.turns, strict=True)
+    }
+    step = steps.pop()
+    if steps or step is None:
+        return None
+    run, turns = step
+    if run is None:
+        return None
+    busy = tuple(b - a for a, b in zip(before.busy, after.busy, strict=True))
+    entries = after.entries[0] - before.entries[0]
+    return _Pace(run, turns, after.time - before.time, waits.off, entries, busy, after.time)
 
 
 def _rests(group: GroupState, now: float) -> bool:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import simpy
 
+from npusim.engine.clock import Alarm
 from npusim.engine.lockstep import Lockstep, Replaced
 from npusim.engine.sharing import SharedBandwidth
 from npusim.engine.state import Flags, LoopRun, PipeState, Stage, State
@@ -108,16 +109,14 @@ class Player:
     def _sleep(self, state: PipeState, until: float) -> None:
         """``state`` goes on at ``until``, whatever was said before."""
         state.alarm = until
+        Alarm(self.env, max(0.0, until - self.env.now), self._resume, (state, until))
 
-        def resume(_: simpy.Event) -> None:
-            if state.alarm == until:  # else it wakes at another time
-                state.alarm = None
-                self._wake(state)
-                self._advance()
-
-        timeout = self.env.timeout(max(0.0, until - self.env.now))
-        if timeout.callbacks is not None:  # None only once the event has been processed
-            timeout.callbacks.append(resume)
+    def _resume(self, alarm: Alarm) -> None:
+        state, until = alarm.about
+        if state.alarm == until:  # else it wakes at another time
+            state.alarm = None
+            self._wake(state)
+            self._advance()
 
     def _replace(self, pipes: Replaced) -> None:
         """Go on with other pipes in the place of some."""
@@ -268,14 +267,15 @@ class Player:
 
     def _turn(self, state: PipeState, step: Step) -> bool:
         """An iteration has ended; False if the pipe should let others catch up."""
-        run = state.runs[-1]
-        state.turns[-1] += 1
-        if state.turns[-1] < run.loop.count:
+        run, turns = state.runs[-1], state.turns
+        count = run.loop.count
+        turns[-1] += 1
+        if turns[-1] < count:
             state.place = step.target
-            if self._steady is not None:
+            if self._steady is not None and run.watched and count - turns[-1] >= SHORTEST:
                 for waiting in self._steady.iteration_ended(state, run):
                     self._sleep(waiting, waiting.due)
-            if run.loop.count - state.turns[-1] >= SHORTEST:  # else it is just played
+            if count - turns[-1] >= SHORTEST:  # else it is just played
                 now = self.env.now
                 if state.clock > now and (self._ready or state.clock > self.env.peek()):
                     self._sleep(state, state.clock)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import ulp
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from npusim.engine.clock import after
+from npusim.engine.clock import Alarm
 
 if TYPE_CHECKING:
     import simpy
@@ -139,25 +139,31 @@ class SharedBandwidth(Generic[Owner]):
         else:
             for flow, rate in zip(flows, rates, strict=True):
                 flow.rate = rate
-        version = self._version
         delay = min([flow.remaining / flow.rate for flow in flows])
-        after(self._env, max(delay, 0.0), lambda: self._on_wake(version))
+        Alarm(self._env, max(delay, 0.0), self._on_wake, self._version)
 
     def _advance(self) -> None:
-        elapsed = self._env.now - self._updated
+        now = self._env.now
+        elapsed = now - self._updated
         if elapsed > 0:
             for flow in self._flows:
                 flow.remaining -= flow.rate * elapsed
-            self._updated = self._env.now
+            self._updated = now
 
-    def _on_wake(self, version: int) -> None:
-        if version != self._version:
+    def _on_wake(self, alarm: Alarm) -> None:
+        if alarm.about != self._version:
             return  # a transfer started meanwhile: a later wake-up carries on
         self._advance()
         # A late clock is coarser: what ends before its next tick would wake up now for ever.
         done = max(_DONE_CYCLES, 2 * ulp(self._env.now))
-        ended = [flow.owner for flow in self._flows if flow.remaining <= done * flow.rate]
-        self._flows = [flow for flow in self._flows if flow.remaining > done * flow.rate]
+        ended: list[Owner] = []
+        going: list[Flow[Owner]] = []
+        for flow in self._flows:
+            if flow.remaining <= done * flow.rate:
+                ended.append(flow.owner)
+            else:
+                going.append(flow)
+        self._flows = going
         self._changed = True
         self._ended(ended)
 

@@ -38,7 +38,7 @@ class LoopRun:
     """One execution of a loop by one group of cores.
 
     ``members`` are the pipes inside it, ``expected`` counts those that have not left it yet, and
-    ``level`` tells how many loops are around it.
+    ``level`` tells how many loops are around it; one that isn't ``watched`` is simply played.
     """
 
     loop: Loop
@@ -47,6 +47,7 @@ class LoopRun:
     expected: int
     members: list[PipeState] = field(default_factory=list)
     inner: dict[tuple[int, int], LoopRun] = field(default_factory=dict)
+    watched: bool = True
 
 
 @dataclass(slots=True, eq=False)

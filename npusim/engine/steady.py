@@ -46,6 +46,7 @@ class SteadyState:
         self._memory = memory
         self._seen: dict[int, deque[Checkpoint]] = {}
         self._played: dict[int, int] = {}
+        self._given_up: list[LoopRun] = []
         self._paces = Paces(state)
         self._wandering = Wandering(state)
         self._off = 0.0  # cycles that jumps may have been off by so far
@@ -64,7 +65,11 @@ class SteadyState:
             if turn < own or turn > first:
                 return []
         played = self._played[run.serial] = self._played.get(run.serial, 0) + 1
-        if played > _HOPELESS or (played > _OFTEN and played % _NOW_AND_THEN > _HISTORY):
+        if played > _HOPELESS:
+            run.watched = False
+            self._given_up.append(run)
+            return []
+        if played > _OFTEN and played % _NOW_AND_THEN > _HISTORY:
             return []
         checkpoint = self._checkpoint(state)
         history = self._seen.setdefault(run.serial, deque(maxlen=_HISTORY))
@@ -72,6 +77,8 @@ class SteadyState:
             if earlier.shape != checkpoint.shape:
                 continue
             waits = LongWaits(earlier, checkpoint)
+            if not (waits.alike or self._wandering.tied):
+                continue
             progress = self._progress(earlier, checkpoint)
             if progress is None:
                 continue
@@ -95,6 +102,7 @@ class SteadyState:
         """Called when the last pipe has left ``run``."""
         self._seen.pop(run.serial, None)
         self._played.pop(run.serial, None)
+        run.watched = True
 
     def _jumped(self, progress: list[Step]) -> None:
         """Everybody is elsewhere: what was seen of these loops is over."""
@@ -110,9 +118,13 @@ class SteadyState:
         self._played.clear()
         self._paces.forget()
         self._wandering.forget()
+        for run in self._given_up:
+            run.watched = True
+        self._given_up.clear()
 
     def _checkpoint(self, mover: PipeState) -> Checkpoint:
         pipes, now = self._state.pipes, self._env.now
+        due = [state.clock if state.alarm is None else state.alarm for state in pipes]
         flows = self._memory.flows  # brought up to now
         return Checkpoint(
             [
@@ -120,7 +132,8 @@ class SteadyState:
                 for state in pipes
             ],
             pipes,
-            [state.due for state in pipes],
+            due,
+            [time - now if time > now else 0.0 for time in due],
             [state.under_way(now) for state in pipes],
             {flow.owner: flow.remaining / (flow.rate or flow.claim.ceiling) for flow in flows},
             [{flag: times[:] for flag, times in flags.held.items()} for flags in self._state.flags],

@@ -24,13 +24,16 @@ _SPREAD = 2e-3  # of a period, between the longest and the shortest of them
 
 
 class Wandering:
-    """The last periods of every loop, and jumps over those that are left."""
+    """The last periods of every loop, and jumps over those that are left.
+
+    Only where all cores are ``tied``, those of one cluster.
+    """
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._periods: dict[tuple[int, int], deque[float]] = {}
         clusters = {group.group.cluster for group in state.groups}
-        self._tied = len(clusters) == 1 and None not in clusters
+        self.tied = len(clusters) == 1 and None not in clusters
 
     def forget(self) -> None:
         """Nothing that was seen holds any more."""
@@ -41,7 +44,7 @@ class Wandering:
     ) -> bool:
         """Jump to the last iterations of the loops that everybody is in; False if that fails."""
         steps = {step for run, step in progress if run is not None}
-        if not self._tied or len(steps) != 1 or not self._together(earlier, now, progress):
+        if not self.tied or len(steps) != 1 or not self._together(earlier, now, progress):
             return False
         period = now.time - earlier.time
         key = serial, steps.pop()

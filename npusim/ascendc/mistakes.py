@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import numpy as np
 
@@ -30,6 +30,9 @@ _PACKAGES = (str(Path(np.__file__).parent), sysconfig.get_path("stdlib"))
 
 
 _spoken_for: list[str] = []
+_MOST_PLACES = 10_000
+# By the id of the code, which is kept so that no other gets it, and the place in it.
+_places: dict[tuple[int, int], tuple[CodeType, str]] = {}
 
 
 @contextmanager
@@ -51,7 +54,7 @@ def site(frame: FrameType | None = None) -> str:
         if frame.f_back is None:
             return ""
         frame = frame.f_back
-    return _named(frame.f_code.co_filename, frame.f_lineno)
+    return _place(frame)
 
 
 @cache
@@ -100,6 +103,18 @@ def _raised_at(error: Exception) -> str:
         if not path.startswith(_LANGUAGE) and not packaged and not path.startswith(_PACKAGES[0]):
             found = _named(path, line)
     return found
+
+
+def _place(frame: FrameType) -> str:
+    """The line of a frame, which Python takes a while to find."""
+    key = id(frame.f_code), frame.f_lasti
+    found = _places.get(key)
+    if found is None:
+        if len(_places) >= _MOST_PLACES:
+            _places.clear()
+        name = _named(frame.f_code.co_filename, frame.f_lineno)
+        found = _places[key] = frame.f_code, name
+    return found[1]
 
 
 @lru_cache(maxsize=4096)

@@ -17,9 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-import simpy
-
-from npusim.engine.clock import Alarm
+from npusim.engine.clock import Alarm, Clock
 from npusim.engine.lockstep import Lockstep, Replaced
 from npusim.engine.sharing import SharedBandwidth
 from npusim.engine.state import Flags, LoopRun, PipeState, Stage, State
@@ -76,7 +74,7 @@ class Player:
         *,
         exact: bool = False,
     ) -> None:
-        self.env = simpy.Environment()
+        self.env = Clock()
         self.state = State(groups, treated)
         self.memory: SharedBandwidth[PipeState] = SharedBandwidth(
             self.env, machine.rates.bandwidths, self._moved
@@ -94,7 +92,7 @@ class Player:
             self._lockstep.join()
         self._ready.extend(self.state.pipes)
         self._advance()
-        self.env.run()
+        self.env.run_out()
         waiting = [state for state in self.state.pipes if state.stage is not Stage.FINISHED]
         if waiting:
             raise _deadlock(waiting)
@@ -205,12 +203,16 @@ class Player:
         state.stage = _BEFORE
         end = state.clock
         if step.parts:
-            record, shift = state.group.record, self.state.shift
-            record.entries.append((state.pipe, step.parts, state.started + shift, end + shift))
-            arrived = end + step.latency
-            state.busy += max(0.0, arrived - max(state.started, state.arrived))
-            state.arrived = max(state.arrived, arrived)
-            record.end = max(record.end, arrived + shift)
+            record, shift, started = state.group.record, self.state.shift, state.started
+            record.entries.append((state.pipe, step.parts, started + shift, end + shift))
+            arrived, before = end + step.latency, state.arrived
+            busy = arrived - (started if started > before else before)  # noqa: FURB136 - quicker
+            if busy > 0.0:
+                state.busy += busy
+            if arrived > before:
+                state.arrived = arrived
+            if arrived + shift > record.end:  # noqa: PLR1730 - quicker
+                record.end = arrived + shift
         if step.sets:
             self._set(state.group.flags, step.sets, end)
         return True

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 _OURS = ("npusim.", "abc", "builtins", "typing")
 
-_ATOMS = (NoneType, bool, int, float, str, bytes, Enum, type, np.ufunc, DType)
+_PLAIN = {NoneType, bool, int, float, str, bytes}
+_ATOMS = (*_PLAIN, Enum, type, np.ufunc, DType)
 _DEEPEST = 50  # attributes in attributes
 _SMALL_BYTES = 1 << 14  # of an array that is looked at
 
@@ -80,7 +81,7 @@ class _Description:
 
     def _told(self, value: object, depth: int) -> Hashable:
         kind = type(value)
-        if isinstance(value, _ATOMS) or get_origin(value) is not None:
+        if kind in _PLAIN or isinstance(value, _ATOMS) or get_origin(value) is not None:
             return kind, value
         if value is self._profile:
             return "profile"

@@ -37,12 +37,16 @@ class LoopIndex:
     offset: int = 0
 
     def __mul__(self, factor: int) -> LoopIndex:
-        return replace(self, scale=self.scale * factor, offset=self.offset * factor)
+        return LoopIndex(
+            self.depth, self.first, self.last, self.count, self.scale * factor, self.offset * factor
+        )
 
     __rmul__ = __mul__
 
     def __add__(self, term: int) -> LoopIndex:
-        return replace(self, offset=self.offset + term)
+        return LoopIndex(
+            self.depth, self.first, self.last, self.count, self.scale, self.offset + term
+        )
 
     __radd__ = __add__
 

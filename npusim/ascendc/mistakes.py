@@ -9,7 +9,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -50,16 +50,21 @@ def site(frame: FrameType | None = None) -> str:
     if _spoken_for:
         return _spoken_for[-1]
     frame = frame or sys._getframe(1)
-    while _is_language(frame.f_code.co_filename):
+    while _language[frame.f_code.co_filename]:
         if frame.f_back is None:
             return ""
         frame = frame.f_back
     return _place(frame)
 
 
-@cache
-def _is_language(path: str) -> bool:
-    return path.startswith(_LANGUAGE)
+class _Files(dict[str, bool]):
+    """Whether a file is one of the language's."""
+
+    def __missing__(self, path: str) -> bool:
+        return self.setdefault(path, path.startswith(_LANGUAGE))
+
+
+_language = _Files()
 
 
 @contextmanager

@@ -247,7 +247,7 @@ def _steps(
         if step.claim is not None:
             return step.claimed(step.claim.of_cores(cores))
         if step.kind in _OF_LOOPS:
-            return replace(step, loop=loops[id(step.loop)], uneven=id(step.loop) in uneven)
+            return step.looped(loops[id(step.loop)], uneven=id(step.loop) in uneven)
         return step
 
     first, last = state.origin, state.origin + shared

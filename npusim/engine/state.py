@@ -33,6 +33,9 @@ class Stage(IntEnum):
     FINISHED = 5
 
 
+_AT_WORK = (Stage.BUSY_UNTIL, Stage.MOVING, Stage.MOVED)
+
+
 @dataclass(slots=True, eq=False)
 class LoopRun:
     """One execution of a loop by one group of cores.
@@ -77,8 +80,10 @@ class PipeState:
 
     def under_way(self, now: float) -> float:
         """Cycles from its step, ``now`` at the soonest, until what it has moved arrives."""
-        at_work = self.stage in (Stage.BUSY_UNTIL, Stage.MOVING, Stage.MOVED)
-        return max(0.0, self.arrived - (self.started if at_work else max(self.clock, now)))
+        since = self.started
+        if self.stage not in _AT_WORK:
+            since = max(self.clock, now)
+        return self.arrived - since if self.arrived > since else 0.0
 
 
 @dataclass(slots=True, eq=False)

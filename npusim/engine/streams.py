@@ -69,6 +69,10 @@ class Step:
             self.uneven,
         )
 
+    def looped(self, loop: Loop, *, uneven: bool) -> Step:
+        """The beginning or end of another loop."""
+        return Step(self.kind, loop=loop, target=self.target, uneven=uneven)
+
 
 def flatten(
     nodes: Sequence[PipeNode],

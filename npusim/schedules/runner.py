@@ -40,8 +40,10 @@ class Runner:
         """One step; ``target`` finds room for its result, which joins the ``values``."""
         sources = [values[source] for source in step.sources]
         result = values[step.target] = target(step.target, sources)
-        extras = tuple(self._numbers.get(extra, extra) for extra in step.extras)
-        self._apply(self.core, replace(step, extras=extras), result, sources)
+        if step.extras:
+            extras = tuple(self._numbers.get(extra, extra) for extra in step.extras)
+            step = replace(step, extras=extras)
+        self._apply(self.core, step, result, sources)
 
     def run(
         self,

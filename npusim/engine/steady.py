@@ -66,9 +66,7 @@ class SteadyState:
                 return []
         played = self._played[run.serial] = self._played.get(run.serial, 0) + 1
         if played > _HOPELESS:
-            run.watched = False
-            self._given_up.append(run)
-            return []
+            return self._give_up(run)
         if played > _OFTEN and played % _NOW_AND_THEN > _HISTORY:
             return []
         checkpoint = self._checkpoint(state)
@@ -77,9 +75,8 @@ class SteadyState:
             if earlier.shape != checkpoint.shape:
                 continue
             waits = LongWaits(earlier, checkpoint)
-            if not (waits.alike or self._wandering.tied):
-                continue
-            progress = self._progress(earlier, checkpoint)
+            possible = waits.alike or self._wandering.tied
+            progress = self._progress(earlier, checkpoint) if possible else None
             if progress is None:
                 continue
             if waits.alike:
@@ -96,6 +93,11 @@ class SteadyState:
             self.forget_all()
             return []
         history.append(checkpoint)
+        return []
+
+    def _give_up(self, run: LoopRun) -> list[PipeState]:
+        run.watched = False
+        self._given_up.append(run)
         return []
 
     def forget(self, run: LoopRun) -> None:

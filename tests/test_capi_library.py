@@ -16,6 +16,7 @@ SAID = {
     "WeightSize": f"0 {2 * 2 * 16 * 32}",
     "QuantParam": f"0 {0x40000000 | 1 << 46 | 0x1FF << 37:x}",
     "FormatCast": "0 4",
+    "InitTensor": "0 1",
     "NoTensor": "161001 0",
     "FreeAfterReset": "0 0",
     "FreeTwice": "107002 0",

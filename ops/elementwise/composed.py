@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
 from npusim.operators.registry import kernel_class
+from npusim.operators.tasks import kernels_on
 from npusim.schedules.formula_kernel import Compute, kernel_of
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def masked_scale(task: Task) -> tuple[Kernel, ...]:
     tasks: list[Kernel] = []
     if mask.dtype is not x.dtype:
         cast = made(mask.shape, x.dtype)
-        tasks.append(kernel_class("Cast")(task.profile, mask, cast))
+        tasks += kernels_on(Task(task.profile, "Cast", (mask,), (cast,)))
         mask = cast
     kept = made(x.shape, x.dtype)
     tasks.append(kernel_class("Mul")(task.profile, x, mask, kept))

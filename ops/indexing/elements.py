@@ -21,6 +21,7 @@ from npusim.ascendc.loops import looked_up
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.operators.registry import kernel_class
+from npusim.operators.tasks import kernels_on
 from npusim.ops.indexing.axes import axis_of, last, row_places, turned
 from npusim.schedules.bounds import fault_outside
 from npusim.schedules.on_ai_cpu import OnAiCpu
@@ -132,7 +133,7 @@ def gather_elements(task: Task) -> tuple[Kernel, ...]:
     shortens = task.profile.supports_convert(INT64.intrinsic, INT32.intrinsic)
     if places.dtype is INT64 and x.dtype.itemsize < INT64.itemsize and shortens:
         short = made(places.shape, INT32)
-        tasks.append(kernel_class("Cast")(task.profile, places, short))
+        tasks += kernels_on(Task(task.profile, "Cast", (places,), (short,)))
         places = short
     result = made(places.shape, x.dtype)
     tasks.append(GatherElements(task.profile, table, places, result))

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor
 from npusim.ascendc.folds import LARGEST, SMALLEST, SUM
 from npusim.ascendc.task import Task, made
-from npusim.operators.registry import builder, kernel_class
+from npusim.operators.registry import builder
+from npusim.operators.tasks import kernels_on
 from npusim.ops.reduction.axes import Nest
 from npusim.ops.reduction.job import Job
 from npusim.ops.reduction.kernel import Reduction
@@ -185,11 +186,11 @@ def _in_two(profile: Profile, x: GlobalTensor, out: GlobalTensor, order: float) 
     said = {"p": order}
     if x.dtype is not FLOAT:
         wide = made(x.shape, FLOAT)
-        yield kernel_class("Cast")(profile, x, wide)
+        yield from kernels_on(Task(profile, "Cast", (x,), (wide,)))
         x = wide
     total = made((), FLOAT, "sum")
     yield from builder("LpNormReduceV2")(Task(profile, "LpNormReduceV2", (x,), (total,), said))
     norm_ = out if out.dtype is FLOAT else made((), FLOAT, "norm")
     yield from builder("LpNormUpdateV2")(Task(profile, "LpNormUpdateV2", (total,), (norm_,), said))
     if norm_ is not out:
-        yield kernel_class("Cast")(profile, norm_, out)
+        yield from kernels_on(Task(profile, "Cast", (norm_,), (out,)))

@@ -15,7 +15,6 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.loops import looked_up
 from npusim.ascendc.task import Task, made
-from npusim.operators.registry import kernel_class
 from npusim.operators.tasks import kernels_on
 from npusim.ops.resize.blending import Blending
 from npusim.ops.resize.by_rows import RowsByVbi
@@ -129,12 +128,12 @@ def resize_bilinear(task: Task) -> tuple[Kernel, ...]:
         return (blended(task.profile, x, out, corners),)
     size = made((2,), INT64, "size")
     size.buffer.data = np.array(out.shape[2:], np.int64)
-    tasks = [kernel_class("Cast")(task.profile, size, made((2,), INT32))]
+    tasks = [*kernels_on(Task(task.profile, "Cast", (size,), (made((2,), INT32),)))]
     source, plain = x, out
     if x.dtype is BFLOAT16:
         source, plain = made(x.shape, FLOAT), made(out.shape, FLOAT)
-        tasks.append(kernel_class("Cast")(task.profile, x, source))
-        tasks.append(kernel_class("Cast")(task.profile, out, plain))
+        tasks += kernels_on(Task(task.profile, "Cast", (x,), (source,)))
+        tasks += kernels_on(Task(task.profile, "Cast", (out,), (plain,)))
     images, channels = x.shape[:2]
     slices = ceil(channels / _C0)
     blocked = made((images, slices, *x.shape[2:], _C0), source.dtype)
@@ -144,5 +143,5 @@ def resize_bilinear(task: Task) -> tuple[Kernel, ...]:
     tasks.append(blended(task.profile, blocked, rows, corners))
     tasks += kernels_on(Task(task.profile, "TransData", (rows,), (plain,)))
     if plain is not out:
-        tasks.append(kernel_class("Cast")(task.profile, plain, out))
+        tasks += kernels_on(Task(task.profile, "Cast", (plain,), (out,)))
     return tuple(tasks)

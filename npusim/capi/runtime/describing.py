@@ -32,7 +32,19 @@ _MOST_ENTRIES = 1 << 24
 
 
 @DESCRIBING.entry("aclCreateTensor")
-def create_tensor(
+def create_tensor(session: Session, *words: Any) -> int:
+    """A tensor; null where sizes are missing or negative, or dtype or format don't exist."""
+    return session.tables.tensors.add(_described(session, *words))
+
+
+@DESCRIBING.entry("aclInitTensor")
+def init_tensor(session: Session, handle: int, *words: Any) -> None:
+    """Describes a tensor anew; one that is part of a call planned before stays what it was."""
+    _checked(session.tables.tensors, handle)
+    session.tables.tensors.replace(handle, _described(session, *words))
+
+
+def _described(
     session: Session,
     sizes: Any,
     rank: int,
@@ -43,8 +55,8 @@ def create_tensor(
     storage_sizes: Any,
     storage_rank: int,
     address: int,
-) -> int:
-    """A tensor; null where sizes are missing or negative, or dtype or format don't exist."""
+) -> Tensor:
+    """A tensor as C tells it. Raises ArgumentError, and Refusal for null pointers."""
     shape = _numbers(session, sizes, rank, "viewDims", most=_MOST_DIMENSIONS)
     steps = _numbers(session, strides, rank, "stride", most=_MOST_DIMENSIONS) if strides else None
     storage = _numbers(session, storage_sizes, storage_rank, "storageDims", most=_MOST_DIMENSIONS)
@@ -53,7 +65,7 @@ def create_tensor(
     if offset < 0:
         raise ArgumentError(f"offset can't be negative, got {offset}")
     spec = TensorSpec(shape, from_acl(kind), Format(layout), steps)
-    return session.tables.tensors.add(Tensor(spec, offset, storage, address))
+    return Tensor(spec, offset, storage, address)
 
 
 @DESCRIBING.entry("aclCreateScalar")

@@ -69,6 +69,10 @@ class Handles(Generic[T]):
         except KeyError:
             raise self._wrong(handle) from None
 
+    def replace(self, handle: int, value: T) -> None:
+        """Puts another object behind a handle that is there."""
+        self._objects[handle] = value
+
     def remove(self, handle: int) -> T:
         """Takes an object out of the table; WrongHandleError as for `get`."""
         value = self.get(handle)

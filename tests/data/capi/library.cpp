@@ -98,6 +98,11 @@ int main()
     ret = aclnnNpuFormatCastCalculateSizeAndFormat(x, ACL_FORMAT_FRACTAL_NZ, -1, &stored, &axes, &form);
     std::printf("FormatCast %d %d\n", ret, static_cast<int>(axes));
     delete[] stored;
+    const int64_t one[1] = {1};
+    ret = aclInitTensor(x, one, 1, ACL_FLOAT, one, 0, ACL_FORMAT_ND, one, 1, blocks[0]);
+    aclGetViewShape(x, &stored, &axes);
+    std::printf("InitTensor %d %d\n", ret, static_cast<int>(stored[0]));
+    delete[] stored;
 
     std::printf("NoTensor %d 0\n", aclnnSvdGetWorkspaceSize(nullptr, true, true, x, x, x, &size, &executor));
     aclrtResetDevice(0);

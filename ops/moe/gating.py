@@ -156,6 +156,7 @@ class MoeGatingTopKSoftmax(Kernel):
             lists = merges
         for each in results[:2]:
             core.record_vector("vreducev2", each, lanes, rows=rows)
+            core.wait_vector()  # to read how many were kept
         if self.finished is not None:
             for _ in range(6):  # flags converted twice, times experts, spread, gathered, compared
                 core.record_vector("vadds", results[1], results[1].numel)
@@ -164,6 +165,7 @@ class MoeGatingTopKSoftmax(Kernel):
 
     def _count_up(self, core: Core, pairs: LocalTensor, rows: int) -> None:
         """Places of the first row, and copies of them for the others."""
+        core.wait_vector()
         core.emit_scalar("st_ub", operations=_FEW, stores=_FEW)
         for _ in range(_FEW, self.padded, _FEW):
             core.record_vector("vadds", pairs, _FEW)
@@ -193,6 +195,7 @@ class MoeGatingTopKSoftmax(Kernel):
         for each in results[:2]:
             core.scalar_call()
             core.record_vector("vreducev2", each, 2 * self.count)
+            core.wait_vector()  # to read how many were kept
         if finished is not None:
             core.emit_scalar("ld_ub", loads=1, operations=1)
 
@@ -213,10 +216,12 @@ class MoeGatingTopKSoftmax(Kernel):
         count, width = rows.shape
         first = min(count, _FEW) if self.together else 1
         stored = first * min(width, _FEW)
+        core.wait_vector()
         core.emit_scalar("st_ub", operations=stored, stores=stored)
         step = first * width
         if count > first:
             for _ in core.loop(ceil((count - first) / first)):
+                core.scalar_call()
                 core.record_vector("vadds", rows, step)
 
     def _numbers(

@@ -14,9 +14,12 @@ from npusim import Device, TensorSpec
 from npusim.ascendc import trace
 from npusim.ascendc.windows import Padding, Window
 from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.convolution import geometry
 from npusim.ops.convolution.forward import Conv2D
 from npusim.ops.convolution.geometry import Geometry
+from npusim.runtime.task import run_tasks
+from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 from support.convolution import convolved, in_fractals, in_planes, in_slices, square, windows
 from support.kernels import content, gm
@@ -335,3 +338,18 @@ def test_what_conv2d_refuses(changed: dict[str, Any], words: str) -> None:
     found = Device("Ascend910B3").check("Conv2D", **arguments)
     assert found.code == 161002
     assert words in str(found)
+
+
+def test_frameworks_multiply_float32_as_hf32_unless_told_not_to() -> None:
+    """Half as long on the cube: A2's is four times slower in float32 than in float16."""
+    x, weight = (TensorSpec(each, FLOAT) for each in ((4, 64, 56, 56), (64, 64, 3, 3)))
+
+    def cube_cycles(**said: Any) -> float:
+        spec = TaskSpec("Conv2D", (x, weight), (x,), {"pads": [1, 1, 1, 1]} | said)
+        profile = load_profile("Ascend910B2")
+        *_, product, _ = run_tasks(kernels_of(profile, spec), profile).tasks
+        assert product.name == "Conv2D"
+        return product.pipes["CUBE"] * product.duration_us
+
+    assert cube_cycles() == pytest.approx(cube_cycles(enable_hf32=True), rel=0.01)
+    assert cube_cycles() < 0.7 * cube_cycles(enable_hf32=False)

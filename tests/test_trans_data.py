@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.ascendc import GlobalTensor, GmBuffer, trace
+from npusim.ascendc.task import Task
+from npusim.operators.tasks import kernels_on
 from npusim.ops.data_movement.trans_data import TransData
 from npusim.runtime.task import run_tasks
-from npusim.values.dtypes import dtype
+from npusim.values.dtypes import FLOAT, dtype
 from npusim.values.errors import KernelError
 from support import physics
 from support.inputs import generator, numpy_kind
@@ -236,3 +238,22 @@ def test_double_buffering_helps(shape: Shape) -> None:
     with physics.queue_depth(1):
         single = timed("Ascend910B3", shape, packed_shape(shape, 16))
     assert double.cycles <= single.cycles
+
+
+def test_weights_of_ragged_channels_are_dealt_out_as_whole_ones_are() -> None:
+    """Out of FRACTAL_Z_3D: 63 output channels aren't left to a few cores."""
+    ragged, whole = (
+        run_tasks(
+            kernels_on(
+                Task(
+                    physics.profile_of("Ascend910B3"),
+                    "TransData",
+                    (GlobalTensor(GmBuffer("x", 54 * 4 * 1024), FLOAT, (54, 4, 16, 16)),),
+                    (GlobalTensor(GmBuffer("y", outs * 31 * 108), FLOAT, (outs, 31, 3, 3, 3)),),
+                )
+            ),
+            physics.profile_of("Ascend910B3"),
+        ).duration_us
+        for outs in (63, 64)
+    )
+    assert ragged == pytest.approx(whole, rel=0.2)

@@ -45,6 +45,8 @@ def convolution(task: Task) -> tuple[Kernel, ...]:
         cast = made(bias.shape, FLOAT, "bias_float")
         kernels += kernels_on(Task(task.profile, "Cast", (bias,), (cast,)))
         bias = cast
-    hf32 = bool(task.first("enable_hf32", "hf32"))
+    told = task.first("enable_hf32", "hf32")
+    # Frameworks let convolutions round to HF32 unless they are told not to (allow_hf32).
+    hf32 = x.dtype is FLOAT and (bool(told) if told is not None else True)
     layouts = Layouts(task.profile, window, groups, hf32=hf32)
     return (*kernels, *layouts.forward("Conv2D", x, weight, bias, y))

@@ -88,12 +88,13 @@ class PlaneBlocks(BlockedCopy):
             slices = min(layout.slices, max(1, most // round_up(places, unit)))
             if self.once:
                 slices = min(slices, ceil(layout.slices / cores))
-        if self.once and layout.padded[_N] != images:  # fractals of weights
+        weights = layout.padded[_N] != images  # whose fractals are of 16 output channels
+        if self.once and weights and (compiled or self.forward):
             slices, share = 1, min(places, max(1, room // (layout.c0 * _LINES)))
             together = max(_LINES, room // (layout.c0 * round_up(share, unit)) // _LINES * _LINES)
             together = min(images, together)
         extent = (together, min(channels, slices * layout.c0), share)
-        if not compiled and layout.padded[_N] == images:
+        if not compiled and (not weights or not self.forward):
             if 2 * images >= cores:  # an image for every core
                 return Grid(layout.sizes, extent, cores, _N)
             return Grid(layout.sizes, self._shared(extent, cores), cores)

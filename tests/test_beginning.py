@@ -57,6 +57,13 @@ def test_a_shell_gets_what_could_come_next(words: str, expected: str) -> None:
     assert expected in said.stdout.split()
 
 
+@pytest.mark.parametrize("words", [{}, {"COMP_WORDS": "npusim esti", "COMP_CWORD": "x"}])
+def test_without_what_was_typed_no_shell_asks(capsys, monkeypatch, words: dict[str, str]) -> None:
+    for name, text in {"_NPUSIM_COMPLETE": "complete_bash", **words}.items():
+        monkeypatch.setenv(name, text)
+    assert npusim(capsys, "estimate aclnnRelu -s 910b3 self=fp16[64]").code == 0
+
+
 @pytest.mark.parametrize(
     ("line", "meant"), [("estimat Relu", "estimate"), ("check Relu --modle x", "--model")]
 )

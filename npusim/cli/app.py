@@ -55,6 +55,14 @@ _VERBS = {
 }
 
 
+def _completing() -> bool:
+    if "_NPUSIM_COMPLETE" not in os.environ:
+        return False
+    from npusim.cli.completion import asked
+
+    return asked()
+
+
 def application(arguments: Sequence[str]) -> typer.Typer:
     """The application with the verb that ``arguments`` begin with, or else with all verbs.
 
@@ -64,7 +72,7 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         name="npusim",
         epilog=EXAMPLES,
         # Only when a shell asks: its options don't belong into the help.
-        add_completion="_NPUSIM_COMPLETE" in os.environ,
+        add_completion=_completing(),
         no_args_is_help=True,
         # Plain help: importing rich takes longer than everything else that --help does.
         rich_markup_mode=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -11,6 +12,14 @@ from npusim.cli import output
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_NPUSIM_COMPLETE"
 """Set by the shell when it asks what could come next."""
+
+
+def asked() -> bool:
+    """Whether a shell asks what could come next; what only looks so leaves the environment."""
+    words, place = os.environ.get("COMP_WORDS"), os.environ.get("COMP_CWORD", "")
+    if os.environ.get(VARIABLE) == "complete_bash" and (words is None or not place.isdecimal()):
+        del os.environ[VARIABLE]
+    return VARIABLE in os.environ
 
 
 def completion(

@@ -66,7 +66,7 @@ public:
         : memory(npusim::memory_of(place)), start(address), limit(address + npusim::bytes_of<T>(length)), position(place)
     {
         int64_t size = npusim::current->size[memory];
-        if (limit > size) npusim::refuse(at, "Use a lower address or fewer elements.", "a tensor of %lld bytes at byte %lld needs %lld bytes, the chip has %lld", (long long)(limit - start), (long long)start, (long long)limit, (long long)size);
+        if (size && limit > size) npusim::refuse(at, "Use a lower address or fewer elements.", "a tensor of %lld bytes at byte %lld needs %lld bytes, the chip has %lld", (long long)(limit - start), (long long)start, (long long)limit, (long long)size);
     }
     LocalTensor operator[](uint32_t offset) const
     {

@@ -72,7 +72,7 @@ DOORS = {
         """,
     "library": """
         axis_maps block_matmul calls epilogue interleaved mapping matmul matmul_tiling operands
-        packed_scales phases repeated row_quantiser sorted_pairs unfolded
+        packed_scales phases repeated row_quantiser sorted_pairs tensor_lists unfolded
         """,
     "operators": """
         arguments checks contract coverage definition fusions host listed memory oracle registry

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, RoundMode
 from npusim.ascendc.task import Task, made
+from npusim.library.tensor_lists import read_lists
 from npusim.operators.registry import kernel_class
 from npusim.schedules.formula_kernel import Compute, FormulaKernel, kernel_of
 from npusim.schedules.runner import Runner
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from npusim.schedules.formula import Formula, Number, Term
 
     Numbers = float | Sequence[float]
+
+
+_TILING_ARRAYS = 5
 
 
 class _Part(FormulaKernel):
@@ -125,7 +129,9 @@ class ForeachKernel(Kernel):
         )
 
     def process(self, core: Core) -> None:
-        """The work of one block."""
+        """The work of one block, behind what it reads of its lists."""
+        lists = (len(self.reads) + len(self.writes)) // len(self.parts)
+        read_lists(core, lists, _TILING_ARRAYS)
         for part in self.parts:
             if core.get_block_idx() < part.block_dim:
                 core.pipe.reset()

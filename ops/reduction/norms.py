@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor
 from npusim.ascendc.folds import LARGEST, SMALLEST, SUM
 from npusim.ascendc.task import Task, made
+from npusim.library.tensor_lists import read_lists
 from npusim.operators.registry import builder
 from npusim.operators.tasks import kernels_on
 from npusim.ops.reduction.axes import Nest
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _PARTS = 20  # of UB; half types are widened in one of them, piece by piece
 _LANES = 64
+_TILING_ARRAYS = 8  # that the task for lists reads
 _LISTED = (1.0, 2.0)  # orders that the task for lists knows
 _AT_ONCE = (0.0, 3.0, inf, -inf)  # orders that one task folds and takes the root of
 
@@ -149,6 +151,7 @@ class ForeachNorm(Kernel):
 
     def process(self, core: Core) -> Iterator[Barrier]:
         """A share of every tensor; behind a barrier, the roots."""
+        read_lists(core, 2, _TILING_ARRAYS)
         mine = [plan for plan in self.plans if core.get_block_idx() < plan.block_dim]
         for plan in mine:
             core.pipe.reset()

@@ -1,0 +1,21 @@
+"""Lists of tensors: what a core reads of them before it can begin.
+
+Source: ops-nn foreach/foreach_utils, kernel_foreach_base.h.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from npusim.ascendc import Core
+
+_LINES_OF_A_LIST = 2  # where the descriptor says that addresses are, and the tensor's address
+
+
+def read_lists(core: Core, lists: int, arrays: int) -> None:
+    """Read so many lists' descriptors and arrays of the tiling data, each a line of its own.
+
+    Arrays have sizes of the tensors, and of every core its first and last one and places in them.
+    """
+    core.load_lines(_LINES_OF_A_LIST * lists + arrays)

@@ -6,12 +6,14 @@ from math import log
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task, made
+from npusim.operators.host import constant
 from npusim.operators.registry import kernel_class
 from npusim.operators.tasks import kernels_on
 from npusim.schedules.formula_kernel import Compute, kernel_of
+from npusim.values.dtypes import BFLOAT16
 
 if TYPE_CHECKING:
-    from npusim.ascendc import Kernel
+    from npusim.ascendc import GlobalTensor, Kernel
 
 _Exp = kernel_of(Compute("Exp", lambda f, x: f.exp(x), half_in_float=True))
 
@@ -21,14 +23,14 @@ def exp(task: Task) -> tuple[Kernel, ...]:
     (x,) = task.present(1)
     steps: list[tuple[str, float]] = []
     if any(task.attributes.get(name) is not None for name in ("scale", "shift", "base")):
-        steps += [("Muls", task.number("scale", 1.0)), ("Adds", task.number("shift", 0.0))]
+        steps += [("Mul", task.number("scale", 1.0)), ("Add", task.number("shift", 0.0))]
         base = task.number("base", -1.0)
         if base > 0.0 and base != 1.0:
-            steps.append(("Muls", log(base)))
+            steps.append(("Mul", log(base)))
     tasks: list[Kernel] = []
     for op_type, value in steps:
         before, x = x, made(x.shape, x.dtype)
-        tasks.append(kernel_class(op_type)(task.profile, before, x, value=value))
+        tasks.append(_with_number(task, op_type, before, value, x))
     out = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
     return (*tasks, _Exp(task.profile, x, out))
 
@@ -45,4 +47,17 @@ def masked_scale(task: Task) -> tuple[Kernel, ...]:
     tasks.append(kernel_class("Mul")(task.profile, x, mask, kept))
     out = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
     scale = task.number("scale", 1.0)
-    return (*tasks, kernel_class("Muls")(task.profile, kept, out, value=scale))
+    return (*tasks, _with_number(task, "Mul", kept, scale, out))
+
+
+def _with_number(
+    task: Task, op_type: str, x: GlobalTensor, value: float, out: GlobalTensor
+) -> Kernel:
+    """x times or plus a number of the host: an operand of one element.
+
+    A product of bfloat16 takes it as an attribute. Source: lists of kernels that are published with
+    measurements (hicann/cann-bench, tasks/level1).
+    """
+    if op_type == "Mul" and x.dtype is BFLOAT16:
+        return kernel_class("Muls")(task.profile, x, out, value=value)
+    return kernel_class(op_type)(task.profile, x, constant([value], x.dtype), out)

@@ -200,13 +200,13 @@ def test_instance_norms_keep_the_layout_of_images(tmp_path: Path) -> None:
     assert ops(compiled(file))["InstanceNorm"] == 1
 
 
-def test_views_of_whole_slices_keep_the_layout_of_images(tmp_path: Path) -> None:
-    """Images of 32 channels as one of 64; 24 channels aren't whole slices."""
-    for channels, turned in ((32, 2), (24, 4)):
+def test_views_of_the_same_planes_keep_the_layout_of_images(tmp_path: Path) -> None:
+    """Images of 32 channels as one of 64, planes cut otherwise; 24 channels aren't whole slices."""
+    cases = ((32, (1, 64, 8, 8), 2), (24, (1, 48, 8, 8), 4), (24, (2, 24, 4, 16), 2))
+    for channels, shape, turned in (*cases, (32, (2, 64, 4, 8), 4)):
         network = Network()
         made = network.node("Conv", "x", network.weight(channels, 3, 1, 1))
-        shape = network.constant([1, 2 * channels, 8, 8])
-        viewed = network.node("Reshape", made, shape)
+        viewed = network.node("Reshape", made, network.constant(list(shape)))
         output = network.node("MaxPool", viewed, kernel_shape=[2, 2], strides=[2, 2])
         file = network.save(tmp_path / "net.onnx", output, inputs={"x": [2, 3, 8, 8]})
         assert ops(compiled(file))["TransData"] == turned

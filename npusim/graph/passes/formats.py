@@ -155,17 +155,18 @@ def _same_matrices(node: Node) -> bool:
 
 
 def _same_planes(node: Node) -> bool:
-    """Whether a view of images counts the same whole slices of the same planes otherwise.
+    """Whether a view of images leaves their slices as they are: no task is needed to turn them.
 
-    Source: hicann/ge compiler/engines/nn_engine, trans_node_merging.cc: TransData before and behind
-    a removed reshape cancel where images times channels stay, and channels are whole slices.
+    Source: hicann/ge compiler/graph/passes, transop_symmetry_elimination_pass.cc: TransData before
+    and behind a removed reshape cancel where planes have as many pixels, and as many channels
+    unless those are whole slices before and after.
     """
     x, out = node.given[0], node.output
     if x.format is not Format.NC1HWC0 or not _fits(out, Format.NC1HWC0):
         return False
-    block = c0(x.dtype)
-    whole = all(value.shape[_CHANNELS] % block == 0 for value in (x, out))
-    return whole and prod(x.shape[:2]) == prod(out.shape[:2])
+    before, after = x.shape[_CHANNELS], out.shape[_CHANNELS]
+    alike = before == after or (before % c0(x.dtype) == 0 and after % c0(x.dtype) == 0)
+    return alike and prod(x.shape[2:]) == prod(out.shape[2:])
 
 
 def _in_fractals(node: Node) -> bool:

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from npusim.ascendc import trace
 from npusim.hardware import load_profile
+from npusim.ops.convolution.volumes import Depth
 from npusim.values.errors import KernelError
 from support.convolution import convolved, in_fractals, in_planes, in_slices, windows
 from support.kernels import content
-from support.tasks import CHIPS, kernels
+from support.tasks import CHIPS, cycles, kernels, run
 
 if TYPE_CHECKING:
     from npusim.ascendc.windows import Window
@@ -78,6 +79,33 @@ def test_volumes_are_convolved(
     found = content(outputs[0])
     got = np.stack([in_planes(found[:, d], channels[1]) for d in range(found.shape[1])], axis=2)
     np.testing.assert_allclose(got, wanted, rtol=2**-10)
+
+
+@pytest.mark.parametrize("deep", [1, 3])
+def test_sums_and_relu_are_fused_behind_volumes(deep: int) -> None:
+    """The same numbers as one after the other, and less time than both."""
+    chip, around = "Ascend310P3", deep // 2
+    random = np.random.default_rng(3)
+    x = random.integers(-3, 4, (2, 3, 2, 5, 9, 16)).astype(np.float16)
+    weight = random.integers(-3, 4, (deep * 2, 1, 16, 16)).astype(np.float16)
+    other = random.integers(-9, 10, (2, 3, 1, 5, 9, 16)).astype(np.float16)
+    said = {"ksize": [deep, 1, 1], "pads": [around, around, 0, 0, 0, 0]}
+    (alone,) = run(chip, "Conv3D", [x, weight], [other], **said)
+    (fused,) = run(chip, "FusionOp_Conv3D_Add_Relu", [x, weight, other], [other], **said)
+    np.testing.assert_allclose(fused, np.maximum(alone + other, 0), rtol=2**-9)
+    (cut,) = run(chip, "FusionOp_Conv3D_Relu", [x, weight], [other], **said)
+    np.testing.assert_array_equal(cut, np.maximum(alone, 0))
+    wide = np.zeros((4, 8, 2, 56, 56, 16), np.float16)
+    made = np.zeros((4, 8, 1, 56, 56, 16), np.float16)
+    both = cycles(chip, "FusionOp_Conv3D_Relu", [wide, weight], [made], **said)
+    apart = cycles(chip, "Conv3D", [wide, weight], [made], **said)
+    assert 0.95 * apart < both < apart + cycles(chip, "Relu", [made], [made])
+
+
+def test_planes_with_one_tap_are_one_run() -> None:
+    assert len(list(Depth(8, 8, 1, 1, 0).runs(0, 24))) == 1
+    assert [run.images for run in Depth(8, 4, 1, 2, 0).runs(0, 8)] == [8]
+    assert [run.images for run in Depth(8, 8, 3, 1, 1).runs(0, 16)] == [1, 6, 1, 1, 6, 1]
 
 
 @pytest.mark.parametrize(

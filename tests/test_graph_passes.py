@@ -212,6 +212,21 @@ def test_views_of_the_same_planes_keep_the_layout_of_images(tmp_path: Path) -> N
         assert ops(compiled(file))["TransData"] == turned
 
 
+def test_volumes_take_sums_and_relu_alone(tmp_path: Path) -> None:
+    for behind, wanted in (
+        (["Relu"], ["FusionOp_Conv3D_Relu"]),
+        (["Sigmoid"], ["Conv3D", "Sigmoid"]),
+        (["Relu", "Sigmoid"], ["FusionOp_Conv3D_Relu", "Sigmoid"]),
+    ):
+        network = Network()
+        made = network.node("Conv", "x", network.weight(16, 3, 1, 1, 1))
+        for op in behind:
+            made = network.node(op, made)
+        file = network.save(tmp_path / "net.onnx", made, inputs={"x": [1, 3, 4, 8, 8]})
+        found = (task.spec.op_type for task in tasks_of(compiled(file).network))
+        assert [op for op in found if op not in ("Cast", "TransData")] == wanted
+
+
 def test_sequences_are_images_of_one_row(tmp_path: Path) -> None:
     network = Network()
     rows = [network.weight(3) for _ in range(4)]

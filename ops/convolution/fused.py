@@ -8,6 +8,7 @@ from npusim.library.epilogue import Epilogue, Side
 from npusim.operators.fusions import Part, epilogue_of, parts_of
 from npusim.ops.convolution.forward import Conv2D
 from npusim.ops.convolution.geometry import Geometry
+from npusim.ops.convolution.volumes import Conv3D, as_images
 from npusim.schedules.formula import Formula
 from npusim.values.dtypes import FLOAT
 
@@ -30,6 +31,12 @@ def convolution(task: Task) -> tuple[Kernel, ...]:
     if len(rows) > 1:
         shapes = ", ".join(str(each.shape) for each in rows)
         raise task.refused(f"operands {shapes} beside a result {y.shape}")
+    head, parts = parts_of(task)
+    if head == Conv3D.op_type:
+        made = as_images(y)
+        planes = [as_images(each) if each.shape else each for each in tiles]
+        epilogue = epilogue_of(task.profile, made, parts, planes, (made,))
+        return Conv3D.with_parts(task, rows[0] if rows else None, epilogue)
     kernel = Conv2D(
         task.profile,
         x,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
+    from npusim.library.epilogue import Epilogue
     from npusim.library.matmul import Product
     from npusim.library.operands import Factor
     from npusim.ops.convolution.tiling import Share
@@ -55,13 +56,14 @@ class Depth:
             volume, result = divmod(image, self.results)
             start = result * self.stride - self.before
             tap, end = max(0, -start), min(self.kernel, self.planes - start)
-            alike = found is not None and (found.tap, found.taps) == (tap, end - tap)
-            if found is not None and alike and result:
-                found = found._replace(images=found.images + 1)
-                continue
+            plane = volume * self.planes + start + tap
             if found is not None:
+                after = found.plane + found.images * self.stride
+                if (found.tap, found.taps, after) == (tap, end - tap, plane):
+                    found = found._replace(images=found.images + 1)
+                    continue
                 yield found
-            found = Run(image, 1, volume * self.planes + start + tap, tap, end - tap)
+            found = Run(image, 1, plane, tap, end - tap)
         if found is not None:
             yield found
 
@@ -85,30 +87,49 @@ class Conv3D(Conv2D):
         attributes: Mapping[str, object],
         *,
         bias: GlobalTensor | None = None,
+        epilogue: Epilogue | None = None,
         hf32: bool = False,
+        op_type: str = "Conv3D",
     ) -> None:
         volumes, planes, slices, *rest = x.shape
         self.depth, self.slices = depth, slices
         seen = replace(x, shape=(volumes * depth.results, depth.kernel * slices, *rest))
-        result = y.view(volumes * depth.results, *y.shape[2:])
+        result = as_images(y)
         geometry = Geometry.of("Conv3D", seen, weight, result, attributes)
         if geometry.groups > 1:
             raise KernelError("Conv3D", "groups aren't modelled")
         flat = x.view(1, volumes * planes * slices, *rest)
         super().__init__(
-            profile, flat, weight, result, geometry, bias=bias, hf32=hf32, op_type="Conv3D"
+            profile,
+            flat,
+            weight,
+            result,
+            geometry,
+            bias=bias,
+            epilogue=epilogue,
+            hf32=hf32,
+            op_type=op_type,
         )
 
     @classmethod
     def from_task(cls, task: Task) -> tuple[Kernel, ...]:
         """x, the weight and perhaps a bias to y; the window's depth from the attributes."""
+        bias = task.inputs[2] if len(task.inputs) > 2 else None
+        return cls.with_parts(task, bias)
+
+    @classmethod
+    def with_parts(
+        cls, task: Task, bias: GlobalTensor | None, epilogue: Epilogue | None = None
+    ) -> tuple[Kernel, ...]:
+        """The same with what is fused behind it, on planes as images."""
         x, weight, y = task.present(2, 1)
         if len(x.shape) != _VOLUMES or len(y.shape) != _VOLUMES or x.shape[0] != y.shape[0]:
             raise task.refused(f"{x.shape} and {y.shape} aren't NDC1HWC0")
         depth, attributes = _told(task, x, weight, y)
-        bias = task.inputs[2] if len(task.inputs) > 2 else None
         hf32 = bool(task.first("enable_hf32", "hf32"))
-        return (cls(task.profile, x, weight, y, depth, attributes, bias=bias, hf32=hf32),)
+        kernel = cls(task.profile, x, weight, y, depth, attributes, bias=bias, epilogue=epilogue,
+            hf32=hf32, op_type=task.op_type)  # fmt: skip
+        return (kernel,)
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Runs, channels and positions of a core."""
@@ -148,6 +169,11 @@ class Conv3D(Conv2D):
         return GmMatrix(
             self.x, places, step, lanes=geometry.lanes, height=share.rows, apart=apart * step
         )
+
+
+def as_images(volumes: GlobalTensor) -> GlobalTensor:
+    """The planes of volumes as images."""
+    return volumes.view(volumes.shape[0] * volumes.shape[1], *volumes.shape[2:])
 
 
 def _told(

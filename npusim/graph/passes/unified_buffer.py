@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from npusim.graph.network import Network, Node
     from npusim.graph.target import Target
 
-_CUBE = ("Conv2D", "DepthwiseConv2D", "MatMulV2", "BatchMatMulV2")
+_CUBE = ("Conv2D", "Conv3D", "DepthwiseConv2D", "MatMulV2", "BatchMatMulV2")
+_ONLY = {"Conv3D": (["Add"], ["Relu"], ["Add", "Relu"])}
+"""Chains behind heads that don't take any. Source: the operator tree's TbeConv3dElemwisePass."""
 
 # Source: hiascend.com, UB fusion patterns 0186/0190 (a chain of at most six elementwise operators)
 # and 0195 (a convolution and two of them).
@@ -68,6 +70,9 @@ def _chain(network: Network, head: Node, most: int) -> list[Node]:
             break
         found.append(node)
         last = node
+    known = _ONLY.get(head.op)
+    while known and found and [node.op for node in found] not in known:
+        found.pop()
     return found
 
 

@@ -63,7 +63,8 @@ def test_numbers_are_those_of_the_reference(row: Row, library: CLibrary | None) 
     def ask(data: st.DataObject) -> None:
         why = compare(called(row, data.draw, family), device(CHIPS[family]), also)
         (refused if why else computed).append(why)
-        assert "not modelled" not in why or GAPS.get(row.api, "-") in why, why
+        known = any(gap in why for gap in GAPS.get(row.api, ()))
+        assert "not modelled" not in why or known, why
 
     try:
         ask()

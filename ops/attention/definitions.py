@@ -54,6 +54,13 @@ _NUMBER = (whole("numHeads", "num_heads"), real("scaleValue?", "scale_value"))
 _TOKENS = (whole("preTokens?", "pre_tokens"), whole("nextTokens?", "next_tokens"))
 _LAYOUT = text("inputLayout?", "input_layout")
 _PRECISE = whole("innerPrecise?", None)
+_PROMPT = "query key value pseShift? attenMask?"
+_PAGED = f"{_QUANTISED[1]} antiquantScale? antiquantOffset? blocktable?"
+_BLOCKS = (whole("blockSize?", None), _PRECISE)
+_FUSED_SAID = (
+    *_NUMBER, *_TOKENS, _LAYOUT, _SHARED, whole("sparseMode?", "sparse_mode"), _PRECISE,
+    whole("blockSize?", None), whole("antiquantMode?", None), flag("softmaxLseFlag?", None),
+)  # fmt: skip
 _INFERENCE = (
     whole("num_heads"), real("scale_value?"), whole("pre_tokens?"), whole("next_tokens?"),
     text("input_layout?"), whole("num_key_value_heads?"), whole("sparse_mode?"),
@@ -115,33 +122,39 @@ OPERATORS = family(
     inference=(
         Operator("PromptFlashAttention",
             f"query key value pse_shift? atten_mask? {_QUANTISED[0]} -> attention_out", _INFERENCE,
-            Aclnn("aclnnPromptFlashAttentionV3",
-                "query key value pseShift? attenMask? deqScale1? quantScale1? deqScale2? "
-                "quantScale2? quantOffset2? -> attentionOut",
-                (_QUERIES, _KEYS, *_NUMBER, *_TOKENS, _LAYOUT, _SHARED,
-                 whole("sparseMode?", "sparse_mode"), _PRECISE)),
+            (Aclnn("aclnnPromptFlashAttention", f"{_PROMPT} -> attentionOut",
+                (_QUERIES, *_NUMBER, *_TOKENS, _LAYOUT, _SHARED)),
+             *(Aclnn(name, f"{_PROMPT} deqScale1? quantScale1? deqScale2? quantScale2? "
+                "quantOffset2? -> attentionOut", (_QUERIES, _KEYS, *_NUMBER, *_TOKENS, _LAYOUT,
+                 _SHARED, whole("sparseMode?", "sparse_mode"), *more))
+               for name, more in (("aclnnPromptFlashAttentionV2", ()),
+                                  ("aclnnPromptFlashAttentionV3", (_PRECISE,))))),
             kernel="prompt_flash_attention", infer=prompt,
             checks=(_fits("fused_call", "query key value pse_shift atten_mask", "attention_out",
                 _INFERENCE),)),
         Operator("IncreFlashAttention", f"{_FUSED} kv_padding_size? -> attention_out", _INFERENCE,
-            Aclnn("aclnnIncreFlashAttentionV4",
-                f"query key* value* pseShift? attenMask? {_QUANTISED[1]} antiquantScale? "
-                "antiquantOffset? blocktable? kvPaddingSize? -> attentionOut",
+            tuple(Aclnn(name, f"query key* value* pseShift? attenMask? {more} -> attentionOut",
                 (ints("actualSeqLengths?", "actual_seq_lengths_kv"), *_NUMBER, _LAYOUT, _SHARED,
-                 whole("blockSize?", None), _PRECISE)),
+                 *blocks))
+              for name, more, blocks in (
+                  ("aclnnIncreFlashAttention", "", ()),
+                  ("aclnnIncreFlashAttentionV2", _QUANTISED[1], ()),
+                  ("aclnnIncreFlashAttentionV3", _PAGED, _BLOCKS),
+                  ("aclnnIncreFlashAttentionV4", f"{_PAGED} kvPaddingSize?", _BLOCKS))),
             also=("PaddleGqaIncreFlashAttentionAiv",),
             kernel="fused_infer_attention_score", infer=prompt),
         Operator("FusedInferAttentionScore", f"{_FUSED_OWN} -> attention_out softmax_lse",
             _INFERENCE,
-            Aclnn("aclnnFusedInferAttentionScoreV2",
+            (Aclnn("aclnnFusedInferAttentionScore", "query key* value* pseShift? attenMask? "
+                "deqScale1? quantScale1? deqScale2? quantScale2? quantOffset2? antiquantScale? "
+                "antiquantOffset? blockTable? queryPaddingSize? kvPaddingSize? -> "
+                "attentionOut softmaxLse", (_QUERIES, _KEYS, *_FUSED_SAID)),
+             Aclnn("aclnnFusedInferAttentionScoreV2",
                 f"{_FUSED_CALL} -> attentionOut softmaxLse",
                 (ints("actualSeqLengthsOptional?", "actual_seq_lengths"),
                  ints("actualSeqLengthsKvOptional?", "actual_seq_lengths_kv"),
-                 ints("actualSharedPrefixLenOptional?", None), *_NUMBER, *_TOKENS, _LAYOUT,
-                 _SHARED, whole("sparseMode?", "sparse_mode"), _PRECISE,
-                 whole("blockSize?", None), whole("antiquantMode?", None),
-                 flag("softmaxLseFlag?", None), whole("keyAntiquantMode?", None),
-                 whole("valueAntiquantMode?", None))),
+                 ints("actualSharedPrefixLenOptional?", None), *_FUSED_SAID,
+                 whole("keyAntiquantMode?", None), whole("valueAntiquantMode?", None)))),
             kernel="fused_infer_attention_score", infer=inference),
         Operator("GQA", "query key value -> out", (), also=("MHA", "FlashAttention"),
             kernel="shared_heads", infer=prompt),

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from math import prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue, TQueBind
+from npusim.ascendc.ai_cpu import AiCpuKernel
 from npusim.ascendc.conversions import conversion_path
 from npusim.ascendc.events import Event
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.ops.sorting.axes import axis_of, cast, lies_there, moved, moved_back
 from npusim.values.arithmetic import round_up
-from npusim.values.dtypes import FLOAT, FLOAT16, INT32, INT64
+from npusim.values.dtypes import DOUBLE, FLOAT, FLOAT16, INT32, INT64
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
@@ -68,6 +71,8 @@ class Cummin(Kernel):
         axis = axis_of(task, len(x.shape), 0 if not task.attributes else -1)
         y = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
         index = task.outputs[1] if len(task.outputs) > 1 else made(x.shape, INT64)
+        if x.dtype is DOUBLE:
+            return (cls._on_ai_cpu(x, y, index, axis),)
         source, turns = moved(task, x, axis, 0)
         tasks: list[Kernel] = list(turns)
         results = []
@@ -82,6 +87,21 @@ class Cummin(Kernel):
 
     def block_kind(self, block_idx: int) -> Hashable:
         return block_idx < self.shared
+
+    @classmethod
+    def _on_ai_cpu(
+        cls, x: GlobalTensor, y: GlobalTensor, index: GlobalTensor, axis: int
+    ) -> AiCpuKernel:
+        """Of float64. Source: ops-math cummax and cummin (op_api)."""
+        best = np.maximum if cls.is_better is np.greater_equal else np.minimum
+
+        def compute(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+            found = best.accumulate(numbers, axis)
+            at: NDArray[Any] = np.indices(numbers.shape, sparse=True)[axis]
+            places = np.where(cls.is_better(numbers, found), at, 0)
+            return found, np.maximum.accumulate(places, axis).astype(index.dtype.numpy)
+
+        return AiCpuKernel(cls.op_type, (x,), (y, index), 2 * x.numel, compute)
 
     def process(self, core: Core) -> None:
         """Step by step, stretch by stretch."""

@@ -160,7 +160,7 @@ ROWS = (
     Row("aclnnGluBackward", _glu_backward, gradient(functional("glu"))),
     of_one("Hardshrink", by_torch(functional("hardshrink")), **_limits(lambd=(0.5, 1.0))),
     backward("HardshrinkBackward", functional("hardshrink"), **_limits(lambd=(0.5, 1.0))),
-    of_one("Hardsigmoid", lambda x: np.clip(x / 6 + 0.5, 0, 1).astype(x.dtype)),
+    of_one("Hardsigmoid", lambda x: np.clip(x / 6 + 0.5, 0, 1).astype(x.dtype), off=1),
     backward("HardsigmoidBackward", functional("hardsigmoid")),
     _of("hardswish", "Hardswish"),
     backward("HardswishBackward", functional("hardswish")),

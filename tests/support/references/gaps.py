@@ -1,20 +1,18 @@
 """Modes and dtypes that the references leave out, with what the refusal of them says."""
 
 GAPS = {
-    "aclnnConvolutionBackward": "gradients of volumes' inputs aren't modelled",
+    "aclnnConvolutionBackward": ("gradients of volumes' inputs aren't modelled", "of a window of"),
     # a number on the device for each tensor of a list, some of which have no elements
-    "aclnnForeachAddcdivList": "numbers for",
-    "aclnnForeachAddcdivScalarList": "numbers for",
-    "aclnnForeachAddcmulList": "numbers for",
-    "aclnnForeachAddcmulScalarList": "numbers for",
-    "aclnnGridSampler2D": "float64->float32",
-    "aclnnGridSampler3D": "float64->float32",
-    "aclnnInplacePut": "DOUBLE runs on the AI CPU",
-    "aclnnUpsampleBilinear2d": "float64->float32",
-    "aclnnCummax": "float64->float32",
-    "aclnnCummin": "float64->float32",
-    "aclnnRotaryPositionEmbedding": "rows of 16 elements aren't modelled",
-    "aclnnNLLLossBackward": "reduction 'sum'",
+    "aclnnForeachAddcdivList": ("numbers for",),
+    "aclnnForeachAddcdivScalarList": ("numbers for",),
+    "aclnnForeachAddcmulList": ("numbers for",),
+    "aclnnForeachAddcmulScalarList": ("numbers for",),
+    "aclnnGridSampler2D": ("float64->float32",),
+    "aclnnGridSampler3D": ("float64->float32",),
+    "aclnnInplacePut": ("DOUBLE runs on the AI CPU",),
+    "aclnnUpsampleBilinear2d": ("float64->float32",),
+    "aclnnRotaryPositionEmbedding": ("rows of 16 elements aren't modelled",),
+    "aclnnNLLLossBackward": ("reduction 'sum'",),
 }
 
 # By file, what it calls an interface's operator or, where it is tested by that, the interface.
@@ -26,8 +24,14 @@ ELSEWHERE = {
         "aclnnFlashAttentionScoreGrad": "FlashAttentionScoreGrad",
         "aclnnFlashAttentionScoreGradV2": "FlashAttentionScoreGrad",
         "aclnnFlashAttentionUnpaddingScoreGrad": "FlashAttentionScoreGrad",
+        "aclnnFusedInferAttentionScore": "FusedInferAttentionScore",
         "aclnnFusedInferAttentionScoreV2": "FusedInferAttentionScore",
+        "aclnnIncreFlashAttention": "IncreFlashAttention",
+        "aclnnIncreFlashAttentionV2": "IncreFlashAttention",
+        "aclnnIncreFlashAttentionV3": "IncreFlashAttention",
         "aclnnIncreFlashAttentionV4": "IncreFlashAttention",
+        "aclnnPromptFlashAttention": "PromptFlashAttention",
+        "aclnnPromptFlashAttentionV2": "PromptFlashAttention",
         "aclnnPromptFlashAttentionV3": "PromptFlashAttention",
     },
     "test_ops_moe.py": {

@@ -21,7 +21,8 @@ def _loss(name: str, **more: Any) -> Loss:
     def compute(x: Any, target: Any, reduction: int = 1, *numbers: Any) -> Any:
         named = dict(zip(more, numbers, strict=False))
         wide = (each if each.is_floating_point() else each.double() for each in (x, target))
-        return getattr(torch.nn.functional, name)(*wide, reduction=REDUCTIONS[reduction], **named)
+        found = getattr(torch.nn.functional, name)(*wide, reduction=REDUCTIONS[reduction], **named)
+        return found if x.is_floating_point() else found.long()
 
     return compute
 

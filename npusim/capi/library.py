@@ -43,6 +43,7 @@ OTHER_NAMES = tuple(
     for name in (
         "nnopbase", "opapi", "tiling_api", "register", "platform", "graph_base", "unified_dlog",
         "runtime", "ascendc_runtime", "c_sec", "mmpa", "error_manager", "acl_rt", "profapi",
+        "ascendalog",
     )
 )  # fmt: skip
 

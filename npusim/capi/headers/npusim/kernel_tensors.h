@@ -154,8 +154,25 @@ public:
     bool HasIdleBuffer() const { return npusim::queue_has(handle, false); }
     int32_t GetTensorCountInQue() const { return npusim::queue_has(handle, true); }
     void FreeAllEvent() {}
+    /* What pools of a program's own call: so many tiles of so many bytes, and where each lies. */
+    template <typename Handle> void InitStartBufHandle(Handle, uint8_t number, uint32_t) { tiles_ = number; }
+    template <typename Pool, typename Handle> void InitBufHandle(Pool *, uint32_t each, Handle, uint32_t address, uint32_t bytes, NPUSIM_AT)
+    {
+        constexpr int memory = npusim::memory_of(src);
+        if (each) {
+            if (address != first_ + each * bytes) npusim::refuse(at, "Put them one behind the other.", "tile %u of a queue lies at byte %u, the one before it doesn't end there", each, address);
+            return;
+        }
+        first_ = address;
+        int64_t before = npusim::pipe_used(memory);
+        npusim::pipe_move(memory, address);
+        handle = npusim::new_queue(memory, npusim::producer_of(src), npusim::consumer_of(dst), depth, tiles_, bytes, at);
+        npusim::pipe_move(memory, before);
+    }
 
 private:
+    uint8_t tiles_ = 0;
+    uint32_t first_ = 0;
     template <typename T> LocalTensor<T> tile(const npusim::Slot &slot) const
     {
         LocalTensor<T> tensor;
@@ -182,6 +199,15 @@ public:
     }
     template <typename T> LocalTensor<T> AllocTensor() const { return Get<T>(); }
     template <typename T> void FreeTensor(const LocalTensor<T> &) const {}
+    template <typename Handle> void InitStartBufHandle(Handle, uint8_t, uint32_t) {}
+    template <typename Pool, typename Handle> void InitBufHandle(Pool *, uint32_t, Handle, uint32_t address, uint32_t length, NPUSIM_AT)
+    {
+        constexpr int memory = npusim::memory_of(pos);
+        int64_t before = npusim::pipe_used(memory);
+        npusim::pipe_move(memory, address);
+        start = npusim::new_buffer(memory, length, at), bytes = length;
+        npusim::pipe_move(memory, before);
+    }
     template <typename T> void EnQue(const LocalTensor<T> &) const {}
     template <typename T> LocalTensor<T> DeQue() const { return Get<T>(); }
     uint32_t GetBufLen() const { return uint32_t(bytes); }
@@ -261,6 +287,17 @@ public:
         pool.begin(shared.first, bytes);
         return true;
     }
+    /* Pools of a program's own, see EXTERN_IMPL_BUFPOOL. */
+    template <typename Pool> auto InitBufPool(Pool &pool, uint32_t bytes, NPUSIM_AT) -> std::enable_if_t<Pool::isTbufPool, bool>
+    {
+        pool.npusim_begin(uint32_t(npusim::new_buffer(npusim::memory_of(Pool::poolPos), bytes, at)));
+        return true;
+    }
+    template <typename Pool, typename Other> auto InitBufPool(Pool &pool, uint32_t, Other &shared) -> std::enable_if_t<Pool::isTbufPool, bool>
+    {
+        pool.npusim_begin(uint32_t(shared.npusim_first));
+        return true;
+    }
     template <HardEvent event> TEventID AllocEventID(NPUSIM_AT) { return TEventID(npusim::new_event(npusim::setter_of(event), npusim::waiter_of(event), at)); }
     template <HardEvent event> void ReleaseEventID(TEventID number) { npusim::give_event(npusim::setter_of(event), npusim::waiter_of(event), number); }
     TEventID FetchEventID(HardEvent) { return 0; }
@@ -271,6 +308,29 @@ public:
     void Reset(NPUSIM_AT) { npusim::reset_pipe(at); }
     void Destroy(NPUSIM_AT) { npusim::reset_pipe(at); }
 };
+using TBufHandle = uint8_t *;
+
+/* The rest of a pool that a program writes itself: where the next buffer goes, and how many there are. */
+#define EXTERN_IMPL_BUFPOOL(Name, position, most)                                                     \
+public:                                                                                               \
+    static constexpr ::AscendC::TPosition poolPos = position;                                         \
+    static constexpr bool isTbufPool = true;                                                          \
+    uint32_t npusim_first = 0, npusim_next = 0;                                                       \
+    uint8_t npusim_count = 0;                                                                         \
+    void npusim_begin(uint32_t first) { npusim_first = npusim_next = first, npusim_count = 0; }       \
+    void Init() { npusim_begin(0); }                                                                  \
+    void Reset(NPUSIM_AT)                                                                             \
+    {                                                                                                 \
+        ::npusim::join(at);                                                                           \
+        npusim_begin(npusim_first);                                                                   \
+    }                                                                                                 \
+    ::AscendC::TBufHandle GetBufHandle(uint8_t) { return nullptr; }                                   \
+    void SetCurAddr(uint32_t address) { npusim_next = address; }                                      \
+    uint32_t GetCurAddr() const { return npusim_next; }                                               \
+    void SetCurBufSize(uint8_t count) { npusim_count = count; }                                       \
+    uint8_t GetCurBufSize() const { return npusim_count; }                                            \
+    static_assert(most > 0, "a pool has buffers")
+
 inline TPipe *GetTPipePtr() { return static_cast<TPipe *>(npusim::current->pipe); }
 
 

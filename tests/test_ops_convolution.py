@@ -353,3 +353,15 @@ def test_frameworks_multiply_float32_as_hf32_unless_told_not_to() -> None:
 
     assert cube_cycles() == pytest.approx(cube_cycles(enable_hf32=True), rel=0.01)
     assert cube_cycles() < 0.7 * cube_cycles(enable_hf32=False)
+
+
+@pytest.mark.parametrize(
+    ("chip", "before"),
+    [("Ascend910B3", ["TransData", "MemSet", "TransData"]), ("Ascend910A", ["TransData"])],
+)
+def test_weights_of_groups_are_cleared_and_packed_behind_fractals_on_a2(
+    chip: str, before: list[str]
+) -> None:
+    x, weight = np.zeros((2, 32, 9, 9), np.float16), np.zeros((32, 3, 3), np.float16)
+    tasks, _ = kernels(chip, "DepthwiseConv2D", [x, weight], [x], {"pads": [1] * 4})
+    assert [each.op_type for each in tasks] == ["TransData", *before, "Conv2D", "TransData"]

@@ -97,10 +97,12 @@ class Layouts:
         lanes = lanes_of(self._profile, plain.dtype)
         return made(feature_map(plain.shape, lanes), plain.dtype, f"{plain.buffer.name}_5hd")
 
-    def _fractals(self, plain: GlobalTensor, kind: DType) -> GlobalTensor:
-        """The weight of images in ``kind``."""
+    def _fractals(
+        self, plain: GlobalTensor, kind: DType, groups: int | None = None
+    ) -> GlobalTensor:
+        """The weight of images in ``kind``; of all groups by default."""
         lanes, high = lanes_of(self._profile, kind), self._profile.cube.fractal_n
-        shape = geometry.weight(plain.shape, lanes, high, groups=self._groups)
+        shape = geometry.weight(plain.shape, lanes, high, groups=groups or self._groups)
         return made(shape, plain.dtype, f"{plain.buffer.name}_z")
 
     def _stored(self, plain: GlobalTensor) -> tuple[tuple[Kernel, ...], GlobalTensor]:
@@ -113,13 +115,23 @@ class Layouts:
         return self._turned(plain, stored), stored
 
     def _packed(self, weight: GlobalTensor, kind: DType) -> tuple[tuple[Kernel, ...], GlobalTensor]:
-        """The weight in FRACTAL_Z, and the task that makes it."""
+        """The weight in FRACTAL_Z, and the task that makes it.
+
+        That of groups is cleared and packed; on A2 it is brought into fractals without groups
+        before. Source: the lists of kernels that are published with measurements
+        (hicann/cann-bench, tasks/level3/depthwise_conv_2d): one TransData and one MemSet more.
+        """
         taps = self._fractals(weight, kind)
-        if self._groups > 1:
-            kernel = GroupedWeight(self._profile, weight, taps, self._groups)
-            cleared = (kernel_class("MemSet")(self._profile, taps),) if kernel.leaves_rows else ()
-            return (*cleared, kernel), taps
-        return self._turned(weight, taps), taps
+        if self._groups == 1:
+            return self._turned(weight, taps), taps
+        kernel = GroupedWeight(self._profile, weight, taps, self._groups)
+        tasks: list[Kernel] = []
+        split = self._profile.cores.style == "split"
+        if split:
+            tasks += self._turned(weight, self._fractals(weight, kind, 1))
+        if split or kernel.leaves_rows:
+            tasks.append(kernel_class("MemSet")(self._profile, taps))
+        return (*tasks, kernel), taps
 
     def _turned(self, source: GlobalTensor, target: GlobalTensor) -> tuple[Kernel, ...]:
         return kernels_on(Task(self._profile, "TransData", (source,), (target,)))

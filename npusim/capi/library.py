@@ -141,7 +141,7 @@ def _key() -> str:
     parts += [str(catalogue().checksum), *map(first_phase, operators()), *_import_folders()]
     parts += (fixed_headers() | kernel_headers()).values()
     parts += [*_files("cmake").values(), *_files("kernels").values()]
-    parts += [_data("start_python.c"), _START]
+    parts += [_data("start_python.c"), _START, *OTHER_NAMES]
     parts += [
         read_text(Path(module.__file__ or "")) for module in (declarations, kernel_calls, phases)
     ]

@@ -267,11 +267,11 @@ def test_refused(tensors: list[tuple[int, ...]], given: dict[str, Any], problem:
 
 
 def test_what_a_kernel_writes_again_and_again_stays_in_l2() -> None:
-    """Workspace of 50 MB beside 1 GB of tensors is no traffic of HBM."""
+    """Workspace of 50 MB beside 256 MB of tensors is no traffic of HBM."""
     profile = physics.profile_of("Ascend910B2")
-    tensors = shapes(*[(1, 16384, 8192)] * 4)
+    tensors = shapes(*[(1, 8192, 4096)] * 4)
     (kernel,), _ = kernels(profile, "FlashAttentionScore", tensors[:3], tensors[3:],
-                           {"head_num": 64, "input_layout": "BSH"})  # fmt: skip
+                           {"head_num": 32, "input_layout": "BSH"})  # fmt: skip
     played = play(kernel, profile, L2State(profile.memory.l2_bytes), numerics=False)
     assert played.traffic.written_bytes > 10 * played.traffic.hbm_bytes
 
@@ -361,7 +361,7 @@ def test_what_heads_share_is_read_once() -> None:
     q, out = shapes(*[(16, 1, 64, 128)] * 2)
     times = []
     for shared in (8, 64):
-        k, v = shapes(*[(16, 2048, shared, 128)] * 2)
+        k, v = shapes(*[(16, 1024, shared, 128)] * 2)
         given = {"num_heads": 64, "input_layout": "BSND"}
         times.append(cycles(CHIP, "FusedInferAttentionScore", [q, k, v], [out], **given))
     assert times[0] < times[1] / 4

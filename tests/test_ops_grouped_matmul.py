@@ -191,6 +191,13 @@ def test_weights_in_fractals_need_no_task_before() -> None:
     assert device.check("GroupedMatmulSwigluQuant", **wrong, x_scale="fp32[8]").code == 561003
 
 
+def test_rows_of_ten_thousand_are_quantised_one_at_a_time() -> None:
+    """Magnitudes lie where the gate's factor was: UB has no room for another row."""
+    call = {"x": "int8[32,256]", "weight_scale": "fp32[2,10240]", "x_scale": "fp32[32]"}
+    found = Device(CHIP).estimate("GroupedMatmulSwigluQuant", weight="int8[2,256,10240]", **call)
+    assert [task.name for task in found.tasks][-1] == "GroupedMatmulSwigluQuant"
+
+
 def test_sixty_four_experts_are_estimated_at_once() -> None:
     device = Device(CHIP)
     call = {"x": "bf16[65536,2048]", "weight": "bf16[64,2048,1408]"}

@@ -19,26 +19,37 @@ _ELEMENT_BYTES = FLOAT.itemsize + INT32.itemsize + FLOAT16.itemsize
 
 
 class RowQuantiser:
-    """Scratch memory for rows of up to ``width`` elements."""
+    """Scratch memory for rows of up to ``width`` elements; magnitudes may lie ``elsewhere``."""
 
-    def __init__(self, core: Core, width: int) -> None:
+    def __init__(self, core: Core, width: int, *, elsewhere: bool = False) -> None:
         self._core, self._width = core, width
         names = ("magnitudes", "whole", "halves", "largest")
         self._magnitudes, self._whole, self._halves, self._largest = map(TBuf, names)
-        kinds = ((self._magnitudes, FLOAT), (self._whole, INT32), (self._halves, FLOAT16))
+        kinds = [(self._whole, INT32), (self._halves, FLOAT16)]
+        if not elsewhere:
+            kinds.insert(0, (self._magnitudes, FLOAT))
         for buffer, kind in kinds:
             core.pipe.init_buffer(buffer, 1, width * kind.itemsize)
         core.pipe.init_buffer(self._largest, 1, core.block_bytes)
 
     @staticmethod
-    def nbytes(width: int) -> int:
+    def nbytes(width: int, *, elsewhere: bool = False) -> int:
         """Bytes of UB that it takes."""
-        return round_up(width, _BLOCK) * _ELEMENT_BYTES + _BLOCK
+        each = _ELEMENT_BYTES - elsewhere * FLOAT.itemsize
+        return round_up(width, _BLOCK) * each + _BLOCK
 
-    def by_largest(self, row: LocalTensor, out: LocalTensor, scale: LocalTensor) -> None:
+    def by_largest(
+        self,
+        row: LocalTensor,
+        out: LocalTensor,
+        scale: LocalTensor,
+        magnitudes: LocalTensor | None = None,
+    ) -> None:
         """out, scale = the row with 127 for its largest element, and what one step of it is."""
         core = self._core
-        magnitudes = core.abs(self._magnitudes.get(FLOAT, row.numel), row)
+        if magnitudes is None:
+            magnitudes = self._magnitudes.get(FLOAT, row.numel)
+        magnitudes = core.abs(magnitudes, row)
         largest = core.reduce_max(self._largest.get(FLOAT, 1), magnitudes)
         step = core.get_value(largest) / _LARGEST
         core.set_value(scale.view(1), 0, step)

@@ -66,8 +66,9 @@ class GroupedMatMulSwigluQuant(GroupedMatMul):
         fixed = _DEPTH * row + half + 2 * block
         each = row + round_up(self.half, block) + size
         paired = (profile.buffers.ub_bytes - fixed) // each // _DEPTH
-        single = (profile.buffers.ub_bytes - fixed - RowQuantiser.nbytes(self.half)) // each
-        self.most = max(paired, min(1, single))
+        beside = RowQuantiser.nbytes(self.half, elsewhere=True)
+        single = (profile.buffers.ub_bytes - fixed - beside) // each
+        self.most = min(max(1, paired), single)
         if self.most < 1:
             raise KernelError(self.op_type, f"a row of {groups.n} doesn't fit into UB")
 
@@ -122,7 +123,7 @@ class GroupedMatMulSwigluQuant(GroupedMatMul):
         core.pipe.init_buffer(self.scale_que, 1, rows * size)
         core.pipe.init_buffer(self.numbers, 1, n * size)
         core.pipe.init_buffer(self.gate, 1, self.half * size)
-        self.quantiser = RowQuantiser(core, self.half)
+        self.quantiser = RowQuantiser(core, self.half, elsewhere=True)
 
     def _tile(self, core: Core, line: LocalTensor, first: Index, count: int) -> None:
         n, half = self.groups.n, self.half
@@ -136,7 +137,8 @@ class GroupedMatMulSwigluQuant(GroupedMatMul):
             core.muls(numbers, numbers, by_row)
             core.mul(numbers, numbers, line)
             gated = self._gated(core, numbers)
-            self.quantiser.by_largest(gated, out[row], scales[row])
+            spare = numbers.stretch(half, half)  # what was multiplied by the gate
+            self.quantiser.by_largest(gated, out[row], scales[row], spare)
         self.sum_que.free_tensor(sums)
         self.y_que.copy_out(y.window(((first, half),), (count, half), (half, 1)), out)
         self.scale_que.copy_out(scale.span(first, count), scales)

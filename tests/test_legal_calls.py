@@ -19,7 +19,7 @@ from npusim.values.errors import AclnnError, DeviceFault, NpusimError
 from support.odd_calls import Odd, calls
 from support.row_cases import stood_for
 
-COUNT = int(os.environ.get("NPUSIM_ODD_CALLS", "560"))
+COUNT = int(os.environ.get("NPUSIM_ODD_CALLS", "580"))
 CHIP = "Ascend910B3"
 MANY = 1 << 20  # what numpy.zeros would fill a host's memory with
 

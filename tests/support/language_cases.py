@@ -129,8 +129,22 @@ def recurrent(pick: Pick, op_type: str) -> Case:
     return given, [np.full((steps, rows, columns), 77, kind) for _ in range(results)], said
 
 
+def layer(pick: Pick) -> Case:
+    """A layer as a framework has it: weights a row for each gate's column, biases, no states."""
+    (steps, rows), (depth, columns) = (
+        (pick.of(1, 2, 4), pick.size(40)),
+        (pick.size(40), pick.size(67)),
+    )
+    kind = pick.half() if pick.profile.cores.style == "split" else np.float16
+    shapes = ((4 * columns, depth), (4 * columns, columns), (4 * columns,), (4 * columns,))
+    given = [pick.numbers(*shape, kind=kind) / 8 for shape in shapes]
+    x = pick.numbers(steps, rows, depth, kind=kind) / 4
+    return [x, *given], [np.full((steps, rows, columns), 77, kind)], {"hiddenSize": columns}
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
     "InterleaveRope": neighbours,
+    "LSTM": layer,
     "MlaProlog": latent_queries,
     "MoeGatingTopK": gating_in_groups,
     "MoeGatingTopKSoftmax": gating,

@@ -137,6 +137,23 @@ def volume_weights(pick: Pick) -> Case:
 _MEAN, _MEAN_BACK = "mean", "gradient of mean"
 _LARGEST, _LARGEST_BACK, _ALONE = "largest", "gradient of largest", "the largest alone"
 
+
+def moved_places(pick: Pick) -> Case:
+    """Places of images that a matrix each moves."""
+    size = [pick.of(1, 3), 2, pick.of(1, 4, 9), pick.of(1, 5)]
+    theta = pick.numbers(size[0], 2, 3)
+    places = np.zeros((size[0], *size[2:], 2), np.float32)
+    return [theta], [places], {"size": size, "align_corners": pick.of(False, True)}
+
+
+def triangles(pick: Pick) -> Case:
+    """Systems of equations whose matrix is half zeros."""
+    count, columns = pick.of(1, 4, 9), pick.of(1, 3)
+    matrix = pick.numbers(count, count) + 4 * np.eye(count, dtype=np.float32)
+    right = pick.numbers(count, columns)
+    return [right, matrix], [np.zeros_like(right)], {"upper": pick.of(False, True)}
+
+
 CASES: dict[str, Callable[[Pick], Case]] = {
     "AdaptiveAvgPool2d": partial(even, axes=2, kind=_MEAN),
     "AdaptiveAvgPool2dGrad": partial(even, axes=2, kind=_MEAN_BACK),
@@ -167,6 +184,8 @@ CASES: dict[str, Callable[[Pick], Case]] = {
         for back in (False, True)
         if (name, axes) != ("CircularPad", 1)
     },
+    "AffineGrid": moved_places,
+    "MatrixTriangularSolve": triangles,
     "UpsampleNearest1d": partial(resized, axes=1),
     "UpsampleNearest1dV2": partial(resized, axes=1),
     "UpsampleNearest2dV2": partial(resized, axes=2),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from npusim.capi.library import LIBRARY, installation
 from support.capi import Workshop, needs_capi, needs_cffi, workshop
 
 pytestmark = [needs_capi, needs_cffi]
@@ -23,6 +24,14 @@ SAID = {
 }
 
 
+# Looking for an attribute of a capsule numbers its type.
+CAPSULES = """
+import ctypes, datetime, sys
+hasattr(datetime.datetime_CAPI, "name")
+print(ctypes.CDLL(sys.argv[1]).aclInit(None))
+"""
+
+
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     return workshop(tmp_path_factory)
@@ -32,3 +41,10 @@ def test_a_program_gets_what_the_pages_promise(shop: Workshop) -> None:
     said = shop.run(shop.program("library"))
     assert said.answers() == SAID, said.err
     assert said.code == 0
+
+
+def test_a_python_that_has_looked_at_capsules_can_load_it(shop: Workshop) -> None:
+    with shop.cache():
+        path = installation().lib / LIBRARY
+    said = shop.python(CAPSULES, path)
+    assert (said.code, said.out.strip()) == (0, "0"), said.err

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from npusim.reading.files import read_bytes
 from npusim.values.errors import RejectedError
 
 _NAME = re.compile(r"[A-Za-z_][\w:]*$")
@@ -60,7 +61,7 @@ def _kinds(source: str, folder: Path, known: frozenset[Path] = frozenset()) -> d
     for name in _INCLUDED.findall(source):
         header = folder / name
         if header not in known and header.is_file():
-            text = header.read_text(encoding="utf-8", errors="replace")
+            text = read_bytes(header).decode("utf-8", errors="replace")
             kinds = _kinds(text, header.parent, known | {header}) | kinds
     return kinds
 

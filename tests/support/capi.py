@@ -60,6 +60,11 @@ class Workshop:
         command = [sys.executable, "-m", "npusim", *map(str, words)]
         return _run(command, self.environment | more)
 
+    def python(self, source: str, *words: str | Path) -> Ran:
+        """Run some Python in a process of its own, on the chip of A2."""
+        command = [sys.executable, "-c", source, *map(str, words)]
+        return _run(command, self.environment | {"NPUSIM_SOC": "Ascend910B3"})
+
     def program(self, name: str, *flags: str) -> Path:
         """The program of a source in tests/data/capi, compiled when first asked for."""
         target = self.folder / "-".join((name, *(flag.strip("-=") for flag in flags)))

@@ -8,6 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Before Python 3.12 cffi takes this number of Python's for a lock when it starts, and ends the
+   process if it isn't nought: so it is once anybody has looked for an attribute of a capsule. */
+static void npusim_free_lock(void)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    PyGILState_STATE held = PyGILState_Ensure();
+    PyType_Modified(&PyCapsule_Type);
+    PyGILState_Release(held);
+#endif
+}
+
 __attribute__((constructor)) static void npusim_start_python(void)
 {
     Dl_info home;
@@ -15,7 +26,8 @@ __attribute__((constructor)) static void npusim_start_python(void)
     PyStatus status;
 
     if (Py_IsInitialized()) {
-        return; /* loaded into a Python process */
+        npusim_free_lock(); /* loaded into a Python process */
+        return;
     }
     /* NumPy and others expect the symbols of Python in the global scope, also where a program has
        loaded us with dlopen. */

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
+from npusim.engine.timeline import Fold
+
 if TYPE_CHECKING:
     from npusim.engine.state import LoopRun, PipeState, State
 
@@ -187,3 +189,19 @@ def advance(run: LoopRun, turns: int) -> None:
     for member in run.members:
         member.turns[run.level] += turns
     run.inner = {(loop, turn + turns): inner for (loop, turn), inner in run.inner.items()}
+
+
+def go_on(
+    state: State, earlier: Checkpoint, now: Checkpoint, progress: list[Step], times: int,
+    period: float,
+) -> None:  # fmt: skip
+    """Everybody does what was done between two moments so many times more, each in a period."""
+    state.shift += times * period
+    for pipe, before, after in zip(state.pipes, earlier.busy, now.busy, strict=True):
+        pipe.busy += times * (after - before)
+    for group, (run, step), first, last in zip(
+        state.groups, progress, earlier.entries, now.entries, strict=True
+    ):
+        if run is not None:
+            advance(run, times * step)
+        group.record.folds.append(Fold(first, last, times, period))

@@ -15,9 +15,8 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING
 
-from npusim.engine.checkpoints import TOLERANCE, Checkpoint, LongWaits, Step, advance, step_of
+from npusim.engine.checkpoints import TOLERANCE, Checkpoint, LongWaits, Step, go_on, step_of
 from npusim.engine.paces import Paces
-from npusim.engine.timeline import Fold
 from npusim.engine.wandering import Wandering
 
 if TYPE_CHECKING:
@@ -192,17 +191,9 @@ class SteadyState:
         if periods < 1:
             return False
         self._off += periods * waits.off
-        self._state.shift += periods * period
         waits.shorten(self._state, periods * period)
         waits.use_up(self._state, periods)
-        for state, before, after in zip(self._state.pipes, earlier.busy, now.busy, strict=True):
-            state.busy += periods * (after - before)
-        for group, (run, step), before, after in zip(
-            self._state.groups, progress, earlier.entries, now.entries, strict=True
-        ):
-            if run is not None:
-                advance(run, periods * step)
-            group.record.folds.append(Fold(before, after, periods, period))
+        go_on(self._state, earlier, now, progress, periods, period)
         return True
 
     def _afforded(self, off: float, period: float, time: float, patient: bool) -> float:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from npusim.engine.checkpoints import Checkpoint, Step, advance
+from npusim.engine.checkpoints import Checkpoint, Step, go_on
 from npusim.engine.state import Stage
-from npusim.engine.timeline import Fold
 
 if TYPE_CHECKING:
     from npusim.engine.state import State
@@ -62,7 +61,7 @@ class Wandering:
         )
         if periods < 1:
             return False
-        self._go(earlier, now, progress, periods, mean)
+        go_on(self._state, earlier, now, progress, periods, mean)
         return True
 
     def _together(self, earlier: Checkpoint, now: Checkpoint, progress: list[Step]) -> bool:
@@ -83,17 +82,3 @@ class Wandering:
             == {flag: len(times) for flag, times in after.items()}
             for before, after in zip(earlier.flags, now.flags, strict=True)
         )
-
-    def _go(
-        self, earlier: Checkpoint, now: Checkpoint, progress: list[Step], times: int, period: float
-    ) -> None:
-        self._state.shift += times * period
-        pairs = zip(self._state.pipes, earlier.busy, now.busy, strict=True)
-        for state, before, after in pairs:
-            state.busy += times * (after - before)
-        for group, (run, step), first, last in zip(
-            self._state.groups, progress, earlier.entries, now.entries, strict=True
-        ):
-            if run is not None:
-                advance(run, times * step)
-            group.record.folds.append(Fold(first, last, times, period))

@@ -32,11 +32,12 @@ class Kernel(ABC):
     Subclasses set ``op_type`` (the profiler's OpType; by default the name of the class) and
     ``block_dim`` (unless the launch gives it), and write :meth:`process`. ``reads`` and ``writes``
     are the tensors the task depends on and produces, ``scratch`` its own workspace. ``adds_into``
-    are those of ``writes`` that it adds into: a task of its own clears them first. ``cores`` says
-    which cores the blocks are. ``is_mix`` marks kernels that run on cube and vector cores at once:
-    a block is then a cube core with its vector cores, and each of them runs :meth:`process`, which
-    looks at ``core.unit``. ``generated`` marks kernels that the device's operator compiler (TBE)
-    makes for a shape, unlike those written in Ascend C.
+    are those of ``writes`` that it adds into: a task of its own clears them first; ``unset`` are
+    those of ``reads`` that nobody needs to have written. ``cores`` says which cores the blocks
+    are. ``is_mix`` marks kernels that run on cube and vector cores at once: a block is then a cube
+    core with its vector cores, and each of them runs :meth:`process`, which looks at
+    ``core.unit``. ``generated`` marks kernels that the device's operator compiler (TBE) makes for
+    a shape, unlike those written in Ascend C.
     ``division`` is how the work is divided, where that says which blocks are alike.
     ``runs_on`` names what runs it where that is no AI core.
     ``independent`` marks kernels whose blocks may be computed at the same time: no two of them
@@ -62,6 +63,7 @@ class Kernel(ABC):
     scratch: tuple[GlobalTensor, ...] = ()
     cold: tuple[GlobalTensor, ...] = ()
     adds_into: tuple[GlobalTensor, ...] = ()
+    unset: tuple[GlobalTensor, ...] = ()
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)

@@ -109,8 +109,8 @@ def storage_of(data: NDArray[Any], argument: TensorArg) -> NDArray[Any]:
 
 
 def allocate_results(kernel: Kernel) -> None:
-    """Allocate what a kernel writes and nobody has allocated yet."""
-    for tensor in (*kernel.writes, *kernel.scratch):
+    """Allocate what a kernel writes, or reads unset, and nobody has allocated yet."""
+    for tensor in (*kernel.writes, *kernel.scratch, *kernel.unset):
         if tensor.buffer.data is None:
             tensor.buffer.data = _new(tensor)
 

@@ -37,7 +37,7 @@ def device(chip: str) -> Device:
 ROWS = [row for each in rows().values() for row in each]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # a process loads it once
 def library(tmp_path_factory: pytest.TempPathFactory) -> CLibrary | None:
     """The C functions on the chip of A2; none where they can't be built."""
     if needs_capi.args[0] or needs_cffi.args[0]:

@@ -168,13 +168,13 @@ def recommend(
     words += [word for each in price or () for word in ("--price", each)]
     words += _given({"--quantile": quantile})
     if is_language_model(model):
-        tokens = {"input_tokens": input_tokens, "output_tokens": output_tokens}
-        workload = {"dtypes": dtypes.split(","), "requests_per_s": rate, **tokens}
-        limits = {"ttft_ms": limit_ms, "tpot_ms": tpot_ms, "quantile": quantile}
         words += _given({"--tpot": _number(tpot_ms), "--input": input_tokens})
         words += _given({"--output": output_tokens, "--dtype": dtypes or None, "--seed": seed})
-        wanted = llm_plan_of(llm_plan_of_model(model, workload, limits, named, prices), model)
-        _answer_llm(wanted, model, words, seed, delivery)
+        told = llm_plan_of_model(
+            model, rate, (limit_ms, tpot_ms), (input_tokens, output_tokens), quantile,
+            dtypes.split(","), named, prices,
+        )  # fmt: skip
+        _answer_llm(llm_plan_of(told, model), model, words, seed, delivery)
         return
     objective = {"quantile": quantile, "limit_ms": limit_ms, "availability": availability}
     batching = _said(max_wait_ms=max_wait_ms, max_batch=max_batch)

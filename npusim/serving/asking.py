@@ -36,7 +36,7 @@ def plan(
     """
     beside = Path() if isinstance(question, Mapping) else Path(question).parent
     place = beside if folder is None else Path(folder)
-    if "llm" in question if isinstance(question, Mapping) else is_llm_plan(Path(question)):
+    if _is_of_llm(question):
         return _llm_plan(question, seed, place, progress)
     wanted = plan_of(question) if isinstance(question, Mapping) else read_plan(question)
     wanted = seeded(wanted, seed)
@@ -75,10 +75,10 @@ def recommend(
     """
     file = Path(model)
     if is_language_model(file):
-        tokens = {"input_tokens": input_tokens, "output_tokens": output_tokens}
-        workload = {"dtypes": tuple(dtypes), "requests_per_s": rate_per_s, **tokens}
-        limits = {"ttft_ms": limit_ms, "tpot_ms": tpot_ms, "quantile": quantile}
-        question = llm_plan_of_model(file, workload, limits, products, prices)
+        tokens = (input_tokens, output_tokens)
+        question = llm_plan_of_model(
+            file, rate_per_s, (limit_ms, tpot_ms), tokens, quantile, dtypes, products, prices
+        )
         return plan(question, seed=seed, progress=progress)
     batching: dict[str, Any] = {"max_wait_ms": max_wait_ms}
     if max_batch is not None:
@@ -93,17 +93,34 @@ def recommend(
 
 def llm_plan_of_model(
     model: Path,
-    workload: Mapping[str, Any],
-    limits: Mapping[str, Any],
+    rate_per_s: float,
+    limits_ms: tuple[float, float],
+    tokens: tuple[int, int],
+    quantile: str,
+    dtypes: Sequence[str],
     products: Sequence[str],
     prices: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """The plan of one language model at one rate, as a file would say it; `prices` in EUR.
 
-    Raises ArgumentError for a price of a product that isn't compared.
+    `limits_ms` are of TTFT and TPOT, `tokens` those of a prompt and an answer. Raises ArgumentError
+    for a price of a product that isn't compared.
     """
-    llm = {"config": str(model.resolve()), **workload}
-    return {"llm": llm, "objective": dict(limits), "fleet": priced_fleet(products, prices)}
+    llm = {
+        "config": str(model.resolve()),
+        "dtypes": tuple(dtypes),
+        "requests_per_s": rate_per_s,
+        "input_tokens": tokens[0],
+        "output_tokens": tokens[1],
+    }
+    objective = {"ttft_ms": limits_ms[0], "tpot_ms": limits_ms[1], "quantile": quantile}
+    return {"llm": llm, "objective": objective, "fleet": priced_fleet(products, prices)}
+
+
+def _is_of_llm(question: str | PathLike[str] | Mapping[str, Any]) -> bool:
+    if isinstance(question, Mapping):
+        return "llm" in question
+    return is_llm_plan(Path(question))
 
 
 def _llm_plan(

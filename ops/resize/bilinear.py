@@ -129,7 +129,6 @@ def resize_bilinear(task: Task) -> tuple[Kernel, ...]:
     size = made((2,), INT64, "size")
     size.buffer.data = np.array(out.shape[2:], np.int64)
     tasks = [*kernels_on(Task(task.profile, "Cast", (size,), (made((2,), INT32),)))]
-    sized = len(tasks)
     source, plain = x, out
     if x.dtype is BFLOAT16:
         source, plain = made(x.shape, FLOAT), made(out.shape, FLOAT)
@@ -141,7 +140,7 @@ def resize_bilinear(task: Task) -> tuple[Kernel, ...]:
     rows = made((images, slices, *out.shape[2:], _C0), plain.dtype)
     tasks += kernels_on(Task(task.profile, "TransData", (source,), (blocked,)))
     tasks += kernels_on(Task(task.profile, "TransData", (plain,), (rows,)))
-    for kernel in tasks[sized:]:
+    for kernel in tasks:
         kernel.unset = tuple(each for each in kernel.reads if each.buffer is out.buffer)
     tasks.append(blended(task.profile, blocked, rows, corners))
     tasks += kernels_on(Task(task.profile, "TransData", (rows,), (plain,)))

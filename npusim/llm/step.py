@@ -83,28 +83,23 @@ def step(
         batch.rows if layout.tp > 1 else 0, device.step.launches,
     )  # fmt: skip
     total_ms = compute_ms + communication_ms + host_ms
-    low_us, high_us = device.band_us
-    spread = band_factor(links) - 1
-    below = hypot(compute_ms - low_us / 1e3, communication_ms * spread / (1 + spread))
-    above = hypot(high_us / 1e3 - compute_ms, communication_ms * spread)
     return LlmStep(
-        model,
-        chip.name,
-        layout,
-        precision,
-        batch,
-        chosen,
-        total_ms,
-        compute_ms,
-        communication_ms,
-        host_ms,
-        (total_ms - below, total_ms + above),
+        model, chip.name, layout, precision, batch, chosen,
+        total_ms, compute_ms, communication_ms, host_ms,
+        _band_ms(total_ms, device, communication_ms, band_factor(links) - 1),
         memory_of(model.architecture, layout, precision, batch, chip, engine),
-        device,
-        tuple(exchanges),
-        tuple(work.replaced.items()),
-        _notes(model, chip, dtype),
-    )
+        device, tuple(exchanges), tuple(work.replaced.items()), _notes(model, chip, dtype),
+    )  # fmt: skip
+
+
+def _band_ms(
+    total_ms: float, device: StepResult, communication_ms: float, spread: float
+) -> tuple[float, float]:
+    """The band of a step: compute and communication err independently of each other."""
+    low_us, high_us = device.band_us
+    below = hypot((device.device_us - low_us) / 1e3, communication_ms * spread / (1 + spread))
+    above = hypot((high_us - device.device_us) / 1e3, communication_ms * spread)
+    return total_ms - below, total_ms + above
 
 
 @lru_cache(maxsize=8)

@@ -173,24 +173,12 @@ def train(
     low, high = (sum(each[end] for each in spread) for end in (0, 1))
     tokens = training.global_batch * training.length
     return TrainingStep(
-        model,
-        chip.name,
-        layout,
-        training,
-        step_ms,
-        there.total_ms,
-        back.total_ms,
+        model, chip.name, layout, training, step_ms, there.total_ms, back.total_ms,
         count * (there.communication_ms + back.communication_ms + 2 * sent_ms),
-        bubble_ms,
-        update.communication_ms,
-        update.compute_ms,
-        (step_ms * low, step_ms * high),
-        tokens / step_ms * 1e3 / layout.cards,
-        (there.simulated * there.compute_ms + back.simulated * back.compute_ms)
-        / (there.compute_ms + back.compute_ms),
-        memory_of(sizes, chip, layout, training, kind.itemsize),
-        tuple(work.replaced.items()),
-    )
+        bubble_ms, update.communication_ms, update.compute_ms, (step_ms * low, step_ms * high),
+        tokens / step_ms * 1e3 / layout.cards, _simulated(there, back),
+        memory_of(sizes, chip, layout, training, kind.itemsize), tuple(work.replaced.items()),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -211,6 +199,12 @@ class _Part:
         """The ends of the band as shares of a whole."""
         beside = self.total_ms - self.compute_ms
         return (self.low_ms + beside) / whole_ms, (self.high_ms + beside) / whole_ms
+
+
+def _simulated(*parts: _Part) -> float:
+    """The share of their compute time that is simulated."""
+    whole_ms = sum(part.compute_ms for part in parts)
+    return sum(part.simulated * part.compute_ms for part in parts) / whole_ms
 
 
 def _part_of(work: Work, chip: Profile, links: Interconnect) -> _Part:

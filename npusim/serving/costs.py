@@ -78,15 +78,20 @@ def step_costs(
             progress(f"step of {batch.tokens} tokens")
         return step(model, chip, layout, batch, **{**options, **more})
 
-    sizes = _up_to(_FEW if coarse else _SEQUENCES, max_sequences)
-    near, far = _LEAST_CONTEXT, max(2 * _LEAST_CONTEXT, longest)
-
     def decoded(size: int, context: int) -> LlmStep:
         if not draft:
             return timed(Batch(size, context))
         verified = Batch(prompts=size, chunk=1 + draft, before=context)
         return timed(verified, graph=options.get("graph") or "full")
 
+    # A full graph holds steps that only decode: those with prompts are launched by operators.
+    graph = "eager" if options.get("graph") == "full" else options.get("graph")
+
+    def read(count: int, before: int) -> float:
+        return timed(_prompts(count, prompt, before), graph=graph).step_ms
+
+    sizes = _up_to(_FEW if coarse else _SEQUENCES, max_sequences)
+    near, far = _LEAST_CONTEXT, max(2 * _LEAST_CONTEXT, longest)
     short, long = ([decoded(size, each) for size in sizes] for each in (near, far))
     slopes = [
         max(0.0, b.step_ms - a.step_ms) / (size * (far - near)) / tokens_per_step
@@ -96,25 +101,24 @@ def step_costs(
         a.step_ms / tokens_per_step - slope * size * near
         for size, a, slope in zip(sizes, short, slopes, strict=True)
     ]
-    places = _FEW_PROMPTS if coarse else _PROMPTS
-    counts = _up_to(places, min(places[-1], max_tokens))
-    # A full graph holds steps that only decode: those with prompts are launched by operators.
-    graph = "eager" if options.get("graph") == "full" else options.get("graph")
-
-    def read(count: int, before: int) -> float:
-        return timed(_prompts(count, prompt, before), graph=graph).step_ms
-
-    alone = [read(count, 0) for count in counts]
-    last = counts[-1]
-    further = max(0.0, read(last, prompt) - alone[-1]) / prompt / last
     middle = long[len(long) // 2]
+    most = max_tokens + max_sequences
     return StepCosts(
         _table(sizes, bases, max_sequences),
         _table(sizes, slopes, max_sequences),
-        _table(counts, alone, max_tokens + max_sequences),
-        [further * count for count in range(max_tokens + max_sequences + 1)],
+        *_reading(read, _FEW_PROMPTS if coarse else _PROMPTS, prompt, max_tokens, most),
         (middle.band_ms[0] / middle.step_ms, middle.band_ms[1] / middle.step_ms),
     )
+
+
+def _reading(
+    read: Callable[[int, int], float], places: Sequence[int], usual: int, largest: int, most: int
+) -> tuple[list[float], list[float]]:
+    """Milliseconds of prompts by their tokens, up to `most`, and of a token in front of them."""
+    counts = _up_to(places, min(places[-1], largest))
+    alone = [read(count, 0) for count in counts]
+    further = max(0.0, read(counts[-1], usual) - alone[-1]) / usual / counts[-1]
+    return _table(counts, alone, most), [further * count for count in range(most + 1)]
 
 
 def _prompts(tokens: int, usual: int, before: int) -> Batch:

@@ -5,19 +5,20 @@ An OpType with shapes and dtypes, no aclnn call around it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
-from npusim.ascendc.task import Task
+from npusim.ascendc.task import Task, made
 from npusim.operators.registry import builder
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
+    from npusim.values.dtypes import DType
     from npusim.values.tensors import TensorSpec
 
 
@@ -54,6 +55,30 @@ def kernels_of(profile: Profile, task: TaskSpec) -> tuple[Kernel, ...]:
 def kernels_on(task: Task) -> tuple[Kernel, ...]:
     """The same on tensors that are there already; outputs may be left out where they follow."""
     return builder(task.op_type)(task)
+
+
+class Tasks:
+    """The kernels of an operator that consists of others, in their order."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.kernels: list[Kernel] = []
+
+    def run(
+        self,
+        op_type: str,
+        *given: GlobalTensor | None,
+        out: GlobalTensor | Sequence[GlobalTensor],
+        **attributes: object,
+    ) -> GlobalTensor:
+        """One more task; its first result."""
+        outputs = (out,) if isinstance(out, GlobalTensor) else tuple(out)
+        self.kernels += kernels_on(Task(self.profile, op_type, given, outputs, attributes))
+        return outputs[0]
+
+    def cast(self, x: GlobalTensor, dtype: DType) -> GlobalTensor:
+        """A tensor in a dtype: itself where it has it."""
+        return x if x.dtype is dtype else self.run("Cast", x, out=made(x.shape, dtype))
 
 
 @contextmanager

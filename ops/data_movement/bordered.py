@@ -19,7 +19,7 @@ from npusim.library.mapping import mapped
 from npusim.operators.checks import invalid, sizes
 from npusim.operators.results import described, numbers
 from npusim.operators.shape_checks import entries
-from npusim.operators.tasks import kernels_on
+from npusim.operators.tasks import Tasks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,20 +113,18 @@ def constant_pad(task: Task) -> tuple[Kernel, ...]:
         size + min(before, 0) + min(after, 0)
         for size, (before, after) in zip(x.shape, pairs, strict=True)
     ]
-    tasks: list[Kernel] = []
+    tasks = Tasks(task.profile)
     if tuple(kept) != x.shape:
-        cut = {"offsets": [max(-before, 0) for before, _ in pairs], "size": kept}
-        part = made(tuple(kept), x.dtype)
-        tasks += kernels_on(Task(task.profile, "Slice", (x,), (part,), cut))
-        x = part
+        offsets = [max(-before, 0) for before, _ in pairs]
+        x = tasks.run("Slice", x, out=made(tuple(kept), x.dtype), offsets=offsets, size=kept)
     frame = [max(each, 0) for pair in pairs for each in pair]
     shape = tuple(
         size + before + after
         for size, before, after in zip(kept, frame[::2], frame[1::2], strict=True)
     )
     out = task.outputs[0] if task.outputs else made(shape, x.dtype)
-    said = {"paddings": frame, "value": task.number("value", 0.0)}
-    return (*tasks, *kernels_on(Task(task.profile, "PadV3", (x,), (out,), said)))
+    tasks.run("PadV3", x, out=out, paddings=frame, value=task.number("value", 0.0))
+    return tuple(tasks.kernels)
 
 
 def bordered(given: Sequence[TensorSpec], attributes: Mapping[str, Any]) -> list[TensorSpec]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc.task import Task, made
 from npusim.operators.host import constant
 from npusim.operators.registry import kernel_class
-from npusim.operators.tasks import kernels_on
+from npusim.operators.tasks import Tasks
 from npusim.schedules.formula_kernel import Compute, kernel_of
 from npusim.values.dtypes import BFLOAT16
 
@@ -38,16 +38,11 @@ def exp(task: Task) -> tuple[Kernel, ...]:
 def masked_scale(task: Task) -> tuple[Kernel, ...]:
     """x * mask * scale: Cast of the mask to x's dtype where it has another, two products."""
     x, mask = task.present(2)
-    tasks: list[Kernel] = []
-    if mask.dtype is not x.dtype:
-        cast = made(mask.shape, x.dtype)
-        tasks += kernels_on(Task(task.profile, "Cast", (mask,), (cast,)))
-        mask = cast
-    kept = made(x.shape, x.dtype)
-    tasks.append(kernel_class("Mul")(task.profile, x, mask, kept))
+    tasks = Tasks(task.profile)
+    kept = tasks.run("Mul", x, tasks.cast(mask, x.dtype), out=made(x.shape, x.dtype))
     out = task.outputs[0] if task.outputs else made(x.shape, x.dtype)
     scale = task.number("scale", 1.0)
-    return (*tasks, _with_number(task, "Mul", kept, scale, out))
+    return (*tasks.kernels, _with_number(task, "Mul", kept, scale, out))
 
 
 def _with_number(

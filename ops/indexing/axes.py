@@ -14,8 +14,8 @@ from npusim.values.errors import KernelError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from npusim.ascendc import GlobalTensor, Kernel
-    from npusim.hardware.profile import Profile
+    from npusim.ascendc import GlobalTensor
+    from npusim.operators.tasks import Tasks
 
 
 def axis_of(
@@ -40,13 +40,11 @@ def last(rank: int, axis: int) -> tuple[int, ...]:
     return tuple(order)
 
 
-def turned(
-    profile: Profile, tensor: GlobalTensor, order: tuple[int, ...], tasks: list[Kernel]
-) -> GlobalTensor:
-    """A tensor with its axes in another order, by a task that is appended."""
+def turned(tasks: Tasks, tensor: GlobalTensor, order: tuple[int, ...]) -> GlobalTensor:
+    """A tensor with its axes in another order, by a task more."""
     view = tensor.permuted(order)
     dense = made(view.shape, tensor.dtype)
-    tasks.append(kernel_class("Transpose")(profile, view, dense))
+    tasks.kernels.append(kernel_class("Transpose")(tasks.profile, view, dense))
     return dense
 
 

@@ -21,7 +21,7 @@ from npusim.ascendc.loops import looked_up
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
 from npusim.operators.registry import kernel_class
-from npusim.operators.tasks import kernels_on
+from npusim.operators.tasks import Tasks
 from npusim.ops.indexing.axes import axis_of, last, row_places, turned
 from npusim.schedules.bounds import fault_outside
 from npusim.schedules.on_ai_cpu import OnAiCpu
@@ -128,17 +128,15 @@ def gather_elements(task: Task) -> tuple[Kernel, ...]:
     if axis == len(x.shape) - 1:
         return (GatherElements(task.profile, x, indices, out),)
     order = last(len(x.shape), axis)
-    tasks: list[Kernel] = []
-    table, places = (turned(task.profile, each, order, tasks) for each in (x, indices))
+    tasks = Tasks(task.profile)
+    table, places = (turned(tasks, each, order) for each in (x, indices))
     shortens = task.profile.supports_convert(INT64.intrinsic, INT32.intrinsic)
     if places.dtype is INT64 and x.dtype.itemsize < INT64.itemsize and shortens:
-        short = made(places.shape, INT32)
-        tasks += kernels_on(Task(task.profile, "Cast", (places,), (short,)))
-        places = short
+        places = tasks.cast(places, INT32)
     result = made(places.shape, x.dtype)
-    tasks.append(GatherElements(task.profile, table, places, result))
-    tasks.append(kernel_class("Transpose")(task.profile, result.permuted(order), out))
-    return tuple(tasks)
+    tasks.kernels.append(GatherElements(task.profile, table, places, result))
+    tasks.kernels.append(kernel_class("Transpose")(task.profile, result.permuted(order), out))
+    return tuple(tasks.kernels)
 
 
 def _on_ai_cpu(task: Task, out: GlobalTensor, compute: Callable[..., Array]) -> tuple[Kernel, ...]:

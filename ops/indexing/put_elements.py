@@ -21,7 +21,8 @@ from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TPosition, T
 from npusim.ascendc.loops import looked_up
 from npusim.ascendc.task import Task, made
 from npusim.engine.program import Pipe
-from npusim.operators.registry import builder, kernel_class
+from npusim.operators.registry import kernel_class
+from npusim.operators.tasks import Tasks
 from npusim.ops.indexing.axes import axis_of, last, row_places, turned
 from npusim.ops.indexing.elements import element_loop
 from npusim.schedules.bounds import fault_outside
@@ -153,24 +154,21 @@ def scatter_elements(task: Task) -> tuple[Kernel, ...]:
         compute = partial(_scattered, axis=axis, reduce=reduce)
         on_cpu = OnAiCpu(task.op_type, compute)
         return on_cpu.from_task(replace(task, outputs=(out,)))
-    tasks: list[Kernel] = [kernel_class("TensorMove")(profile, x, out)]
+    tasks = Tasks(profile)
+    tasks.run("TensorMove", x, out=out)
     var, places, new = out, indices, updates
     if split and task.op_type == "Scatter" and indices.dtype is INT32:
         # A framework indexes in 64 bits, whatever it is given.
-        tasks += builder("Cast")(Task(profile, "Cast", (indices,), (made(indices.shape, INT64),)))
-        places = tasks[-1].writes[0]
+        places = tasks.cast(indices, INT64)
     if axis != len(x.shape) - 1:
-        var, places, new = (turned(profile, each, order, tasks) for each in (out, places, new))
+        var, places, new = (turned(tasks, each, order) for each in (out, places, new))
     if split:
         short = made(places.shape, INT32, "indices")
-        tasks += builder("LinearIndex")(
-            Task(profile, "LinearIndex", (places,), (short,), {"size": x.shape[axis]})
-        )
-        places = short
-    tasks.append(ScatterElements(profile, var, places, new, adds=reduce == "add"))
+        places = tasks.run("LinearIndex", places, out=short, size=x.shape[axis])
+    tasks.kernels.append(ScatterElements(profile, var, places, new, adds=reduce == "add"))
     if var is not out:
-        tasks.append(kernel_class("Transpose")(profile, var.permuted(order), out))
-    return tuple(tasks)
+        tasks.kernels.append(kernel_class("Transpose")(profile, var.permuted(order), out))
+    return tuple(tasks.kernels)
 
 
 def _suits_split(x: GlobalTensor, indices: GlobalTensor, axis: int) -> bool:

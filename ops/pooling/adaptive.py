@@ -21,7 +21,7 @@ from npusim.ascendc.conversions import conversion_path
 from npusim.ascendc.loops import Index, looked_up, values_of
 from npusim.ascendc.task import Task, made
 from npusim.operators.results import numbers
-from npusim.operators.tasks import kernels_on
+from npusim.operators.tasks import Tasks
 from npusim.schedules.tile_grid import Grid
 from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT
@@ -223,19 +223,17 @@ def adaptive_avg_pool_3d(task: Task) -> tuple[Kernel, ...]:
         raise task.refused("a record doesn't tell the size of the result")
     outer, channels = x.shape[:-4], x.shape[-4]
     out = task.outputs[0] if task.outputs else made((*x.shape[:-3], *size), x.dtype)
+    tasks = Tasks(task.profile)
     if prod(size) == 1:
-        rank = len(x.shape)
-        mean = {"axes": [rank - 3, rank - 2, rank - 1], "keep_dims": True}
-        return kernels_on(Task(task.profile, "ReduceMean", (x,), (out,), mean))
+        axes = [len(x.shape) - each for each in (3, 2, 1)]
+        tasks.run("ReduceMean", x, out=out, axes=axes, keep_dims=True)
+        return tuple(tasks.kernels)
     images = prod(outer)
     inside = x.view(images, channels, *x.shape[-3:])
     outside = out.view(images, channels, *size)
     turned = made((images, *x.shape[-3:], channels), x.dtype)
     means = made((images, *size, channels), x.dtype)
-    there = kernels_on(
-        Task(task.profile, "Transpose", (inside,), (turned,), {"perm": [0, 2, 3, 4, 1]})
-    )
-    back = kernels_on(
-        Task(task.profile, "Transpose", (means,), (outside,), {"perm": [0, 4, 1, 2, 3]})
-    )
-    return (*there, AdaptiveAvgPool3d(task.profile, turned, means), *back)
+    tasks.run("Transpose", inside, out=turned, perm=[0, 2, 3, 4, 1])
+    tasks.kernels.append(AdaptiveAvgPool3d(task.profile, turned, means))
+    tasks.run("Transpose", means, out=outside, perm=[0, 4, 1, 2, 3])
+    return tuple(tasks.kernels)

@@ -16,7 +16,7 @@ from npusim.ascendc.task import Task, made
 from npusim.library.axis_maps import AxisMap
 from npusim.library.mapping import Mapped
 from npusim.operators.results import numbers
-from npusim.operators.tasks import kernels_on
+from npusim.operators.tasks import Tasks
 from npusim.ops.pooling.adaptive import adaptive_avg_pool_3d
 from npusim.ops.pooling.tables import even_means, lines_of
 
@@ -81,14 +81,12 @@ def _even_grad(task: Task, axes: int) -> tuple[Kernel, ...]:
     planes = prod(x.shape[:-axes])
     out = task.outputs[0] if task.outputs else made(x.shape, grads.dtype)
     turned, summed = (made((*size, planes), grads.dtype) for size in (outside, inside))
-    there = {"perm": [*range(1, axes + 1), 0]}
-    back = {"perm": [axes, *range(axes)]}
+    tasks = Tasks(task.profile)
     flat, result = grads.view(planes, *outside), out.view(planes, *inside)
-    return (
-        *kernels_on(Task(task.profile, "Transpose", (flat,), (turned,), there)),
-        _even_grad_kernel(task, turned, summed),
-        *kernels_on(Task(task.profile, "Transpose", (summed,), (result,), back)),
-    )
+    tasks.run("Transpose", flat, out=turned, perm=[*range(1, axes + 1), 0])
+    tasks.kernels.append(_even_grad_kernel(task, turned, summed))
+    tasks.run("Transpose", summed, out=result, perm=[axes, *range(axes)])
+    return tuple(tasks.kernels)
 
 
 def _even_grad_kernel(task: Task, grads: GlobalTensor, out: GlobalTensor) -> Kernel:

@@ -12,15 +12,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from npusim.ascendc.task import Task, made
-from npusim.operators.tasks import kernels_on
+from npusim.ascendc.task import made
+from npusim.operators.tasks import Tasks
 from npusim.values.dtypes import BFLOAT16, FLOAT
 from npusim.values.formats import Format
 from npusim.values.layouts import storage_shape
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
-    from npusim.values.dtypes import DType
+    from npusim.ascendc.task import Task
 
 _RESULTS = 8  # of DynamicRNN: y, h, c, and what gradients need
 _STATES = 3  # of these, what a framework gives back
@@ -40,7 +40,7 @@ class _Layer:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.tasks: list[Kernel] = []
+        self.tasks = Tasks(task.profile)
         ways = 2 if task.attributes.get("bidirectional") else 1
         biased = bool(task.attributes.get("bias", True))
         kinds = 4 if biased else 2
@@ -62,19 +62,19 @@ class _Layer:
         if len(found) > 1:
             shape = (*self.x.shape[:2], 2 * columns)
             results = [
-                self._launch("ConcatD", *parts, out=made(shape, self.x.dtype), concat_dim=2)
+                self.tasks.run("ConcatD", *parts, out=made(shape, self.x.dtype), concat_dim=2)
                 for parts in zip(*found, strict=True)
             ]
         for each, out in zip(results, self.task.outputs, strict=False):
-            self._launch("TensorMove", each, out=out)
-        return self.tasks
+            self.tasks.run("TensorMove", each, out=out)
+        return self.tasks.kernels
 
     def _first(self, columns: int) -> list[GlobalTensor]:
         """Zeros for what isn't given: h and c, and a state that only the product's kernel has."""
         shape = (len(self.params), self.x.shape[1], columns)
         zeros = [made(shape, self.x.dtype) for _ in range(_STATES)]
         for each in zeros:
-            self._launch("ZerosLike", each, out=each)
+            self.tasks.run("ZerosLike", each, out=each)
         return self.states or zeros[:2]
 
     def _direction(self, way: int, first: list[GlobalTensor]) -> list[GlobalTensor]:
@@ -82,28 +82,28 @@ class _Layer:
         below, beside, *biases = self.params[way]
         shape = below.shape[0], below.shape[1] + beside.shape[1]
         x, kind = self.x, self.x.dtype
-        weight = self._launch("ConcatD", below, beside, out=made(shape, kind), concat_dim=1)
-        weight = self._launch("Transpose", weight, out=made(shape[::-1], kind), perm=[1, 0])
+        weight = self.tasks.run("ConcatD", below, beside, out=made(shape, kind), concat_dim=1)
+        weight = self.tasks.run("Transpose", weight, out=made(shape[::-1], kind), perm=[1, 0])
         bias = made(shape[:1], kind, "bias")
         if biases:
-            self._launch("Add", *biases, out=bias)
+            self.tasks.run("Add", *biases, out=bias)
         else:
-            self._launch("ZerosLike", bias, out=bias)
+            self.tasks.run("ZerosLike", bias, out=bias)
         if way:
-            x = self._launch("ReverseV2", x, out=made(x.shape, kind), axis=[0])
+            x = self.tasks.run("ReverseV2", x, out=made(x.shape, kind), axis=[0])
         given = (x, weight, bias, *(_of_way(each, way) for each in first))
-        x, weight, bias, h, c = (self._cast(each, self.kind) for each in given)
+        x, weight, bias, h, c = (self.tasks.cast(each, self.kind) for each in given)
         self._laid_out(x, weight)
         states = (x.shape[0], x.shape[1], h.shape[-1])
         results = [made(states, self.kind) for _ in range(_RESULTS)]
-        self._launch("DynamicRNN", x, weight, bias, None, h, c, out=results,
+        self.tasks.run("DynamicRNN", x, weight, bias, None, h, c, out=results,
             direction=_FORWARD, gate_order="ifjo", is_training=True)  # fmt: skip
         self._laid_out(*results[:_STATES])
-        results = [self._cast(each, kind) for each in results]
+        results = [self.tasks.cast(each, kind) for each in results]
         found = results[:_STATES]
         if way:
             found = [
-                self._launch("ReverseV2", each, out=made(each.shape, kind), axis=[0])
+                self.tasks.run("ReverseV2", each, out=made(each.shape, kind), axis=[0])
                 for each in found
             ]
         return found
@@ -113,22 +113,7 @@ class _Layer:
         for each in tensors:
             nz = storage_shape(each.shape, each.dtype, Format.FRACTAL_NZ)
             fractals = replace(made(nz, each.dtype), format=Format.FRACTAL_NZ)
-            self._launch("TransData", each, out=fractals)
-
-    def _cast(self, x: GlobalTensor, kind: DType) -> GlobalTensor:
-        return x if x.dtype is kind else self._launch("Cast", x, out=made(x.shape, kind))
-
-    def _launch(
-        self,
-        op_type: str,
-        *given: GlobalTensor | None,
-        out: GlobalTensor | list[GlobalTensor],
-        **said: object,
-    ) -> GlobalTensor:
-        """A task; its first result."""
-        outputs = tuple(out) if isinstance(out, list) else (out,)
-        self.tasks += kernels_on(Task(self.task.profile, op_type, given, outputs, said))
-        return outputs[0]
+            self.tasks.run("TransData", each, out=fractals)
 
 
 def _of_way(states: GlobalTensor, way: int) -> GlobalTensor:

@@ -18,8 +18,7 @@ from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor
 from npusim.ascendc.folds import LARGEST, SMALLEST, SUM
 from npusim.ascendc.task import Task, made
 from npusim.library.tensor_lists import read_lists
-from npusim.operators.registry import builder
-from npusim.operators.tasks import kernels_on
+from npusim.operators.tasks import Tasks
 from npusim.ops.reduction.axes import Nest
 from npusim.ops.reduction.job import Job
 from npusim.ops.reduction.kernel import Reduction
@@ -175,25 +174,19 @@ def norms(task: Task) -> tuple[Kernel, ...]:
         raise task.refused("no tensors")
     if order in _LISTED:
         return (ForeachNorm(task.profile, *given, *results, scalar=order),)
-    tasks: list[Kernel] = []
+    tasks = Tasks(task.profile)
     for x, out in zip(given, results, strict=True):
         if order in _AT_ONCE:
-            named = Task(task.profile, "LpNormV2", (x,), (out,), {"p": order})
-            tasks.extend(builder("LpNormV2")(named))
+            tasks.run("LpNormV2", x, out=out, p=order)
         else:
-            tasks.extend(_in_two(task.profile, x, out, order))
-    return tuple(tasks)
+            _in_two(tasks, x, out, order)
+    return tuple(tasks.kernels)
 
 
-def _in_two(profile: Profile, x: GlobalTensor, out: GlobalTensor, order: float) -> Iterator[Kernel]:
-    said = {"p": order}
-    if x.dtype is not FLOAT:
-        wide = made(x.shape, FLOAT)
-        yield from kernels_on(Task(profile, "Cast", (x,), (wide,)))
-        x = wide
-    total = made((), FLOAT, "sum")
-    yield from builder("LpNormReduceV2")(Task(profile, "LpNormReduceV2", (x,), (total,), said))
+def _in_two(tasks: Tasks, x: GlobalTensor, out: GlobalTensor, order: float) -> None:
+    x = tasks.cast(x, FLOAT)
+    total = tasks.run("LpNormReduceV2", x, out=made((), FLOAT, "sum"), p=order)
     norm_ = out if out.dtype is FLOAT else made((), FLOAT, "norm")
-    yield from builder("LpNormUpdateV2")(Task(profile, "LpNormUpdateV2", (total,), (norm_,), said))
+    tasks.run("LpNormUpdateV2", total, out=norm_, p=order)
     if norm_ is not out:
-        yield from kernels_on(Task(profile, "Cast", (norm_,), (out,)))
+        tasks.run("Cast", norm_, out=out)

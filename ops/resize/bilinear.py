@@ -15,7 +15,7 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.ascendc.loops import looked_up
 from npusim.ascendc.task import Task, made
-from npusim.operators.tasks import kernels_on
+from npusim.operators.tasks import Tasks
 from npusim.ops.resize.blending import Blending
 from npusim.ops.resize.by_rows import RowsByVbi
 from npusim.ops.resize.scales import FLOORED, Corners, resized
@@ -128,22 +128,20 @@ def resize_bilinear(task: Task) -> tuple[Kernel, ...]:
         return (blended(task.profile, x, out, corners),)
     size = made((2,), INT64, "size")
     size.buffer.data = np.array(out.shape[2:], np.int64)
-    tasks = [*kernels_on(Task(task.profile, "Cast", (size,), (made((2,), INT32),)))]
-    source, plain = x, out
-    if x.dtype is BFLOAT16:
-        source, plain = made(x.shape, FLOAT), made(out.shape, FLOAT)
-        tasks += kernels_on(Task(task.profile, "Cast", (x,), (source,)))
-        tasks += kernels_on(Task(task.profile, "Cast", (out,), (plain,)))
+    tasks = Tasks(task.profile)
+    tasks.cast(size, INT32)
+    kind = FLOAT if x.dtype is BFLOAT16 else x.dtype
+    source, plain = (tasks.cast(each, kind) for each in (x, out))
     images, channels = x.shape[:2]
     slices = ceil(channels / _C0)
     blocked = made((images, slices, *x.shape[2:], _C0), source.dtype)
     rows = made((images, slices, *out.shape[2:], _C0), plain.dtype)
-    tasks += kernels_on(Task(task.profile, "TransData", (source,), (blocked,)))
-    tasks += kernels_on(Task(task.profile, "TransData", (plain,), (rows,)))
-    for kernel in tasks:
+    tasks.run("TransData", source, out=blocked)
+    tasks.run("TransData", plain, out=rows)
+    for kernel in tasks.kernels:
         kernel.unset = tuple(each for each in kernel.reads if each.buffer is out.buffer)
-    tasks.append(blended(task.profile, blocked, rows, corners))
-    tasks += kernels_on(Task(task.profile, "TransData", (rows,), (plain,)))
+    tasks.kernels.append(blended(task.profile, blocked, rows, corners))
+    tasks.run("TransData", rows, out=plain)
     if plain is not out:
-        tasks += kernels_on(Task(task.profile, "Cast", (plain,), (out,)))
-    return tuple(tasks)
+        tasks.run("Cast", plain, out=out)
+    return tuple(tasks.kernels)

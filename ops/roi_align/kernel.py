@@ -17,7 +17,7 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, Scalar, TBuf, TPosition, TQue
 from npusim.ascendc.loops import Index, values_of
 from npusim.ascendc.task import Task, made
-from npusim.operators.tasks import kernels_on
+from npusim.operators.tasks import Tasks
 from npusim.ops.roi_align.samples import Samples
 from npusim.schedules.tile_grid import Grid
 from npusim.values.dtypes import FLOAT, FLOAT16
@@ -218,26 +218,20 @@ def _from_images(
 
     A framework leaves its results in NC1HWC0, but where halves of ragged channels are cast.
     """
-    tasks: list[Kernel] = []
-
-    def launch(op_type: str, given: GlobalTensor, made_: GlobalTensor) -> GlobalTensor:
-        tasks.extend(kernels_on(Task(task.profile, op_type, (given,), (made_,))))
-        return made_
-
+    tasks = Tasks(task.profile)
     profile, kind, channels = task.profile, x.dtype, x.shape[1]
     slices, count = ceil(channels / _LANES), boxes.numel // _BOX
     casts = kind is FLOAT16 and profile.cores.vector_cores > profile.cores.cube_cores
     if casts:
-        boxes = launch("Cast", boxes, made(boxes.shape, FLOAT))
-        x = launch("Cast", x, made(x.shape, FLOAT))
+        boxes, x = (tasks.cast(each, FLOAT) for each in (boxes, x))
     blocked = made((x.shape[0], slices, *x.shape[2:], _LANES), x.dtype)
-    launch("TransData", x, blocked)
+    tasks.run("TransData", x, out=blocked)
     pooled = made((count, slices, bins.high, bins.wide, _LANES), x.dtype)
-    tasks.append(ROIAlign(profile, blocked, boxes, pooled, bins))
+    tasks.kernels.append(ROIAlign(profile, blocked, boxes, pooled, bins))
     if task.outputs or (casts and channels % _LANES):
         out = made((count, channels, bins.high, bins.wide), x.dtype)
         whole = task.outputs[0] if task.outputs else out
-        turned = launch("TransData", pooled, whole if whole.dtype is x.dtype else out)
+        turned = tasks.run("TransData", pooled, out=whole if whole.dtype is x.dtype else out)
         if turned.dtype is not whole.dtype:
-            launch("Cast", turned, whole)
-    return tuple(tasks)
+            tasks.run("Cast", turned, out=whole)
+    return tuple(tasks.kernels)

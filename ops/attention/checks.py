@@ -6,13 +6,35 @@ from typing import TYPE_CHECKING, cast
 
 from npusim.ascendc.task import Task, made
 from npusim.operators.checks import invalid
-from npusim.operators.contract import TensorArg
+from npusim.operators.contract import Check, TensorArg
 from npusim.values.errors import KernelError
+from npusim.values.status import StatusCode
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
     from npusim.hardware import Profile
-    from npusim.operators.contract import Call, Check, Finding
+    from npusim.operators.contract import Call, Finding
+
+
+def suits_one_core(
+    inputs: tuple[str, ...], outputs: tuple[str, ...], *called: str, read: str, own: tuple[str, ...]
+) -> Check:
+    """561002 for what the tiling refuses where cube and vector unit share a core."""
+
+    def test(call: Call) -> Finding:
+        from npusim.ops.attention import inference, suited
+
+        cores = getattr(call.profile, "cores", None)  # a whole family of products has none
+        if cores is None or cores.style == "split":
+            return None
+        task = _task(call, inputs, outputs, dict(zip(own, called, strict=True)))
+        try:
+            return suited.unsuited(task, getattr(inference, read)(task))
+        except KernelError:
+            return None  # other checks tell
+
+    title = "the tiling for a core of cube and vector unit refuses the tensors"
+    return Check(StatusCode.ACLNN_ERR_INNER_TILING_ERROR, title, test)
 
 
 def fits_together(
@@ -23,25 +45,34 @@ def fits_together(
     ``called`` are the call's names of the attributes that it knows as ``own``.
     """
 
-    def tensor(call: Call, name: str) -> GlobalTensor | None:
-        given = call.arguments.get(name)
-        return made(given.spec.shape, given.spec.dtype) if isinstance(given, TensorArg) else None
-
     def test(call: Call) -> Finding:
         from npusim.ops.attention import inference
 
-        attributes = {
-            name: call.arguments[theirs]
-            for name, theirs in zip(own, called, strict=True)
-            if call.arguments.get(theirs) is not None
-        }
-        given = tuple(tensor(call, name) for name in inputs)
-        results = tuple(each for name in outputs if (each := tensor(call, name)) is not None)
-        profile = cast("Profile", call.profile)
+        task = _task(call, inputs, outputs, dict(zip(own, called, strict=True)))
         try:
-            getattr(inference, read)(Task(profile, call.contract.name, given, results, attributes))
+            getattr(inference, read)(task)
         except KernelError as error:
             return error.message
         return None
 
     return invalid("the tensors are no call of attention", test)
+
+
+def _task(
+    call: Call, inputs: tuple[str, ...], outputs: tuple[str, ...], names: dict[str, str]
+) -> Task:
+    """The call as the task that it queues; ``names`` are what it calls the task's attributes."""
+
+    def tensor(name: str) -> GlobalTensor | None:
+        given = call.arguments.get(name, call.arguments.get(f"{name}0"))  # the first of a list
+        return made(given.spec.shape, given.spec.dtype) if isinstance(given, TensorArg) else None
+
+    attributes = {
+        name: call.arguments[theirs]
+        for name, theirs in names.items()
+        if call.arguments.get(theirs) is not None
+    }
+    results = tuple(each for name in outputs if (each := tensor(name)) is not None)
+    given = tuple(tensor(name) for name in inputs)
+    op_type = call.contract.name.removeprefix("aclnn").rstrip("V234")
+    return Task(cast("Profile", call.profile), op_type, given, results, attributes)

@@ -11,7 +11,7 @@ from npusim.operators.definition import (
     text,
     whole,
 )
-from npusim.ops.attention.checks import fits_together
+from npusim.ops.attention.checks import fits_together, suits_one_core
 from npusim.ops.attention.results import backward, forward, inference, prompt
 
 _TENSORS = "query key value real_shift? drop_mask? padding_mask? atten_mask?"
@@ -69,6 +69,7 @@ _INFERENCE = (
 )  # fmt: skip
 _FUSED = ("query key* value* pse_shift? atten_mask? "
           f"{_QUANTISED[0]} antiquant_scale? antiquant_offset? block_table?")  # fmt: skip
+_ASKED = "query key value pse_shift atten_mask"
 _FUSED_CALL = (
     "query key* value* pseShiftOptional? attenMaskOptional? deqScale1Optional? "
     "quantScale1Optional? deqScale2Optional? quantScale2Optional? quantOffset2Optional? "
@@ -83,11 +84,13 @@ _FUSED_OWN = (
 )
 
 
-def _fits(read: str, tensors: str, results: str, own: tuple[Attribute, ...]) -> tuple[object, ...]:
+def _fits(
+    read: str, tensors: str, results: str, own: tuple[Attribute, ...], check: object = fits_together
+) -> tuple[object, ...]:
     """The check that a call is what records read it as."""
     names = tuple(each.name for each in own)
     given = tuple(name.rstrip("?*") for name in tensors.split())
-    return (fits_together, given, tuple(results.split()), *names, {"read": read, "own": names})
+    return (check, given, tuple(results.split()), *names, {"read": read, "own": names})
 
 
 _GRAD = ("query key value dy pse_shift? drop_mask? padding_mask? atten_mask? softmax_max? "
@@ -130,8 +133,8 @@ OPERATORS = family(
                for name, more in (("aclnnPromptFlashAttentionV2", ()),
                                   ("aclnnPromptFlashAttentionV3", (_PRECISE,))))),
             kernel="prompt_flash_attention", infer=prompt,
-            checks=(_fits("fused_call", "query key value pse_shift atten_mask", "attention_out",
-                _INFERENCE),)),
+            checks=(_fits("fused_call", _ASKED, "attention_out", _INFERENCE),
+                _fits("fused_call", _ASKED, "attention_out", _INFERENCE, suits_one_core))),
         Operator("IncreFlashAttention", f"{_FUSED} kv_padding_size? -> attention_out", _INFERENCE,
             tuple(Aclnn(name, f"query key* value* pseShift? attenMask? {more} -> attentionOut",
                 (ints("actualSeqLengths?", "actual_seq_lengths_kv"), *_NUMBER, _LAYOUT, _SHARED,
@@ -142,7 +145,8 @@ OPERATORS = family(
                   ("aclnnIncreFlashAttentionV3", _PAGED, _BLOCKS),
                   ("aclnnIncreFlashAttentionV4", f"{_PAGED} kvPaddingSize?", _BLOCKS))),
             also=("PaddleGqaIncreFlashAttentionAiv",),
-            kernel="fused_infer_attention_score", infer=prompt),
+            kernel="fused_infer_attention_score", infer=prompt,
+            checks=(_fits("fused_call", _ASKED, "attention_out", _INFERENCE, suits_one_core),)),
         Operator("FusedInferAttentionScore", f"{_FUSED_OWN} -> attention_out softmax_lse",
             _INFERENCE,
             (Aclnn("aclnnFusedInferAttentionScore", "query key* value* pseShift? attenMask? "

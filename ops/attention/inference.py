@@ -16,9 +16,11 @@ from npusim.operators.results import numbers
 from npusim.ops.attention.asking import FLAGS, LIBRARY, ONE_BY_ONE
 from npusim.ops.attention.blocks import ROWS
 from npusim.ops.attention.call import Call, Shift
+from npusim.ops.attention.fractal_softmax import WIDE
 from npusim.ops.attention.heads import Heads
 from npusim.ops.attention.kernel import Attention
 from npusim.ops.attention.masks import Mask, Sparse
+from npusim.ops.attention.one_core import Cut, OneCoreAttention
 from npusim.ops.attention.records import (
     backward_call,
     heads_of,
@@ -28,8 +30,11 @@ from npusim.ops.attention.records import (
     scale_of,
     training_call,
 )
+from npusim.ops.attention.single_tokens import TOKEN_KEYS
 from npusim.ops.attention.split import SplitAttention, parts_of
-from npusim.values.dtypes import UINT8
+from npusim.ops.attention.suited import unsuited
+from npusim.values.arithmetic import round_up
+from npusim.values.dtypes import FLOAT16, UINT8
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -43,6 +48,9 @@ _TOKEN_KEYS = 8192  # of a round of one row
 _LEAST_KEYS = 1024
 _LATENT_KEYS = 512
 _HALF_ROWS = 64
+_BY_TOKENS = ("IncreFlashAttention", "PaddleGqaIncreFlashAttentionAiv")
+_CUBE_KEYS = 256  # fewer are multiplied by the vector unit, where heads share no keys
+_UB_SCORES = 10240  # of a round where heads share keys
 _QUANTISED = range(5, 11)  # places of scales and offsets among the inputs of inference
 
 
@@ -69,6 +77,8 @@ def latent(task: Task) -> tuple[Kernel, ...]:
 
 def kernel_of(task: Task, call: Call) -> Kernel:
     """The kernel of a call, with the rounds that its tiling takes."""
+    if task.profile.cores.style != "split":
+        return _on_one_core(task, call)
     queries, wide = max(call.query.rows), call.columns
     grouped = _tokens(call) or _one_token(call)
     if call.rope is not None:
@@ -84,6 +94,24 @@ def kernel_of(task: Task, call: Call) -> Kernel:
     rows = _HALF_ROWS if wide >= _WIDE_COLUMNS and queries > _HALF_ROWS else ROWS
     return Attention(task.profile, call, op_type=task.op_type, rows=rows, keys=_PROMPT_KEYS,
                      trimmed=False, asking=LIBRARY)  # fmt: skip
+
+
+def _on_one_core(task: Task, call: Call) -> Kernel:
+    """As the tilings for chips whose cube and vector unit share a core have it."""
+    profile, op_type = task.profile, task.op_type
+    if (problem := unsuited(task, call)) is not None:
+        raise task.refused(problem)
+    if any(each.tensor.dtype is not FLOAT16 for each in (call.query, call.key, call.value)):
+        raise task.refused("queries, keys and values other than FLOAT16 aren't modelled")
+    if op_type not in _BY_TOKENS:
+        return OneCoreAttention(profile, call, op_type=op_type, cut=Cut(ROWS, ROWS))
+    grouped = _tokens(call) or _one_token(call) or call
+    rows, layout = max(grouped.query.rows), layout_of(task)
+    long = max(call.key.rows) >= _CUBE_KEYS
+    by_cube = rows > 1 or call.key.pages is not None or (long and layout == "BNSD")
+    keys = TOKEN_KEYS if rows == 1 else _UB_SCORES // rows // ROWS * ROWS
+    cut = Cut(round_up(rows, WIDE), keys)
+    return OneCoreAttention(profile, grouped, op_type=op_type, cut=cut, by_vector=not by_cube)
 
 
 def _lanes(profile: Profile, call: Call) -> int | None:

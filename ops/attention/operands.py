@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from npusim.ascendc.gm import Place
     from npusim.ascendc.loops import Index
     from npusim.ascendc.tensors import LocalTensor
-    from npusim.library.operands import Span
+    from npusim.library.operands import Span, Tile
+    from npusim.values.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,64 @@ class Pages:
         core.load_scalar(self.table.view(self.table.numel).span(at, 1))
         array = self.table.array
         return at if array is None else int(array.reshape(-1)[at])
+
+
+def bring_rows(
+    core: Core,
+    tile: LocalTensor,
+    matrix: GmMatrix,
+    places: tuple[tuple[Place, int], ...],
+    shape: tuple[int, int],
+) -> None:
+    """Rows into fractals in L1; chips that don't turn them move 32 bytes of a row at a time."""
+    (rows, columns), step = shape, matrix.step
+    if core.profile.cube.nd2nz_setup_cycles is not None:
+        core.data_copy_nd2nz(tile, matrix.tensor.window(places, shape, (step, 1)))
+        return
+    lanes = core.block_bytes // matrix.dtype.itemsize
+    window = (columns // lanes, rows, lanes), (lanes, step, 1)
+    core.data_copy_nz(tile, matrix.tensor.window(places, *window))
+
+
+@dataclass(frozen=True, slots=True)
+class OnTheFly(GmMatrix):
+    """A matrix whose rows are brought into fractals on their way."""
+
+    def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
+        """Tokens are rows in memory, whichever way the product has them."""
+        tokens, wide = (columns, rows) if self.transposed else (rows, columns)
+        places = (*self.start, (tokens[0], self.step), (wide[0], 1))
+        bring_rows(core, tile, self, places, (tokens[1], wide[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class OnChip:
+    """A matrix that is on the chip already; ``bring`` takes it to L1 where it isn't there."""
+
+    tensor: LocalTensor
+    bring: Callable[[LocalTensor, LocalTensor], None] | None = None
+
+    @property
+    def dtype(self) -> DType:
+        return self.tensor.dtype
+
+    def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
+        """All of it."""
+        return rows, columns
+
+    def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
+        """As a whole."""
+        del rows, columns
+        if self.bring is not None:
+            self.bring(tile, self.tensor)
+        elif core.numerics:
+            tile.alias(self.tensor.values(tile.depth))
+
+    def load_l0(
+        self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span
+    ) -> None:
+        """As it lies."""
+        core.load_data(piece, tile.tensor[tile.within(rows, columns)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +116,7 @@ class Gathered(GmMatrix):
             for at, length, matrix, column in self._sides(wide):
                 piece = tile[start : start + count, at : at + length]
                 places = (*matrix.start, (source, matrix.step), (column, 1))
-                window = matrix.tensor.window(places, (count, length), (matrix.step, 1))
-                if core.profile.cube.nd2nz_setup_cycles is None:
-                    core.data_copy_nz(piece, window)
-                else:
-                    core.data_copy_nd2nz(piece, window)
+                bring_rows(core, piece, matrix, places, (count, length))
 
     def _runs(self, core: Core, tokens: Span) -> Iterator[tuple[int, int, Place]]:
         """(row of the tile, tokens, first token) of what lies together."""

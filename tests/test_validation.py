@@ -128,6 +128,23 @@ def test_a_row_says_how_it_was_repeated(tmp_path: Path) -> None:
         assert row.start == how
 
 
+def test_what_a_step_runs_in_every_layer_finds_its_code(tmp_path: Path) -> None:
+    """By how often it ran, next to the rarest task of its workload; other columns go first."""
+    counted = {2: "", 7: "", 8: "layered", 64: "layered"}
+    lines = [MUL.format(shape="64,37", us=9.0) + f",{count}" for count in counted]
+    lines = [line.replace("910 gen1 (30 cores)", "910B2") for line in lines]
+    lines += [
+        MUL.format(shape="8,8", us=9.0).removesuffix("w") + "loop,64",
+        lines[-1].rpartition(",")[0] + ",",
+    ]
+    path = tmp_path / "counted.csv"
+    path.write_text("\n".join([f"{HEADER},count", *lines]))
+    rows = list(read_rows(path))
+    assert [row.start for row in rows] == [*counted.values(), "loop", ""]
+    once, again = (predict(row, "in_graph").simulated_us or 0.0 for row in (rows[0], rows[3]))
+    assert 0 < again < once - 0.9 * load_profile("Ascend910B2").launch.code_us
+
+
 def test_statistics_against_numpy(tmp_path: Path) -> None:
     rows = list(
         read_rows(

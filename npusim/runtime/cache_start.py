@@ -35,12 +35,14 @@ def new_cache(profile: Profile, inputs: Sequence[GlobalTensor] = (), mode: str =
 def hold_code(cache: L2State, kernels: Iterable[Kernel], mode: str) -> None:
     """Bring the instruction caches into the state in which repeated kernels find them.
 
-    In a loop (``warm``, or ``flushed`` where L2 isn't) all cores have run them just before. In a
-    graph vector cores have run others since; cube cores run one product after the other. A
-    ``cold`` chip has run nothing.
+    In a loop (``warm``, or ``flushed`` where L2 isn't) all cores have run them just before, in the
+    layers of a network (``layered``) few others in between. In a graph vector cores have run others
+    since; cube cores run one product after the other. A ``cold`` chip has run nothing.
     """
     for kernel in kernels:
-        if mode in ("warm", "loop", "flushed") or (mode != "cold" and kernel.cores == "cube"):
+        if mode in ("warm", "loop", "flushed", "layered") or (
+            mode != "cold" and kernel.cores == "cube"
+        ):
             cache.keep_code(kernel.code)
 
 

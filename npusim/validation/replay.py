@@ -16,6 +16,7 @@ from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime.cache_start import empty_cache, hold_code, laid_out_weights, prime
 from npusim.runtime.task import TaskRuns, run_tasks
 from npusim.validation.roofline import roofline_us
+from npusim.validation.table import LAYERED
 from npusim.values.errors import NpusimError
 from npusim.values.garbage import collect_rarely
 from npusim.values.signals import hidden_from_children
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _Answers = Generator["Prediction", None, None]
 
 _MOST_WORKERS = 61  # what Windows can wait for
+_IN_STEPS = {"prefetched": "in_graph", LAYERED: "in_graph"}  # and what L2 holds of inputs
 _CHUNK = 64  # rows that a worker process predicts one after the other
 
 
@@ -136,7 +138,8 @@ def simulate_task(profile: Profile, task: TaskSpec, l2: str, memo: Memo | None =
 
     In a ``loop`` they find what the turn before has left in L2 and in the cores; where it is
     ``flushed`` in between, in the cores alone, and in L2 what has flushed it, some of it modified.
-    ``prefetched`` is a graph that loads weights into L2 ahead of the products with them.
+    ``prefetched`` is a graph that loads weights into L2 ahead of the products with them, and
+    ``layered`` one that runs the task in every layer, so that the cores still have its code.
     """
     cache = empty_cache(profile, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
@@ -155,7 +158,7 @@ def _primed(
     kernels: Iterable[Kernel], profile: Profile, cache: L2State, l2: str
 ) -> Iterator[Kernel]:
     for kernel in kernels:
-        prime(cache, kernel.reads, "in_graph" if l2 == "prefetched" else l2, profile, kernel.cold)
+        prime(cache, kernel.reads, _IN_STEPS.get(l2, l2), profile, kernel.cold)
         if l2 == "prefetched":
             for weights in laid_out_weights(kernel.reads):
                 cache.touch(weights.buffer.number, weights.buffer.nbytes)

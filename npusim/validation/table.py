@@ -2,16 +2,16 @@
 
 Columns as in the tables that `npusim validate` takes: ``chip``, ``op``, ``op_family``, ``impl``,
 ``input_shapes``, ``input_dtypes``, ``input_formats``, the same for outputs, ``attrs``,
-``duration_us``, ``trust``, ``workload``, ``measure_kind``, ``notes``; the last three say where a
-time is that of a loop over the same tensors, or where something has brought weights into L2 ahead
-of their use. Slots are separated by ``;``, dimensions by ``,``;
-``[a b]`` is a list of tensors, ``scalar`` (or an empty slot that has a dtype) a tensor of rank 0,
-an empty slot without one an absent input.
+``duration_us``, ``trust``, ``workload``, ``measure_kind``, ``notes``, ``count``; the last four say
+where a time is that of a loop over the same tensors, where something has brought weights into L2
+ahead of their use, or that a step runs the task in every layer. Slots are separated by ``;``,
+dimensions by ``,``; ``[a b]`` is a list of tensors, ``scalar`` (or an empty slot that has a dtype)
+a tensor of rank 0, an empty slot without one an absent input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import inf
@@ -41,6 +41,9 @@ _STARTS = {
     "flushed": ("reference implementation", "L2 flush between"),
     "loop": ("loop", "warm L2", "L2-warm", " calls"),
 }
+# A step that runs a task in every layer: the time is that of all but the first of them.
+LAYERED = "layered"
+_LAYERS = 4  # times as often as what a step runs once
 
 # How tables name chips -> the profile that is meant.
 _CHIPS = {
@@ -91,11 +94,30 @@ def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
         missing = [name for name in _NEEDED if name not in table.header]
         if missing:
             raise FileError(path, f"lacks the columns {', '.join(missing)}")
-        for line, record in table.records():
-            yield _row(line, record, path)
+        records = list(table.records())
+    once = _least_counts(record for _, record in records)
+    for line, record in records:
+        yield _row(line, record, path, once)
 
 
-def _row(line: int, record: Mapping[str, str], path: str | Path) -> MeasuredRow:
+def _least_counts(records: Iterable[Mapping[str, str]]) -> dict[str, int]:
+    """How often each workload's rarest task was measured: once in every step that was read."""
+    least: dict[str, int] = {}
+    for record in records:
+        if count := _count(record):
+            workload = record.get("workload", "")
+            least[workload] = min(count, least.get(workload, count))
+    return least
+
+
+def _count(record: Mapping[str, str]) -> int:
+    text = record.get("count", "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _row(
+    line: int, record: Mapping[str, str], path: str | Path, once: Mapping[str, int]
+) -> MeasuredRow:
     try:
         duration_us = float(record["duration_us"])
         if not 0 < duration_us < inf:
@@ -121,7 +143,7 @@ def _row(line: int, record: Mapping[str, str], path: str | Path) -> MeasuredRow:
         duration_us=duration_us,
         task=task,
         problem=problem,
-        start=_start(record),
+        start=_start(record, once),
         counters={
             key: value
             for key, value in record.items()
@@ -130,13 +152,14 @@ def _row(line: int, record: Mapping[str, str], path: str | Path) -> MeasuredRow:
     )
 
 
-def _start(record: Mapping[str, str]) -> str:
-    """What the task finds in L2: a key of _STARTS, or nothing where a step has left it."""
+def _start(record: Mapping[str, str], once: Mapping[str, int]) -> str:
+    """What the task finds: a key of _STARTS, LAYERED, or nothing where a step has left it."""
     told = " ".join(record.get(name, "") for name in ("workload", "measure_kind", "notes"))
     for how, phrases in _STARTS.items():
         if any(phrase in told for phrase in phrases):
             return how
-    return ""
+    count, rarest = _count(record), once.get(record.get("workload", ""), 0)
+    return LAYERED if rarest and count >= _LAYERS * rarest else ""
 
 
 def _task(record: Mapping[str, str]) -> TaskSpec:

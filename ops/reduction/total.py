@@ -3,8 +3,10 @@
 Each core folds its share. Sums are added into a result that another task has cleared; other folds,
 and results of half types, meet in workspace, where one core finishes them behind a barrier.
 Kernels compiled for one shape split the first axis into shares of size // cores, which leaves one
-small share more than there are cores. Source: public tensor compiler (atomic reduce schedule);
-block counts of recorded kernels (31 on 30 cores).
+small share more than there are cores. Tiles are as large as UB takes; the next is loaded while one
+is folded where a share holds more than two whole ones. Source: public tensor compiler
+(reduce_atomic_schedule.py, _is_need_double_buffer); block counts of recorded kernels (31 on 30
+cores).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from npusim.engine.program import Barrier
 
 _LEAST_BYTES = 1024  # of the input for a core
-_MANY_TILES = 2  # from which on the next tile is loaded while one is folded
+_MANY_TILES = 2  # whole ones, beyond which the next is loaded while one is folded
 
 
 class TotalPlan:
@@ -39,9 +41,8 @@ class TotalPlan:
             self.share = self.elements
         self.block_dim = ceil(self.elements / self.share)
         limit = job.tile_limit(2)
-        tiles = ceil(self.share / limit)
-        self.tile = min(self.share, round_up(ceil(self.share / tiles), 64))
-        self.depth = 2 if ceil(self.share / self.tile) > _MANY_TILES else 1
+        self.tile = min(self.share, limit)
+        self.depth = 2 if self.share // self.tile > _MANY_TILES else 1
         self.scratch: tuple[GlobalTensor, ...] = ()
         if self.staged and self.block_dim > 1:
             self.lanes = job.profile.buffers.block_bytes // job.dtype.itemsize

@@ -66,6 +66,23 @@ def test_every_operator_prints_its_pages_numbers(shop: Workshop, soc: str) -> No
         assert text.endswith("code: 0\n")
 
 
+def test_a_weight_is_multiplied_in_the_blocks_that_it_was_brought_into(shop: Workshop) -> None:
+    said = shop.run(shop.program("weights"), NPUSIM_LEAKS="1")
+    assert (said.code, said.err) == (0, "npusim: everything was given back\n")
+    printed: dict[str, list[float]] = {}
+    for name, value in re.findall(r"(\w+)\[\d*\] is: (\S+)", said.out):
+        printed.setdefault(name, []).append(float(value))
+    x, weight = (
+        (np.arange(rows * columns) % (7 + place) - 3.0).reshape(rows, columns)
+        for place, (rows, columns) in enumerate(((3, 40), (40, 24)))
+    )
+    assert printed["room"] == [48 * 32]
+    assert printed["format"] == [29]  # FRACTAL_NZ
+    assert printed["out"] == (x @ weight).ravel().tolist()
+    assert printed["weight"] == weight.ravel().tolist()
+    assert printed["again"] == [161002]  # it isn't ND any more
+
+
 def test_standard_operators_take_scalars_lists_and_data_types(shop: Workshop) -> None:
     said = shop.run(shop.program("standard"), NPUSIM_LEAKS="1")
     assert (said.code, said.err) == (0, "npusim: everything was given back\n")

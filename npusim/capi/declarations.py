@@ -16,6 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.capi.kernel_calls import JOB
+from npusim.operators.definition import Aclnn
 from npusim.operators.registry import operator, operators, prototype
 from npusim.reading.files import read_text
 from npusim.values.dtypes import BFLOAT16, DTYPES
@@ -173,6 +174,13 @@ def arguments_of(op: str) -> tuple[CParameter, ...]:
         for kind in (C_TYPES[parameter.kind],)
     )
     return _as_in_cann(op, own)
+
+
+@cache
+def taking_memory_of(op: str) -> Mapping[str, str]:
+    """The outputs that C has no parameter for, and the inputs whose memory they take."""
+    known = None if op in operators() else prototype(op)
+    return known[1].into if known and isinstance(known[1], Aclnn) else {}
 
 
 def _prototype(op: str) -> tuple[tuple[str, str, str], ...]:

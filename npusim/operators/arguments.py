@@ -11,6 +11,8 @@ from typing import Any
 
 from npusim.operators.contract import Argument, Call, Contract, Parameter, TensorArg
 from npusim.values.errors import ArgumentError, NpusimError, UnknownNameError, brief
+from npusim.values.formats import Format
+from npusim.values.layouts import blocks_of
 from npusim.values.tensors import TensorSpec, parse_tensor
 
 _INT64_RANGE = range(-(2**63), 2**63)
@@ -86,13 +88,27 @@ def _read(contract: Contract, parameter: Parameter, value: object) -> Argument:
         problem = f"{contract.name}: {parameter.name} is a plain {parameter.kind}, it can't be null"
         raise ArgumentError(problem, _wanted(parameter))
     try:
-        return _READERS[parameter.kind](value)
+        found = _READERS[parameter.kind](value)
+        return _in_blocks(found) if parameter.formats[0] is Format.FRACTAL_NZ else found
     except NpusimError as error:
         problem = f"{contract.name}: {parameter.name}: {error.message}"
         raise ArgumentError(problem, error.remedy) from None
     except (TypeError, ValueError):
         problem = f"{contract.name}: {parameter.name} can't be {_shown(value)}"
         raise ArgumentError(problem, _wanted(parameter)) from None
+
+
+def _in_blocks(argument: Argument) -> Argument:
+    """A tensor of no stated format as an interface wants it that takes blocks alone (FRACTAL_NZ).
+
+    The numbers of an array of matrices are put into blocks.
+    """
+    if not isinstance(argument, TensorArg) or argument.spec.format is not Format.UNDEFINED:
+        return argument
+    spec = TensorSpec(argument.spec.shape, argument.spec.dtype, Format.FRACTAL_NZ)
+    if argument.data is None or spec.stored == spec.shape:
+        return TensorArg(spec, argument.data)
+    return TensorArg(spec, blocks_of(argument.data, spec.stored))
 
 
 def _require_data(contract: Contract, name: str, argument: Argument) -> None:

@@ -9,7 +9,7 @@ and hicann/ops-nn; headers of the aclnn interfaces.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,11 +30,15 @@ AttributeKind = Literal["int", "float", "bool", "ints", "flags", "floats", "text
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A tensor parameter, or a list of them (``many``), which callers spell ``x0``, ``x1`` ..."""
+    """A tensor parameter, or a list of them (``many``), which callers spell ``x0``, ``x1`` ...
+
+    A ``blocked`` one is in FRACTAL_NZ and in nothing else.
+    """
 
     name: str
     optional: bool = False
     many: bool = False
+    blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +114,9 @@ def scalar(name: str, target: str | None = "") -> Attribute:
 class Prototype:
     """A name with its parameters: tensors in the kernel's order, ``inputs -> outputs``.
 
-    ``?`` behind a tensor marks one that can be left out, ``*`` a list, ``-`` alone an input of the
-    kernel that callers don't give. An output called as an input is that tensor changed in place.
+    ``?`` behind a tensor marks one that can be left out, ``*`` a list, ``#`` one in FRACTAL_NZ,
+    ``-`` alone an input of the kernel that callers don't give. An output called as an input is that
+    tensor changed in place.
     """
 
     name: str
@@ -135,9 +140,10 @@ class Prototype:
 
 
 def _slot(word: str) -> Slot:
-    name = word.rstrip("?*")
+    name = word.rstrip("?*#")
     marks = word[len(name) :]
-    return Slot(name, optional="?" in marks or name == "-", many="*" in marks)
+    optional = "?" in marks or name == "-"
+    return Slot(name, optional=optional, many="*" in marks, blocked="#" in marks)
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,8 @@ class Aclnn(Prototype):
     inputs and scalars have together, with Cast tasks for those of another; ``floating`` too, and in
     float32 where that would be whole numbers. ``host`` is a function of the family's module
     (``module:function``) for an interface that queues more than the one operator: see
-    :class:`Composed`.
+    :class:`Composed`. ``into`` are outputs that C has no parameter for: each takes the memory of
+    the input it is written next to, whose tensor is from then on in FRACTAL_NZ.
     """
 
     name: str
@@ -160,6 +167,7 @@ class Aclnn(Prototype):
     promoted: bool = False
     floating: bool = False
     host: str = ""
+    into: Mapping[str, str] = field(default_factory=dict)
 
     def spelled(self) -> Iterator[Aclnn]:
         """The interface under each of its names, and in place."""
@@ -229,8 +237,8 @@ class Composed(Prototype):
 
     ``host`` is a function of the family's module: from a :class:`~npusim.operators.host.Host`, the
     inputs in the order of ``tensors`` (a list for a list) and the attributes by name to the
-    results in order. ``checks``, ``parts``, ``in_place`` and ``also`` are those of an operator and
-    its interface; results that a call leaves out are as the function makes them.
+    results in order. ``checks``, ``parts``, ``in_place``, ``also`` and ``into`` are those of an
+    operator and its interface; results that a call leaves out are as the function makes them.
     """
 
     name: str
@@ -241,11 +249,14 @@ class Composed(Prototype):
     also: tuple[str, ...] = ()
     checks: tuple[CheckRow, ...] = ()
     parts: str = ""
+    into: Mapping[str, str] = field(default_factory=dict)
 
     def as_operator(self, module: str) -> Operator:
         """The operator without a type that the interface stands for."""
         words = (self.name, self.tensors, self.attributes)
-        interface = Aclnn(*words, self.in_place, self.also, host=f"{module}:{self.host}")
+        interface = Aclnn(
+            *words, self.in_place, self.also, host=f"{module}:{self.host}", into=self.into
+        )
         return Operator(*words, interface, parts=self.parts, checks=self.checks)
 
 

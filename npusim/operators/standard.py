@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, cast
 from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.ascendc.task import Task
 from npusim.hardware.families import FAMILIES
-from npusim.operators.checks import any_empty, dtype_supported, not_null, rank_at_most
+from npusim.operators.checks import (
+    any_empty,
+    dtype_supported,
+    format_is,
+    not_null,
+    rank_at_most,
+)
 from npusim.operators.contract import (
     POINTER_TYPES,
     Call,
@@ -34,6 +40,7 @@ from npusim.operators.task_chain import Chain
 from npusim.operators.tasks import refusing_nonsense
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import ArgumentError, KernelError
+from npusim.values.formats import Format
 from npusim.values.spelling import guessed
 from npusim.values.tensors import TensorSpec
 
@@ -129,11 +136,17 @@ class StandardCall:
         if self.operator.dtypes:
             yield dtype_supported(*tensors)
         yield rank_at_most(self.operator.most_axes, *tensors)
+        if blocked := [name for name, slot in self.inputs() if slot.blocked]:
+            yield format_is(Format.FRACTAL_NZ, *blocked)
         spellings = self._spellings()
         for build, *words in self.operator.checks or ():
             if isinstance(words[0], str) and words[0] not in spellings:
                 continue  # of a module's operators not all have it
             options = words.pop() if isinstance(words[-1], dict) else {}
+            options = {
+                key: tuple(_spelled(said, spellings)) if isinstance(said, tuple) else said
+                for key, said in options.items()
+            }
             yield build(*_spelled(words, spellings), **options)
         if self.operator.infer:
             yield as_inferred(self.outputs(), self._told)
@@ -209,7 +222,9 @@ class StandardCall:
         call = Call(call.contract, call.profile, filled)
         results = self._called(call, Chain(call, cast("Profile", call.profile)))[1]
         return [
-            None if each is None else TensorSpec(_emptied(each.shape, standing), each.dtype)
+            None
+            if each is None
+            else TensorSpec(_emptied(each.shape, standing), each.dtype, each.format)
             for each in results
         ]
 
@@ -375,7 +390,8 @@ class StandardCall:
         own, changed = dict(self.inputs()), set(self.outputs())
         tensor = partial(Parameter, kind="tensor", dtypes=self.operator.dtypes)
         for name, slot in own.items():
-            yield tensor(name, optional=slot.optional, is_changed=name in changed)
+            form = Format.FRACTAL_NZ if slot.blocked else Format.ND
+            yield tensor(name, optional=slot.optional, is_changed=name in changed, formats=(form,))
         for name in self.outputs():
             if name not in own:
                 yield tensor(name, io="out")

@@ -57,7 +57,7 @@ class Chain:
         """A tensor input as a contiguous tensor; one more task when the caller's isn't."""
         argument = self._call.tensor(name)
         given = self._bound(name, argument)
-        if argument.spec.is_contiguous:
+        if given.strides is None:
             return given
         dense = self.empty(argument.spec.shape, argument.spec.dtype, f"{name}_contiguous")
         self.launch(_contiguous_op(given), given, dense)
@@ -73,6 +73,8 @@ class Chain:
         spec = argument.spec
         if spec.rank < 2 or spec.is_contiguous:
             return None
+        if spec.stored != spec.shape:
+            return self._bound(name, argument) if spec.is_turned else None
         shape = (*spec.shape[:-2], spec.shape[-1], spec.shape[-2])
         steps = (*spec.strides[:-2], spec.strides[-1], spec.strides[-2])
         moving = [(size, step) for size, step in zip(shape, steps, strict=True) if size != 1]
@@ -255,10 +257,10 @@ class Chain:
         buffer = self.arguments.get(name)
         if buffer is None:
             buffer = self.arguments[name] = GmBuffer(name, spec.storage_bytes)
+        if spec.format is Format.FRACTAL_NZ:
+            return GlobalTensor(buffer, spec.dtype, spec.stored, spec.offset, None, spec.format)
         strides = None if spec.is_contiguous else spec.strides
-        blocked = spec.format is Format.FRACTAL_NZ  # whose shape is that of its storage
-        kind = spec.format if blocked else Format.ND
-        return GlobalTensor(buffer, spec.dtype, spec.shape, spec.offset, strides, kind)
+        return GlobalTensor(buffer, spec.dtype, spec.shape, spec.offset, strides)
 
 
 def _contiguous_op(tensor: GlobalTensor) -> str:

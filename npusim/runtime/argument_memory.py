@@ -90,12 +90,14 @@ def bind(executor: Executor) -> dict[str, NDArray[Any]]:
         if parameter.name in chain.arguments:
             chain.arguments[parameter.name].data = storage_of(data, argument)
         if parameter.io == "out" or parameter.is_changed:
-            outputs[parameter.name] = data.reshape(argument.spec.shape)
+            outputs[parameter.name] = data.reshape(argument.spec.stored)
     return outputs
 
 
 def _strided(flat: NDArray[Any], argument: TensorArg) -> NDArray[Any]:
     spec = argument.spec
+    if spec.stored != spec.shape:
+        return flat[spec.offset :].reshape(spec.stored)
     steps = tuple(step * flat.itemsize for step in spec.strides)
     return np.lib.stride_tricks.as_strided(flat[spec.offset :], spec.shape, steps)
 

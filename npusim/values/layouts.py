@@ -7,22 +7,24 @@ Sources: the format pages of hiascend.com (NC1HWC0, FRACTAL_Z, FRACTAL_NZ); C0 i
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from npusim.values.formats import Format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from npusim.values.dtypes import DType
 
-_BLOCK: Final = 16
+BLOCK_ROWS: Final = 16
 """Rows of a fractal."""
 
 
 def c0(dtype: DType) -> int:
     """Channels in a block."""
-    return 32 if dtype.bits == 8 else _BLOCK
+    return 32 if dtype.bits == 8 else BLOCK_ROWS
 
 
 def storage_shape(shape: Sequence[int], dtype: DType, form: Format) -> tuple[int, ...]:
@@ -40,8 +42,19 @@ def storage_shape(shape: Sequence[int], dtype: DType, form: Format) -> tuple[int
         return (images, depth, -(-channels // block), height, width, block)
     if form in (Format.FRACTAL_Z, Format.FRACTAL_Z_3D):
         filters, channels, *window = shape
-        return (-(-channels // block) * prod(window), -(-filters // _BLOCK), _BLOCK, block)
+        return (-(-channels // block) * prod(window), -(-filters // BLOCK_ROWS), BLOCK_ROWS, block)
     if form is Format.FRACTAL_NZ:
         *others, rows, columns = (1, *shape) if len(shape) == 1 else shape
-        return (*others, -(-columns // block), -(-rows // _BLOCK), _BLOCK, block)
+        return (*others, -(-columns // block), -(-rows // BLOCK_ROWS), BLOCK_ROWS, block)
     return tuple(shape)
+
+
+def blocks_of(matrices: NDArray[Any], shape: Sequence[int]) -> NDArray[Any]:
+    """Matrices in FRACTAL_NZ, in blocks of this ``shape``; zeros fill up the last ones."""
+    import numpy as np
+
+    *outer, across, down, rows, lanes = shape
+    whole = np.zeros((*outer, down * rows, across * lanes), matrices.dtype)
+    whole[..., : matrices.shape[-2], : matrices.shape[-1]] = matrices
+    apart = whole.reshape(*outer, down, rows, across, lanes)
+    return np.ascontiguousarray(np.moveaxis(apart, -2, len(outer)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from npusim.values.dtypes import DType, dtype
 from npusim.values.errors import ArgumentError, NpusimError, expect
 from npusim.values.formats import Format, format_of
+from npusim.values.layouts import BLOCK_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 MOST_ELEMENTS: Final = 2**63 - 1
 """Of a tensor: what an int64 counts."""
+
+_MATRIX = 2  # axes
+_BLOCK_AXES = 4  # of a matrix in blocks
+_BLOCK_BITS = 32 * 8  # of a row of a block
+_LANES = (8, 16, 32, 64)  # elements in a row of a block
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -143,10 +149,42 @@ class TensorSpec:
         )
 
     @property
+    def stored(self) -> tuple[int, ...]:
+        """The shape in memory, which is another one for matrices in FRACTAL_NZ: that of the blocks.
+
+        Their shape may be that of the blocks already. Blocks are 16 rows of 32 bytes; matrices that
+        their strides say to be turned lie there as they were before that. Source: hicann/ops-nn
+        matmul/mat_mul_v3 (aclnn_matmul, weights in NZ).
+        """
+        if self.format is not Format.FRACTAL_NZ or self.rank < _MATRIX or self.is_in_blocks:
+            return self.shape
+        *others, rows, columns = self.shape
+        if self.is_turned:
+            rows, columns = columns, rows
+        lanes = _BLOCK_BITS // self.dtype.bits
+        return (*others, -(-columns // lanes), -(-rows // BLOCK_ROWS), BLOCK_ROWS, lanes)
+
+    @property
+    def is_in_blocks(self) -> bool:
+        """True for a tensor in FRACTAL_NZ whose shape is that of its blocks."""
+        blocks = self.rank >= _BLOCK_AXES and self.format is Format.FRACTAL_NZ
+        return blocks and self.shape[-2] == BLOCK_ROWS and self.shape[-1] in _LANES
+
+    @property
+    def is_turned(self) -> bool:
+        """True for matrices whose columns follow each other in memory, as strides say."""
+        if self.rank < _MATRIX:
+            return False
+        (rows, columns), (down, right) = self.shape[-2:], self.strides[-2:]
+        return down == 1 and right == rows and min(rows, columns) > 1
+
+    @property
     def storage_bytes(self) -> int:
         """Bytes from the start of the storage to the end of the last element."""
         if self.is_empty:
             return 0
+        if self.stored != self.shape:
+            return self.dtype.nbytes(self.offset + math.prod(self.stored))
         pairs = zip(self.shape, self.strides, strict=True)
         last = self.offset + sum((size - 1) * step for size, step in pairs)
         return self.dtype.nbytes(last + 1)

@@ -1,6 +1,12 @@
 """Copies between layouts: what makes tensors contiguous, spreads them, writes strided outputs."""
 
-from npusim.operators.checks import attribute_at_least, broadcasts_to, rank_in, same_shape
+from npusim.operators.checks import (
+    attribute_at_least,
+    broadcasts_to,
+    format_is,
+    rank_in,
+    same_shape,
+)
 from npusim.operators.definition import (
     Aclnn,
     Composed,
@@ -22,6 +28,7 @@ from npusim.operators.shape_checks import (
 from npusim.ops.data_movement import results
 from npusim.ops.data_movement.bordered import bordered, frame_fits, frame_leaves
 from npusim.ops.data_movement.checks import covers, inside, same_length, splits, spreads
+from npusim.values.formats import Format
 
 _JOINED = (whole("concat_dim?"),)
 _ORDER = (ints("perm?"),)
@@ -119,6 +126,12 @@ OPERATORS = family(
         Composed("aclnnTrace", "self -> out", (), "trace", checks=((rank_in, (2,), "self"),)),
     ),
     layouts=(Operator("TransData", "src -> dst"),),
+    weights=(
+        Composed("aclnnNpuFormatCast", "srcTensor -> dstTensor", (), "format_cast"),
+        Composed("aclnnTransMatmulWeight", "mmWeightRef -> weight", (), "fractal_weight",
+            checks=((format_is, Format.ND, "mmWeightRef"),
+                (rank_in, range(2, 7), "mmWeightRef")), into={"weight": "mmWeightRef"}),
+    ),
     padding=(
         Operator("Pad", "x -> y", _FRAME, also=("PadD",), infer=results.padded, checks=_FRAMES),
         Operator("PadV3", "x constant_values? -> y", _FRAME, infer=results.padded, kernel="Pad",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
-from npusim.values.formats import Format
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
@@ -18,7 +17,7 @@ def product(first: str, second: str, bias: str, result: str, *, turned: tuple[st
 
     def test(call: Call) -> Finding:
         given = dict(call.given(first, second, bias, result))
-        if any(spec.format is Format.FRACTAL_NZ for spec in given.values()):
+        if any(spec.is_in_blocks for spec in given.values()):
             return None  # as large as their storage, which is larger than the matrices
         for name in (first, second):
             if given[name].rank < 2:

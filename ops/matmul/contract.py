@@ -15,6 +15,7 @@ from npusim.operators.checks import (
     any_empty,
     attribute_in,
     dtype_supported,
+    format_is,
     format_is_not,
     invalid,
     not_null,
@@ -22,9 +23,18 @@ from npusim.operators.checks import (
     rank_in,
     sizes,
 )
-from npusim.operators.contract import Call, Check, Contract, Finding, Parameter, Typical
+from npusim.operators.contract import (
+    Call,
+    Check,
+    Contract,
+    Finding,
+    Parameter,
+    TensorArg,
+    Typical,
+)
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
 from npusim.values.formats import Format
+from npusim.values.layouts import BLOCK_ROWS
 from npusim.values.promotion import promote
 from npusim.values.tensors import TensorSpec, broadcastable
 
@@ -48,7 +58,7 @@ class Arithmetic(NamedTuple):
 
 def operands(call: Call) -> Names:
     """What the two matrices of a call are named."""
-    return _ADDED if call.contract.name == "aclnnAddmm" else _OPERANDS
+    return _ADDED if call.contract.name.startswith("aclnnAddmm") else _OPERANDS
 
 
 def arithmetic(call: Call) -> Arithmetic:
@@ -71,9 +81,20 @@ def arithmetic_of(common: DType, chosen: int, family: str) -> Arithmetic:
     return Arithmetic(FLOAT16, hf32=False)
 
 
+def matrices(spec: TensorSpec) -> tuple[int, ...]:
+    """The shape of matrices; of blocks whose matrices nobody told, with what fills the last ones.
+
+    Matrices are one or more, so that the shape of blocks has two axes more.
+    """
+    if not spec.is_in_blocks:
+        return spec.shape
+    *outer, across, down, rows, lanes = spec.shape
+    return (*outer, down * rows, across * lanes)
+
+
 def result_shape(call: Call) -> tuple[int, ...]:
     """The shape of self @ mat2; an axis of length one that a vector got is left out again."""
-    a, b = (call.spec(name).shape for name in operands(call))
+    a, b = (matrices(call.spec(name)) for name in operands(call))
     left, right = _as_matrix(a, (1, *a)), _as_matrix(b, (*b, 1))
     outer = _broadcast(left[:-_MATRIX], right[:-_MATRIX]) or ()
     rows = left[-2:-1] if len(a) > 1 else ()
@@ -131,10 +152,13 @@ def _math_type(call: Call) -> Finding:
 
 
 def _inner_axes(call: Call) -> Finding:
-    a, b = (call.spec(name).shape for name in operands(call))
+    first, second = (call.spec(name) for name in operands(call))
+    a, b = matrices(first), matrices(second)
     rows = b[0] if len(b) <= _MATRIX else b[-2]
     if a[-1] == rows:
         return None
+    if second.is_in_blocks and rows - BLOCK_ROWS < a[-1] < rows:
+        return None  # the last block is filled up
     return f"The k-axis of the two inputs are different {sizes(a)}, {sizes(b)}."
 
 
@@ -155,6 +179,9 @@ def _same_batch(call: Call) -> Finding:
 def _output_shape(call: Call) -> Finding:
     for name, spec in call.given("out"):
         wanted = result_shape(call)
+        weight = call.spec(operands(call)[1])
+        if weight.is_in_blocks and wanted[-1] - weight.shape[-1] < spec.shape[-1] < wanted[-1]:
+            wanted = (*wanted[:-1], spec.shape[-1])
         if spec.shape != wanted:
             got = sizes(spec.shape)
             return f"The shape of {name} should be {sizes(wanted)}, but got {got}."
@@ -172,16 +199,70 @@ def _is_empty(call: Call) -> bool:
     return 0 in result_shape(call)
 
 
+def _stacks_in_blocks(call: Call) -> Finding:
+    """Halves of one dtype, on chips whose cube takes float32 too."""
+    if not _multiplies_float(call):
+        return f"batchmatmulweightnz is unsupported on {call.profile.name}."
+    kinds = {spec.dtype for _, spec in call.given(*operands(call))}
+    if kinds in ({FLOAT16}, {BFLOAT16}):
+        return None
+    return "self and mat2 should both be FLOAT16 or both BFLOAT16."
+
+
+def _weight_of_one(call: Call) -> Finding:
+    *_, rows, columns = matrices(call.spec(operands(call)[1]))
+    if min(rows, columns) > 1:
+        return None
+    return f"Not supported mat2 n = 1 or k = 1 when format is FRACTAL_NZ, mat2: {rows}x{columns}."
+
+
+def _rank_in(ranks: tuple[int, ...], names: Names) -> Check:
+    """161002 for other numbers of axes; blocks count as the matrices that lie in them."""
+    plain = rank_in(ranks, *names)
+
+    def test(call: Call) -> Finding:
+        seen = {name: TensorArg(_as_matrices(spec)) for name, spec in call.given(*names)}
+        return plain.test(Call(call.contract, call.profile, seen))
+
+    return plain._replace(test=test)
+
+
+def _as_matrices(spec: TensorSpec) -> TensorSpec:
+    return TensorSpec(matrices(spec), spec.dtype) if spec.is_in_blocks else spec
+
+
+def _formats(names: Names, *others: str, blocked: bool) -> tuple[Check, ...]:
+    """What may lie in FRACTAL_NZ: nothing, or the weight, which has to."""
+    if not blocked:
+        return (format_is_not(Format.FRACTAL_NZ, *names, *others),)
+    return (
+        format_is(Format.FRACTAL_NZ, names[1]),
+        format_is_not(Format.FRACTAL_NZ, names[0], *others),
+        invalid("mat2 has one row or one column", _weight_of_one),
+    )
+
+
 def _contract(
-    name: str, summary: str, ranks: tuple[int, ...], *more: Check, typical: Typical
+    name: str,
+    summary: str,
+    ranks: tuple[int, ...],
+    *more: Check,
+    typical: Typical,
+    blocked: bool = False,
 ) -> Contract:
+    """A product; the weight of a ``blocked`` one lies in FRACTAL_NZ."""
     tensor = partial(Parameter, kind="tensor", dtypes=FLOAT_KINDS, rank=(min(ranks), max(ranks)))
     return Contract(
         name=name,
         summary=summary,
         parameters=(
             tensor("self", io="in", description="The first matrix, or several of them."),
-            tensor("mat2", io="in", description="The second matrix, or several of them."),
+            tensor(
+                "mat2",
+                io="in",
+                description="The second matrix, or several of them.",
+                formats=(Format.FRACTAL_NZ if blocked else Format.ND,),
+            ),
             tensor("out", io="out", description="self @ mat2."),
             Parameter(
                 "cubeMathType",
@@ -192,7 +273,7 @@ def _contract(
                 ),
             ),
         ),
-        products=("910", "A2", "310P", "A3", "950"),
+        products=("A2", "310P", "A3", "950") if blocked else ("910", "A2", "310P", "A3", "950"),
         checks=(
             not_null(*_TENSORS),
             dtype_supported(*_TENSORS),
@@ -200,10 +281,10 @@ def _contract(
             invalid("BFLOAT16 and another dtype on products with BFLOAT16", _mixed_halves),
             promotable("out", *_OPERANDS),
             invalid("the product can't compute what cubeMathType asks for", _math_type),
-            rank_in(ranks, *_OPERANDS),
+            _rank_in(ranks, _OPERANDS),
             invalid("columns of self and rows of mat2 differ", _inner_axes),
             *more,
-            format_is_not(Format.FRACTAL_NZ, *_TENSORS),
+            *_formats(_OPERANDS, "out", blocked=blocked),
             invalid("the shape of out isn't that of self @ mat2", _output_shape),
         ),
         infer_outputs=_infer_outputs,
@@ -222,8 +303,15 @@ def _contract(
     )
 
 
-def _typical(words: str, a: tuple[int, ...], b: tuple[int, ...]) -> Typical:
-    operands: dict[str, object] = {"self": TensorSpec(a, FLOAT), "mat2": TensorSpec(b, FLOAT)}
+def _typical(
+    words: str,
+    a: tuple[int, ...],
+    b: tuple[int, ...],
+    weight: Format = Format.UNDEFINED,
+    kind: DType = FLOAT,
+) -> Typical:
+    second = TensorSpec(b, kind, weight)
+    operands: dict[str, object] = {"self": TensorSpec(a, kind), "mat2": second}
     return Typical(words, operands | {"cubeMathType": ALLOW_FP32_DOWN_PRECISION})
 
 
@@ -234,15 +322,18 @@ def _addend(call: Call) -> Finding:
     return f"The shape of self {sizes(added)} can't be broadcast to {sizes(wanted)}."
 
 
-def _addmm() -> Contract:
+def _addmm(name: str = "aclnnAddmm", *, blocked: bool = False) -> Contract:
     """The product of two matrices and a tensor that is added to it."""
     square = TensorSpec((2048, 2048), FLOAT)
+    weight = TensorSpec((2048, 2048), FLOAT, Format.FRACTAL_NZ if blocked else Format.UNDEFINED)
     factors = {"beta": 1.0, "alpha": 1.0, "cubeMathType": ALLOW_FP32_DOWN_PRECISION}
     typical = Typical(
         "a row added to 2048x2048 @ 2048x2048",
-        {"self": TensorSpec((2048,), FLOAT), "mat1": square, "mat2": square, **factors},
+        {"self": TensorSpec((2048,), FLOAT), "mat1": square, "mat2": weight, **factors},
     )
-    plain = _contract("aclnnAddmm", "beta * self + alpha * (mat1 @ mat2).", (2,), typical=typical)
+    plain = _contract(
+        name, "beta * self + alpha * (mat1 @ mat2).", (2,), typical=typical, blocked=blocked
+    )
     tensor = partial(Parameter, kind="tensor", dtypes=FLOAT_KINDS)
     given = ("self", *_ADDED)
     return replace(
@@ -250,7 +341,7 @@ def _addmm() -> Contract:
         parameters=(
             tensor("self", io="in", rank=(1, 2), description="What is added, or broadcast to it."),
             tensor("mat1", io="in", rank=(2, 2), description="The first matrix."),
-            tensor("mat2", io="in", rank=(2, 2), description="The second matrix."),
+            replace(plain.parameter("mat2"), rank=(2, 2), description="The second matrix."),
             Parameter("beta", "double", description="What self is multiplied by."),
             Parameter("alpha", "double", description="What the product is multiplied by."),
             *plain.parameters[2:],
@@ -262,10 +353,10 @@ def _addmm() -> Contract:
             invalid("BFLOAT16 and another dtype on products with BFLOAT16", _mixed_halves),
             promotable("out", *given),
             invalid("the product can't compute what cubeMathType asks for", _math_type),
-            rank_in((2,), *_ADDED),
+            _rank_in((2,), _ADDED),
             invalid("columns of mat1 and rows of mat2 differ", _inner_axes),
             invalid("self can't be broadcast to the product", _addend),
-            format_is_not(Format.FRACTAL_NZ, *given, "out"),
+            *_formats(_ADDED, "self", "out", blocked=blocked),
             invalid("the shape of out isn't that of mat1 @ mat2", _output_shape),
         ),
         plan="plan:build_sum",
@@ -300,3 +391,23 @@ BATCH_MATMUL = _contract(
     typical=_typical("96 times 512x64 @ 64x512", (96, 512, 64), (96, 64, 512)),
 )
 ADDMM = _addmm()
+
+MATMUL_WEIGHT_NZ = _contract(
+    "aclnnMatmulWeightNz",
+    "Product of two matrices, the second in FRACTAL_NZ.",
+    (2,),
+    typical=_typical("2048x2048 @ 2048x2048", (2048, 2048), (2048, 2048), Format.FRACTAL_NZ),
+    blocked=True,
+)
+BATCH_MATMUL_WEIGHT_NZ = _contract(
+    "aclnnBatchMatMulWeightNz",
+    "Products of two stacks of matrices, the second in FRACTAL_NZ.",
+    (3,),
+    invalid("the product multiplies no stacks in FRACTAL_NZ", _stacks_in_blocks),
+    invalid("self and mat2 have different numbers of matrices", _same_batch),
+    typical=_typical(
+        "96 times 512x64 @ 64x512", (96, 512, 64), (96, 64, 512), Format.FRACTAL_NZ, FLOAT16
+    ),
+    blocked=True,
+)
+ADDMM_WEIGHT_NZ = _addmm("aclnnAddmmWeightNz", blocked=True)

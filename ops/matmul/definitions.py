@@ -58,6 +58,16 @@ def _summed(
     )  # fmt: skip
 
 
+def _quantised(name: str, weight: str) -> tuple[Composed]:
+    """A product of whole numbers with scales of rows and columns."""
+    tensors = (f"x1 {weight} x1Scale? x2Scale yScale? x1Offset? x2Offset? yOffset? bias? -> out",)
+    flags = {"turned": ("transpose_x1", "transpose_x2")}
+    checks = ((product, "x1", "x2", "bias", "out", flags),
+        (scales_fit, "x1", "x2", "out", "x2Scale", "bias", "x1Scale"))  # fmt: skip
+    numbers = (*_SAID, whole("groupSize", only=0))
+    return (Composed(name, *tensors, numbers, "quantised_product", checks=checks),)
+
+
 _WIDENED_TENSORS = (
     "x weight antiquantScale antiquantOffsetOptional? quantScaleOptional? quantOffsetOptional? "
     "biasOptional? -> y"
@@ -71,6 +81,9 @@ OPERATORS = family(
     Page("aclnnMm", "contract:MM", ("mm",)),
     Page("aclnnAddmm", "contract:ADDMM", ("addmm",)),
     Page("aclnnBatchMatMul", "contract:BATCH_MATMUL", ("bmm",)),
+    Page("aclnnMatmulWeightNz", "contract:MATMUL_WEIGHT_NZ"),
+    Page("aclnnBatchMatMulWeightNz", "contract:BATCH_MATMUL_WEIGHT_NZ"),
+    Page("aclnnAddmmWeightNz", "contract:ADDMM_WEIGHT_NZ"),
     fused="records:fused_product",
     host=(
         *_summed("aclnnAddbmm", "batch1 batch2", "summed_batches", _BETA_ALPHA, _BATCHES),
@@ -86,11 +99,8 @@ OPERATORS = family(
             checks=((rank_is, 2, "A", "B", "out"),)),
         Composed("aclnnGer", "self vec2 -> out", (), "outer_product",
             checks=((fits, "self", "m", "vec2", "n", "out", "m n"),)),
-        Composed("aclnnQuantMatmulV5", "x1 x2 x1Scale? x2Scale yScale? x1Offset? x2Offset? "
-            "yOffset? bias? -> out", (*_SAID, whole("groupSize", only=0)), "quantised_product",
-            checks=((product, "x1", "x2", "bias", "out",
-                {"turned": ("transpose_x1", "transpose_x2")}),
-                (scales_fit, "x1", "x2", "out", "x2Scale", "bias", "x1Scale"))),
+        *_quantised("aclnnQuantMatmulV5", "x2"),
+        *_quantised("aclnnQuantMatmulWeightNz", "x2#"),
         Composed("aclnnMv", "self vec -> out", _MATH, "matrix_vector",
             checks=((fits, "self", "m k", "vec", "k", "out", "m"),)),
     ),

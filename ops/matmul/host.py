@@ -96,9 +96,11 @@ def quantised_product(
     """A product of whole numbers, scaled by column and by row."""
     if any(each is not None for each in (out_scale, a_offset, out_offset)):
         raise KernelError("QuantBatchMatmulV3", "yScale, x1Offset and yOffset aren't modelled")
-    told = host.told("out")
+    told, weight = host.told("out"), host.told("x2")
     if told is None:
         raise KernelError("QuantBatchMatmulV3", "the dtype of the result isn't known")
+    if weight is not None and weight.stored != weight.shape and weight.is_turned:
+        transpose_x2 = not transpose_x2  # a view of blocks that lie as they are
     return host.run(
         "QuantBatchMatmulV3", a, b, scale, offset, bias, by_row,
         outputs=(host.empty(told.shape, told.dtype),),

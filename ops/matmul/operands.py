@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from npusim.library.operands import GmMatrix
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format
+from npusim.values.layouts import BLOCK_ROWS
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -121,7 +122,9 @@ class Problem:
         for turned_a, turned_b in product(*choices):
             m, k = left.size(turned_a)
             inner, n = right.size(turned_b)
-            if _same(k, inner, left, right) and (m, n) == (result.rows, result.columns):
+            fits = _same(k, inner, left, right) and _same(n, result.columns, left, right)
+            if fits and m == result.rows:
+                n = min(n, result.columns)
                 return cls(left, right, result, m, n, min(k, inner), turned_a, turned_b)
         raise KernelError(op_type, problem)
 
@@ -159,5 +162,5 @@ def _same(k: int, inner: int, a: Operand, b: Operand) -> bool:
         return True
     if not (a.lanes or b.lanes):
         return False
-    grain = max(a.lanes, b.lanes)
+    grain = max(a.lanes, b.lanes, BLOCK_ROWS)
     return ceil(k / grain) == ceil(inner / grain)

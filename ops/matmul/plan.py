@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task
 from npusim.operators.tasks import kernels_on
-from npusim.ops.matmul.contract import arithmetic, arithmetic_of, operands, result_shape
+from npusim.ops.matmul.contract import (
+    arithmetic,
+    arithmetic_of,
+    matrices,
+    operands,
+    result_shape,
+)
 from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem
 from npusim.values.dtypes import FLOAT, DType
+from npusim.values.errors import KernelError
 from npusim.values.formats import Format
 from npusim.values.promotion import promote
 
@@ -29,14 +36,24 @@ class _Matrix:
 
     tensor: GlobalTensor
     turned: bool
+    whole: tuple[int, ...] = ()  # the shape as it lies, where the tensor's is that of blocks
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The matrices as they lie."""
+        return self.whole or self.tensor.shape
 
     @property
     def outer(self) -> tuple[int, ...]:
-        return self.tensor.shape[:-_MATRIX]
+        return self.shape[:-_MATRIX]
+
+    @property
+    def blocked(self) -> bool:
+        return self.tensor.format is Format.FRACTAL_NZ
 
     def seen(self) -> tuple[int, int]:
         """Rows and columns as the caller sees them."""
-        rows, columns = self.tensor.shape[-_MATRIX:]
+        rows, columns = self.shape[-_MATRIX:]
         return (columns, rows) if self.turned else (rows, columns)
 
 
@@ -76,12 +93,17 @@ def _product(call: Call, chain: Chain, output: str) -> GlobalTensor:
         zeros = _target(call, chain, output, call.spec("out").dtype)
         chain.launch("Fill", zeros, value=0.0)
         return zeros
-    a, b = (replace(each, tensor=chain.cast(each.tensor, kind)) for each in (a, b))
+    a, b = (replace(each, tensor=_in_dtype(chain, each.tensor, kind)) for each in (a, b))
     wanted = call.spec("out").dtype
     out = _target(call, chain, output, FLOAT if wanted is FLOAT else kind)
     outer = result_shape(call)[: max(len(a.outer), len(b.outer))]
     _multiplied(chain, a, b, out.view(*outer, a.seen()[0], b.seen()[1]), hf32=hf32)
     return out
+
+
+def _in_dtype(chain: Chain, tensor: GlobalTensor, kind: DType) -> GlobalTensor:
+    """A tensor in the dtype that is multiplied, in blocks where it was."""
+    return replace(chain.cast(tensor, kind), format=tensor.format)
 
 
 def product(
@@ -131,8 +153,11 @@ def _operand(call: Call, chain: Chain, name: str) -> _Matrix:
     spec = call.spec(name)
     turned = chain.turned_input(name)
     if turned is not None:
-        return _Matrix(turned, True)
+        whole = (*spec.shape[:-2], spec.shape[-1], spec.shape[-2])
+        return _Matrix(turned, True, whole if turned.format is Format.FRACTAL_NZ else ())
     tensor = chain.input(name)
+    if tensor.format is Format.FRACTAL_NZ:
+        return _Matrix(tensor, False, matrices(spec))
     if spec.rank == 1:
         tensor = tensor.view(1, *spec.shape) if name == "self" else tensor.view(*spec.shape, 1)
     return _Matrix(tensor, False)
@@ -141,9 +166,13 @@ def _operand(call: Call, chain: Chain, name: str) -> _Matrix:
 def _spread(chain: Chain, matrix: _Matrix, outer: tuple[int, ...]) -> _Matrix:
     """Matrices for all products, unless there is one for all of them."""
     if matrix.outer == outer or prod(matrix.outer) == 1:
-        rest = matrix.tensor.shape[-_MATRIX:]
-        single = matrix.outer != outer
-        return _Matrix(matrix.tensor.view(*rest), matrix.turned) if single else matrix
+        if matrix.outer == outer:
+            return matrix
+        rest = matrix.tensor.shape[len(matrix.outer) :]
+        single = replace(matrix.tensor.view(*rest), format=matrix.tensor.format)
+        return _Matrix(single, matrix.turned, matrix.whole[-_MATRIX:])
+    if matrix.blocked:
+        raise KernelError("MatMul", f"{matrix.outer} weights in FRACTAL_NZ for {outer} products")
     shape = (*outer, *matrix.tensor.shape[-_MATRIX:])
     wide = chain.empty(shape, matrix.tensor.dtype, f"{matrix.tensor.buffer.name}_wide")
     chain.launch("BroadcastTo", matrix.tensor, wide)
@@ -162,7 +191,10 @@ def _in_fractals(
     name: str, chain: Chain, a: _Matrix, b: _Matrix, c: GlobalTensor, *, hf32: bool
 ) -> None:
     """The product between TransData tasks, for chips whose loads don't turn rows into fractals."""
-    blocked = [replace(each, tensor=_to_fractals(chain, each.tensor)) for each in (a, b)]
+    blocked = [
+        each if each.blocked else replace(each, tensor=_to_fractals(chain, each.tensor))
+        for each in (a, b)
+    ]
     result = chain.empty(_fractals(chain, c), c.dtype, f"{c.buffer.name}_nz")
     result = replace(result, format=Format.FRACTAL_NZ)
     _multiply(name, chain, blocked[0], blocked[1], result, hf32=hf32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,11 +11,11 @@ from npusim.capi.runtime.memory import AddressError, Block, DeviceMemory
 from npusim.operators.contract import TensorArg
 from npusim.values.dtypes import BOOL
 from npusim.values.errors import ArgumentError
-from npusim.values.tensors import MOST_ELEMENTS
+from npusim.values.formats import Format
+from npusim.values.tensors import MOST_ELEMENTS, TensorSpec, contiguous_strides
 
 if TYPE_CHECKING:
     from npusim.values.dtypes import DType
-    from npusim.values.tensors import TensorSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def bind(tensor: Tensor, name: str, memory: DeviceMemory) -> Bound:
     A tensor that its memory doesn't hold gets zeros in the same shape: the first phase can't see
     memory, the task that runs later does.
     """
-    spec, kind = tensor.spec.addressable(), tensor.spec.dtype.numpy
+    spec, kind = _as_stored(tensor).addressable(), tensor.spec.dtype.numpy
     if spec.nbytes > MOST_ELEMENTS:
         raise ArgumentError(f"{name}: {spec} is larger than any memory")
     if kind is None or spec.dtype.bits < 8 or spec.is_empty:
@@ -71,17 +71,34 @@ def bind(tensor: Tensor, name: str, memory: DeviceMemory) -> Bound:
         )
     except AddressError as problem:
         return Bound(TensorArg(spec, _zeros(spec, kind)), None, problem)
+    steps = contiguous_strides(spec.stored) if spec.stored != spec.shape else spec.strides
     array = np.ndarray(
-        spec.shape,
+        spec.stored,
         kind,
         block.content,
         offset + tensor.offset * width,
-        tuple(step * width for step in spec.strides),
+        tuple(step * width for step in steps),
     )
     return Bound(TensorArg(spec, array), block)
+
+
+def in_blocks(tensor: Tensor) -> Tensor:
+    """The tensor with its matrices in FRACTAL_NZ, in the same memory."""
+    spec = TensorSpec(tensor.spec.shape, tensor.spec.dtype, Format.FRACTAL_NZ)
+    return replace(tensor, spec=spec, storage=spec.stored)
 
 
 def _zeros(spec: TensorSpec, kind: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
     if spec.is_empty:
         return np.zeros(spec.shape, kind or np.uint8)
-    return np.broadcast_to(np.zeros((), kind or np.uint8), spec.shape)
+    return np.broadcast_to(np.zeros((), kind or np.uint8), spec.stored)
+
+
+def _as_stored(tensor: Tensor) -> TensorSpec:
+    """The tensor, in the blocks that its storage shape says where those aren't its dtype's."""
+    spec = tensor.spec
+    if spec.format is Format.FRACTAL_NZ:
+        blocks = TensorSpec(tensor.storage, spec.dtype, spec.format)
+        if blocks.is_in_blocks and blocks.shape[-1] != spec.stored[-1]:
+            return blocks
+    return spec

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npusim.capi.declarations import arguments_of
+from npusim.capi.declarations import arguments_of, taking_memory_of
 from npusim.capi.phases import is_real
 from npusim.capi.runtime.handles import Handles, WrongHandleError
 from npusim.capi.runtime.memory import AddressError
-from npusim.capi.runtime.objects import Bound, bind
+from npusim.capi.runtime.objects import Bound, Tensor, bind, in_blocks
 from npusim.capi.runtime.planned import Planned
 from npusim.capi.runtime.refusals import Refusal, aclnn_status, task_fault
 from npusim.operators.contract import TensorArg
@@ -20,6 +20,8 @@ from npusim.values.errors import AclnnError, DeviceFault, NpusimError
 from npusim.values.status import Status, StatusCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from npusim.capi.runtime.session import Session
     from npusim.capi.runtime.streams import Stream
     from npusim.runtime.call import Executor
@@ -44,10 +46,13 @@ class FirstPhase:
         self._session.current_device()
         try:
             arguments, bounds = self._arguments(words)
+            changed = dict(self._changed(words, arguments, bounds))
             planned = self._plan(arguments, bounds)
         except NpusimError as problem:
             status = aclnn_status(problem)
             raise Refusal(status.code, status.message, status.remedy) from problem
+        for handle, tensor in changed.items():
+            self._session.tables.tensors.replace(handle, tensor)
         size[0] = planned.workspace_size
         executor[0] = self._session.tables.executors.add(planned)
 
@@ -75,6 +80,22 @@ class FirstPhase:
             else:
                 arguments[name] = self._handle(self._array_table(kind), value, name)
         return arguments, bounds
+
+    def _changed(
+        self, words: Any, arguments: dict[str, Any], bounds: dict[str, Bound]
+    ) -> Iterator[tuple[int, Tensor]]:
+        """Tensors that the call changes the format of, by their handles; binds what they become."""
+        into = taking_memory_of(self._op)
+        names = [name for _, name in arguments_of(self._op)]
+        for output, source in into.items():
+            handle = words[names.index(source)].whole
+            if not handle:
+                continue  # the checks say so
+            tensor = self._handle(self._session.tables.tensors, handle, source)
+            found = in_blocks(tensor)
+            bounds[output] = bind(found, output, self._session.memory)
+            arguments[output] = bounds[output].argument
+            yield handle, found
 
     def _bind(
         self, handle: int, name: str, arguments: dict[str, Any], bounds: dict[str, Bound]

@@ -14,6 +14,7 @@ from npusim.values.dtypes import FLOAT16, DType, from_acl
 from npusim.values.formats import Format
 from npusim.values.layouts import storage_shape
 from npusim.values.status import StatusCode
+from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
     from npusim.capi.runtime.session import Session
@@ -57,7 +58,10 @@ def format_cast_shape(
         raise Refusal(_NULL, "the tensor or a pointer for the result is null")
     spec = session.tables.tensors.get(tensor).spec
     dtype = spec.dtype if kind < 0 else from_acl(kind)
-    found = storage_shape(spec.shape, dtype, Format(form))
+    if form == Format.FRACTAL_NZ:
+        found = TensorSpec(spec.shape, dtype, Format.FRACTAL_NZ).stored
+    else:
+        found = storage_shape(spec.shape, dtype, Format(form))
     shape[0] = _array(session, "int64_t *", found)
     size[0], actual[0] = len(found), form
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,8 +13,10 @@ import numpy as np
 
 from npusim.capi.declarations import arguments_of
 from npusim.capi.library import LIBRARY, installation
+from npusim.operators.oracle import contract_of
 from npusim.values.dtypes import dtype
 from npusim.values.formats import Format
+from npusim.values.layouts import blocks_of
 from npusim.values.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -50,7 +53,7 @@ class CLibrary:
 
     def call(self, api: str, values: Mapping[str, Any]) -> Done:
         """Both phases, results among the values; what isn't there is null or nought."""
-        given = _Arguments(self, values)
+        given = _Arguments(self, values, _in_blocks(api))
         words = [given.word(kind, name) for kind, name in arguments_of(api)]
         size, executor = ctypes.c_uint64(), _address()
         first = getattr(self._functions, f"{api}GetWorkspaceSize")
@@ -140,12 +143,21 @@ def twin(array: Array) -> Array:
     return np.ndarray(array.shape, array.dtype, data or bytearray(array.itemsize), 0, array.strides)
 
 
+@cache
+def _in_blocks(api: str) -> frozenset[str]:
+    """The tensors that an interface takes in FRACTAL_NZ alone."""
+    contract = contract_of(api, {})
+    found = contract.parameters if contract else ()
+    return frozenset(each.name for each in found if each.formats[0] is Format.FRACTAL_NZ)
+
+
 @dataclass
 class _Arguments:
     """The arguments of one call as C takes them, and what has to be ended behind it."""
 
     library: CLibrary
     values: Mapping[str, Any]
+    blocked: frozenset[str]
     placed: dict[str, _Placed] = field(default_factory=dict)
     endings: list[tuple[str, int]] = field(default_factory=list)
 
@@ -193,15 +205,19 @@ class _Arguments:
 
     def _tensor(self, name: str) -> int:
         """The tensor of an array with its strides, on a block of the device of its own."""
-        array = self.values[name]
+        array, form = self.values[name], Format.ND
         spec = TensorSpec.of(array)
+        if name in self.blocked:
+            form = Format.FRACTAL_NZ
+            spec = TensorSpec(spec.shape, spec.dtype, form)
+            array = blocks_of(array, spec.stored)
         self.placed[name] = placed = _Placed(self.library.allocated(spec.storage_bytes or 1), array)
         placed.there(self.library)
         axes, rank = ctypes.c_int64 * spec.rank, ctypes.c_uint64(spec.rank)
         storage = (ctypes.c_int64 * 1)(spec.storage_bytes // spec.dtype.itemsize)
         handle = self._kept(
             "aclCreateTensor", axes(*spec.shape), rank, spec.dtype.acl, axes(*spec.strides),
-            ctypes.c_int64(0), int(Format.ND), storage, ctypes.c_uint64(1),
+            ctypes.c_int64(0), int(form), storage, ctypes.c_uint64(1),
             _address(placed.address),
         )  # fmt: skip
         self.endings.append(("aclrtFree", placed.address))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,14 +22,15 @@ def product(
     numbers: Mapping[str, Any] | None = None,
     order: str = "",
     changed: str = "",
+    sizes: Sequence[int] = SIZES,
 ) -> Row:
     """Tensors by the letters of their axes, as in einsum; of one dtype."""
 
     def make(d: Draw) -> Mapping[str, Any]:
-        sizes = {letter: d.one_of(*SIZES) for letter in "bmkn"}
+        axes = {letter: d.one_of(*sizes) for letter in "bmkn"}
         made: dict[str, Any] = {}
         for name, letters in tensors.items():
-            made[name] = d.tensor(name, [sizes[letter] for letter in letters], small)
+            made[name] = d.tensor(name, [axes[letter] for letter in letters], small)
         made |= {name: d.one_of(*options) for name, options in (numbers or {}).items()}
         return {name: made[name] for name in order.split() or made}
 
@@ -169,6 +170,27 @@ ROWS = (
     product("Matmul", lambda a, b, _: a @ b, {"self": "bmk", "mat2": "kn"}, numbers=_PLAIN),
     product("Mm", lambda a, b, _: a @ b, {"self": "mk", "mat2": "kn"}, numbers=_PLAIN),
     product("BatchMatMul", lambda a, b, _: a @ b, {"self": "bmk", "mat2": "bkn"}, numbers=_PLAIN),
+    product(
+        "MatmulWeightNz",
+        lambda a, b, _: a @ b,
+        {"self": "mk", "mat2": "kn"},
+        numbers=_PLAIN,
+        sizes=SIZES[1:],
+    ),
+    product(
+        "BatchMatMulWeightNz",
+        lambda a, b, _: a @ b,
+        {"self": "bmk", "mat2": "bkn"},
+        numbers=_PLAIN,
+        sizes=SIZES[1:],
+    ),
+    product(
+        "AddmmWeightNz",
+        _addmm,
+        {"self": "mn", "mat1": "mk", "mat2": "kn"},
+        numbers=_BETA_ALPHA,
+        sizes=SIZES[1:],
+    ),
     product("Mv", lambda a, b, _: a @ b, {"self": "mk", "vec": "k"}, numbers=_PLAIN),
     product("Dot", np.dot, {"self": "k", "tensor": "k"}),
     product("Ger", np.outer, {"self": "m", "vec2": "n"}),

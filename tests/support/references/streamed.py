@@ -337,6 +337,9 @@ CALLS: list[tuple[str, dict[str, Any], Any]] = [
         "x2Scale": SCALES[:5].copy(), "transposeX1": False, "transposeX2": False, "groupSize": 0,
         "out": np.zeros((5, 5), np.float16)},
         (EIGHT.astype(int) @ EIGHT.T) * SCALES[:5] * SCALES[1:, None]),
+    ("aclnnQuantMatmulWeightNz", {"x1": EIGHT, "x2": EIGHT.T.copy(), "x1Scale": None,
+        "x2Scale": SCALES[:5].copy(), "transposeX1": False, "transposeX2": False, "groupSize": 0,
+        "out": np.zeros((5, 5), np.float16)}, (EIGHT.astype(int) @ EIGHT.T) * SCALES[:5]),
 ]  # fmt: skip
 
 

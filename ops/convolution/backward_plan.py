@@ -19,7 +19,6 @@ from npusim.ops.convolution.layouts import Layouts
 from npusim.ops.convolution.plain import PLANAR
 from npusim.ops.convolution.plan import planar, queue, solid_of, window_of
 from npusim.values.dtypes import FLOAT
-from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call
@@ -58,14 +57,24 @@ def build(call: Call, chain: Chain) -> None:
 
 
 def _volumes(call: Call, chain: Chain, wanted: tuple[str, ...]) -> None:
-    """The gradient of a weight of volumes."""
-    if "gradInput" in wanted:
-        raise KernelError(call.contract.name, "gradients of volumes' inputs aren't modelled")
+    """The gradients of volumes; what they share is brought into its layout by each."""
     kind, hf32 = arithmetic(call)
-    grads, x = (chain.cast(chain.input(name), kind) for name in ("gradOutput", "input"))
-    out = chain.output("gradWeight", FLOAT)
-    queue(chain, solid_of(call, chain, hf32=hf32).of_weight(x, grads, out))
-    chain.finish("gradWeight", out)
+    solid, transposed = solid_of(call, chain, hf32=hf32), call.flag("transposed")
+    grads, x, weight = (
+        chain.cast(chain.input(name), kind) for name in ("gradOutput", "input", "weight")
+    )
+    if "gradInput" in wanted:
+        out = chain.output("gradInput", kind)
+        if transposed:
+            queue(chain, solid.forward(grads, weight, None, out))
+        else:
+            queue(chain, solid.back("Conv3DBackpropInput", grads, weight, None, out))
+        chain.finish("gradInput", out)
+    if "gradWeight" in wanted:
+        out = chain.output("gradWeight", FLOAT)
+        before, behind = (grads, x) if transposed else (x, grads)
+        queue(chain, solid.of_weight(before, behind, out))
+        chain.finish("gradWeight", out)
 
 
 def _bias(chain: Chain) -> None:

@@ -42,7 +42,9 @@ OPERATORS: tuple[Definition, ...] = family(
     ),
     volumes=(Operator("Conv3D"),),
     solid=(Operator("Conv3DBackpropFilter", also=("Conv3DBackpropFilterV2",),
-        kernel="filter_gradient"),),
+        kernel="filter_gradient"),
+        Operator("Conv3DBackpropInput", also=("Conv3DBackpropInputV2", "Conv3DTranspose",
+            "Conv3DTransposeV2"), kernel="input_gradient")),
     gradient_records=(
         Operator("Conv2DBackpropFilter", also=("Conv2DBackpropFilterD",), kernel="filter_gradient"),
         Operator("FusedDbnDw", kernel="normalised_filter_gradient"),

@@ -146,16 +146,16 @@ class Dilated(Unfolded):
 
     def _place(self, position: Index, column: Index, height: int) -> tuple[_Part, ...]:
         """Where the first row in memory is that a tile has."""
-        _, c1, high, wide, lanes = self.tensor.shape
-        row, (_, size), depth = wide * lanes, self._part, self.depth
+        _, _, high, wide, lanes = self.tensor.shape
+        row, (_, size), depth, apart = wide * lanes, self._part, self.depth, self._apart
 
         def start(positions: NDArray[np.int64]) -> NDArray[np.int64]:
             first = -(-self._top(positions, height) // self.stride[0])
-            return (positions // size * c1 * high + first) * row
+            return (positions // size * apart * high + first) * row
 
-        which = self.window, self.tensor.shape, self.part, height, self.stride
+        which = self.window, self.tensor.shape, self.part, height, self.stride, self.apart
         return (
-            (self.first[0], c1 * high * row),
+            (self.first[0], apart * high * row),
             (self.first[1], high * row),
             (mapped(position, start, row, "dilated", *which), 1),
             (mapped(column, lambda columns: columns // depth, 1, "of", depth), high * row),

@@ -51,15 +51,18 @@ def _volumes(call: Call, chain: Chain) -> None:
     kind, hf32 = arithmetic(call)
     x, weight = (chain.cast(chain.input(name), kind) for name in ("input", "weight"))
     out = chain.output("output", kind)
-    queue(chain, solid_of(call, chain, hf32=hf32).forward(x, weight, _bias(call, chain, kind), out))
+    solid, bias = solid_of(call, chain, hf32=hf32), _bias(call, chain, kind)
+    if call.flag("transposed"):
+        queue(chain, solid.back("Conv3DTranspose", x, weight, bias, out))
+    else:
+        queue(chain, solid.forward(x, weight, bias, out))
     chain.finish("output", out)
 
 
 def solid_of(call: Call, chain: Chain, *, hf32: bool) -> Solid:
-    """The window over volumes; KernelError for groups and transposes."""
-    if call.flag("transposed") or call.integer("groups") > 1:
-        problem = "groups and transposes of three dimensions aren't modelled"
-        raise KernelError(call.contract.name, problem)
+    """The window over volumes; KernelError for groups."""
+    if call.integer("groups") > 1:
+        raise KernelError(call.contract.name, "groups of three dimensions aren't modelled")
     deep, rows, columns = axes(call)
     three = deep, rows, columns
     return Solid(

@@ -12,6 +12,7 @@ from npusim.operators.results import numbers
 from npusim.operators.tasks import kernels_on
 from npusim.ops.convolution.geometry import lanes_of
 from npusim.ops.convolution.volume_gradient import VolumeFilterGradient
+from npusim.ops.convolution.volume_input_gradient import VolumeInputGradient
 from npusim.ops.convolution.volumes import Conv3D, Depth
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
@@ -80,6 +81,34 @@ class Solid:
             *self._turned(result, y),
         ]
 
+    def back(
+        self,
+        op_type: str,
+        y: GlobalTensor,
+        weight: GlobalTensor,
+        bias: GlobalTensor | None,
+        x: GlobalTensor,
+    ) -> list[Kernel]:
+        """x = what of it the convolution would bring to y: its transpose, and its gradient."""
+        window = self.window
+        said: dict[str, object] = {
+            "ksize": window.kernel,
+            "strides": window.stride,
+            "dilations": window.dilation,
+            "pads": window.padding,
+        }
+        stored, result, taps = self._slices(y), self._slices(x), self._fractals(weight, y.dtype)
+        kernel = VolumeInputGradient(
+            self.profile, stored, taps, result, self._depth(x, y), said,
+            bias=bias, hf32=self.hf32, op_type=op_type,
+        )  # fmt: skip
+        return [
+            *self._turned(y, stored),
+            *self._turned(weight, taps),
+            kernel,
+            *self._turned(result, x),
+        ]
+
     def of_weight(self, x: GlobalTensor, grads: GlobalTensor, dw: GlobalTensor) -> list[Kernel]:
         """dw, float32, = the gradient of the weight."""
         stored, given = self._slices(x), self._slices(grads)
@@ -127,16 +156,38 @@ def filter_gradient(task: Task) -> tuple[Kernel, ...]:
         raise task.refused(f"{x.shape}, {grads.shape} and weights of {tuple(size)}")
     if size[1] != x.shape[1] or size[0] != grads.shape[1]:
         raise task.refused("groups of volumes aren't modelled")
-    stride, dilation, pads = (
-        numbers(task.first(name)) or default
-        for name, default in (("strides", [1] * 3), ("dilations", [1] * 3), ("pads", [0] * 6))
-    )
-    lists = tuple(size[2:]), tuple(stride), tuple(dilation), tuple(pads)
-    if tuple(map(len, lists)) != (3, 3, 3, 6):
-        raise task.refused(f"strides {stride}, dilations {dilation} and pads {pads}")
-    hf32 = x.dtype is FLOAT and bool(task.first("enable_hf32", "hf32"))
-    solid = Solid(task.profile, *lists, hf32)  # type: ignore[arg-type]
+    solid = _told(task, size[2:], x.dtype)
     if solid.results(x.shape[2:]) != grads.shape[2:]:
         raise task.refused(f"{x.shape} doesn't become {grads.shape}")
     dw = task.outputs[0] if task.outputs else made(tuple(size), FLOAT)
     return tuple(solid.of_weight(x, grads, dw))
+
+
+def input_gradient(task: Task) -> tuple[Kernel, ...]:
+    """A weight and gradients in NCDHW to the gradient of the input; its size may come first."""
+    grads, weight = (task.present(2)[at] for at in (1, 0))
+    size = numbers(task.first("input_size")) or (task.outputs and task.outputs[0].shape) or ()
+    if task.op_type.startswith("Conv3DTranspose"):
+        grads, weight = weight, grads
+    if len(weight.shape) != VOLUMES or len(grads.shape) != VOLUMES or len(size) != VOLUMES:
+        raise task.refused(f"{weight.shape}, {grads.shape} and volumes of {tuple(size)}")
+    if (weight.shape[0], weight.shape[1]) != (grads.shape[1], size[1]):
+        raise task.refused("groups of volumes aren't modelled")
+    solid = _told(task, weight.shape[2:], grads.dtype)
+    if solid.results(size[2:]) != grads.shape[2:]:
+        raise task.refused(f"{tuple(size)} doesn't become {grads.shape}")
+    dx = task.outputs[0] if task.outputs else made(tuple(size), grads.dtype)
+    return tuple(solid.back(task.op_type, grads, weight, None, dx))
+
+
+def _told(task: Task, kernel: Sequence[int], kind: DType) -> Solid:
+    """How a window moves that is as large as ``kernel``."""
+    stride, dilation, pads = (
+        numbers(task.first(name)) or default
+        for name, default in (("strides", [1] * 3), ("dilations", [1] * 3), ("pads", [0] * 6))
+    )
+    lists = tuple(kernel), tuple(stride), tuple(dilation), tuple(pads)
+    if tuple(map(len, lists)) != (3, 3, 3, 6):
+        raise task.refused(f"strides {stride}, dilations {dilation} and pads {pads}")
+    hf32 = kind is FLOAT and bool(task.first("enable_hf32", "hf32"))
+    return Solid(task.profile, *lists, hf32)  # type: ignore[arg-type]

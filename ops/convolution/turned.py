@@ -64,7 +64,7 @@ class TurnedWeight:
             (self.first * self.taps, self._of_tap),
             (self._channel(rows[0]), width),
             (self._tap(rows[0], taps), self._of_tap),
-            (_scaled(columns[0], width), self.taps * self._of_tap),
+            (scaled(columns[0], width), self.taps * self._of_tap),
         )
         shape = slices, taps, channels, width
         steps = self.taps * self._of_tap, self._of_tap, width, 1
@@ -106,6 +106,6 @@ class TurnedWeight:
         return 0 if taps == all_taps else mapped(row, place, 1, "tap", all_taps, taps)
 
 
-def _scaled(place: Index, divisor: int) -> Index:
+def scaled(place: Index, divisor: int) -> Index:
     """``place // divisor`` for multiples of it."""
     return mapped(place, lambda places: places // divisor, 1, "slice", divisor)

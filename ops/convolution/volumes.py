@@ -67,6 +67,33 @@ class Depth:
         if found is not None:
             yield found
 
+    def back(self, first: int, count: int) -> Iterator[Run]:
+        """Planes ``first`` to ``first + count`` of all volumes, and the results that saw them.
+
+        The tap is the last one that did, ``plane`` the first result; planes that none saw are left
+        out.
+        """
+        found: Run | None = None
+        for image in range(first, first + count):
+            volume, plane = divmod(image, self.planes)
+            place = plane + self.before
+            begin = max(0, -(-(place - self.kernel + 1) // self.stride))
+            results = min(self.results - 1, place // self.stride) - begin + 1
+            if results < 1:
+                continue
+            tap, start = place - begin * self.stride, volume * self.results + begin
+            if found is not None:
+                after = found.image + found.images, found.plane + found.images
+                if self.stride == 1 and (found.tap, found.taps, *after) == (
+                    tap, results, image, start
+                ):  # fmt: skip
+                    found = found._replace(images=found.images + 1)
+                    continue
+                yield found
+            found = Run(image, 1, start, tap, results)
+        if found is not None:
+            yield found
+
 
 class Conv3D(Conv2D):
     """y = the convolution of x in NDC1HWC0 with a weight in FRACTAL_Z_3D, and a bias per channel.

@@ -134,6 +134,17 @@ def volume_weights(pick: Pick) -> Case:
     return [x, dy], [np.zeros((outs, channels, *kernel), np.float32)], said
 
 
+def volume_inputs(pick: Pick, *, transposed: bool = False) -> Case:
+    """A weight and gradients of what volumes became to the gradient of the volumes."""
+    (x, dy), (dw,), said = volume_weights(pick)
+    assert x is not None
+    assert dy is not None
+    weight = pick.numbers(*dw.shape, kind=np.float16)
+    inputs = [dy, weight] if transposed else [weight, dy]
+    del said["filter_size"]  # type: ignore[attr-defined]
+    return inputs, [empty(*x.shape, kind=np.float16)], said
+
+
 _MEAN, _MEAN_BACK = "mean", "gradient of mean"
 _LARGEST, _LARGEST_BACK, _ALONE = "largest", "gradient of largest", "the largest alone"
 
@@ -175,6 +186,10 @@ CASES: dict[str, Callable[[Pick], Case]] = {
     "Col2im": partial(unfolded, back=True),
     "Conv3DBackpropFilter": volume_weights,
     "Conv3DBackpropFilterV2": volume_weights,
+    "Conv3DBackpropInput": volume_inputs,
+    "Conv3DBackpropInputV2": volume_inputs,
+    "Conv3DTranspose": partial(volume_inputs, transposed=True),
+    "Conv3DTransposeV2": partial(volume_inputs, transposed=True),
     "ConstantPadNd": framed,
     "NLLLossGrad": likelihood_gradient,
     **{

@@ -70,6 +70,43 @@ def test_every_block_waits_for_the_code_of_all(blocks: int) -> None:
     assert costs.code_fetch(blocks, loaded=True) == 0.0
 
 
+@pytest.mark.parametrize("blocks", [1, 2, 7, 47, 48])
+def test_kernels_of_many_variants_look_for_theirs(blocks: int) -> None:
+    """Where they ran just before they don't; those in Ascend C fetch some of their code again."""
+    launch, costs = profile(CHIP).launch, InstructionCosts(profile(CHIP))
+    plain = costs.code_fetch(blocks, loaded=False)
+    more = costs.code_fetch(blocks, loaded=False, many_variants=True) - plain
+    expected = launch.variants_us + (blocks - 1) * launch.variants_per_block_us
+    assert more == pytest.approx(expected * profile(CHIP).clock_mhz)
+    assert costs.code_fetch(blocks, loaded=True, many_variants=True) == 0.0
+    assert costs.code_fetch(blocks, loaded=True, fits=False, many_variants=True) == plain
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "looks"),
+    [
+        ("ReduceSum", {"axes": [1]}, True),
+        ("ReduceSumD", {"axes": [1]}, False),
+        ("LogSoftmaxV2", {"axes": [1]}, True),
+        ("Relu", {}, False),
+    ],
+)
+@pytest.mark.parametrize("shape", [(1, 1), (7, 13), (37, 999), (500, 101)])
+def test_reductions_and_rows_for_any_shape_have_many_variants(
+    op: str, attributes: dict[str, list[int]], shape: tuple[int, int], *, looks: bool
+) -> None:
+    result = shape[:1] if op.startswith("Reduce") else shape
+    told = TensorSpec(shape, "float32"), TensorSpec(result, "float32")
+    task = TaskSpec(op, told[:1], told[1:], attributes)
+    found = profile(CHIP)
+    launch = found.launch.model_copy(update={"variants_us": 0.0, "variants_per_block_us": 0.0})
+    at_once = found.model_copy(update={"launch": launch})
+    first, without = (simulate_task(each, task, "cold").duration_us for each in (found, at_once))
+    assert (first > without + 0.9 * found.launch.variants_us) == looks
+    again, before = (simulate_task(each, task, "loop").duration_us for each in (found, at_once))
+    assert again == before
+
+
 def test_the_scalar_unit_works_in_front_of_every_instruction() -> None:
     tensor = TensorSpec((4096 * 1023,), "float32")
     found = profile(CHIP)

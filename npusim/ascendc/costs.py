@@ -140,16 +140,22 @@ class InstructionCosts:
         launch = self.profile.launch
         return launch.kernel_head_cycles + (launch.tiling_head_cycles if tiling else 0.0)
 
-    def code_fetch(self, blocks: int, *, loaded: bool) -> float:
+    def code_fetch(
+        self, blocks: int, *, loaded: bool, fits: bool = True, many_variants: bool = False
+    ) -> float:
         """Cycles that a block of ``blocks`` waits for its code and tiling data.
 
         All cores read the same lines of them, which are served one after the other; none wait where
-        the kernel is ``loaded``.
+        the kernel is ``loaded`` and ``fits`` into the instruction caches. One of ``many_variants``
+        has more of both.
         """
         launch, clock = self.profile.launch, self.profile.clock_mhz
-        if loaded:
+        if loaded and fits:
             return 0.0
-        return (launch.code_us + launch.code_per_block_us * (blocks - 1)) * clock
+        waiting_us = launch.code_us + launch.code_per_block_us * (blocks - 1)
+        if many_variants and not loaded:
+            waiting_us += launch.variants_us + launch.variants_per_block_us * (blocks - 1)
+        return waiting_us * clock
 
     def repeat_elements(self, itemsize: int) -> int:
         """Elements that one repeat of a vector instruction covers."""

@@ -37,7 +37,9 @@ class Kernel(ABC):
     are. ``is_mix`` marks kernels that run on cube and vector cores at once: a block is then a cube
     core with its vector cores, and each of them runs :meth:`process`, which looks at
     ``core.unit``. ``generated`` marks kernels that the device's operator compiler (TBE) makes for
-    a shape, unlike those written in Ascend C.
+    a shape, unlike those written in Ascend C. ``many_variants`` marks those of them that reduce or
+    work on rows: made for any shape, they hold a variant for each way of cutting it, unless their
+    name ends in D, as that of operators does whose axes are known when they are compiled.
     ``division`` is how the work is divided, where that says which blocks are alike.
     ``runs_on`` names what runs it where that is no AI core.
     ``independent`` marks kernels whose blocks may be computed at the same time: no two of them
@@ -53,6 +55,7 @@ class Kernel(ABC):
     is_mix: ClassVar[bool] = False
     runs_on: ClassVar[str] = ""
     generated: bool = False
+    many_variants: bool = False
     independent: ClassVar[bool] = False
     literal: ClassVar[bool] = False
 
@@ -115,13 +118,18 @@ class Kernel(ABC):
         return block_idx if self.division is None else self.division.block_kind(block_idx)
 
     @property
+    def chooses(self) -> bool:
+        """Whether it chooses among variants by tiling data that it reads field by field."""
+        return self.cores == "vector" and not self.generated
+
+    @property
     def code(self) -> Hashable:
         """What the kernel's binary is known by: its OpType and the dtypes of its operands.
 
         None where it is larger than the instruction caches: those written in Ascend C for vector
         cores have all their variants in one.
         """
-        if self.cores == "vector" and not self.generated:
+        if self.chooses and not self.many_variants:
             return None
         return (self.op_type, *(each.dtype for each in (*self.reads, *self.writes)))
 

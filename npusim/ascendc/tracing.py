@@ -85,8 +85,13 @@ def trace(
     each = block_cycles(profile)
     busy = _last_with_work(kinds, running)
     _issue((running[block] for block in first), costs)
-    head = costs.kernel_head(tiling=kernel.code is None)
-    fetching = costs.code_fetch(min(kernel.block_dim, apart), loaded=loaded)
+    head = costs.kernel_head(tiling=kernel.chooses)
+    fetching = costs.code_fetch(
+        min(kernel.block_dim, apart),
+        loaded=loaded,
+        fits=not kernel.chooses,
+        many_variants=kernel.many_variants and not kernel.op_type.endswith("D"),
+    )
     return tuple(
         CoreGroup(
             cores,

@@ -30,6 +30,7 @@ class Reduction(Kernel):
     """
 
     generated = True
+    many_variants = True
     op_type: str
     kind: ClassVar[Kind]
 

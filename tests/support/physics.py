@@ -195,7 +195,8 @@ def assert_more_cores_help(
     launch, clock = with_cores(chip, 1).launch, with_cores(chip, 1).clock_mhz
     steps = zip(sorted(counts), sorted(counts)[1:], times[:-1], times[1:], strict=False)
     for fewer, count, before, now in steps:
-        waiting = (count - fewer) * launch.code_per_block_us * clock
+        each = launch.code_per_block_us + launch.variants_per_block_us
+        waiting = (count - fewer) * each * clock
         slack = (ROUNDING_CYCLES + waiting) * len(result.tasks)
         assert now <= before * (1 + 1e-9) + slack, (
             f"{op}: {now} cycles on {count} cores, {before} on fewer"

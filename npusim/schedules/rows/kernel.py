@@ -80,6 +80,7 @@ class RowKernel(Kernel):
         raw = self.row.raw
         record = self.row.formula
         self.program = RowProgram(formula, record, inputs, forms, outputs, known, raw=raw)
+        self.many_variants = generated
         self.depth = self.buffer_num if generated else self.row.depth
         self.layout.plan(self.need())
         self.block_dim = self.layout.block_dim

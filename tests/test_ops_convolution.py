@@ -18,6 +18,7 @@ from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.ops.convolution import geometry
 from npusim.ops.convolution.forward import Conv2D
 from npusim.ops.convolution.geometry import Geometry
+from npusim.runtime.cache_start import empty_cache
 from npusim.runtime.task import run_tasks
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
@@ -188,6 +189,34 @@ def test_windows_that_see_half_of_l1_are_loaded_one_by_one() -> None:
     trace(kernel, load_profile("Ascend310P3"), numerics=False)
 
 
+@pytest.mark.parametrize(
+    ("window", "shape"),
+    [
+        (Window((2, 300), (1, 1), (1, 1), Padding()), (2, 20, 33, 300)),
+        (Window((3, 3), (64, 70), (1, 1), Padding(1, 1, 1, 1)), (1, 16, 500, 300)),
+        (Window((2, 260), (2, 1), (1, 1), Padding(0, 0, 7, 7)), (3, 16, 9, 320)),
+        (Window((32, 32), (32, 32), (1, 1), Padding()), (1, 3, 64, 384)),
+    ],
+    ids=["wide taps", "far apart", "runs", "more than L1"],
+)
+def test_windows_beyond_load3d_are_gathered_from_memory(
+    window: Window, shape: tuple[int, ...]
+) -> None:
+    found, wanted = convolution("Ascend310P3", window, shape, 24, np.float16)
+    np.testing.assert_allclose(found, wanted, rtol=2**-10)
+
+
+def test_gathering_takes_a_packet_for_every_position_and_tap() -> None:
+    """As long as the packets of the busiest core, some copies and the products at least."""
+    chip = load_profile("Ascend310P3")
+    x, weight = (np.zeros(shape, np.float16) for shape in ((8, 1, 32, 300, 16), (900, 16, 16, 16)))
+    y = np.zeros((8, 16, 30, 1, 16), np.float16)
+    said = {"ksize": [3, 300], "strides": [1, 1], "pads": [0] * 4}
+    built, _ = kernels(chip, "Conv2D", [x, weight], [y], said)
+    packets = 30 * 900 * chip.paths.gm_to_l1.burst_cycles / chip.clock_mhz
+    assert packets < run_tasks(built, chip, empty_cache(chip)).duration_us < 3 * packets
+
+
 def test_planes_that_fill_l1_are_loaded_once_for_all_weights() -> None:
     """Patches of 32 x 32: two blocks of images don't fit beside each other, one for all taps does.
 
@@ -319,7 +348,10 @@ SHAPES = {"x": (1, 1, 8, 8, 16), "filter": (9, 1, 16, 16), "y": (1, 1, 8, 8, 16)
     ("changed", "words"),
     [
         ({"filter": ((9, 1, 16, 16), "float16"), "strides": [64, 1]}, "don't make"),
-        ({"strides": [64, 64], "y": ((1, 1, 1, 1, 16), "float16")}, "stride of at most 63"),
+        (
+            dict.fromkeys("xy", ((1, 1, 8, 1 << 15, 16), "float16")),
+            "planes of at most 32767",
+        ),
         ({"filter": ((9, 16, 16), "float16")}, "NC1HWC0 and FRACTAL_Z are needed"),
         ({"filter": ((9, 1, 16, 16), "float32")}, "has no FLOAT16 times FLOAT"),
         ({"bias": ((17,), "float32")}, "a bias of 17 numbers for 16 channels"),

@@ -147,6 +147,46 @@ class Unfolded:
         return mapped(rows[0], place, row, "unfolded", *which)
 
 
+@dataclass(frozen=True, slots=True)
+class Gathered(Unfolded):
+    """The same where windows are unfolded on their way into L1, which gets the matrix itself."""
+
+    def tile_shape(self, rows: int, columns: int) -> tuple[int, ...]:
+        """Positions by slices of channels, taps and channels of a slice."""
+        return rows, columns
+
+    def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
+        """Block by block (MTE2)."""
+        (begin, size), deep = self._part, self.depth
+        _, slices, plane_rows, width, lanes = self.tensor.shape
+        height = self.plane_rows(rows[1])
+        plane = plane_rows * width * lanes
+        first, last = now(columns[0]) // deep, ceil((now(columns[0]) + columns[1]) / deep)
+        places = (
+            (self.first[0], self._apart * plane),
+            (self.first[1], plane),
+            (self._first_elements(rows, height), 1),
+            (_quotient(columns[0], deep), plane),
+        )
+        steps = (plane, self.skip * width * lanes, lanes, 1)
+        position = now(rows[0]) % size + begin
+        core.load_windows(
+            tile,
+            self.tensor.window(places, (min(slices, last - first), height, width, lanes), steps),
+            self._read,
+            plane_rows=self._rows_read,
+            first_row=int(self._first_rows(np.array(position), height)),
+            start=(position, now(columns[0]) - first * deep),
+        )
+
+    def load_l0(
+        self, core: Core, piece: LocalTensor, tile: Tile, rows: Span, columns: Span
+    ) -> None:
+        """As it is (load2d)."""
+        high, wide = tile.within(rows, columns)
+        core.load_data(piece, tile.tensor[high, wide])
+
+
 def plane_rows(
     window: Window, plane: tuple[int, int], positions: tuple[int, int], count: int, *, aligned: bool
 ) -> int:

@@ -28,7 +28,8 @@ class Job:
 
     ``steps_out`` are vector instructions on results before they are stored; ``sums`` says that
     results are added up for each channel, too, ``uneven`` that images needn't be shared in equal
-    parts, ``dilated`` that planes get zeros between elements.
+    parts, ``dilated`` that planes get zeros between elements, ``gathers`` that what windows see
+    comes from memory block by block.
     """
 
     geometry: Geometry
@@ -40,6 +41,7 @@ class Job:
     sums: bool = False
     uneven: bool = False
     dilated: bool = False
+    gathers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,9 @@ class BlockCosts:
         self._products = fractals * rate.cycles_per_fractal
         paths = profile.paths
         self._starts = profile.cube.load3d.setup_cycles + paths.l1_to_l0b.setup_cycles
-        self._rate = paths.gm_to_l1.bytes_per_cycle
+        self._rate = self._a_rate = paths.gm_to_l1.bytes_per_cycle
+        if job.gathers:
+            self._a_rate *= profile.buffers.block_bytes / profile.memory.l2_line_bytes
         shared = grid.images * grid.rows > 1
         self._b_rate = self._rate * (paths.gm_to_l1.shared_fraction if shared else 1.0)
         self._slices, self._slice = geometry.group_slices, geometry.window.taps * geometry.lanes
@@ -287,13 +291,12 @@ class BlockCosts:
         whole_b = self._n * self._k * self._size
         of_a = whole_a * (1 if keep_a else broad)
         of_b = whole_b * (1 / self._images if keep_b else tall)
-        loads = of_a / self._rate + of_b / self._b_rate
+        loads = of_a / self._a_rate + of_b / self._b_rate
         chunks *= tall * broad
         flight = path.latency_cycles / depth_1
         loads = max(loads + 2 * chunks * path.setup_cycles, chunks * flight + loads / 2)
-        first = (min(a_bytes, whole_a) + base_n * step_k * self._size) / self._rate
-        if keep_b:
-            first = a_bytes / self._rate + base_n * self._k * self._size / self._rate
+        step_b = base_n * (self._k if keep_b else step_k) * self._size
+        first = (a_bytes if keep_b else min(a_bytes, whole_a)) / self._a_rate + step_b / self._rate
         overlap = max(products, into_l0, loads, out)
         if self._job.dilated:
             overlap = max(overlap, self._made(of_a, tall if keep_a else chunks))
@@ -310,7 +313,7 @@ class BlockCosts:
             return 0
         of_block = self._of_block(blocks.base_m, blocks.base_n)
         if blocks.keep_a:
-            return of_a / rate if of_block.tall * self._images > 1 else 0
+            return of_a / self._a_rate if of_block.tall * self._images > 1 else 0
         return of_b / rate / self._images if of_block.broad * self._groups > 1 else 0
 
     def _made(self, nbytes: float, tiles: int) -> float:

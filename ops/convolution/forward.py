@@ -12,10 +12,10 @@ import numpy as np
 from npusim.ascendc import Core, GlobalTensor, Kernel
 from npusim.library.epilogue import Epilogue
 from npusim.library.matmul import GmMatrix, Matmul, Product
-from npusim.library.unfolded import Unfolded
+from npusim.library.unfolded import Gathered, Unfolded
 from npusim.ops.convolution.block_costs import Job
 from npusim.ops.convolution.geometry import C04, Geometry, lanes_of
-from npusim.ops.convolution.tiling import Share, tiling_of
+from npusim.ops.convolution.tiling import Share, Tiling, tiling_of
 from npusim.values.dtypes import FLOAT, INT32
 from npusim.values.errors import KernelError
 
@@ -64,7 +64,7 @@ class Conv2D(Kernel):
             x = x.view(*x.shape[:2], *geometry.plane, x.shape[4])
         _check(profile, op_type, x, weight, y, geometry)
         self.x, self.weight, self.y, self.bias, self.hf32 = x, weight, y, bias, hf32
-        self.geometry = geometry
+        self.window = geometry.window
         self.epilogue = epilogue or (Epilogue.plain(profile, y) if through_ub else None)
         wanted = y.dtype if through_ub else FLOAT if x.dtype.is_float else INT32
         if bias is not None and bias.dtype not in (wanted, y.dtype):
@@ -74,9 +74,9 @@ class Conv2D(Kernel):
         self.adds_into = tuple(side.tensor for side in totals)
         steps += len(totals)
         out_bytes, has_bias = y.dtype.itemsize, bias is not None
-        given = geometry, x.dtype, out_bytes, hf32, has_bias, steps
-        job = Job(*given, bool(totals), self.uneven, self.dilated)
-        self.tiling = tiling_of(profile, job)
+        given = x.dtype, out_bytes, hf32, has_bias, steps, bool(totals), self.uneven, self.dilated
+        self.tiling = self._tiled(profile, Job(geometry, *given))
+        self.geometry = self.tiling.job.geometry
         self.block_dim = self.tiling.block_dim
         others = () if self.epilogue is None else self.epilogue.reads
         self.reads = (x, weight, *(() if bias is None else (bias,)), *others)
@@ -93,6 +93,26 @@ class Conv2D(Kernel):
             task.profile, x, weight, y, geometry, bias=bias, hf32=hf32, op_type=task.op_type
         )
         return (kernel,)
+
+    def _tiled(self, profile: Profile, job: Job) -> Tiling:
+        """A tiling for load3d where it can unfold the planes, else one for what is gathered.
+
+        Source: TBE, conv2d: fields of load3d that are too small for the window, and planes of
+        which L1 has no room for what a fractal of positions sees.
+        """
+        geometry = job.geometry
+        unfolds = geometry.fits_load3d(profile)
+        self.gathers = False
+        if unfolds:
+            try:
+                return tiling_of(profile, job)
+            except KernelError:
+                if self.dilated or geometry.window.is_point or geometry.lanes == C04:
+                    raise
+        elif self.dilated or geometry.lanes == C04:
+            raise KernelError(self.op_type, f"{profile.name} can't unfold such windows")
+        self.gathers = True
+        return tiling_of(profile, replace(job, geometry=geometry.laid_out(), gathers=True))
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Images, channels and positions of a core."""
@@ -169,6 +189,9 @@ class Conv2D(Kernel):
         """The images as rows of positions."""
         geometry = self.geometry
         part, slices = (share.row, share.rows), share.group * geometry.group_slices
+        if self.gathers:
+            slices = share.group * (geometry.group_slices // self.window.taps)
+            return Gathered(self.x, self.window, (share.image, slices), part)
         if not geometry.window.is_point:
             return Unfolded(self.x, geometry.window, (share.image, slices), part)
         lanes, positions = geometry.lanes, geometry.positions

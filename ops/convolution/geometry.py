@@ -119,19 +119,27 @@ class Geometry:
         plane, out_plane = (self.plane[1], 1), (self.out_plane[1], 1)
         return replace(self, plane=plane, out_plane=out_plane, window=window)
 
-    def refuse_beyond(self, op_type: str, profile: Profile) -> None:
-        """Raise KernelError for a window that load3d can't say; of rows it sees those in L1."""
+    def laid_out(self) -> Geometry:
+        """The same products where memory has what the windows see: a slice for every tap."""
+        slices = self.slices * self.window.taps
+        return replace(self, slices=slices, plane=self.out_plane, window=Window((1, 1)))
+
+    def fits_load3d(self, profile: Profile) -> bool:
+        """Whether load3d has fields for the window."""
         window, most = self.window, profile.cube.load3d
-        for what, sizes, limit in (
-            ("a kernel", window.kernel, most.longest_kernel),
-            ("a stride", window.stride, most.longest_stride),
-            ("a dilation", window.dilation, most.longest_dilation),
-            ("a padding", window.padding, most.longest_padding),
-            ("planes", (self.plane[1], self.out_plane[1]), most.longest_plane),
-        ):
-            if max(sizes) > limit:
-                wanted = f"{what} of at most {limit} on {profile.name}, not {max(sizes)}"
-                raise KernelError(op_type, f"the window takes {wanted}")
+        return (
+            max(window.kernel) <= most.longest_kernel
+            and max(window.stride) <= most.longest_stride
+            and max(window.dilation) <= most.longest_dilation
+            and max(window.padding) <= most.longest_padding
+        )
+
+    def refuse_beyond(self, op_type: str, profile: Profile) -> None:
+        """Raise KernelError for planes that are too wide; of rows windows see those in L1."""
+        widest, most = max(self.plane[1], self.out_plane[1]), profile.cube.load3d.longest_plane
+        if widest > most:
+            wanted = f"planes of at most {most} on {profile.name}, not {widest}"
+            raise KernelError(op_type, f"the window takes {wanted}")
 
     @property
     def group_slices(self) -> int:

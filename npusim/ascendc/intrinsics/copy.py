@@ -232,10 +232,12 @@ class Copies(Issuer):
         runs: tuple[int, int] | None = None,
         latency_cycles: float = 0.0,
         most: float = inf,
+        copies: int = 1,
     ) -> None:
         """Record a transfer: of a ``matrix`` for the cube, or any other.
 
-        ``runs`` (elements, number) are those in device memory where its layout isn't ours,
+        ``runs`` (elements, number) are those in device memory where its layout isn't ours, spread
+        over so many ``copies``,
         ``latency_cycles`` what the path's latency is longer than usual, ``most`` the bytes per
         cycle that the other end takes or gives.
         """
@@ -265,7 +267,8 @@ class Copies(Issuer):
         )
         detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B{' atomic add' if sharers else ''}"
         latency = cost.latency_cycles + latency_cycles
-        instruction = self.recorder.emit(pipe, name, cost.cycles, transfer, detail, latency)
+        cycles = cost.cycles + (copies - 1) * path.setup_cycles
+        instruction = self.recorder.emit(pipe, name, cycles, transfer, detail, latency)
         if write:
             self.recorder.store(transfer, gm.moves)
         else:
@@ -298,7 +301,7 @@ class Copies(Issuer):
             values = self._read(src, dst.depth)
             if len(src.shape) == BLOCKS_ROWS_LANES:
                 values = values.swapaxes(-3, -2)
-            values = _operand(values, dst.dtype)
+            values = operand(values, dst.dtype)
             dst.alias(values.reshape(values.shape[: dst.depth] + dst.shape))
 
     def _path(self, name: str) -> Path:
@@ -331,7 +334,7 @@ class Copies(Issuer):
         raise KernelError(self.kernel_name, f"{what} on {shapes}")
 
 
-def _operand(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
+def operand(values: NDArray[Any], dtype: DType) -> NDArray[Any]:
     """Numbers as the host multiplies them; float64 adds whole numbers exactly."""
     if dtype.category != "float":
         return values.astype(np.float64)

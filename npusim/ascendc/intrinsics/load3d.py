@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from npusim.ascendc.intrinsics.copy import Copies
+from npusim.ascendc.intrinsics.copy import Copies, operand
 from npusim.engine.program import Pipe
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from npusim.ascendc.gm import GmSlice
     from npusim.ascendc.tensors import LocalTensor
     from npusim.ascendc.windows import Window
 
@@ -56,6 +57,48 @@ class Load3d(Copies):
         if self.numerics:
             seen = _Seen(self.kernel_name, window, plane_rows, first_row)
             dst.alias(seen.matrix(src.values(dst.depth), start, dst.shape))
+
+    def load_windows(
+        self,
+        dst: LocalTensor,
+        src: GmSlice,
+        window: Window,
+        *,
+        plane_rows: int,
+        first_row: int = 0,
+        start: tuple[int, int] = (0, 0),
+    ) -> None:
+        """GM -> L1 of what windows see, a block of lanes for each position and tap (MTE2).
+
+        For windows that load3d has no fields for, and planes that L1 has no room for. Arguments as
+        for :meth:`load3d`, ``src`` being in global memory. Positions that are evenly apart, those
+        of a row or of a column, are a copy for each tap; neighbours are a run of it.
+        Source: public tensor compiler (conv_compute.py, img2col by DMA).
+        """
+        self._expect("load_windows", dst, "L1")
+        if dst.dtype is not src.tensor.dtype or len(src.shape) != _TILE_AXES:
+            self._refuse("load_windows", dst)
+        height, width = dst.shape[-2:]
+        if self.recording:
+            lanes = src.shape[-1]
+            across = window.positions((plane_rows, src.shape[-2]))[1]
+            taps = ceil(width / lanes)
+            rows = 1 if across == 1 else (start[0] % across + height - 1) // across + 1
+            runs = rows if window.stride[1] == 1 < across else height
+            self._emit_copy(
+                Pipe.MTE2,
+                "copy_gm_to_cbuf",
+                "gm_to_l1",
+                src,
+                write=False,
+                matrix=True,
+                runs=(ceil(height / runs) * lanes, runs * taps),
+                copies=rows * taps,
+            )
+        if self.numerics:
+            seen = _Seen(self.kernel_name, window, plane_rows, first_row)
+            planes = operand(self._read(src, dst.depth), dst.dtype)
+            dst.alias(seen.matrix(planes, start, dst.shape))
 
     def _check_window(self, window: Window) -> None:
         """Refuse what the instruction's fields can't say."""

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npusim import Device, TensorSpec
+from npusim import Device, Result, TensorSpec
 from npusim.values.errors import AclnnError, KernelError
 from support.tasks import cycles, kernels, run
 
 Array = np.ndarray[Any, Any]
 A2 = "Ascend910B2"
+MODES, PADDINGS = ("bilinear", "nearest"), ("zeros", "border", "reflection")
 
 
 def place(given: float, size: int, padding: str, corners: bool) -> float:
@@ -142,3 +143,46 @@ def test_other_modes_are_refused() -> None:
         kernels(A2, "GridSampler3D", [x, grid], [], {"interpolation_mode": "bicubic"})
     with pytest.raises(KernelError, match="padding_mode mirror"):
         kernels(A2, "GridSampler3D", [x, grid], [], {"padding_mode": "mirror"})
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("corners", [False, True])
+def test_gradients_are_those_of_autograd(axes: int, mode: str, padding: str, corners: bool) -> None:
+    dice = np.random.default_rng(axes)
+    sizes, outer = (4, 6, 3)[:axes], (3, 5, 2)[:axes]
+    x, dy = (dice.standard_normal((2, 9, *each)).astype(np.float32) for each in (sizes, outer))
+    grid = dice.uniform(-1.5, 1.5, (2, *outer, axes)).astype(np.float32)
+    told = {"interpolationMode": MODES.index(mode), "paddingMode": PADDINGS.index(padding)}
+    found = Device(A2).run(
+        f"aclnnGridSampler{axes}DBackward", gradOutput=dy, input=x, grid=grid,
+        outputMask=[True, True], alignCorners=corners, **told,
+    ).outputs  # fmt: skip
+    torch = pytest.importorskip("torch")
+    image, places = (torch.tensor(each, dtype=torch.float64, requires_grad=True)
+                     for each in (x, grid))  # fmt: skip
+    sampled = torch.nn.functional.grid_sample(image, places, mode, padding, corners)
+    sampled.backward(torch.tensor(dy, dtype=torch.float64))
+    for name, want in (("inputGrad", image.grad), ("gridGrad", places.grad)):
+        assert want is not None
+        np.testing.assert_allclose(found[name], want.numpy(), atol=2e-5, rtol=1e-5)
+
+
+def test_a_gradient_takes_its_chain_and_the_longer_the_more_samples() -> None:
+    def estimate(samples: int, kind: str) -> Result:
+        x, grid, dy = (
+            TensorSpec(shape, kind)
+            for shape in ((2, 32, 40, 40), (2, samples, 40, 2), (2, 32, samples, 40))
+        )
+        return Device(A2).estimate(
+            "aclnnGridSampler2DBackward", gradOutput=dy, input=x, grid=grid, interpolationMode=0,
+            paddingMode=0, alignCorners=False, outputMask=[True, True],
+        )  # fmt: skip
+
+    result = estimate(40, "fp16")
+    kernel = next(each for each in result.tasks if each.name == "GridSampler2DGrad")
+    assert [each.name for each in result.tasks].count("Cast") == 5
+    assert "MemSet" in [each.name for each in result.tasks]
+    longer = next(each for each in estimate(160, "fp16").tasks if each.name == "GridSampler2DGrad")
+    assert 3 < longer.duration_us / kernel.duration_us < 4.5

@@ -92,6 +92,8 @@ ROUNDING = {
     "SoftmaxCrossEntropyWithLogits": 32.0,
     "recurrent": 16.0,
     "reduction": 16.0,
+    "GridSampler2DGrad": 32.0,
+    "GridSampler3DGrad": 32.0,
     "MaximumGrad": 16.0,  # an operand of one number gets the sum of its gradients
     "MinimumGrad": 16.0,
     "roi_align_v2_backward": 8.0,

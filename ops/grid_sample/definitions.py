@@ -1,6 +1,16 @@
 """Images sampled at places that a grid tells."""
 
-from npusim.operators.definition import Aclnn, Operator, family, flag, ints, text, whole
+from npusim.operators.definition import (
+    Aclnn,
+    Composed,
+    Operator,
+    family,
+    flag,
+    flags,
+    ints,
+    text,
+    whole,
+)
 from npusim.operators.shape_checks import fits
 from npusim.ops.grid_sample.checks import modes, moves
 from npusim.ops.grid_sample.results import sampled, spread
@@ -24,6 +34,18 @@ def _sampler(axes: int, x: str, grid: str) -> Operator:
     )
 
 
+def _backward(axes: int, x: str, grid: str, dy: str) -> Composed:
+    """Turned, widened, and back."""
+    return Composed(
+        f"aclnnGridSampler{axes}DBackward",
+        "gradOutput input grid -> inputGrad? gridGrad?",
+        (*_NUMBERS, flags("outputMask", "mask")),
+        f"backward_{axes}d",
+        checks=((fits, "input", x, "grid", grid, "gradOutput", dy, "inputGrad", x,
+            "gridGrad", grid), _MODES),
+    )  # fmt: skip
+
+
 # fmt: off
 OPERATORS = family(
     "grid_sample",
@@ -36,5 +58,13 @@ OPERATORS = family(
     kernel=(
         _sampler(2, "n c h w", "n i j 2"),
         _sampler(3, "n c d h w", "n i j k 3"),
+    ),
+    gradient=(
+        Operator("GridSampler2DGrad", "grad x grid -> dx dgrid", _WORDS, kernel="kernels"),
+        Operator("GridSampler3DGrad", "grad x grid -> dx dgrid", _WORDS, kernel="kernels"),
+    ),
+    host=(
+        _backward(2, "n c h w", "n i j 2", "n c i j"),
+        _backward(3, "n c d h w", "n i j k 3", "n c i j k"),
     ),
 )

@@ -678,7 +678,20 @@ def pooling(pick: Pick, op_type: str) -> Task:
     return Task([x], [empty(*planes, *out, 16, kind=kind), zeros(*words, kind=np.uint16)], settings)
 
 
+def grid_sample_gradient(pick: Pick, op_type: str) -> Task:
+    axes = 2 if "2D" in op_type else 3
+    x = pick.numbers(pick.of(1, 2), *(pick.of(1, 2, 5) for _ in range(axes)), pick.of(3, 16, 70))
+    grid = pick.numbers(x.shape[0], *[pick.of(1, 3) for _ in range(axes)], axes) / 2
+    dy = pick.numbers(*grid.shape[:-1], x.shape[-1])
+    settings = {"padding_mode": pick.of("zeros", "border", "reflection")}
+    settings["interpolation_mode"] = pick.of("bilinear", "nearest")
+    outputs = [np.zeros(x.shape, np.float32), empty(*grid.shape)]
+    return Task([dy, x, grid], outputs, settings)
+
+
 def grid_sample(pick: Pick, op_type: str) -> Task:
+    if op_type.endswith("Grad"):
+        return grid_sample_gradient(pick, op_type)
     axes = 2 if op_type.endswith("2D") else 3
     shape = (pick.of(1, 2), pick.of(3, 16, 70), *(pick.of(1, 2, 5) for _ in range(axes)))
     samples, kind = [pick.of(1, 3) for _ in range(axes)], pick.half()
@@ -1246,7 +1259,8 @@ def chips_of(op_type: str) -> tuple[str, ...]:
     if op_type.startswith(_FUSED_ON_THE_WAY):
         return _FUSING
     if band_class(op_type) == "attention" or op_type in {
-        *("GridSampler2D", "GridSampler3D", "Sort", "SortV2", "TopK", "TopKV2", "TopKD"),
+        *("GridSampler2D", "GridSampler3D", "GridSampler2DGrad", "GridSampler3DGrad"),
+        *("Sort", "SortV2", "TopK", "TopKV2", "TopKD"),
         "UpsampleNearestExact2dGrad",
         "ResizeBilinear",
         "GroupNormGrad",

@@ -20,6 +20,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from block_counts import by_family
+from specifics import summary
+
 from npusim.hardware import load_profile
 from npusim.reporting.validation import (
     errors,
@@ -148,6 +151,10 @@ def page(predictions: Sequence[Prediction]) -> Iterator[str]:
     yield "\n" + KNOWN_FAULTS
     yield "## Right time for the right reason\n"
     yield from counters(predictions)
+    yield "\n## Blocks\n"
+    yield from blocks(predictions)
+    yield "\n## Numbers of one family\n"
+    yield from summary()
     yield "\n## Fitted constants\n"
     yield from constants()
     yield "\n## Without one workload\n"
@@ -225,6 +232,22 @@ def counters(predictions: Sequence[Prediction]) -> Iterator[str]:
             f"| {chip} | {counter} | {len(pairs)} | {percent(measured)} | {percent(simulated)} "
             f"| {100 * apart:.0f} points |"
         )
+
+
+def blocks(predictions: Sequence[Prediction]) -> Iterator[str]:
+    """How often kernels launch as many blocks as the profiler counted, by chip and family."""
+    yield (
+        "Blocks that a kernel launches against the profiler's count, which no prediction is told; groups of "
+        f"{LEAST_ROWS} rows or more that record theirs.\n"
+    )
+    yield "| chip and family | rows | as recorded |"
+    yield "|---|---:|---:|"
+    families = by_family(each.row for each in predictions)
+    for name, (rows, right) in sorted(families.items(), key=lambda item: item[1][1] / item[1][0]):
+        if rows >= LEAST_ROWS:
+            yield f"| {name} | {rows} | {percent(right / rows)} |"
+    rows, right = (sum(each[place] for each in families.values()) for place in (0, 1))
+    yield f"| all | {rows} | {percent(right / rows)} |"
 
 
 def constants() -> Iterator[str]:

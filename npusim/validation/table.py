@@ -59,7 +59,10 @@ _CHIPS = {
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """One measurement; ``soc`` is empty for a chip that we have no profile of."""
+    """One measurement; ``soc`` is empty for a chip that we have no profile of.
+
+    ``blocks`` is how many blocks were launched, 0 where that isn't recorded.
+    """
 
     line: int
     chip: str
@@ -74,6 +77,7 @@ class MeasuredRow:
     problem: str
     start: str
     counters: Mapping[str, str]
+    blocks: int = 0
 
     @cached_property
     def question(self) -> Hashable:
@@ -104,14 +108,14 @@ def _least_counts(records: Iterable[Mapping[str, str]]) -> dict[str, int]:
     """How often each workload's rarest task was measured: once in every step that was read."""
     least: dict[str, int] = {}
     for record in records:
-        if count := _count(record):
+        if count := _number(record, "count"):
             workload = record.get("workload", "")
             least[workload] = min(count, least.get(workload, count))
     return least
 
 
-def _count(record: Mapping[str, str]) -> int:
-    text = record.get("count", "")
+def _number(record: Mapping[str, str], column: str) -> int:
+    text = record.get(column, "")
     return int(text) if text.isdecimal() else 0
 
 
@@ -149,6 +153,7 @@ def _row(
             for key, value in record.items()
             if key.startswith(("aic_", "aiv_")) and value
         },
+        blocks=_number(record, "block_dim"),
     )
 
 
@@ -158,7 +163,7 @@ def _start(record: Mapping[str, str], once: Mapping[str, int]) -> str:
     for how, phrases in _STARTS.items():
         if any(phrase in told for phrase in phrases):
             return how
-    count, rarest = _count(record), once.get(record.get("workload", ""), 0)
+    count, rarest = _number(record, "count"), once.get(record.get("workload", ""), 0)
     return LAYERED if rarest and count >= _LAYERS * rarest else ""
 
 

@@ -5,8 +5,10 @@ positions. Sources: profiled block counts of the first generation and of A2, whe
 are shared by 16 cores, of 24 and of 30; ops-nn, conv/conv3d_v2 (axes that are split, what stays in
 L1, ping-pong of L0); TBE, conv2d (whole slices of channels in L1).
 
-Where results are summed up, more images than cores may have unequal parts, and one that has more
-positions than L0A takes at a time may be parted too; while a block is summed up, the cube waits
+All cores share the images of an input's gradient, two or three each of 64 on 30 cores; so do they
+where results are summed up, if no smaller number has as little to do at most (32 images take 16
+cores). There an image that has more positions than L0A takes at a time may be parted, too; while a
+block is summed up, the cube waits
 (convolutions with BNTrainingReduce take as long as products and sums one after the other). Of the
 blocks that fit into the memories those are taken with which the busiest pipe is busy for the
 shortest time.
@@ -107,11 +109,14 @@ def _grids(profile: Profile, job: Job) -> Iterator[Grid]:
     longest = profile.buffers.l0a_bytes // (2 * grain * profile.buffers.block_bytes)
     images = _most_parts(geometry.images, cores)
     if job.uneven:
-        images = ceil(geometry.images / ceil(geometry.images / cores))
+        images = min(geometry.images, cores)
     if job.sums and geometry.images > cores:
         fewest = ceil(geometry.images / cores)  # images of a part
         most = min(geometry.images, 4 * fewest)
-        for images in sorted({ceil(geometry.images / each) for each in range(fewest, most + 1)}):
+        parts = {ceil(geometry.images / each) for each in range(fewest, most + 1)}
+        if geometry.images % max(parts):  # no core has less to do for parts of equal sizes
+            parts = parts - {max(parts)} | {cores}
+        for images in sorted(parts):
             yield Grid(images, 1, min(max(1, high // longest), cores // images))
         return
     blocks = geometry.groups * ceil(geometry.out_channels / grain)

@@ -1,0 +1,57 @@
+"""Kernels launch as many blocks as the profiler recorded, which they are never told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from block_counts import by_family, counted
+from specifics import SWITCHES, numbers, switches
+
+from npusim.validation.table import read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from npusim.validation.table import MeasuredRow
+
+TABLE = Path(__file__).parent.parent / "reports" / "data" / "measured_ops.csv.gz"
+_LEAST = 0.95
+# Families whose tilings nobody has published: tuned by hand, or chosen by the compiler's search.
+_SEARCHED = {
+    "910 gen1 (30 cores), Conv": 0.85,
+    "910 gen1 (30 cores), MatMul/GEMM": 0.9,
+    "910 gen1 (30 cores), Transpose/layout": 0.9,
+}
+
+
+def measured() -> Sequence[MeasuredRow]:
+    """The rows of the first generation, of families of 100 and more that record their blocks."""
+    rows = [row for row in read_rows(TABLE) if row.blocks]
+    counts = Counter((row.chip, row.family) for row in rows)
+    return [row for row in rows if counts[row.chip, row.family] >= 100 and "gen1" in row.chip]
+
+
+def test_block_counts_are_the_recorded_ones() -> None:
+    families = by_family(measured()[::3])
+    assert len(families) > 7
+    for name, (rows, right) in families.items():
+        assert right >= _SEARCHED.get(name, _LEAST) * rows - 1, f"{name}: {right} of {rows}"
+
+
+def test_no_kernel_is_told_how_many_blocks_there_were() -> None:
+    """Told other counts, the rows launch as many as before."""
+    some = measured()[::197]
+    before = [blocks for _, blocks in counted(some)]
+    other = [replace(row, blocks=row.blocks + 1) for row in some]
+    assert [blocks for _, blocks in counted(other)] == before
+
+
+def test_every_number_of_a_family_is_found_with_what_it_is() -> None:
+    found = {each.place: each for each in numbers(["ops/reduction"])}
+    assert found["ops/reduction/total.py"].meaning.startswith("whole ones, beyond which")
+    assert "reduce_atomic_schedule" in found["ops/reduction/total.py"].source
+    left = {each.name for each in switches(["ops/layer_norm", "ops/reduction"])}
+    assert left == {"fuses", "by_lanes", "many_variants"} <= set(SWITCHES)

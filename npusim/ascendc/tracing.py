@@ -81,10 +81,26 @@ def trace(
         _compare_blocks(kernel, running, kinds)
     if kernel.literal:
         kinds = _alike(running)
+    groups = _groups(kernel, profile, costs, kinds, running, loaded=loaded)
+    for core in (core for block in running.values() for core in block.cores):
+        core.recorder.let_go()
+    return groups
+
+
+def _groups(
+    kernel: Kernel,
+    profile: Profile,
+    costs: InstructionCosts,
+    kinds: Mapping[Hashable, Sequence[int]],
+    running: Mapping[int, Block],
+    *,
+    loaded: bool,
+) -> tuple[CoreGroup, ...]:
+    """What the cores do, by the blocks that have been run, one of each kind."""
     apart = getattr(profile.cores, f"{kernel.cores}_cores")
     each = block_cycles(profile)
     busy = _last_with_work(kinds, running)
-    _issue((running[block] for block in first), costs)
+    _issue((running[blocks[0]] for blocks in kinds.values()), costs)
     head = costs.kernel_head(tiling=kernel.chooses)
     fetching = costs.code_fetch(
         min(kernel.block_dim, apart),

@@ -67,6 +67,20 @@ class LongWaits:
     loop leaves a stock of flags, of which every period takes some: it lasts ``stocked_periods``.
     """
 
+    __slots__ = (
+        "_end",
+        "_period",
+        "_slack",
+        "_start",
+        "alike",
+        "flags",
+        "off",
+        "pipes",
+        "room",
+        "stocked_periods",
+        "stocks",
+    )  # fmt: skip
+
     def __init__(self, earlier: Checkpoint, now: Checkpoint) -> None:
         self.off = 0.0
         self.room = self.stocked_periods = inf
@@ -103,20 +117,25 @@ class LongWaits:
         return [state.pipes[index] for index in self.pipes if state.pipes[index].alarm is not None]
 
     def _compare(self, earlier: Checkpoint, now: Checkpoint) -> bool:
-        if earlier.remaining.keys() != now.remaining.keys():
+        slack, farthest, left = self._slack, 0.0, now.remaining
+        if earlier.remaining.keys() != left.keys():
             return False
         for pipe, cycles in earlier.remaining.items():
-            if not self._is_near(cycles - now.remaining[pipe]):
+            if (off := abs(cycles - left[pipe])) > slack:
                 return False
+            farthest = max(farthest, off)
         if earlier.under_way != now.under_way:
             for a, b in zip(earlier.under_way, now.under_way, strict=True):
-                if not self._is_near(a - b):
+                if (off := abs(a - b)) > slack:
                     return False
-        for index, (a, b) in enumerate(zip(earlier.ahead, now.ahead, strict=True)):
-            if a != b and not self._is_near(a - b):
-                if not self._still_waits(earlier.due[index], now.due[index]):
-                    return False
-                self.pipes.append(index)
+                farthest = max(farthest, off)
+        self.off = farthest
+        if earlier.ahead != now.ahead:
+            for index, (a, b) in enumerate(zip(earlier.ahead, now.ahead, strict=True)):
+                if a != b and not self._is_near(a - b):
+                    if not self._still_waits(earlier.due[index], now.due[index]):
+                        return False
+                    self.pipes.append(index)
         for index, flags in enumerate(earlier.flags):
             if not self._compare_flags(index, flags, now.flags[index]):
                 return False
@@ -128,6 +147,8 @@ class LongWaits:
         if earlier.keys() != now.keys():
             return False
         for flag, times in earlier.items():
+            if times == now[flag] and max(times) <= self._start:
+                continue  # set long ago, and nobody has taken any
             taken = len(times) - len(now[flag])
             if taken > 0 and max(times) <= self._start:  # all of them set long ago
                 self.stocks.append((cluster, flag, taken))

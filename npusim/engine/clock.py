@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any
 
 import simpy
+from simpy.events import NORMAL as _NORMAL
 
 
 class Clock(simpy.Environment):
@@ -14,12 +16,16 @@ class Clock(simpy.Environment):
 
     now: float = 0.0
 
+    def __init__(self) -> None:
+        # SimPy would bind its kinds of events, which aren't used here, in a circle of references.
+        self._now, self._queue, self._eid, self._active_proc = 0.0, [], count(), None
+
     def run_out(self) -> None:
         """Go on until nothing is to come."""
         queue = self._queue
         while queue:
-            self._now, _, _, event = heappop(queue)
-            self.now = self._now
+            now, _, _, event = heappop(queue)
+            self._now = self.now = now
             callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
             for callback in callbacks:
                 callback(event)
@@ -31,6 +37,10 @@ class Alarm(simpy.Event):
     It is a timeout that is quicker to make; ``about`` is what the action wants to know.
     """
 
+    __slots__ = ("about",)
+
+    _ok, _value = True, None  # what came by itself hasn't failed
+
     def __init__(
         self,
         env: simpy.Environment,
@@ -38,8 +48,7 @@ class Alarm(simpy.Event):
         action: Callable[[Any], None],
         about: Any = None,
     ) -> None:
-        self.env = env
         self.callbacks = [action]
-        self._ok, self._value = True, None
         self.about = about
-        env.schedule(self, delay=delay)
+        # as `env.schedule` does
+        heappush(env._queue, (env._now + delay, _NORMAL, next(env._eid), self))  # noqa: SLF001

@@ -62,7 +62,7 @@ class _Alike:
 
     def _same(self, pair: tuple[Step, Step]) -> bool:
         step, its = pair
-        if _told(step) != _told(its):
+        if not _is_like(step, its):
             return False
         if step.kind in _OF_LOOPS:
             return self.loops.setdefault(id(step.loop), its.loop) is its.loop
@@ -135,6 +135,7 @@ class Lockstep:
         if not others:
             return
         team, loops = _united(first, others)
+        self._state.everybody += team.groups
         same = {flag: flag for flag in team.members[0].flags}
         _hand_over(first, team, loops, same, self._state)
         self._exchange([first, *(each.team for each in others)], [team])
@@ -163,6 +164,13 @@ def _told(step: Step) -> Hashable:
     delays = [delay for _, delay in step.sets]
     about = (step.kind, step.cycles, step.bus_bytes, step.latency, claim, bool(step.parts))
     return (*about, len(step.waits), *delays)
+
+
+def _is_like(step: Step, its: Step) -> bool:
+    """Whether :func:`_told` is equal for two steps, found sooner."""
+    if step.kind is not its.kind or step.cycles != its.cycles:
+        return False
+    return _told(step) == _told(its)
 
 
 def _going_on_alike(one: Team, other: Team) -> _Alike | None:
@@ -254,6 +262,29 @@ def _steps(
     return [*state.steps[:first], *map(common, state.steps[first:last]), Step(Kind.PART)]
 
 
+class _Runs:
+    """The runs of a team's loops in the place of another's."""
+
+    def __init__(
+        self, loops: Mapping[int, Loop], pipes: Mapping[PipeState, PipeState], state: State
+    ) -> None:
+        self._loops, self._pipes, self._state = loops, pipes, state
+        self._made: dict[LoopRun, LoopRun] = {}
+
+    def own(self, run: LoopRun) -> LoopRun:
+        """The team's own for a run of the other's."""
+        if run not in self._made:
+            loop, serial = self._loops[id(run.loop)], next(self._state.serials)
+            made = self._made[run] = LoopRun(loop, serial, run.level, run.expected)
+            made.members = [self._pipes[member] for member in run.members]
+            made.inner = self.placed(run.inner)
+        return self._made[run]
+
+    def placed(self, table: Mapping[tuple[int, int], LoopRun]) -> dict[tuple[int, int], LoopRun]:
+        """The team's own table of runs."""
+        return {(id(self.own(run).loop), turn): self.own(run) for (_, turn), run in table.items()}
+
+
 def _hand_over(
     source: Team,
     target: Team,
@@ -263,26 +294,14 @@ def _hand_over(
 ) -> None:
     """Put a team where another one is; ``loops`` and ``flags`` are its own by the other's."""
     pipes = dict(zip(source.pipes, target.pipes, strict=True))
-    runs: dict[LoopRun, LoopRun] = {}
-
-    def own(run: LoopRun) -> LoopRun:
-        if run not in runs:
-            made = LoopRun(loops[id(run.loop)], next(state.serials), run.level, run.expected)
-            runs[run] = made
-            made.members = [pipes[member] for member in run.members]
-            made.inner = placed(run.inner)
-        return runs[run]
-
-    def placed(table: Mapping[tuple[int, int], LoopRun]) -> dict[tuple[int, int], LoopRun]:
-        return {(id(own(run).loop), turn): own(run) for (_, turn), run in table.items()}
-
+    runs = _Runs(loops, pipes, state)
     for group, its in zip(source.groups, target.groups, strict=True):
-        its.runs = placed(group.runs)
+        its.runs = runs.placed(group.runs)
     for old, new in pipes.items():
         new.place = old.place - old.origin + new.origin
         new.stage, new.waited, new.ready = old.stage, old.waited, old.ready
         new.clock, new.started, new.arrived = old.clock, old.started, old.arrived
-        new.runs, new.turns = [own(run) for run in old.runs], old.turns[:]
+        new.runs, new.turns = [runs.own(run) for run in old.runs], old.turns[:]
     held = target.flags.held
     for flag, mine in flags.items():
         held.pop(mine, None)
@@ -301,9 +320,13 @@ def _write_down(group: GroupState, own: GroupState) -> None:
     }
     record, done = own.record, group.record
     before = len(record.entries)
-    record.entries += [
-        (pipe, parts[id(done_parts)], start, end) for pipe, done_parts, start, end in done.entries
-    ]
+    if all(known == id(its_parts) for known, its_parts in parts.items()):
+        record.entries += done.entries
+    else:
+        record.entries += [
+            (pipe, parts[id(done_parts)], start, end)
+            for pipe, done_parts, start, end in done.entries
+        ]
     record.folds += [
         replace(fold, first=fold.first + before, last=fold.last + before) for fold in done.folds
     ]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _WORK, _ENTER, _TURN, _MEET, _STOP, _PART = Kind
 _BEFORE, _BUSY_UNTIL = Stage.BEFORE, Stage.BUSY_UNTIL
+_MOVING, _MOVED = Stage.MOVING, Stage.MOVED
 
 
 class Played(NamedTuple):
@@ -54,10 +55,13 @@ def play(
 ) -> Played:
     """Play the programs of all cores."""
     player = Player(groups, machine, treated, exact=exact)
-    player.play()
-    records = tuple(group.record for group in player.state.groups)
-    end = max((record.end for record in records), default=0.0)
-    return Played(end, records, player.state.shift)
+    try:
+        player.play()
+        records = tuple(group.record for group in player.state.groups)
+        end = max((record.end for record in records), default=0.0)
+        return Played(end, records, player.state.shift)
+    finally:
+        player.fall_apart()
 
 
 class Player:
@@ -100,6 +104,11 @@ class Player:
         for state in self.state.pipes:
             state.group.record.busy[state.pipe] = state.busy
 
+    def fall_apart(self) -> None:
+        """Let go of everything: its parts know each other, and Python would have to search them."""
+        self.state.fall_apart()
+        vars(self).clear()
+
     def _wake(self, state: PipeState) -> None:
         state.ready = True
         self._ready.append(state)
@@ -113,7 +122,8 @@ class Player:
         state, until = alarm.about
         if state.alarm == until:  # else it wakes at another time
             state.alarm = None
-            self._wake(state)
+            state.ready = False
+            self._run(state)
             self._advance()
 
     def _replace(self, pipes: Replaced) -> None:
@@ -146,7 +156,7 @@ class Player:
         """The last bytes of these pipes' transfers have been moved."""
         for state in ended:
             state.clock = self.env.now
-            state.stage = Stage.MOVED
+            state.stage = _MOVED
             self._wake(state)
         self._advance()
 
@@ -186,20 +196,21 @@ class Player:
 
     def _work(self, state: PipeState, step: Step) -> bool:
         """Wait for flags, be busy, move bytes, set flags; False if that isn't done yet."""
-        if state.stage is _BEFORE:
-            if step.waits and not self._take(state, step.waits):
-                return False
-            state.started = state.clock
-            state.clock += step.cycles
-            if step.claim is not None:
-                state.stage = _BUSY_UNTIL
-                if state.clock > self.env.now:
-                    self._sleep(state, state.clock)
+        stage = state.stage
+        if stage is not _MOVED:
+            if stage is _BEFORE:
+                if step.waits and not self._take(state, step.waits):
                     return False
-        if state.stage is _BUSY_UNTIL and step.claim is not None:
-            state.stage = Stage.MOVING
-            self.memory.add(step.bus_bytes, step.claim, state)
-            return False
+                state.started = state.clock
+                state.clock += step.cycles
+            if (claim := step.claim) is not None:
+                if stage is _BEFORE and state.clock > self.env.now:
+                    state.stage = _BUSY_UNTIL
+                    self._sleep(state, state.clock)
+                else:
+                    state.stage = _MOVING
+                    self.memory.add(step.bus_bytes, claim, state)
+                return False
         state.stage = _BEFORE
         end = state.clock
         if step.parts:

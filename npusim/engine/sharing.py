@@ -106,7 +106,8 @@ class SharedBandwidth(Generic[Owner]):
 
     def add(self, nbytes: float, claim: Claim, owner: Owner) -> None:
         """Begin to move ``nbytes`` on each core; bandwidth is shared out at the next settle."""
-        self._advance()
+        if self._env.now > self._updated:
+            self._advance()
         self._flows.append(Flow(nbytes, claim, owner))
         self._changed = True
 

@@ -122,12 +122,21 @@ class State:
     ) -> None:
         clusters: dict[Hashable, Flags] = {}
         self.groups = [_prepared(group, clusters, treated) for group in groups]
+        self.everybody = self.groups[:]  # and those that have stood for some of them
         self.pipes = [state for group in self.groups for state in group.pipes]
         self.flags = list({id(group.flags): group.flags for group in self.groups}.values())
         for flags in self.flags:
             flags.unordered = _unordered(flags, self.pipes)
         self.shift = 0.0
         self.serials = count()  # of runs of loops
+
+    def fall_apart(self) -> None:
+        """Nobody plays any more: groups, pipes and loops forget each other."""
+        for group in self.everybody:
+            for state in group.pipes:
+                state.runs.clear()
+            group.pipes.clear()
+            group.runs.clear()
 
 
 def _prepared(

@@ -109,12 +109,14 @@ def _work(
     cores: int,
     treated: Mapping[Transfer, Treatment],
 ) -> Step:
-    latency = burst.transfer.latency if burst.transfer is not None else 0.0
-    sets = tuple((flag, latency + delays.get(flag, 0.0)) for flag in burst.sets)
-    parts = tuple(burst.parts)
-    step = Step(Kind.WORK, burst.waits, burst.cycles, sets=sets, latency=latency, parts=parts)
-    transfer = burst.transfer.transfer if burst.transfer is not None else None
+    latency, bus_bytes, claim, transfer = 0.0, 0.0, None, None
+    if burst.transfer is not None:
+        latency, transfer = burst.transfer.latency, burst.transfer.transfer
     if transfer is not None and transfer.traffic_bytes > 0:
-        step.bus_bytes = transfer.bus_bytes
-        step.claim = Claim.of(cores, transfer.ceiling, treated[transfer].demand(transfer))
-    return step
+        bus_bytes = transfer.bus_bytes
+        claim = Claim.of(cores, transfer.ceiling, treated[transfer].demand(transfer))
+    sets = tuple([(flag, latency + delays.get(flag, 0.0)) for flag in burst.sets])
+    parts = tuple(burst.parts)
+    return Step(
+        Kind.WORK, burst.waits, burst.cycles, bus_bytes, claim, sets, latency, parts, _NO_LOOP
+    )

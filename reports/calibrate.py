@@ -45,6 +45,8 @@ KEPT = {
         "launch.base_us",
         "launch.per_block_us",
         "launch.kernel_head_cycles",
+        # Loads are priced by programs whose pipes do nothing else (reports/programs.py).
+        "paths.gm_to_ub.setup_cycles",
         "paths.gm_to_ub.latency_cycles",
         "paths.ub_to_gm.latency_cycles",
     )

@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim import TensorSpec
+from npusim.ascendc.costs import InstructionCosts
 from npusim.engine import L2State, Pipe, Program, machine_of
-from npusim.engine.machine import MemoryRates
+from npusim.engine.machine import Away, MemoryRates, Treatment
+from npusim.engine.program import Transfer
 from npusim.engine.sharing import Claim, Flow, SharedBandwidth, share
 from npusim.hardware import load_profile, profile_names
 from npusim.operators.tasks import TaskSpec, kernels_of
@@ -330,3 +332,45 @@ def test_master_weights_come_from_hbm_in_a_graph(layout: str, held: float) -> No
     prime(cache, kernel.reads, "in_graph", profile, kernel.cold)
     (read,) = kernel.reads
     assert cache.resident_bytes(read.buffer.number) == held * read.nbytes
+
+
+@pytest.mark.parametrize(
+    ("path_name", "run_bytes", "grain_bytes", "times"),
+    [
+        ("gm_to_ub", 512, 512, 1.0),
+        ("gm_to_ub", 128, 128, 1.0),  # whole sectors: none of the line that isn't asked for
+        ("gm_to_ub", 512, 2, 1022 / 512),  # nearly always two lines
+        ("gm_to_ub", 2048, 2, 2558 / 2048),
+        ("gm_to_l1", 512, 2, 1022 / 512),
+    ],
+)
+def test_loads_that_begin_within_blocks_take_whole_lines(
+    path_name: str, run_bytes: int, grain_bytes: int, times: float
+) -> None:
+    costs = InstructionCosts(load_profile("Ascend910B1"))
+    path = costs.path(path_name)
+    assert path is not None
+    if path_name == "gm_to_l1":
+        found = costs.matrix_copy(path, run_bytes, 8, grain_bytes, atomic_sharers=0)
+    else:
+        found = costs.gm_copy(path, run_bytes, 8, grain_bytes, rows_apart=False, atomic_sharers=0)
+    assert 1 / found.rate_fraction == pytest.approx(times)
+
+
+@pytest.mark.parametrize(
+    ("miss", "write", "bypasses", "late", "cycles"),
+    [
+        (0.0, False, False, 0.0, 120),
+        (1.0, False, False, 200.0, 20 + 100 / 0.5),  # the setup takes as long as ever
+        (0.5, False, False, 100.0, 20 + 100 * 1.5),
+        (1.0, False, True, 200.0, 20 + 100 / 0.25),
+        (1.0, True, False, 0.0, 120),
+    ],
+)
+def test_what_l2_misses_comes_later_and_slower(
+    miss: float, write: bool, bypasses: bool, late: float, cycles: float
+) -> None:
+    moved = Transfer(0, write, 1200, 1200.0, 10.0, bypasses_l2=bypasses, setup_cycles=20.0)
+    found = Treatment.of(moved, miss, 1.0, 1.0, Away(200.0, 0.5, 0.25))
+    assert found.late == late
+    assert 1200 / found.ceiling(moved) == pytest.approx(cycles)

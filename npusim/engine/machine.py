@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -29,17 +29,49 @@ class MemoryRates:
         return {HBM: self.hbm, L2_READ: self.l2_read, L2_WRITE: self.l2_write}
 
 
+class Away(NamedTuple):
+    """What loads pay for bytes that L2 doesn't hold: ``cycles`` later they arrive.
+
+    A core has so many requests on their way, so that they also come at a part of its rate:
+    ``rate_fraction`` of what L2 misses, ``bypass_rate_fraction`` of what passes it by.
+    """
+
+    cycles: float = 0.0
+    rate_fraction: float = 1.0
+    bypass_rate_fraction: float = 1.0
+
+
 class Treatment(NamedTuple):
     """How memory treats a transfer: the share of its bytes that HBM serves, and L2's work for each.
 
     ``l2_cost`` is the bandwidth of L2 that a byte takes, more than 1 where cores get into each
     other's way. ``hbm_cost`` is that of HBM: stores retire into L2, and what they push out is
-    written back beside the loads, which wait for it.
+    written back beside the loads, which wait for it. Its data come ``late`` by so many cycles, and
+    its core moves them at ``pace`` times its rate.
     """
 
     miss: float
     l2_cost: float
     hbm_cost: float
+    late: float = 0.0
+    pace: float = 1.0
+
+    def ceiling(self, transfer: Transfer) -> float:
+        """The most bytes per cycle of a core: memory doesn't make the setup longer."""
+        cycles = transfer.bus_bytes / transfer.ceiling
+        setup = min(transfer.setup_cycles, cycles)
+        return transfer.bus_bytes / (setup + (cycles - setup) / self.pace)
+
+    @staticmethod
+    def of(
+        transfer: Transfer, miss: float, l2_cost: float, hbm_cost: float, away: Away
+    ) -> Treatment:
+        """That of a transfer of which HBM serves ``miss``."""
+        if transfer.write:
+            return Treatment(miss, l2_cost, hbm_cost)
+        fraction = away.bypass_rate_fraction if transfer.bypasses_l2 else away.rate_fraction
+        pace = 1.0 / (1.0 - miss + miss / fraction)
+        return Treatment(miss, l2_cost, hbm_cost, miss * away.cycles, pace)
 
     def demand(self, transfer: Transfer) -> dict[str, float]:
         """What a byte takes of each resource: one that misses uses HBM as well as L2."""
@@ -54,6 +86,7 @@ class Machine:
     l2_bytes: float
     sync_cycles: float
     launch_cycles: float
+    away: Away = field(default_factory=Away)
 
 
 def machine_of(profile: Profile, blocks: int, *, mix: bool = False) -> Machine:
@@ -71,7 +104,14 @@ def machine_of(profile: Profile, blocks: int, *, mix: bool = False) -> Machine:
         l2_read=l2_read,
         l2_write=l2_read * profile.memory.l2_write_fraction,
     )
-    return Machine(rates, profile.memory.l2_bytes, launch.sync_all_us * clock, launch_cycles)
+    memory = profile.memory
+    return Machine(
+        rates,
+        memory.l2_bytes,
+        launch.sync_all_us * clock,
+        launch_cycles,
+        Away(memory.miss_cycles, memory.miss_rate_fraction, memory.bypass_rate_fraction),
+    )
 
 
 def block_cycles(profile: Profile) -> float:

@@ -43,9 +43,10 @@ class Transfer(NamedTuple):
 
     ``payload_bytes`` is what the kernel asked for, ``traffic_bytes`` what crosses the bus (bursts
     are rounded up to whole granules). ``ceiling`` is the path's own limit in bytes per cycle of one
-    core. ``reuse_bytes`` tells how much other data this core moved since it last touched the same
-    bytes (None: the kernel touches them for the first time); ``reuses`` tells the same for parts of
-    the executions, buffer by buffer. ``shared_cost`` is the L2 time, as a part of its own, that
+    core; ``setup_cycles`` of the time that this makes are before the first byte. ``reuse_bytes``
+    tells how much other data this core moved since it last touched the same bytes (None: the kernel
+    touches them for the first time); ``reuses`` tells the same for parts of the executions, buffer
+    by buffer. ``shared_cost`` is the L2 time, as a part of its own, that
     each byte costs on top where all cores read the same lines. ``rate_fraction`` of the usual rate
     is what all of the way serves its bytes at: less than 1 for atomic additions. What
     ``bypasses_l2`` finds nothing there and leaves nothing.
@@ -63,6 +64,7 @@ class Transfer(NamedTuple):
     shared_cost: float = 0.0
     rate_fraction: float = 1.0
     bypasses_l2: bool = False
+    setup_cycles: float = 0.0
 
     @property
     def bus_bytes(self) -> float:

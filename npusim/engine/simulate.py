@@ -91,10 +91,12 @@ def simulate(
     l2_cost = crowding(touched, sizes, miss, machine.rates.l2_read / machine.rates.hbm)
     evicted, carried = listed.evictions(miss, l2.reuse_fraction * l2.capacity_bytes)
     treated = {
-        transfer: Treatment(
+        transfer: Treatment.of(
+            transfer,
             miss(transfer),
             l2_cost(transfer),
             miss(transfer) * (1.0 - carried if transfer.write else 1.0 + evicted),
+            machine.away,
         )
         for transfer, _ in listed.transfers
     }

@@ -113,8 +113,9 @@ def _work(
     if burst.transfer is not None:
         latency, transfer = burst.transfer.latency, burst.transfer.transfer
     if transfer is not None and transfer.traffic_bytes > 0:
-        bus_bytes = transfer.bus_bytes
-        claim = Claim.of(cores, transfer.ceiling, treated[transfer].demand(transfer))
+        bus_bytes, treatment = transfer.bus_bytes, treated[transfer]
+        latency += treatment.late
+        claim = Claim.of(cores, treatment.ceiling(transfer), treatment.demand(transfer))
     sets = tuple([(flag, latency + delays.get(flag, 0.0)) for flag in burst.sets])
     parts = tuple(burst.parts)
     return Step(

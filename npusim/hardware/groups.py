@@ -101,7 +101,13 @@ class Buffers(Group):
 
 
 class Memory(Group):
-    """The memory that all cores share: HBM (or DDR) behind the L2, and what atomics cost in it."""
+    """The memory that all cores share: HBM (or DDR) behind the L2, and what atomics cost in it.
+
+    `miss_cycles` is how much later data arrive that L2 doesn't hold; 0 where the latencies of the
+    paths are those of both. A core loads them at `miss_rate_fraction` of its paths' rates, and what
+    is loaded past L2 at `bypass_rate_fraction`; `bypass_shared_fraction` is the part of HBM's rate
+    that is left where cores load the same bytes past L2 at the same time.
+    """
 
     capacity_bytes: Bytes
     hbm_nominal_gbps: Speed
@@ -115,6 +121,10 @@ class Memory(Group):
     l2_sector_bytes: Bytes
     l2_ways: Count
     l2_latency_cycles: Cycles
+    miss_cycles: Cycles = 0.0
+    miss_rate_fraction: Fraction = 1.0
+    bypass_rate_fraction: Fraction = 1.0
+    bypass_shared_fraction: Fraction = 1.0
     atomic_rate_fraction: Fraction
     atomic_conflict_cycles: Cycles
     l2_in_graph_share: Share

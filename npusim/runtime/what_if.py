@@ -19,7 +19,9 @@ from npusim.values.display import latency
 from npusim.values.errors import DeadlockError
 
 if TYPE_CHECKING:
+    from npusim.ascendc.costs import GmCopy
     from npusim.engine import KernelRun
+    from npusim.engine.program import Transfer
     from npusim.hardware.profile import Profile
 
 _MOST = 5  # suggestions
@@ -194,9 +196,7 @@ def _longer_bursts(groups: list[CoreGroup], profile: Profile) -> Iterator[_Chang
                 return each
             path, payload = getattr(profile.paths, transfer.path), transfer.payload_bytes
             copy = costs.gm_copy(path, payload, 1, rows_apart=False, atomic_sharers=0)
-            rate = copy.bytes_per_cycle
-            merged = transfer._replace(traffic_bytes=copy.traffic_bytes, ceiling=rate)
-            return replace(each, cycles=copy.cycles, transfer=merged)
+            return _copied(each, transfer, copy)
 
         text = f"bursts of {_LINE_BYTES} B or more instead of {nbytes} B"
         yield _Change(text, site, _edited(groups, edit))
@@ -218,12 +218,23 @@ def _whole_blocks(groups: list[CoreGroup], profile: Profile) -> Iterator[_Change
                 return each
             path, whole = getattr(profile.paths, transfer.path), -(-runs[1] // block) * block
             copy = costs.gm_copy(path, whole, runs[0], rows_apart=False, atomic_sharers=0)
-            return replace(each, cycles=copy.cycles)
+            return _copied(each, transfer, copy)
 
         text = (
             f"rows of whole blocks of {block} B, padded or several at once, instead of {nbytes} B"
         )
         yield _Change(text, site, _edited(groups, edit))
+
+
+def _copied(instruction: Instruction, transfer: Transfer, copy: GmCopy) -> Instruction:
+    """The same copy in other runs."""
+    moved = transfer._replace(
+        traffic_bytes=copy.traffic_bytes,
+        ceiling=copy.bytes_per_cycle,
+        rate_fraction=copy.rate_fraction,
+        setup_cycles=copy.setup_cycles,
+    )
+    return replace(instruction, cycles=copy.cycles, transfer=moved)
 
 
 def _runs(instruction: Instruction) -> tuple[int, int] | None:

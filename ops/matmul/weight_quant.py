@@ -68,7 +68,9 @@ class WeightQuantMatMul(Kernel):
         self.writes = (problem.c.tensor,)
         grain = grain_of(profile, self.kind)
         rows = round_up(problem.m, grain)
-        wide = round_up(ceil(problem.n / profile.cores.cube_cores), grain)
+        wide = round_up(
+            ceil(problem.n / profile.cores.cube_cores), max(grain, profile.buffers.block_bytes)
+        )  # rows of the weight are cut between blocks
         self.columns = min(wide, round_up(problem.n, grain))
         base = rows, min(self.columns, _RESULTS // rows // grain * grain, _MOST_ROWS)
         spare = 0 if bias is None else base[1] * bias.dtype.itemsize

@@ -179,18 +179,24 @@ class _Player:
         path_name = PATHS[symbol.number[0]]
         buffer, run_bytes, runs, since, way, turns, apart = symbol.number[1:]
         adds, bypasses = way & _ADDS, way & _BYPASSES_L2
+        at_once = core.profile.memory.bypass_shared_fraction if way & _AT_ONCE else 1.0
         path = core.costs.path(path_name)
         if path is None:
             self._refuse(symbol, "any dtype", ())
             return
         sharers = 1.0 if adds else 0.0
+        line = core.profile.memory.l2_line_bytes
+        grain = gcd(apart, line) if apart else line
         if path_name in _BY_THE_CUBE:
-            line = core.profile.memory.l2_line_bytes
-            grain = gcd(apart, line) if apart else line
             cost = core.costs.matrix_copy(path, run_bytes, runs, grain, atomic_sharers=sharers)
         else:
             cost = core.costs.gm_copy(
-                path, run_bytes, runs, rows_apart=False, atomic_sharers=sharers
+                path,
+                run_bytes,
+                runs,
+                None if path_name in _STORES else grain,
+                rows_apart=False,
+                atomic_sharers=sharers,
             )
         if turns:
             cost = self._turned(symbol, cost)
@@ -200,12 +206,13 @@ class _Player:
             path_name in _STORES,
             run_bytes * runs,
             cost.traffic_bytes,
-            cost.bytes_per_cycle,
+            cost.bytes_per_cycle / at_once,
             atomic=sharers > 0,
             path=path_name,
             shared_cost=cost.shared_cost,
-            rate_fraction=cost.rate_fraction,
+            rate_fraction=cost.rate_fraction * at_once,
             bypasses_l2=bool(bypasses),
+            setup_cycles=cost.setup_cycles,
         )
         detail = f"global memory {buffer} {runs}x{run_bytes}B"
         detail += f"{' atomic add' if adds else ''}{' past L2' if bypasses else ''}"
@@ -314,7 +321,7 @@ def _flag_name(symbol: Symbol) -> str:
 
 
 _OWN_EVENTS = 8  # a pair of pipes has so many; those beyond are of interfaces
-_ADDS, _BYPASSES_L2 = 1, 2  # CopyWay of kernel_runtime.h
+_ADDS, _BYPASSES_L2, _AT_ONCE = 1, 2, 4  # CopyWay of kernel_runtime.h
 _MODE_WITHIN = 2  # source: public API page of CrossCoreSetFlag
 _WORK: Mapping[Kind, Callable[[_Player, Symbol], Barrier | CoreWait | None]] = {
     Kind.VECTOR: _Player.vector,

@@ -245,14 +245,19 @@ class Copies(Issuer):
         run_bytes = elements * gm.tensor.dtype.itemsize
         sharers = self._atomic_sharers if write else 0.0
         path = self._path(path_name)
+        line = self.profile.memory.l2_line_bytes
+        grain = line if runs else gm.grain_bytes(line)
         if matrix:
-            line = self.profile.memory.l2_line_bytes
-            grain = line if runs else gm.grain_bytes(line)
             cost = self.costs.matrix_copy(path, run_bytes, bursts, grain, atomic_sharers=sharers)
         else:
             apart = gm.rows_apart
             cost = self.costs.gm_copy(
-                path, run_bytes, bursts, rows_apart=apart, atomic_sharers=sharers
+                path,
+                run_bytes,
+                bursts,
+                None if write else grain,
+                rows_apart=apart,
+                atomic_sharers=sharers,
             )
         transfer = Transfer(
             gm.tensor.buffer.number,
@@ -264,6 +269,7 @@ class Copies(Issuer):
             path=path_name,
             shared_cost=cost.shared_cost,
             rate_fraction=cost.rate_fraction,
+            setup_cycles=cost.setup_cycles,
         )
         detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B{' atomic add' if sharers else ''}"
         latency = cost.latency_cycles + latency_cycles

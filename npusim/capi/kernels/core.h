@@ -57,6 +57,7 @@ struct Runtime {
     std::vector<uint32_t> tiles[MEMORIES]; /* of each block: the queue from 1 and the slot, 16 bits each */
     int64_t used[MEMORIES] = {};
     uint32_t events[PIPES][PIPES] = {};
+    size_t past_l2 = 0; /* loads that bypassed L2 so far */
     int64_t last_result = -1, moved = 0;
     bool unread = false; /* the vector unit did or waited for something that the scalar unit hasn't waited for */
     std::unordered_map<uint64_t, int64_t> loaded;

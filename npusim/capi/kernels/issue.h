@@ -59,6 +59,12 @@ static void finish_gm(Instruction &told, Site at)
     shared->job->touched[buffer] |= writes ? 2 : 1;
     int64_t runs = told.number[4] ? told.number[4] : told.number[3]; /* those that lie in equal steps */
     touch_global(buffer, int64_t(address - shared->job->addresses[buffer]), told.number[2], runs, told.number[7], told.pipe, writes, at);
+    if (!told.number[7]) told.number[7] = address % BLOCK ? 1 : 0; /* of one run only whether it starts at a whole block */
+    if (!writes && told.number[5] & BYPASSES_L2) { /* the first core's loads are what others' are compared with */
+        size_t number = core.past_l2++;
+        if (number >= shared->past_l2.size()) shared->past_l2.push_back(address);
+        else if (shared->past_l2[number] == address) told.number[5] |= AT_ONCE;
+    }
     told.number[1] = buffer;
     told.number[4] = -1;
     if (writes && current->atomic) told.number[5] |= ADDS;

@@ -87,6 +87,7 @@ struct Shared {
     std::map<uint64_t, std::vector<Clocks>> written_back; /* of lines of data caches: what those knew who wrote them back */
     std::set<std::string> words; /* that symbols point to */
     const char *word(const std::string &text) { return words.insert(text).first->c_str(); }
+    std::vector<uint64_t> past_l2; /* addresses of the loads of one core that bypassed L2 */
     uint64_t moves = 0; /* what cores did that others can see */
     std::string message, remedy;
     Site site = {};

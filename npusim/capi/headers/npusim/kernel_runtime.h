@@ -14,7 +14,7 @@ enum Pipe : int32_t { S, V, M, MTE1, MTE2, MTE3, FIX, PIPES };
 /* What an instruction is priced as, and what its numbers are. */
 enum Kind : int32_t {
     VECTOR,      /* repeats, elements of a repeat, whether it reads the last result, conflict factor */
-    GM_COPY,     /* path, buffer, bytes of a run, runs, bytes moved since (-1: never), 1 adds 2 bypasses L2, turning, grain */
+    GM_COPY,     /* path, buffer, bytes of a run, runs, bytes moved since (-1: never), 1 adds 2 bypasses L2 4 at once with another core, turning, grain */
     CHIP_COPY,   /* path, bytes */
     MMAD,        /* m, n, k */
     SCALAR,      /* loads, stores, operations, loads from global memory, turns of a loop, where its tensor begins */
@@ -28,7 +28,7 @@ enum Kind : int32_t {
 constexpr const char *MEMORY_WORDS[] = {"UB", "L1", "L0A", "L0B", "L0C", "BIAS_TABLE", "FIXPIPE_BUFFER", "GM"};
 enum Path : int32_t { GM_TO_UB, UB_TO_GM, GM_TO_L1, L0C_TO_GM, L1_TO_L0A, L1_TO_L0B, L1_TO_BIAS, L0C_TO_L1, L1_TO_GM };
 
-enum CopyWay : int64_t { ADDS = 1, BYPASSES_L2 = 2 };
+enum CopyWay : int64_t { ADDS = 1, BYPASSES_L2 = 2, AT_ONCE = 4 };
 
 struct Ended {}; /* the runtime has refused an instruction: the kernel is left */
 

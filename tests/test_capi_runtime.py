@@ -45,7 +45,8 @@ def test_a_number_that_was_never_given_out_is_no_handle(number: int) -> None:
 @given(st.data())
 def test_memory_knows_its_blocks(data: st.DataObject) -> None:
     """Against a list of ranges, for any order of allocating and freeing."""
-    memory = DeviceMemory(1 << 20)
+    said: list[str] = []
+    memory = DeviceMemory(1 << 20, said.append)
     alive: dict[int, int] = {}
     freed: list[int] = []
     for _ in range(data.draw(st.integers(1, 12))):
@@ -66,10 +67,14 @@ def test_memory_knows_its_blocks(data: st.DataObject) -> None:
     for address, size in alive.items():
         block, offset = memory.find(address + size - 1, 1, "x")
         assert (block.address, offset) == (address, size - 1)
-        with pytest.raises(AddressError, match="1 bytes more than the block"):
-            memory.find(address, size + 1, "x")
+        rounded = -(-size // 32) * 32 + 32  # what lies behind a block is its own
+        assert memory.find(address, rounded, "x")[0].content.size == rounded
+        assert memory.find(address, size + 1, "x")
+        with pytest.raises(AddressError, match=f"{rounded + 1 - size} bytes more than the block"):
+            memory.find(address, rounded + 1, "x")
         with pytest.raises(AddressError):
             memory.find(address + size, 1, "x")
+    assert len(said) == len(alive)  # each once
     for address in freed:
         with pytest.raises(AddressError, match="freed before"):
             memory.find(address, 1, "x")

@@ -8,6 +8,7 @@ through a device pointer on the host ends, as it does with a card.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from mmap import mmap
 from typing import Any
@@ -48,11 +49,11 @@ class Block:
 
     @property
     def content(self) -> np.ndarray[Any, Any]:
-        """The bytes, zeros at first."""
+        """The bytes, zeros at first, with those behind that the block has by being rounded up."""
         if self._content is None:
             # Shared pages, which kernels in C++ find at the block's address while they run.
-            pages = mmap(-1, max(1, round_up(self.size, _PAGE_BYTES)))
-            self._content = np.frombuffer(pages, np.uint8)[: self.size]
+            pages = mmap(-1, round_up(self.taken_bytes, _PAGE_BYTES))
+            self._content = np.frombuffer(pages, np.uint8)[: self.taken_bytes]
         return self._content
 
     @property
@@ -64,8 +65,13 @@ class Block:
 class DeviceMemory:
     """All blocks of all devices."""
 
-    def __init__(self, capacity_bytes: int) -> None:
+    def __init__(
+        self, capacity_bytes: int, overrun: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """``overrun`` hears once of each block that is used beyond what was asked for."""
         self._capacity_bytes = capacity_bytes
+        self._overrun = overrun
+        self._overrun_blocks: set[int] = set()
         self._next = _FIRST_ADDRESS
         self._starts: list[int] = []  # of living blocks, ascending: addresses only grow
         self._blocks: dict[int, Block] = {}
@@ -141,7 +147,8 @@ class DeviceMemory:
     def find(self, address: int, count: int, what: str) -> tuple[Block, int]:
         """The block that holds `count` bytes from `address`, and where in it they begin.
 
-        AddressError, which calls the address `what`, where no block holds them.
+        AddressError, which calls the address `what`, where no block holds them. What a block has
+        beyond its size, because the device rounds it up, holds them too.
         """
         at = bisect_right(self._starts, address) - 1
         block = self._blocks[self._starts[at]] if at >= 0 else None
@@ -151,12 +158,15 @@ class DeviceMemory:
                 f"{what} {address:#x} {self._why_unknown(address)}",
                 "Use the addresses that aclrtMalloc gives, and free them last.",
             )
-        if offset + count > block.size:
-            raise AddressError(
-                f"{what} needs {count} bytes from {address:#x}, "
-                f"{offset + count - block.size} bytes more than the block of {block.size} has",
-                "Allocate more, or move less.",
-            )
+        more = offset + count - block.size
+        if more <= 0:
+            return block, offset
+        need = f"{what} needs {count} bytes from {address:#x}, {more} bytes more than the block of"
+        if offset + count > block.taken_bytes:
+            raise AddressError(f"{need} {block.size} has", "Allocate more, or move less.")
+        if block.address not in self._overrun_blocks:
+            self._overrun_blocks.add(block.address)
+            self._overrun(f"{need} {block.size} was asked for; the device rounds blocks up")
         return block, offset
 
     def _why_not_free(self, address: int) -> str:

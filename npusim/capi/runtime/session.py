@@ -104,7 +104,7 @@ class Session:
     @cached_property
     def memory(self) -> DeviceMemory:
         """The memory of all devices."""
-        return DeviceMemory(self.npu.profile.memory.capacity_bytes)
+        return DeviceMemory(self.npu.profile.memory.capacity_bytes, self.say)
 
     def text(self, address: int) -> str:
         """The C string at an address."""

@@ -178,7 +178,7 @@ class StandardCall:
         fresh = [name for name in self.outputs() if name not in own]
         if not fresh:
             singles = [name for name, slot in own.items() if not slot.many]
-            lists = [call.spec(name) for name, slot in own.items() if slot.many]
+            lists = [call.spec(name) for name, s in own.items() if s.many and call.is_given(name)]
             return any_empty(call, *singles) or (bool(lists) and all(e.is_empty for e in lists))
         return all(spec.is_empty for _, spec in call.given(*fresh))
 

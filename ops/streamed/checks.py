@@ -177,3 +177,69 @@ def channels_of(x: str, rows: str) -> Check:
         return None
 
     return each_tensor(f"{rows} hasn't a number for each channel of {x}", (rows,), objection)
+
+
+def times(whole: str, part: str, count: int) -> Check:
+    """161002 for a tensor whose rows aren't so many times as long as another's."""
+
+    def test(call: Call) -> Finding:
+        given = dict(call.given(whole, part))
+        if len(given) == 2 and given[whole].shape[-1] != count * given[part].shape[-1]:
+            return f"{whole} should have {count} times the columns of {part}."
+        return None
+
+    return invalid(f"{whole} isn't {count} times as wide as {part}", test)
+
+
+def nought(name: str) -> Check:
+    """161002 for a number that has to be nought."""
+
+    def test(call: Call) -> Finding:
+        value = call.arguments.get(name)
+        return f"{name} should be 0, but is {value}." if value else None
+
+    return invalid(f"{name} isn't 0", test)
+
+
+def reduction_is(name: str) -> Check:
+    """161002 for a word that is no reduction."""
+
+    def test(call: Call) -> Finding:
+        value = call.arguments.get(name)
+        if value in (None, "mean", "sum", "none"):
+            return None
+        return f"{name} should be mean, sum or none, but is {value}."
+
+    return invalid(f"{name} is none of mean, sum and none", test)
+
+
+def groups_of(x: str, groups: str) -> Check:
+    """161002 for channels that can't be divided into so many groups."""
+
+    def test(call: Call) -> Finding:
+        count = (entries(call, groups) or (1,))[0]
+        for name, spec in call.given(x):
+            if count < 1 or spec.shape[1] % count:
+                return f"{spec.shape[1]} channels of {name} don't make {count} groups."
+        return None
+
+    return invalid(f"the channels of {x} don't make so many groups", test)
+
+
+def windows_of(x: str, mask: str, bias: str) -> Check:
+    """161002 for a mask or a bias that doesn't fit windows [..., heads, rows, columns]."""
+
+    def test(call: Call) -> Finding:
+        given = dict(call.given(x, mask, bias))
+        heads, rows, columns = given[x].shape[-3:]
+        if given[bias].numel != heads * rows * columns:
+            return f"{bias} {sizes(given[bias].shape)} should be [{heads}, {rows}, {columns}]."
+        if mask not in given:
+            return None
+        windows, rest = divmod(given[mask].numel, rows * columns)
+        count = prod(given[x].shape[:-3])
+        if rest or not windows or (count and count % windows):
+            return f"{mask} {sizes(given[mask].shape)} isn't a mask for each of {count} windows."
+        return None
+
+    return invalid(f"{mask} or {bias} doesn't fit {x}", test)

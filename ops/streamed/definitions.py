@@ -22,13 +22,18 @@ from npusim.ops.streamed.checks import (
     axes_of_images,
     channels_of,
     grouped_ends,
+    groups_of,
     halved,
     in_halves,
     lines_of_images,
+    nought,
+    reduction_is,
     rows_of_signs,
     stretches,
     thirds_of,
+    times,
     unfolds,
+    windows_of,
 )
 from npusim.ops.streamed.results import (
     each_pair,
@@ -40,6 +45,12 @@ from npusim.ops.streamed.results import (
 )
 
 _TOLD = (needs, "y")
+_BETAS = (real("beta1"), real("beta2"))
+_STEP = (one_element, "step")
+_HOW = "reductionOptional"
+_REDUCED = (text(f"{_HOW}?", "reduction"), whole("ignoreIndex", "ignored"),
+    real("labelSmoothing", None))  # fmt: skip
+_SWISH_GROUPS = (whole("numGroups", "groups"), text("dataFormatOptional?", None))
 _ALIKE = (same_shape, "<", ">")
 _DIM = (whole("dim?"),)
 _EPS = (real("eps?"),)
@@ -59,6 +70,11 @@ def _maps(x: str, like: str, *lines: str) -> tuple[tuple[object, ...], ...]:
     """Maps of channels, and a number for each channel."""
     sizes = (word for name in lines for word in (name, "c"))
     return (rank_in, range(2, 9), x), (same_shape, x, like), (fits, x, "n c *hw", *sizes)
+
+
+def _classes(x: str) -> tuple[tuple[object, ...], ...]:
+    """Rows of classes, a target for each row and a weight for each class."""
+    return (fits, x, "n c", "target", "n", "weightOptional", "c"), (reduction_is, _HOW)
 
 
 # fmt: off
@@ -210,6 +226,92 @@ OPERATORS = family(
             (whole("dim"), whole("numChunks", "chunks")), "side_by_side",
             checks=((attribute_at_least, "numChunks", 1), (attribute_at_least, "dim", 0),
                 (alike_but_one, "dim", "tensors"))),
+    ),
+    updates=(
+        Operator("ApplyAdamWV2", kernel="adam_w"),
+        Operator("ApplyFusedEmaAdam", kernel="ema_adam"),
+        Operator("FusedAdamw", kernel="fused_adam_w"),
+        Operator("FusedSgd", kernel="fused_sgd"),
+        Operator("ForeachNonFiniteCheckAndUnscale", kernel="unscaled"),
+    ),
+    update_host=(
+        Composed("aclnnApplyAdamWV2", "varRef mRef vRef maxGradNormOptionalRef? grad step -> "
+            "varRef mRef vRef maxGradNormOptionalRef?", (real("lr"), *_BETAS,
+             real("weightDecay", "decay"), real("eps"), flag("amsgrad"), flag("maximize")),
+            "adam_w", checks=(_STEP, (same_shape, "varRef", "mRef", "vRef", "grad"))),
+        Composed("aclnnApplyFusedEmaAdam", "grad varRef mRef vRef sRef step -> "
+            "varRef mRef vRef sRef", (real("lr"), real("emaDecay", "ema_decay"), *_BETAS,
+             real("eps"), whole("mode"), flag("biasCorrection", "correct"),
+             real("weightDecay", "decay")), "ema_adam",
+            checks=((attribute_in, "mode", (0, 1)),
+                (same_shape, "varRef", "mRef", "vRef", "sRef", "grad"))),
+        Composed("aclnnFusedAdamw", "paramsRef* grads* expAvgsRef* expAvgSqsRef* "
+            "maxExpAvgSqsRef*? stateSteps* gradScaleOptional? foundInfOptional? -> "
+            "paramsRef* expAvgsRef* expAvgSqsRef* maxExpAvgSqsRef*?",
+            (real("lr"), *_BETAS, real("weightDecay", "decay"), real("eps"), flag("amsgrad"),
+             flag("maximize")), "fused_adam_w",
+            checks=((one_element, "gradScaleOptional"), (one_element, "foundInfOptional"))),
+        Composed("aclnnFusedSgd", "paramsRef* gradsRef* momentumBufferListOptionalRef*? "
+            "gradScaleOptional? -> paramsRef* gradsRef* momentumBufferListOptionalRef*?",
+            (real("weightDecay", "decay"), real("momentum"), real("lr"), real("dampening"),
+             flag("nesterov"), flag("maximize"), flag("isFirstStep", "first")), "fused_sgd",
+            checks=((one_element, "gradScaleOptional"),)),
+        Composed("aclnnForeachNonFiniteCheckAndUnscale", "scaledGrads* foundInf invScale -> "
+            "scaledGrads* foundInf", (), "unscaled",
+            checks=((one_element, "foundInf", "invScale"),)),
+    ),
+    layers=(
+        Operator("ThnnFusedLstmCell", kernel="lstm_cell"),
+        Operator("ThnnFusedLstmCellGrad", kernel="lstm_cell_grad"),
+        Operator("CrossEntropyLossGrad", kernel="cross_entropy_grad"),
+        Operator("ModulateGrad", kernel="modulated_grad"),
+        Operator("MaskedSoftmaxWithRelPosBias", kernel="biased_softmax"),
+        Operator("DequantBias", kernel="dequantised"),
+        Operator("PReluGrad", kernel="prelu_grad"),
+        Operator("GroupNormSwish", kernel="swish_norm"),
+        Operator("GroupNormSwishGrad", kernel="swish_norm_grad"),
+    ),
+    layer_host=(
+        Composed("aclnnThnnFusedLstmCell", "inputGates hiddenGates cx inputBiasOptional? "
+            "hiddenBiasOptional? -> hyOut cyOut storageOut", (), "lstm_cell",
+            checks=((fits, "inputGates", "n g", "hiddenGates", "n g", "cx", "n h",
+                "inputBiasOptional", "g", "hiddenBiasOptional", "g"),
+                (times, "inputGates", "cx", 4))),
+        Composed("aclnnThnnFusedLstmCellBackward", "gradHyOptional? gradCOptional? cx cy storage "
+            "-> gradGatesOut gradCxOut gradBiasOut?", (flag("hasBias", "biased"),),
+            "lstm_cell_grad", checks=((fits, "cx", "n h", "cy", "n h", "gradHyOptional", "n h",
+                "gradCOptional", "n h", "storage", "n g"), (times, "storage", "cx", 4))),
+        Composed("aclnnCrossEntropyLoss", "input target weightOptional? -> "
+            "lossOut logProbOut zlossOut? lseForZlossOut?", (*_REDUCED,
+             real("lseSquareScaleForZloss", None), flag("returnZloss", None)), "cross_entropy",
+            checks=(*_classes("input"), (nought, "labelSmoothing"))),
+        Composed("aclnnCrossEntropyLossGrad", "gradLoss logProb target weightOptional? "
+            "gradZlossOptional? lseForZlossOptional? -> out", (*_REDUCED,
+             real("lseSquareScaleForZloss", None)), "cross_entropy_grad",
+            checks=(*_classes("logProb"), (nought, "labelSmoothing"))),
+        Composed("aclnnModulateBackward", "grad_output input scale? shift? -> "
+            "grad_input grad_scale? grad_shift?", (), "modulated_grad",
+            checks=((fits, "grad_output", "b l d", "input", "b l d", "scale", "b d",
+                "shift", "b d"),)),
+        Composed("aclnnMaskedSoftmaxWithRelPosBias", "x attenMaskOptional? relativePosBias -> out",
+            (real("scaleValue", "scale"), whole("innerPrecisionMode", None)), "biased_softmax",
+            checks=((rank_in, (4, 5), "x"), (windows_of, "x", "attenMaskOptional",
+                "relativePosBias"))),
+        Composed("aclnnDequantBias", "x weightScale activateScaleOptional? biasOptional? -> out",
+            (whole("outputDtype", "kind"),), "dequantised",
+            checks=((fits, "x", "m n", "weightScale", "n", "activateScaleOptional", "m",
+                "biasOptional", "n"),)),
+        Composed("aclnnPreluBackward", "gradOutput self weight -> gradInput gradWeight", (),
+            "prelu_grad", checks=((broadcast, "self", "self", "gradOutput"),)),
+        Composed("aclnnGroupNormSwish", "x gamma beta -> yOut meanOut rstdOut",
+            (*_SWISH_GROUPS, real("eps"), flag("activateSwish", "curved"),
+             real("swishScale", "scale")), "swish_norm",
+            checks=(*_maps("x", "x", "gamma", "beta"), (groups_of, "x", "numGroups"))),
+        Composed("aclnnGroupNormSwishGrad", "dy mean rstd x gamma beta -> "
+            "dxOut dgammaOut? dbetaOut?", (*_SWISH_GROUPS, real("swishScale", "scale"),
+             flag("dgammaIsRequire", "gains"), flag("dbetaIsRequire", "shifts")),
+            "swish_norm_grad", checks=(*_maps("x", "dy", "gamma", "beta"),
+                (groups_of, "x", "numGroups"))),
     ),
     batches=(
         Operator("BatchNormV3", kernel="norm"),

@@ -343,7 +343,7 @@ CALLS: list[tuple[str, dict[str, Any], Any]] = [
 ]  # fmt: skip
 
 
-def _row(api: str, given: dict[str, Any], want: Any) -> Row:
+def literal(api: str, given: dict[str, Any], want: Any) -> Row:
     """A call as it stands; numbers within some thousandths, a byte off where half types round.
 
     What comes out is one array, several in the results' order, or some of them by name.
@@ -356,10 +356,12 @@ def _row(api: str, given: dict[str, Any], want: Any) -> Row:
     if isinstance(want, dict):
         want = tuple(want.get(name) for name in outputs_of(api))
     several = want if isinstance(want, tuple) else (want,)
-    arrays = tuple(each if each is None else np.asarray(each) for each in several)
+    arrays = tuple(
+        each if each is None or isinstance(each, list) else np.asarray(each) for each in several
+    )
     named = not any(np.iscomplexobj(each) for each in arrays)  # the dtypes of others are known
     return Row(api, make, lambda *_: arrays, loose=_LOOSE, natural=False, off=1, given=named)
 
 
 _LOOSE = 100
-ROWS = tuple(_row(*call) for call in CALLS)
+ROWS = tuple(literal(*call) for call in CALLS)

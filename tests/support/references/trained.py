@@ -1,0 +1,125 @@
+"""References of what training does between products: optimisers, cells, losses and norms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from support.references.streamed import F32, SCALES, centred, literal, numbers, shares, softmax
+
+if TYPE_CHECKING:
+    from support.references.row import Array
+
+GATES, CELL = numbers(2, 12), numbers(2, 3)
+ENTER, FORGET, NEW, OUT = (each.astype(np.float64) for each in np.split(GATES, 4, -1))
+ENTER, FORGET, OUT, NEW = (*(1 / (1 + np.exp(-g)) for g in (ENTER, FORGET, OUT)), np.tanh(NEW))
+STATE = FORGET * CELL + ENTER * NEW
+CLASSES, LABELS = numbers(4, 5), np.array([0, 3, 2, 4])
+SHARES, WEIGHTS = softmax(CLASSES.astype(np.float64)), shares(5)
+PICKED = np.eye(5)[LABELS]
+BENT = numbers(4, 2)
+UNDER = np.where(BENT > 0, 0, 1)
+SLOPES = numbers(2)
+MAPS, GAIN, SHIFT = numbers(2, 4, 3), numbers(4), numbers(4)
+BY_GROUP, MEAN, RSTD = centred(MAPS.reshape(2, 2, 6))
+ROWS_OF_MAPS = BY_GROUP.reshape(2, 4, 3) * GAIN[:, None] + SHIFT[:, None]
+STEP, HYPER = np.full(1, 2, F32), {"beta1": 0.9, "beta2": 0.99, "eps": 1e-6, "lr": 0.1}
+
+
+def adam_w(var: Array, grad: Array, m: Array, v: Array, step: int, decay: float = 0.1) -> Any:
+    """Weights and both moments by the formula of the page, in float64."""
+    var, grad, m, v = (each.astype(np.float64) for each in (var, grad, m, v))
+    m, v = 0.9 * m + 0.1 * grad, 0.99 * v + 0.01 * grad**2
+    root = np.sqrt(v / (1 - 0.99**step)) + 1e-6
+    return var * (1 - 0.1 * decay) - 0.1 * m / (1 - 0.9**step) / root, m, v
+
+
+def lstm_cell_grad(dh: Array, dc: Array) -> tuple[Array, ...]:
+    total = dh * OUT * (1 - np.tanh(STATE) ** 2) + dc
+    gates = (total * NEW * ENTER * (1 - ENTER), total * CELL * FORGET * (1 - FORGET),
+             total * ENTER * (1 - NEW**2), dh * np.tanh(STATE) * OUT * (1 - OUT))  # fmt: skip
+    found = np.concatenate(gates, -1)
+    return found, total * FORGET, found.sum(0)
+
+
+def swish_grad(y: Array) -> Array:
+    share = 1 / (1 + np.exp(-y))
+    return np.asarray(share * (1 + y * (1 - share)))
+
+
+def group_grad(dy: Array) -> tuple[Array, ...]:
+    """By finite sums over the groups: the gradient of a normalised row."""
+    normal = BY_GROUP.reshape(2, 4, 3)
+    inner = (dy * GAIN[:, None]).reshape(2, 2, 6)
+    flat = inner - inner.mean(-1, keepdims=True)
+    flat -= BY_GROUP * (inner * BY_GROUP).mean(-1, keepdims=True)
+    return (flat * RSTD).reshape(2, 4, 3), (dy * normal).sum((0, 2)), dy.sum((0, 2))
+
+
+WEIGHT, GRADIENT, FIRST, SECOND, AVERAGE = (
+    numbers(3, 4),
+    numbers(3, 4),
+    *(shares(3, 4) for _ in range(3)),
+)
+_EMA = adam_w(WEIGHT, GRADIENT, FIRST, SECOND, 2, 0.1)
+_SPEED = 0.9 * FIRST.astype(np.float64) + (GRADIENT / 2 + 0.1 * WEIGHT)
+
+ROWS = tuple(literal(*call) for call in [
+    ("aclnnApplyAdamWV2", {"varRef": WEIGHT, "mRef": FIRST, "vRef": SECOND,
+        "maxGradNormOptionalRef": None, "grad": GRADIENT, "step": STEP, **HYPER,
+        "weightDecay": 0.1, "amsgrad": False, "maximize": False},
+        (*adam_w(WEIGHT, GRADIENT, FIRST, SECOND, 3), None)),
+    ("aclnnApplyFusedEmaAdam", {"grad": GRADIENT, "varRef": WEIGHT, "mRef": FIRST,
+        "vRef": SECOND, "sRef": AVERAGE, "step": np.full(1, 2), **HYPER, "emaDecay": 0.5,
+        "mode": 1, "biasCorrection": True, "weightDecay": 0.1},
+        (*_EMA, (AVERAGE + _EMA[0]) / 2)),
+    ("aclnnFusedAdamw", {"paramsRef0": WEIGHT, "grads0": GRADIENT, "expAvgsRef0": FIRST,
+        "expAvgSqsRef0": SECOND, "maxExpAvgSqsRef0": AVERAGE, "stateSteps0": STEP,
+        "gradScaleOptional": STEP, **HYPER, "weightDecay": 0.1, "amsgrad": False,
+        "maximize": False},
+        tuple([each] for each in adam_w(WEIGHT, GRADIENT / 2, FIRST, SECOND, 2))),
+    ("aclnnFusedSgd", {"paramsRef0": WEIGHT, "gradsRef0": GRADIENT,
+        "momentumBufferListOptionalRef0": FIRST, "gradScaleOptional": STEP, "weightDecay": 0.1,
+        "momentum": 0.9, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False,
+        "isFirstStep": False},
+        ([WEIGHT - 0.1 * _SPEED], [GRADIENT / 2], [_SPEED])),
+    ("aclnnForeachNonFiniteCheckAndUnscale", {"scaledGrads0": GRADIENT, "scaledGrads1": CELL,
+        "foundInf": np.zeros(1, F32), "invScale": STEP},
+        ([2 * GRADIENT, 2 * CELL], np.zeros(1))),
+    ("aclnnThnnFusedLstmCell", {"inputGates": GATES, "hiddenGates": GATES * 0, "cx": CELL},
+        (OUT * np.tanh(STATE), STATE, np.concatenate((ENTER, FORGET, NEW, OUT), -1))),
+    ("aclnnThnnFusedLstmCellBackward", {"gradHyOptional": CELL, "gradCOptional": CELL,
+        "cx": CELL, "cy": STATE.astype(F32), "hasBias": True,
+        "storage": np.concatenate((ENTER, FORGET, NEW, OUT), -1).astype(F32)},
+        lstm_cell_grad(CELL, CELL)),
+    ("aclnnCrossEntropyLoss", {"input": CLASSES, "target": LABELS, "weightOptional": WEIGHTS,
+        "reductionOptional": "mean", "ignoreIndex": -100, "labelSmoothing": 0.0,
+        "lseSquareScaleForZloss": 0.0, "returnZloss": False},
+        (np.array([-(np.log(SHARES) * PICKED * WEIGHTS).sum() / WEIGHTS[LABELS].sum()]),
+         np.log(SHARES))),
+    ("aclnnCrossEntropyLossGrad", {"gradLoss": np.ones((), F32),
+        "logProb": np.log(SHARES).astype(F32), "target": LABELS, "weightOptional": WEIGHTS,
+        "reductionOptional": "mean", "ignoreIndex": -100, "labelSmoothing": 0.0,
+        "lseSquareScaleForZloss": 0.0},
+        (SHARES - PICKED) * WEIGHTS[LABELS, None] / WEIGHTS[LABELS].sum()),
+    ("aclnnModulateBackward", {"grad_output": MAPS, "input": MAPS + 1, "scale": MAPS[:, 0],
+        "shift": MAPS[:, 0]}, (MAPS * MAPS[:, :1], (MAPS * (MAPS + 1)).sum(1), MAPS.sum(1))),
+    ("aclnnMaskedSoftmaxWithRelPosBias", {"x": MAPS.reshape(1, 2, 1, 4, 3),
+        "attenMaskOptional": MAPS + 1, "relativePosBias": MAPS[:1], "scaleValue": 0.5,
+        "innerPrecisionMode": 0},
+        softmax(1.5 * MAPS + 1 + MAPS[:1]).reshape(1, 2, 1, 4, 3)),
+    ("aclnnDequantBias", {"x": np.arange(6, dtype=np.int32).reshape(2, 3),
+        "weightScale": SCALES[:3].copy(), "activateScaleOptional": SCALES[:2].copy(),
+        "outputDtype": 1}, np.arange(6).reshape(2, 3) * SCALES[:3] * SCALES[:2, None]),
+    ("aclnnPreluBackward", {"gradOutput": BENT * 2, "self": BENT, "weight": SLOPES},
+        (2 * BENT * np.where(UNDER, SLOPES, 1), (2 * BENT * BENT * UNDER).sum(0))),
+    ("aclnnGroupNormSwish", {"x": MAPS, "gamma": GAIN, "beta": SHIFT, "numGroups": 2,
+        "dataFormatOptional": "NCHW", "eps": 1e-5, "activateSwish": True, "swishScale": 1.0},
+        (ROWS_OF_MAPS / (1 + np.exp(-ROWS_OF_MAPS)), MEAN[..., 0], RSTD[..., 0])),
+    ("aclnnGroupNormSwishGrad", {"dy": MAPS, "mean": MEAN[..., 0].astype(F32),
+        "rstd": RSTD[..., 0].astype(F32), "x": MAPS, "gamma": GAIN, "beta": SHIFT,
+        "numGroups": 2, "dataFormatOptional": "NCHW", "swishScale": 1.0,
+        "dgammaIsRequire": True, "dbetaIsRequire": True},
+        group_grad(MAPS * swish_grad(ROWS_OF_MAPS))),
+])  # fmt: skip

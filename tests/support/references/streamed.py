@@ -359,7 +359,8 @@ def literal(api: str, given: dict[str, Any], want: Any) -> Row:
     arrays = tuple(
         each if each is None or isinstance(each, list) else np.asarray(each) for each in several
     )
-    named = not any(np.iscomplexobj(each) for each in arrays)  # the dtypes of others are known
+    whole = (each for each in arrays if not isinstance(each, list))
+    named = not any(np.iscomplexobj(each) for each in whole)  # the dtypes of others are known
     return Row(api, make, lambda *_: arrays, loose=_LOOSE, natural=False, off=1, given=named)
 
 

@@ -94,8 +94,9 @@ def dequantised(
 ) -> Any:  # fmt: skip
     """Whole sums by their scales; a whole bias is added before that, another behind it."""
     given = [each for each in (x, weight, rows, bias) if each is not None]
+    out = host.empty(x.shape, BFLOAT16 if kind == BFLOAT16.acl else FLOAT16)
     return host.run(
-        "DequantBias", *given, outputs=(host.empty(x.shape, BFLOAT16 if kind == BFLOAT16.acl else FLOAT16),),
+        "DequantBias", *given, outputs=(out,),
         by_row=rows is not None, biased=bias is not None,
         whole=bias is not None and bias.dtype is INT32,
     )  # fmt: skip

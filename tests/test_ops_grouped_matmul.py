@@ -207,3 +207,63 @@ def test_sixty_four_experts_are_estimated_at_once() -> None:
         device.estimate("GroupedMatmul", **call)
         times.append(process_time() - begin)
     assert min(times) < 0.06
+
+
+@pytest.mark.parametrize(
+    ("api", "given", "said"),
+    [
+        ("aclnnGroupedMatmul", None, {"splitItem": 2}),
+        ("aclnnGroupedMatmulV2", None, {"splitItem": 3, "groupType": 0}),
+        ("aclnnGroupedMatmulV3", "ends", {"splitItem": 3, "groupType": 0}),
+        ("aclnnGroupedMatmulV4", "counts", {"splitItem": 3, "groupType": 0, "groupListType": 1}),
+        ("aclnnGroupedMatmulV5", "ends", {"splitItem": 2, "groupType": 0, "groupListType": 0}),
+    ],
+)
+def test_interfaces_with_lists_of_one_tensor(
+    api: str, given: str | None, said: dict[str, Any]
+) -> None:
+    dice = np.random.default_rng(0)
+    x, weight, bias = (
+        dice.standard_normal(shape).astype(np.float16) for shape in ((70, 40), (3, 40, 33), (3, 33))
+    )
+    counts = np.array([20, 0, 50], np.int64)
+    ends = np.cumsum(counts)
+    groups: Any = ends.tolist() if given is None else {"ends": ends, "counts": counts}[given]
+    late = api[-1] in "45"
+    call = {"x0": x, "weight0": weight, "biasOptional0": bias, "groupListOptional": groups, **said}
+    call |= {"actType": 0} if late else {}
+    outputs = Device(CHIP).run(api, **call, **{"out0" if late else "y0": "fp16[70,33]"}).outputs
+    (got,) = outputs.values()
+    wide = [np.asarray(each, np.float64) for each in (x, weight, bias)]
+    of_row = np.repeat(np.arange(3), counts)
+    want = np.einsum("mk,mkn->mn", wide[0], wide[1][of_row]) + wide[2][of_row]
+    np.testing.assert_allclose(got, want, atol=0.05)
+
+
+def test_interfaces_split_sums_and_quantise() -> None:
+    dice = np.random.default_rng(1)
+    x, weight = dice.standard_normal((17, 60)), dice.standard_normal((60, 33))
+    halves = [each.astype(np.float16) for each in (x, weight)]
+    ends = np.array([16, 60], np.int64)
+    told = {"splitItem": 3, "groupType": 2, "groupListOptional": ends}
+    (got,) = Device(CHIP).run(
+        "aclnnGroupedMatmulV3", x0=halves[0], weight0=halves[1], y0="fp16[2,17,33]", **told
+    ).outputs.values()  # fmt: skip
+    x, weight = (each.astype(np.float64) for each in halves)
+    want = [x[:, :16] @ weight[:16], x[:, 16:] @ weight[16:]]
+    np.testing.assert_allclose(got, want, atol=0.05)
+    a, b = (dice.integers(-9, 9, shape).astype(np.int8) for shape in ((24, 64), (2, 64, 32)))
+    scale, by_row = (dice.uniform(0.01, 0.1, shape).astype(np.float32) for shape in ((2, 32), 24))
+    (got,) = Device(CHIP).run(
+        "aclnnGroupedMatmulV4", x0=a, weight0=b, scaleOptional0=scale, out0="fp16[24,32]",
+        perTokenScaleOptional0=by_row, groupListOptional=np.array([8, 24], np.int64), actType=0,
+        splitItem=3, groupType=0, groupListType=0,
+    ).outputs.values()  # fmt: skip
+    of_row = np.repeat([0, 1], [8, 16])
+    sums = np.einsum("mk,mkn->mn", a.astype(np.float64), b.astype(np.float64)[of_row])
+    np.testing.assert_allclose(got, sums * scale[of_row] * by_row[:, None], rtol=2e-3, atol=1e-3)
+    several = {"x0": halves[0], "x1": halves[0], "weight0": halves[1], "weight1": halves[1]}
+    status = Device(CHIP).check(
+        "aclnnGroupedMatmul", **several, splitItem=0, y0="fp16[17,33]", y1="fp16[17,33]"
+    )
+    assert (status.code, status.is_modelled) == (561003, False)

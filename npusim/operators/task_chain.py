@@ -19,7 +19,7 @@ from npusim.ascendc.task import Task
 from npusim.operators.on_ai_cpu import is_only_on_ai_cpu, tasks_of
 from npusim.operators.registry import kernel_class
 from npusim.values.arithmetic import round_up
-from npusim.values.dtypes import FLOAT16, DType
+from npusim.values.dtypes import FLOAT16, INT64, DType
 from npusim.values.errors import ArgumentError
 from npusim.values.formats import Format
 from npusim.values.tensors import contiguous_strides
@@ -257,6 +257,9 @@ class Chain:
         buffer = self.arguments.get(name)
         if buffer is None:
             buffer = self.arguments[name] = GmBuffer(name, spec.storage_bytes)
+            data = argument.data
+            if data is not None and spec.dtype is INT64 and data.flags.c_contiguous:
+                buffer.data = data.reshape(-1)  # lists that decide how work is divided
         if spec.format is Format.FRACTAL_NZ:
             return GlobalTensor(buffer, spec.dtype, spec.stored, spec.offset, None, spec.format)
         strides = None if spec.is_contiguous else spec.strides

@@ -9,6 +9,7 @@ from npusim.operators.definition import (
     Page,
     family,
     flag,
+    ints,
     real,
     scalar,
     whole,
@@ -74,6 +75,26 @@ _WIDENED_TENSORS = (
 )
 _GROUP_SIZE = (whole("antiquantGroupSize", only=0),)
 
+_GROUPS = ("x* weight* biasOptional*? scaleOptional*? offsetOptional*? antiquantScaleOptional*? "
+           "antiquantOffsetOptional*?")  # fmt: skip
+_SPLIT = (whole("splitItem", "split_item"),)
+_GROUP_TYPE = (*_SPLIT, whole("groupType", "group_type"))
+_LISTED = (*_GROUP_TYPE, whole("groupListType", "group_list_type"), whole("actType", only=0))
+_OF_GROUPS = (
+    f"{_GROUPS} perTokenScaleOptional*? groupListOptional? activationInputOptional*? "
+    "activationQuantScaleOptional*? activationQuantOffsetOptional*? -> "
+    "out* activationFeatureOutOptional*? dynQuantScaleOutOptional*?"
+)
+_ENDS = (ints("groupListOptional?", "group_list"),)
+
+
+def _grouped(
+    name: str, tensors: str, numbers: tuple[Attribute, ...], host: str = "grouped_product"
+) -> Composed:
+    """Products of groups as lists of tensors have them."""
+    return Composed(f"aclnnGroupedMatmul{name}", tensors, numbers, host)
+
+
 # fmt: off
 OPERATORS = family(
     "matmul",
@@ -99,6 +120,12 @@ OPERATORS = family(
             checks=((rank_is, 2, "A", "B", "out"),)),
         Composed("aclnnGer", "self vec2 -> out", (), "outer_product",
             checks=((fits, "self", "m", "vec2", "n", "out", "m n"),)),
+        _grouped("", f"{_GROUPS} -> y*", (*_ENDS, *_SPLIT)),
+        _grouped("V2", f"{_GROUPS} -> y*", (*_ENDS, *_GROUP_TYPE)),
+        _grouped("V3", f"{_GROUPS} groupListOptional? -> y*", _GROUP_TYPE, "grouped_by_tensor"),
+        _grouped("V4", _OF_GROUPS, _LISTED, "grouped_by_row"),
+        _grouped("V5", _OF_GROUPS, (*_LISTED, ints("tuningConfigOptional?", None)),
+            "grouped_by_row"),
         *_quantised("aclnnQuantMatmulV5", "x2"),
         *_quantised("aclnnQuantMatmulWeightNz", "x2#"),
         Composed("aclnnMv", "self vec -> out", _MATH, "matrix_vector",

@@ -13,6 +13,8 @@ from npusim.values.dtypes import DOUBLE
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from npusim.ascendc import GlobalTensor
     from npusim.operators.host import Host, ScalarValue
 
@@ -106,6 +108,43 @@ def quantised_product(
         outputs=(host.empty(told.shape, told.dtype),),
         transpose_x1=transpose_x1, transpose_x2=transpose_x2,
     )  # fmt: skip
+
+
+_TOGETHER = (2, 3)  # splitItem: one result for all groups
+_EACH = -1  # groupType: every tensor of a list is a group
+
+
+def grouped_product(
+    host: Host, x: list[GlobalTensor], weight: list[GlobalTensor], bias: list[GlobalTensor],
+    scale: list[GlobalTensor], offset: list[GlobalTensor], factors: list[GlobalTensor],
+    shifts: list[GlobalTensor], per_row: Sequence[GlobalTensor] = (),
+    ends: GlobalTensor | None = None, *, split_item: int = 0, group_type: int = 0,
+    group_list: Sequence[int] = (), group_list_type: int = 0,
+) -> Any:  # fmt: skip
+    """Rows of one tensor, or what is summed up, in groups, with matrices in one tensor."""
+    lists = x, weight, bias, scale, offset, factors, shifts, per_row
+    if group_type == _EACH or split_item not in _TOGETHER or any(len(each) > 1 for each in lists):
+        problem = "lists of several tensors, or results of each group, aren't modelled"
+        raise KernelError("GroupedMatmul", problem)
+    told = host.told("out0") or host.told("y0")
+    given = [each[0] if each else None for each in lists]
+    said: dict[str, Any] = {"group_type": group_type, "group_list_type": group_list_type}
+    if group_list:
+        said["group_list"] = list(group_list)
+    outputs = () if told is None else (host.empty(told.shape, told.dtype),)
+    return host.run("GroupedMatmul", *given[:7], ends, given[7], outputs=outputs, **said)
+
+
+def grouped_by_tensor(host: Host, *given: Any, **said: Any) -> Any:
+    """The same where a tensor says where groups end."""
+    return grouped_product(host, *given[:7], **{**said, "ends": given[7]})
+
+
+def grouped_by_row(host: Host, *given: Any, **said: Any) -> Any:
+    """The same with a scale for each row, and an activation that isn't modelled."""
+    if any(given[9:]):
+        raise KernelError("GroupedMatmul", "an activation behind it isn't modelled")
+    return grouped_product(host, *given[:9], **said)
 
 
 def _sum(

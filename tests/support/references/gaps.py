@@ -53,7 +53,11 @@ ELSEWHERE = {
         "aclnnDequantSwigluQuant": "DequantSwigluQuant",
         "aclnnSwiGluQuant": "SwigluQuant",
     },
-    "test_ops_grouped_matmul.py": {"aclnnGroupedMatmulSwigluQuant": "GroupedMatmulSwigluQuant"},
+    "test_ops_grouped_matmul.py": {
+        "aclnnGroupedMatmulSwigluQuant": "GroupedMatmulSwigluQuant",
+        "aclnnGroupedMatmul": "aclnnGroupedMatmul",
+        **{f"aclnnGroupedMatmulV{number}": f"aclnnGroupedMatmulV{number}" for number in "2345"},
+    },
     "test_ops_quant_matmul.py": {
         "aclnnQuantMatmulV4": "QuantMatmulV4",
         "aclnnWeightQuantBatchMatmulV2": "WeightQuantBatchMatmul",

@@ -120,6 +120,18 @@ def test_one_matrix_for_a_stack(chip: str) -> None:
     assert_product(got, a, b, 2e-3)
 
 
+@pytest.mark.parametrize(
+    ("left", "right"), [((2, 1), (2, 3)), ((3,), (2, 3)), ((2, 1, 3), (1, 4, 1)), ((2, 3), (1, 3))]
+)
+def test_stacks_spread_over_each_other(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    a, b = numbers(*left, 5, 7), numbers(*right, 7, 4, seed=1)
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    told = {"adj_x1": False, "adj_x2": False}
+    out = np.zeros(want.shape, np.float16)
+    (found,) = run("Ascend310P3", "BatchMatMulV2", [a, b], [out], **told)
+    np.testing.assert_allclose(found, want, atol=0.02)
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 def test_a_bias_is_added_to_every_row(chip: str) -> None:
     a, b, bias = numbers(40, 64), numbers(64, 96, seed=1), numbers(96, seed=2)

@@ -245,11 +245,21 @@ def test_windows_of_volumes(
     np.testing.assert_array_equal(found, want.reshape(y.shape))
 
 
-def test_windows_that_overlap_in_depth_are_refused() -> None:
-    x, y = images(1, 5, 1, 4, 4, 16), images(1, 4, 1, 4, 4, 16)
-    told = {"ksize": [2, 1, 1], "strides": [1, 1, 1], "pads": [0] * 6}
-    with pytest.raises(KernelError, match="2 deep every 1"):
-        run("Ascend310P3", "MaxPool3D", [x], [y], **told)
+@pytest.mark.parametrize(
+    ("deep", "every", "before", "behind"), [(2, 1, 0, 0), (3, 1, 1, 1), (3, 2, 1, 0), (1, 2, 0, 0)]
+)
+def test_windows_that_overlap_in_depth(deep: int, every: int, before: int, behind: int) -> None:
+    x = images(2, 5, 1, 7, 5, 16)
+    rows = np.pad(x.astype(np.float64), [(0, 0), (before, behind), *[(0, 0)] * 4],
+        constant_values=-np.inf)  # fmt: skip
+    count = (5 + before + behind - deep) // every + 1
+    want = np.stack([rows[:, p * every : p * every + deep].max(1) for p in range(count)], 1)
+    want = np.maximum(want[..., :-1, :, :], want[..., 1:, :, :])
+    told = {"ksize": [1, 1, deep, 2, 1], "strides": [1, 1, every, 1, 1]}
+    y = np.zeros(want.shape, x.dtype)
+    pads = [before, behind, 0, 0, 0, 0]
+    (found,) = run("Ascend310P3", "MaxPool3D", [x], [y], pads=pads, **told)
+    np.testing.assert_array_equal(found, want.astype(x.dtype))
 
 
 def test_wide_windows_cost_more_than_narrow_ones() -> None:

@@ -79,6 +79,14 @@ def test_rows_of_two_fit_into_ub_with_their_results(chip: str, kind: Any) -> Non
 
 
 @pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("rows", "columns"), [(2, 401_408), (3, 78_592)])
+def test_a_few_wide_rows_fit_into_ub_with_their_results(chip: str, rows: int, columns: int) -> None:
+    x = np.ones((1, rows, columns), np.float16)
+    (got,) = run(chip, "ReduceSumD", [x], [np.zeros((1, columns), np.float16)], axes=[1])
+    np.testing.assert_array_equal(got, rows)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("shape", [(512, 2), (64, 100), (128, 768), (5, 3, 40)], ids=str)
 def test_the_gradient_of_a_bias_and_sums_of_squares(chip: str, shape: tuple[int, ...]) -> None:
     x = numbers(*shape)

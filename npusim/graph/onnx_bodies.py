@@ -31,7 +31,7 @@ def unfolded(
     if node.op_type == "If":
         branch = _branch(node, known)
         return None if branch is None else _inlined(node, branch)
-    write = _Writer(opset)
+    write = Writer(opset)
     if node.op_type == "Loop" and len(_body(node, "body").input) == len(node.input):
         trips = _trips(node, known)
         return None if trips is None else _rounds(node, trips, list(node.input[2:]), write)
@@ -41,7 +41,10 @@ def unfolded(
     return None
 
 
-class _Writer:
+_AXES_ARE_INPUTS: Final = 13  # and sizes, which were attributes before this opset
+
+
+class Writer:
     """Nodes that join and take apart, as the file's opset spells them."""
 
     def __init__(self, opset: int) -> None:
@@ -50,22 +53,34 @@ class _Writer:
         self._opset = opset
 
     def same(self, given: str, made: str) -> Any:
+        """The same tensor under another name."""
         return self._make("Identity", [given], [made])
 
     def constant(self, value: Any, made: str) -> Any:
+        """Numbers that are known."""
         import numpy as np
 
         return self._make("Constant", [], [made], value=self._from_array(np.array(value)))
 
     def part(self, given: str, place: int, axis: int, made: str) -> list[Any]:
+        """One place along an axis, which the result doesn't have."""
         index = f"{made}/at"
         gather = self._make("Gather", [given, index], [made], made, axis=axis)
         return [self.constant(place, index), gather]
 
+    def split(self, given: str, sizes: Sequence[int], axis: int, made: Sequence[str]) -> list[Any]:
+        """Parts of some sizes along an axis."""
+        if self._opset < _AXES_ARE_INPUTS:
+            return [self._make("Split", [given], list(made), axis=axis, split=list(sizes))]
+        told = f"{made[0]}/sizes"
+        parts = self._make("Split", [given, told], list(made), axis=axis)
+        return [self.constant(list(sizes), told), parts]
+
     def stacked(self, given: Sequence[str], axis: int, made: str) -> list[Any]:
+        """Tensors joined along a new axis."""
         found = []
         for name in given:
-            axes = [] if self._opset < 13 else [f"{name}/axes"]
+            axes = [] if self._opset < _AXES_ARE_INPUTS else [f"{name}/axes"]
             if axes:
                 found.append(self.constant([axis], axes[0]))
             how = {} if axes else {"axes": [axis]}
@@ -127,7 +142,7 @@ def _never_stops(body: Any) -> bool:
     return any(bool(value.all()) for value in values)
 
 
-def _rounds(node: Any, trips: int, carried: list[str], write: _Writer) -> list[Any] | None:
+def _rounds(node: Any, trips: int, carried: list[str], write: Writer) -> list[Any] | None:
     body = _body(node, "body")
     collected: list[list[str]] = [[] for _ in body.output[1 + len(carried) :]]
     if not trips and collected:
@@ -165,7 +180,7 @@ class _ScanReader:
         self.trips = sizes.pop() if few and min(sizes) > 0 else None
 
 
-def _scanned(node: Any, reader: _ScanReader, write: _Writer) -> list[Any]:
+def _scanned(node: Any, reader: _ScanReader, write: Writer) -> list[Any]:
     body, states, trips = _body(node, "body"), reader.states, reader.trips or 0
     outputs = body.output[len(states) :]
     collected: list[list[str]] = [[] for _ in outputs]

@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from npusim.graph.onnx_bodies import CONTROL, unfolded
+from npusim.graph.onnx_functions import expand
+from npusim.graph.onnx_sequences import Sequences
 from npusim.reading.files import read_bytes
 from npusim.reading.limits import MOST_NODES, MOST_ONNX_BYTES
 from npusim.values.errors import FileError, UsageError
@@ -39,7 +41,7 @@ _SPELLINGS: Final = {
     "UNDEFINED": "",
 }
 
-_ROUNDS: Final = 16
+_ROUNDS: Final = 64
 """Folding after inference after folding; each round makes more shapes known."""
 
 _CONTENTS: Final = ("raw_data", "float_data", "int32_data", "int64_data", "double_data",
@@ -58,6 +60,7 @@ class OnnxFile:
     path: Path
     model: Any
     known: dict[str, NDArray[Any]] = field(default_factory=dict)
+    sequences: Sequences = field(default_factory=Sequences)
 
     @property
     def graph(self) -> Any:
@@ -148,9 +151,17 @@ def resolve(file: OnnxFile, hint: Hint | None = None) -> OnnxFile:
     """
     for _ in range(_ROUNDS):
         _infer(file)
-        if not (_fold(file) or (hint and _told(file, hint))):
+        if not (_fold(file) or (hint and _told(file, hint)) or _expanded(file)):
             break
     return file
+
+
+def _expanded(file: OnnxFile) -> bool:
+    """Operators that are functions replaced by what they do; True where there are any."""
+    model = expand(file.model, kinds_of(file.graph), dict(_shapes(file.graph)))
+    changed = model is not file.model
+    file.model = model
+    return changed
 
 
 def _told(file: OnnxFile, hint: Hint) -> bool:
@@ -228,7 +239,11 @@ def lighten(model: Any) -> dict[str, NDArray[Any]]:
 
 
 def _infer(file: OnnxFile) -> None:
+    """Infer shapes anew: inference keeps an axis that was open, though it is known by now."""
     infer = import_module("onnx.shape_inference").infer_shapes
+    described = [each for each in file.graph.value_info if shape_of(each) is not None]
+    del file.graph.value_info[:]
+    file.graph.value_info.extend(described)
     try:
         file.model = infer(file.model, data_prop=True)
     except (RuntimeError, ValueError) as error:
@@ -251,6 +266,13 @@ def _fold(file: OnnxFile) -> bool:
             and (body := unfolded(node, file.known, shapes, opset)) is not None
         ):
             kept += body
+            changed = True
+            continue
+        if (
+            file.sequences.holds(node)
+            and (same := file.sequences.replaced(node, file.known, shapes, opset)) is not None
+        ):
+            kept += same
             changed = True
             continue
         if node.op_type == "Dropout" and not read.intersection(node.output[1:]):
@@ -309,7 +331,8 @@ def _evaluated(node: Any, file: OnnxFile) -> list[NDArray[Any]] | None:
     )
     try:
         model = helper.make_model(graph, opset_imports=file.model.opset_import)
-        found = evaluator(model).run(None, given)
+        with np.errstate(all="ignore"):  # log(0) of a mask is what the model means
+            found = evaluator(model).run(None, given)
     except Exception:  # noqa: BLE001 - whatever it can't do runs on the device
         return None
     if any(not isinstance(array, np.ndarray | np.generic) or array.size > MOST_KNOWN

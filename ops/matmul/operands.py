@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from npusim.ascendc import Scalar
 from npusim.library.operands import GmMatrix
 from npusim.values.errors import KernelError
 from npusim.values.formats import Format
@@ -28,6 +29,7 @@ class Operand:
     """A tensor as a batch of matrices: rows and columns as they lie in memory.
 
     In FRACTAL_NZ, matrices lie in blocks of ``lanes`` columns and are as large as their storage.
+    ``over`` is the batch of the products that they are spread over, where that is another one.
     """
 
     tensor: GlobalTensor
@@ -35,6 +37,7 @@ class Operand:
     rows: int
     columns: int
     lanes: int = 0
+    over: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, tensor: GlobalTensor) -> Operand:
@@ -71,14 +74,37 @@ class Operand:
         if turned:
             first_row, first_column = first_column, first_row
         step = self.rows * self.lanes if self.lanes else self.columns
-        places: list[tuple[Place, int]] = [(index, self.rows * self.columns)]
-        if self.matrices == 1:
-            places.clear()  # the same for every product
+        places = self._batch_places(index)
         if self.lanes:
             places += [(first_row, self.lanes), (first_column, self.rows)]
         else:
             places += [(first_row, self.columns), (first_column, 1)]
         return GmMatrix(self.tensor, tuple(places), step, turned, self.lanes)
+
+    def spread(self, over: tuple[int, ...]) -> Operand | None:
+        """The same for products of another batch that take them again and again; else None."""
+        if self.matrices == 1 or self.batch == over:
+            return self
+        padded = (1,) * (len(over) - len(self.batch)) + self.batch
+        fits = len(padded) == len(over) and all(
+            own in (1, size) for own, size in zip(padded, over, strict=True)
+        )
+        return replace(self, batch=padded, over=over) if fits else None
+
+    def _batch_places(self, index: Place) -> list[tuple[Place, int]]:
+        """Where the matrix of a product begins."""
+        step = self.rows * self.columns
+        if self.matrices == 1:
+            return []  # the same for every product
+        if not self.over or isinstance(index, Scalar):  # whose products have one batch
+            return [(index, step)]
+        places: list[tuple[Place, int]] = []
+        products, matrices = prod(self.over), self.matrices
+        for own, size in zip(self.batch, self.over, strict=True):
+            products, matrices = products // size, matrices // own
+            if own > 1:
+                places.append((index // products % size, matrices * step))
+        return places
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +141,10 @@ class Problem:
         left, right, result = (Operand.of(each) for each in (a, b, c))
         left, result = _joined(left, right, result, turned[0])
         problem = f"{a.shape} times {b.shape} isn't {c.shape}"
-        for batch in (left.batch, right.batch):
-            if prod(batch) != 1 and batch != result.batch:
-                raise KernelError(op_type, problem)
+        spread = [each.spread(result.batch) for each in (left, right)]
+        if spread[0] is None or spread[1] is None:
+            raise KernelError(op_type, problem)
+        left, right = spread[0], spread[1]
         choices = [(False, True) if each is None else (each,) for each in turned]
         for turned_a, turned_b in product(*choices):
             m, k = left.size(turned_a)

@@ -41,10 +41,14 @@ class ColumnsPlan:
         self.depth = 1 if job.for_one_shape and in_slabs else 2
         limit = job.tile_limit(self.depth)
         if in_slabs:
-            self.slabs = max(1, min(self.outer_share, limit // slab))
-        self.width = min(self.column_share, limit)
+            most = job.most_results(self.rows, self.depth) // self.columns
+            self.slabs = max(1, min(self.outer_share, limit // slab, most))
+        widest = job.most_results(1, self.depth) // job.block * job.block
+        self.width = min(self.column_share, limit, widest)
         padded = job.padded(self.width)
         self.tile_rows = max(1, min(self.rows, limit // padded))
+        while self.tile_rows > 1 and padded > job.most_results(self.tile_rows, self.depth):
+            self.tile_rows -= 1
         if self._by_single_rows:
             self.tile_rows = 1
         self.elements = self.slabs * slab if self.slabs else self.tile_rows * padded

@@ -89,14 +89,14 @@ class Job:
         room = int(self.profile.buffers.ub_bytes * UB_SHARE / width)
         return max(_LEAST_TILE, room // _LEAST_TILE * _LEAST_TILE)
 
-    def most_rows(self, padded: int, depth: int) -> int:
-        """Rows of ``padded`` elements that fit into UB with their slots, copies and results."""
+    def most_results(self, elements: int, depth: int) -> int:
+        """Results of so many elements each that fit into UB with these, slots and copies."""
         width, out = self.dtype.itemsize, self.out.dtype.itemsize
         copies = depth if self.kept is not None else int(self.has_copy)
-        row = padded * (depth * self.x.dtype.itemsize + copies * width) + 2 * width + depth * out
+        each = elements * (depth * self.x.dtype.itemsize + copies * width) + 2 * width + depth * out
         buffers = self.profile.buffers
         slots = 3 * depth + 2  # each of whole blocks
-        return (buffers.ub_bytes - slots * buffers.block_bytes) // row
+        return (buffers.ub_bytes - slots * buffers.block_bytes) // each
 
     def adders(self, block: int, blocks: int) -> int:
         """Blocks of a launch that add at the end of their work when ``block`` does.

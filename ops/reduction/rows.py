@@ -45,7 +45,7 @@ class RowsPlan:
         if self.padded > limit:  # pieces of about the same size
             self.chunk = round_up(ceil(length / ceil(length / limit)), _LANES)
         fitting = limit // self.padded if self.padded <= limit else 1
-        fitting = min(fitting, job.most_rows(job.padded(self.chunk), self.depth))
+        fitting = min(fitting, job.most_results(job.padded(self.chunk), self.depth))
         self.tile_rows = max(1, min(self.row_share, fitting))
 
     def block_kind(self, block: int) -> Hashable:

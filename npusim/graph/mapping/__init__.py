@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from npusim.graph.mapping import convolutions, elementwise, layouts, products, recurrent, reductions
+from npusim.graph.mapping import (
+    convolutions,
+    elementwise,
+    indexing,
+    layouts,
+    norms,
+    products,
+    recurrent,
+    reductions,
+)
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -20,7 +29,9 @@ if TYPE_CHECKING:
 RULES: Final[Mapping[str, Rule]] = {
     **elementwise.RULES,
     **convolutions.RULES,
+    **indexing.RULES,
     **layouts.RULES,
+    **norms.RULES,
     **products.RULES,
     **recurrent.RULES,
     **reductions.RULES,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Final
 
-from npusim.graph.mapping.rules import Rule, per_channel, renamed
+from npusim.graph.mapping.rules import Rule, a_number, per_channel, renamed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from npusim.graph.network import Network, Node
+    from npusim.graph.network import Network, Node, Value
 
 _SAME: Final = (
     "Abs Acos Add And:LogicalAnd Asin Atan Ceil Cos Cosh Div:RealDiv Equal Erf Exp Floor Gelu "
@@ -48,21 +49,22 @@ def _in_turn(network: Network, node: Node, op: str) -> None:
 
 
 def _clip(network: Network, node: Node) -> None:
-    low, high = (_bound(node, name, place) for name, place in (("min", 1), ("max", 2)))
-    op = "Relu6" if (low, high) == (0.0, 6.0) else "Relu" if (low, high) == (0.0, None) else ""
+    """The device's operator takes both bounds: one that is left out bounds nothing."""
+    x = node.given[0]
+    low, high = (_bound(network, node, *which) for which in (("min", 1), ("max", 2)))
+    bounds = tuple(None if each is None else each.scalar() for each in (low, high))
+    op = "Relu6" if bounds == (0.0, 6.0) else "Relu" if (bounds[0], high) == (0.0, None) else ""
     if op:
-        network.replace([node], op, node.inputs[:1], node.outputs)
+        network.replace([node], op, [x], node.outputs)
     else:
-        network.replace(
-            [node], "ClipByValue", node.inputs, node.outputs, {"low": low, "high": high}
-        )
+        filled = [each or a_number(network, x, end) for each, end in ((low, -inf), (high, inf))]
+        network.replace([node], "ClipByValue", [x, *filled], node.outputs)
 
 
-def _bound(node: Node, name: str, place: int) -> float | None:
+def _bound(network: Network, node: Node, name: str, place: int) -> Value | None:
     if name in node.attributes:
-        return float(node.attributes[name])
-    value = node.input(place)
-    return None if value is None else value.scalar()
+        return a_number(network, node.given[0], float(node.attributes[name]))
+    return node.input(place)
 
 
 def _slopes(network: Network, node: Node) -> None:

@@ -1,10 +1,10 @@
-"""What moves elements without computing: transposes, joins, parts, frames, resizing, looking up."""
+"""What moves elements without computing: transposes, joins, parts, frames, resizing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from npusim.graph.mapping.rules import Rule, contents, renamed, reshaped, told
+from npusim.graph.mapping.rules import Rule, contents, reshaped, told
 from npusim.values.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -116,11 +116,6 @@ def _resize(network: Network, node: Node) -> None:
     network.replace([node], op, node.inputs[:1], node.outputs, attributes)
 
 
-def _gather(network: Network, node: Node) -> None:
-    attributes = {"axis": node.attributes.get("axis", 0)}
-    network.replace([node], "GatherV2D", node.inputs, node.outputs, attributes)
-
-
 def _expand(network: Network, node: Node) -> None:
     if node.given[0].shape == node.output.shape:
         _identity(network, node)
@@ -169,14 +164,10 @@ RULES: Final[Mapping[str, Rule]] = {
     "Dropout": _identity,
     "Expand": _expand,
     "Flatten": _view,
-    "Gather": _gather,
-    "GatherElements": renamed("GatherElements", {"axis": "dim"}),
-    "GatherND": renamed("GatherNd"),
     "Identity": _identity,
     "Pad": _pad,
     "Reshape": _view,
     "Resize": _resize,
-    "ScatterElements": renamed("ScatterElements", {"axis": "axis"}),
     "Slice": _slice,
     "SpaceToDepth": _pixels,
     "Split": _split,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from npusim.graph.mapping.einsum import einsum
 from npusim.graph.mapping.rules import Rule, reshaped
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def _gemm(network: Network, node: Node) -> None:
 
 
 RULES: Final[Mapping[str, Rule]] = {
+    "Einsum": einsum,
     "Gemm": _gemm,
     "MatMul": _product,
 }

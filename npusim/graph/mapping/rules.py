@@ -61,6 +61,15 @@ def reshaped(network: Network, value: Value, shape: Sequence[int], like: Node) -
     return new
 
 
+def a_number(network: Network, like: Value, number: float) -> Value:
+    """One number of a value's dtype that the model holds."""
+    import numpy as np
+
+    made = network.value(like, shape=())
+    made.weight, made.contents = True, np.array(number)
+    return made
+
+
 def per_channel(network: Network, value: Value, rank: int) -> Value:
     """A weight with a number for each channel as a tensor of the images' rank."""
     row = network.value(value, shape=(1, value.numel, *(1,) * (rank - 2)))

@@ -7,23 +7,22 @@
 The first writes hw_profiles/microarchitecture/<architecture>-calibrated.yaml (the constants), the
 second hw_profiles/calibration/residuals.yaml (what the bands are made of), the third
 reports/data/leave_one_out.csv (the error on each workload when the fit hasn't seen it). The same
-table gives the same digits. Minutes on two cores, and most of an hour for the third.
+table gives the same digits. Minutes on two cores each.
 """
 
 from __future__ import annotations
 
 import csv
 import os
-import statistics
 import sys
-from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from math import isclose
 from pathlib import Path
 
 import yaml
-from fitting import fit, simulations
-from spreads import as_yaml, network, spreads
+from fitting import fit
+from leave_one_out import LEAST_OF_CHIP, WIDENING, left_out
+from spreads import as_yaml, spreads
 
 from npusim.hardware import load_profile
 from npusim.validation.fitting import CONSTANTS, Constant, Fit
@@ -35,7 +34,7 @@ TABLE = HERE / "data" / "measured_ops.csv.gz"
 PROFILES = HERE.parent / "hw_profiles"
 # Rows of each chip that a fit looks at, evenly over operators and sizes: all of a chip with fewer.
 ROWS = {"dav-c100": 640, "dav-c220": 150}
-LEFT_OUT_ROWS = {"dav-c100": 160, "dav-c220": 150}  # the same where one workload is left out
+LEFT_OUT_ROWS = {"dav-c100": 320, "dav-c220": 150}  # the same where one workload is left out
 # Constants that the chips of an architecture have values of their own for.
 KEPT = {
     "dav-c220": (
@@ -51,9 +50,6 @@ KEPT = {
         "paths.ub_to_gm.latency_cycles",
     )
 }
-LEAST_ROWS = 10  # of a workload that is left out
-LEAST_OF_CHIP = 40  # rows of a chip that has bands of its own
-WIDENING = 1.3  # of a band in logarithms where the class or the chip was not measured
 
 
 def main() -> None:
@@ -80,16 +76,26 @@ def main() -> None:
 
 def modelled(rows: list[MeasuredRow]) -> list[MeasuredRow]:
     """The rows that we have kernels for, by operator and duration."""
+    return [each.row for each in everything(rows)]
+
+
+def everything(rows: list[MeasuredRow]) -> list[Prediction]:
+    """Predictions of the rows that we have kernels for, by operator and duration."""
     ordered = sorted(rows, key=lambda row: (row.op, row.duration_us, row.line))
-    return [each.row for each in replay(ordered, workers=os.cpu_count() or 1) if not each.reason]
+    return [each for each in replay(ordered, workers=os.cpu_count() or 1) if not each.reason]
 
 
 def calibrate(architecture: str, rows: list[MeasuredRow], limit: int) -> Fit:
     """The constants of one architecture, fitted to ``limit`` rows of every chip."""
-    constants = [each for each in CONSTANTS if each.key not in KEPT.get(architecture, ())]
+    constants = fitted_constants(architecture)
     published = published_values(architecture, constants)
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         return fit(sample(rows, limit), constants, published, pool=pool, progress=say)
+
+
+def fitted_constants(architecture: str) -> list[Constant]:
+    """The constants that an architecture's fit may move."""
+    return [each for each in CONSTANTS if each.key not in KEPT.get(architecture, ())]
 
 
 def published_values(architecture: str, constants: list[Constant]) -> dict[str, float]:
@@ -108,32 +114,23 @@ def published_values(architecture: str, constants: list[Constant]) -> dict[str, 
 def write_left_out(by_architecture: dict[str, list[MeasuredRow]]) -> None:
     """Median errors on every workload with the constants of a fit to all others.
 
-    Next to those of the profiles, whose fit has seen all.
+    Next to those of the profiles, whose fit has seen all; and how much of it lies in bands that
+    are made of the others.
     """
     records = []
-    for architecture, members in sorted(by_architecture.items()):
-        rows = modelled(members)
-        for name in sorted({network(row.workload) for row in rows}):
-            inside = [row for row in rows if network(row.workload) == name]
-            others = [row for row in rows if network(row.workload) != name]
-            if len(inside) < LEAST_ROWS or not others:
-                continue
-            fitted = calibrate(architecture, others, LEFT_OUT_ROWS[architecture])
-            seen, unseen = median_error(inside, {}), median_error(inside, fitted.values)
-            chips = " ".join(sorted({row.chip for row in inside}))
-            records.append([chips, name, len(inside), f"{seen:.4f}", f"{unseen:.4f}"])
-            say(f"{name}: {seen:.3f} seen, {unseen:.3f} not seen")
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        for architecture, members in sorted(by_architecture.items()):
+            known = everything(members)
+            chosen = sample([each.row for each in known], LEFT_OUT_ROWS[architecture])
+            constants = fitted_constants(architecture)
+            published = published_values(architecture, constants)
+            for found in left_out(known, chosen, constants, published, pool):
+                chips, name, rows, *shares = found
+                records.append([chips, name, rows, *(f"{each:.4f}" for each in shares)])
+                say(f"{name}: " + ", ".join(map("{:.3f}".format, shares)))
     with (HERE / "data" / "leave_one_out.csv").open("w", newline="", encoding="utf-8") as handle:
         writer = csv.writer(handle, lineterminator="\n")
-        writer.writerows([["chips", "workload", "rows", "seen", "unseen"], *records])
-
-
-def median_error(rows: list[MeasuredRow], values: Mapping[str, float]) -> float:
-    """The median absolute error of rows under changed constants."""
-    return statistics.median(
-        abs(simulated / row.duration_us - 1)
-        for row, simulated in simulations(rows, values, "in_graph")
-    )
+        writer.writerows([["chips", "workload", "rows", "seen", "unseen", "in_band"], *records])
 
 
 def sample(rows: list[MeasuredRow], limit: int) -> list[MeasuredRow]:

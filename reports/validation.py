@@ -273,17 +273,21 @@ def left_out() -> Iterator[str]:
     """Errors on a workload that a fit hasn't seen."""
     yield (
         "The constants fitted again without one workload, and judged on it (`python reports/calibrate.py "
-        "--leave-one-out`), next to the fit that has seen it.\n"
+        "--leave-one-out`), next to the fit that has seen it; and how much of it lies in bands made of the others.\n"
     )
-    yield "| chip | workload left out | rows | median, seen | median, not seen | ratio |"
-    yield "|---|---|---:|---:|---:|---:|"
+    yield "| chip | workload left out | rows | median, seen | median, not seen | ratio | in band |"
+    yield "|---|---|---:|---:|---:|---:|---:|"
     with LEFT_OUT.open(newline="", encoding="utf-8") as handle:
         for each in csv.DictReader(handle):
             seen, unseen = float(each["seen"]), float(each["unseen"])
             yield (
                 f"| {each['chips']} | {each['workload']} | {each['rows']} | {percent(seen)} "
-                f"| {percent(unseen)} | {unseen / seen:.2f} |"
+                f"| {percent(unseen)} | {unseen / seen:.2f} | {percent(_share(each))} |"
             )
+
+
+def _share(record: dict[str, str]) -> float | None:
+    return float(record["in_band"]) if record.get("in_band") else None
 
 
 def percent(value: float | None, sign: str = "") -> str:

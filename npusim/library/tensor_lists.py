@@ -1,6 +1,7 @@
-"""Lists of tensors: what a core reads of them before it can begin.
+"""Lists of tensors and tiling data: what a core reads of them before it can begin.
 
-Source: ops-nn foreach/foreach_utils, kernel_foreach_base.h.
+Source: ops-nn foreach/foreach_utils, kernel_foreach_base.h; public operator sources of TransData
+(_get_tiling_params of trans_data_positive_source_tc.py and its like).
 """
 
 from __future__ import annotations
@@ -19,3 +20,9 @@ def read_lists(core: Core, lists: int, arrays: int) -> None:
     Arrays have sizes of the tensors, and of every core its first and last one and places in them.
     """
     core.load_lines(_LINES_OF_A_LIST * lists + arrays)
+
+
+def read_parameters(core: Core, count: int) -> None:
+    """Bring ``count`` numbers of tiling data into UB, and take them from there one by one."""
+    core.load_lines(1)
+    core.emit_scalar("ld_ub", loads=count)

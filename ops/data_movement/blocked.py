@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from npusim.ascendc import Core, GlobalTensor, GmSlice, Kernel, LocalTensor, TPosition, TQue
+from npusim.library.tensor_lists import read_parameters
 from npusim.schedules.tile_grid import Grid, Piece
 from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.hardware.profile import Profile
 
+PARAMETERS = 128  # that the kernel keeps of its tiling
 FRACTAL = 16  # rows of a fractal
 _N, _C, _S = 0, 1, 2
 Sizes = tuple[int, int, int]
@@ -201,6 +203,7 @@ class BlockedCopy(Kernel):
         out_que = TQue(TPosition.VECOUT, self.depth, "turned")
         core.pipe.init_buffer(in_que, self.depth, half)
         core.pipe.init_buffer(out_que, self.depth, half)
+        read_parameters(core, PARAMETERS)
         for whole in self.grid.pieces(core):
             piece: Piece = whole
             outer: Index = 0

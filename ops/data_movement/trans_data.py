@@ -14,6 +14,8 @@ from math import ceil, prod
 from typing import TYPE_CHECKING
 
 from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
+from npusim.library.tensor_lists import read_parameters
+from npusim.ops.data_movement.blocked import PARAMETERS
 from npusim.values.arithmetic import round_up
 from npusim.values.errors import KernelError
 
@@ -126,6 +128,7 @@ class TransData(Kernel):
         self.out_que = TQue(TPosition.VECOUT, self.buffer_num, "turned")
         for queue in (self.in_que, self.out_que):
             core.pipe.init_buffer(queue, self.buffer_num, nbytes)
+        read_parameters(core, PARAMETERS)
         block, row = core.get_block_idx(), self.layout.row
         if self.parts > 1:
             for slices, index, start, length in self._parts(block):

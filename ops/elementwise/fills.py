@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import Core, GlobalTensor, GmBuffer, Kernel, TPosition, TQue
 from npusim.schedules.elementwise import FlatTiling, flat_tiling
 from npusim.schedules.rows.shares import RowShare
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, FLOAT16
 from npusim.values.errors import KernelError
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 _C0 = 16  # channels in the innermost axis of NC1HWC0
 
-# One tile of AtomicAddrClean: 12,240 float32 elements. Source: block counts of measured tasks.
-_TILE_BYTES = 48960
+_ZEROS_BYTES = 48 << 10  # that AtomicAddrClean makes on every core, and stores as often as needed
+_PADDING_BYTES = 32  # behind what is cleared: 147,456 bytes are recorded on 4 cores, not on 3
 
 
 class Fill(Kernel):
@@ -48,11 +49,15 @@ class Fill(Kernel):
         least = profile.launch.elementwise_core_bytes
         return flat_tiling(profile, out.numel, out.dtype.itemsize, 1, least_bytes=least)
 
+    def filled(self, block: int) -> int:
+        """Elements that a block fills in UB."""
+        return min(self.tiling.tile, self.tiling.length(block))
+
     def process(self, core: Core) -> None:
         """The work of one block."""
         tiling, block = self.tiling, core.get_block_idx()
         queue = TQue(TPosition.VECOUT, 1, "fill")
-        longest = min(tiling.tile, tiling.length(block))
+        longest = self.filled(block)
         core.pipe.init_buffer(queue, 1, longest * self.output.dtype.itemsize)
         filled = queue.alloc_tensor(self.output.dtype, longest)
         value = self.value
@@ -121,7 +126,9 @@ class NPUClearFloatStatus(Kernel):
 class AtomicAddrClean(ZerosLike):
     """Zeros in the tensor that the next kernel adds to, which the task's record names.
 
-    Cores get whole tiles: as many passes as needed, then as few cores as that leaves work for.
+    Every core makes 48 KB of zeros, however little it clears. They get whole multiples of that: as
+    many as an equal share needs, then as few cores as that leaves work for. Source: public operator
+    source (impl/atomic_addr_clean.py).
     """
 
     op_type = "AtomicAddrClean"
@@ -137,16 +144,16 @@ class AtomicAddrClean(ZerosLike):
     def tile(self, profile: Profile, out: GlobalTensor) -> FlatTiling:
         """How the tensor is dealt out to cores."""
         itemsize, cores = out.dtype.itemsize, profile.cores.vector_cores
-        tile = _TILE_BYTES // itemsize
-        passes = ceil(out.numel / (tile * cores))
-        per_core = tile * passes
-        return FlatTiling(
-            out.numel,
-            per_core,
-            min(tile, out.numel),
-            ceil(out.numel / per_core),
-            double_buffer=False,
-        )
+        nbytes = out.nbytes + _PADDING_BYTES
+        per_core = round_up(ceil(nbytes / cores), _ZEROS_BYTES)
+        tile = min(_ZEROS_BYTES // itemsize, out.numel)
+        blocks = ceil(nbytes / per_core)  # the last may have nothing but what stands behind
+        return FlatTiling(out.numel, per_core // itemsize, tile, blocks, double_buffer=False)
+
+    def filled(self, block: int) -> int:
+        """All of the zeros."""
+        del block
+        return _ZEROS_BYTES // self.output.dtype.itemsize
 
 
 def _cleared(tensor: GlobalTensor) -> GlobalTensor:

@@ -56,7 +56,10 @@ class Group(BaseModel):
 
 
 class Cores(Group):
-    """How many cores of which kind; `vector_cores` is what a vector kernel may use."""
+    """How many cores of which kind; `vector_cores` is what a vector kernel may use.
+
+    Each pair of pipes has `pipe_events` for programs to set and wait for.
+    """
 
     style: Literal["unified", "split", "unified_plus_vector"]
     ai_cores: CoreCount
@@ -64,6 +67,7 @@ class Cores(Group):
     vector_cores: CoreCount
     extra_vector_cores: Annotated[int, Field(ge=0, le=MOST_CORES)] = 0
     ai_cpus: CoreCount
+    pipe_events: Count
 
     @property
     def most(self) -> int:

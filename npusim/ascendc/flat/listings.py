@@ -251,11 +251,13 @@ class _Player:
         core.recorder.emit(Pipe.CUBE, "mad", cycles, detail=f"{a} {m}x{k}x{n}")
 
     def scalar(self, symbol: Symbol) -> None:
-        loads, stores, operations, from_gm, turns, *_ = symbol.number
+        loads, stores, operations, from_gm, turns, misses, *_ = symbol.number
         name = "ld_ub" if loads else "st_ub" if stores else "scalar"
         self._core.emit_scalar(name, loads=loads, stores=stores, operations=operations, turns=turns)
         for _ in range(from_gm):
             self._core.recorder.emit(Pipe.SCALAR, "ld_gm", self._core.costs.gm_element())
+        if misses:
+            self._core.recorder.emit(Pipe.SCALAR, "ld_gm", self._core.costs.gm_lines(misses))
 
     def flag(self, symbol: Symbol) -> None:
         setter, waiter, number, initial = symbol.number[:4]
@@ -266,7 +268,8 @@ class _Player:
             return
         key = (setter, waiter, number)
         if key not in self._flags:
-            self._flags[key] = recorder.new_flag(initial, _flag_name(symbol))
+            own = self._core.profile.cores.pipe_events
+            self._flags[key] = recorder.new_flag(initial, _flag_name(symbol, own))
         if symbol.kind is Kind.SET:
             recorder.set_flag(PIPES[setter], self._flags[key])
         else:
@@ -312,15 +315,17 @@ class _Player:
         )
 
 
-def _flag_name(symbol: Symbol) -> str:
-    """What reports call a flag: a queue's by the line that made it, an event by who sets it."""
+def _flag_name(symbol: Symbol, own: int) -> str:
+    """What reports call a flag: a queue's by the line that made it, an event by who sets it.
+
+    Programs have ``own`` events for a pair of pipes; those beyond are of interfaces.
+    """
     setter, _, number, initial = symbol.number[:4]
     if symbol.intrinsic:
         return f"a {'free' if initial else 'filled'} tile of queue {symbol.intrinsic}"
-    return f"an event set by {PIPES[setter]}" if number < _OWN_EVENTS else f"event {number}"
+    return f"an event set by {PIPES[setter]}" if number < own else f"event {number}"
 
 
-_OWN_EVENTS = 8  # a pair of pipes has so many; those beyond are of interfaces
 _ADDS, _BYPASSES_L2, _AT_ONCE = 1, 2, 4  # CopyWay of kernel_runtime.h
 _MODE_WITHIN = 2  # source: public API page of CrossCoreSetFlag
 _WORK: Mapping[Kind, Callable[[_Player, Symbol], Barrier | CoreWait | None]] = {

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from npusim.engine.program import Barrier
     from npusim.values.dtypes import DType
 
-_EVENTS = 8  # of each pair of pipes (source: public API page of SetFlag)
 # Pipes that cores of one kind lack (source: public pages on the separated architecture).
 _MISSING = {"vector": (Pipe.CUBE, Pipe.MTE1, Pipe.FIXP), "cube": (Pipe.VECTOR,)}
 _threads = local()
@@ -135,11 +134,12 @@ class Station:
         flag.waits, flag.waited = flag.waits + 1, site()
 
     def _flag(self, setter: Pipe, waiter: Pipe, number: int) -> _Flag:
-        if not 0 <= number < _EVENTS:
+        events = self.core.profile.cores.pipe_events
+        if not 0 <= number < events:
             raise KernelError(
                 self.core.kernel_name,
                 f"event {number} doesn't exist",
-                f"A pair of pipes has events 0 to {_EVENTS - 1}.",
+                f"A pair of pipes has events 0 to {events - 1}.",
             )
         kind = self.core.unit.kind
         missing = _MISSING[kind] if self.core.profile.cores.style == "split" else ()

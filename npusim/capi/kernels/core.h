@@ -82,6 +82,7 @@ struct Runtime {
     uint64_t looked_at[64] = {}; /* lines that it has asked memory for since it last did anything else */
     Site turn_at = {}; /* the scalar unit's first access to a tensor since another pipe was given work */
     int64_t turn_start = -1;
+    std::set<uint64_t> fetched_anew; /* lines that the data cache has let go of since they were read */
     uint64_t looked_moves = 0, fruitless = 0;
     struct Request {
         void (*work)(void *);

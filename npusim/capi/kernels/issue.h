@@ -116,9 +116,9 @@ void issue(Instruction &told, Site at)
     write_down(told.intrinsic, told.name, at, told.kind, told.pipe, told.dtype, told.number);
 }
 
-void scalar(int loads, int stores, int operations, int global_loads, int turns, Site at)
+void scalar(int loads, int stores, int operations, int global_loads, int turns, Site at, int misses)
 {
-    int64_t number[8] = {loads, stores, operations, global_loads, turns};
+    int64_t number[8] = {loads, stores, operations, global_loads, turns, misses};
     step(S, at);
     write_down("scalar", "scalar", at, SCALAR, S, 0, number);
 }

@@ -134,6 +134,7 @@ void refresh_line(const void *place, bool all, Site at)
 {
     uint64_t line = all ? ALL_LINES : line_of(place);
     learn(shared->written_back[line], known(S));
+    here().fetched_anew.insert(line);
     scalar(0, 0, 1, 0, 0, at);
     look_again(line, at);
 }
@@ -147,7 +148,10 @@ void write_word(const void *place, const void *first, bool through, Site at)
 
 void read_word(const void *place, const void *first, bool through, Site at)
 {
-    scalar(0, 0, 0, 1, turned(at, reinterpret_cast<intptr_t>(first) + 1), at);
+    auto &anew = here().fetched_anew;
+    bool all = anew.count(ALL_LINES), misses = through || all || anew.erase(line_of(place));
+    if (all) anew.clear();
+    scalar(0, 0, 0, !misses, turned(at, reinterpret_cast<intptr_t>(first) + 1), at, misses);
     if (through) look_again(line_of(place), at);
     if (shared->written_back.empty()) return;
     for (uint64_t line : {line_of(place), ALL_LINES}) {

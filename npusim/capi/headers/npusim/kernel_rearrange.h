@@ -5,6 +5,19 @@
 #include <algorithm>
 #include <vector>
 
+namespace npusim {
+
+/* The offset of an element that Gather takes: bytes inside of the source, whole elements (source: public API page of Gather). */
+template <typename T> int64_t gathered(const LocalTensor<T> &src, int64_t place, Site at)
+{
+    if (place < 0 || src.start + place + int64_t(sizeof(T)) > src.limit)
+        refuse(at, "Offsets are bytes inside of the source.", "Gather: offset %lld, the source has %lld bytes", (long long)place, (long long)(src.limit - src.start));
+    if (place % int64_t(sizeof(T))) refuse(at, "Offsets are bytes: multiply the index by the size of an element.", "Gather: offset %lld is no multiple of %lld bytes", (long long)place, (long long)sizeof(T));
+    return place;
+}
+
+} // namespace npusim
+
 namespace AscendC {
 
 template <typename T, typename U> void Gather(const LocalTensor<T> &dst, const LocalTensor<T> &src, const LocalTensor<U> &offsets, uint32_t base, uint32_t count, NPUSIM_AT)
@@ -12,9 +25,7 @@ template <typename T, typename U> void Gather(const LocalTensor<T> &dst, const L
     npusim::Span from = {src.memory, 1, 1, src.start, src.limit, src.limit - src.start, 0, 0, false, true};
     npusim::announce_rows<T>("Gather", "vgather", at, 1, count, {npusim::row(dst, count)}, {from, npusim::row(offsets, count)});
     for (uint32_t each = 0; each < count; each++) {
-        int64_t place = int64_t(base) + int64_t(offsets.data()[each]);
-        if (place < 0 || src.start + place + int64_t(sizeof(T)) > src.limit)
-            npusim::refuse(at, "Offsets are bytes inside of the source.", "Gather: offset %lld, the source has %lld bytes", (long long)place, (long long)(src.limit - src.start));
+        int64_t place = npusim::gathered(src, int64_t(base) + int64_t(offsets.data()[each]), at);
         std::memcpy(static_cast<void *>(dst.data() + each), reinterpret_cast<const uint8_t *>(src.data()) + place, sizeof(T));
     }
 }
@@ -25,7 +36,7 @@ template <typename T, typename U, bool isSetMask = true> void Gather(const Local
     npusim::Span from = {src.memory, 1, 1, src.start, src.limit, src.limit - src.start, 0, 0, false, true};
     npusim::announce_rows<T>("Gather", "vgather", at, times, lanes.lanes, {to.span(lanes)}, {from, npusim::row(offsets, int64_t(lanes.lanes) * times)});
     for (int turn = 0, place = 0; turn < times; turn++)
-        for (int lane = 0; lane < lanes.lanes; lane++, place++) std::memcpy(static_cast<void *>(to.at(turn, lane)), reinterpret_cast<const uint8_t *>(src.data()) + base + offsets.data()[place], sizeof(T));
+        for (int lane = 0; lane < lanes.lanes; lane++, place++) std::memcpy(static_cast<void *>(to.at(turn, lane)), reinterpret_cast<const uint8_t *>(src.data()) + npusim::gathered(src, int64_t(base) + int64_t(offsets.data()[place]), at), sizeof(T));
 }
 struct GatherRepeatParams {
     uint32_t blockNumber = 8;

@@ -17,7 +17,7 @@ enum Kind : int32_t {
     GM_COPY,     /* path, buffer, bytes of a run, runs, bytes moved since (-1: never), 1 adds 2 bypasses L2 4 at once with another core, turning, grain */
     CHIP_COPY,   /* path, bytes */
     MMAD,        /* m, n, k */
-    SCALAR,      /* loads, stores, operations, loads from global memory, turns of a loop, where its tensor begins */
+    SCALAR,      /* loads, stores, operations, loads from global memory, turns of a loop, of those loads that miss the cache (before it is written down: where its tensor begins) */
     SET, WAIT,   /* setting pipe, waiting pipe, number, initial count */
     JOIN,        /* all pipes wait for each other */
     SYNC_ALL,
@@ -91,7 +91,7 @@ void wait_until(bool (*ready)(void *), void *context, Site at); /* lets other co
 void refresh_line(const void *place, bool all, Site at);
 void write_word(const void *place, const void *first, bool through, Site at); /* of a tensor that begins at `first` */
 void read_word(const void *place, const void *first, bool through, Site at);
-void scalar(int loads, int stores, int operations, int global, int turns, Site at);
+void scalar(int loads, int stores, int operations, int global, int turns, Site at, int misses = 0);
 [[noreturn]] void refuse(Site at, const char *remedy, const char *format, ...);
 uint8_t *global(uint64_t address, int64_t bytes, const char *what, Site at);
 

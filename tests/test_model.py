@@ -335,6 +335,33 @@ def test_a_large_tensor_drives_out_what_was_there() -> None:
     assert follower.pass_through(kept) == (0.0,)
 
 
+def test_of_a_tensor_larger_than_l2_a_task_finds_what_it_does_not_drive_out_itself() -> None:
+    """Lines leave in the order in which they come up again; sums hardly write meanwhile."""
+    profile = load_profile("Ascend310P3")
+    x = TensorSpec((profile.memory.l2_bytes * 5 // 8,), "fp16")  # 1.25 times L2
+    make = item("Relu", TaskSpec("Relu", (x,), (x,))).operation
+    total = item("ReduceSumD", TaskSpec("ReduceSumD", (x,), (TensorSpec((16,), "fp16"),))).operation
+    for use, found in ((make, 0.0), (total, 0.5)):
+        follower = Follower(profile)
+        follower.pass_through(make)
+        assert follower.pass_through(use) == (found,)
+
+
+@pytest.mark.parametrize(("share", "driven_out"), [(8, 0.0), (1, 1.0)])
+def test_memory_that_nobody_reads_any_more_is_written_over(share: int, driven_out: float) -> None:
+    """Tensors of which L2 holds two drive out nothing, those that fill it each other."""
+    profile = load_profile("Ascend310P3")
+    spec = TensorSpec((profile.memory.l2_bytes // share // 2,), "fp16")
+    chain = [
+        Operation("Relu", TaskSpec("Relu", (spec,), (spec,)), reads=(str(n),), writes=(str(n + 1),))
+        for n in range(2 * share + 2)
+    ]
+    follower = Follower(profile, {str(n): 1 for n in range(len(chain))})
+    for operation in chain:
+        follower.pass_through(operation)
+    assert follower.write_back == driven_out
+
+
 def timed(
     kind: str, time_us: float, low: float, high: float, evidence: Evidence, count: int = 1
 ) -> TimedItem:

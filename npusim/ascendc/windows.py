@@ -43,6 +43,11 @@ class Window:
         return (rows - 1) * down + 1, (columns - 1) * right + 1
 
     @property
+    def run(self) -> int:
+        """Taps that see elements side by side: those of a row, unless they are dilated."""
+        return self.kernel[1] if self.dilation[1] == 1 else 1
+
+    @property
     def is_point(self) -> bool:
         """True where positions are the plane's elements: one tap, no stride, no padding."""
         return self.taps == 1 and self.stride == (1, 1) and not any(self.padding)

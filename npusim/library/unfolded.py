@@ -156,7 +156,7 @@ class Gathered(Unfolded):
         return rows, columns
 
     def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
-        """Block by block (MTE2)."""
+        """Run by run (MTE2)."""
         (begin, size), deep = self._part, self.depth
         _, slices, plane_rows, width, lanes = self.tensor.shape
         height = self.plane_rows(rows[1])

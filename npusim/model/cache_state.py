@@ -2,7 +2,9 @@
 
 ``order`` follows the step: an operator finds in L2 what is left there of its inputs.  Files don't
 say which tensor is which, so an input is taken for the last tensor of its shape, dtype and format
-that an operator before it wrote; everything else, weights above all, comes from memory.  ``busy``
+that an operator before it wrote; everything else, weights above all, comes from memory.  Networks
+do say so: there memory that nobody reads any more is written over, and only what that drives out
+goes to HBM.  ``busy``
 is for steps whose order isn't known: inputs come from memory, and what is written drives out
 something else.  ``in_graph`` takes the share that a task inside a graph finds on average, ``cold``
 an empty L2, ``warm`` one that holds everything.
@@ -10,12 +12,13 @@ an empty L2, ``warm`` one that holds everything.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from npusim.runtime.cache_start import empty_cache
-
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from npusim.hardware import Profile
     from npusim.model.step import Operation
 
@@ -33,32 +36,127 @@ Residency = tuple[float, ...]
 
 
 class Follower:
-    """Follows the tensors of a step through L2, operator by operator."""
+    """Follows the tensors of a step through L2, operator by operator.
 
-    def __init__(self, profile: Profile) -> None:
-        self._l2 = empty_cache(profile)
+    With `readers`, how many operators read each tensor, memory of tensors that nobody reads any
+    more is written again, as a graph compiler plans it: `write_back` is then the share of what the
+    last operator wrote that drove something modified out to memory, None without. Lines that have
+    been used least recently leave first.
+    """
+
+    def __init__(self, profile: Profile, readers: Mapping[str, int] | None = None) -> None:
+        self._lines = _Lines(profile.memory.l2_bytes)
         self._numbers = count()
         self._last: dict[str, int] = {}
+        self._readers = None if readers is None else dict(readers)
+        self._free: dict[int, float] = {}  # bytes of memory that nobody reads any more
+        self.write_back: float | None = None
 
     def pass_through(self, operation: Operation) -> Residency:
         """It reads its inputs and writes its outputs: what of the inputs is in L2 before that."""
-        given = operation.read_tensors
+        given, made = operation.read_tensors, operation.written_tensors
         taken = [None if key is None else self._last.get(key) for _, key in given]
+        moved = sum(nbytes for nbytes, _ in (*given, *made))
         found = tuple(
-            0.0 if number is None else self._share(number, nbytes)
+            0.0 if number is None else self._share(number, nbytes, moved)
             for (nbytes, _), number in zip(given, taken, strict=True)
         )
+        driven_out = 0.0
         for (nbytes, _), number in zip(given, taken, strict=True):
-            self._touch(next(self._numbers) if number is None else number, nbytes)
-        for nbytes, key in operation.written_tensors:
+            known = next(self._numbers) if number is None else number
+            driven_out += self._lines.touch(known, nbytes)
+        for nbytes, key in made:
             number = self._last[key] = next(self._numbers)
-            self._touch(number, nbytes)
+            again = self._take(nbytes)
+            driven_out += self._lines.touch(number, nbytes, modified=nbytes, in_place=again)
+        if self._readers is not None:
+            self._count_down({key for _, key in given if key is not None})
+            written = sum(nbytes for nbytes, _ in made)
+            self.write_back = _in_steps(driven_out / written) if written else 0.0
         return found
 
-    def _share(self, number: int, nbytes: int) -> float:
-        held = self._l2.resident_bytes(number)
-        return min(1.0, round(_STEPS * held / max(1, nbytes)) / _STEPS)
+    def _share(self, number: int, nbytes: int, moved: int) -> float:
+        """What of a tensor an operator finds that moves so many bytes in all.
 
-    def _touch(self, number: int, nbytes: int) -> None:
-        if nbytes:
-            self._l2.touch(number, nbytes)
+        Of a tensor that has been written from front to back its end is left, and the reader begins
+        in front: what it misses, and what it writes meanwhile, drives out the oldest lines, which
+        are those that it comes to next.
+        """
+        held = min(1.0, self._lines.held(number) / max(1, nbytes))
+        rate = moved / max(1, nbytes)
+        if held < 1.0:
+            held -= rate * (1.0 - held) / (2.0 - rate) if rate < 2.0 else held
+        return _in_steps(held)
+
+    def _count_down(self, keys: Iterable[str]) -> None:
+        """Memory of tensors that have been read for the last time is free."""
+        readers = self._readers or {}
+        for key in keys:
+            readers[key] = readers.get(key, 0) - 1
+            number = self._last.get(key)
+            if readers[key] <= 0 and number is not None:
+                self._free[number] = self._lines.held(number)
+
+    def _take(self, nbytes: float) -> float:
+        """Bytes in L2 that a new tensor gets with memory that is free, the latest first."""
+        found = 0.0
+        while self._free and found < nbytes:
+            number, held = self._free.popitem()
+            held = min(held, self._lines.held(number))
+            part = min(held, nbytes - found)
+            if part > 0.0:
+                self._lines.drop(number, part)
+                found += part
+            if held > part:
+                self._free[number] = held - part
+        return found
+
+
+class _Lines:
+    """Bytes in L2 by tensor, those of the least recently used one first, and how many modified."""
+
+    def __init__(self, capacity_bytes: float) -> None:
+        self._room = float(capacity_bytes)
+        self._capacity = self._room
+        self._held: OrderedDict[int, float] = OrderedDict()
+        self._modified: dict[int, float] = {}
+
+    def held(self, number: int) -> float:
+        """Bytes of a tensor."""
+        return self._held.get(number, 0.0)
+
+    def touch(
+        self, number: int, nbytes: float, *, modified: float = 0.0, in_place: float = 0.0
+    ) -> float:
+        """A tensor is read or written: the modified bytes that this drives out."""
+        before = self._held.pop(number, 0.0)
+        kept = max(before, min(nbytes, self._capacity))
+        excess = kept - before - self._room
+        self._room -= kept - before
+        gone = 0.0
+        while self._held and excess > 0.0:
+            oldest = next(iter(self._held))
+            part = min(self._held[oldest], excess)
+            gone += self.drop(oldest, part)
+            excess -= part
+        self._held[number] = kept
+        self._modified[number] = max(self._modified.get(number, 0.0), min(modified, kept))
+        # What passes through without staying is driven out by itself.
+        return gone + max(0.0, modified - kept - in_place)
+
+    def drop(self, number: int, nbytes: float) -> float:
+        """Bytes of a tensor leave; how many of them are modified."""
+        held = self._held[number]
+        changed = self._modified.get(number, 0.0) * min(1.0, nbytes / held) if held else 0.0
+        self._room += nbytes
+        if nbytes >= held:
+            del self._held[number]
+            self._modified.pop(number, None)
+        else:
+            self._held[number] = held - nbytes
+            self._modified[number] -= changed
+        return changed
+
+
+def _in_steps(share: float) -> float:
+    return max(0.0, min(1.0, round(_STEPS * share) / _STEPS))

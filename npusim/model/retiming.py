@@ -8,6 +8,7 @@ does what isn't simulated.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from math import hypot
 from typing import TYPE_CHECKING, Final
@@ -144,16 +145,25 @@ def _timed(
     follow: bool,
     progress: Callable[[int, int], None] | None,
 ) -> list[TimedItem]:
-    follower = Follower(timer.profile) if follow else None
+    follower = Follower(timer.profile, _readers(step)) if follow else None
     found: list[TimedItem] = []
     for number, item in enumerate(step.items, 1):
         operation = item.operation
         residency = follower.pass_through(operation) if follower else ()
-        timing = timer.time(item, residency, verdicts.get(operation.signature))
+        write_back = follower.write_back if follower else None
+        timing = timer.time(item, residency, verdicts.get(operation.signature), write_back)
         found.append(TimedItem(item, timing, kind_of(operation.op, operation.engine)))
         if progress and (number % _SAY_EVERY == 0 or number == len(step.items)):
             progress(number, len(step.items))
     return found
+
+
+def _readers(step: Step) -> dict[str, int] | None:
+    """How many operators read each tensor of a step, None where they aren't told apart."""
+    if step.kind != "graph" or any(item.count > 1 for item in step.items):
+        return None
+    read = (set(item.operation.reads) for item in step.items)
+    return dict(Counter(name for names in read for name in names))
 
 
 def _group(each: TimedItem) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.catalogue.verdicts import Outcome
 from npusim.engine import L2State, Memo
@@ -55,18 +55,29 @@ class Timer:
         self._l2 = l2
         self._measured_on = measured_on
         self._memo = Memo() if memo is None else memo
-        self._known: dict[tuple[str, Residency], Timing | str] = {}
+        self._known: dict[tuple[str, Residency, float | None], Timing | str] = {}
 
-    def time(self, item: Item, residency: Residency, verdict: DtypeVerdict | None) -> Timing:
-        """The timing of one repetition; `residency` counts only where L2 follows the order."""
+    def time(
+        self,
+        item: Item,
+        residency: Residency,
+        verdict: DtypeVerdict | None,
+        write_back: float | None = None,
+    ) -> Timing:
+        """The timing of one repetition.
+
+        `residency` and `write_back`, the share of results that drives modified bytes out of L2,
+        count only where L2 follows the order.
+        """
         if item.work is None or item.engine:
             return self._carried_over(item, item.operation.problem)
         if item.measured_us is not None and item.op in _BY_INDEX:
             return self._carried_over(item, _WHY_BY_INDEX)
         # Equal operators differ in their measured times, which a simulation doesn't ask for.
-        key = (item.operation.signature, residency)
+        key = (item.operation.signature, residency, write_back)
         if key not in self._known:
-            self._known[key] = self._ask(item.op, item.work, residency, verdict)
+            start = _Start(residency, write_back)
+            self._known[key] = self._ask(item.op, item.work, start, verdict)
         found = self._known[key]
         return self._carried_over(item, found) if isinstance(found, str) else found
 
@@ -74,7 +85,7 @@ class Timer:
         return carried_over(item, self.profile, self._measured_on, reason)
 
     def _ask(
-        self, op: str, work: Work, residency: Residency, verdict: DtypeVerdict | None
+        self, op: str, work: Work, start: _Start, verdict: DtypeVerdict | None
     ) -> Timing | str:
         """The simulated timing, or why there is none."""
         if isinstance(work, TaskSpec) and not band_class(op):
@@ -88,13 +99,13 @@ class Timer:
         elif outcome is Outcome.REJECTED:
             note = "this product has no kernel for it; the time is as if it had"
         try:
-            return self._simulate(work, residency, note)
+            return self._simulate(work, start, note)
         except NpusimError as error:
             # `note` goes first: that the product refuses it matters more than how it was timed.
             reason = " ".join(error.message.split())
             return f"{note}; {reason}" if note else reason
 
-    def _simulate(self, work: Work, residency: Residency, note: str) -> Timing:
+    def _simulate(self, work: Work, start: _Start, note: str) -> Timing:
         plan = (
             _task_plan(self.profile, work)
             if isinstance(work, TaskSpec)
@@ -102,9 +113,7 @@ class Timer:
         )
         cache = empty_cache(self.profile)
         hold_code(cache, plan.kernels, self._l2)
-        done = run_tasks(
-            self._kernels(plan, cache, residency), self.profile, cache, memo=self._memo
-        )
+        done = run_tasks(self._kernels(plan, cache, start), self.profile, cache, memo=self._memo)
         evidence = Evidence.CHIP
         if done.longest is not None:
             evidence = _EVIDENCE[grounds(done.longest.name, self.profile)]
@@ -120,13 +129,15 @@ class Timer:
             plan.assumptions,
         )
 
-    def _kernels(self, plan: _Plan, cache: L2State, residency: Residency) -> Iterator[Kernel]:
+    def _kernels(self, plan: _Plan, cache: L2State, start: _Start) -> Iterator[Kernel]:
         """The kernels of an item, with what L2 holds when they start."""
         if self._l2 in IN_A_STEP:
             memory = self.profile.memory
             cache.write_back_share = memory.l2_write_back_share
+            if start.write_back is not None:
+                cache.write_back_share = start.write_back
             cache.reuse_fraction = memory.l2_reuse_fraction
-            held = dict(zip(plan.inputs, residency, strict=bool(residency)))
+            held = dict(zip(plan.inputs, start.held, strict=bool(start.held)))
             for buffer in plan.given:
                 if share := held.get(buffer.name):
                     cache.touch(buffer.number, share * buffer.nbytes)
@@ -137,6 +148,13 @@ class Timer:
             reads = [each for each in kernel.reads if each.buffer.number in given]
             prime(cache, reads, self._l2, self.profile, kernel.cold)
             yield kernel
+
+
+class _Start(NamedTuple):
+    """What L2 holds of the inputs of an item, and the share of results that drives out others."""
+
+    held: Residency
+    write_back: float | None
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ class Job:
 
     ``steps_out`` are vector instructions on results before they are stored; ``sums`` says that
     results are added up for each channel, too, ``uneven`` that images needn't be shared in equal
-    parts, ``dilated`` that planes get zeros between elements, ``gathers`` that what windows see
-    comes from memory block by block.
+    parts, ``dilated`` that planes get zeros between elements. What windows see comes from memory in
+    runs of ``gathered_bytes``, where it isn't unfolded in L1.
     """
 
     geometry: Geometry
@@ -41,7 +41,7 @@ class Job:
     sums: bool = False
     uneven: bool = False
     dilated: bool = False
-    gathers: bool = False
+    gathered_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,9 @@ class BlockCosts:
         paths = profile.paths
         self._starts = profile.cube.load3d.setup_cycles + paths.l1_to_l0b.setup_cycles
         self._rate = self._a_rate = paths.gm_to_l1.bytes_per_cycle
-        if job.gathers:
-            self._a_rate *= profile.buffers.block_bytes / profile.memory.l2_line_bytes
+        if job.gathered_bytes:
+            line = profile.memory.l2_line_bytes
+            self._a_rate *= job.gathered_bytes / round_up(job.gathered_bytes, line)
         shared = grid.images * grid.rows > 1
         self._b_rate = self._rate * (paths.gm_to_l1.shared_fraction if shared else 1.0)
         self._slices, self._slice = geometry.group_slices, geometry.window.taps * geometry.lanes

@@ -112,7 +112,8 @@ class Conv2D(Kernel):
         elif self.dilated or geometry.lanes == C04:
             raise KernelError(self.op_type, f"{profile.name} can't unfold such windows")
         self.gathers = True
-        return tiling_of(profile, replace(job, geometry=geometry.laid_out(), gathers=True))
+        run = geometry.window.run * geometry.lanes * job.dtype.itemsize
+        return tiling_of(profile, replace(job, geometry=geometry.laid_out(), gathered_bytes=run))
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Images, channels and positions of a core."""

@@ -68,23 +68,19 @@ class Load3d(Copies):
         first_row: int = 0,
         start: tuple[int, int] = (0, 0),
     ) -> None:
-        """GM -> L1 of what windows see, a block of lanes for each position and tap (MTE2).
+        """GM -> L1 of what windows see, position by position (MTE2).
 
         For windows that load3d has no fields for, and planes that L1 has no room for. Arguments as
-        for :meth:`load3d`, ``src`` being in global memory. Positions that are evenly apart, those
-        of a row or of a column, are a copy for each tap; neighbours are a run of it.
-        Source: public tensor compiler (conv_compute.py, img2col by DMA).
+        for :meth:`load3d`, ``src`` being in global memory. What a position sees of a slice of
+        channels is a copy, and a run of it what lies side by side: a row of taps, unless they are
+        dilated.
         """
         self._expect("load_windows", dst, "L1")
         if dst.dtype is not src.tensor.dtype or len(src.shape) != _TILE_AXES:
             self._refuse("load_windows", dst)
-        height, width = dst.shape[-2:]
         if self.recording:
-            lanes = src.shape[-1]
-            across = window.positions((plane_rows, src.shape[-2]))[1]
-            taps = ceil(width / lanes)
-            rows = 1 if across == 1 else (start[0] % across + height - 1) // across + 1
-            runs = rows if window.stride[1] == 1 < across else height
+            (height, width), lanes = dst.shape[-2:], src.shape[-1]
+            run = min(width, window.run * lanes)
             self._emit_copy(
                 Pipe.MTE2,
                 "copy_gm_to_cbuf",
@@ -92,8 +88,8 @@ class Load3d(Copies):
                 src,
                 write=False,
                 matrix=True,
-                runs=(ceil(height / runs) * lanes, runs * taps),
-                copies=rows * taps,
+                runs=(run, height * ceil(width / run)),
+                copies=height * ceil(width / (window.taps * lanes)),
             )
         if self.numerics:
             seen = _Seen(self.kernel_name, window, plane_rows, first_row)

@@ -179,3 +179,48 @@ def test_products_of_bytes_on_310p() -> None:
     assert fast < 0.8 * device.estimate("MatMulV2", **whole).duration_us
     for change in ({"scale": "fp32[4096]"}, {"x2": "int8[4096,4096]"}, {"out": "bf16[1024,4096]"}):
         assert device.check("aclnnQuantMatmulV4", **call | change).code != 0
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    m=st.sampled_from([1, 16, 70]),
+    n=st.sampled_from([8, 64, 200, 520]),
+    k=st.sampled_from([32, 96, 200, 1024, 1500]),
+    group=st.sampled_from([0, 32, 64, 128]),
+    shifted=st.booleans(),
+    kind=st.sampled_from([np.float16, BFLOAT16]),
+)
+def test_weights_of_four_bits(m: int, n: int, k: int, group: int, shifted: bool, kind: Any) -> None:
+    """Eight in a number of INT32, with scales of columns or of groups of rows."""
+    dice = np.random.default_rng(0)
+    x, weight = dice.uniform(-1, 1, (m, k)).astype(kind), dice.integers(-8, 8, (k, n))
+    words = (weight.reshape(k, n // 8, 8) & 15) << np.arange(0, 32, 4)
+    packed = words.sum(-1).astype(np.uint32).view(np.int32)
+    shape = (-(-k // group), n) if group else (n,)
+    scale = dice.uniform(0.01, 0.1, shape).astype(kind)
+    offset = dice.integers(-4, 5, shape).astype(kind) if shifted else None
+    found = Device(CHIP).run(
+        "aclnnWeightQuantBatchMatmulV2", x=x, weight=packed, antiquantScale=scale,
+        antiquantGroupSize=group, y=f"{'fp16' if kind is np.float16 else 'bf16'}[{m},{n}]",
+        **({} if offset is None else {"antiquantOffsetOptional": offset}),
+    ).outputs["y"]  # fmt: skip
+    of_row = np.arange(k) // group if group else np.zeros(k, int)
+    wide, lower = (
+        np.zeros(()) if each is None else each.astype(np.float64).reshape(-1, n)[of_row]
+        for each in (scale, offset)
+    )
+    want = x.astype(np.float64) @ ((weight + lower) * wide)
+    tolerance = 2e-3 if kind is np.float16 else 1.6e-2
+    np.testing.assert_allclose(
+        found.astype(np.float64), want, rtol=tolerance, atol=tolerance * np.sqrt(k)
+    )
+
+
+def test_weights_of_four_bits_take_about_as_long_as_those_of_eight() -> None:
+    """Half as many bytes are read, in runs half as long, and as many numbers widened."""
+    x, y, scale = (np.zeros(shape, np.float16) for shape in ((16, 8192), (16, 8192), 8192))
+    times = [
+        cycles(CHIP, "WeightQuantBatchMatmulV2", [x, weight, scale], [y])
+        for weight in (np.zeros((8192, 8192), np.int8), np.zeros((8192, 1024), np.int32))
+    ]
+    assert 0.7 < times[1] / times[0] < 1.1

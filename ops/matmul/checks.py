@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
+from npusim.values.dtypes import INT32
 
 if TYPE_CHECKING:
     from npusim.operators.contract import Call, Check, Finding
 
 Shape = tuple[int, ...]
+
+_PACKED = 8  # numbers of int4 in one of INT32: weights
 
 
 def product(first: str, second: str, bias: str, result: str, *, turned: tuple[str, str]) -> Check:
@@ -31,6 +34,8 @@ def product(first: str, second: str, bias: str, result: str, *, turned: tuple[st
             one, other = (f"{name} {sizes(given[name].shape)}" for name in (first, second))
             way = f"of {one} it is {k}, of {other} {inner}; {' and '.join(turned)} turn them."
             return f"The k-axis of the two inputs are different: {way}"
+        if given[second].dtype is INT32 and given[first].dtype.is_float:
+            n *= _PACKED
         batches = given[first].shape[:-2], given[second].shape[:-2]
         batch = max(batches, key=lambda shape: (len(shape), shape))
         if any(set(shape) - {1} and shape != batch for shape in batches):

@@ -73,7 +73,7 @@ _WIDENED_TENSORS = (
     "x weight antiquantScale antiquantOffsetOptional? quantScaleOptional? quantOffsetOptional? "
     "biasOptional? -> y"
 )
-_GROUP_SIZE = (whole("antiquantGroupSize", only=0),)
+_GROUP_SIZE = (whole("antiquantGroupSize", "antiquant_group_size"),)
 
 _GROUPS = ("x* weight* biasOptional*? scaleOptional*? offsetOptional*? antiquantScaleOptional*? "
            "antiquantOffsetOptional*?")  # fmt: skip
@@ -171,7 +171,7 @@ OPERATORS = family(
         Operator("WeightQuantBatchMatmulV2",
             "x weight antiquant_scale antiquant_offset? quant_scale? quant_offset? bias? -> y",
             (flag("transpose_x?"), flag("transpose_weight?"),
-             whole("antiquant_group_size?", only=0)),
+             whole("antiquant_group_size?")),
             (Aclnn("aclnnWeightQuantBatchMatmulV2", _WIDENED_TENSORS, _GROUP_SIZE),
              Aclnn("aclnnWeightQuantBatchMatmulV3", _WIDENED_TENSORS,
                 (*_GROUP_SIZE, whole("innerPrecise", None)))),

@@ -1,4 +1,4 @@
-"""Products with weights of int8 that vector cores turn into numbers beside the cube cores.
+"""Products with weights of int8 or int4 that vector cores turn into numbers beside the cube cores.
 
 Every cluster has some columns. Its vector cores widen a chunk of the weight's rows for a block of
 columns, half of them each, and hand it over in workspace that stays in L2; the cube core multiplies
@@ -8,7 +8,7 @@ chunk after chunk. Source: ops-nn matmul/weight_quant_batch_matmul_v2, the custo
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import ceil
+from math import ceil, gcd
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,10 +22,13 @@ from npusim.library.matmul_tiling import MatmulTiling, grain_of
 from npusim.library.operands import GmMatrix
 from npusim.ops.matmul.operands import Problem, result_shape
 from npusim.values.arithmetic import round_up
-from npusim.values.dtypes import FLOAT, FLOAT16, INT8
+from npusim.values.dtypes import FLOAT, FLOAT16, INT8, INT32
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
+    from typing import Any
+
+    from numpy.typing import NDArray
 
     from npusim.ascendc import LocalTensor
     from npusim.ascendc.cluster import CoreWait
@@ -41,11 +44,17 @@ _FULL = 0  # flag: a chunk is there
 _SLOTS = 2  # of workspace for a cluster, and of queues
 _MOST_ROWS = 256  # of C that one block has
 _RESULTS = 1 << 15  # elements of a block of C
+_PACKED = 8  # numbers of int4 in one of INT32
+_LEAST_GROUP, _MOST_GROUPS = 32, 8  # rows of a group; groups whose scales are in UB
 _HOST_ELEMENTS = 1 << 22  # of the weight computed at once
 
 
 class WeightQuantMatMul(Kernel):
-    """c = a @ ((w + offset) * scale) + bias; scales and offsets of columns."""
+    """c = a @ ((w + offset) * scale) + bias; scales and offsets of columns, or of groups of rows.
+
+    Eight numbers of int4 are in one of INT32, the lowest bits first. A ``group`` of rows has a line
+    of scales; without groups it is all of them.
+    """
 
     op_type: str = "WeightQuantBatchMatmulV2"
     is_mix = True
@@ -58,10 +67,13 @@ class WeightQuantMatMul(Kernel):
         offset: GlobalTensor | None,
         bias: GlobalTensor | None,
         op_type: str,
+        weight: GlobalTensor,
+        group: int = 0,
     ) -> None:
-        self.op_type, self.problem = op_type, problem
+        self.op_type, self.problem, self.group = op_type, problem, group
         self.scale, self.offset, self.bias = scale, offset, bias
-        self.weight, self.kind = problem.b.tensor, problem.a.tensor.dtype
+        self.weight, self.kind = weight, problem.a.tensor.dtype
+        self.packed = _PACKED if weight.dtype is INT32 else 1
         lines = (scale, offset, bias)
         given = (problem.a.tensor, self.weight, *lines)
         self.reads = tuple(each for each in given if each is not None)
@@ -75,6 +87,10 @@ class WeightQuantMatMul(Kernel):
         base = rows, min(self.columns, _RESULTS // rows // grain * grain, _MOST_ROWS)
         spare = 0 if bias is None else base[1] * bias.dtype.itemsize
         self.tiling = MatmulTiling.of_blocks(profile, self.kind, base, rows, problem.k, spare)
+        if group:
+            step = max(group, self.tiling.step_k // group * group)
+            base_k = gcd(group, self.tiling.base_k)
+            self.tiling = replace(self.tiling, base_k=base_k, step_k=step)
         self.block_dim = ceil(problem.n / self.columns)
         self.lanes = profile.cores.vector_cores // profile.cores.cube_cores
         chunk = (self.block_dim, _SLOTS, self.tiling.step_k, base[1])
@@ -180,18 +196,23 @@ class _VectorSide:
         width = round_up(kernel.tiling.base_n, core.block_bytes)
         lines = [each for each in (kernel.offset, kernel.scale) if each is not None]
         self._queue, self._lines = TQue(TPosition.VECIN, len(lines), "lines"), lines
-        core.pipe.init_buffer(self._queue, len(lines), width * kernel.kind.itemsize)
+        high, group = 1, kernel.group
+        if group:
+            high = max(1, min(_MOST_GROUPS, kernel.tiling.step_k // kernel.lanes // group))
+        core.pipe.init_buffer(self._queue, len(lines), high * width * kernel.kind.itemsize)
         self._float = kernel.kind is not FLOAT16
         self._line_bufs = [TBuf(f"line{number}") for number in range(len(lines))]
         for buffer in self._line_bufs:
-            core.pipe.init_buffer(buffer, 1, width * FLOAT.itemsize)
+            core.pipe.init_buffer(buffer, 1, high * width * FLOAT.itemsize)
         element = _SLOTS * (INT8.itemsize + kernel.kind.itemsize) + FLOAT16.itemsize
         element += FLOAT.itemsize if self._float else 0
-        room = core.capacity_bytes("UB") - len(lines) * width * (
+        room = core.capacity_bytes("UB") - len(lines) * high * width * (
             FLOAT.itemsize + kernel.kind.itemsize
         )
         most = int(room // (width * element))
         self._rows = max(1, min(most, ceil(kernel.tiling.step_k / kernel.lanes)))
+        if group:
+            self._rows = min(high, self._rows // group) * group or _part(group, self._rows)
         tile = self._rows * width
         self._in, self._out = TQue(TPosition.VECIN, _SLOTS, "w"), TQue(TPosition.VECOUT, _SLOTS)
         self._half, self._wide = TBuf("half"), TBuf("wide")
@@ -207,11 +228,11 @@ class _VectorSide:
         _, columns = kernel.span(core.get_block_idx())
         step = kernel.tiling.step_k
         for _, part in blocks_of(core, kernel.tiling, kernel.problem.m, columns):
-            lines = self._load_lines(part)
+            lines = [] if kernel.group else self._load_lines(part)
             for first, length in core.tiles(0, kernel.problem.k, step):
                 place = kernel.place(core, self._number, (first, length), part)
                 self._number += 1
-                half = ceil(length / kernel.lanes)
+                half = round_up(ceil(length / kernel.lanes), kernel.group or 1)
                 begin = min(self._lane * half, length)
                 for start, count in core.tiles(begin, min(half, length - begin), self._rows):
                     self._tile(place, (first, start), count, part, lines)
@@ -223,22 +244,30 @@ class _VectorSide:
         _, columns = kernel.span(core.get_block_idx())
         if not self._lane:
             part: Span = (0, columns)
-            lines = self._load_lines(part)
+            lines = [] if kernel.group else self._load_lines(part)
             place = kernel.place(core, 0, (0, kernel.problem.k), part)
-            for start, count in core.tiles(0, kernel.problem.k, max(1, _HOST_ELEMENTS // columns)):
+            step = round_up(max(1, _HOST_ELEMENTS // columns), kernel.group or 1)
+            for start, count in core.tiles(0, kernel.problem.k, step):
                 self._tile(place, (0, start), count, part, lines)
         core.cross_core_set_flag(_FULL, Pipe.MTE3)
 
-    def _load_lines(self, part: Span) -> list[LocalTensor]:
-        """Offsets and scales of a block's columns, in the type that is computed in."""
+    def _load_lines(
+        self, part: Span, rows: tuple[Index, ...] = (), high: int = 1
+    ) -> list[LocalTensor]:
+        """Offsets and scales of a block's columns, in the type that is computed in.
+
+        With groups those of ``high`` of them, from the one of some rows on.
+        """
         first, _ = self._kernel.span(self._core.get_block_idx())
-        kind, found = FLOAT if self._float else FLOAT16, []
+        kind, found, n = FLOAT if self._float else FLOAT16, [], self._kernel.problem.n
         for tensor, buffer in zip(self._lines, self._line_bufs, strict=True):
             alone = tensor.numel == 1
             count = 1 if alone else part[1]
             places = () if alone else ((first, 1), (part[0], 1))
-            tile = self._queue.copy_in(tensor.window(places, (1, count), (count, 1)))
-            line = buffer.get(kind, 1, count)
+            of_rows = tuple((row // self._kernel.group, n) for row in rows)
+            window = tensor.window((*places, *of_rows), (high, count), (n if rows else count, 1))
+            tile = self._queue.copy_in(window.by_rows() if high > 1 else window)
+            line = buffer.get(kind, high, count)
             if tile.dtype is kind:
                 self._core.move(line, tile)
             else:
@@ -257,18 +286,33 @@ class _VectorSide:
     ) -> None:
         """Some rows: ``rows`` are those of the chunk, and of these in it."""
         core, kernel, columns = self._core, self._kernel, part[1]
-        n, first = kernel.problem.n, kernel.span(core.get_block_idx())[0]
+        packed = kernel.packed
+        n, first = kernel.problem.n // packed, kernel.span(core.get_block_idx())[0] // packed
+        column = part[0] // packed if packed > 1 else part[0]
         source = kernel.weight.window(
-            ((rows[0], n), (rows[1], n), (first, 1), (part[0], 1)), (count, columns), (n, 1)
-        )
+            ((rows[0], n), (rows[1], n), (first, 1), (column, 1)),
+            (count, columns // packed), (n, 1),
+        )  # fmt: skip
         narrow = self._in.copy_in(source.by_rows() if count > 1 else source)
-        half = core.cast(self._half.get(FLOAT16, count, columns), narrow)
+        half = self._half.get(FLOAT16, count, columns)
+        given = narrow
+        if packed > 1:  # converted as fast as numbers of eight bits
+            given = narrow.same_place(count, columns, dtype=INT8)
+            if core.numerics:
+                given.alias(_unpacked(narrow.values(narrow.depth)))
+        core.cast(half, given)
         self._in.free_tensor(narrow)
         wide = core.cast(self._wide.get(FLOAT, count, columns), half) if self._float else half
+        group = kernel.group or count
+        if kernel.group:
+            lines = self._load_lines(part, rows, ceil(count / group))
         *offset, scale = lines
-        for line in offset:
-            core.add(wide, wide, line)
-        core.mul(wide, wide, scale)
+        for at in range(0, count, group):
+            piece = wide if group >= count else wide[at : min(count, at + group)]
+            which = slice(at // group, at // group + 1)
+            for line in offset:
+                core.add(piece, piece, line[which] if kernel.group else line)
+            core.mul(piece, piece, scale[which] if kernel.group else scale)
         out = self._out.alloc_tensor(kernel.kind, count, columns)
         if self._float:
             core.cast(out, wide, RoundMode.CAST_RINT)
@@ -276,6 +320,21 @@ class _VectorSide:
             core.move(out, wide)
         target = place.block(rows[1], count, 0, columns)
         self._out.copy_out(target.by_rows() if count > 1 else target, out)
+
+
+def _part(group: int, most: int) -> int:
+    """Rows of a group that are worked on at a time: a half of it, of that, and so on."""
+    while group > most:
+        group //= 2
+    return group
+
+
+def _unpacked(words: NDArray[Any]) -> NDArray[Any]:
+    """Eight numbers of four bits in each, from the lowest bits on, with their signs."""
+    bits = words.view(np.uint32)[..., None] >> np.arange(0, 32, 4, dtype=np.uint32) & 15
+    found = bits.astype(np.int8)
+    found -= (found > 7).astype(np.int8) * 16
+    return found.reshape(*words.shape[:-1], -1)
 
 
 def weight_quant_batch_matmul_v2(task: Task) -> tuple[Kernel, ...]:
@@ -303,8 +362,12 @@ def _product(
     profile = task.profile
     if a is None or b is None or scale is None:
         raise task.refused("x, weight and antiquant_scale are needed")
-    if profile.paths.l0c_to_gm is None or b.dtype is not INT8 or a.dtype.itemsize != 2:
+    known = b.dtype in (INT8, INT32)
+    if profile.paths.l0c_to_gm is None or not known or a.dtype.itemsize != 2:
         raise task.refused(f"{profile.name} has no kernel for {a.dtype} times {b.dtype}")
+    weight = b
+    if b.dtype is INT32:
+        b = replace(b, dtype=INT8, shape=(*b.shape[:-1], b.shape[-1] * _PACKED))
     offset = offset if offset is not None and offset.shape else None
     bias = bias if bias is not None and bias.shape else None
     turned = bool(task.attributes.get("transpose_x", False)), False
@@ -314,9 +377,14 @@ def _product(
     problem = Problem.of(task.op_type, a, b, c, turned)
     if problem.batch > 1 or problem.m > _MOST_ROWS or not problem.k:
         raise task.refused(f"more than {_MOST_ROWS} rows, or a batch, aren't modelled")
+    group = task.whole_number("antiquant_group_size", 0)
+    if group and (weight.dtype is not INT32 or group < _LEAST_GROUP or group % _LEAST_GROUP):
+        raise task.refused(f"groups of {group} rows of {weight.dtype} aren't modelled")
+    fitting = (ceil(problem.k / group) * problem.n,) if group else (1, problem.n)
     for line in (scale, offset):
-        if line is not None and (line.numel not in (1, problem.n) or line.dtype is not a.dtype):
+        if line is not None and (line.numel not in fitting or line.dtype is not a.dtype):
             raise task.refused(f"{line.numel} scales or offsets for {problem.n} columns")
     if bias is not None and bias.numel != problem.n:
         raise task.refused(f"a bias of {bias.numel} for {problem.n} columns")
-    return (WeightQuantMatMul(profile, problem, scale, offset, bias, task.op_type),)
+    given = profile, problem, scale, offset, bias, task.op_type, weight, group
+    return (WeightQuantMatMul(*given),)

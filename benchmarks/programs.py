@@ -1,16 +1,20 @@
-"""Runs every aclnn program in C++ of a folder: `python benchmarks/programs.py FOLDER -s SOC`.
+"""Runs every aclnn program in C++ of folders: `python benchmarks/programs.py FOLDER ... -s SOC`.
 
 Each is compiled as `npusim cc` does, once: the result is kept as long as the source and the headers
 that it includes stay as they are. Each runs as under `npusim exec`, in a fork of a process that has
 loaded the simulator. A row says which interface a program shows, and whether it ran to its end
-without a refused call, was refused by a function, or failed; and the first reason.
+without a refused call, was refused by a function, or failed; and the first reason. `--csv` keeps
+what `npusim ops coverage --programs` shows: how many run on the product, and a row for each that
+doesn't; the rows of other products stay as they are.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import ctypes
 import hashlib
+import io
 import json
 import os
 import re
@@ -22,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from npusim.capi.compiling import compile_program
@@ -35,6 +40,29 @@ LIMIT_S = 120  # of a program
 _SUFFIXES = (".cpp", ".cc", ".cxx")
 _FIRST_PHASE = re.compile(r"\b(aclnn\w+?)GetWorkspaceSize\s*\(")
 _ERROR = re.compile(r"(?:error: |undefined reference to |undefined symbol: )(.*)")
+
+
+_LONGEST_REASON = 110
+# What a reason comes down to, the first that fits.
+_CLASSES = (
+    (
+        r"opdev/|acl_op\.h|aclnn_add_example|onnx_common|_custom",
+        "needs a header that isn't aclnn's",
+    ),
+    (r"^doesn't compile: (.*)", "doesn't compile: {0}"),
+    (r"doesn't list the product", "the product doesn't offer the interface, by its page"),
+    (r"npusim has no kernel of (\w+)", "lacks a kernel of {0}"),
+    (r"not modelled \(.*?\): kernel (.*)", "not modelled: {0}"),
+    (
+        r"(\w+), needs (\d+) bytes .* block of (\d+) ",
+        "{0} has {2} bytes and needs {1}: the program's own",
+    ),
+    (
+        r"needs (\d+) bytes .* block of (\d+) ",
+        "copies {0} bytes of a block of {1}: the program's own",
+    ),
+    (r"^(?:\w+: )?\w+ \((\d+)\): (.*)", "{0}: {1}"),
+)
 
 
 @dataclass(frozen=True)
@@ -180,15 +208,16 @@ def run_all(
                 done(source, *_verdict(folder, status))
 
 
-def measured(folder: Path, soc: str, pattern: str, at_once: int) -> list[Row]:
-    """A row for every program of a folder."""
-    sources = programs_of(folder, pattern)
+def measured(folders: list[Path], soc: str, pattern: str, at_once: int) -> list[Row]:
+    """A row for every program of some folders."""
+    placed = {source: folder for folder in folders for source in programs_of(folder, pattern)}
+    sources = list(placed)
     home = installation()
     cache = Cache(home.root.parent / "programs", home)
     rows: dict[Path, Row] = {}
 
     def note(source: Path, verdict: str, reason: str = "") -> None:
-        name = str(source.relative_to(folder))
+        name = str(source.relative_to(placed[source]))
         rows[source] = Row(name, interface_of(source), verdict, reason)
         if sys.stderr.isatty():
             print(f"\r{len(rows)} of {len(sources)} ", end="", file=sys.stderr, flush=True)
@@ -203,17 +232,49 @@ def measured(folder: Path, soc: str, pattern: str, at_once: int) -> list[Row]:
     return [rows[source] for source in sources]
 
 
+def reason_of(row: Row) -> str:
+    """Why a program doesn't run, in a few words."""
+    for pattern, words in _CLASSES:
+        found = re.search(pattern, row.reason)
+        if found:
+            return words.format(*found.groups())[:_LONGEST_REASON]
+    return row.reason[:_LONGEST_REASON]
+
+
+def keep(file: Path, rows: list[Row], product: str) -> None:
+    """Write what doesn't run on one product into a table, beside the rows of others there."""
+    head = ("interface", "program", "product", "outcome", "reason", "taken")
+    kept = []
+    if file.exists():
+        with file.open(encoding="utf-8", newline="") as stream:
+            kept = [line for line in csv.reader(stream) if line[2] not in ("product", product)]
+    today = datetime.now(UTC).date().isoformat()
+    ran = sum(row.verdict == "ran" for row in rows)
+    kept.append(["", "", product, "run", f"{ran} of {len(rows)}", today])
+    for row in rows:
+        if row.verdict != "ran":
+            name = row.program.rpartition("/")[2]
+            kept.append([row.api, name, product, row.verdict, reason_of(row), today])
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerows([head, *sorted(kept)])
+    write_text(file, stream.getvalue(), force=True)
+
+
 def main() -> int:
     """Exit code 0 when every program ran, else 1."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("-s", "--soc", default="Ascend910B3")
     parser.add_argument("--only", default="", metavar="REGEX", help="programs whose path fits")
     parser.add_argument("-o", "--output", type=Path, metavar="TABLE.json")
+    parser.add_argument("--csv", type=Path, metavar="TABLE.csv")
     parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     start = time.monotonic()
-    rows = measured(given.folder, given.soc, given.only, given.jobs)
+    rows = measured(given.folders, given.soc, given.only, given.jobs)
+    if given.csv:
+        keep(given.csv, rows, given.soc)
     if given.output:
         text = json.dumps([asdict(row) for row in rows], indent=1)
         write_text(given.output, f"{text}\n", force=True)

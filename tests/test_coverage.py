@@ -10,7 +10,8 @@ from npusim.catalogue.facts import catalogue
 from npusim.hardware.families import FAMILIES
 from npusim.operators.coverage import Depth, counted, covered
 from npusim.operators.registry import has_contract, prototype
-from npusim.reporting.coverage import COMMAND, coverage_page
+from npusim.reading.tables import table_in
+from npusim.reporting.coverage import COMMAND, PROGRAMS, coverage_page
 from support.commands import npusim
 
 if TYPE_CHECKING:
@@ -47,11 +48,25 @@ def test_nothing_runs_on_a_family_without_a_profile() -> None:
 
 def test_the_page_names_what_doesnt_run_and_is_of_today() -> None:
     rows = list(covered(tuple(FAMILIES)))
-    page = coverage_page(rows)
+    kept = Path(__file__).parent.parent / "reports"
+    with table_in(kept.parent / PROGRAMS) as table:
+        programs = [row for _, row in table.records()]
+    page = coverage_page(rows, programs)
     lacking = [row for row in rows if row.depth is Depth.CHECKED and row.family == "A2"]
     assert all(f"{row.api}: {row.why}" in page for row in lacking)
-    kept = Path(__file__).parent.parent / "reports" / "aclnn.md"
-    assert page == kept.read_text(encoding="utf-8"), f"`{COMMAND}` makes another one"
+    lost = [row for row in programs if row["product"] == "Ascend910B3" and row["interface"]]
+    assert lost
+    assert all(f"({row['program']}): {row['reason']}" in page for row in lost)
+    assert page == (kept / "aclnn.md").read_text(encoding="utf-8"), f"`{COMMAND}` makes another"
+
+
+def test_a_table_that_is_none_of_programs_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    said = npusim(capsys, f"ops coverage --programs {tmp_path / 'x.csv'} -o {tmp_path / 'y.md'}")
+    assert said.code
+    assert "has no column 'interface'" in said.err
 
 
 def test_the_command_counts_for_a_product(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,6 +63,27 @@ def test_numbers_have_the_distribution(
         assert (told == found).all()
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("aclnnNormalFloatTensor", {"mean": 3.0, "std": np.linspace(1, 2, COUNT)}),
+        ("aclnnNormalTensorFloat", {"mean": np.linspace(-5, 5, COUNT), "std": 2.0}),
+        ("aclnnNormalTensorTensor", {"mean": np.full(COUNT, 3.0), "std": np.linspace(1, 2, COUNT)}),
+    ],
+)
+def test_each_number_has_a_mean_and_a_spread_of_its_own(
+    name: str, arguments: dict[str, Any]
+) -> None:
+    given = {
+        key: each.astype(np.float32) if isinstance(each, np.ndarray) else each
+        for key, each in arguments.items()
+    }
+    (found,) = outputs(A2, name, **given, **SEED)
+    plain = (found - arguments["mean"]) / arguments["std"]
+    assert abs(plain.mean()) < 5 / COUNT**0.5
+    assert abs(plain.std() - 1) < 0.05
+
+
 def test_elements_are_kept_with_their_probability() -> None:
     x = np.full((4, COUNT // 4), 3.0, np.float32)
     kept, mask = outputs(A2, "aclnnDropout", input=x, p=0.3, train=True, **SEED)

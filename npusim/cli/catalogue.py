@@ -12,7 +12,7 @@ from npusim.cli import output
 from npusim.cli.chips import places
 from npusim.cli.options import SOC_FLAGS, AsJson, Force, Output
 from npusim.reading.files import read_text
-from npusim.values.errors import ArgumentError
+from npusim.values.errors import ArgumentError, FileError
 from npusim.values.spelling import ALL
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from npusim.catalogue.verdicts import Verdict
 
 
+Programs = Annotated[
+    Path | None,
+    typer.Option(metavar="TABLE.csv", help="With -o: example programs that don't run, listed too."),
+]
 Product = Annotated[
     str | None,
     typer.Option(*SOC_FLAGS, metavar="SOC", help="A chip or product family."),
@@ -188,6 +192,7 @@ def summary(
 
 def coverage(
     soc: Product = None,
+    programs: Programs = None,
     file: Output = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -203,9 +208,24 @@ def coverage(
     if as_json:
         output.emit_json(coverage_json(rows))
     elif file is not None:
-        _deliver(coverage_page(rows), file, force=force)
+        _deliver(coverage_page(rows, _programs(programs)), file, force=force)
     else:
         output.emit(*coverage_tables(rows))
+
+
+def _programs(file: Path | None) -> list[dict[str, str]]:
+    """The rows of a table of example programs; FileError where a column lacks."""
+    if file is None:
+        return []
+    from npusim.reading.tables import table_in
+
+    columns = ("interface", "program", "product", "outcome", "reason", "taken")
+    with table_in(file) as table:
+        if lacking := [each for each in columns if each not in table.header]:
+            raise FileError(
+                file, f"has no column {lacking[0]!r}", f"It needs {', '.join(columns)}."
+            )
+        return [row for _, row in table.records()]
 
 
 def _deliver(text: str, file: Path | None, *, force: bool) -> None:

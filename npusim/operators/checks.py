@@ -119,6 +119,15 @@ def not_null(*names: str) -> Check:
     return Check(StatusCode.ACLNN_ERR_PARAM_NULLPTR, f"{_or(names)} is a null pointer", test)
 
 
+def absent(*names: str) -> Check:
+    """161002 for a tensor among `names`, which are reserved and have to be null."""
+
+    def objection(_: Call, name: str, __: TensorSpec) -> Finding:
+        return f"{name} is reserved and should be null.", f"Leave {name} out.", {name: None}
+
+    return each_tensor(f"{_or(names)} isn't null", names, objection)
+
+
 def null_pointer(parameter: Parameter) -> tuple[str, str]:
     """The objection to a null pointer."""
     name, wanted = parameter.name, POINTER_TYPES[parameter.kind]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from npusim.hardware.families import plural
@@ -11,7 +11,10 @@ from npusim.operators.coverage import Covered, Depth, counted
 from npusim.reporting.document import Bullets, Page, Section, Table, Text
 from npusim.reporting.renderers.html import to_markdown
 
-COMMAND = "npusim ops coverage -o reports/aclnn.md"
+PROGRAMS = "reports/data/aclnn_programs.csv"
+COMMAND = f"npusim ops coverage --programs {PROGRAMS} -o reports/aclnn.md"
+_SHOWN = "Ascend910B3"  # whose programs have a line each
+_RUN = "run"  # the outcome of a row that counts
 
 
 def coverage_tables(rows: Sequence[Covered]) -> tuple[Table, Table]:
@@ -21,8 +24,12 @@ def coverage_tables(rows: Sequence[Covered]) -> tuple[Table, Table]:
     return _table("product", families), _table("folder of the page", folders)
 
 
-def coverage_page(rows: Sequence[Covered]) -> str:
-    """The tables, and every interface that doesn't run or not in all modes, in Markdown."""
+def coverage_page(rows: Sequence[Covered], programs: Sequence[Mapping[str, str]] = ()) -> str:
+    """The tables, and every interface that doesn't run or not in all modes, in Markdown.
+
+    ``programs`` are what became of example programs, as benchmarks/programs.py keeps it: those that
+    don't run have a line each.
+    """
     lacking = [f"{row.api}: {row.why}" for row in _once(rows) if row.depth is Depth.CHECKED]
     partly = sorted({f"{row.api}: only {row.only}" for row in rows if row.only})
     by_family, by_folder = coverage_tables(rows)
@@ -35,8 +42,30 @@ def coverage_page(rows: Sequence[Covered]) -> str:
         Section("By folder", [by_folder]),
         Section("What runs in one mode of several", [Bullets(partly)]),
         Section("What doesn't run", [Bullets(lacking)]),
+        *_program_sections(programs),
     ]
     return to_markdown(Page("The aclnn interfaces that run", sections=sections))
+
+
+def _program_sections(programs: Sequence[Mapping[str, str]]) -> Iterator[Section]:
+    """How many example programs run on each chip, and why the others of one chip don't."""
+    counts = [row for row in programs if row["outcome"] == _RUN]
+    if not counts:
+        return
+    intro = (
+        "The programs that the vendor publishes for the interfaces (`test_aclnn_*.cpp` under the "
+        "examples of ops-nn, ops-math and ops-cv), unmodified, to their end and without a refused "
+        "call. Made by `benchmarks/programs.py --csv`; a count is of the day that it was taken."
+    )
+    table = Table(
+        ("chip", "programs that run", "taken"),
+        [(row["product"], row["reason"], row["taken"]) for row in counts],
+        ("programs that run",),
+    )
+    yield Section("Example programs", [Text(intro), table])
+    lost = [row for row in programs if row["product"] == _SHOWN and row["outcome"] != _RUN]
+    lines = sorted({f"{row['interface']} ({row['program']}): {row['reason']}" for row in lost})
+    yield Section(f"Example programs that don't run on {_SHOWN}", [Bullets(lines)])
 
 
 def coverage_json(rows: Sequence[Covered]) -> list[dict[str, Any]]:

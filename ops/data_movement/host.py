@@ -6,13 +6,14 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from npusim.ascendc import GlobalTensor
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
+from npusim.values.tensors import contiguous_strides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from npusim.ascendc import GlobalTensor
     from npusim.operators.host import Host
 
 
@@ -122,6 +123,24 @@ def identity(host: Host, *, n: int, m: int) -> Any:
 def trace(host: Host, x: GlobalTensor) -> Any:
     """The sum of the diagonal."""
     return host.run("ReduceSum", diagonal(host, x, offset=0), axes=[0])
+
+
+def assigned(
+    host: Host, x: GlobalTensor, value: GlobalTensor, *, starts: Sequence[int],
+    ends: Sequence[int], steps: Sequence[int], axes: Sequence[int] | None = None,
+) -> Any:  # fmt: skip
+    """A tensor with others in every n-th place of stretches of its axes: one copy to a view."""
+    shape, strides, start = list(x.shape), list(contiguous_strides(x.shape)), x.start
+    named = range(len(starts)) if axes is None else axes
+    for first, last, axis, step in zip(starts, ends, named, steps, strict=True):
+        place = range(*slice(first, last, step).indices(x.shape[axis]))
+        start += place.start * strides[axis]
+        shape[axis], strides[axis] = len(place), strides[axis] * step
+    if tuple(shape) != value.shape:
+        raise KernelError("StridedSliceAssignV2", f"{value.shape} doesn't fill {tuple(shape)}")
+    view = GlobalTensor(x.buffer, x.dtype, tuple(shape), start, tuple(strides))
+    host.chain.launch("ViewCopy", value, view)
+    return x
 
 
 def _diagonal(x: GlobalTensor, rows: int, columns: int, offset: int) -> GlobalTensor:

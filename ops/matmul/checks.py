@@ -49,6 +49,31 @@ def product(first: str, second: str, bias: str, result: str, *, turned: tuple[st
     return invalid(f"{first} and {second} can't be multiplied, or {bias} added", test)
 
 
+def batches_turn(first: str, second: str) -> Check:
+    """161002 for orders of axes that aren't offered, and batches that don't fit in them."""
+
+    def test(call: Call) -> Finding:
+        orders = (call.ints("permX1"), call.ints("permX2"), call.ints("permY"))
+        offered = (((0, 1, 2), (1, 0, 2)), ((0, 1, 2), (0, 2, 1)), ((1, 0, 2),))
+        for name, order, ways in zip(("permX1", "permX2", "permY"), orders, offered, strict=True):
+            if order not in ways:
+                return f"{name} should be {' or '.join(str(list(e)) for e in ways)}."
+        given = dict(call.given(first, second))
+        if any(spec.is_in_blocks for spec in given.values()):
+            return None
+        x, weight = (given[name].shape for name in (first, second))
+        if len(weight) != len(x):
+            return f"{second} should have three axes, but has sizes {sizes(weight)}."
+        batch, _, inner = (x[axis] for axis in orders[0])
+        many, rows, _ = (weight[axis] for axis in orders[1])
+        parts = call.integer("batchSplitFactor")
+        if (batch, inner) != (many, rows) or parts < 1 or batch % parts:
+            return f"{batch} times {inner} and {many} times {rows} in {parts} parts don't fit."
+        return None
+
+    return invalid(f"{first} and {second} don't fit in these orders", test)
+
+
 def _is_row(shape: Shape, columns: int) -> bool:
     return bool(shape) and shape[-1] == columns and set(shape[:-1]) <= {1}
 

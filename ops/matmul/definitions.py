@@ -1,6 +1,6 @@
 """Matrix products: MatMul, BatchMatMul, Gemm, quantised ones, and fusions with what follows."""
 
-from npusim.operators.checks import rank_is
+from npusim.operators.checks import absent, rank_in, rank_is
 from npusim.operators.definition import (
     Aclnn,
     Attribute,
@@ -15,7 +15,7 @@ from npusim.operators.definition import (
     whole,
 )
 from npusim.operators.shape_checks import fits
-from npusim.ops.matmul.checks import product, scales_fit
+from npusim.ops.matmul.checks import batches_turn, product, scales_fit
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8
 
 _TURNED = (flag("transpose_x1?"), flag("transpose_x2?"))
@@ -64,7 +64,8 @@ def _quantised(name: str, weight: str) -> tuple[Composed]:
     tensors = (f"x1 {weight} x1Scale? x2Scale yScale? x1Offset? x2Offset? yOffset? bias? -> out",)
     flags = {"turned": ("transpose_x1", "transpose_x2")}
     checks = ((product, "x1", "x2", "bias", "out", flags),
-        (scales_fit, "x1", "x2", "out", "x2Scale", "bias", "x1Scale"))  # fmt: skip
+        (scales_fit, "x1", "x2", "out", "x2Scale", "bias", "x1Scale"),
+        (absent, "yScale", "x1Offset"))  # fmt: skip
     numbers = (*_SAID, whole("groupSize", only=0))
     return (Composed(name, *tensors, numbers, "quantised_product", checks=checks),)
 
@@ -126,6 +127,16 @@ OPERATORS = family(
         _grouped("V4", _OF_GROUPS, _LISTED, "grouped_by_row"),
         _grouped("V5", _OF_GROUPS, (*_LISTED, ints("tuningConfigOptional?", None)),
             "grouped_by_row"),
+
+        Composed("aclnnQuantMatmulV2", "x1 x2 bias? deqScale -> out",
+            (flag("adjX1", "turned_a"), flag("adjX2", "turned_b")), "packed_product",
+            checks=((product, "x1", "x2", "bias", "out", {"turned": ("turned_a", "turned_b")}),
+                (scales_fit, "x1", "x2", "out", "deqScale", "bias", "x1Scale"))),
+        *(Composed(f"aclnnTransposeBatchMatMul{ending}", f"x1 {weight} bias? scale? -> out",
+            (ints("permX1", "order_a"), ints("permX2", "order_b"), ints("permY", "order"),
+             *_MATH, whole("batchSplitFactor", "parts")), "turned_batches",
+            checks=((rank_in, (3,), "x1"), (absent, "bias"), (batches_turn, "x1", "x2")))
+          for ending, weight in (("", "x2"), ("WeightNz", "x2#"))),
         *_quantised("aclnnQuantMatmulV5", "x2"),
         *_quantised("aclnnQuantMatmulWeightNz", "x2#"),
         Composed("aclnnMv", "self vec -> out", _MATH, "matrix_vector",

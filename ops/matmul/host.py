@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from npusim.ops.matmul.contract import KEEP_DTYPE
+from npusim.ops.matmul.contract import KEEP_DTYPE, matrices
 from npusim.ops.matmul.plan import product
-from npusim.values.dtypes import DOUBLE
+from npusim.values.dtypes import DOUBLE, FLOAT16
 from npusim.values.errors import KernelError
+from npusim.values.formats import Format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,8 +97,9 @@ def quantised_product(
     bias: GlobalTensor | None = None, *, transpose_x1: bool, transpose_x2: bool,
 ) -> Any:  # fmt: skip
     """A product of whole numbers, scaled by column and by row."""
-    if any(each is not None for each in (out_scale, a_offset, out_offset)):
-        raise KernelError("QuantBatchMatmulV3", "yScale, x1Offset and yOffset aren't modelled")
+    del out_scale, a_offset  # null by the page
+    if out_offset is not None:
+        raise KernelError("QuantBatchMatmulV3", "yOffset isn't modelled")
     told, weight = host.told("out"), host.told("x2")
     if told is None:
         raise KernelError("QuantBatchMatmulV3", "the dtype of the result isn't known")
@@ -145,6 +147,48 @@ def grouped_by_row(host: Host, *given: Any, **said: Any) -> Any:
     if any(given[9:]):
         raise KernelError("GroupedMatmul", "an activation behind it isn't modelled")
     return grouped_product(host, *given[:9], **said)
+
+
+def packed_product(
+    host: Host, a: GlobalTensor, b: GlobalTensor, bias: GlobalTensor | None, scale: GlobalTensor,
+    *, turned_a: bool, turned_b: bool,
+) -> Any:  # fmt: skip
+    """A product of whole numbers by scales that are packed, into FLOAT16."""
+    rows = a.shape[-1] if turned_a else a.shape[-2]
+    columns = b.shape[-2] if turned_b else b.shape[-1]
+    outer = max(a.shape[:-2], b.shape[:-2], key=len)
+    return host.run(
+        "QuantBatchMatmulV3", a, b, scale, None, bias,
+        outputs=(host.empty((*outer, rows, columns), FLOAT16),), transpose_x1=turned_a,
+        transpose_x2=turned_b,
+    )  # fmt: skip
+
+
+def turned_batches(
+    host: Host, a: GlobalTensor, b: GlobalTensor, bias: GlobalTensor | None = None,
+    scale: GlobalTensor | None = None, *, order_a: Sequence[int], order_b: Sequence[int],
+    order: Sequence[int], math_type: int, parts: int,
+) -> Any:  # fmt: skip
+    """Products of batches, their axes turned before and behind: [parts, m, batch / parts * n].
+
+    The device turns them while it loads and stores; here these are tasks of their own.
+    """
+    del bias  # null by the page
+    if scale is not None:
+        raise KernelError("TransposeBatchMatMul", "scales aren't modelled")
+    told = host.told("x2")
+    a = host.run("Transpose", a, perm=list(order_a)) if list(order_a) != [0, 1, 2] else a
+    turned = list(order_b) == [0, 2, 1]
+    whole = matrices(told) if told is not None and b.format is Format.FRACTAL_NZ else ()
+    found = product(host.chain, a, b, math_type, (False, turned), whole)
+    batch, rows, columns = found.shape
+    if list(order) != [1, 0, 2]:
+        return host.run("Transpose", found, perm=list(order))
+    split = found.view(parts, batch // parts, rows, columns)
+    y = host.run("Transpose", split, perm=[0, 2, 1, 3])
+    if parts == 1:
+        return y.view(rows, batch, columns)
+    return y.view(parts, rows, batch // parts * columns)
 
 
 def _sum(

@@ -112,16 +112,16 @@ def product(
     b: GlobalTensor,
     math_type: int,
     turned: tuple[bool, bool] = (False, False),
+    whole: tuple[int, ...] = (),
 ) -> GlobalTensor:
     """a @ b of matrices, or of as many matrices on both sides, as cubeMathType says.
 
-    ``turned`` tells which of them lie transposed.
+    ``turned`` tells which of them lie transposed, ``whole`` the shape of b where it is in blocks.
     """
     common = promote(a.dtype, b.dtype) or FLOAT
     kind, hf32 = arithmetic_of(common, math_type, chain.profile.family)
-    left, right = (
-        _Matrix(chain.cast(each, kind), flag) for each, flag in zip((a, b), turned, strict=True)
-    )
+    left = _Matrix(chain.cast(a, kind), turned[0])
+    right = _Matrix(_in_dtype(chain, b, kind), turned[1], whole)
     shape = (*left.outer, left.seen()[0], right.seen()[1])
     c = chain.empty(shape, kind, "product")
     _multiplied(chain, left, right, c, hf32=hf32)

@@ -13,7 +13,7 @@ from npusim.operators.definition import (
     text,
     whole,
 )
-from npusim.operators.shape_checks import needs, one_element
+from npusim.operators.shape_checks import broadcast, needs, one_element
 
 _SEEDED = (whole("seed"), whole("offset"))
 _LATER = (whole("offset"),)
@@ -76,6 +76,10 @@ OPERATORS = family(
         Composed("aclnnDropoutGenMaskV2Tensor", f"{_TENSORS} -> out",
             (ints("shape"), real("prob", "drop"), *_LATER, *_PROB), "mask_from",
             checks=((one_element, *_TENSORS.split()),)),
+        Composed("aclnnNormalFloatTensor", "std -> out", (real("mean"), *_SEEDED), "normal_each"),
+        Composed("aclnnNormalTensorFloat", "mean -> out", (real("std"), *_SEEDED), "normal_each"),
+        Composed("aclnnNormalTensorTensor", "mean std -> out", _SEEDED, "normal_each",
+            checks=((broadcast, "out", "mean", "std"),)),
         Composed("aclnnRandperm", "-> out", (whole("n"), *_SEEDED), "permutation",
             checks=((attribute_at_least, "n", 0), (rank_in, (1,), "out"))),
         Composed("aclnnMultinomial", "self -> out", (*_COUNTED, *_SEEDED), "drawn",

@@ -9,6 +9,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from numpy import broadcast_shapes
+
 from npusim.values.dtypes import BOOL, FLOAT, INT32, INT64, UINT8, UINT64
 
 if TYPE_CHECKING:
@@ -112,6 +114,20 @@ def normal_from(
 ) -> Any:  # fmt: skip
     """Normal numbers of a stream that tensors tell."""
     return _normal(host, x.shape, mean, std, _moved(host, seed, start, offset))
+
+
+def normal_each(
+    host: Host, first: GlobalTensor, second: GlobalTensor | None = None, *, seed: int, offset: int,
+    mean: float | None = None, std: float | None = None,
+) -> Any:  # fmt: skip
+    """Normal numbers, each with a mean and a deviation of its own; one of them may be a number."""
+    centre = first if mean is None else mean
+    spread = (first if mean is not None else second) if std is None else std
+    tensors = [each for each in (first, second) if each is not None]
+    shape = broadcast_shapes(*(each.shape for each in tensors))
+    drawn = _normal(host, shape, 0.0, 1.0, _stream(host, seed, offset))
+    wide = host.together("Mul", drawn, spread, dtype=FLOAT)
+    return host.cast(host.together("Add", wide, centre, dtype=FLOAT), first.dtype)
 
 
 def _mask(host: Host, count: int, keep: float, stream: tuple[GlobalTensor, GlobalTensor]) -> Any:

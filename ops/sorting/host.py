@@ -62,6 +62,29 @@ def median(host: Host, x: GlobalTensor) -> Any:
     return median_along(host, x.view(x.numel), dim=0, keep=False)[0]
 
 
+def number_median_along(host: Host, x: GlobalTensor, *, dim: int, keep: bool) -> Any:
+    """The middle one of what are numbers along an axis, and where it is; NaN where none is.
+
+    What is no number comes last in order, so the place follows from how many others there are.
+    """
+    axis = dim % max(1, len(x.shape))
+    found = ordered(host, x, dim=axis, descending=False)
+    if not x.dtype.is_float:
+        return median_along(host, x, dim=axis, keep=keep)
+    there = host.cast(host.run("Equal", x, x), FLOAT)
+    count = host.run("ReduceSum", there, axes=[axis], keep_dims=True)
+    half = host.together("Mul", host.together("Sub", count, 1.0, dtype=FLOAT), 0.5, dtype=FLOAT)
+    place = host.together("Maximum", host.run("Floor", half), 0.0, dtype=FLOAT)
+    index = host.cast(place, INT64)
+    shape = _without(x, axis, keep=keep)
+    return tuple(host.run("GatherElements", each, index, dim=axis).view(*shape) for each in found)
+
+
+def number_median(host: Host, x: GlobalTensor) -> Any:
+    """The middle one of all that are numbers."""
+    return number_median_along(host, x.view(x.numel), dim=0, keep=False)[0]
+
+
 def place_of_largest(host: Host, x: GlobalTensor, *, dim: int, keep: bool) -> Any:
     """Where the largest number along an axis is."""
     return host.run("ArgMaxV2", x, axis=dim, outputs=(_places(host, x, dim, keep=keep),))

@@ -1,6 +1,13 @@
 """Operators that pass every tensor through UB once, by a function of arrays each."""
 
-from npusim.operators.checks import attribute_at_least, attribute_in, length_is, rank_in, same_shape
+from npusim.operators.checks import (
+    absent,
+    attribute_at_least,
+    attribute_in,
+    length_is,
+    rank_in,
+    same_shape,
+)
 from npusim.operators.definition import (
     Aclnn,
     Composed,
@@ -288,7 +295,8 @@ OPERATORS = family(
         Composed("aclnnCrossEntropyLossGrad", "gradLoss logProb target weightOptional? "
             "gradZlossOptional? lseForZlossOptional? -> out", (*_REDUCED,
              real("lseSquareScaleForZloss", None)), "cross_entropy_grad",
-            checks=(*_classes("logProb"), (nought, "labelSmoothing"))),
+            checks=(*_classes("logProb"), (nought, "labelSmoothing"),
+                (absent, "gradZlossOptional", "lseForZlossOptional"))),
         Composed("aclnnModulateBackward", "grad_output input scale? shift? -> "
             "grad_input grad_scale? grad_shift?", (), "modulated_grad",
             checks=((fits, "grad_output", "b l d", "input", "b l d", "scale", "b d",

@@ -1,4 +1,4 @@
-"""References of what training does between products: optimisers, cells, losses and norms."""
+"""References of what training does between products, and of products that turn or pack."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from support.references.streamed import F32, SCALES, centred, literal, numbers, shares, softmax
+from support.references.streamed import (
+    F16,
+    F32,
+    RNG,
+    SCALES,
+    centred,
+    literal,
+    numbers,
+    shares,
+    softmax,
+)
 
 if TYPE_CHECKING:
     from support.references.row import Array
@@ -65,7 +75,31 @@ WEIGHT, GRADIENT, FIRST, SECOND, AVERAGE = (
 _EMA = adam_w(WEIGHT, GRADIENT, FIRST, SECOND, 2, 0.1)
 _SPEED = 0.9 * FIRST.astype(np.float64) + (GRADIENT / 2 + 0.1 * WEIGHT)
 
+HOLES = numbers(4, 6)
+HOLES[0, 1] = HOLES[2, :5] = np.nan
+ORDER = np.argsort(HOLES, -1, kind="stable")
+PLACE = np.take_along_axis(ORDER, ((~np.isnan(HOLES)).sum(-1, keepdims=True) - 1) // 2, -1)
+PATCHED = numbers(4, 5)
+WANTED = PATCHED.copy()
+WANTED[1:4:2, 0:3] = 7
+STACK, OTHER = numbers(3, 5, 20, kind=F16), numbers(3, 20, 33, kind=F16)
+TURNED = np.einsum("bmk,bkn->mbn", STACK.astype(F32), OTHER.astype(F32))
+_ORDERS = {"permX1": [0, 1, 2], "permX2": [0, 1, 2], "permY": [1, 0, 2], "cubeMathType": 0,
+    "batchSplitFactor": 1}  # fmt: skip
+PARTS = RNG.integers(-5, 5, (2, 6, 32)).astype(np.int8)
+PACKED = np.full(6, 0.5, F32).view(np.uint32).astype(np.uint64)
+
 ROWS = tuple(literal(*call) for call in [
+    ("aclnnNanMedian", {"self": HOLES}, np.asarray(np.nanquantile(HOLES, 0.5, method="lower"))),
+    ("aclnnNanMedianDim", {"self": HOLES, "dim": 1, "keepDim": True},
+        (np.take_along_axis(HOLES, PLACE, -1), PLACE)),
+    ("aclnnStridedSliceAssignV2", {"varRef": PATCHED, "inputValue": np.full((2, 3), 7, F32),
+        "begin": [1, 0], "end": [4, 3], "strides": [2, 1], "axesOptional": [0, 1]}, WANTED),
+    *((f"aclnnTransposeBatchMatMul{ending}", {"x1": STACK, "x2": OTHER, **_ORDERS}, TURNED)
+      for ending in ("", "WeightNz")),
+    ("aclnnQuantMatmulV2", {"x1": PARTS, "x2": PARTS.transpose(0, 2, 1).copy(),
+        "deqScale": PACKED, "adjX1": False, "adjX2": False},
+        (PARTS.astype(int) @ PARTS.transpose(0, 2, 1)) * 0.5),
     ("aclnnApplyAdamWV2", {"varRef": WEIGHT, "mRef": FIRST, "vRef": SECOND,
         "maxGradNormOptionalRef": None, "grad": GRADIENT, "step": STEP, **HYPER,
         "weightDecay": 0.1, "amsgrad": False, "maximize": False},

@@ -45,6 +45,8 @@ TARGET = HERE / "validation.md"
 MEASURED = ("Ascend910B", "Ascend910B1", "Ascend910B2", "Ascend910B4")
 LEAST_ROWS = 20  # of a group that has a line of its own
 WORST = 25
+LONG_US = 5  # kernels whose busiest pipe is compared
+CLOSE = 0.2  # error of a time that is right, for whichever reason
 
 NUMBERS = ("simulated_us", "band_low_us", "band_high_us", "roofline_us")
 
@@ -151,6 +153,7 @@ def page(predictions: Sequence[Prediction]) -> Iterator[str]:
     yield "\n" + KNOWN_FAULTS
     yield "## Right time for the right reason\n"
     yield from counters(predictions)
+    yield from busiest(predictions)
     yield "\n## Blocks\n"
     yield from blocks(predictions)
     yield "\n## Numbers of one family\n"
@@ -232,6 +235,30 @@ def counters(predictions: Sequence[Prediction]) -> Iterator[str]:
             f"| {chip} | {counter} | {len(pairs)} | {percent(measured)} | {percent(simulated)} "
             f"| {100 * apart:.0f} points |"
         )
+
+
+def busiest(predictions: Sequence[Prediction]) -> Iterator[str]:
+    """How often the busiest pipe is the device's, on longer kernels of vector cores."""
+    same: list[tuple[bool, bool]] = []
+    for each in predictions:
+        told = {
+            pipe: float(each.row.counters.get(counter, 0) or 0)
+            for counter, pipe in COUNTERS.items()
+            if counter.startswith("aiv")
+        }
+        if each.row.duration_us < LONG_US or "CUBE" in each.pipes or not any(told.values()):
+            continue
+        found = {pipe: each.pipes.get(pipe, 0.0) for pipe in told}
+        right = max(told, key=lambda pipe: told[pipe]) == max(found, key=lambda pipe: found[pipe])
+        same.append((right, abs(each.error or 0.0) < CLOSE))
+    if not same:
+        return
+    close = [right for right, near in same if near]
+    yield (
+        f"\nOf {len(same)} kernels on vector cores of {LONG_US} us and more, the busiest of the three pipes is the device's "
+        f"in {percent(statistics.mean(right for right, _ in same))}. Of the {len(close)} whose time is within "
+        f"{percent(CLOSE)}, {percent(1 - statistics.mean(close))} are so with another pipe busiest."
+    )
 
 
 def blocks(predictions: Sequence[Prediction]) -> Iterator[str]:

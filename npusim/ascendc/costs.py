@@ -133,13 +133,15 @@ class InstructionCosts:
         """Cycles of the scalar unit for an instruction of another pipe: addresses, arguments."""
         return self.profile.scalar.argument_cycles
 
-    def kernel_head(self, *, tiling: bool) -> float:
+    def kernel_head(self, *, tiling: bool, searching: bool = False) -> float:
         """Cycles of the entry code of every kernel: argument loading, pipe set-up.
 
-        ``tiling`` where it chooses among the variants of a kernel by its tiling data.
+        ``tiling`` where it chooses among the variants of a kernel by its tiling data, ``searching``
+        where there are many, and none was run just before.
         """
         launch = self.profile.launch
-        return launch.kernel_head_cycles + (launch.tiling_head_cycles if tiling else 0.0)
+        cycles = launch.kernel_head_cycles + (launch.tiling_head_cycles if tiling else 0.0)
+        return cycles + (launch.variants_us * self.profile.clock_mhz if searching else 0.0)
 
     def code_fetch(
         self, blocks: int, *, loaded: bool, fits: bool = True, many_variants: bool = False
@@ -148,14 +150,14 @@ class InstructionCosts:
 
         All cores read the same lines of them, which are served one after the other; none wait where
         the kernel is ``loaded`` and ``fits`` into the instruction caches. One of ``many_variants``
-        has more of both.
+        has more of both for every further block.
         """
         launch, clock = self.profile.launch, self.profile.clock_mhz
         if loaded and fits:
             return 0.0
         waiting_us = launch.code_us + launch.code_per_block_us * (blocks - 1)
         if many_variants and not loaded:
-            waiting_us += launch.variants_us + launch.variants_per_block_us * (blocks - 1)
+            waiting_us += launch.variants_per_block_us * (blocks - 1)
         return waiting_us * clock
 
     def repeat_elements(self, itemsize: int) -> int:

@@ -101,12 +101,14 @@ def _groups(
     each = block_cycles(profile)
     busy = _last_with_work(kinds, running)
     _issue((running[blocks[0]] for blocks in kinds.values()), costs)
-    head = costs.kernel_head(tiling=kernel.chooses)
+    many_variants = kernel.many_variants and not kernel.op_type.endswith("D")
+    searching = many_variants and not loaded
+    head = costs.kernel_head(tiling=kernel.chooses, searching=searching)
     fetching = costs.code_fetch(
         min(kernel.block_dim, apart),
         loaded=loaded,
         fits=not kernel.chooses,
-        many_variants=kernel.many_variants and not kernel.op_type.endswith("D"),
+        many_variants=many_variants,
     )
     return tuple(
         CoreGroup(

@@ -294,10 +294,10 @@ class Launch(Group):
     `code_us` for their code, except where it is one of the last `code_kernels` that they ran, which
     their instruction caches hold. All cores fetch the same lines of code and tiling data, which
     are served one after the other: `code_per_block_us` more for each further block. Generated
-    kernels with a variant for each way of cutting shapes they don't know (reductions, rows) wait
-    `variants_us` and `variants_per_block_us` more until they have found theirs. A cube core
-    is busy for `message_us` with each message by which a vector core asks for a product. The host
-    needs `host_dispatch_us` to launch an operator; the call of a whole offline model costs
+    kernels with a variant for each way of cutting shapes they don't know (reductions, rows) look
+    `variants_us` for theirs, and wait `variants_per_block_us` more for each further block. A cube
+    core is busy for `message_us` with each message by which a vector core asks for a product. The
+    host needs `host_dispatch_us` to launch an operator; the call of a whole offline model costs
     `model_call_us` beside its tasks.
     """
 

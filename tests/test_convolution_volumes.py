@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from npusim import TensorSpec
 from npusim.ascendc import trace
+from npusim.ascendc.windows import Window
 from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.ops.batch_norm_training.update import BNInfer
 from npusim.ops.convolution.volumes import Depth
 from npusim.values.errors import KernelError
 from support.convolution import convolved, in_fractals, in_planes, in_slices, windows
 from support.kernels import content
 from support.tasks import CHIPS, cycles, kernels, run
-
-if TYPE_CHECKING:
-    from npusim.ascendc.windows import Window
 
 Array = np.ndarray[Any, Any]
 
@@ -79,6 +80,34 @@ def test_volumes_are_convolved(
     found = content(outputs[0])
     got = np.stack([in_planes(found[:, d], channels[1]) for d in range(found.shape[1])], axis=2)
     np.testing.assert_allclose(got, wanted, rtol=2**-10)
+
+
+def test_transposed_convolutions_of_stored_volumes_are_the_transpose() -> None:
+    """<conv(x), g> = <x, the transposed convolution of g>, with a bias left out."""
+    random = np.random.default_rng(1)
+    x = random.integers(-3, 4, (2, 20, 4, 6, 8)).astype(np.float16)
+    weight = random.integers(-3, 4, (33, 20, 2, 2, 2)).astype(np.float16)
+    window = Window((2, 2), (2, 2))
+    wanted = of_volumes(x, weight, window, (2, 0, 0))
+    grads = random.integers(-3, 4, wanted.shape).astype(np.float16)
+    fractals = np.concatenate([in_fractals(weight[:, :, t], 16) for t in range(2)])
+    said = {"ksize": [2] * 3, "strides": [2] * 3, "dilations": [1] * 3, "pads": [0] * 6}
+    (found,) = run("Ascend310P3", "Conv3DTranspose", [stored(grads), fractals], [stored(x)], **said)
+    got = np.stack([in_planes(found[:, d], 20) for d in range(found.shape[1])], axis=2)
+    assert (got.astype(np.float64) * x).sum() == (wanted * grads).sum()
+
+
+def test_batch_norms_of_volumes_are_those_of_their_slices() -> None:
+    chip = load_profile("Ascend310P3")
+    rows = [TensorSpec((64,), "float32")] * 4
+    shape = (3, 64, 20, 20, 16)
+    for x in (
+        TensorSpec(shape, "float16", "NC1HWC0"),
+        TensorSpec((1, 3, *shape[1:]), "float16", "NDC1HWC0"),
+    ):
+        (kernel,) = kernels_of(chip, TaskSpec("BNInfer", (x, *rows), (x,)))
+        assert isinstance(kernel, BNInfer)
+        assert (kernel.planes.batch, kernel.planes.slices, kernel.planes.lanes) == (3, 64, 16)
 
 
 @pytest.mark.parametrize("deep", [1, 3])

@@ -237,6 +237,15 @@ def test_sequences_are_images_of_one_row(tmp_path: Path) -> None:
     assert {value.format for value in norm.given} == {Format.NC1HWC0}
 
 
+def test_volumes_are_normalised_as_convolutions_leave_them(tmp_path: Path) -> None:
+    network = Network()
+    made = network.node("Relu", network.node("Conv", "x", network.weight(16, 3, 1, 1, 1)))
+    output = network.node("BatchNormalization", made, *(network.weight(16) for _ in range(4)))
+    file = network.save(tmp_path / "net.onnx", output, inputs={"x": [1, 3, 4, 8, 8]})
+    (norm,) = compiled(file).network.named("BNInfer")
+    assert {value.format for value in norm.given} == {Format.NDC1HWC0}
+
+
 def test_tensors_that_others_read_stay_apart(tmp_path: Path) -> None:
     """A result that is needed twice, or given out, can't go into the kernel behind it."""
     network = Network()

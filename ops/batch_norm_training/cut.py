@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from npusim.schedules.block_split import block_split
 from npusim.values.errors import KernelError
+from npusim.values.formats import Format
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, GmSlice
@@ -34,9 +35,14 @@ class Planes:
 
     @classmethod
     def of(cls, op_type: str, x: GlobalTensor) -> Planes:
-        """The planes of ``x``; raises KernelError for a shape that can't be NC1HWC0."""
+        """The planes of ``x``; raises KernelError for a shape that can't be NC1HWC0.
+
+        Volumes in NDC1HWC0 are their slices, image by image.
+        """
         if len(x.shape) < 4:
             raise KernelError(op_type, f"{x.shape} is no shape of NC1HWC0")
+        if x.format is Format.NDC1HWC0:
+            x = x.view(x.shape[0] * x.shape[1], *x.shape[2:])
         return cls(x.shape[0], x.shape[1], x.shape[2], prod(x.shape[2:-1]), x.shape[-1])
 
     def tile(

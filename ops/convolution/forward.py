@@ -37,6 +37,7 @@ class Conv2D(Kernel):
     cores: ClassVar[Literal["vector", "cube"]] = "cube"
     generated = True
     uneven: ClassVar[bool] = False  # whether images are shared in unequal parts
+    may_gather: ClassVar[bool] = True  # from memory, what load3d can't unfold
     dilated: bool = False  # whether planes get zeros between their elements
 
     def __init__(
@@ -101,16 +102,16 @@ class Conv2D(Kernel):
         which L1 has no room for what a fractal of positions sees.
         """
         geometry = job.geometry
-        unfolds = geometry.fits_load3d(profile)
         self.gathers = False
-        if unfolds:
+        may = self.may_gather and not self.dilated and geometry.lanes != C04
+        if geometry.fits_load3d(profile):
             try:
                 return tiling_of(profile, job)
             except KernelError:
-                if self.dilated or geometry.window.is_point or geometry.lanes == C04:
+                if not may or geometry.window.is_point:
                     raise
-        elif self.dilated or geometry.lanes == C04:
-            raise KernelError(self.op_type, f"{profile.name} can't unfold such windows")
+        elif not may:
+            raise KernelError(self.op_type, f"load3d of {profile.name} has no such windows")
         self.gathers = True
         run = geometry.window.run * geometry.lanes * job.dtype.itemsize
         return tiling_of(profile, replace(job, geometry=geometry.laid_out(), gathered_bytes=run))

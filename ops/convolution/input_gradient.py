@@ -38,6 +38,7 @@ class InputGradient(Conv2D):
     """
 
     op_type: str = "Conv2DBackpropInput"
+    may_gather = False
     uneven = True
 
     def __init__(

@@ -13,7 +13,7 @@ from npusim.operators.tasks import kernels_on
 from npusim.ops.convolution.geometry import lanes_of
 from npusim.ops.convolution.volume_gradient import VolumeFilterGradient
 from npusim.ops.convolution.volume_input_gradient import VolumeInputGradient
-from npusim.ops.convolution.volumes import Conv3D, Depth
+from npusim.ops.convolution.volumes import Conv3D, Depth, along_depth
 from npusim.values.dtypes import FLOAT
 from npusim.values.errors import KernelError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from npusim.values.dtypes import DType
 
 VOLUMES = 5  # axes of NCDHW
+STORED = 6  # and of NDC1HWC0
 
 
 @dataclass(frozen=True)
@@ -164,11 +165,16 @@ def filter_gradient(task: Task) -> tuple[Kernel, ...]:
 
 
 def input_gradient(task: Task) -> tuple[Kernel, ...]:
-    """A weight and gradients in NCDHW to the gradient of the input; its size may come first."""
+    """A weight and gradients in NCDHW to the gradient of the input; its size may come first.
+
+    Networks have them in NDC1HWC0 and FRACTAL_Z_3D.
+    """
     grads, weight = (task.present(2)[at] for at in (1, 0))
     size = numbers(task.first("input_size")) or (task.outputs and task.outputs[0].shape) or ()
     if task.op_type.startswith("Conv3DTranspose"):
         grads, weight = weight, grads
+    if len(grads.shape) == STORED and task.outputs:
+        return _stored(task, grads, weight, task.outputs[0])
     if len(weight.shape) != VOLUMES or len(grads.shape) != VOLUMES or len(size) != VOLUMES:
         raise task.refused(f"{weight.shape}, {grads.shape} and volumes of {tuple(size)}")
     if (weight.shape[0], weight.shape[1]) != (grads.shape[1], size[1]):
@@ -178,6 +184,20 @@ def input_gradient(task: Task) -> tuple[Kernel, ...]:
         raise task.refused(f"{tuple(size)} doesn't become {grads.shape}")
     dx = task.outputs[0] if task.outputs else made(tuple(size), grads.dtype)
     return tuple(solid.back(task.op_type, grads, weight, None, dx))
+
+
+def _stored(
+    task: Task, grads: GlobalTensor, weight: GlobalTensor, dx: GlobalTensor
+) -> tuple[Kernel, ...]:
+    """The same for tensors that lie as the cube takes them; a bias is the third operand."""
+    if len(dx.shape) != STORED or dx.shape[0] != grads.shape[0]:
+        raise task.refused(f"{grads.shape} doesn't become {dx.shape}")
+    depth, attributes = along_depth(task, dx, weight, grads)
+    bias = task.inputs[2] if len(task.inputs) > 2 else None
+    kernel = VolumeInputGradient(
+        task.profile, grads, weight, dx, depth, attributes, bias=bias, op_type=task.op_type
+    )
+    return (kernel,)
 
 
 def _told(task: Task, kernel: Sequence[int], kind: DType) -> Solid:

@@ -103,6 +103,7 @@ class Conv3D(Conv2D):
     """
 
     op_type: str = "Conv3D"
+    may_gather = False
 
     def __init__(
         self,
@@ -152,7 +153,7 @@ class Conv3D(Conv2D):
         x, weight, y = task.present(2, 1)
         if len(x.shape) != _VOLUMES or len(y.shape) != _VOLUMES or x.shape[0] != y.shape[0]:
             raise task.refused(f"{x.shape} and {y.shape} aren't NDC1HWC0")
-        depth, attributes = _told(task, x, weight, y)
+        depth, attributes = along_depth(task, x, weight, y)
         hf32 = bool(task.first("enable_hf32", "hf32"))
         kernel = cls(task.profile, x, weight, y, depth, attributes, bias=bias, epilogue=epilogue,
             hf32=hf32, op_type=task.op_type)  # fmt: skip
@@ -203,7 +204,7 @@ def as_images(volumes: GlobalTensor) -> GlobalTensor:
     return volumes.view(volumes.shape[0] * volumes.shape[1], *volumes.shape[2:])
 
 
-def _told(
+def along_depth(
     task: Task, x: GlobalTensor, weight: GlobalTensor, y: GlobalTensor
 ) -> tuple[Depth, dict[str, object]]:
     """The window along the depth, and the attributes of the one over planes."""

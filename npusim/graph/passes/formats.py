@@ -24,6 +24,9 @@ _SAME_PLACES = (ELEMENTWISE | _FRACTAL_ROWS) - {"Cast", "ConfusionTransposeD"}
 _PLAIN = frozenset(("SelectV2",))
 """Elementwise, but for plain layouts. Source: operator information of Ascend310P (op_info_cfg)."""
 
+_OF_VOLUMES_TOO = frozenset(("BNInfer",))
+"""Kernels for images that take volumes as well. Source: the operator tree's bn_infer."""
+
 _POOLED = frozenset(("ReduceMeanD", "ReduceMaxD", "ReduceSumD"))
 
 
@@ -83,7 +86,9 @@ def _asked_of(node: Node, asked: dict[int, Format]) -> Format | None:
 def _own(node: Node, target: Target) -> Format | None:
     """The format that a node works in, whatever its operands have; None if it has no wish."""
     if node.op in PLANES:
-        return Format.NC1HWC0 if _fits(node.output, Format.NC1HWC0) else Format.ND
+        if _fits(node.output, Format.NC1HWC0):
+            return Format.NC1HWC0
+        return Format.NDC1HWC0 if node.op in _OF_VOLUMES_TOO else Format.ND
     if node.op in VOLUMES:
         return Format.NDC1HWC0
     if node.op in PRODUCTS:

@@ -1019,6 +1019,13 @@ def attention(pick: Pick, op_type: str) -> Task:
     )
 
 
+def exchanged(pick: Pick, op_type: str) -> Task:
+    """What four ranks bring together."""
+    x = pick.numbers(8, pick.size(), kind=pick.half())
+    rows = {"HcomAllGather": 32, "HcomReduceScatter": 2}.get(op_type, 8)
+    return Task([x], [empty(rows, x.shape[1], kind=x.dtype)], {"rank_size": 4})
+
+
 def grouped_product(pick: Pick, _: str) -> Task:
     """Rows in groups, some of them empty, each with a matrix of its own."""
     count, k, n, kind = (
@@ -1117,6 +1124,7 @@ FOLDERS: dict[str, Case] = {
     "linear_algebra": decomposed,
     "search": searched,
     "attention": attention,
+    "collective": exchanged,
     "reduction": reduction,
     "rotary": rotary,
     "softmax": softmax,

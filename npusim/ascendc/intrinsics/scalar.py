@@ -104,6 +104,12 @@ class Scalars(Issuer):
             cycles = self.costs.ai_cpu(operations)
             self.recorder.emit(Pipe.SCALAR, "ai_cpu", cycles, detail=f"{operations:.0f} operations")
 
+    def elsewhere(self, name: str, duration_us: float) -> None:
+        """What something beside the chip's cores takes, and nothing of the task goes on beside."""
+        if self.recording:
+            cycles = duration_us * self.profile.clock_mhz
+            self.recorder.emit(Pipe.SCALAR, name, cycles, detail=f"{duration_us:.1f} us")
+
     def random_engine(self, numbers: int = 0, nbytes: int = 0) -> None:
         """So many random numbers, or bytes of random bits, of the chip's engine for them."""
         if self.recording:

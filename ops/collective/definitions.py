@@ -1,0 +1,35 @@
+"""Tensors of several chips brought together, by themselves and beside a matrix product."""
+
+from npusim.operators.checks import rank_is
+from npusim.operators.definition import Composed, Operator, family, text, whole
+from npusim.operators.shape_checks import fits
+
+_TURNS = (whole("commTurn", only=0), whole("streamMode", only=1))
+_REDUCED = (text("group", None), text("reduceOp", "reduction"), *_TURNS)
+_SIZE = (whole("rank_size?"),)
+_MATRICES = (rank_is, 2, "x2")
+
+# fmt: off
+OPERATORS = family(
+    "collective",
+    exchange=(
+        Operator("HcomAllReduce", "x -> y", (text("reduction?"), *_SIZE), kernel="all_reduce"),
+        Operator("HcomAllGather", "x -> y", _SIZE, kernel="all_gather"),
+        Operator("HcomReduceScatter", "x -> y", (text("reduction?"), *_SIZE),
+            kernel="reduce_scatter"),
+    ),
+    host=(
+        Composed("aclnnMatmulAllReduce", "x1 x2 bias? -> output", _REDUCED, "all_reduced",
+            checks=(_MATRICES, (fits, "x1", "*b m k", "x2", "k n", "bias", "n",
+                "output", "*b m n"))),
+        Composed("aclnnMatmulAllReduceV2", "x1 x2 bias? x3? -> output", _REDUCED, "all_reduced",
+            checks=(_MATRICES, (fits, "x1", "*b m k", "x2", "k n", "bias", "n", "x3", "*b m n",
+                "output", "*b m n"))),
+        Composed("aclnnAllGatherMatmul", "x1 x2 bias? -> output gatherOut?",
+            (text("group", None), whole("gatherIndex", only=0), *_TURNS), "gathered",
+            checks=((fits, "x1", "m k", "x2", "k n", "bias", "n", "output", "r n",
+                "gatherOut", "r k"),)),
+        Composed("aclnnMatmulReduceScatter", "x1 x2 bias? -> output", _REDUCED, "scattered",
+            checks=((fits, "x1", "m k", "x2", "k n", "bias", "n", "output", "r n"),)),
+    ),
+)

@@ -172,6 +172,15 @@ def test_running_needs_data_but_outputs_may_be_described() -> None:
         call_with(require_data=True)
 
 
+def test_results_arent_stored_into_a_read_only_array() -> None:
+    array = np.zeros((2, 3), np.float32)
+    array.flags.writeable = False
+    assert call_with(require_data=True, self=array).tensor("self").data is array
+    assert call_with(require_data=False, out=array).tensor("out").data is array
+    with pytest.raises(ArgumentError, match="out is a read-only array"):
+        call_with(require_data=True, self=array, out=array)
+
+
 def test_looking_at_a_null_tensor_is_a_bug_and_says_so() -> None:
     with pytest.raises(TypeError, match="self is no TensorArg but None"):
         call_with(self=None).spec("self")

@@ -25,8 +25,9 @@ def bind(
 
     None is a null pointer, for the checks to judge; an omitted optional input is one too. An
     omitted output stays absent until `complete` describes it. With `require_data` every tensor
-    input must be an array. Raises UnknownNameError for a parameter that the operator doesn't have,
-    ArgumentError for a missing one or a value of the wrong kind.
+    input must be an array, and what results are stored into can't be read-only. Raises
+    UnknownNameError for a parameter that the operator doesn't have, ArgumentError for a missing one
+    or a value of the wrong kind.
     """
     given = _by_parameter(contract, arguments)
     bound: dict[str, Argument] = {}
@@ -40,6 +41,8 @@ def bind(
             raise ArgumentError(f"{contract.name}: {name} is missing", _wanted(parameter))
         if require_data and parameter.io == "in":
             _require_data(contract, name, bound[name])
+        if require_data and (parameter.io == "out" or parameter.is_changed):
+            _require_writable(contract, name, bound.get(name))
     return bound
 
 
@@ -117,6 +120,15 @@ def _require_data(contract: Contract, name: str, argument: Argument) -> None:
             f"{contract.name}: {name} has a shape but no data",
             "Give an array, or ask for an estimate, which needs no data.",
         )
+
+
+def _require_writable(contract: Contract, name: str, argument: Argument) -> None:
+    if isinstance(argument, TensorArg) and argument.data is not None:
+        if not argument.data.flags.writeable:
+            raise ArgumentError(
+                f"{contract.name}: {name} is a read-only array, and results are stored into it",
+                f"Give one that can be written to: {name}=array.copy().",
+            )
 
 
 def tensor_of(value: object) -> TensorArg:

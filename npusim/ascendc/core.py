@@ -143,6 +143,11 @@ class Core(
         apart = count > 1 and not one_by_one and at_once != 1
         yield from self._turns(count, turns, apart=apart)
 
+    @property
+    def computes_together(self) -> bool:
+        """Whether blocks are computed whose tasks :meth:`share` puts together."""
+        return self.numerics and self.cluster.progress is not None
+
     def share(self, first: Callable[[int], int], *, inner_bytes: int = 0) -> Iterator[LoopIndex]:
         """Loop over the block's tasks, from ``first(block)`` up to ``first(block + 1)``.
 

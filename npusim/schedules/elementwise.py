@@ -9,7 +9,7 @@ packed where rows are short. Source: public host tiling (ops/built-in/op_tiling/
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar
@@ -23,7 +23,7 @@ from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
     from npusim.ascendc.core import Core
-    from npusim.ascendc.gm import GlobalTensor
+    from npusim.ascendc.gm import GlobalTensor, Place
     from npusim.ascendc.queues import TQue
     from npusim.ascendc.tensors import LocalTensor, Scalar
     from npusim.hardware.profile import Profile
@@ -149,7 +149,17 @@ class ElementwiseKernel(Kernel):
     def process(self, core: Core) -> None:
         """The work of one block."""
         self.init_buffers(core)
-        tiles = self._flat_tiles(core) if self.plane.is_flat else self.planes.tiles(core)
+        if not self.plane.is_flat:
+            self._compute_all(core, self.planes.tiles(core))
+        elif core.computes_together:
+            core.separately(
+                lambda: self._compute_all(core, self._flat_tiles(core)),
+                lambda: self._compute_all(core, self._tiles_of_blocks(core)),
+            )
+        else:
+            self._compute_all(core, self._flat_tiles(core))
+
+    def _compute_all(self, core: Core, tiles: Iterable[Tile]) -> None:
         for tile in tiles:
             self.compute(core, tile)
 
@@ -202,14 +212,27 @@ class ElementwiseKernel(Kernel):
         return compiled_split(profile, shape, self.output.dtype.itemsize, self.computed)
 
     def _flat_tiles(self, core: Core) -> Iterator[Tile]:
+        for first, length in self.tiling.tiles(core):
+            yield self._flat_tile(length, (first, 1))
+
+    def _tiles_of_blocks(self, core: Core) -> Iterator[Tile]:
+        """The same for whole shares of this and the next blocks at once, if none has had them."""
         tiling = self.tiling
-        flat = [
-            None if tensor.numel == 1 and tensor.numel < tiling.rows else tensor
+        whole, rest = divmod(tiling.rows, tiling.per_core)
+        nbytes = 2 * _COMPUTE_BYTES * tiling.per_core  # most of it passes through the caches alone
+        for share in core.share(lambda block: min(block, whole), inner_bytes=nbytes):
+            for first, length in core.tiles(0, tiling.per_core, tiling.tile):
+                yield self._flat_tile(length, (share, tiling.per_core), (first, 1))
+        if rest and core.get_block_idx() == whole:
+            yield from self._flat_tiles(core)
+
+    def _flat_tile(self, length: int, *places: tuple[Place, int]) -> Tile:
+        """``length`` elements at the sum of ``places``; a single number repeats."""
+        sources = tuple(
+            None
+            if tensor.numel == 1 and tensor.numel < self.tiling.rows
+            else tensor.window(places, (length,), (1,))
             for tensor in self.inputs
-        ]
-        for first, length in tiling.tiles(core):
-            sources = tuple(
-                None if tensor is None else tensor.span(first, length) for tensor in flat
-            )
-            targets = tuple(tensor.span(first, length) for tensor in self.outputs)
-            yield Tile((length,), sources, targets)
+        )
+        targets = tuple(tensor.window(places, (length,), (1,)) for tensor in self.outputs)
+        return Tile((length,), sources, targets)

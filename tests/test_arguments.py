@@ -13,7 +13,7 @@ from npusim.hardware.families import everywhere
 from npusim.operators.arguments import bind, complete
 from npusim.operators.contract import Call, Contract, Parameter, TensorArg
 from npusim.values.dtypes import BFLOAT16, FLOAT
-from npusim.values.errors import ArgumentError, UnknownNameError
+from npusim.values.errors import ArgumentError, DTypeError, UnknownNameError
 from npusim.values.formats import Format
 from npusim.values.tensors import TensorSpec
 
@@ -184,3 +184,13 @@ def test_results_arent_stored_into_a_read_only_array() -> None:
 def test_looking_at_a_null_tensor_is_a_bug_and_says_so() -> None:
     with pytest.raises(TypeError, match="self is no TensorArg but None"):
         call_with(self=None).spec("self")
+
+
+def test_what_is_no_array_or_dtype_is_told() -> None:
+    nested: list[object] = []
+    for _ in range(100_000):
+        nested = [nested]
+    with pytest.raises(DTypeError, match="a value of type list is not a dtype"):
+        TensorSpec((2,), nested)
+    with pytest.raises(ArgumentError, match="an array can't be of type TensorSpec"):
+        TensorSpec.of(TensorSpec((2,), "fp16"))  # type: ignore[arg-type]

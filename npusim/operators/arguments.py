@@ -123,12 +123,12 @@ def _require_data(contract: Contract, name: str, argument: Argument) -> None:
 
 
 def _require_writable(contract: Contract, name: str, argument: Argument) -> None:
-    if isinstance(argument, TensorArg) and argument.data is not None:
-        if not argument.data.flags.writeable:
-            raise ArgumentError(
-                f"{contract.name}: {name} is a read-only array, and results are stored into it",
-                f"Give one that can be written to: {name}=array.copy().",
-            )
+    given = argument.data if isinstance(argument, TensorArg) else None
+    if given is not None and not given.flags.writeable:
+        raise ArgumentError(
+            f"{contract.name}: {name} is a read-only array, and results are stored into it",
+            f"Give one that can be written to: {name}=array.copy().",
+        )
 
 
 def tensor_of(value: object) -> TensorArg:

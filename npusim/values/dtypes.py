@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from npusim.values.errors import DTypeError
+from npusim.values.errors import DTypeError, brief
 from npusim.values.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def dtype(value: object) -> DType:
     if value is float or value is int or value is complex:
         hint = "Say 'float32', 'float64', 'int32' ..."
         raise DTypeError(f"Python's {value.__name__} is no dtype of a fixed width", hint)
-    text = str(value)
+    text = brief(value)
     if text.startswith("torch."):
         return _from_text(text)
     return _from_numpy(value)
@@ -191,7 +191,7 @@ def _from_numpy(value: object) -> DType:
     try:
         # NumPy reads None as float64; here it is a forgotten argument.
         kind = None if value is None else np.dtype(value)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
+    except (RecursionError, TypeError, ValueError):
         kind = None
     if kind is None:
         hint = "Give a name such as 'float16', a NumPy dtype or ml_dtypes.bfloat16."

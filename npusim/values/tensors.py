@@ -99,7 +99,9 @@ class TensorSpec:
         `dtype` says what raw void data (``V2``) holds; any other array must already have it.
         Raises `ArgumentError` for negative strides and for strides that cut through elements.
         """
-        expect(getattr(array, "shape", None), tuple, "the shape of an array")
+        import numpy as np  # whoever has an array has it
+
+        expect(array, np.ndarray | np.generic, "an array")
         kind = _array_dtype(array, dtype)
         if array.size == 0:
             return cls(array.shape, kind, format)

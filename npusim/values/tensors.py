@@ -101,7 +101,7 @@ class TensorSpec:
         """
         import numpy as np  # whoever has an array has it
 
-        expect(array, np.ndarray | np.generic, "an array")
+        expect(array, (np.ndarray, np.generic), "an array")
         kind = _array_dtype(array, dtype)
         if array.size == 0:
             return cls(array.shape, kind, format)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
+from npusim.ops.matmul.contract import math_objection
 from npusim.values.dtypes import INT32
 
 if TYPE_CHECKING:
@@ -76,6 +77,12 @@ def batches_turn(first: str, second: str) -> Check:
 
 def _is_row(shape: Shape, columns: int) -> bool:
     return bool(shape) and shape[-1] == columns and set(shape[:-1]) <= {1}
+
+
+def math_type(*names: str) -> Check:
+    """161002 for what the product can't compute in, as cubeMathType says of these matrices."""
+    title = "the product can't compute what cubeMathType asks for"
+    return invalid(title, lambda call: math_objection(call, *names))
 
 
 def scales_fit(x1: str, x2: str, y: str, scale: str, bias: str, per_row: str) -> Check:

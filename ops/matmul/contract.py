@@ -132,7 +132,12 @@ def _mixed_halves(call: Call) -> Finding:
 
 
 def _math_type(call: Call) -> Finding:
-    kinds = {spec.dtype for _, spec in call.given(*operands(call))}
+    return math_objection(call, *operands(call))
+
+
+def math_objection(call: Call, *names: str) -> Finding:
+    """What the chip objects to in cubeMathType for matrices of these dtypes."""
+    kinds = {spec.dtype for _, spec in call.given(*names)}
     chosen, chip = call.integer("cubeMathType"), call.profile.name
     if not _multiplies_float(call):
         if FLOAT in kinds and chosen == KEEP_DTYPE:

@@ -15,7 +15,7 @@ from npusim.operators.definition import (
     whole,
 )
 from npusim.operators.shape_checks import fits
-from npusim.ops.matmul.checks import batches_turn, product, scales_fit
+from npusim.ops.matmul.checks import batches_turn, math_type, product, scales_fit
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8
 
 _TURNED = (flag("transpose_x1?"), flag("transpose_x2?"))
@@ -52,10 +52,11 @@ def _summed(
 ) -> tuple[Composed, Composed]:  # fmt: skip
     """A product that something is added to: into an output, and into what is added."""
     attributes = (*numbers, *math)
+    checks = (check, (math_type, *factors.split())) if math else (check,)
     return (
-        Composed(name, f"self {factors} -> out", attributes, host, checks=(check,)),
+        Composed(name, f"self {factors} -> out", attributes, host, checks=checks),
         Composed(name.replace("aclnn", "aclnnInplace"), f"selfRef {factors} -> selfRef",
-                 attributes, host, checks=(check,)),
+                 attributes, host, checks=checks),
     )  # fmt: skip
 
 
@@ -118,7 +119,7 @@ OPERATORS = family(
         Composed("aclnnGemm", "A B C -> out",
             (real("alpha", "alpha"), real("beta", "beta"), whole("transA", "turned_a"),
              whole("transB", "turned_b"), *_MATH), "general",
-            checks=((rank_is, 2, "A", "B", "out"),)),
+            checks=((rank_is, 2, "A", "B", "out"), (math_type, "A", "B"))),
         Composed("aclnnGer", "self vec2 -> out", (), "outer_product",
             checks=((fits, "self", "m", "vec2", "n", "out", "m n"),)),
         _grouped("", f"{_GROUPS} -> y*", (*_ENDS, *_SPLIT)),
@@ -135,12 +136,13 @@ OPERATORS = family(
         *(Composed(f"aclnnTransposeBatchMatMul{ending}", f"x1 {weight} bias? scale? -> out",
             (ints("permX1", "order_a"), ints("permX2", "order_b"), ints("permY", "order"),
              *_MATH, whole("batchSplitFactor", "parts")), "turned_batches",
-            checks=((rank_in, (3,), "x1"), (absent, "bias"), (batches_turn, "x1", "x2")))
+            checks=((rank_in, (3,), "x1"), (absent, "bias"), (batches_turn, "x1", "x2"),
+                (math_type, "x1", "x2")))
           for ending, weight in (("", "x2"), ("WeightNz", "x2#"))),
         *_quantised("aclnnQuantMatmulV5", "x2"),
         *_quantised("aclnnQuantMatmulWeightNz", "x2#"),
         Composed("aclnnMv", "self vec -> out", _MATH, "matrix_vector",
-            checks=((fits, "self", "m k", "vec", "k", "out", "m"),)),
+            checks=((fits, "self", "m k", "vec", "k", "out", "m"), (math_type, "self", "vec"))),
     ),
     records=(
         Operator("MatMul", _BIASED, _TURNED, also=("MatMulV2",), kernel="product",

@@ -356,12 +356,15 @@ def literal(api: str, given: dict[str, Any], want: Any) -> Row:
     if isinstance(want, dict):
         want = tuple(want.get(name) for name in outputs_of(api))
     several = want if isinstance(want, tuple) else (want,)
-    arrays = tuple(
-        each if each is None or isinstance(each, list) else np.asarray(each) for each in several
-    )
-    whole = (each for each in arrays if not isinstance(each, list))
+    arrays = tuple(each if each is None or _is_list(each) else np.asarray(each) for each in several)
+    whole = (each for each in arrays if not _is_list(each))
     named = not any(np.iscomplexobj(each) for each in whole)  # the dtypes of others are known
     return Row(api, make, lambda *_: arrays, loose=_LOOSE, natural=False, off=1, given=named)
+
+
+def _is_list(each: Any) -> bool:
+    """Whether a result is a list of tensors, and no tensor that is written as one."""
+    return isinstance(each, list) and isinstance(each[0], np.ndarray)
 
 
 _LOOSE = 100

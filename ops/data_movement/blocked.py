@@ -187,7 +187,9 @@ class BlockedCopy(Kernel):
         self.kind, self.itemsize = src.dtype, src.dtype.itemsize
         self.block = profile.buffers.block_bytes // self.itemsize
         self.division = self.grid = self._repeated(self.tiled(profile))
-        self.block_dim = profile.cores.vector_cores
+        # One that is compiled for a shape starts all cores; else the tiling says how many.
+        compiled, cores = profile.software.compiled_for_shape, profile.cores.vector_cores
+        self.block_dim = cores if compiled else self.grid.used_cores
 
     @abstractmethod
     def tiled(self, profile: Profile) -> Grid:

@@ -6,6 +6,9 @@ The steps of `data/programs.csv` are those of public tables, each with its sourc
 `programs/` are written for them from their descriptions. Printed are, for every step, the measured
 and the simulated time, and for every table how many pairs of steps come in the measured order
 (those that differ by more than 2 %), with the median and the largest error.
+
+Then come the sweeps of `data/sweeps.csv`, over tiles or cores: the rank correlation of the times,
+and by how much the best of our fastest quarter is slower on the device than the best of all.
 """
 
 from __future__ import annotations
@@ -15,11 +18,11 @@ import csv
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby
 from pathlib import Path
-from statistics import median
+from statistics import correlation, median
 
 from npusim.capi.compiling import compile_program
 from npusim.capi.running import run_program
@@ -65,6 +68,22 @@ def ordered(steps: Sequence[Step]) -> tuple[int, int]:
     return sum(fast.simulated_us < slow.simulated_us for fast, slow in apart), len(apart)
 
 
+def ranks(times: Sequence[float]) -> list[float]:
+    """The place of each time, equal ones in the middle of theirs."""
+    return [
+        sum(other < time for other in times) + (sum(other == time for other in times) - 1) / 2
+        for time in times
+    ]
+
+
+def ranking(steps: Sequence[Step]) -> tuple[float, float]:
+    """Spearman's correlation of a sweep, and what choosing from our fastest quarter costs."""
+    measured = [each.measured_us for each in steps]
+    together = correlation(ranks(measured), ranks([each.simulated_us for each in steps]))
+    ours = sorted(steps, key=lambda each: each.simulated_us)[: max(1, round(len(steps) / 4))]
+    return together, min(each.measured_us for each in ours) / min(measured) - 1
+
+
 def verdict(steps: Sequence[Step]) -> str:
     """Order, median and largest error of some steps."""
     right, pairs = ordered(steps)
@@ -78,11 +97,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", metavar="REGEX", help="tables and steps that fit")
     given = parser.parse_args()
-    with (HERE / "data" / "programs.csv").open(encoding="utf-8", newline="") as file:
+    steps = tables("programs.csv", given.only, verdict)
+    if steps:
+        above = sum(abs(each.error) > WRONG for each in steps)
+        say(f"\nall: {verdict(steps)}, {above} above 30 %")
+    tables("sweeps.csv", given.only, told_ranking)
+
+
+def told_ranking(steps: Sequence[Step]) -> str:
+    """The ranking of a sweep in words."""
+    together, lost = ranking(steps)
+    told = f"Spearman {together:.3f}, best of our fastest quarter {lost:.1%} behind the best"
+    return f"{len(steps)} points, {told}"
+
+
+def tables(name: str, only: str, summary: Callable[[Sequence[Step]], str]) -> list[Step]:
+    """Print the steps of a file that fit, table by table with a summary."""
+    with (HERE / "data" / name).open(encoding="utf-8", newline="") as file:
         rows = [
-            row
-            for row in csv.DictReader(file)
-            if re.search(given.only, f"{row['group']}, {row['step']}")
+            row for row in csv.DictReader(file) if re.search(only, f"{row['group']}, {row['step']}")
         ]
     steps: list[Step] = []
     with tempfile.TemporaryDirectory(prefix="npusim-programs-") as folder:
@@ -95,8 +128,8 @@ def main() -> None:
                 steps.append(step)
                 times = f"{step.measured_us:>12,.1f} us {step.simulated_us:>12,.1f} us"
                 say(f"  {step.name:<58}{times} {step.error:>+7.1%}")
-            say(f"  {verdict(steps[begun:])}")
-    say(f"\nall: {verdict(steps)}, {sum(abs(each.error) > WRONG for each in steps)} above 30 %")
+            say(f"  {summary(steps[begun:])}")
+    return steps
 
 
 def say(line: str) -> None:

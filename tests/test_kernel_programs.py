@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from npusim.capi.compiling import compile_program
 from npusim.capi.launch_syntax import translated
 from npusim.capi.running import run_program
+from npusim.hardware import load_profile
 from npusim.runtime.what_if import suggestions
 from npusim.values.errors import RejectedError
 from support.capi import needs_capi, needs_cffi, workshop
@@ -120,6 +122,11 @@ def said(programs: dict[str, Path]) -> dict[str, tuple[int, str]]:
     run = run_program(str(programs["faults"]), [], "Ascend910B3")
     assert run.exit_code == 0
     assert json.dumps(run.as_json())
+    # Two other cores' words, and its own, are fetched from memory.
+    scalar = load_profile("Ascend910B3").scalar
+    (polls,) = (each["cycles"] for each in run.calls if each["op"] == "clean_words")
+    (alone,) = (each["cycles"] for each in run.calls if each["op"] == "clean_scalar")
+    assert polls - alone > 3 * scalar.gm_miss_cycles
     told = [_TOLD.search(each["message"]) for each in run.problems]
     return {each[1]: (int(each[2]), each[3]) for each in told if each}
 
@@ -178,6 +185,19 @@ def test_published_steps_come_in_their_order(tmp_path: Path) -> None:
     assert times == sorted(times, reverse=True)
     details = {each.detail for each in run.timed[0].result.timeline.slices()}
     assert any(each.endswith("past L2") for each in details)
+
+
+def test_sweeps_are_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two points are swapped, and the best of the fastest quarter is the second."""
+    monkeypatch.syspath_prepend(str(STEPS.parent))
+    programs = importlib.import_module("programs")
+    steps = [
+        programs.Step("", "", measured, simulated)
+        for measured, simulated in zip((1, 2, 3, 4), (6, 5, 7, 8), strict=True)
+    ]
+    together, lost = programs.ranking(steps)
+    assert (together, lost) == (pytest.approx(0.8), 1.0)
+    assert programs.ranks([3.0, 1.0, 3.0]) == [1.5, 0.0, 1.5]
 
 
 def test_launches_are_calls_on_the_same_line() -> None:

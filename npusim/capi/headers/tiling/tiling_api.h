@@ -84,6 +84,7 @@ public:
     int32_t SetAlignSplit(int32_t, int32_t, int32_t) { return 0; }
     int32_t SetSparse(bool = false) { return 0; }
     template <typename... T> void SetMatmulConfigParams(T...) {}
+    template <typename Schedule> void SetMatmulConfigParams(int32_t, bool, Schedule, MatrixTraverse order, bool = false) { SetTraverse(order); }
     int32_t EnableMultiCoreSplitK(bool splits)
     {
         given_[17] = splits;

@@ -132,6 +132,15 @@ def test_the_rounds_of_a_loop_are_unrolled(tmp_path: Path) -> None:
     assert [value.shape for value in found.outputs] == [(8, 16), (3, 8, 16)]
 
 
+def test_a_loop_may_go_on_by_a_constant_outside_of_it(tmp_path: Path) -> None:
+    network = Network()
+    true = network.node("Cast", network.constant(1), to=TensorProto.BOOL)
+    outputs = rounds(network, network.constant(2))
+    network.nodes[-1].attribute[0].g.node[-1].input[0] = true
+    found, _ = read(network.save(tmp_path / "net.onnx", *outputs, inputs={"x": [8, 16]}))
+    assert sum(node.op == "MatMul" for node in found.nodes) == 2
+
+
 def test_a_loop_that_data_end_is_named(tmp_path: Path) -> None:
     network = Network()
     count = network.node("Cast", network.node("ReduceSum", "x", keepdims=0), to=7)

@@ -121,13 +121,14 @@ def _trips(node: Any, known: Mapping[str, NDArray[Any]]) -> int | None:
     most, first = (node.input[place] if place < len(node.input) else "" for place in (0, 1))
     count = known.get(most)
     goes_on = not first or (first in known and bool(known[first].reshape(-1)[0]))
-    if count is None or count.size != 1 or not goes_on or not _never_stops(_body(node, "body")):
+    body = _body(node, "body")
+    if count is None or count.size != 1 or not goes_on or not _never_stops(body, known):
         return None
     trips = int(count.reshape(-1)[0])
-    return trips if trips * len(_body(node, "body").node) <= _MOST_UNROLLED else None
+    return trips if trips * len(body.node) <= _MOST_UNROLLED else None
 
 
-def _never_stops(body: Any) -> bool:
+def _never_stops(body: Any, known: Mapping[str, NDArray[Any]]) -> bool:
     """Whether the condition that a body hands on is the one that it got, or always true."""
     to_array = import_module("onnx.numpy_helper").to_array
     wanted = body.output[0].name
@@ -136,7 +137,8 @@ def _never_stops(body: Any) -> bool:
         wanted = maker.input[0]
     if wanted == body.input[1].name:
         return True
-    values = [to_array(each) for each in body.initializer if each.name == wanted]
+    values = [known[wanted]] if wanted in known else []
+    values += [to_array(each) for each in body.initializer if each.name == wanted]
     if maker is not None and maker.op_type == "Constant":
         values = [to_array(each.t) for each in maker.attribute if each.name == "value"]
     return any(bool(value.all()) for value in values)

@@ -78,6 +78,17 @@ OPERATORS = family(
             Aclnn("aclnnOneHot", "self onValue offValue -> out", _CLASSES), ("OneHotD",),
             infer=one_hot, checks=_ENCODES),
     ),
+    paged=(
+        Operator("ScatterPaKvCache",
+            "key key_cache slot_mapping value value_cache compress_lens? compress_seq_offset? "
+            "seq_lens? -> key_cache value_cache",
+            (text("cache_mode?"), text("scatter_mode?", None)),
+            Aclnn("aclnnScatterPaKvCache",
+                "key keyCacheRef slotMapping value valueCacheRef compressLensOptional? "
+                "compressSeqOffsetOptional? seqLensOptional? -> keyCacheRef valueCacheRef",
+                (text("cacheModeOptional?", "cache_mode"), text("scatterModeOptional?", None),
+                 ints("stridesOptional?", None), ints("offsetsOptional?", None)))),
+    ),
     scatter=(
         Operator("InplaceIndexAdd", "var indices updates alpha? -> var", _AXIS,
             checks=((axes_in, "axis", "var"), (added_along, "axis", "var", "indices", "updates"))),

@@ -1026,6 +1026,19 @@ def exchanged(pick: Pick, op_type: str) -> Task:
     return Task([x], [empty(rows, x.shape[1], kind=x.dtype)], {"rank_size": 4})
 
 
+def paged_rows(pick: Pick, _: str) -> Task:
+    """Tokens in any order into pages of four tokens, which may lie in fractals."""
+    tokens, heads, mode = pick.of(1, 5, 12), pick.of(1, 3), pick.of("Norm", "PA_NZ")
+    kind = pick.half()
+    slots = np.random.default_rng(tokens).permutation(16)[:tokens].astype(np.int32)
+    key, value = (pick.numbers(tokens, heads, size, kind=kind) for size in (32, 16))
+    keys, values = (
+        np.zeros((4, heads * size // 16, 4, 16) if mode == "PA_NZ" else (4, 4, heads, size), kind)
+        for size in (32, 16)
+    )
+    return Task([key, keys, slots, value, values], [keys, values], {"cache_mode": mode})
+
+
 def grouped_product(pick: Pick, _: str) -> Task:
     """Rows in groups, some of them empty, each with a matrix of its own."""
     count, k, n, kind = (
@@ -1244,6 +1257,7 @@ CASES: dict[str, Case] = {
     "GroupNormGrad": group_norm_gradient,
     "ROIAlignGrad": box_gradient,
     "MultiScaleDeformableAttentionGrad": sampling_gradient,
+    "ScatterPaKvCache": paged_rows,
     "GroupedMatmul": grouped_product,
     **dict.fromkeys(("WeightQuantBatchMatmul", "WeightQuantBatchMatmulV2"), widened_product),
     "MoeReRouting": routed_again,

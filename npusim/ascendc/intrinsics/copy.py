@@ -30,6 +30,7 @@ class Copies(Issuer):
     """The copying part of :class:`npusim.ascendc.core.Core`."""
 
     _atomic_sharers = 0.0
+    _alone = False  # in its lines, what is stored
     _adds = True  # what shares lines of global memory adds to them
     in_share = False  # of tasks, some of which are other blocks'
     _deferred_adds: list[tuple[GmSlice, NDArray[Any], int]] | None = None
@@ -127,6 +128,14 @@ class Copies(Issuer):
     def set_store_sharers(self, sharers: float) -> None:
         """Stores take turns with those of ``sharers`` cores to the same line, and overwrite it."""
         self._atomic_sharers, self._adds = max(1.0, sharers), False
+
+    def set_store_alone(self) -> None:
+        """Stores from here on fill parts of lines of which nobody fills the rest.
+
+        Memory has to read such a line and to write it back. Source: published times of tokens
+        stored in pieces of 32 bytes (hicann/cann-bench, ScatterPaKvCache on 910B3).
+        """
+        self._alone = True
 
     def set_atomic_none(self) -> None:
         """Stores to global memory overwrite again, and wait for nobody."""
@@ -258,6 +267,7 @@ class Copies(Issuer):
                 None if write else grain,
                 rows_apart=apart,
                 atomic_sharers=sharers,
+                alone=write and self._alone,
             )
         transfer = Transfer(
             gm.tensor.buffer.number,

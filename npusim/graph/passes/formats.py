@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from npusim.graph.kinds import ELEMENTWISE, PLANES, PRODUCTS, VIEWS, VOLUMES
+from npusim.graph.passes.rows import in_whole_fractals
 from npusim.values.formats import Format
 from npusim.values.layouts import c0
 
@@ -129,7 +130,7 @@ def _goes_on(node: Node, spread: Format) -> bool:
     if spread is Format.FRACTAL_NZ:
         if node.op == "ConfusionTransposeD" and not _in_fractals(node):
             return False
-        if node.op == "LayerNorm" and shape[-1] % c0(node.output.dtype):
+        if node.op == "LayerNorm" and not in_whole_fractals(node.output):
             return False
         return node.op in _FRACTAL_ROWS and all(_fits(each, spread) for each in node.activations())
     if node.op in _POOLED:

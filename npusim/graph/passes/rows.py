@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from npusim.graph.network import Network, Node, Value
     from npusim.graph.target import Target
 
+_FRACTAL = 16  # rows and columns
+
 
 def run(network: Network, target: Target) -> int:
     """Elementwise operators and LayerNorm on the rows of a product, up to whoever needs planes."""
@@ -20,6 +22,8 @@ def run(network: Network, target: Target) -> int:
 
 
 def _sink(network: Network, node: Node) -> bool:
+    if node.op == "LayerNorm" and not in_whole_fractals(node.output):
+        return False
     views = [view for view in map(_flattening, node.activations()) if view is not None]
     if not views or any(value.shape != node.output.shape for value in node.activations()):
         return False
@@ -40,6 +44,14 @@ def _sink(network: Network, node: Node) -> bool:
         if own.users or any(own is value for value in network.outputs):
             network.add("Reshape", [made], [own], name=name, place=place)
     return True
+
+
+def in_whole_fractals(value: Value) -> bool:
+    """Whether matrices fill their fractals: only then a LayerNorm takes them in FRACTAL_NZ.
+
+    Source: op_select_format of LayerNorm (canndev ops/built-in/tbe/impl/layer_norm.py).
+    """
+    return all(size % _FRACTAL == 0 for size in value.shape[-2:])
 
 
 def _flattening(value: Value) -> Node | None:

@@ -75,7 +75,7 @@ def test_every_thread_has_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_small_work_and_estimates_stay_on_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "ThreadPoolExecutor", None)  # nobody may ask for it
+    monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor", None)  # nobody may ask for it
     Device(CHIP).run(CROSS_ENTROPY, **cross_entropy(30, 40))
     use(monkeypatch, 3)
     Device(CHIP).estimate(CROSS_ENTROPY, **cross_entropy(300, 700))

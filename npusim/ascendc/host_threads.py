@@ -9,7 +9,6 @@ until all have come to the barrier, and done in the order of the blocks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from copy import copy
 from math import ceil
@@ -22,6 +21,8 @@ from npusim.values.errors import KernelError
 from npusim.values.host import cores
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from npusim.ascendc.block import Block
     from npusim.ascendc.kernel import Kernel
 
@@ -95,6 +96,8 @@ def _run_parts(
     for block in running.values():
         for core in block.cores:
             core.defer_atomic_adds()
+    from concurrent.futures import ThreadPoolExecutor  # takes longer than many an estimate
+
     with ThreadPoolExecutor(len(parts)) as pool:
         _run_phases(kernel, running, parts, pool)
 

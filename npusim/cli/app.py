@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from npusim import __version__
+from npusim.cli.verbs import Verb, Verbs
 
 EXAMPLES = """\b
 Will it run?
@@ -79,7 +80,7 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_npusim)
+    app.callback(cls=Verbs)(_npusim)
     first = arguments[0] if arguments else ""
     for verb in [first] if first in _VERBS else _VERBS:
         module, name = _VERBS[verb]
@@ -87,7 +88,7 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=verb)
         else:
-            app.command(verb)(found)
+            app.command(verb, cls=Verb)(found)
     return app
 
 

@@ -1,0 +1,67 @@
+"""A verb whose words are taken as they are.
+
+Typer makes a validator of pydantic for every option, also for those that nobody gives; that takes
+longer than many a verb itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from typer.core import TyperCommand, TyperGroup
+
+_WORD: Final = str
+_WORDS: Final = list[str]
+
+
+class Verb(TyperCommand):
+    """A command that validates only what isn't plain text."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Its options, and ``--help``."""
+        return _validated_late(super().get_params(ctx))
+
+
+class Verbs(TyperGroup):
+    """The same of a command with verbs."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Its options, and ``--help``."""
+        return _validated_late(super().get_params(ctx))
+
+
+def _validated_late(options: list[Any]) -> list[Any]:
+    for option in options:
+        validator = getattr(option, "get_runtime_param", None)  # in this version of typer
+        if validator is not None and "get_runtime_param" not in vars(option):
+            vars(option)["get_runtime_param"] = _AsGiven(validator, option).itself
+    return options
+
+
+class _AsGiven:
+    """Stands for typer's validator of an option until one is needed."""
+
+    def __init__(self, validator: Callable[[], Any], option: Any) -> None:
+        self._validator = validator
+        self._kind = getattr(getattr(option, "type_descriptor", None), "annotation", None)
+
+    def itself(self) -> _AsGiven:
+        return self
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The value of an option."""
+        several = param.multiple or param.nargs == -1
+        if value is None:
+            return () if several else None
+        if self._kind is bool and isinstance(value, bool) and not several:
+            return value
+        if self._kind == _WORD and not several and _is_plain(value):
+            return value
+        if self._kind == _WORDS and isinstance(value, list | tuple) and all(map(_is_plain, value)):
+            return list(value)
+        return self._validator().coerce(value, param=param, ctx=ctx)
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str) and value.isascii()

@@ -91,7 +91,8 @@ def in_blocks(tensor: Tensor) -> Tensor:
 def _zeros(spec: TensorSpec, kind: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
     if spec.is_empty:
         return np.zeros(spec.shape, kind or np.uint8)
-    return np.broadcast_to(np.zeros((), kind or np.uint8), spec.stored)
+    one = np.zeros(1, kind or np.uint8)  # which all elements share: nobody stores into it
+    return np.ndarray(spec.stored, one.dtype, one, 0, (0,) * len(spec.stored))
 
 
 def _as_stored(tensor: Tensor) -> TensorSpec:

@@ -2,6 +2,19 @@
 
 GAPS = {
     "aclnnConvolutionBackward": ("of a window of",),
+    "aclnnConvolution": ("planes that see zeros alone",),
+    # dtypes that pages list for products whose vector units have no instruction for them
+    "aclnnAddRelu": ("vmax64 doesn't take",),
+    "aclnnElu": ("bfloat16->float32",),
+    "aclnnFloor": ("int64->int32",),
+    "aclnnGeGluV3": ("bfloat16->float32",),
+    "aclnnIndexAdd": ("INT32 runs on the AI CPU",),
+    "aclnnLeakyRelu": ("float64->float32",),
+    "aclnnMeanV2": ("doesn't take int32",),
+    "aclnnQuantMatmulV5": ("offsets and scales of rows",),
+    "aclnnReflectionPad3dBackward": ("bfloat16->float32",),
+    "aclnnRelu": ("vmax64 doesn't take",),
+    "aclnnReplicationPad3dBackward": ("bfloat16->float32",),
     # a number on the device for each tensor of a list, some of which have no elements
     "aclnnForeachAddcdivList": ("numbers for",),
     "aclnnForeachAddcdivScalarList": ("numbers for",),

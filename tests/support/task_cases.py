@@ -1026,6 +1026,14 @@ def exchanged(pick: Pick, op_type: str) -> Task:
     return Task([x], [empty(rows, x.shape[1], kind=x.dtype)], {"rank_size": 4})
 
 
+def proposals(pick: Pick, _: str) -> Task:
+    """Boxes with scores, how many are wanted, and what they may overlap."""
+    count = pick.of(1, 7, 20)
+    boxes, scores = pick.positive(count, 4), pick.positive(count)
+    numbers = [np.array(3, np.int32), np.array(0.4, np.float32), np.array(0.1, np.float32)]
+    return Task([boxes, scores, *numbers], [np.zeros(3, np.int32)])
+
+
 def paged_rows(pick: Pick, _: str) -> Task:
     """Tokens in any order into pages of four tokens, which may lie in fractals."""
     tokens, heads, mode = pick.of(1, 5, 12), pick.of(1, 3), pick.of("Norm", "PA_NZ")
@@ -1138,6 +1146,7 @@ FOLDERS: dict[str, Case] = {
     "search": searched,
     "attention": attention,
     "collective": exchanged,
+    "detection": proposals,
     "reduction": reduction,
     "rotary": rotary,
     "softmax": softmax,

@@ -1,0 +1,1 @@
+"""Boxes that detectors propose, and which of them stay."""

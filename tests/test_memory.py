@@ -357,6 +357,13 @@ def test_loads_that_begin_within_blocks_take_whole_lines(
     assert 1 / found.rate_fraction == pytest.approx(times)
 
 
+def test_storing_in_place_doesnt_make_loads_hit() -> None:
+    cache = L2State(1000.0)
+    load, store = (transfer(100, 1, write=write) for write in (False, True))
+    miss = cache.misses({1: 200.0}, {1: 100.0}, {1: 0.0}, {1: 1}, (), {1: 100.0})
+    assert (miss(load), miss(store)) == (1.0, 0.0)
+
+
 @pytest.mark.parametrize(
     ("miss", "write", "bypasses", "late", "cycles"),
     [

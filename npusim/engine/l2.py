@@ -90,6 +90,7 @@ class L2State:
         held: Mapping[int, float],
         users: Mapping[int, int],
         produced: Collection[int] = (),
+        loaded: Mapping[int, float] | None = None,
     ) -> Callable[[Transfer], float]:
         """The share of a transfer that goes to HBM.
 
@@ -97,9 +98,10 @@ class L2State:
         time, ``sizes`` how much of the buffer that is: what one core has fetched the others find in
         L2. ``held`` are the bytes of each that were in L2 before. ``users`` counts the cores that
         touch a buffer. ``produced`` are buffers that the kernel itself fills before it reads them:
-        they are read from L2 as far as they fit.
+        they are read from L2 as far as they fit. ``loaded`` is what of ``touched`` are loads, by
+        default all: what is stored where it was loaded doesn't make the loads hit.
         """
-        return _Misses(self, touched, sizes, held, users, produced).of
+        return _Misses(self, touched, sizes, held, users, produced, loaded or touched).of
 
 
 class _Misses:
@@ -113,14 +115,16 @@ class _Misses:
         held: Mapping[int, float],
         users: Mapping[int, int],
         produced: Collection[int],
+        loaded: Mapping[int, float],
     ) -> None:
         self._cache, self._touched, self._sizes, self._users = cache, touched, sizes, users
         capacity = cache.capacity_bytes
         self._total = sum(sizes.values())
         self._overflow = max(0.0, 1.0 - capacity / self._total) if self._total else 0.0
         self._cold = {
-            buffer: (size - min(size, held[buffer])) / touched[buffer] if touched[buffer] else 0.0
+            buffer: max(0.0, min(size, nbytes) - held[buffer]) / nbytes
             for buffer, size in sizes.items()
+            if (nbytes := loaded.get(buffer, 0.0))
         }
         self._own = {
             buffer: max(0.0, 1.0 - capacity / sizes[buffer]) if sizes[buffer] else 0.0

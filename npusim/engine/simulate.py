@@ -87,7 +87,8 @@ def simulate(
         for buffer, nbytes in touched.items()
     }
     held = {buffer: l2.resident_bytes(numbers.get(buffer, buffer)) for buffer in sizes}
-    miss = l2.misses(touched, sizes, held, listed.users(), listed.produced())
+    loaded = listed.footprint(loads_only=True)
+    miss = l2.misses(touched, sizes, held, listed.users(), listed.produced(), loaded)
     l2_cost = crowding(touched, sizes, miss, machine.rates.l2_read / machine.rates.hbm)
     evicted, carried = listed.evictions(miss, l2.reuse_fraction * l2.capacity_bytes)
     treated = {
@@ -143,11 +144,11 @@ class _Listed:
             if instruction.transfer is not None
         ]
 
-    def footprint(self) -> dict[int, float]:
-        """Bytes first touched per buffer, in the order of first touch."""
+    def footprint(self, *, loads_only: bool = False) -> dict[int, float]:
+        """Bytes first touched, or loaded, per buffer, in the order of first touch."""
         sizes: dict[int, float] = {}
         for transfer, times in self.transfers:
-            if transfer.bypasses_l2:
+            if transfer.bypasses_l2 or (loads_only and transfer.write):
                 continue
             first = transfer.payload_bytes * times * transfer.fresh_share
             sizes[transfer.buffer] = sizes.get(transfer.buffer, 0.0) + first

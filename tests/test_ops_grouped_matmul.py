@@ -267,3 +267,21 @@ def test_interfaces_split_sums_and_quantise() -> None:
         "aclnnGroupedMatmul", **several, splitItem=0, y0="fp16[17,33]", y1="fp16[17,33]"
     )
     assert (status.code, status.is_modelled) == (561003, False)
+
+
+def test_groups_on_chips_whose_cores_share_a_cube() -> None:
+    """The matrices are brought into fractals; float16 without a bias is all that is modelled."""
+    x, weight = (numbers(*shape, kind=np.float16) for shape in ((70, 48), (3, 48, 33)))
+    counts = np.array([20, 0, 50], np.int64)
+    told: dict[str, Any] = {"groupListOptional": np.cumsum(counts), "splitItem": 3, "groupType": 0}
+    result = Device("310p3").run(
+        "aclnnGroupedMatmulV3", x0=x, weight0=weight, y0="fp16[70,33]", **told
+    )
+    assert [task.name for task in result.tasks] == ["TransData", "GroupedMatmul"]
+    of_row = np.repeat(np.arange(3), counts)
+    want = np.einsum("mk,mkn->mn", x.astype(np.float64), weight.astype(np.float64)[of_row])
+    np.testing.assert_allclose(result.outputs["y0"], want, atol=0.05)
+    wide = {"x0": "bf16[70,48]", "weight0": "bf16[3,48,33]", "y0": "bf16[70,33]", **told}
+    status = Device("310p3").check("aclnnGroupedMatmulV3", **wide)
+    assert status.code != 0
+    assert "FLOAT16" in status.message + status.remedy

@@ -134,3 +134,31 @@ class GmMatrix:
         high, wide = tile.within(rows, columns)
         part = tile.tensor[wide, high] if self.transposed else tile.tensor[high, wide]
         core.load_data(piece, part, transpose=self.transposed)
+
+
+def bring_rows(
+    core: Core,
+    tile: LocalTensor,
+    matrix: GmMatrix,
+    places: tuple[tuple[Place, int], ...],
+    shape: tuple[int, int],
+) -> None:
+    """Rows into fractals in L1; chips that don't turn them move 32 bytes of a row at a time."""
+    (rows, columns), step = shape, matrix.step
+    if core.profile.cube.nd2nz_setup_cycles is not None:
+        core.data_copy_nd2nz(tile, matrix.tensor.window(places, shape, (step, 1)))
+        return
+    lanes = core.block_bytes // matrix.dtype.itemsize
+    window = (columns // lanes, rows, lanes), (lanes, step, 1)
+    core.data_copy_nz(tile, matrix.tensor.window(places, *window))
+
+
+@dataclass(frozen=True, slots=True)
+class OnTheFly(GmMatrix):
+    """A matrix whose rows are brought into fractals on their way."""
+
+    def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
+        """Tokens are rows in memory, whichever way the product has them."""
+        tokens, wide = (columns, rows) if self.transposed else (rows, columns)
+        places = (*self.start, (tokens[0], self.step), (wide[0], 1))
+        bring_rows(core, tile, self, places, (tokens[1], wide[1]))

@@ -16,9 +16,10 @@ from npusim.ascendc.events import Event
 from npusim.engine.program import Pipe
 from npusim.library.block_matmul import BlockMatmul, Product
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
+from npusim.library.operands import OnTheFly
 from npusim.ops.attention.blocks import ROWS, Dealing
 from npusim.ops.attention.fractal_softmax import WIDE, FractalSoftmax
-from npusim.ops.attention.operands import Gathered, OnChip, OnTheFly
+from npusim.ops.attention.operands import Gathered, OnChip
 from npusim.ops.attention.pipeline import Pipeline
 from npusim.ops.attention.single_tokens import SingleTokens
 from npusim.values.arithmetic import round_up

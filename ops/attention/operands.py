@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from npusim.ascendc.loops import values_of
-from npusim.library.operands import GmMatrix
+from npusim.library.operands import GmMatrix, bring_rows
 
 if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor
@@ -35,34 +35,6 @@ class Pages:
         core.load_scalar(self.table.view(self.table.numel).span(at, 1))
         array = self.table.array
         return at if array is None else int(array.reshape(-1)[at])
-
-
-def bring_rows(
-    core: Core,
-    tile: LocalTensor,
-    matrix: GmMatrix,
-    places: tuple[tuple[Place, int], ...],
-    shape: tuple[int, int],
-) -> None:
-    """Rows into fractals in L1; chips that don't turn them move 32 bytes of a row at a time."""
-    (rows, columns), step = shape, matrix.step
-    if core.profile.cube.nd2nz_setup_cycles is not None:
-        core.data_copy_nd2nz(tile, matrix.tensor.window(places, shape, (step, 1)))
-        return
-    lanes = core.block_bytes // matrix.dtype.itemsize
-    window = (columns // lanes, rows, lanes), (lanes, step, 1)
-    core.data_copy_nz(tile, matrix.tensor.window(places, *window))
-
-
-@dataclass(frozen=True, slots=True)
-class OnTheFly(GmMatrix):
-    """A matrix whose rows are brought into fractals on their way."""
-
-    def load_l1(self, core: Core, tile: LocalTensor, rows: Span, columns: Span) -> None:
-        """Tokens are rows in memory, whichever way the product has them."""
-        tokens, wide = (columns, rows) if self.transposed else (rows, columns)
-        places = (*self.start, (tokens[0], self.step), (wide[0], 1))
-        bring_rows(core, tile, self, places, (tokens[1], wide[1]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from npusim.ascendc import Core, GlobalTensor, Kernel
 from npusim.ascendc.loops import looked_up
 from npusim.library.matmul import GmMatrix, Matmul, Product
 from npusim.library.matmul_tiling import MatmulTiling, grain_of
+from npusim.library.operands import OnTheFly
 from npusim.values.arithmetic import round_up
 from npusim.values.formats import Format
 
@@ -101,7 +102,7 @@ class GroupedMatMul(Kernel):
         self.reads, self.writes = (x, weight, *rows, ends), (y,)
         longest = max(1, groups.m if groups.of_sums else max(groups.lengths))
         self.k = max(groups.lengths) if groups.of_sums else groups.k
-        grain = grain_of(profile, x.dtype)
+        self.grain = grain = grain_of(profile, x.dtype)
         base = min(_BASE_M, round_up(longest, grain)), min(_BASE_N, round_up(groups.n, grain))
         spare = 0 if bias is None else base[1] * bias.dtype.itemsize
         self.tiling = MatmulTiling.of_blocks(profile, x.dtype, base, base[0], self.k, spare)
@@ -158,9 +159,11 @@ class GroupedMatMul(Kernel):
         bias = None
         if self.bias is not None:
             bias = GmMatrix(self.bias, ((group, n), column), 0)
+        lying = GmMatrix if turned_a or k % self.grain else OnTheFly
+        rows = ((row, 1 if turned_a else k), *start)
         return Product(
             GmMatrix(self.y, (*result, (row, n), column), n),
-            GmMatrix(self.x, ((row, 1 if turned_a else k), *start), m if turned_a else k, turned_a),
+            lying(self.x, rows, m if turned_a else k, turned_a),
             self._matrix(group, block, first_k),
             size.rows,
             size.columns,

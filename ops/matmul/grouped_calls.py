@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from npusim.ascendc.task import Task, made
+from npusim.operators.tasks import kernels_on
 from npusim.ops.matmul.grouped import GroupedMatMul, Groups, group_lengths
 from npusim.ops.matmul.grouped_quant import GroupedDequantMatMul
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32, INT64, DType
+from npusim.values.formats import Format
+from npusim.values.layouts import storage_shape
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
@@ -27,8 +31,9 @@ def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
         raise task.refused("needs x and weight as one tensor each")
     if any(each is not None for each in others):
         raise task.refused("offsets and weights of other dtypes aren't modelled")
-    if task.profile.paths.l0c_to_gm is None:
-        raise task.refused(f"{task.profile.name} has no kernel for it")
+    through_ub = task.profile.paths.l0c_to_gm is None
+    if through_ub and not (x.dtype is weight.dtype is FLOAT16 and bias is None):
+        raise task.refused(f"{task.profile.name} takes FLOAT16, of which biases aren't modelled")
     of_sums = task.whole_number("group_type", _ROWS_SPLIT) == _SUMS_SPLIT
     if len(weight.shape) != (2 if of_sums else 3):
         raise task.refused(f"a weight {weight.shape}")
@@ -52,8 +57,20 @@ def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
         ends = made((count,), INT64, "ends")
         ends.buffer.data = np.cumsum(lengths, dtype=np.int64)
     if x.dtype is weight.dtype and (x.dtype.is_float or (x.dtype is INT8 and y.dtype is INT32)):
-        return (GroupedMatMul(task.profile, x, weight, bias, ends, y, groups, turned),)
+        tasks: tuple[Kernel, ...] = ()
+        if through_ub and weight.format is not Format.FRACTAL_NZ:
+            if of_sums or turned[1]:
+                raise task.refused("groups of sums, or weights that lie turned, aren't modelled")
+            tasks, weight = _in_fractals(task, weight)
+        return (*tasks, GroupedMatMul(task.profile, x, weight, bias, ends, y, groups, turned))
     return _dequantised(task, (x, weight, y), (scale, per_row, bias), ends, groups, turned)
+
+
+def _in_fractals(task: Task, weight: GlobalTensor) -> tuple[tuple[Kernel, ...], GlobalTensor]:
+    """The matrices in FRACTAL_NZ, and the task that makes them so."""
+    shape = storage_shape(weight.shape, weight.dtype, Format.FRACTAL_NZ)
+    blocks = replace(made(shape, weight.dtype, "weight_nz"), format=Format.FRACTAL_NZ)
+    return kernels_on(Task(task.profile, "TransData", (weight,), (blocks,))), blocks
 
 
 def _result_kind(x: GlobalTensor, scale: GlobalTensor | None) -> DType:

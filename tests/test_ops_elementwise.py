@@ -348,6 +348,15 @@ def test_whole_numbers_of_64_bits(
 
 
 @pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("kind", [np.bool_, np.uint8, np.int8])
+def test_bytes_are_compared(chip: str, kind: type[np.generic]) -> None:
+    a, b = (np.array(each).astype(kind) for each in ([0, 0, 1, 1], [0, 1, 0, 1]))
+    for name, compare in (("NotEqual", np.not_equal), ("Equal", np.equal), ("Less", np.less)):
+        want = compare(a.astype(int), b.astype(int))
+        np.testing.assert_array_equal(run(chip, name, [a, b], [like(want)])[0], want)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
 def test_a_norm_from_a_sum_of_squares(chip: str) -> None:
     sums = np.float32([[0.0], [4.0], [0.25], [1e-8]])
     zero, one = np.float32(0.0), np.ones_like(sums)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from npusim.values.dtypes import FLOAT16
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -14,13 +15,15 @@ _LARGE = 2.0**62
 
 
 def step(f: Formula, x: Operand) -> Term:
-    """1 where x > 0, else 0, in float32: cut off at the smallest normal number and scaled up.
+    """1 where x > 0, else 0: cut off at the smallest number of its dtype and scaled up.
 
     Source: compare functions of the public operator sources (ops/built-in/tbe/impl/less.py).
     """
     x = f.tile(x)
     if not x.dtype.is_float:
         raise KernelError("compare", f"steps of {x.dtype} aren't modelled")
+    if x.dtype is FLOAT16:
+        return half_step(f, x)
     low = f.max(f.min(x, f.fill(_SMALLEST, x.dtype)), f.fill(0.0, x.dtype))
     return f.mul(f.mul(f.mul(low, _LARGE), _LARGE), 4.0)
 

@@ -219,7 +219,7 @@ class ElementwiseKernel(Kernel):
         """The same for whole shares of this and the next blocks at once, if none has had them."""
         tiling = self.tiling
         whole, rest = divmod(tiling.rows, tiling.per_core)
-        nbytes = 2 * _COMPUTE_BYTES * tiling.per_core  # most of it passes through the caches alone
+        nbytes = int(self.coexisting * _COMPUTE_BYTES) * tiling.per_core
         for share in core.share(lambda block: min(block, whole), inner_bytes=nbytes):
             for first, length in core.tiles(0, tiling.per_core, tiling.tile):
                 yield self._flat_tile(length, (share, tiling.per_core), (first, 1))

@@ -158,7 +158,10 @@ def test_assumptions_can_be_set() -> None:
 def test_assumptions_shift_the_time_in_one_direction(name: str) -> None:
     values = (1.0, 4.0, 16.0) if name == "cores_per_line" else (0.0, 0.4, 1.0)
     times = [kernel_us(estimate(layer(), **{name: value})) for value in values]
-    assert times == sorted(times, reverse=name == "points_at_border")
+    if name == "points_at_border":  # half as many cells, but one after the other
+        assert max(times) < 1.1 * min(times)
+    else:
+        assert times == sorted(times)
     assert times[0] != times[-1]
 
 

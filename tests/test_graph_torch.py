@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from npusim import Model
 from npusim.catalogue import facts
+from npusim.graph import from_torch
 from npusim.graph.aten.calls import on_device, rows
 from npusim.values.errors import ArgumentError, FileError, NpusimError
 from support.commands import npusim
@@ -61,6 +63,30 @@ def test_calls_are_those_of_torch_npu(file: Path, capsys: pytest.CaptureFixture[
     assert answer["duration_us"] >= 16 * answer["host_dispatch_us"]
     assert answer["simulated_share"] == pytest.approx(1.0)
     assert answer["memory"]["weights_bytes"] == 4 * (16 * 27 + 16 + 16 * 32 + 32 + 64)
+
+
+@pytest.mark.filterwarnings("ignore:The tensor attributes self.cells")  # torch's LSTM itself
+def test_what_is_changed_in_place_is_read_before() -> None:
+    """Activations and dropout in place, the largest of windows, an LSTM: none is lost."""
+
+    class Layers(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = torch.nn.Conv2d(3, 16, 3)
+            self.act, self.drop = torch.nn.Hardswish(inplace=True), torch.nn.Dropout(inplace=True)
+            self.pool = torch.nn.MaxPool2d(3, 2, 1)
+            self.cells = torch.nn.LSTM(16, 32, batch_first=True)
+
+        def forward(self, x: Any) -> Any:
+            x = self.drop(self.pool(self.act(self.conv(x))))
+            return self.cells(x.flatten(2).transpose(1, 2))[0]
+
+    exported = torch.export.export(Layers().eval(), (torch.zeros(2, 3, 12, 12),))
+    result = Model.read(from_torch(exported)).estimate(CHIP)
+    assert result.simulated_share == 1
+    assert {each.op for each in result.operators} >= {
+        "aclnnConvolution", "aclnnHardswish", "aclnnMaxPool2dWithMask", "aclnnLSTM"
+    }  # fmt: skip
 
 
 def test_a_captured_graph_needs_no_host(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim import Device
 from npusim.hardware import load_profile
-from npusim.values.errors import KernelError
+from npusim.values.errors import AclnnError, KernelError
 from support.tasks import BFLOAT16, CHIPS, assert_above_roofline, cycles, kernels, run
 
 Array = np.ndarray[Any, Any]
@@ -283,3 +284,25 @@ def test_windows_must_make_the_result(told: dict[str, Any], problem: str) -> Non
     x = images(1, 1, 8, 8, 16)
     with pytest.raises(KernelError, match=problem):
         run("Ascend310P3", "MaxPoolV3", [x], [np.zeros((1, 1, 9, 9, 16), x.dtype)], **told)
+
+
+@settings(max_examples=5, deadline=None)
+@given(
+    high=st.integers(4, 9), wide=st.integers(4, 9), window=st.sampled_from([(2, 2), (3, 2), (3, 3)])
+)
+def test_places_are_the_first_bytes_of_a_mask(high: int, wide: int, window: Pair) -> None:
+    """aclnnMaxPool2dWithMask of A2 leaves what aclnnMaxPool2dWithIndices gives in its mask."""
+    npu = Device("Ascend910B3")
+    x = np.random.default_rng(high).permutation(3 * high * wide).reshape(1, 3, high, wide)
+    x = x.astype(np.float16)
+    told = {"kernelSize": list(window), "stride": [2, 2], "padding": [1, 1], "dilation": [1, 1]}
+    plain = npu.run("aclnnMaxPool2dWithIndices", self=x, ceilMode=False, **told)
+    masked = npu.run("aclnnMaxPool2dWithMask", self=x, ceilMode=False, **told)
+    np.testing.assert_array_equal(masked.outputs["out"], plain.outputs["out"])
+    places = plain.outputs["indices"].astype(np.int32)
+    held = masked.outputs["indices"].reshape(-1)[: places.nbytes].view(np.int32)
+    np.testing.assert_array_equal(held, places.reshape(-1))
+    assert [task.name for task in masked.tasks] == ["MaxPool3DWithArgmaxV2"]
+    wrong = np.zeros((1, 3, window[0] * window[1], 32), np.int8)
+    with pytest.raises(AclnnError, match="indices should have sizes"):
+        npu.run("aclnnMaxPool2dWithMask", self=x, ceilMode=False, indices=wrong, **told)

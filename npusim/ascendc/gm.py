@@ -45,6 +45,38 @@ class GmBuffer:
     number: int = field(default_factory=lambda: next(_numbers))
 
 
+class _SameBytes(GmBuffer):
+    """A buffer as numbers of another dtype; what is written to one is in both."""
+
+    __slots__ = ("_kind", "_own", "_whole")
+
+    def __init__(self, whole: GmBuffer, own: DType, kind: DType) -> None:
+        self._whole, self._own, self._kind = whole, own, kind
+        self.name, self.nbytes, self.wide, self.number = (
+            whole.name,
+            whole.nbytes,
+            False,
+            whole.number,
+        )
+
+    @property
+    def data(self) -> NDArray[Any] | None:
+        """The bytes of the whole buffer, as far as they are whole numbers."""
+        data = self._whole.data
+        if data is None:
+            return None
+        held = data.view(np.uint8)
+        size = self._kind.itemsize
+        found: NDArray[Any] = held[: held.size // size * size].view(np.dtype(self._kind.numpy))
+        return found
+
+    @data.setter
+    def data(self, value: NDArray[Any] | None) -> None:
+        """Memory for the whole buffer, or none."""
+        count = self._whole.nbytes // self._own.itemsize
+        self._whole.data = None if value is None else np.zeros(count, self._own.numpy)
+
+
 @dataclass(frozen=True, slots=True)
 class GlobalTensor:
     """A tensor in a buffer; ``start`` and ``strides`` count elements of ``dtype``.
@@ -90,6 +122,12 @@ class GlobalTensor:
         if prod(shape) != self.numel or self.strides is not None:
             raise KernelError("", f"{self.buffer.name}: {self.shape} can't be viewed as {shape}")
         return GlobalTensor(self.buffer, self.dtype, shape, self.start)
+
+    def reinterpreted(self, dtype: DType, *shape: int) -> GlobalTensor:
+        """The first bytes of a whole buffer as numbers of another dtype (ReinterpretCast)."""
+        if prod(shape) * dtype.itemsize > self.nbytes or self.strides is not None or self.start:
+            raise KernelError("", f"{self.buffer.name}: no {dtype} {shape} in {self.nbytes} bytes")
+        return GlobalTensor(_SameBytes(self.buffer, self.dtype, dtype), dtype, shape)
 
     def permuted(self, order: tuple[int, ...]) -> GlobalTensor:
         """The same memory with its axes in another order."""

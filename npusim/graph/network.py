@@ -235,6 +235,8 @@ class Network:
                 waits[user] -= 1
                 if not waits[user]:
                     heappush(ready, (user.place, next(tie), user))
+        if len(found) < len(self._nodes):
+            raise RuntimeError(f"{self.name} has nodes that wait for their own results")
         return found
 
 

@@ -84,7 +84,7 @@ class Host:
         Without ``outputs`` they are what the operator makes of its inputs. Raises KernelError for
         what its kernel doesn't take.
         """
-        given = outputs or self._described(op_type, inputs, attributes)
+        given = outputs or self.described(op_type, inputs, attributes)
         results = self._launch(Task(self.profile, op_type, inputs, tuple(given), attributes))
         return results[0] if len(results) == 1 else results
 
@@ -207,10 +207,10 @@ class Host:
             self._chain.queue(kernel)
         return len(self._chain.tasks) - before
 
-    def _described(
+    def described(
         self, op_type: str, inputs: Sequence[GlobalTensor | None], attributes: dict[str, object]
     ) -> tuple[GlobalTensor, ...]:
-        """The results that the operator's rule tells, none where the kernel itself does."""
+        """Tensors for results as the operator's rule tells them; none where the kernel does."""
         rule = definition(op_type).infer
         if rule is None:
             return ()

@@ -228,7 +228,7 @@ class Chain:
             using = [
                 index
                 for index, task in enumerate(self.tasks)
-                if any(tensor.buffer is buffer for tensor in (*task.reads, *task.writes))
+                if any(each.buffer.number == buffer.number for each in (*task.reads, *task.writes))
             ]
             if using:
                 yield buffer, using[0], using[-1]

@@ -111,13 +111,13 @@ class Stream:
 
 def _kernels(chain: Chain, *, numerics: bool) -> Iterator[Kernel]:
     """The kernels of a chain; an intermediate has memory from its first task to its last."""
-    last_use = {id(buffer): last for buffer, _, last in chain.lifetimes()}
+    last_use = {buffer.number: last for buffer, _, last in chain.lifetimes()}
     for index, kernel in enumerate(chain.tasks):
         if numerics:
             argument_memory.allocate_results(kernel)
         yield kernel
         for tensor in (*kernel.reads, *kernel.writes):
-            if last_use.get(id(tensor.buffer)) == index:
+            if last_use.get(tensor.buffer.number) == index:
                 tensor.buffer.data = None
 
 

@@ -1,9 +1,9 @@
 """Pooling: the largest element or the mean of windows, and the gradients."""
 
 from npusim.operators.checks import attribute_at_least, length_is, rank_is
-from npusim.operators.definition import Aclnn, Operator, family, flag, ints, text, whole
+from npusim.operators.definition import Aclnn, Composed, Operator, family, flag, ints, text, whole
 from npusim.operators.results import like_second
-from npusim.ops.pooling.tables import even_sizes, evenly, pooled, windows_fit
+from npusim.ops.pooling.tables import even_sizes, evenly, masked, pooled, windows_fit
 from npusim.ops.pooling.unfolding import folded, unfolded, unfolds
 
 _WINDOWS = (ints("ksize?"), ints("strides?"), ints("pads?"), flag("ceil_mode?", None),
@@ -111,6 +111,13 @@ OPERATORS = family(
                 whole("autoPad", None), ints("pads"), ints("dilations"),
                 whole("ceilMode", "ceil_mode"))),
             kernel="max_pool", infer=pooled(2), checks=_slides(2)),
+    ),
+    host=(
+        Composed("aclnnMaxPool2dWithMask", "self -> out indices",
+            (ints("kernelSize", "ksize"), ints("stride", "strides"), ints("padding", "pads"),
+             ints("dilation", "dilations"), flag("ceilMode", "ceil_mode")), "largest_with_mask",
+            checks=((masked, "out", "indices", "ksize"), (windows_fit, "self", "ksize",
+                "strides", "pads", "dilations", {"axes": 2}))),
     ),
     unfolding=(
         Operator("Im2col", "x -> y", _LISTS,

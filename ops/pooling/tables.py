@@ -7,6 +7,7 @@ each spatial axis or one for all, strides as wide as windows where there are non
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from npusim.library.axis_maps import AxisMap
 from npusim.operators.checks import invalid, sizes
 from npusim.operators.results import described, numbers
 from npusim.operators.shape_checks import entries
-from npusim.values.dtypes import INT32
+from npusim.values.dtypes import INT32, UINT16
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from npusim.ascendc.task import Task
     from npusim.operators.contract import Call, Check, Finding
     from npusim.values.tensors import TensorSpec
+
+
+_PLANE = 2  # axes
+_LINE = 16  # words of masks come in lines of so many
 
 
 class Line(NamedTuple):
@@ -146,6 +151,29 @@ def windows_fit(
         return None
 
     return invalid(f"windows of {ksize} can't slide over {x}", test)
+
+
+def mask_shape(out: Sequence[int], ksize: Sequence[int]) -> tuple[int, ...]:
+    """Bytes of a mask: a word of two for each pixel of the result, for each element of a window."""
+    *outer, high, wide = out
+    both = tuple(ksize) * (_PLANE // len(ksize))
+    words = (ceil(high * wide / _LINE) + 1) * _LINE
+    return (*outer, prod(both), words * UINT16.itemsize)
+
+
+def masked(out: str, mask: str, ksize: str) -> Check:
+    """161002 for a mask that isn't as large as the windows and the result make it."""
+
+    def test(call: Call) -> Finding:
+        specs, told = dict(call.given(out, mask)), entries(call, ksize)
+        if len(specs) < len((out, mask)) or not told or specs[out].rank < _PLANE:
+            return None
+        wanted = mask_shape(specs[out].shape, told)
+        if specs[mask].shape == wanted:
+            return None
+        return f"{mask} should have sizes {sizes(wanted)}, but has {sizes(specs[mask].shape)}."
+
+    return invalid(f"{mask} isn't of {out} and {ksize}", test)
 
 
 def even_sizes(x: str, size: str, *, axes: int) -> Check:

@@ -188,13 +188,18 @@ class _Walk:
         arguments = _named(schema, args, kwargs)
         where = {"device": "meta"} if "device" in kwargs else {}
         try:
-            result = target(*args, **{**kwargs, **where})
+            result = target(*map(self._on_meta, args), **{**kwargs, **where})
         except Exception as error:  # noqa: BLE001 - what a kernel of torch raises is up to torch
             raise self._unknown(node, error) from None
         made = self._settled(result, (args, kwargs))
         if any(True for _ in _tensors(made)):
             self._add(node, arguments, made, changes=schema.is_mutable)
         return made
+
+    def _on_meta(self, given: Any) -> Any:
+        """The device that has shapes alone in the place of any other."""
+        kind = self._torch.device
+        return kind("meta") if isinstance(given, kind) else given
 
     def _python(self, node: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Arithmetic with sizes, parts of results, and parts of the program with modes of torch."""
@@ -229,6 +234,8 @@ class _Walk:
     def _add(self, node: Any, arguments: Mapping[str, Any], made: Any, *, changes: bool) -> None:
         inputs = list(_tensors(arguments.values()))
         own = _changed(dict(arguments), self._value)
+        # Of what is changed in place, the values before: its results take their names below.
+        given = [found for each in inputs if (found := self._value(each)) is not None]
         fresh = []
         by_storage = {_storage(each): each for each in reversed(inputs)}
         for number, tensor in enumerate(_tensors(made)):
@@ -245,7 +252,6 @@ class _Walk:
                 fresh.append(value)
             self._seen[id(tensor)] = (tensor, value)
         if fresh:
-            given = [found for each in inputs if (found := self._value(each)) is not None]
             name = str(node.target).removesuffix(".default")
             self._network.add(name, given, fresh, own, name=node.name, covers=(_layer(node),))
 

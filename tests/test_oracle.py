@@ -412,8 +412,13 @@ def test_every_aclnn_name_with_a_kernel_is_judged_by_the_names_of_its_tensors() 
             if verdict.answer is Answer.SUPPORTED:
                 taken.add(name)
     # The first generation computes nothing in BFLOAT16; what moves bytes may take it, and host code
-    # of some gradients of padding takes it whatever the product.
-    assert taken == {"aclnnInplaceCopy", "aclnnTensorMove", *PADDED_BACK}
+    # of some gradients of padding takes it whatever the product. The page of weights says in words
+    # what its table doesn't, so the operator's own check refuses them.
+    weights = "aclnnTransMatmulWeight"
+    assert taken == {"aclnnInplaceCopy", "aclnnTensorMove", weights, *PADDED_BACK}
+    spec = TensorSpec((32, 64), "bf16")
+    assert DEVICES["Ascend910B3"].check(weights, mmWeightRef=spec).ok
+    assert not DEVICES["Ascend910A"].check(weights, mmWeightRef=spec).ok
 
 
 def test_kernels_that_have_run_are_not_run_again_for_remedies(

@@ -270,4 +270,4 @@ def test_published_products_on_a_die_of_atlas_a3(
     )
     found = simulate_task(load_profile("Ascend910_9391"), task, "cold")
     assert found.duration_us == pytest.approx(time_us, rel=0.15)
-    assert found.tasks[0].pipes["CUBE"] == pytest.approx(cube_busy, abs=0.06)
+    assert found.tasks[0].pipes["CUBE"] == pytest.approx(cube_busy, abs=0.07)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from npusim.operators.contract import Argument, Call, Finding, Parameter
+    from npusim.values.dtypes import DType
 
 
 class Objection(NamedTuple):
@@ -172,6 +173,18 @@ def dtype_supported(*names: str) -> Check:
         return sentence, "", {}
 
     return each_tensor(f"the product doesn't take the dtype of {_or(names)}", names, objection)
+
+
+def not_there(kind: DType, lacking: Sequence[str], *names: str) -> Check:
+    """161002 for a dtype that an interface doesn't take on some product families."""
+
+    def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
+        if spec.dtype is not kind or call.profile.family not in lacking:
+            return None
+        return f"{name} can't be {kind.dt} on {call.profile.name}.", "", {}
+
+    title = f"{_or(names)} is {kind.dt} on {' or '.join(map(families.plural, lacking))}"
+    return each_tensor(title, names, objection)
 
 
 def same_dtype(reference: str, *names: str) -> Check:

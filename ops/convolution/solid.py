@@ -64,23 +64,29 @@ class Solid:
             raise KernelError("Conv3D", "a dilation of the depth isn't modelled")
         if max(self.pads[:2]) >= self.kernel[0]:
             raise KernelError("Conv3D", "planes that see zeros alone aren't modelled")
-        window = self.window
-        said: dict[str, object] = {
-            "ksize": window.kernel,
-            "strides": window.stride,
-            "dilations": window.dilation,
-            "pads": window.padding,
-        }
         stored, result = self._slices(x), self._slices(y)
         taps = self._fractals(weight, x.dtype)
         depth = self._depth(x, y)
-        kernel = Conv3D(self.profile, stored, taps, result, depth, said, bias=bias, hf32=self.hf32)
+        kernel = Conv3D(
+            self.profile, stored, taps, result, depth, self._said, bias=bias, hf32=self.hf32
+        )
         return [
             *self._turned(x, stored),
             *self._turned(weight, taps),
             kernel,
             *self._turned(result, y),
         ]
+
+    @property
+    def _said(self) -> dict[str, object]:
+        """The window on planes as attributes."""
+        window = self.window
+        return {
+            "ksize": window.kernel,
+            "strides": window.stride,
+            "dilations": window.dilation,
+            "pads": window.padding,
+        }
 
     def back(
         self,
@@ -91,16 +97,9 @@ class Solid:
         x: GlobalTensor,
     ) -> list[Kernel]:
         """x = what of it the convolution would bring to y: its transpose, and its gradient."""
-        window = self.window
-        said: dict[str, object] = {
-            "ksize": window.kernel,
-            "strides": window.stride,
-            "dilations": window.dilation,
-            "pads": window.padding,
-        }
         stored, result, taps = self._slices(y), self._slices(x), self._fractals(weight, y.dtype)
         kernel = VolumeInputGradient(
-            self.profile, stored, taps, result, self._depth(x, y), said,
+            self.profile, stored, taps, result, self._depth(x, y), self._said,
             bias=bias, hf32=self.hf32, op_type=op_type,
         )  # fmt: skip
         return [

@@ -19,7 +19,7 @@ from npusim.ops.convolution.dilated import Dilated
 from npusim.ops.convolution.geometry import Geometry
 from npusim.ops.convolution.input_gradient import InputGradient
 from npusim.ops.convolution.turned import TurnedWeight, scaled
-from npusim.ops.convolution.volumes import as_images
+from npusim.ops.convolution.volumes import as_images, kind_of_runs
 from npusim.values.errors import KernelError
 
 if TYPE_CHECKING:
@@ -77,15 +77,7 @@ class VolumeInputGradient(InputGradient):
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Runs, channels and positions of a core."""
-        return tuple(
-            (
-                share.columns,
-                share.row,
-                share.rows,
-                *((run.images, run.tap, run.taps) for run in self._runs(share)),
-            )
-            for share in self.tiling.shares(block_idx)
-        )
+        return kind_of_runs(self.tiling.shares(block_idx), self._runs)
 
     def products(self, share: Share) -> Iterator[Product]:
         """A run after the other, of the taps that see it."""

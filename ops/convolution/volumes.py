@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -95,6 +95,19 @@ class Depth:
             yield found
 
 
+def kind_of_runs(shares: Iterable[Share], runs: Callable[[Share], Iterable[Run]]) -> Hashable:
+    """What tells blocks apart: channels, positions and runs of their shares."""
+    return tuple(
+        (
+            share.columns,
+            share.row,
+            share.rows,
+            *((run.images, run.tap, run.taps) for run in runs(share)),
+        )
+        for share in shares
+    )
+
+
 class Conv3D(Conv2D):
     """y = the convolution of x in NDC1HWC0 with a weight in FRACTAL_Z_3D, and a bias per channel.
 
@@ -161,15 +174,7 @@ class Conv3D(Conv2D):
 
     def block_kind(self, block_idx: int) -> Hashable:
         """Runs, channels and positions of a core."""
-        return tuple(
-            (
-                share.columns,
-                share.row,
-                share.rows,
-                *((run.images, run.tap, run.taps) for run in self._runs(share)),
-            )
-            for share in self.tiling.shares(block_idx)
-        )
+        return kind_of_runs(self.tiling.shares(block_idx), self._runs)
 
     def products(self, share: Share) -> Iterator[Product]:
         """A run after the other, of the taps that see planes."""

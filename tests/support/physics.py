@@ -186,7 +186,8 @@ def assert_more_cores_help(
     """The cores' time never grows with their number, for work that all of ``counts`` divide.
 
     But for their wait for code: all read the same lines of it, one after the other.
-    With ``launches`` the launch counts as well, which costs more for more cores: for much work.
+    With ``launches`` the launch counts as well, which costs more for more cores: for much work,
+    which may take that longer, and 0.1 %, where fewer cores keep memory busy already.
     """
     times = []
     for count in sorted(counts):
@@ -196,9 +197,10 @@ def assert_more_cores_help(
     steps = zip(sorted(counts), sorted(counts)[1:], times[:-1], times[1:], strict=False)
     for fewer, count, before, now in steps:
         each = launch.code_per_block_us + launch.variants_per_block_us
+        each += launch.per_block_us if launches else 0.0
         waiting = (count - fewer) * each * clock
         slack = (ROUNDING_CYCLES + waiting) * len(result.tasks)
-        assert now <= before * (1 + 1e-9) + slack, (
+        assert now <= before * (1 + (1e-3 if launches else 1e-9)) + slack, (
             f"{op}: {now} cycles on {count} cores, {before} on fewer"
         )
 

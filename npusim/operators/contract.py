@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from npusim.hardware.families import FAMILIES
-from npusim.values.dtypes import FLOAT, DType
+from npusim.values.dtypes import FLOAT, FLOAT16, DType
 from npusim.values.formats import Format
 from npusim.values.status import StatusCode, code_name
 from npusim.values.tensors import TensorSpec
@@ -250,6 +250,8 @@ class Contract:
         for name, value in (self.typical.arguments if self.typical else {}).items():
             if isinstance(value, TensorSpec) and value.dtype is FLOAT:
                 return self.parameter(name).dtypes_on(family)
+            if isinstance(value, TensorSpec) and value.dtype is FLOAT16:
+                return (FLOAT16,)
         return ()
 
     def return_codes(self) -> tuple[ReturnCode, ...]:

@@ -149,21 +149,12 @@ def refusal(call: Call) -> Objection | None:
     found = _answer(call, None)
     if isinstance(found, Objection):
         return found
-    return _unfit(*found)
-
-
-def require_instructions(call: Call, chain: Chain) -> None:
-    """AclnnError where the kernels of a planned call ask a chip for what it doesn't have."""
-    if found := _unfit(call, chain):
-        raise AclnnError(_tried(found, call))
-
-
-def _unfit(call: Call, chain: Chain) -> Objection | None:
-    if proven.is_known(call):
+    whole, chain = found
+    if proven.is_known(whole):
         return None
-    if (found := _by_kernels(chain.tasks, chain.profile)) is None:
-        proven.remember(call)
-    return found
+    if (unfit := _by_kernels(chain.tasks, chain.profile)) is None:
+        proven.remember(whole)
+    return unfit
 
 
 def _by_kernels(kernels: Iterable[Kernel], profile: Profile) -> Objection | None:

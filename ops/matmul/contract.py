@@ -6,11 +6,12 @@ Source of the checks and their order: hicann/ops-nn matmul/mat_mul_v3 and matmul
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from npusim.hardware.families import BF16_FAMILIES, FLOAT_KINDS
+from npusim.hardware.families import BF16_FAMILIES, FLOAT_KINDS, everywhere
 from npusim.operators.checks import (
     any_empty,
     attribute_in,
@@ -254,9 +255,11 @@ def _contract(
     *more: Check,
     typical: Typical,
     blocked: bool = False,
+    products: tuple[str, ...] = ("910", "A2", "310P", "A3", "950"),
+    kinds: Mapping[str, tuple[DType, ...]] = FLOAT_KINDS,
 ) -> Contract:
     """A product; the weight of a ``blocked`` one lies in FRACTAL_NZ."""
-    tensor = partial(Parameter, kind="tensor", dtypes=FLOAT_KINDS, rank=(min(ranks), max(ranks)))
+    tensor = partial(Parameter, kind="tensor", dtypes=kinds, rank=(min(ranks), max(ranks)))
     return Contract(
         name=name,
         summary=summary,
@@ -278,7 +281,7 @@ def _contract(
                 ),
             ),
         ),
-        products=("A2", "310P", "A3", "950") if blocked else ("910", "A2", "310P", "A3", "950"),
+        products=products,
         checks=(
             not_null(*_TENSORS),
             dtype_supported(*_TENSORS),
@@ -327,26 +330,38 @@ def _addend(call: Call) -> Finding:
     return f"The shape of self {sizes(added)} can't be broadcast to {sizes(wanted)}."
 
 
+_LATER = ("A2", "A3", "950")
+_HALVES = everywhere(FLOAT16, BFLOAT16)
+
+
 def _addmm(name: str = "aclnnAddmm", *, blocked: bool = False) -> Contract:
     """The product of two matrices and a tensor that is added to it."""
-    square = TensorSpec((2048, 2048), FLOAT)
-    weight = TensorSpec((2048, 2048), FLOAT, Format.FRACTAL_NZ if blocked else Format.UNDEFINED)
+    kind = FLOAT16 if blocked else FLOAT
+    square = TensorSpec((2048, 2048), kind)
+    weight = TensorSpec((2048, 2048), kind, Format.FRACTAL_NZ if blocked else Format.UNDEFINED)
     factors = {"beta": 1.0, "alpha": 1.0, "cubeMathType": ALLOW_FP32_DOWN_PRECISION}
     typical = Typical(
         "a row added to 2048x2048 @ 2048x2048",
-        {"self": TensorSpec((2048,), FLOAT), "mat1": square, "mat2": weight, **factors},
+        {"self": TensorSpec((2048,), kind), "mat1": square, "mat2": weight, **factors},
     )
     plain = _contract(
         name, "beta * self + alpha * (mat1 @ mat2).", (2,), typical=typical, blocked=blocked
     )
+    products = _LATER if blocked else plain.products
+    kinds = _HALVES if blocked else FLOAT_KINDS
     tensor = partial(Parameter, kind="tensor", dtypes=FLOAT_KINDS)
     given = ("self", *_ADDED)
     return replace(
         plain,
+        products=products,
         parameters=(
             tensor("self", io="in", rank=(1, 2), description="What is added, or broadcast to it."),
-            tensor("mat1", io="in", rank=(2, 2), description="The first matrix."),
-            replace(plain.parameter("mat2"), rank=(2, 2), description="The second matrix."),
+            replace(
+                plain.parameter("self"), name="mat1", dtypes=kinds, description="The first matrix."
+            ),
+            replace(
+                plain.parameter("mat2"), dtypes=kinds, rank=(2, 2), description="The second matrix."
+            ),
             Parameter("beta", "double", description="What self is multiplied by."),
             Parameter("alpha", "double", description="What the product is multiplied by."),
             *plain.parameters[2:],
@@ -403,6 +418,7 @@ MATMUL_WEIGHT_NZ = _contract(
     (2,),
     typical=_typical("2048x2048 @ 2048x2048", (2048, 2048), (2048, 2048), Format.FRACTAL_NZ),
     blocked=True,
+    products=("A2", "310P", "A3", "950"),
 )
 BATCH_MATMUL_WEIGHT_NZ = _contract(
     "aclnnBatchMatMulWeightNz",
@@ -414,5 +430,7 @@ BATCH_MATMUL_WEIGHT_NZ = _contract(
         "96 times 512x64 @ 64x512", (96, 512, 64), (96, 64, 512), Format.FRACTAL_NZ, FLOAT16
     ),
     blocked=True,
+    products=_LATER,
+    kinds=_HALVES,
 )
 ADDMM_WEIGHT_NZ = _addmm("aclnnAddmmWeightNz", blocked=True)

@@ -15,7 +15,6 @@ from npusim.capi.runtime.objects import Bound, Tensor, bind, in_blocks
 from npusim.capi.runtime.planned import Planned
 from npusim.capi.runtime.refusals import Refusal, aclnn_status, task_fault
 from npusim.operators.contract import TensorArg
-from npusim.operators.oracle import require_instructions
 from npusim.values.dtypes import from_acl
 from npusim.values.errors import AclnnError, DeviceFault, NpusimError
 from npusim.values.status import Status, StatusCode
@@ -134,7 +133,6 @@ class FirstPhase:
             # The first phase doesn't see data: what is wrong with them shows when the task runs.
             _, executor = npu.get_workspace_size(self._op, **_without_data(arguments))
             return Planned(self._op, arguments, executor, bounds, None)
-        require_instructions(executor.call, executor.chain)
         planned = Planned(self._op, arguments, executor, bounds)
         planned.versions = planned.versions_now()
         return planned

@@ -34,15 +34,18 @@ SLOPES = numbers(2)
 MAPS, GAIN, SHIFT = numbers(2, 4, 3), numbers(4), numbers(4)
 BY_GROUP, MEAN, RSTD = centred(MAPS.reshape(2, 2, 6))
 ROWS_OF_MAPS = BY_GROUP.reshape(2, 4, 3) * GAIN[:, None] + SHIFT[:, None]
-STEP, HYPER = np.full(1, 2, F32), {"beta1": 0.9, "beta2": 0.99, "eps": 1e-6, "lr": 0.1}
+STEP, HYPER = np.full(1, 2, F32), {"beta1": 0.875, "beta2": 0.96875, "eps": 2**-20, "lr": 0.125}
 
 
-def adam_w(var: Array, grad: Array, m: Array, v: Array, step: int, decay: float = 0.1) -> Any:
-    """Weights and both moments by the formula of the page, in float64."""
+def adam_w(var: Array, grad: Array, m: Array, v: Array, step: int, decay: float = 0.125) -> Any:
+    """Weights and both moments by the formula of the page, in float64.
+
+    Its numbers are the same in float32, which C takes some of them in.
+    """
     var, grad, m, v = (each.astype(np.float64) for each in (var, grad, m, v))
-    m, v = 0.9 * m + 0.1 * grad, 0.99 * v + 0.01 * grad**2
-    root = np.sqrt(v / (1 - 0.99**step)) + 1e-6
-    return var * (1 - 0.1 * decay) - 0.1 * m / (1 - 0.9**step) / root, m, v
+    m, v = 0.875 * m + 0.125 * grad, 0.96875 * v + 0.03125 * grad**2
+    root = np.sqrt(v / (1 - 0.96875**step)) + 2**-20
+    return var * (1 - 0.125 * decay) - 0.125 * m / (1 - 0.875**step) / root, m, v
 
 
 def lstm_cell_grad(dh: Array, dc: Array) -> tuple[Array, ...]:
@@ -72,8 +75,8 @@ WEIGHT, GRADIENT, FIRST, SECOND, AVERAGE = (
     numbers(3, 4),
     *(shares(3, 4) for _ in range(3)),
 )
-_EMA = adam_w(WEIGHT, GRADIENT, FIRST, SECOND, 2, 0.1)
-_SPEED = 0.9 * FIRST.astype(np.float64) + (GRADIENT / 2 + 0.1 * WEIGHT)
+_EMA = adam_w(WEIGHT, GRADIENT, FIRST, SECOND, 2, 0.125)
+_SPEED = 0.875 * FIRST.astype(np.float64) + (GRADIENT / 2 + 0.125 * WEIGHT)
 
 HOLES = numbers(4, 6)
 HOLES[0, 1] = HOLES[2, :5] = np.nan
@@ -102,22 +105,22 @@ ROWS = tuple(literal(*call) for call in [
         (PARTS.astype(int) @ PARTS.transpose(0, 2, 1)) * 0.5),
     ("aclnnApplyAdamWV2", {"varRef": WEIGHT, "mRef": FIRST, "vRef": SECOND,
         "maxGradNormOptionalRef": None, "grad": GRADIENT, "step": STEP, **HYPER,
-        "weightDecay": 0.1, "amsgrad": False, "maximize": False},
+        "weightDecay": 0.125, "amsgrad": False, "maximize": False},
         (*adam_w(WEIGHT, GRADIENT, FIRST, SECOND, 3), None)),
     ("aclnnApplyFusedEmaAdam", {"grad": GRADIENT, "varRef": WEIGHT, "mRef": FIRST,
         "vRef": SECOND, "sRef": AVERAGE, "step": np.full(1, 2), **HYPER, "emaDecay": 0.5,
-        "mode": 1, "biasCorrection": True, "weightDecay": 0.1},
+        "mode": 1, "biasCorrection": True, "weightDecay": 0.125},
         (*_EMA, (AVERAGE + _EMA[0]) / 2)),
     ("aclnnFusedAdamw", {"paramsRef0": WEIGHT, "grads0": GRADIENT, "expAvgsRef0": FIRST,
         "expAvgSqsRef0": SECOND, "maxExpAvgSqsRef0": AVERAGE, "stateSteps0": STEP,
-        "gradScaleOptional": STEP, **HYPER, "weightDecay": 0.1, "amsgrad": False,
+        "gradScaleOptional": STEP, **HYPER, "weightDecay": 0.125, "amsgrad": False,
         "maximize": False},
         tuple([each] for each in adam_w(WEIGHT, GRADIENT / 2, FIRST, SECOND, 2))),
     ("aclnnFusedSgd", {"paramsRef0": WEIGHT, "gradsRef0": GRADIENT,
-        "momentumBufferListOptionalRef0": FIRST, "gradScaleOptional": STEP, "weightDecay": 0.1,
-        "momentum": 0.9, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False,
+        "momentumBufferListOptionalRef0": FIRST, "gradScaleOptional": STEP, "weightDecay": 0.125,
+        "momentum": 0.875, "lr": 0.125, "dampening": 0.0, "nesterov": False, "maximize": False,
         "isFirstStep": False},
-        ([WEIGHT - 0.1 * _SPEED], [GRADIENT / 2], [_SPEED])),
+        ([WEIGHT - 0.125 * _SPEED], [GRADIENT / 2], [_SPEED])),
     ("aclnnForeachNonFiniteCheckAndUnscale", {"scaledGrads0": GRADIENT, "scaledGrads1": CELL,
         "foundInf": np.zeros(1, F32), "invScale": STEP},
         ([2 * GRADIENT, 2 * CELL], np.zeros(1))),

@@ -17,6 +17,7 @@ SAID = {
     "WeightSize": f"0 {2 * 2 * 16 * 32}",
     "QuantParam": f"0 {0x40000000 | 1 << 46 | 0x1FF << 37:x}",
     "FormatCast": "0 4",
+    "FormatCastOfRow": "161002 0",
     "InitTensor": "0 1",
     "NoTensor": "161001 0",
     "FreeAfterReset": "0 0",

@@ -24,6 +24,7 @@ STORAGE = Functions()
 _NULL = StatusCode.ACLNN_ERR_PARAM_NULLPTR
 _INVALID = StatusCode.ACLNN_ERR_PARAM_INVALID
 _IMAGE, _MATRIX = 4, 2  # axes
+_CAST_RANKS = range(2, 7)
 
 
 @STORAGE.entry("aclnnCalculateMatmulWeightSize")
@@ -58,6 +59,8 @@ def format_cast_shape(
         raise Refusal(_NULL, "the tensor or a pointer for the result is null")
     spec = session.tables.tensors.get(tensor).spec
     dtype = spec.dtype if kind < 0 else from_acl(kind)
+    if spec.rank not in _CAST_RANKS:
+        raise Refusal(_INVALID, f"a tensor has 2 to 6 axes here, not {spec.rank}")
     if form == Format.FRACTAL_NZ:
         found = TensorSpec(spec.shape, dtype, Format.FRACTAL_NZ).stored
     else:

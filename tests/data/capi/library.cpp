@@ -95,9 +95,13 @@ int main()
     int64_t *stored = nullptr;
     uint64_t axes = 0;
     int form = 0;
-    ret = aclnnNpuFormatCastCalculateSizeAndFormat(x, ACL_FORMAT_FRACTAL_NZ, -1, &stored, &axes, &form);
+    aclTensor *matrix = aclCreateTensor(sides, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, sides, 2, blocks[0]);
+    ret = aclnnNpuFormatCastCalculateSizeAndFormat(matrix, ACL_FORMAT_FRACTAL_NZ, -1, &stored, &axes, &form);
     std::printf("FormatCast %d %d\n", ret, static_cast<int>(axes));
     delete[] stored;
+    aclDestroyTensor(matrix);
+    ret = aclnnNpuFormatCastCalculateSizeAndFormat(x, ACL_FORMAT_FRACTAL_NZ, -1, &stored, &axes, &form);
+    std::printf("FormatCastOfRow %d 0\n", ret);
     const int64_t one[1] = {1};
     ret = aclInitTensor(x, one, 1, ACL_FLOAT, one, 0, ACL_FORMAT_ND, one, 1, blocks[0]);
     aclGetViewShape(x, &stored, &axes);

@@ -66,9 +66,9 @@ static void MemoryMisuse(bool wild) {
   TRY("copy", aclrtMemcpy(block + 32, 32, host, 32, ACL_MEMCPY_HOST_TO_DEVICE));
   TRY("copy_null", aclrtMemcpy(nullptr, 8, host, 8, ACL_MEMCPY_HOST_TO_DEVICE));
   TRY("copy_dest_max", aclrtMemcpy(block, 16, host, 32, ACL_MEMCPY_HOST_TO_DEVICE));
-  TRY("copy_past_end", aclrtMemcpy(block + 40, 256, host, 32, ACL_MEMCPY_HOST_TO_DEVICE));
+  TRY("copy_past_end", aclrtMemcpy(block + 72, 256, host, 32, ACL_MEMCPY_HOST_TO_DEVICE));
   TRY("copy_before_start", aclrtMemcpy(block - 8, 256, host, 8, ACL_MEMCPY_HOST_TO_DEVICE));
-  TRY("copy_back_too_much", aclrtMemcpy(host, 256, block, 65, ACL_MEMCPY_DEVICE_TO_HOST));
+  TRY("copy_back_too_much", aclrtMemcpy(host, 256, block, 97, ACL_MEMCPY_DEVICE_TO_HOST));
   TRY("copy_wrong_way", aclrtMemcpy(host, 64, block, 64, ACL_MEMCPY_HOST_TO_DEVICE));
   TRY("copy_device_as_host", aclrtMemcpy(block, 64, block, 64, ACL_MEMCPY_HOST_TO_DEVICE));
   TRY("copy_unknown_kind", aclrtMemcpy(block, 64, host, 64, static_cast<aclrtMemcpyKind>(9)));
@@ -77,7 +77,7 @@ static void MemoryMisuse(bool wild) {
     TRY("copy_from_nowhere", aclrtMemcpy(block, 64, reinterpret_cast<void*>(16), 64, ACL_MEMCPY_HOST_TO_DEVICE));
     TRY("copy_to_nowhere", aclrtMemcpy(reinterpret_cast<void*>(16), 64, block, 64, ACL_MEMCPY_DEVICE_TO_HOST));
   }
-  TRY("set_past_end", aclrtMemset(block, 256, 0, 65));
+  TRY("set_past_end", aclrtMemset(block, 256, 0, 97));
   TRY("set_max_count", aclrtMemset(block, 8, 0, 64));
   TRY("free", aclrtFree(block));
   TRY("free_twice", aclrtFree(block));
@@ -194,8 +194,8 @@ static void CallMisuse() {
   aclnnBinaryCrossEntropyBackward(nullptr, plan.size, plan.executor, stream);
   TRY("synchronize_host_tensor", aclrtSynchronizeStream(stream));
   aclDestroyTensor(onHost);
-  void* small = Memory(32);
-  aclTensor* tooLarge = Tensor(small);
+  void* small = Memory(32);  // of which the device makes 64
+  aclTensor* tooLarge = Tensor(static_cast<char*>(small) + 32);
   plan = Plan(grad, self, target, tooLarge);
   aclnnBinaryCrossEntropyBackward(nullptr, plan.size, plan.executor, stream);
   TRY("synchronize_small_memory", aclrtSynchronizeStream(stream));

@@ -50,7 +50,7 @@ DOORS = {
     "ops": "convolution.geometry",
     "values": """
         arithmetic display dtypes errors formats garbage host layouts promotion signals spelling
-        status suggest templates tensors version
+        status suggest takes templates tensors version
         """,
     "reading": "arrays files kept limits markup tables",
     "hardware": """

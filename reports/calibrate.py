@@ -39,11 +39,12 @@ LEFT_OUT_ROWS = {"dav-c100": 320, "dav-c220": 150}  # the same where one workloa
 KEPT = {
     "dav-c220": (
         "memory.hbm_sustained_fraction",
-        # The counters bear out what is published: task less core time, and how long the pipes of
-        # kernels are busy that move next to nothing.
+        # The counters bear out what is published: task less core time, how long the pipes of
+        # kernels are busy that move next to nothing, and what cores wait for their code.
         "launch.base_us",
         "launch.per_block_us",
         "launch.kernel_head_cycles",
+        "launch.code_per_block_us",
         # Loads are priced by programs whose pipes do nothing else (reports/programs.py).
         "paths.gm_to_ub.setup_cycles",
         "paths.gm_to_ub.latency_cycles",

@@ -28,7 +28,12 @@ def simulations(
             continue
         profile = with_values(load_profile(row.soc), values)
         try:
-            yield row, simulate_task(profile, row.task, start_of(row, l2), memo).duration_us
+            yield (
+                row,
+                simulate_task(
+                    profile, row.task, start_of(row, l2), memo, streams=row.streams
+                ).duration_us,
+            )
         except NpusimError:
             continue
 

@@ -160,7 +160,8 @@ def _time(row: MeasuredRow, values: Mapping[str, float], memo: Memo) -> float:
     if row.task is None:
         raise ValueError(row.problem)
     profile = with_values(load_profile(row.soc), values)
-    return simulate_task(profile, row.task, start_of(row, "in_graph"), memo).duration_us
+    start = start_of(row, "in_graph")
+    return simulate_task(profile, row.task, start, memo, streams=row.streams).duration_us
 
 
 def _between(places: np.ndarray, added: np.ndarray, place: float) -> np.ndarray:

@@ -13,13 +13,14 @@ sys.dont_write_bytecode = False
 
 # How fast examples are drawn says how busy the machine is, nothing about the product.
 settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])
-# benchmarks/mutations.py asks whether a test fails, not for the smallest example of it.
+# benchmarks/mutations.py asks whether a test fails, not for the smallest example of it; and where a
+# change has broken many tests, to look for all of theirs takes hours (.ci/run says CI).
 settings.register_profile(
     "any failure",
     parent=settings.get_profile("any machine"),
     phases=[Phase.explicit, Phase.generate],
 )
-settings.load_profile("any machine")
+settings.load_profile("any failure" if os.environ.get("CI") else "any machine")
 
 
 def pytest_configure() -> None:

@@ -17,6 +17,7 @@ from npusim.runtime.task import run_tasks
 from npusim.schedules.block_split import Axes, block_split, fullest_share
 from npusim.schedules.elementwise import FlatTiling
 from npusim.values.dtypes import FLOAT
+from npusim.values.tensors import parse_tensor
 
 CORES, LEAST = 30, 2048
 shapes = st.lists(st.sampled_from([1, 2, 3, 7, 13, 16, 19, 33, 37, 65, 101, 999]), min_size=1)
@@ -148,3 +149,23 @@ def test_cores_with_one_block_of_a_launch_in_rounds_begin_one_after_the_other() 
     """Cores that start apart also end apart, so that their stores meet less: up to 1 % sooner."""
     whole, one_more = _filled(30, 16000, 30 * 16000), _filled(31, 16000, 30 * 16000 + 8)
     assert whole * 0.99 <= one_more <= whole * 1.2
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "output", "blocks"),
+    [
+        ("GreaterEqual", "fp32[1024,4] fp32[1]", "bool[1024,4]", 4),
+        ("LogicalNot", "bool[1024,4]", "bool[1024,4]", 2),
+        ("Greater", "int64[1,1024] int64[1,1]", "bool[1,1024]", 2),
+        ("Mul", "fp32[3,1,64,1] fp32[3,1,1,1]", "fp32[3,1,64,1]", 1),
+        ("Mul", "fp32[4096] fp32[4096]", "fp32[4096]", 4),
+        ("Mul", "fp32[61,1031] fp32[61,1]", "fp32[61,1031]", 31),
+    ],
+)
+def test_code_for_any_shape_counts_in_the_widest_tensor_that_it_computes(
+    op: str, inputs: str, output: str, blocks: int
+) -> None:
+    given = tuple(map(parse_tensor, inputs.split()))
+    task = TaskSpec(op, given, (parse_tensor(output),), {})
+    (kernel,) = kernels_of(load_profile("Ascend910B2"), task)
+    assert kernel.block_dim == blocks

@@ -369,6 +369,16 @@ def test_without_the_onnx_package_the_message_says_how_to_get_it(
     assert "npusim[onnx]" in error.value.remedy
 
 
+def test_a_model_that_contradicts_itself_is_listed_with_a_note(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    node = onnx.helper.make_node("SequenceAt", [], ["y"])
+    graph = onnx.helper.make_graph([node], "g", [], [])
+    file = tmp_path / "net.onnx"
+    file.write_bytes(onnx.helper.make_model(graph).SerializeToString())
+    (note,) = read_model(file).notes
+    assert "couldn't infer dtypes" in note
+
+
 @pytest.mark.parametrize("content", [b"", b"this is no protobuf at all", b"\x08\x07"])
 def test_a_file_that_isnt_onnx_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "model.onnx"

@@ -120,7 +120,7 @@ def test_float32_is_multiplied_as_asked_for() -> None:
     ("changed", "code", "words"),
     [
         ({"weight": None, "stride": [0, 0]}, 161001, "weight"),
-        ({"transposed": True, "outputPadding": None}, 161002, "outputPadding is needed"),
+        ({"transposed": True, "outputPadding": None}, 161001, "outputPadding is needed"),
         ({"input": TensorSpec((2, 3, 9, 9), "int32")}, 161002, "not implemented for DT_INT32"),
         ({"weight": TensorSpec((4, 3, 3), "float16")}, 161002, "4 dimensions like input"),
         ({"bias": TensorSpec((5,), "float16")}, 161002, "bias should have 4 elements"),

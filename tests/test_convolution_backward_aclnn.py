@@ -145,7 +145,7 @@ def test_lines_are_planes_of_one_row() -> None:
         (A2, {"weight": None, "stride": [0, 0]}, 161001, "weight"),
         (A2, {"outputMask": [True]}, 161002, "outputMask should have 3 entries"),
         (A2, {"gradWeight": None}, 161001, "clear its entry in outputMask"),
-        (A2, {"biasSizes": None}, 161002, "biasSizes is needed"),
+        (A2, {"biasSizes": None}, 161001, "biasSizes is needed"),
         (A2, {"biasSizes": [5]}, 161002, "biasSizes should be [4]"),
         (A2, {"gradOutput": TensorSpec((2, 4, 7, 8), "float16")}, 161002, "should be [2, 4, 7, 7]"),
         (A2, {"weight": TensorSpec((4, 3, 3), "float16")}, 161002, "4 dimensions like input"),

@@ -34,7 +34,9 @@ from npusim.engine import (
     simulate,
 )
 from npusim.hardware import Profile, load_profile
+from npusim.library.block_matmul import BlockMatmul
 from npusim.library.matmul import GmMatrix, Matmul
+from npusim.library.matmul import Product as MatrixProduct
 from npusim.library.matmul_tiling import MatmulTiling
 from npusim.runtime.results import core_name
 from npusim.values.arithmetic import round_up
@@ -282,6 +284,49 @@ def test_square_products_take_about_what_was_measured(size: int, measured_us: fl
     kernel = Product(profile, *tensors, block=(size // 4, round_up(ceil(size / 6), 128)))
     _, run = play(kernel, profile, numerics=False)
     assert 0.7 < run.cycles / profile.clock_mhz / measured_us < 1.1
+
+
+class Unflagged(Product):
+    """One whole block of L0C after the other, with or without flags for its fractals."""
+
+    unit_flag = False
+
+    def process(self, core: Core) -> None:
+        blocks = BlockMatmul(
+            core,
+            self.tiling,
+            self.a.dtype,
+            self.k,
+            out_dtype=self.c.dtype,
+            unit_flag=self.unit_flag,
+        )
+        c, (m, n) = GmMatrix(self.c, (), self.n), self.c.shape
+        a, b = GmMatrix(self.a, (), self.k), GmMatrix(self.b, (), self.n)
+        blocks.begin(MatrixProduct(c, a, b, m, n, self.k))
+        for block in blocks.iterate():
+            blocks.get_tensor_c(block, c)
+
+
+class Flagged(Unflagged):
+    unit_flag = True
+
+
+def test_without_unit_flags_results_leave_before_the_next_are_summed_up() -> None:
+    profile = load_profile(A2)
+    high, wide, k, number = 128, 256, 512, 6
+
+    def taken(kernel: type[Unflagged]) -> float:
+        shapes = ((high, k), (k, wide * number), (high, wide * number))
+        tensors = [
+            GlobalTensor(GmBuffer(name, shape[0] * shape[1] * 4), FLOAT16, shape)
+            for name, shape in zip("abc", shapes, strict=True)
+        ]
+        product = kernel(profile, *tensors, block=(high, wide * number))
+        return play(product, profile, numerics=False)[1].core_cycles
+
+    leaving = high * wide * 2 / InstructionCosts(profile).fixpipe_rate(0.5)
+    waited = taken(Unflagged) - taken(Flagged)
+    assert (number - 1) * leaving < waited < 2 * (number - 1) * leaving
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -499,12 +499,15 @@ def test_groups_in_step_are_played_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert together == len(worked)
 
 
-def test_groups_at_their_own_pace_jump_and_end_where_playing_ends() -> None:
+@pytest.mark.parametrize("waiting", [(), (Pipe.SCALAR, Pipe.MTE2)])
+def test_groups_at_their_own_pace_jump_and_end_where_playing_ends(waiting: tuple[Pipe]) -> None:
     """Periods of 97 and 101 cycles come back together after 97 * 101 cycles alone."""
     on = machine(MemoryRates(hbm=1e6, l2_read=1e6, l2_write=1e6))
 
     def paced(cycles: float, count: int) -> Program:
         writer = Writer()
+        for pipe in waiting:  # which isn't in the loop behind the barrier
+            writer.do(pipe, "head", 3)
         writer.open(1000)  # what has gone before: errors are counted against it
         writer.do(Pipe.VECTOR, "before", 1000)
         writer.close()
@@ -524,3 +527,45 @@ def test_groups_at_their_own_pace_jump_and_end_where_playing_ends() -> None:
         assert [a.times for a in ours.totals()] == [b.times for b in theirs.totals()]
         starts = [span.start for span in ours.spans() if span.pipe is Pipe.VECTOR]
         assert starts == sorted(starts)
+
+
+def test_a_pipe_that_another_has_run_ahead_of_repeats_once_that_has_left() -> None:
+    """The scalar unit is through with its turns before the stores are with the first hundred."""
+    writer = Writer()
+    writer.open(3000)
+    writer.do(Pipe.SCALAR, "address", 1, sets=(0,))
+    writer.do(Pipe.MTE3, "store", 100, waits=(0,))
+    writer.close()
+    writer.program.flags.append(0)
+    jumped, played = (play((1, writer.program), exact=exact) for exact in (False, True))
+    assert near(jumped.cycles, played.cycles)
+    assert jumped.jumped_cycles > 0.8 * played.cycles
+
+
+@FEW
+@given(st.lists(st.tuples(cycles, cycles), min_size=1, max_size=5), st.floats(0.3, 3.0))
+def test_transfers_that_nobody_slows_down_end_when_they_do_by_the_clock(
+    groups: list[tuple[int, int]], plenty: float
+) -> None:
+    """Bandwidth for all stores at once needs no clock in common; less of it does."""
+    wanted = 60.0 * sum(cores for cores, _ in groups)
+
+    def run(bandwidth: float) -> KernelRun:
+        on = machine(MemoryRates(hbm=1e9, l2_read=1e9, l2_write=bandwidth))
+        return play(*((cores, sharing(5, 100 * size)) for cores, size in groups), on=on, exact=True)
+
+    by_clock = min(plenty, 1.0 - 1e-12) * wanted  # at most a hair less than all of them take
+    assert near(run(plenty * wanted).cycles, run(by_clock).cycles)
+
+
+def test_what_is_moved_behind_a_barrier_does_not_slow_down_what_is_moved_before_it() -> None:
+    """Two cores store at once before the barrier, and one of them alone behind it."""
+    writers = [Writer(), Writer()]
+    for each in writers:
+        each.do(Pipe.MTE3, "both", 1, moves=transfer(600, 60.0, write=True))
+        each.barrier()
+    writers[0].do(Pipe.MTE3, "alone", 1, moves=transfer(600, 60.0, write=True))
+    on = machine(MemoryRates(hbm=1e9, l2_read=1e9, l2_write=100.0))
+    run = play(*((1, each.program) for each in writers), on=on)
+    both, alone = (end - start for _, _, start, end in spans(run))
+    assert (both, alone) == (pytest.approx(1 + 600 / 50), pytest.approx(1 + 600 / 60))

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from math import exp
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from npusim import Device, TensorSpec
 from npusim.ascendc.costs import InstructionCosts
-from npusim.engine import L2State, Memo
+from npusim.ascendc.queueing import Queue
+from npusim.engine import KernelRun, L2State, Memo, Pipe
+from npusim.engine.program import VECTOR, Instruction, Loop, Program, Transfer, Unit
+from npusim.engine.simulate import Traffic
+from npusim.engine.timeline import CoreRecord
 from npusim.operators.tasks import TaskSpec
 from npusim.validation.replay import simulate_task, start_of
 from npusim.validation.table import read_rows
 from support.kernels import profile
+
+if TYPE_CHECKING:
+    from npusim.hardware import Profile
 
 CHIP = "Ascend910B2"
 COLUMNS = "chip,op,input_shapes,input_dtypes,output_shapes,output_dtypes,duration_us,workload,notes"
@@ -68,6 +77,72 @@ def test_every_block_waits_for_the_code_of_all(blocks: int) -> None:
     expected = launch.code_us + (blocks - 1) * launch.code_per_block_us
     assert cycles == pytest.approx(expected * found.clock_mhz)
     assert costs.code_fetch(blocks, loaded=True) == 0.0
+
+
+def moved(nbytes: int, *, write: bool) -> Instruction:
+    pipe = Pipe.MTE3 if write else Pipe.MTE2
+    return Instruction(pipe, "copy", 0.0, Transfer(0, write, nbytes, nbytes, 100.0))
+
+
+@pytest.mark.parametrize("nbytes", [4, 700, 12_288, 500_000])
+@pytest.mark.parametrize("turns", [1, 2, 9])
+def test_the_first_transfers_wait_once_and_the_longer_the_more_they_move(
+    nbytes: int, turns: int
+) -> None:
+    inner = [Loop(3, [moved(nbytes, write=False)]), moved(nbytes, write=True)]
+    program = Program([Loop(turns, inner), Loop(0, [moved(nbytes, write=False)])])
+    body, waited = Queue(1000.0, 400.0, 12_288).behind(program.body)
+    found = Program(body).instructions()
+    waits = {
+        write: sum(each.cycles * times for each, times in found if each.transfer.write == write)
+        for write in (False, True)
+    }
+    assert waited == pytest.approx(waits[False])
+    assert waits[False] == pytest.approx(1000.0 * (1 - exp(-3 * turns * nbytes / 12_288)))
+    assert waits[True] == pytest.approx(400.0 * (1 - exp(-turns * nbytes / 12_288)))
+    for write in (False, True):
+        count = sum(times for each, times in found if each.transfer.write == write)
+        assert count == turns * (1 if write else 3)
+
+
+def test_the_first_of_all_waits_for_everything_where_nothing_spreads_it() -> None:
+    body = [Loop(3, [moved(32, write=False), moved(64, write=True)])]
+    first, _, rest = Queue(1000.0, 400.0, 0).behind(body)[0]
+    assert isinstance(first, Instruction)
+    assert first.cycles == 1000.0
+    assert rest == Loop(2, body[0].body)
+
+
+def test_loads_of_many_cores_wait_for_each_others_code_and_small_kernels_take_no_longer() -> None:
+    found = profile(CHIP)
+    launch = found.launch.model_copy(update={"load_queue_us": 0.0, "store_queue_us": 0.0})
+    alone = found.model_copy(update={"launch": launch})
+
+    def run(chip: Profile, elements: int, l2: str) -> tuple[float, float]:
+        told = TensorSpec((elements,), "float32")
+        runs = simulate_task(chip, TaskSpec("Relu", (told,), (told,), {}), l2)
+        assert runs.longest is not None
+        return runs.duration_us, runs.longest.pipes["MTE2"] * runs.runs[0].core_cycles
+
+    for elements in (1, 999):
+        assert run(found, elements, "warm") == run(alone, elements, "warm")
+        assert run(found, elements, "cold")[0] == pytest.approx(run(alone, elements, "cold")[0])
+    many = 48 * 16_384
+    assert run(found, many, "loop") == run(alone, many, "loop")
+    (us, loads), (alone_us, alone_loads) = (run(each, many, "cold") for each in (found, alone))
+    queued_us = 47 * found.launch.load_queue_us
+    assert loads - alone_loads == pytest.approx(queued_us * found.clock_mhz, rel=0.1)
+    assert us - alone_us < 1.2 * 47 * found.launch.store_queue_us  # the code of the rest comes
+
+
+def test_shares_of_pipes_are_means_over_all_cores_of_a_kind() -> None:
+    one, idle = CoreRecord((0, 1), VECTOR, Program()), CoreRecord((2, 3, 4), VECTOR, Program())
+    cube = CoreRecord((0,), Unit("cube"), Program())
+    one.busy[Pipe.VECTOR], cube.busy[Pipe.CUBE] = 500.0, 250.0
+    run = KernelRun(1100.0, 100.0, (one, idle, cube), Traffic(0, 0, 0, 0, 0), 0.0, 0.0)
+    assert run.busy_ratio(Pipe.VECTOR) == pytest.approx(0.2)
+    assert run.busy_ratio(Pipe.CUBE) == pytest.approx(0.25)
+    assert run.busy_ratio(Pipe.MTE2) == 0.0
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 7, 47, 48])

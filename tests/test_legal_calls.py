@@ -7,20 +7,32 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import Any
+from importlib import import_module
+from inspect import signature
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 from npusim import Device, TensorSpec
 from npusim.model import read_model, retime
-from npusim.operators.registry import op_types
+from npusim.operators.registry import op_types, prototype, standard_names
+from npusim.operators.resolve import resolve
 from npusim.values.errors import AclnnError, DeviceFault, NpusimError
-from support.odd_calls import Odd, calls
+from support.odd_calls import CHIPS, Odd, bend, calls
+from support.references import rows
+from support.references.calls import called
 from support.row_cases import stood_for
+
+if TYPE_CHECKING:
+    from support.references.row import Row
 
 COUNT = int(os.environ.get("NPUSIM_ODD_CALLS", "580"))
 CHIP = "Ascend910B3"
+EACH = COUNT // 580  # calls of an interface with references, two of every 96th in the suite
 MANY = 1 << 20  # what numpy.zeros would fill a host's memory with
 
 
@@ -70,6 +82,69 @@ def test_check_estimate_and_run_agree_on_any_call() -> None:
         seen.add(checked)
     assert {0, 161001, 161002, 561003} <= seen
     assert len(set(op_types()) - set(stood_for())) <= COUNT
+
+
+INTERFACES = [row for each in rows().values() for row in each][:: 1 if EACH > 1 else 96]
+FAMILIES = {"Ascend910A": "910", "Ascend310P3": "310P"}
+
+
+def test_interfaces_agree_with_themselves() -> None:
+    """Bent calls of what is composed of other operators too, as the references make them."""
+    for row in INTERFACES:
+        _agree(row)
+
+
+def _agree(row: Row) -> None:
+    @settings(
+        max_examples=max(EACH, 2), derandomize=True, deadline=None, database=None,
+        suppress_health_check=list(HealthCheck), phases=(Phase.generate,),
+    )  # fmt: skip
+    @given(st.data())
+    def ask(data: st.DataObject) -> None:
+        seed = f"{row.api} {data.draw(st.integers(0, 2**40))}"
+        random = Random(seed)  # noqa: S311 - calls, no secrets
+        chip = random.choice(CHIPS)
+        try:
+            arguments = dict(called(row, data.draw, FAMILIES.get(chip, "A2")).arguments)
+        except (AclnnError, TypeError):  # dtypes that the interface or its reference refuses
+            return
+        for _ in range(random.choice((0, 1, 1, 2))):
+            bend(random, row.api, arguments)
+        odd, asked, specs = Odd(chip, row.api, arguments), device(chip), described(arguments)
+        checked = answer(asked.check, row.api, specs)
+        assert answer(asked.estimate, row.api, specs) == checked, odd
+        if fits_the_host(odd):
+            assert answer(asked.run, row.api, arguments) in (checked, "data"), odd
+
+    ask()
+
+
+def test_no_check_of_an_interface_is_lost() -> None:
+    """A check that names no parameter is left out: a wrong word checks nothing."""
+    for name in standard_names():
+        known = prototype(name)
+        if known is None or known[0].name != name or not name.startswith("aclnn"):
+            continue  # those of an operator type are a module's: not all have each parameter
+        told = {word for row in known[0].checks or () for word in row[1:2] if type(word) is str}
+        call = resolve(name, {})
+        parts = {each.name.rstrip("0123456789") for each in call.parameters}
+        interface = known[1]
+        parts |= {each.name for each in (*interface.inputs, *interface.outputs)}
+        parts |= {each.target for each in interface.attributes} | {"<", ">"}
+        assert told <= parts, name
+
+
+def test_what_a_composition_needs_isnt_optional() -> None:
+    for name in standard_names():
+        known = prototype(name)
+        host = getattr(known[1], "host", "") if known else ""
+        if known is None or not host:
+            continue
+        module, _, function = host.rpartition(":")
+        found = getattr(import_module(f"{known[0].package}.{module or 'host'}"), function)
+        parameters = signature(found).parameters.values()
+        needed = {each.name for each in parameters if each.default is each.empty}
+        assert not needed & {each.target for each in known[1].attributes if each.optional}, name
 
 
 X, Y = "fp32[4,5]", "fp32[5,4]"
@@ -143,6 +218,31 @@ WRONG: list[tuple[str, dict[str, Any], int, str]] = [
     ("GatherNd", {"x": X, "indices": "int32[2,3]"}, 161002, "last axis of indices"),
     ("aclnnGroupNorm", {"self": "fp32[2,6,4]", "gamma": "fp32[6]", "beta": "fp32[6]", "group": 4},
      161002, "group should divide"),
+    ("aclnnAdaptiveMaxPool3dBackward",
+     {"gradOutput": "fp16[2,2,1,9]", "self": "fp16[2,6,8,4]", "indices": "int32[2,2,2,2]"},
+     161002, "size of tensor indices"),
+    ("aclnnReplicationPad2dBackward",
+     {"gradOutput": "fp32[2,3,5]", "self": "fp32[1,8,17]", "padding": [3, 3, 3, 3]},
+     161002, "size of tensor gradOutput [2, 3, 5] must match"),
+    ("aclnnStridedSliceAssignV2",
+     {"varRef": X, "inputValue": "fp32[2,3]", "begin": [1, 0], "end": [4, 3], "strides": [2, 1],
+      "axesOptional": [0]}, 161002, "equally long"),
+    ("aclnnStridedSliceAssignV2",
+     {"varRef": X, "inputValue": X, "begin": [0] * 3, "end": [1] * 3, "strides": [1] * 3},
+     161002, "begin"),
+    ("aclnnInplaceScatter",
+     {"selfRef": "fp32[7,1]", "dim": -1, "index": "int64[7,1]", "src": "fp32[7,1]", "reduce": -9},
+     161002, "reduce should be in [0, 1, 2]"),
+    ("aclnnGluBackward", {"gradOut": "fp32[9,1,33]", "self": "fp32[2,1,66]", "dim": -1},
+     161002, "gradOut should have sizes [2, 1, 33]"),
+    ("aclnnFusedSgd",
+     {"paramsRef0": X, "gradsRef0": X, "momentumBufferListOptionalRef0": Y, "weightDecay": 0.1,
+      "momentum": 0.9, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False,
+      "isFirstStep": False}, 161002, "should have the shapes of paramsRef0"),
+    ("aclnnSplitTensor", {"self": X, "splitSections": 0, "dim": 0}, 161002, "at least 1"),
+    ("aclnnTopk",
+     {"self": X, "k": 2, "dim": 1, "largest": True, "sorted": True, "valuesOut": X,
+      "indicesOut": "int64[4,2]"}, 161002, "valuesOut should be [4, 2]"),
     ("ScatterUpdate", {"var": X, "indices": "int32[2]", "updates": "fp32[2,4]"}, 161002, "updates"),
 ]  # fmt: skip
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.hardware import load_profile
+from npusim.ops.matmul.quant_tiling import quant_partition
 from npusim.ops.matmul.shapes import Partition, Shape
 from npusim.ops.matmul.tiling import partition
-from npusim.values.dtypes import FLOAT, FLOAT16, DType
+from npusim.values.dtypes import FLOAT, FLOAT16, INT8, UINT64, DType
 from support.tasks import CHIPS
 
 if TYPE_CHECKING:
@@ -151,3 +152,44 @@ def test_prime_edges_leave_no_core_idle_for_long(size: tuple[int, int, int]) -> 
     for chip in CHIPS:
         found = found_for(chip, *size, fractals=(True, True))
         assert found.block_dim > load_profile(chip).cores.cube_cores // 2, (chip, found.grid)
+
+
+def whole_numbers(
+    m: int, k: int, n: int, turned: tuple[bool, bool] = (False, False), *, beside: bool
+) -> Partition:
+    """Of a product of int8 whose columns the output stage scales, or vector cores ``beside`` it."""
+    shape = Shape(1, m, n, k, *turned, False, INT8, 2)
+    return quant_partition(load_profile("Ascend910B2"), shape, None if beside else UINT64)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "beside", "base"),
+    [
+        (1024, 4096, 14336, False, (128, 256)),
+        (1024, 4096, 14336, True, (256, 128)),  # cores begin in half as many rows and columns
+        (4096, 4096, 4096, True, (128, 256)),
+        (1021, 3001, 2999, True, (128, 256)),
+        (16384, 1536, 1280, False, (128, 256)),
+    ],
+)
+def test_blocks_of_whole_numbers(
+    m: int, k: int, n: int, beside: bool, base: tuple[int, int]
+) -> None:
+    found = whole_numbers(m, k, n, beside=beside)
+    assert (found.blocks.base_m, found.blocks.base_n) == base
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    m=st.integers(1, 20000),
+    k=st.integers(1, 9000),
+    n=st.integers(1, 20000),
+    turned=st.tuples(st.booleans(), st.booleans()),
+    beside=st.booleans(),
+)
+def test_any_product_of_whole_numbers_fits(
+    m: int, k: int, n: int, turned: tuple[bool, bool], beside: bool
+) -> None:
+    found = whole_numbers(m, k, n, turned, beside=beside)
+    assert_all_results_once(found)
+    assert_fits("Ascend910B2", found.blocks, found.shape)

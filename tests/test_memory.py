@@ -323,7 +323,7 @@ def test_bytes_at_half_the_rate_take_twice_as_long_and_stay_what_they_are() -> N
 
 @pytest.mark.parametrize(("layout", "held"), [("FRACTAL_Z", 0.0), ("NC1HWC0", 1.0)])
 def test_master_weights_come_from_hbm_in_a_graph(layout: str, held: float) -> None:
-    """Other operands of a task have just been made; a weight was last used in the step before."""
+    """Some of the other operands was made lately; a weight was last used in the step before."""
     profile = load_profile("Ascend910B")
     shape = (36, 4, 16, 16) if layout == "FRACTAL_Z" else (1, 36, 4, 16, 16)
     weight = TensorSpec(shape, "float32", layout)
@@ -331,7 +331,21 @@ def test_master_weights_come_from_hbm_in_a_graph(layout: str, held: float) -> No
     cache = L2State(profile.memory.l2_bytes)
     prime(cache, kernel.reads, "in_graph", profile, kernel.cold)
     (read,) = kernel.reads
-    assert cache.resident_bytes(read.buffer.number) == held * read.nbytes
+    lately = held * profile.memory.l2_recent_share * read.nbytes
+    assert cache.resident_bytes(read.buffer.number) == lately
+
+
+def test_a_task_in_a_graph_finds_a_share_of_what_l2_can_hold() -> None:
+    """Of small operands what was used lately, of large ones no more than the share of L2."""
+    profile = load_profile("Ascend910B")
+    memory, found = profile.memory, []
+    for shape in ((7,), (1, 7), (997, 1009), (20011, 3001)):
+        (kernel,) = kernels_of(profile, TaskSpec("Neg", *2 * [(TensorSpec(shape, "float32"),)]))
+        cache = L2State(memory.l2_bytes)
+        prime(cache, kernel.reads, "in_graph", profile, kernel.cold)
+        found.append(cache.resident_bytes(kernel.reads[0].buffer.number))
+    most = memory.l2_in_graph_share * memory.l2_bytes
+    assert found == [0, *(memory.l2_recent_share * each for each in (28, 4 * 997 * 1009)), most]
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim.ascendc import trace
+from npusim.engine import Pipe
 from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.runtime.task import run_tasks
+from npusim.validation.replay import simulate_task
+from npusim.values.dtypes import FLOAT16
 from npusim.values.errors import KernelError
+from npusim.values.tensors import TensorSpec
 from support.physics import with_cores
 from support.tasks import (
     BFLOAT16,
@@ -134,6 +139,13 @@ def test_parts_of_tensors(data: st.DataObject, shape: list[int], kind: Any, chip
         assert_moved(chip, "Slice", [x], [want], offsets=begin)
 
 
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("widths", [(1, 130), (130, 1), (1, 1, 99), (3, 117)])
+def test_rows_of_unlike_widths_are_joined_within_ub(chip: str, widths: tuple[int, ...]) -> None:
+    parts = [numbers(128, width) for width in widths]
+    assert_moved(chip, "ConcatD", parts, [np.concatenate(parts, 1)], axis=1)
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     data=st.data(),
@@ -215,6 +227,20 @@ def test_float32_leaves_blocks_turned_once_where_vnchwconv_takes_it() -> None:
             chip, "TransData", half[:1], half[1:]
         )
         assert ratio > 4 if most is None else ratio < most
+
+
+@pytest.mark.parametrize(("side", "passes"), [(5, 2), (6, 2), (13, 1), (27, 1), (16, 1)])
+def test_long_ragged_planes_leave_their_lines_one_by_one(side: int, passes: int) -> None:
+    """Short ones are taken together by a second pass of vnchwconv, and stored in one piece."""
+    blocks = TensorSpec((32, 16, side, side, 16), "float32")
+    task = TaskSpec("TransData", (blocks,), (TensorSpec((32, 256, side, side), "float32"),), {})
+    run = simulate_task(load_profile("Ascend910B2"), task, "cold").runs[0]
+    done = run.records[0].program.listed()
+    turned = sum(times for each, times in done if each.name == "vnchwconv")
+    stores = [(each, times) for each, times in done if each.pipe is Pipe.MTE3 and each.transfer]
+    assert turned == passes * sum(times for _, times in stores)
+    ragged = side * side * 4 % 32 > 0
+    assert all(" 1x" in each.detail for each, _ in stores) == (passes == 2 or not ragged)
 
 
 def test_ragged_rows_of_any_widths_are_put_together_turned() -> None:
@@ -306,11 +332,15 @@ def test_more_elements_take_longer_and_nothing_beats_the_roofline(chip: str, op:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_turning_long_rows_is_cheaper_than_turning_single_elements(chip: str) -> None:
-    """The same bytes as 256 rows that stay together, and as elements that all part."""
-    runs = np.zeros((64, 128, 512), np.float16)
-    together = cycles(chip, "Transpose", [runs], [runs.reshape(128, 64, 512)], perm=[1, 0, 2])
-    flat = runs.reshape(2048, 2048)
-    apart = cycles(chip, "Transpose", [flat], [flat], perm=[1, 0])
+    """The same bytes as rows that stay together, and as elements that all part, out of L2."""
+    runs, flat = TensorSpec((64, 128, 512), "float16"), TensorSpec((2048, 2048), "float16")
+    moved = TensorSpec((128, 64, 512), "float16")
+    together, apart = (
+        simulate_task(
+            load_profile(chip), TaskSpec("Transpose", (given,), (taken,), {"perm": order}), "warm"
+        ).duration_us
+        for given, taken, order in ((runs, moved, [1, 0, 2]), (flat, flat, [1, 0]))
+    )
     assert together < apart
 
 
@@ -456,3 +486,16 @@ def test_planes_that_are_no_whole_blocks_are_stored_together() -> None:
         planes = np.zeros((32, 256, *size), np.float32)
         found.append(cycles("Ascend910B2", "TransData", [packed], [planes]) / planes.size)
     assert found[0] < 1.5 * found[1]
+
+
+def test_small_parts_of_a_row_come_one_behind_the_other_without_a_wait_for_stores() -> None:
+    """Each has a buffer of its own: one part more is less than a load and a store more."""
+
+    def taken(parts: int) -> float:
+        row = TensorSpec((1, 1, 256 * parts), FLOAT16)
+        pieces = (TensorSpec((1, 1, 256), FLOAT16),) * parts
+        task = TaskSpec("SplitVD", (row,), pieces, {})
+        profile = load_profile("Ascend910B2")
+        return run_tasks(kernels_of(profile, task), profile).duration_us
+
+    assert taken(6) - taken(2) < 4 * 0.1

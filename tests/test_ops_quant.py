@@ -10,6 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npusim import Device
+from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.values.dtypes import FLOAT16
+from npusim.values.tensors import TensorSpec
 from support.tasks import (
     BFLOAT16,
     assert_above_roofline,
@@ -167,3 +171,15 @@ def test_a_call_is_checked() -> None:
     assert device.check("aclnnDynamicQuant", **wrong).code == 161002
     absent = Device("Ascend910A").check("AddRmsNormQuant", x1=X, x2=X, gamma=LINE, scales1=LINE)
     assert absent.code == 561003
+
+
+def test_rows_of_a_norm_come_together_as_many_as_room_is_for() -> None:
+    profile = load_profile("Ascend910B3")
+
+    def tile_rows(columns: int) -> int:
+        inputs = [TensorSpec((4000, columns), FLOAT16)] * 2 + [TensorSpec((columns,), FLOAT16)]
+        task = TaskSpec("AddRmsNormDynamicQuant", tuple(inputs), (), {})
+        (kernel,) = kernels_of(profile, task)
+        return kernel.layout.tile_rows  # type: ignore[attr-defined,no-any-return]
+
+    assert [tile_rows(each) for each in (100, 256, 2049, 4096, 8192)] == [16, 16, 5, 2, 1]

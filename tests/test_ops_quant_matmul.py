@@ -15,6 +15,7 @@ from npusim.ascendc import trace
 from npusim.ascendc.task import Task
 from npusim.hardware import load_profile
 from npusim.operators.tasks import kernels_on
+from npusim.ops.matmul.multi_scale import MultiScaleMatMul
 from npusim.values.formats import Format
 from support.tasks import BFLOAT16, assert_time_needs_no_numbers, cycles, run, tensor
 
@@ -120,6 +121,38 @@ def test_bytes_multiply_faster_and_vector_cores_work_beside() -> None:
     assert alone < handed_over < 1.5 * alone
 
 
+def test_scales_that_the_output_stage_reads_are_packed_by_a_task_before_the_product() -> None:
+    profile = load_profile(CHIP)
+
+    def kernels(kind: str, scale: Any, per_row: Any = None) -> tuple[Any, ...]:
+        given = (bytes_of(64, 96), bytes_of(96, 300, seed=1), scale, None, per_row, None)
+        inputs = tuple(None if each is None else tensor(each) for each in given)
+        return kernels_on(Task(profile, "QuantMatmul", inputs, (), {"output_dtype": kind}))
+
+    packing, product = kernels("float16", positive(300))
+    assert (packing.op_type, packing.block_dim, product.is_mix) == ("TransQuantParamV2", 1, False)
+    others = [kernels("bfloat16", positive(300)), kernels("float16", positive(300), positive(64))]
+    assert all(len(each) == 1 and each[0].is_mix for each in others)
+
+
+def test_one_core_packs_scale_after_scale() -> None:
+    def taken(count: int) -> float:
+        outputs = [np.zeros(count, np.uint64)]
+        return cycles(CHIP, "TransQuantParamV2", [positive(count), None], outputs)
+
+    assert 4000 < taken(2001) - taken(1001) < 20000
+
+
+def test_one_vector_core_of_two_turns_sums_into_numbers_unless_rows_have_scales() -> None:
+    profile = load_profile(CHIP)
+    a, b, scale = (tensor(each) for each in (bytes_of(512, 64), bytes_of(64, 512), positive(512)))
+    y = tensor(np.zeros((512, 512), BFLOAT16))
+    for rows, lanes in ((None, 1), (tensor(positive(512)), 2)):
+        task = Task(profile, "QuantBatchMatmulV3", (a, b, scale, None, None, rows), (y,))
+        (kernel,) = kernels_on(task)
+        assert kernel.lanes == lanes
+
+
 @pytest.mark.parametrize("chip", ["Ascend910A", "Ascend910B3"])
 def test_calls_are_checked(chip: str) -> None:
     call = {
@@ -218,9 +251,83 @@ def test_weights_of_four_bits(m: int, n: int, k: int, group: int, shifted: bool,
 
 def test_weights_of_four_bits_take_about_as_long_as_those_of_eight() -> None:
     """Half as many bytes are read, in runs half as long, and as many numbers widened."""
-    x, y, scale = (np.zeros(shape, np.float16) for shape in ((16, 8192), (16, 8192), 8192))
+    x, y, scale = (np.zeros(shape, np.float16) for shape in ((80, 8192), (80, 8192), 8192))
     times = [
         cycles(CHIP, "WeightQuantBatchMatmulV2", [x, weight, scale], [y])
         for weight in (np.zeros((8192, 8192), np.int8), np.zeros((8192, 1024), np.int32))
     ]
     assert 0.7 < times[1] / times[0] < 1.1
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    m=st.integers(1, 64),
+    n=st.integers(1, 40).map(lambda number: 32 * number),
+    k=st.integers(1, 40).map(lambda number: 32 * number),
+    offset=st.booleans(),
+    bias=st.booleans(),
+    kind=st.sampled_from([np.float16, BFLOAT16]),
+)
+def test_a_few_rows_are_split_into_two_lines_of_bytes(
+    m: int, n: int, k: int, offset: bool, bias: bool, kind: Any
+) -> None:
+    x = (positive(m, k) - 1).astype(kind)
+    x[m // 2] = 0  # no largest magnitude to divide by
+    weight, scale = bytes_of(k, n, seed=1), positive(n, seed=2).astype(kind)
+    shift = (positive(n, seed=3) * 9).astype(kind) if offset else None
+    added = positive(n, seed=4).astype(np.float32 if kind is BFLOAT16 else kind) if bias else None
+    wide = weight + (0 if shift is None else shift.astype(np.float64))
+    wanted = x.astype(np.float64) @ (wide * scale.astype(np.float64))
+    wanted = wanted + (0 if added is None else added.astype(np.float64))
+    given, outputs = [x, weight, scale, shift, added], [np.zeros((m, n), kind)]
+    (got,) = run(CHIP, "WeightQuantBatchMatmul", given, outputs)
+    rounded = 1e-3 if kind is np.float16 else 8e-3
+    step = 0.5 / (2 * 127.499**2) * 128 * 1.5 * k  # of the second line, in every product
+    np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=rounded, atol=step + rounded)
+    assert_time_needs_no_numbers(CHIP, "WeightQuantBatchMatmul", given, outputs)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "packed", "scales", "blocks"),
+    # A core has whole 256 columns; else numbers of half types are multiplied.
+    [
+        (1, 4096, 4096, False, 4096, 16),
+        (64, 4096, 14336, False, 14336, 19),
+        (16, 13696, 96, False, 96, 8),  # as many clusters as rows need
+        (65, 4096, 4096, False, 4096, None),
+        (16, 13728, 4096, False, 4096, None),
+        (16, 4100, 4096, False, 4096, None),
+        (16, 4096, 4096, False, 1, None),
+        (16, 4096, 4096, True, 4096, None),
+    ],
+)
+def test_which_rows_are_split(
+    m: int, k: int, n: int, packed: bool, scales: int, blocks: int | None
+) -> None:
+    kind = np.int32 if packed else np.int8
+    weight = np.zeros((k, n // 8 if packed else n), kind)
+    given = (np.zeros((m, k), np.float16), weight, np.ones(scales, np.float16))
+    inputs, y = tuple(map(tensor, given)), tensor(np.zeros((m, n), np.float16))
+    (kernel,) = kernels_on(
+        Task(load_profile("Ascend910B2"), "WeightQuantBatchMatmulV2", inputs, (y,))
+    )
+    assert isinstance(kernel, MultiScaleMatMul) == (blocks is not None)
+    assert blocks in (None, kernel.block_dim)
+
+
+def loads(kernel: Any, buffer: Any) -> list[bool]:
+    """Of a buffer by the first core, and whether they went past L2."""
+    groups = trace(kernel, load_profile(CHIP), numerics=False)
+    every = (each for group in groups for each, _ in group.program.instructions())
+    found = [each.transfer for each in every if each.transfer is not None]
+    return [each.bypasses_l2 for each in found if each.buffer == buffer.number]
+
+
+@pytest.mark.parametrize(("rows", "past"), [(1, True), (128, True), (129, False), (600, False)])
+@pytest.mark.parametrize("kind", [np.float16, BFLOAT16], ids=["alone", "beside"])
+def test_weights_that_one_row_of_blocks_loads_go_past_l2(rows: int, past: bool, kind: Any) -> None:
+    a, b = tensor(np.zeros((rows, 2048), np.int8)), tensor(np.zeros((2048, 4096), np.int8))
+    scale, y = tensor(positive(4096)), tensor(np.zeros((rows, 4096), kind))
+    (kernel,) = kernels_on(Task(load_profile(CHIP), "QuantBatchMatmulV3", (a, b, scale), (y,)))
+    assert set(loads(kernel, b.buffer)) == {past}
+    assert not any(loads(kernel, a.buffer))

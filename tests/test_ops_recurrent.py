@@ -152,21 +152,30 @@ def test_what_is_refused(change: dict[str, Any], code: int) -> None:
 
 @pytest.mark.parametrize("kind", [np.float32, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("both", [False, True])
-def test_a_framework_has_a_layer_of_weights_in_rows(both: bool, kind: Any) -> None:
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_framework_has_layers_of_weights_in_rows(layers: int, both: bool, kind: Any) -> None:
     steps, rows, depth, columns, ways = 4, 3, 7, 9, 1 + both
     x = numbers(steps, rows, depth, seed=0).astype(kind)
-    params = [
-        [numbers(*shape, seed=10 * n + way).astype(kind) for way in range(ways)]
-        for n, shape in enumerate(((36, depth), (36, columns), (36,), (36,)))
-    ]
-    want = []
-    for way in range(ways):
-        w, r, *biases = (each[way] for each in params)
-        start = [np.zeros((rows, columns))] * 2
-        found, _ = states("ifjo", x, [w.T, r.T, *biases], start, backward=bool(way))
-        want.append(found)
+    begin = [numbers(layers * ways, rows, columns, seed=5 + n).astype(kind) for n in range(2)]
+    params: list[list[Any]] = [[], [], [], []]
+    for layer in range(layers):
+        below = ways * columns if layer else depth
+        for n, shape in enumerate(((36, below), (36, columns), (36,), (36,))):
+            seeds = (10 * n + 100 * layer + way for way in range(ways))
+            params[n] += [numbers(*shape, seed=seed).astype(kind) for seed in seeds]
+    want = x
+    for layer in range(layers):
+        found = []
+        for way in range(ways):
+            place = layer * ways + way
+            w, r, *biases = (each[place] for each in params)
+            start = [each[place] for each in begin]
+            own, _ = states("ifjo", want, [w.T, r.T, *biases], start, backward=bool(way))
+            found.append(own)
+        want = np.concatenate(found, -1)
     flat = [each for kinds in params for each in kinds]
     out = np.zeros((steps, rows, ways * columns), kind)
-    (got,) = run("Ascend910B3", "LSTM", [x, *flat], [out], bidirectional=both, hiddenSize=columns)
-    fits = 2e-2 if kind is ml_dtypes.bfloat16 else 1e-4
-    np.testing.assert_allclose(got.astype(np.float64), np.concatenate(want, -1), atol=fits)
+    said = {"bidirectional": both, "hiddenSize": columns, "numLayers": layers}
+    (got,) = run("Ascend910B3", "LSTM", [x, *flat, *begin], [out], **said)
+    fits = 3e-2 if kind is ml_dtypes.bfloat16 else 1e-4
+    np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), atol=fits)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from npusim.ascendc import trace
 from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
 from npusim.values.errors import KernelError
+from npusim.values.tensors import TensorSpec
 from support.tasks import (
     BFLOAT16,
     CHIPS,
@@ -119,12 +122,32 @@ def test_a_load_brings_as_many_rows_as_fit_into_one_of_two_slots() -> None:
     x = np.zeros((8 * profile.cores.vector_cores, width), np.float32)
     (kernel,), _ = kernels(profile, "ReduceSum", [x], [np.zeros(len(x), np.float32)], {"axes": [1]})
     (group,) = trace(kernel, profile, numerics=False)
-    moved = [
-        (each.transfer.payload_bytes, times)
-        for each, times in group.program.instructions()
-        if each.transfer is not None and not each.transfer.write
-    ]
-    assert moved == [(2 * 4 * width, 4)]
+    moved: Counter[int] = Counter()
+    for each, times in group.program.instructions():
+        if each.transfer is not None and not each.transfer.write:
+            moved[each.transfer.payload_bytes] += times
+    assert moved == {2 * 4 * width: 4}
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype", "rows_slots", "columns_slots"),
+    [
+        ("ReduceSum", "float32", 2, 1),
+        ("ReduceSum", "float16", 1, 2),
+        ("ReduceMax", "float32", 1, 2),
+    ],
+)
+def test_kernels_for_one_shape_wait_where_their_schedule_has_one_slot(
+    op: str, dtype: str, rows_slots: int, columns_slots: int
+) -> None:
+    """Sums that may be added in memory have another schedule; chips with any shape have two."""
+    for axis, slots in ((1, rows_slots), (0, columns_slots)):
+        x = TensorSpec((331, 4999), dtype)
+        out = TensorSpec((x.shape[1 - axis],), dtype)
+        for chip, wanted in (("Ascend910B", slots), ("Ascend910B2", 2)):
+            task = TaskSpec(op, (x,), (out,), {"axes": [axis]})
+            (kernel,) = kernels_of(load_profile(chip), task)
+            assert cast("Any", kernel).plan.depth == wanted
 
 
 def test_tiling_changes_no_number() -> None:

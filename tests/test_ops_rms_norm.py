@@ -155,3 +155,12 @@ def test_a_norm_in_place_is_the_other_on_its_own_operands() -> None:
     np.testing.assert_array_equal(in_place["x2"], apart["x"])
     assert in_place["rstd"].shape == (5, 3, 1)
     np.testing.assert_array_equal(in_place["rstd"].reshape(-1), apart["rstd"].reshape(-1))
+
+
+def test_one_row_for_each_core_has_its_root_spread_by_the_scalar_unit() -> None:
+    def taken(rows: int) -> float:
+        call = {"x1": f"fp16[{rows},1024]", "x2": f"fp16[{rows},1024]", "gamma": "fp16[1024]"}
+        call |= {"yOut": call["x1"], "rstdOut": f"fp32[{rows},1]", "xOut": call["x1"]}
+        return Device("Ascend910B3").estimate("aclnnAddRmsNorm", **call).duration_us
+
+    assert taken(1) < taken(40) < 0.95 * taken(80)

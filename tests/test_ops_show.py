@@ -157,3 +157,20 @@ def test_product_names_that_offers_the_operator_is_shown_once(
         offered = operator(op).products
         assert families == [family for family in offered if family in families]
         assert {"A2", "A3"} <= set(families)
+
+
+def test_what_pages_list_is_shown_of_operators_that_list_nothing_themselves(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = npusim(capsys, "ops show aclnnRmsNorm").out
+    assert "310P: FLOAT FLOAT16" in page
+    assert "FLOAT BFLOAT16" not in page
+    assert page.index("is a null pointer") < page.index("doesn't take the dtype of x, gamma")
+    shown = npusim(capsys, "ops show aclnnGroupedMatmulV4 --json").json
+    told = {each["name"]: each for each in shown["parameters"]}
+    assert "910" not in shown["products"]
+    assert told["weight0"]["dtypes"]["A2"][-2:] == ["INT8", "INT4"]
+    assert told["weight0"]["formats"] == ["ND", "FRACTAL_NZ"]
+    assert not any(told["activationInputOptional0"]["dtypes"].values())  # it has to be null
+    rank = npusim(capsys, "ops show aclnnKvRmsNormRopeCache --json").json["parameters"][0]["rank"]
+    assert rank == [4, 4]

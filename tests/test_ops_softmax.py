@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npusim.hardware import load_profile
+from npusim.operators.tasks import TaskSpec, kernels_of
+from npusim.schedules.rows.formats import FractalLayout
 from npusim.values.errors import KernelError
+from npusim.values.tensors import TensorSpec
 from support.tasks import (
     BFLOAT16,
     CHIPS,
@@ -95,6 +99,21 @@ def test_tiling_changes_no_number() -> None:
     for chip in CHIPS:
         for axis in (0, 1):
             assert_tiling_changes_no_number(chip, "SoftmaxV2", [x], [like(x)], axes=[axis])
+
+
+@pytest.mark.parametrize("high", [1, 7, 8, 11, 13, 64])
+def test_tiles_of_fractals_share_a_block_evenly(high: int) -> None:
+    """All rows once, in as few tiles as fit, none of which is a remainder."""
+    x = TensorSpec((96, 8, high, 16, 16), "float16", "FRACTAL_NZ")
+    task = TaskSpec("SoftmaxGradExt", (x, x, TensorSpec((1,), "float16")), (x,), {"axes": [-1]})
+    layout = cast("Any", kernels_of(load_profile("Ascend910B"), task)[0]).layout
+    assert isinstance(layout, FractalLayout)
+    rows = 16 * high
+    assert (layout.tile_rows == rows) == (high == 1 or high * layout.tile_batches <= 6)
+    assert layout.tile_rows % 16 == 0
+    last = rows % layout.tile_rows or layout.tile_rows
+    assert layout.tile_rows - last < 16 * -(-rows // layout.tile_rows)
+    assert last >= layout.tile_rows // 2
 
 
 def test_axes_that_arent_there_are_refused() -> None:

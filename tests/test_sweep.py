@@ -23,6 +23,7 @@ from npusim.hardware.naming import load_profile
 from npusim.reporting import sweep as report
 from npusim.runtime.device import Device
 from npusim.sweeping import points as expansion
+from npusim.sweeping import working
 from npusim.sweeping.executors import LocalCrew
 from npusim.sweeping.points import Sweep, expand
 from npusim.sweeping.results import ResultFile, read_rows
@@ -487,6 +488,35 @@ def test_a_local_worker_that_dies_loses_no_point(tmp_path: Path) -> None:
     assert {answered.key for answered in answers} == sweep.keys
     assert len(answers) == len(sweep.points)
     assert {answered.status for answered in answers} == {"ok"}
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_worker_that_is_handing_over_is_not_ended_in_the_middle(
+    monkeypatch: pytest.MonkeyPatch, busy: bool
+) -> None:
+    """Whoever reads half of a report would wait for the rest for ever."""
+
+    def ended(code: int) -> None:
+        raise SystemExit(code)
+
+    monkeypatch.setattr("os._exit", ended)
+    begun: list[float] = []
+
+    def begin(_: float) -> None:
+        assert len(begun) < 3, "a chunk is under way"
+        begun.append(0.0)
+        if len(begun) == 3:
+            working._under_way.add("the next chunk")
+
+    monkeypatch.setattr("time.sleep", begin)
+    if busy:
+        working._under_way.add("a chunk")
+    try:
+        with pytest.raises(SystemExit):
+            working.end_process()
+    finally:
+        working._under_way.clear()
+    assert len(begun) == (0 if busy else 3)
 
 
 class Fragile:

@@ -44,14 +44,14 @@ NORM = {
 }
 
 JUMPING = NORM | {
-    "gradOut": npusim.TensorSpec((2, 64, 4096), "bfloat16"),
-    "input": npusim.TensorSpec((2, 64, 4096), "bfloat16"),
+    "gradOut": npusim.TensorSpec((2, 64, 16384), "bfloat16"),
+    "input": npusim.TensorSpec((2, 64, 16384), "bfloat16"),
     "mean": npusim.TensorSpec((2, 8), "bfloat16"),
     "rstd": npusim.TensorSpec((2, 8), "bfloat16"),
     "gamma": npusim.TensorSpec((64,), "bfloat16"),
     "N": 2,
     "C": 64,
-    "HxW": 4096,
+    "HxW": 16384,
 }
 MATRICES = {
     "self": npusim.TensorSpec((256, 512), "float16"),

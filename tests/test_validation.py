@@ -128,6 +128,29 @@ def test_a_row_says_how_it_was_repeated(tmp_path: Path) -> None:
         assert row.start == how
 
 
+def test_what_optimizers_update_comes_from_memory(tmp_path: Path) -> None:
+    """Rounded and folded weights do; gradients on their way don't, nor tensors of other steps."""
+    line = '910 gen1 (30 cores),{op},,builtin,"{reads}",{kinds},,"{writes}",{made},,,9.0,A,{step}'
+    momentum = {"reads": "511,769;511,769;1;511,769;1", "kinds": ";".join(["FLOAT"] * 5)}
+    momentum |= {"op": "ApplyMomentum", "writes": "511,769", "made": "FLOAT", "step": "net"}
+    cast = {"op": "Cast", "reads": "511,769", "kinds": "FLOAT", "writes": "511,769"}
+    cast |= {"made": "FLOAT16", "step": "net"}
+    others = [
+        cast | {"step": "another net"},
+        cast | {"op": "Neg", "made": "FLOAT"},
+        cast | {"kinds": "FLOAT16", "made": "FLOAT"},
+        cast | {"reads": "769,511", "writes": "769,511"},
+    ]
+    rows = read_rows(table(tmp_path, *(line.format(**each) for each in (cast, momentum, *others))))
+    first, _, *rest = rows
+    assert first.streams
+    assert not any(row.streams for row in rest)
+    streamed, found = (predict(row, "in_graph").simulated_us or 0.0 for row in (first, rest[0]))
+    assert 0 < found < 0.9 * streamed
+    cold = (predict(row, "cold").simulated_us for row in (first, rest[0]))
+    assert len(set(cold)) == 1
+
+
 def test_what_a_step_runs_in_every_layer_finds_its_code(tmp_path: Path) -> None:
     """By how often it ran, next to the rarest task of its workload; other columns go first."""
     counted = {2: "", 7: "", 8: "layered", 64: "layered"}

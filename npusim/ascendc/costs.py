@@ -7,9 +7,10 @@ the vendor's own fit falls back), and one without any row the profile's default.
 
 from __future__ import annotations
 
-from math import ceil, inf, prod
+from math import ceil, gcd, inf, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from npusim.ascendc.queueing import Queue
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
@@ -160,6 +161,15 @@ class InstructionCosts:
             waiting_us += launch.variants_per_block_us * (blocks - 1)
         return waiting_us * clock
 
+    def code_queue(self, blocks: int, *, loaded: bool, fits: bool = True) -> Queue | None:
+        """What the first transfers of a block of ``blocks`` wait for; None where code is there."""
+        launch, clock = self.profile.launch, self.profile.clock_mhz
+        apart = (blocks - 1) * clock
+        load, store = apart * launch.load_queue_us, apart * launch.store_queue_us
+        if (loaded and fits) or not (load or store):
+            return None
+        return Queue(load, store, launch.code_spread_bytes)
+
     def repeat_elements(self, itemsize: int) -> int:
         """Elements that one repeat of a vector instruction covers."""
         return self._repeat_bytes // itemsize
@@ -228,6 +238,18 @@ class InstructionCosts:
         if not apart_bytes or not around or apart_bytes % around:
             return 1.0
         return self._repeat_bytes / buffers.block_bytes
+
+    def line_cycles(self, lines: int, apart_bytes: int) -> float:
+        """Cycles in which the banks take a block of each of ``lines`` lines, so many bytes apart.
+
+        A bank group takes one block a cycle; lines that meet few of the groups wait for them
+        (source: public Ascend C guide, avoiding bank conflicts).
+        """
+        buffers = self.profile.buffers
+        groups, blocks = int(buffers.ub_bank_groups), apart_bytes // buffers.block_bytes
+        if not groups or not blocks:
+            return 0.0
+        return ceil(lines / (groups // gcd(groups, blocks)))
 
     def gm_copy(
         self,

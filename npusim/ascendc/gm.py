@@ -77,11 +77,40 @@ class _SameBytes(GmBuffer):
         self._whole.data = None if value is None else np.zeros(count, self._own.numpy)
 
 
+class _Packed(GmBuffer):
+    """A buffer of four-bit numbers, which NumPy keeps in a byte each, as words of the device."""
+
+    __slots__ = ("_whole", "_words")
+
+    def __init__(self, whole: GmBuffer) -> None:
+        self._whole = whole
+        self._words: NDArray[Any] | None = None
+        self.name, self.nbytes, self.wide = whole.name, whole.nbytes, False
+        self.number = whole.number
+
+    @property
+    def data(self) -> NDArray[Any] | None:
+        """Eight numbers in a word, the first in its lowest bits; inputs, which stay as they are."""
+        given = self._whole.data
+        if given is None:
+            return None
+        if self._words is None:
+            bits = given.astype(np.int8).view(np.uint8).reshape(-1, 8).astype(np.uint32) & 15
+            words = np.bitwise_or.reduce(bits << np.arange(0, 32, 4, dtype=np.uint32), 1)
+            self._words = words.view(np.int32)
+        return self._words
+
+    @data.setter
+    def data(self, value: NDArray[Any] | None) -> None:
+        del value  # nobody writes it
+
+
 @dataclass(frozen=True, slots=True)
 class GlobalTensor:
     """A tensor in a buffer; ``start`` and ``strides`` count elements of ``dtype``.
 
-    Without strides it is contiguous. ``shape`` is that of the storage ``format``.
+    Without strides it is contiguous. ``shape`` is that of the storage ``format``. Loads of
+    what is ``past_l2`` find nothing there and leave nothing (SetL2CacheHint, CACHE_MODE_DISABLE).
     """
 
     buffer: GmBuffer
@@ -90,6 +119,7 @@ class GlobalTensor:
     start: int = 0
     strides: tuple[int, ...] | None = None
     format: Format = Format.ND
+    past_l2: bool = False
 
     @property
     def numel(self) -> int:
@@ -121,13 +151,20 @@ class GlobalTensor:
         """The same memory under another shape."""
         if prod(shape) != self.numel or self.strides is not None:
             raise KernelError("", f"{self.buffer.name}: {self.shape} can't be viewed as {shape}")
-        return GlobalTensor(self.buffer, self.dtype, shape, self.start)
+        return GlobalTensor(self.buffer, self.dtype, shape, self.start, past_l2=self.past_l2)
 
     def reinterpreted(self, dtype: DType, *shape: int) -> GlobalTensor:
         """The first bytes of a whole buffer as numbers of another dtype (ReinterpretCast)."""
         if prod(shape) * dtype.itemsize > self.nbytes or self.strides is not None or self.start:
             raise KernelError("", f"{self.buffer.name}: no {dtype} {shape} in {self.nbytes} bytes")
         return GlobalTensor(_SameBytes(self.buffer, self.dtype, dtype), dtype, shape)
+
+    def packed(self, dtype: DType) -> GlobalTensor:
+        """Four-bit numbers as a dtype of 32 bits that has eight of them; rows are whole words."""
+        *outer, last = self.shape
+        if last % 8 or self.strides is not None or self.start:
+            raise KernelError("", f"{self.buffer.name}: rows of {last} aren't whole words")
+        return GlobalTensor(_Packed(self.buffer), dtype, (*outer, last // 8))
 
     def permuted(self, order: tuple[int, ...]) -> GlobalTensor:
         """The same memory with its axes in another order."""
@@ -179,6 +216,7 @@ class GmSlice:
         "_strides",
         "rows_apart",
         "shape",
+        "skips",
         "steps",
         "tensor",
         "whole_blocks",
@@ -195,6 +233,7 @@ class GmSlice:
         self.shape = shape
         self.steps = steps
         self.rows_apart = False
+        self.skips = False
         self.whole_blocks = False
         self._base = tensor.start
         self._affine: dict[
@@ -223,6 +262,15 @@ class GmSlice:
         apart = copy(self)
         apart.rows_apart = True
         return apart
+
+    def skipping(self) -> GmSlice:
+        """The same tile, which isn't stored where the scalar unit's place lies before the buffer.
+
+        The time is that of all stores: only data tells which there are.
+        """
+        skipping = copy(self)
+        skipping.skips = True
+        return skipping
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -295,7 +343,13 @@ class GmSlice:
         moving = self.depths
         last = tuple(slice(None) if level in moving else slice(-1, None) for level in range(depth))
         if self.is_scattered:
-            self._windows()[self._starts(depth)] = values[last]
+            starts = self._starts(depth)
+            if self.skips:
+                there = starts >= 0
+                values = np.broadcast_to(values[last], (*starts.shape, *self.shape))
+                self._windows()[starts[there]] = values[there]
+                return
+            self._windows()[starts] = values[last]
         else:
             self._view(depth)[...] = values[last]
 

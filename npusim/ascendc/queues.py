@@ -10,7 +10,7 @@ from npusim.ascendc.tensors import LocalTensor
 from npusim.ascendc.tile_states import State, Tile
 from npusim.engine.program import Pipe
 from npusim.values.arithmetic import round_up
-from npusim.values.errors import BufferOverflowError, TileStateError
+from npusim.values.errors import BufferOverflowError, KernelError, TileStateError
 
 if TYPE_CHECKING:
     from npusim.ascendc.gm import GmSlice
@@ -65,11 +65,18 @@ class TPipe:
     def init_buffer(self, buffer: TQue | TBuf, num: int, nbytes: int) -> None:
         """Reserve ``num`` slots of ``nbytes`` bytes (rounded up to blocks).
 
-        Raises BufferOverflowError.
+        Raises BufferOverflowError, and KernelError for numbers that no buffer has.
         """
+        place = place_of(buffer.position)
+        if not 1 <= num <= max(1, self._core.capacity_bytes(place)) or nbytes < 0:
+            raise KernelError(
+                self._core.kernel_name,
+                f"init_buffer of {num} slots of {nbytes} bytes",
+                "Give one slot or more, of as many bytes as a tile has.",
+            )
         slot = round_up(nbytes, self._core.block_bytes)
         told = f"{buffer.name} ({num} x {slot} bytes)"
-        buffer.start = self.reserve(place_of(buffer.position), num * slot, told)
+        buffer.start = self.reserve(place, num * slot, told)
         buffer.attach(self._core, num, slot)
         if isinstance(buffer, TQue):
             self._queues.append(buffer)

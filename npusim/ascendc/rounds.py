@@ -11,21 +11,27 @@ from npusim.engine.schedule import pipes_of
 
 
 def in_rounds(
-    programs: Sequence[Program], head: float, fetching: float, starts: Sequence[float]
+    programs: Sequence[Program],
+    head: float,
+    fetching: float,
+    starts: Sequence[float],
+    *,
+    ahead: float = 0.0,
 ) -> Program:
     """``programs`` with ``head`` cycles of the kernel's entry code in front of each.
 
-    The core waits ``fetching`` cycles for the code. Each program begins when the one before it has
+    The core waits ``fetching`` cycles for the code, its loads ``ahead`` cycles less, whose code
+    comes first. Each program begins when the one before it has
     ended on all pipes of the core, and the launch has come to it: at the cycle in ``starts``, at
     once where there are none.
     """
     first = programs[0]
     if not starts:
-        return _begun(first, head, fetching, ended=())
+        return _begun(first, head, fetching, ended=(), ahead=ahead)
     used = {pipe: None for program in programs for pipe in pipes_of(program)}
     joined = Program(kernel=first.kernel)
     launched = _flag(joined, 0)
-    joined.starts[launched] = tuple(start + fetching for start in starts)
+    joined.starts[launched] = tuple(start + fetching - ahead for start in starts)
     ended = {pipe: _flag(joined, 1) for pipe in used if pipe is not Pipe.SCALAR}
     for _, group in groupby(programs, key=id):
         rounds = list(group)
@@ -36,11 +42,24 @@ def in_rounds(
     return joined
 
 
-def _begun(program: Program, cycles: float, fetching: float, ended: tuple[int, ...]) -> Program:
-    """The program behind its head, which every pipe waits for, and then for ``fetching`` cycles."""
+def _begun(
+    program: Program,
+    cycles: float,
+    fetching: float,
+    ended: tuple[int, ...],
+    *,
+    ahead: float = 0.0,
+) -> Program:
+    """The program behind its head, which every pipe waits for, and then for ``fetching`` cycles.
+
+    Loads wait ``ahead`` cycles less.
+    """
     pipes = {Pipe.SCALAR: None} | dict.fromkeys(pipes_of(program))
     flags = [_flag(program, 0) for _ in pipes]
-    program.delays |= dict.fromkeys(flags, fetching)
+    program.delays |= {
+        flag: fetching - ahead if pipe is Pipe.MTE2 else fetching
+        for pipe, flag in zip(pipes, flags, strict=True)
+    }
     head = Instruction(Pipe.SCALAR, "kernel_head", cycles, waits=ended, sets=tuple(flags))
     gates = [
         Instruction(pipe, "", 0.0, waits=(flag,)) for pipe, flag in zip(pipes, flags, strict=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from npusim.ascendc.chains import Engine
     from npusim.ascendc.core import Core
     from npusim.ascendc.kernel import Kernel
+    from npusim.ascendc.queueing import Queue
     from npusim.hardware.profile import Profile
 
 _WORTH_COMPILING_BYTES = 1 << 26  # of tensors: below, compiling takes longer than it saves
@@ -110,14 +111,18 @@ def _groups(
         fits=not kernel.chooses,
         many_variants=many_variants,
     )
+    queue = costs.code_queue(kernel.block_dim, loaded=loaded, fits=not kernel.chooses)
+    in_turns = kernel.block_dim > apart  # most blocks come when the code has long been there
+    ahead = _queue((running[blocks[0]] for blocks in kinds.values()), None if in_turns else queue)
     return tuple(
         CoreGroup(
             cores,
             in_rounds(
-                [running[block].cores[place].recorder.program for block in rounds],
+                programs := [running[block].cores[place].recorder.program for block in rounds],
                 head,
                 fetching,
                 [each * block for block in _late(kernel, cores, apart, busy)],
+                ahead=min(ahead.get(id(programs[0]), 0.0), fetching),
             ),
             running[rounds[0]].cores[place].unit,
             rounds[0] if kernel.is_mix else None,
@@ -158,6 +163,15 @@ def _issue(blocks: Iterable[Block], costs: InstructionCosts) -> None:
     if each := costs.issue():
         for program in (core.recorder.program for block in blocks for core in block.cores):
             program.body = with_issue(program.body, each)
+
+
+def _queue(blocks: Iterable[Block], queue: Queue | None) -> dict[int, float]:
+    """Let the first transfers of every core wait in a queue; how long loads do, by program."""
+    found: dict[int, float] = {}
+    if queue is not None:
+        for program in (core.recorder.program for block in blocks for core in block.cores):
+            program.body, found[id(program)] = queue.behind(program.body)
+    return found
 
 
 def _engine(kernel: Kernel) -> Engine:

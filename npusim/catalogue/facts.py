@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from npusim.catalogue import store
+from npusim.reading.tables import table_in
 
 _Work = TypeVar("_Work", bound="Callable[..., Any]")
 
@@ -361,6 +362,13 @@ def _pages_of(rows: Iterable[dict[str, str]]) -> Iterator[Page]:
         )
 
 
+@cache
+def _ranks() -> dict[tuple[str, str], str]:
+    """Numbers of axes that pages give in words, or for one case of several (``ranks.csv``)."""
+    with table_in(Path(__file__).with_name("ranks.csv")) as table:
+        return {(api, name): rank for _, (api, name, rank, _) in table}
+
+
 def _parameter(row: dict[str, str]) -> Parameter:
     return Parameter(
         row["param"],
@@ -370,7 +378,7 @@ def _parameter(row: dict[str, str]) -> Parameter:
         _split(row["dtypes"]),
         _split(row.get("dtypes_checked", row["dtypes"])),
         _split(row["formats"]),
-        row["rank"],
+        _ranks().get((row["api"], row["param"]), row["rank"]),
         row["non_contiguous"],
         row.get("optional") == "yes",
         row["dtype_basis"],

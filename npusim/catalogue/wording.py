@@ -74,11 +74,12 @@ def rarely(dtype: str, census: Census) -> str:
     return f"{taking} of {census.operators} operators of this product take {dtype}"
 
 
-def wrong_rank(parameter: ParameterVerdict, shape: Sequence[int]) -> str:
-    """A shape whose number of dimensions the page doesn't list."""
+def wrong_rank(parameter: ParameterVerdict, shape: Sequence[int], name: str = "") -> str:
+    """A shape whose number of dimensions the page doesn't list; ``name`` of a tensor of a list."""
     sizes = ", ".join(map(str, shape))
+    wanted = parameter.rank.replace(";", " or ")
     return (
-        f"Expected {parameter.rank} dimension input, but got {parameter.name} with sizes [{sizes}] "
+        f"Expected {wanted} dimension input, but got {name or parameter.name} with sizes [{sizes}] "
         "(by the page)"
     )
 

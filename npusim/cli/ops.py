@@ -88,13 +88,16 @@ def show(op: Operator, soc: Socs = None, as_json: AsJson = False) -> None:
         catalogue.show_operator(op, soc, as_json=as_json)
         return
     samples = list(_samples(contract, soc))
+    from npusim.operators.listed import as_listed
+
+    listed = as_listed(contract)
     if as_json:
-        output.emit_json(_contract(contract, samples))
+        output.emit_json(_contract(listed, samples))
         return
     from npusim.reporting import operators as pages
 
     asked = chips(soc) if soc else chip_per_family(contract.products)
-    output.emit(pages.operator_page(contract, [chip.profile for chip in asked]))
+    output.emit(pages.operator_page(listed, [chip.profile for chip in asked]))
     if contract.typical is not None:
         from npusim.reporting.call import typical
 

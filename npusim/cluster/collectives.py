@@ -20,6 +20,7 @@ from npusim.hardware.interconnect import (
 from npusim.hardware.provenance import CONFIDENCES
 from npusim.hardware.reading import relative_uncertainty
 from npusim.values.errors import ArgumentError, UnknownNameError
+from npusim.values.takes import FLAG, TEXT, WHOLE, maybe, takes
 
 if TYPE_CHECKING:
     from npusim.cluster.moves import Steps
@@ -61,6 +62,7 @@ class Collective:
     algbw_gbps: float
 
 
+@takes(operation=TEXT, soc=TEXT, cards=WHOLE, nbytes=WHOLE, interconnect=maybe(TEXT), in_graph=FLAG)
 def collective(
     operation: str,
     soc: str,

@@ -20,6 +20,10 @@ class Clock(simpy.Environment):
         # SimPy would bind its kinds of events, which aren't used here, in a circle of references.
         self._now, self._queue, self._eid, self._active_proc = 0.0, [], count(), None
 
+    def go_to(self, time: float) -> None:
+        """Move on to ``time``, before which nothing is to come."""
+        self._now = self.now = time
+
     def run_out(self) -> None:
         """Go on until nothing is to come."""
         queue = self._queue

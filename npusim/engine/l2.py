@@ -181,7 +181,9 @@ def _evicted(pressure: float) -> float:
     """
     gone = 1.0 if pressure > 1.0 else 0.0
     for _ in range(_ROUNDS):
-        gone = 1.0 - exp(-gone * pressure)
+        before, gone = gone, 1.0 - exp(-gone * pressure)
+        if gone == before:
+            break
     return gone
 
 

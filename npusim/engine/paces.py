@@ -27,7 +27,8 @@ class _Pace:
     """The loop of a group takes ``period`` cycles for ``turns`` iterations, ``times`` in a row.
 
     ``off`` is by how many cycles the group isn't where it was, ``entries`` what it writes down in a
-    period, and ``busy`` for how long its pipes are. It was seen at ``time``.
+    period, and ``busy`` for how long its pipes are. It was seen at ``time``, when so many of its
+    pipes were ``inside`` the loop: the others wait for its end or have ended.
     """
 
     run: LoopRun
@@ -37,6 +38,7 @@ class _Pace:
     entries: int
     busy: tuple[float, ...]
     time: float
+    inside: int
     times: int = 1
 
     @property
@@ -53,6 +55,7 @@ class Paces:
     def __init__(self, state: State) -> None:
         self._state = state
         self._found: dict[GroupState, _Pace] = {}
+        self._alone: dict[GroupState, bool] = {}
 
     def forget(self) -> None:
         """Nothing that was seen holds any more."""
@@ -98,9 +101,17 @@ class Paces:
         for earlier in reversed(history):
             if earlier.shape[pipes] == shape:
                 after = after or now.part(index, pipes)
-                if found := _between(earlier.part(index, pipes), after):
+                found = _between(earlier.part(index, pipes), after)
+                if found and (found.inside == len(group.pipes) or self._undisturbed(group)):
                     return found
         return None
+
+    def _undisturbed(self, group: GroupState) -> bool:
+        """Whether others never slow a group down: else it is to repeat as a whole, to be sure."""
+        if group not in self._alone:
+            steps = (step for state in group.pipes for step in state.steps)
+            self._alone[group] = all(step.claim is None for step in steps)
+        return self._alone[group]
 
     def _holds(self, group: GroupState, now: Checkpoint) -> bool:
         """Whether a group has a pace that it still keeps."""
@@ -110,20 +121,22 @@ class Paces:
         run, record = pace.run, group.record
         first = len(record.entries) - pace.entries
         whole = all(fold.last <= first or fold.first >= first for fold in record.folds)
-        return whole and len(run.members) == len(group.pipes)
+        return whole and len(run.members) == pace.inside
 
     def _stride(self, paces: dict[GroupState, _Pace], now: Checkpoint, off: float) -> float | None:
+        """Go as far as the first group comes, where all have done about whole periods."""
         slowest = min(paces.values(), key=lambda pace: pace.room * pace.period)
         for number in range(slowest.room, max(0, slowest.room - _TRIED), -1):
             cycles = number * slowest.period
-            periods = {
-                group: min(pace.room, round(cycles / pace.period)) for group, pace in paces.items()
-            }
-            wrong = max(
-                abs(periods[group] * pace.period - cycles) + periods[group] * pace.off
-                for group, pace in paces.items()
-            )
-            if min(periods.values()) and off + wrong <= TOLERANCE * now.time:
+            most = TOLERANCE * (now.time + cycles) - off
+            periods: dict[GroupState, int] = {}
+            wrong = 0.0
+            for group, pace in paces.items():
+                count = periods[group] = min(pace.room, round(cycles / pace.period))
+                wrong = max(wrong, abs(count * pace.period - cycles) + count * pace.off)
+                if not count or wrong > most:
+                    break
+            else:
                 self._go(paces, periods, cycles)
                 return wrong
         return None
@@ -146,19 +159,21 @@ def _between(before: Checkpoint, after: Checkpoint) -> _Pace | None:
     waits = LongWaits(before, after)
     if not waits.alike or waits.pipes or waits.flags or waits.stocks:
         return None
-    steps = {
+    steps = [
         step_of(*each)
         for each in zip(before.runs, before.turns, after.runs, after.turns, strict=True)
-    }
-    step = steps.pop()
-    if steps or step is None:
+    ]
+    moved = {step for step in steps if step is None or step[1]}
+    if len(moved) != 1 or (step := moved.pop()) is None:
         return None
     run, turns = step
-    if run is None:
+    inside = steps.count(step)
+    if run is None or len(run.members) != inside:
         return None
     busy = tuple(b - a for a, b in zip(before.busy, after.busy, strict=True))
     entries = after.entries[0] - before.entries[0]
-    return _Pace(run, turns, after.time - before.time, waits.off, entries, busy, after.time)
+    period = after.time - before.time
+    return _Pace(run, turns, period, waits.off, entries, busy, after.time, inside)
 
 
 def _rests(group: GroupState, now: float) -> bool:

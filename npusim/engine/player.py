@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from npusim.engine.clock import Alarm, Clock
+from npusim.engine.contention import settle_uncontended
 from npusim.engine.lockstep import Lockstep, Replaced
 from npusim.engine.sharing import SharedBandwidth
 from npusim.engine.state import Flags, LoopRun, PipeState, Stage, State
@@ -28,6 +29,7 @@ from npusim.values.errors import DeadlockError
 if TYPE_CHECKING:
     from npusim.engine.machine import Machine, Treatment
     from npusim.engine.program import CoreGroup, Transfer
+    from npusim.engine.sharing import Claim
     from npusim.engine.timeline import CoreRecord
 
 _WORK, _ENTER, _TURN, _MEET, _STOP, _PART = Kind
@@ -80,6 +82,7 @@ class Player:
     ) -> None:
         self.env = Clock()
         self.state = State(groups, treated)
+        settle_uncontended(self.state.pipes, machine.rates.bandwidths)
         self.memory: SharedBandwidth[PipeState] = SharedBandwidth(
             self.env, machine.rates.bandwidths, self._moved
         )
@@ -196,25 +199,18 @@ class Player:
 
     def _work(self, state: PipeState, step: Step) -> bool:
         """Wait for flags, be busy, move bytes, set flags; False if that isn't done yet."""
-        stage = state.stage
-        if stage is not _MOVED:
-            if stage is _BEFORE:
-                if step.waits and not self._take(state, step.waits):
-                    return False
-                state.started = state.clock
-                state.clock += step.cycles
-            if (claim := step.claim) is not None:
-                if stage is _BEFORE and state.clock > self.env.now:
-                    state.stage = _BUSY_UNTIL
-                    self._sleep(state, state.clock)
-                else:
-                    state.stage = _MOVING
-                    self.memory.add(step.bus_bytes, claim, state)
+        if step.claim is None:
+            if step.waits and not self._take(state, step.waits):
                 return False
-        state.stage = _BEFORE
+            started = state.clock
+            state.clock += step.cycles
+        elif self._moves(state, step, step.claim):
+            started = state.started
+        else:
+            return False
         end = state.clock
         if step.parts:
-            record, shift, started = state.group.record, self.state.shift, state.started
+            record, shift = state.group.record, self.state.shift
             record.entries.append((state.pipe, step.parts, started + shift, end + shift))
             arrived, before = end + step.latency, state.arrived
             busy = arrived - (started if started > before else before)  # noqa: FURB136 - quicker
@@ -227,6 +223,25 @@ class Player:
         if step.sets:
             self._set(state.group.flags, step.sets, end)
         return True
+
+    def _moves(self, state: PipeState, step: Step, claim: Claim) -> bool:
+        """Do work that ends with a transfer in the shared bandwidth; True once it has ended."""
+        stage = state.stage
+        if stage is _MOVED:
+            state.stage = _BEFORE
+            return True
+        if stage is _BEFORE:
+            if step.waits and not self._take(state, step.waits):
+                return False
+            state.started = state.clock
+            state.clock += step.cycles
+            if state.clock > self.env.now:
+                state.stage = _BUSY_UNTIL
+                self._sleep(state, state.clock)
+                return False
+        state.stage = _MOVING
+        self.memory.add(step.bus_bytes, claim, state)
+        return False
 
     def _take(self, state: PipeState, waits: tuple[int, ...]) -> bool:
         """Take the flags one after the other; False if one of them isn't set."""
@@ -288,12 +303,8 @@ class Player:
             if self._steady is not None and run.watched and count - turns[-1] >= SHORTEST:
                 for waiting in self._steady.iteration_ended(state, run):
                     self._sleep(waiting, waiting.due)
-            if count - turns[-1] >= SHORTEST:  # else it is just played
-                now = self.env.now
-                if state.clock > now and (self._ready or state.clock > self.env.peek()):
-                    self._sleep(state, state.clock)
-                    return False
-            return True
+            # Few turns are just played.
+            return count - turns[-1] < SHORTEST or not self._lets_catch_up(state)
         if step.uneven:
             state.turns[-1] -= 1
             self._part(state)
@@ -310,7 +321,23 @@ class Player:
                 del state.group.runs[id(run.loop), 0]
             if self._steady is not None:
                 self._steady.forget(run)
+        elif self._steady is not None:
+            self._steady.left(run)
         return True
+
+    def _lets_catch_up(self, state: PipeState) -> bool:
+        """Sleep if something happens before the pipe's own clock; else SimPy's goes along with it.
+
+        A loop repeats where both do.
+        """
+        if state.clock <= self.env.now:
+            return False
+        if self._ready or state.clock > self.env.peek():
+            self._sleep(state, state.clock)
+            return True
+        if self.memory.settled:
+            self.env.go_to(state.clock)
+        return False
 
     def _meet(self, state: PipeState) -> bool:
         if state.stage is Stage.MEETING:

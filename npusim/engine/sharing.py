@@ -104,6 +104,11 @@ class SharedBandwidth(Generic[Owner]):
         self._advance()
         return self._flows
 
+    @property
+    def settled(self) -> bool:
+        """Whether bandwidth is shared out among the transfers that there are."""
+        return not self._changed
+
     def add(self, nbytes: float, claim: Claim, owner: Owner) -> None:
         """Begin to move ``nbytes`` on each core; bandwidth is shared out at the next settle."""
         if self._env.now > self._updated:

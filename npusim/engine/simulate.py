@@ -55,12 +55,20 @@ class KernelRun:
         return self.cycles - self.launch_cycles
 
     def busy_ratio(self, pipe: Pipe) -> float:
-        """Busy share of ``pipe``, averaged over the cores that have it in use."""
-        using = [(len(r.blocks), r.busy[pipe]) for r in self.records if pipe in r.busy]
-        cores = sum(size for size, _ in using)
+        """Busy share of ``pipe``, averaged as msprof does it.
+
+        Over all cores of a kind that has it in use, those among them that don't use it.
+        """
+        kinds = {record.unit.kind for record in self.records if pipe in record.busy}
+        mean = [
+            (len(record.blocks), record.busy.get(pipe, 0.0))
+            for record in self.records
+            if record.unit.kind in kinds
+        ]
+        cores = sum(size for size, _ in mean)
         if not cores or self.core_cycles <= 0:
             return 0.0
-        return sum(size * busy for size, busy in using) / cores / self.core_cycles
+        return sum(size * busy for size, busy in mean) / cores / self.core_cycles
 
 
 def simulate(

@@ -99,6 +99,12 @@ class SteadyState:
         self._given_up.append(run)
         return []
 
+    def left(self, run: LoopRun) -> None:
+        """Called when a pipe, but not the last, has left ``run``: the others may repeat now."""
+        if self._played.pop(run.serial, 0) > _HOPELESS:
+            run.watched = True
+            self._given_up.remove(run)
+
     def forget(self, run: LoopRun) -> None:
         """Called when the last pipe has left ``run``."""
         self._seen.pop(run.serial, None)

@@ -139,6 +139,17 @@ class Network:
             like.format if format is None else format,
         )
 
+    def weight(
+        self,
+        like: Value,
+        shape: Sequence[int] | None = None,
+        contents: NDArray[Any] | None = None,
+    ) -> Value:
+        """A new tensor of a value's dtype that the model holds, with its numbers where known."""
+        made = self.value(like, shape=shape)
+        made.weight, made.contents = True, contents
+        return made
+
     def add(
         self,
         op: str,

@@ -158,7 +158,9 @@ def resolve(file: OnnxFile, hint: Hint | None = None) -> OnnxFile:
 
 def _expanded(file: OnnxFile) -> bool:
     """Operators that are functions replaced by what they do; True where there are any."""
-    model = expand(file.model, kinds_of(file.graph), dict(_shapes(file.graph)))
+    model = expand(
+        file.model, opset_of(file.model), kinds_of(file.graph), dict(_shapes(file.graph))
+    )
     changed = model is not file.model
     file.model = model
     return changed
@@ -238,15 +240,23 @@ def lighten(model: Any) -> dict[str, NDArray[Any]]:
     return known
 
 
+def inferred(model: Any, **how: bool) -> Any:
+    """The model with the shapes that ONNX infers; ValueError for one that contradicts itself."""
+    inference = import_module("onnx.shape_inference")
+    try:
+        return inference.infer_shapes(model, **how)
+    except (RuntimeError, inference.InferenceError) as error:
+        raise ValueError(str(error)) from None
+
+
 def _infer(file: OnnxFile) -> None:
     """Infer shapes anew: inference keeps an axis that was open, though it is known by now."""
-    infer = import_module("onnx.shape_inference").infer_shapes
     described = [each for each in file.graph.value_info if shape_of(each) is not None]
     del file.graph.value_info[:]
     file.graph.value_info.extend(described)
     try:
-        file.model = infer(file.model, data_prop=True)
-    except (RuntimeError, ValueError) as error:
+        file.model = inferred(file.model, data_prop=True)
+    except ValueError as error:
         what = " ".join(str(error).split())
         raise FileError(file.path, f"ONNX can't infer its shapes: {what}"[:400]) from None
 

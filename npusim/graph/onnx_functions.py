@@ -18,20 +18,23 @@ if TYPE_CHECKING:
 _DOMAIN: Final = "npusim.functions"
 
 
-def expand(model: Any, kinds: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]) -> Any:
+def expand(
+    model: Any, opset: int, kinds: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
+) -> Any:
     """The model without operators that nothing here knows, but that ONNX says by others.
 
-    What depends on the types of its inputs waits until they are known.
+    `opset` is the version of ONNX's operators that the model is of. What depends on the types of
+    its inputs waits until they are known.
     """
     found: list[Any] = []
     for node in model.graph.node:
-        schema = None if node.domain or _is_known(node.op_type) else _schema(node.op_type, model)
+        schema = None if node.domain or _is_known(node.op_type) else _schema(node.op_type, opset)
         if schema is not None and all(name in kinds and name in shapes for name in node.input):
-            function = _function(schema, node, _opset(model), kinds, shapes)
+            function = _function(schema, node, opset, kinds, shapes)
             function.name, function.domain = f"{node.op_type}{len(found)}", _DOMAIN
             # Its operators mean the same in the version that the model is of.
             for each in function.opset_import:
-                each.version = _opset(model)
+                each.version = opset
             _say_defaults(schema, node)
             node.op_type, node.domain = function.name, _DOMAIN
             found.append(function)
@@ -50,24 +53,16 @@ def _is_known(op: str) -> bool:
     return op in RULES or has_kernel(op)
 
 
-def _opset(model: Any) -> int:
-    return next((each.version for each in model.opset_import if not each.domain), 1)
-
-
-def _schema(op: str, model: Any) -> Any | None:
-    """The schema of an operator that is a function in the model's version; None for others."""
-    schema = _schema_of(op, _opset(model))
-    known = schema is not None and (schema.has_function or schema.has_context_dependent_function)
-    return schema if known else None
-
-
 @lru_cache(maxsize=256)
-def _schema_of(op: str, opset: int) -> Any | None:
+def _schema(op: str, opset: int) -> Any | None:
+    """The schema of an operator that is a function in this version; None for others."""
     defs = import_module("onnx.defs")
     try:
-        return defs.get_schema(op, opset, "")
+        schema = defs.get_schema(op, opset, "")
     except defs.SchemaError:
         return None
+    known = schema.has_function or schema.has_context_dependent_function
+    return schema if known else None
 
 
 def _function(

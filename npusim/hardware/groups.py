@@ -32,7 +32,7 @@ from npusim.hardware.numbers import (
     Share,
     Speed,
 )
-from npusim.reading.limits import MOST_CORES
+from npusim.reading.limits import MOST_CHIP_BYTES, MOST_CORES
 
 
 def _words(value: object) -> object:
@@ -132,6 +132,7 @@ class Memory(Group):
     atomic_rate_fraction: Fraction
     atomic_conflict_cycles: Cycles
     l2_in_graph_share: Share
+    l2_recent_share: Share
     l2_write_back_share: Share
     l2_reuse_fraction: Fraction
 
@@ -293,7 +294,9 @@ class Launch(Group):
     Ascend C, which read their tiling data field by field and choose among variants. They wait
     `code_us` for their code, except where it is one of the last `code_kernels` that they ran, which
     their instruction caches hold. All cores fetch the same lines of code and tiling data, which
-    are served one after the other: `code_per_block_us` more for each further block. Generated
+    are served one after the other: `code_per_block_us` more for each further block. The first
+    loads and stores of a core, the more so the nearer they come to `code_spread_bytes`, wait in the
+    same line: `load_queue_us` and `store_queue_us` for each further block. Generated
     kernels with a variant for each way of cutting shapes they don't know (reductions, rows) look
     `variants_us` for theirs, and wait `variants_per_block_us` more for each further block. A cube
     core is busy for `message_us` with each message by which a vector core asks for a product. The
@@ -311,6 +314,9 @@ class Launch(Group):
     tiling_head_cycles: Cycles = 0.0
     code_us: Microseconds = 0.0
     code_per_block_us: Microseconds = 0.0
+    load_queue_us: Microseconds = 0.0
+    store_queue_us: Microseconds = 0.0
+    code_spread_bytes: Annotated[int, Field(ge=0, le=MOST_CHIP_BYTES)] = 0
     variants_us: Microseconds = 0.0
     variants_per_block_us: Microseconds = 0.0
     code_kernels: Annotated[int, Field(ge=0)] = 0

@@ -35,7 +35,7 @@ from npusim.hardware.groups import (
 )
 from npusim.hardware.numbers import Count
 from npusim.hardware.provenance import CONFIDENCES, Provenance, Source
-from npusim.values.errors import UnknownNameError
+from npusim.values.errors import ArgumentError, UnknownNameError, brief, expect
 
 
 class Profile(Group):
@@ -83,7 +83,13 @@ class Profile(Group):
         return self.memory.l2_gbps * self.memory.l2_sustained_fraction
 
     def cube_peak_tops(self, dtype_name: str) -> float:
-        """Peak of all matrix units together, 10^12 operations (2 per multiply-add) a second."""
+        """Peak of all matrix units together, 10^12 operations (2 per multiply-add) a second.
+
+        Raises UnknownNameError for a dtype that the cube doesn't multiply.
+        """
+        expect(dtype_name, str, "a dtype")
+        if dtype_name not in self.cube.dtypes:
+            raise UnknownNameError("dtype of the cube", dtype_name, self.cube.dtypes)
         rate = self.cube.dtypes[dtype_name]
         macs = self.cube.fractal_m * self.cube.fractal_n * rate.k_per_fractal
         per_cycle = 2 * macs / rate.cycles_per_fractal
@@ -93,7 +99,11 @@ class Profile(Group):
         """Peak of all vector units, 10^12 operations a second, on elements of `itemsize` bytes.
 
         As vendors count: a repeat of multiply-adds in every cycle, two operations on an element.
+        Raises ArgumentError for what is no size.
         """
+        expect(itemsize, int, "itemsize")
+        if itemsize < 1:
+            raise ArgumentError(f"itemsize is {brief(itemsize)}", "Give 1 byte or more.")
         cores = self.cores.vector_cores + self.cores.extra_vector_cores
         elements = self.vector.repeat_bytes // itemsize
         return 2 * cores * elements * self.clocks.vector_mhz * 1e6 / 1e12
@@ -113,12 +123,14 @@ class Profile(Group):
 
     def has(self, feature: str) -> bool:
         """Whether the chip has a feature (a field of `Features`) or an intrinsic (``vgatherb``)."""
+        expect(feature, str, "a feature")
         if feature in Features.model_fields:
             return bool(getattr(self.features, feature))
         return feature in self.intrinsics.vector or feature in self.intrinsics.cube
 
     def vector_dtypes(self, intrinsic: str) -> tuple[str, ...]:
         """The dtypes that a vector intrinsic takes, spelled out; empty if the chip lacks it."""
+        expect(intrinsic, str, "an intrinsic")
         return self._vector_dtypes.get(intrinsic, ())
 
     def supports_vector(self, intrinsic: str, dtype_name: str) -> bool:

@@ -99,7 +99,9 @@ class BlockMatmul:
     """Matrix products on one cube core, as often as wanted, with one set of buffers.
 
     ``k`` is the longest sum, for which ``tiling`` was made. With an ``out_dtype``,
-    :meth:`get_tensor_c` takes blocks to global memory.
+    :meth:`get_tensor_c` takes blocks to global memory. With a ``unit_flag`` (``enUnitFlag`` of the
+    vendor's MatmulConfig) results leave L0C fractal by fractal while the next block is summed up
+    there; without one a block has to have left before.
     """
 
     def __init__(
@@ -113,6 +115,7 @@ class BlockMatmul:
         bias: DType | None = None,
         scaled: DType | None = None,
         hf32: bool = False,
+        unit_flag: bool = True,
     ) -> None:
         self._core, self._tiling, self._hf32 = core, tiling, hf32
         self._sum_dtype = FLOAT if dtype.category == "float" else INT32
@@ -137,8 +140,7 @@ class BlockMatmul:
             core.pipe.init_buffer(self._panel, t.panels, (t.a_bytes, t.b_bytes)[side] or nbytes)
         into_l0 = {place: nbytes * t.base_k for place, nbytes in zip(_INTO_L0, wide, strict=True)}
         self._l0 = _Stage(core, into_l0, t.depth_0)
-        # With one block in L0C, results leave it piece by piece while the next ones arrive.
-        unit_flag = core.profile.paths.l0c_to_gm is not None
+        unit_flag = unit_flag and core.profile.paths.l0c_to_gm is not None
         self._c = TQue(TPosition.CO1, _IN_FLIGHT if unit_flag else t.depth_c, "c")
         block = core.costs.fractal_bytes(1, (t.base_m, t.base_n), result=True)
         core.pipe.init_buffer(self._c, t.depth_c, block * self._sum_dtype.itemsize)

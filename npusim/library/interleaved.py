@@ -19,6 +19,8 @@ from npusim.schedules.tile_grid import Grid
 from npusim.values.dtypes import FLOAT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from npusim.ascendc import LocalTensor
@@ -94,7 +96,11 @@ class Interleaved(Kernel):
                 for queue, each in zip(lines, self.angles, strict=True)
             ]
             y = outs.alloc_tensor(kind, count, width)
-            self._turn(core, x, angles, y, buffers)
+            found = turn(core, x, angles, buffers)
+            if kind is FLOAT:
+                core.move(y, found)
+            else:
+                core.cast(y, found, RoundMode.CAST_RINT)
             ins.free_tensor(x)
             for queue, tile in zip(lines, angles, strict=True):
                 queue.free_tensor(tile)
@@ -108,36 +114,32 @@ class Interleaved(Kernel):
             target = self.y.tensor.window(places, (count, width), (steps[0], 1))
             outs.copy_out(target.by_rows() if count > 1 else target, y)
 
-    def _turn(
-        self,
-        core: Core,
-        x: LocalTensor,
-        angles: list[LocalTensor],
-        y: LocalTensor,
-        buffers: list[TBuf],
-    ) -> None:
-        """Halves of even and odd places, times cosines, and the other way around times sines."""
-        apart, turned = (buffer.get(FLOAT, *x.shape) for buffer in buffers[:2])
-        for _ in range(2):
-            core.record_vector("vreducev2", apart, x.numel)
-        core.record_vector("vconv", apart, x.numel)
-        core.arrange(apart, x, how=_apart)
-        core.wrote(apart)
-        core.record_vector("vmuls", turned, x.numel // 2)
-        core.record_vector("vadds", turned, x.numel // 2)
-        core.arrange(turned, apart, how=_turned)
-        core.wrote(turned)
-        cos, sin = (
-            each if each.dtype is FLOAT else core.cast(buffer.get(FLOAT, *each.shape), each)
-            for each, buffer in zip(angles, buffers[2:], strict=True)
-        )
-        core.mul(apart, apart, cos)
-        core.mul(turned, turned, sin)
-        core.add(apart, apart, turned)
-        if y.dtype is FLOAT:
-            core.move(y, apart)
-        else:
-            core.cast(y, apart, RoundMode.CAST_RINT)
+
+def turn(
+    core: Core, x: LocalTensor, angles: Sequence[LocalTensor], buffers: Sequence[TBuf]
+) -> LocalTensor:
+    """Halves of even and odd places, times cosines, and the other way around times sines.
+
+    ``x`` [rows, width], cosines and sines alike or one row; four buffers of float32, of which the
+    first has the result.
+    """
+    apart, turned = (buffer.get(FLOAT, *x.shape) for buffer in buffers[:2])
+    for _ in range(2):
+        core.record_vector("vreducev2", apart, x.numel)
+    core.record_vector("vconv", apart, x.numel)
+    core.arrange(apart, x, how=_apart)
+    core.wrote(apart)
+    core.record_vector("vmuls", turned, x.numel // 2)
+    core.record_vector("vadds", turned, x.numel // 2)
+    core.arrange(turned, apart, how=_turned)
+    core.wrote(turned)
+    cos, sin = (
+        each if each.dtype is FLOAT else core.cast(buffer.get(FLOAT, *each.shape), each)
+        for each, buffer in zip(angles, buffers[2:], strict=True)
+    )
+    core.mul(apart, apart, cos)
+    core.mul(turned, turned, sin)
+    return core.add(apart, apart, turned)
 
 
 def _apart(values: NDArray[np.floating]) -> NDArray[np.floating]:

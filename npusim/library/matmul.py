@@ -41,12 +41,21 @@ class Matmul:
         bias: DType | None = None,
         scaled: DType | None = None,
         hf32: bool = False,
+        unit_flag: bool = True,
         finish: Callable[[Product], Finish] | None = None,
     ) -> None:
         self._core, self._finish = core, finish
         own = out_dtype if finish is None else None
         self._blocks = BlockMatmul(
-            core, tiling, dtype, k, out_dtype=own, bias=bias, scaled=scaled, hf32=hf32
+            core,
+            tiling,
+            dtype,
+            k,
+            out_dtype=own,
+            bias=bias,
+            scaled=scaled,
+            hf32=hf32,
+            unit_flag=unit_flag,
         )
 
     def multiply(self, c: GmMatrix, a: GmMatrix, b: GmMatrix, m: int, n: int, k: int) -> None:

@@ -15,7 +15,7 @@ from statistics import mean, median
 from typing import TYPE_CHECKING, Final
 
 from npusim.engine import Memo
-from npusim.hardware import load_profile, profile_names
+from npusim.hardware import Profile, load_profile, profile_names
 from npusim.model import feasibility
 from npusim.model.cache_state import ORDER, Follower, Residency
 from npusim.model.profile_table import read_launches
@@ -24,11 +24,11 @@ from npusim.model.timing import Timer
 from npusim.runtime.device import Device
 from npusim.validation.fitting import CONSTANTS, capped_error, descend, value_of, with_values
 from npusim.values.errors import FileError, UsageError
+from npusim.values.takes import CALL, PATH, TEXT, maybe, of, takes
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from npusim.hardware import Profile
     from npusim.model.kernel_csv import Kernel
     from npusim.model.results import DtypeVerdict
     from npusim.model.step import Item, Step
@@ -105,6 +105,7 @@ class _Sample:
     launches: int
 
 
+@takes(file=PATH, device=of(Device, Profile, str), step=TEXT, progress=maybe(CALL))
 def calibrate(
     file: str | PathLike[str],
     device: Device | Profile | str,

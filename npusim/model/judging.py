@@ -14,15 +14,16 @@ from pathlib import Path
 from statistics import NormalDist, median
 from typing import TYPE_CHECKING, Final
 
+from npusim.hardware import Profile
 from npusim.model.profile_table import read_launches
 from npusim.model.results import How, TimedItem
 from npusim.model.retiming import retime
 from npusim.runtime.device import Device
+from npusim.values.takes import CALL, PATH, TEXT, maybe, of, takes
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from npusim.hardware import Profile
     from npusim.model.kernel_csv import Kernel
     from npusim.model.step import Step
 
@@ -113,6 +114,7 @@ class Comparison:
         return sum(each.usual_us is not None for each in self.launches)
 
 
+@takes(file=PATH, device=of(Device, Profile, str), step=TEXT, progress=maybe(CALL))
 def judge(
     file: str | PathLike[str],
     device: Device | Profile | str,

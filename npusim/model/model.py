@@ -7,6 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Self
 
 from npusim.graph.aten.reader import Program
+from npusim.hardware.profile import Profile
 from npusim.model.cache_state import ORDER
 from npusim.model.curve import Curve
 from npusim.model.graph_model import Compilation, read_program
@@ -14,11 +15,14 @@ from npusim.model.reading import ModelFile, read_model
 from npusim.model.retiming import retime
 from npusim.model.streams import in_flight
 from npusim.runtime.device import Device
+from npusim.values.takes import CALL, FLAG, REAL, TEXT, WHOLE, each, maybe, of, takes
 
 if TYPE_CHECKING:
     from npusim.graph.custom import Custom
-    from npusim.hardware import Profile
     from npusim.model.results import StepResult
+
+
+_DEVICE = of(Device, Profile, str)
 
 
 class Model:
@@ -31,6 +35,10 @@ class Model:
         self._file = file
 
     @classmethod
+    @takes(
+        model=of(str, PathLike, Program), shapes=maybe(of(Mapping)), precision=maybe(TEXT),
+        fuse=FLAG, without=each(TEXT), mode=maybe(TEXT), custom=maybe(of(Mapping)), step=TEXT,
+    )  # fmt: skip
     def read(
         cls,
         model: str | PathLike[str] | Program,
@@ -72,6 +80,10 @@ class Model:
         """The batch of the file, None where it has no batch axis."""
         return self._file.batch
 
+    @takes(
+        device=_DEVICE, batch=maybe(WHOLE), l2=TEXT, host_dispatch_us=maybe(REAL),
+        measured_on=maybe(of(Profile, str)), streams=WHOLE, progress=maybe(CALL),
+    )  # fmt: skip
     def estimate(
         self,
         device: Device | Profile | str,
@@ -103,6 +115,7 @@ class Model:
         )
         return in_flight(result, npu.profile, streams)
 
+    @takes(device=_DEVICE, batches=each(WHOLE), within_us=maybe(REAL), streams=WHOLE)
     def curve(
         self,
         device: Device | Profile | str,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from npusim.graph.onnx_file import DOMAINS, dtype_name, load, onnx_package
+from npusim.graph.onnx_file import DOMAINS, dtype_name, inferred, load
 from npusim.model.listed import Listed, Listing
 from npusim.reading.limits import MOST_NODES
 from npusim.values.errors import FileError
@@ -22,11 +22,10 @@ def read_onnx(file: Path) -> Listing:
     Weights aren't loaded. Raises FileError, or UsageError when the onnx package is missing.
     """
     model = load(file)
-    onnx, _ = onnx_package()
     notes = []
     try:
-        model = onnx.shape_inference.infer_shapes(model)
-    except (RuntimeError, ValueError) as error:
+        model = inferred(model)
+    except ValueError as error:
         notes.append(f"ONNX couldn't infer dtypes ({str(error).splitlines()[0]}); fewer are judged")
     nodes = tuple(islice(_nodes(model.graph, {}), MOST_NODES + 1))
     if len(nodes) > MOST_NODES:

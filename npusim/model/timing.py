@@ -180,6 +180,8 @@ class _Plan:
 
 def _task_plan(profile: Profile, work: TaskSpec) -> _Plan:
     names = tuple(f"x{index}" for index, spec in enumerate(work.inputs) if spec is not None)
+    if work.outputs and all(spec.is_empty for spec in work.outputs):
+        return _Plan((), names)  # nothing is written, so nothing is launched
     return _Plan(tuple(kernels_of(profile, work)), names)
 
 

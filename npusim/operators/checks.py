@@ -40,22 +40,37 @@ def objection(call: Call) -> Objection | None:
 
     They run in order: the first that objects decides, a missing kernel comes last.
     """
-    for check in call.contract.checks:
+    return objection_of(call, call.contract.checks) or no_kernel(call)
+
+
+def objection_of(call: Call, checks: Iterable[Check]) -> Objection | None:
+    """What the first of some checks that objects says."""
+    for check in checks:
         finding = check.test(call)
         if finding is None:
             continue
         sentence, remedy, *changes = (finding, "") if isinstance(finding, str) else finding
         status = Status(check.code, sentence, remedy)
         return Objection(status, changes[0] if changes else None)
-    return None if call.profile.family in call.contract.products else _no_kernel(call)
+    return None
 
 
-def _no_kernel(call: Call) -> Objection:
+def no_kernel(call: Call) -> Objection | None:
+    """The objection of a product that the contract doesn't list."""
+    if call.profile.family in call.contract.products:
+        return None
     lacking = families.plural(call.profile.family)
     sentence = (
         f"{call.contract.name} has no kernel for {call.profile.name}: {lacking} don't offer it."
     )
     return Objection(Status(StatusCode.ACLNN_ERR_INNER_FIND_KERNEL_ERROR, sentence), {})
+
+
+def null_checks(checks: Iterable[Check]) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
+    """The checks of null pointers, which come first on every page, and the others."""
+    kept = tuple(checks)
+    nulls = tuple(each for each in kept if each.code is StatusCode.ACLNN_ERR_PARAM_NULLPTR)
+    return nulls, tuple(each for each in kept if each not in nulls)
 
 
 # Building blocks -------------------------------------------------------------------------------
@@ -227,7 +242,7 @@ def promotable(output: str, *names: str) -> Check:
 # Formats ---------------------------------------------------------------------------------------
 
 
-def _in_format(name: str, spec: TensorSpec, wanted: Format) -> tuple[str, dict[str, Argument]]:
+def in_format(name: str, spec: TensorSpec, wanted: Format) -> tuple[str, dict[str, Argument]]:
     """The remedy of a tensor in another storage format."""
     described = TensorSpec(spec.shape, spec.dtype, wanted, spec.strides, spec.offset)
     return f"Describe {name} with format {wanted}.", {name: TensorArg(described)}
@@ -241,7 +256,7 @@ def same_format(reference: str, *names: str) -> Check:
         if wanted is spec.format or Format.UNDEFINED in (wanted, spec.format):
             return None
         sentence = f"The format of {name} {spec.format} must equal {wanted}, that of {reference}."
-        return sentence, *_in_format(name, spec, wanted)
+        return sentence, *in_format(name, spec, wanted)
 
     title = f"the storage format of {_or(names)} isn't that of {reference}"
     return each_tensor(title, names, objection)
@@ -254,7 +269,7 @@ def format_is(wanted: Format, *names: str) -> Check:
         if spec.format in (wanted, Format.UNDEFINED):
             return None
         sentence = f"The format of {name} should be {wanted}, but got {spec.format}."
-        return sentence, *_in_format(name, spec, wanted)
+        return sentence, *in_format(name, spec, wanted)
 
     return each_tensor(f"the storage format of {_or(names)} isn't {wanted}", names, objection)
 
@@ -265,9 +280,7 @@ def format_is_not(banned: Format, *names: str) -> Check:
     def objection(_: Call, name: str, spec: TensorSpec) -> Finding:
         if spec.format is not banned:
             return None
-        return f"The format {banned} of {name} is not supported.", *_in_format(
-            name, spec, Format.ND
-        )
+        return f"The format {banned} of {name} is not supported.", *in_format(name, spec, Format.ND)
 
     return each_tensor(f"the storage format of {_or(names)} is {banned}", names, objection)
 

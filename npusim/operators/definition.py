@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from npusim.values.errors import expect
+
 if TYPE_CHECKING:
     from npusim.operators.contract import Contract
     from npusim.values.dtypes import DType
@@ -59,6 +61,7 @@ class Attribute:
 def _attribute(
     kind: AttributeKind, name: str, target: str | None, only: float | None = None
 ) -> Attribute:
+    expect(name, str, "the name of a parameter")
     plain = name.rstrip("?")
     own = "" if target is None or only is not None else target or plain
     return Attribute(plain, kind, name.endswith("?"), own, only)
@@ -291,6 +294,8 @@ def family(
     operators that name none themselves, ``fused`` what makes the kernels of all of them where
     elementwise operators follow.
     """
+    for each in definitions:
+        expect(each, (Operator, Page), "a definition")
     found = [replace(each, band_class=each.band_class or band_class) for each in definitions]
     for module, operators in modules.items():
         for row in operators:

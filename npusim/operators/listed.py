@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,26 +13,29 @@ from npusim.hardware import load_profile, profile_names
 from npusim.hardware.families import FAMILIES
 from npusim.hardware.products import product_lines
 from npusim.operators import memory
+from npusim.operators.checks import dtype_supported, null_checks
 from npusim.operators.contract import TensorArg
 from npusim.operators.registry import definition, has_kernel, prototype
 from npusim.values.dtypes import BFLOAT16, FLOAT16, DType, dtype
 from npusim.values.errors import ArgumentError, UnknownNameError
+from npusim.values.formats import Format
 from npusim.values.spelling import is_null, is_tensor
-from npusim.values.status import Action
+from npusim.values.status import Action, StatusCode
 from npusim.values.tensors import TensorSpec, parse_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from npusim.catalogue.families import Place
     from npusim.catalogue.names import Subject
-    from npusim.catalogue.verdicts import Verdict
-    from npusim.operators.contract import Call, Chip, Parameter
+    from npusim.catalogue.verdicts import ParameterVerdict, Verdict
+    from npusim.operators.contract import Call, Check, Chip, Contract, Parameter
     from npusim.operators.tasks import TaskSpec
 
 _PREFIX = "aclnn"
+_INVALID = StatusCode.ACLNN_ERR_PARAM_INVALID
 
 
 def verdict(call: Call) -> Verdict | None:
@@ -39,7 +43,84 @@ def verdict(call: Call) -> Verdict | None:
     subject = _subject(call.contract.name)
     if subject is None or call.profile.family not in FAMILIES:
         return None
-    return judging.judge(facts.catalogue(), subject, _question(subject, call))
+    verdicts = (
+        judging.judge(facts.catalogue(), subject, question)
+        for question in _questions(subject, call)
+    )
+    first = next(verdicts)
+    refused = (each for each in (first, *verdicts) if each.code == _INVALID)
+    return next(refused, first)
+
+
+def described(verdict: Verdict, name: str) -> ParameterVerdict | None:
+    """What a verdict on an interface says of a tensor of the call, or of the list that it is in."""
+    own = _known(names.Subject(names.API, verdict.subject, (verdict.subject,)), name) or ""
+    return next((each for each in verdict.parameters if each.name.lower() == own.lower()), None)
+
+
+def as_coded(api: str, checks: Iterable[Check]) -> tuple[Check, ...]:
+    """Checks of shapes and attributes with the code that the interface's page gives for them."""
+    code = judging.code_of_shapes(api)
+    return tuple(each._replace(code=code) if each.code == _INVALID else each for each in checks)
+
+
+def as_listed(contract: Contract) -> Contract:
+    """A contract with what the catalogue lists, for people to read: nothing else asks it.
+
+    Products, and for each the dtypes of every tensor, ranks and formats, and the check of dtypes
+    where the interface makes it: behind that of null pointers. As it is where the definition lists
+    dtypes itself, or the catalogue doesn't know the operator.
+    """
+    subject = _subject(contract.name)
+    if subject is None or any(parameter.dtypes for parameter in contract.parameters):
+        return contract
+    known = facts.catalogue()
+    verdicts = [judging.judge(known, subject, Question(family)) for family in FAMILIES]
+    offering = [each for each in verdicts if each.answer is not Answer.REJECTED]
+    parameters = tuple(
+        _as_listed(each, offering, is_api=subject.kind == names.API) for each in contract.parameters
+    )
+    tensors = [each.name for each in parameters if each.dtypes]
+    if not tensors:
+        return contract
+    nulls, others = null_checks(contract.checks)
+    return replace(
+        contract,
+        parameters=parameters,
+        products=tuple(each.family for each in offering),
+        checks=(*nulls, dtype_supported(*tensors), *as_coded(contract.name, others)),
+    )
+
+
+def _as_listed(parameter: Parameter, verdicts: Sequence[Verdict], *, is_api: bool) -> Parameter:
+    """A tensor, or the first of a list, with its dtypes on each product, its ranks and formats.
+
+    Of an interface's page that gives a tensor no dtypes, it is one that has to be left out.
+    """
+    called = {parameter.name.lower(), parameter.name.rstrip("0123456789").lower()}
+    found = [
+        (verdict.family, each)
+        for verdict in verdicts
+        for each in (verdict.parameters if parameter.kind == "tensor" else ())
+        if each.name.lower() in called
+    ]
+    paged = any(each.page for _, each in found) or not is_api
+    lists = {family: tuple(map(dtype, each.accepted)) for family, each in found}
+    if not any(lists.values()) or not paged:
+        return parameter
+    ranks = [int(number) for _, each in found for number in re.findall(r"\d+", each.rank)]
+    formats = dict.fromkeys(kind for _, each in found for kind in _formats(each.formats))
+    lists = {verdict.family: lists.get(verdict.family, ()) for verdict in verdicts}
+    return replace(
+        parameter,
+        dtypes=lists,
+        rank=(min(ranks), max(ranks)) if ranks else parameter.rank,
+        formats=tuple(formats) or parameter.formats,
+    )
+
+
+def _formats(names: Sequence[str]) -> list[Format]:
+    return [Format[name] for name in names if name in Format.__members__]
 
 
 def task_verdict(task: TaskSpec, chip: Chip) -> Verdict | None:
@@ -141,6 +222,22 @@ def _question(subject: Subject, call: Call) -> Question:
     named = {name: spec.dtype.name for name, spec in found.items()}
     absent = tuple(each.name for each in (*inputs, *outputs) if call.is_null(each.name))
     return replace(placed, named=named, inputs=(), outputs=(), absent=absent)
+
+
+def _questions(subject: Subject, call: Call) -> Iterator[Question]:
+    """The question about a call; one more for each tensor of a list that differs from the others.
+
+    The catalogue knows a list by one name, and what it takes is the same for all in it.
+    """
+    first = _question(subject, call)
+    yield first
+    if not first.named or subject.kind != names.API:
+        return
+    tensors = [each for each in call.contract.parameters if each.kind == "tensor"]
+    for name, spec in _given(call, *tensors):
+        own = _known(subject, name)
+        if own is not None and first.named.get(own) != spec.dtype.name:
+            yield replace(first, named={**first.named, own: spec.dtype.name})
 
 
 def _given(call: Call, *parameters: Parameter) -> list[tuple[str, TensorSpec]]:

@@ -5,9 +5,10 @@ that only the catalogue knows. `planned` is for those who go on to time the call
 raised as AclnnError, or else the planned tasks. `check_task` answers for a recorded task (an
 OpType with tensors in their order). In this order they ask:
 
-1. the checks of the operator's definition, in the order of its page;
-2. the catalogue, where the definition lists no dtypes of its own;
-3. the kernels: the call is planned and its instructions are formed, from shapes alone. What a
+1. the checks of the operator's definition, in the order of its page; where the definition lists no
+   dtypes of its own the catalogue has its say behind the null pointers: dtypes, numbers of axes and
+   storage formats, and last of all products;
+2. the kernels: the call is planned and its instructions are formed, from shapes alone. What a
    kernel doesn't cover is 561003 with `Status.is_modelled` false, for the device may run it.
 
 Every remedy has been tried: `Status.actions` are the changed calls, and each of them is accepted.
@@ -23,7 +24,7 @@ from npusim.ascendc import Kernel, trace
 from npusim.hardware.families import FAMILIES
 from npusim.operators import arguments as binding
 from npusim.operators import memory, proven
-from npusim.operators.checks import Objection, objection
+from npusim.operators.checks import Objection, no_kernel, null_checks, objection, objection_of
 from npusim.operators.contract import Call, TensorArg
 from npusim.operators.registry import plan_of
 from npusim.operators.resolve import resolve
@@ -167,15 +168,25 @@ def _by_kernels(kernels: Iterable[Kernel], profile: Profile) -> Objection | None
     return None
 
 
-def by_facts(call: Call) -> Objection | None:
-    """What definition and catalogue object to; no kernel is asked, so a family will do for chip."""
-    found = objection(call)
-    if found or any(parameter.dtypes for parameter in call.contract.parameters):
+def by_facts(call: Call, described: Call | None = None) -> Objection | None:
+    """What definition and catalogue object to; no kernel is asked, so a family will do for chip.
+
+    Axes and formats are those that the caller ``described``: results that we fill in are rows.
+    """
+    if any(parameter.dtypes for parameter in call.contract.parameters):
+        return objection(call)
+    nulls, others = null_checks(call.contract.checks)
+    if found := objection_of(call, nulls):
         return found
-    from npusim.operators import listed  # the catalogue, as late as that
+    from npusim.operators import listed, paged  # the catalogue, as late as that
 
     verdict = listed.verdict(call)
-    return None if verdict is None else _by_catalogue(verdict)
+    refused = None if verdict is None else _by_catalogue(verdict)
+    if refused and refused.status.code == StatusCode.ACLNN_ERR_PARAM_INVALID:
+        return refused
+    layout = None if verdict is None else paged.objection(described or call, verdict)
+    shapes = listed.as_coded(call.contract.name, others)
+    return layout or objection_of(call, shapes) or refused or no_kernel(call)
 
 
 def _answer(call: Call, assume: Mapping[str, object] | None) -> Objection | tuple[Call, Chain]:
@@ -184,7 +195,7 @@ def _answer(call: Call, assume: Mapping[str, object] | None) -> Objection | tupl
     try:
         whole = binding.complete(call)
         if len(whole.arguments) > len(call.arguments) and (
-            found := by_facts(whole) or memory.objection(whole)
+            found := by_facts(whole, described=call) or memory.objection(whole)
         ):
             return found
         chain = Chain(whole, cast("Profile", call.profile), assume)

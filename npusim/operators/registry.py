@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from npusim.operators import folders
 from npusim.operators.contract import Contract, Plan
+from npusim.operators.definition import Operator, Page
 from npusim.operators.folders import Names, Provided
-from npusim.values.errors import FileError, NpusimError, UnknownNameError, UsageError
+from npusim.values.errors import FileError, NpusimError, UnknownNameError, UsageError, expect
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
     from npusim.ascendc.task import Task
-    from npusim.operators.definition import Definition, Operator, Page, Prototype
+    from npusim.operators.definition import Definition, Prototype
 
     Builder = Callable[[Task], tuple[Kernel, ...]]
 
@@ -38,8 +39,11 @@ _registered: list[Definition | str] = []
 def register(*definitions: Definition | str) -> None:
     """Add operators: definitions, or packages by name that have a ``definitions.py``.
 
-    Raises FileError for a package that can't be read and for a name that is taken.
+    Raises FileError for a package that can't be read and for a name that is taken, ArgumentError
+    for what is neither.
     """
+    for each in definitions:
+        expect(each, (Operator, Page, str), "a definition")
     before = set(broken_folders())
     _registered.extend(definitions)
     refresh()

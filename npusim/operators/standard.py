@@ -152,8 +152,9 @@ class StandardCall:
             yield as_inferred(self.outputs(), self._told)
 
     def _spellings(self) -> dict[str, tuple[str, ...]]:
-        """What the parameters are called that checks know by the operator's names."""
-        found: dict[str, tuple[str, ...]] = {}
+        """What parameters are called that checks know by the operator's names, or by these."""
+        found: dict[str, tuple[str, ...]]
+        found = {each.name: (each.name,) for each in self.attributes}
         found |= {each.target: (each.name,) for each in self.attributes if each.target}
         scalars = self._scalar_slots()
         slots = [slot for slot in self.operator.inputs if slot.name not in scalars]
@@ -287,10 +288,11 @@ class StandardCall:
         tensors = self._tensors(call, chain.input)
         names, order = [name for name, _ in self.inputs()], self._order()
         changed = {name: tensors[order.index(name)] for name in self.outputs() if name in names}
+        spare = self._spare(call)
         results = {
-            name: changed[name] if name in changed else chain.output(name)
+            name: changed[name] if name in changed else spare.get(name) or chain.output(name)
             for name in self.outputs()
-            if name in changed or name in call.arguments
+            if name in changed or name in spare or call.is_given(name)
         }
         inputs = self._with_elements(zip(order, tensors, strict=True))
         lasting = self._lasting(call)
@@ -308,8 +310,18 @@ class StandardCall:
                 chain.launch("MemSet", cleared)
             chain.queue(kernel)
         for name, tensor in results.items():
-            if tensor is not None:
+            if tensor is not None and name not in spare:
                 chain.finish(name, tensor)
+
+    def _spare(self, call: Call) -> dict[str, GlobalTensor]:
+        """Memory for results that the kernel makes and the caller has a null pointer for."""
+        unwanted = [name for name in self.outputs() if call.is_null(name)]
+        if not unwanted:
+            return {}
+        told = {name: each for name, each in call.arguments.items() if each is not None}
+        given = {**dict.fromkeys(dict(self.inputs())), **told}
+        specs = self.infer_outputs(Call(call.contract, call.profile, given))
+        return {name: _described(name, specs[name]) for name in unwanted if name in specs}
 
     def _with_elements(
         self, tensors: Iterable[tuple[str, GlobalTensor | None]]

@@ -224,14 +224,14 @@ class Chain:
 
     def lifetimes(self) -> Iterator[tuple[GmBuffer, int, int]]:
         """(buffer, first task, last task) of every intermediate that some task uses."""
+        used: dict[int, tuple[int, int]] = {}
+        for index, task in enumerate(self.tasks):
+            for tensor in (*task.reads, *task.writes):
+                first, _ = used.get(tensor.buffer.number, (index, index))
+                used[tensor.buffer.number] = first, index
         for buffer in self._intermediates:
-            using = [
-                index
-                for index, task in enumerate(self.tasks)
-                if any(each.buffer.number == buffer.number for each in (*task.reads, *task.writes))
-            ]
-            if using:
-                yield buffer, using[0], using[-1]
+            if buffer.number in used:
+                yield buffer, *used[buffer.number]
 
     def workspace_bytes(self) -> int:
         """Bytes the call asks for.

@@ -14,6 +14,7 @@ from npusim.reporting.trace import TraceSummary, write_trace
 from npusim.runtime.results import Result
 from npusim.serving.planning import LlmPlanResult
 from npusim.values.errors import ArgumentError, UsageError
+from npusim.values.takes import CALL, FLAG, PATH, REAL, WHOLE, each, maybe, of, takes
 
 if TYPE_CHECKING:
     from npusim.reporting.against import Estimates
@@ -27,6 +28,7 @@ Answers = Sequence[Result] | Sequence[StepResult]
 _Kind = TypeVar("_Kind")
 
 
+@takes(path=PATH, force=FLAG)
 def report(
     answer: Answer | Answers,
     path: str | PathLike[str],
@@ -53,6 +55,10 @@ def report(
     return target
 
 
+@takes(
+    result=of(Result), path=PATH, cores=maybe(each(WHOLE)), window_us=maybe(each(REAL)), force=FLAG,
+    progress=maybe(CALL),
+)  # fmt: skip
 def trace(
     result: Result,
     path: str | PathLike[str],
@@ -70,6 +76,8 @@ def trace(
     `force`d.
     """
     chosen = None if cores is None else tuple(cores)
+    if window_us is not None and len(window_us) != 2:
+        raise ArgumentError(f"a window of {len(window_us)} times", "Give its begin and its end.")
     return write_trace(
         result, Path(path), cores=chosen, window_us=window_us, force=force, progress=progress
     )
@@ -141,7 +149,8 @@ def _told(answer: Answer | Answers) -> dict[str, Any]:
 
 def _all_of(answer: object, kind: type[_Kind]) -> list[_Kind]:
     """The results of that kind; none where it is, or has in it, anything else."""
-    every: list[Any] = [answer] if isinstance(answer, Answer) else list(cast("Any", answer))
+    several = isinstance(answer, Sequence) and not isinstance(answer, str)
+    every: list[Any] = list(cast("Any", answer)) if several else [answer]
     return every if all(isinstance(each, kind) for each in every) else []
 
 

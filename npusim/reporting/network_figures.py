@@ -35,7 +35,7 @@ def layers_figure(result: StepResult) -> Figure:
             ]
             axes.broken_barh(mine, (row - 0.35, 0.7), color=SERIES[row % len(SERIES)])
         name_rows(axes, kinds)
-        axes.set_xlim(0, result.device_us)
+        axes.set_xlim(0, result.device_us or 1)
 
     drawn = draw("layers", paint, height_inches=0.9 + 0.28 * len(kinds), width_inches=9.0)
     caption = "Every bar is a task; `npusim trace` writes them with the names of their layers."
@@ -87,7 +87,7 @@ def memory_figure(result: StepResult) -> Figure | None:
         axes.fill_between(starts, [weights] * len(starts), 0.0, step="post", color=SERIES[1])
         axes.plot([], [], color=SERIES[0], label="activations")
         axes.plot([], [], color=SERIES[1], label="weights")
-        axes.set_xlim(0, result.device_us)
+        axes.set_xlim(0, result.device_us or 1)
         axes.set_ylim(bottom=0)
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 

@@ -56,8 +56,9 @@ def prime(
     """Bring ``cache`` into the state of ``mode``.
 
     cold: empty. warm: the inputs have just been used, as in repeated runs. in_graph: the task runs
-    in a graph, where some other task has produced the inputs a while ago; the share of L2 that
-    still holds them is a fitted constant. ``cold`` operands were last used in the step before, and
+    in a graph, where other tasks have produced the inputs, some just before, some long ago; the
+    share of them that was used lately, and the share of L2 that still holds it, are constants of
+    the chip. ``cold`` operands were last used in the step before, and
     so were weights (:func:`laid_out_weights`) and flat tensors: networks have parameters, their
     gradients and states as one dimension, and what works on them streams through all of them in
     turn.
@@ -72,8 +73,9 @@ def prime(
         known += [*_master_weights(inputs), *laid_out_weights(inputs)]
         long_ago = {tensor.buffer.number for tensor in known}
     share = {"cold": 0.0, "warm": 1.0, "in_graph": memory.l2_in_graph_share}[mode]
+    lately = memory.l2_recent_share if mode == "in_graph" else 1.0
     recent = [tensor for tensor in inputs if tensor.buffer.number not in long_ago]
-    found = _fill(cache, recent, share * memory.l2_bytes)
+    found = _fill(cache, recent, share * memory.l2_bytes, lately)
     asked = sum(tensor.nbytes for tensor in inputs)
     streamed = sum(tensor.nbytes for tensor in inputs if tensor.buffer.number in long_ago)
     cache.reuse_fraction = memory.l2_reuse_fraction
@@ -108,12 +110,12 @@ def laid_out_weights(inputs: Sequence[GlobalTensor]) -> Sequence[GlobalTensor]:
     return [inputs[1]] if inputs[1].format is Format.FRACTAL_NZ else []
 
 
-def _fill(cache: L2State, tensors: Sequence[GlobalTensor], room: float) -> float:
-    """Put ``tensors`` into the cache as far as there is ``room``; returns their bytes there."""
+def _fill(cache: L2State, tensors: Sequence[GlobalTensor], room: float, part: float) -> float:
+    """Put a part of ``tensors`` into the cache, within ``room``; returns their bytes there."""
     found = 0.0
     for tensor in tensors:
         buffer = tensor.buffer
-        kept = min(room, buffer.nbytes)
+        kept = min(room, part * buffer.nbytes)
         if kept > 0 and cache.resident_bytes(buffer.number) < kept:
             cache.touch(buffer.number, kept)
         room -= kept

@@ -10,6 +10,7 @@ from npusim.ascendc import GlobalTensor, GmBuffer, Kernel
 from npusim.operators.arguments import tensor_of
 from npusim.runtime.argument_memory import storage_of
 from npusim.values.errors import ArgumentError, KernelError, expect
+from npusim.values.takes import WHOLE
 
 if TYPE_CHECKING:
     from npusim.hardware.profile import Profile
@@ -120,10 +121,10 @@ def _blocks(kernel: Kernel, profile: Profile, wanted: int | None) -> int:
     most = profile.cores.cube_cores if cube else profile.cores.vector_cores
     if wanted is None:
         return most
-    if not 1 <= wanted <= most:
+    if not 1 <= WHOLE(wanted, "block_dim") <= most:
         kind = "cube" if cube else "vector"
         raise ArgumentError(
             f"block_dim={wanted}, but {profile.name} has {most} {kind} cores",
             f"Give 1 to {most} blocks, and let each do more than one tile (core.tiles).",
         )
-    return wanted
+    return int(wanted)

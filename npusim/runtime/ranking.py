@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from npusim.values.errors import ArgumentError, NpusimError
+from npusim.values.errors import ArgumentError, NpusimError, brief
+from npusim.values.takes import CALL, REAL, WHOLE, maybe, of, takes
 
 if TYPE_CHECKING:
     from npusim.runtime.results import Result
@@ -29,12 +30,13 @@ class Ranked:
         return not self.refusal
 
 
+@takes(variants=of(Mapping), top=maybe(WHOLE))
 def rank(variants: Mapping[str, Variant], *, top: int | None = None) -> list[Ranked]:
     """The variants, fastest first; those that the chip refuses come last, with the reason.
 
     A variant is called without arguments and returns a result (``lambda: npu.launch(...)``) or
     microseconds. ``top`` keeps so many of those that run. Raises ArgumentError for a ``top`` of
-    less than one.
+    less than one, and for what is no variant or takes no time.
     """
     if top is not None and top < 1:
         raise ArgumentError(f"top={top}", "Keep at least one variant.")
@@ -44,9 +46,10 @@ def rank(variants: Mapping[str, Variant], *, top: int | None = None) -> list[Ran
 
 
 def _timed(name: str, variant: Variant) -> Ranked:
+    CALL(variant, f"the variant {brief(name)}")
     try:
         answer = variant()
     except NpusimError as error:
         return Ranked(name, inf, error.message)
-    taken = answer if isinstance(answer, int | float) else answer.duration_us
-    return Ranked(name, float(taken))
+    taken = getattr(answer, "duration_us", answer)
+    return Ranked(name, REAL(taken, f"the time of {brief(name)}"))

@@ -12,6 +12,7 @@ from npusim.engine.arrows import linked
 from npusim.engine.program import VECTOR
 from npusim.runtime.work import Place, TaskWork, work_of
 from npusim.values.display import drawn, frame, latency, notebook_html
+from npusim.values.takes import TEXT, each, maybe, of, takes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -126,6 +127,7 @@ class Timeline:
             for index, record in enumerate(run.records)
         }
 
+    @takes(cores=maybe(each(TEXT)))
     def count(self, cores: Collection[str] | None = None) -> int:
         """How many slices there are, without unfolding them."""
         return sum(
@@ -135,6 +137,7 @@ class Timeline:
             for step in group.steps
         )
 
+    @takes(cores=maybe(each(TEXT)), until_us=of(int, float))
     def slices(
         self, cores: Collection[str] | None = None, until_us: float = inf
     ) -> Iterator[Slice]:

@@ -50,6 +50,16 @@ def streams_of(
     return groups, {}
 
 
+class _Parts(dict[type, tuple[str, ...]]):
+    """The names of a dataclass's fields."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        return self.setdefault(kind, tuple(each.name for each in fields(kind)))
+
+
+_parts = _Parts()
+
+
 def _is_ours(kind: type) -> bool:
     return kind.__module__ != "builtins" and all(
         each.__module__.startswith(_OURS) for each in kind.__mro__
@@ -105,7 +115,7 @@ class _Description:
         if isinstance(value, np.ndarray) and value.nbytes <= _SMALL_BYTES:
             return value.dtype.str, value.shape, value.tobytes()
         if is_dataclass(value):
-            parts = [self._told(getattr(value, each.name), depth + 1) for each in fields(value)]
+            parts = [self._told(getattr(value, name), depth + 1) for name in _parts[kind]]
             return kind, tuple(parts)
         if _is_ours(kind) and hasattr(value, "__dict__"):
             return kind, self._items(vars(value), depth + 1)

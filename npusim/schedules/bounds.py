@@ -11,16 +11,19 @@ if TYPE_CHECKING:
     from npusim.ascendc import Core, GlobalTensor
 
 
-def fault_outside(core: Core, op_type: str, indices: GlobalTensor, *counts: int) -> None:
+def fault_outside(
+    core: Core, op_type: str, indices: GlobalTensor, *counts: int, skips: bool = False
+) -> None:
     """Raise DeviceFault where an index isn't one of its axis' places; the first core looks.
 
-    Of ``counts`` there is one, or one for each number of a tuple of indices.
+    Of ``counts`` there is one, or one for each number of a tuple of indices. Where the kernel
+    ``skips`` negative ones they are none of its places.
     """
     found = indices.array
     if not core.numerics or core.get_block_idx() or found is None or not found.size:
         return
     for count, numbers in zip(counts, found.reshape(-1, len(counts)).T, strict=True):
-        least, most = int(numbers.min()), int(numbers.max())
+        least, most = 0 if skips else int(numbers.min()), int(numbers.max())
         wrong = least if least < 0 else most
         if not 0 <= wrong < count:
             raise DeviceFault(

@@ -91,6 +91,9 @@ class PlaneTiling:
         padded = round_up(width, pad)
         columns = min(width, plane.columns) if padded <= limit else limit
         per_core = max(1, split.elements // plane.columns) if split else ceil(total / cores)
+        if share_rows and not split:  # a core gets its least share, or it stays idle
+            least = profile.launch.elementwise_core_bytes // itemsize
+            per_core = min(total, max(per_core, least // plane.columns))
         if plane.outer:  # a tile stays inside one plane
             per_core = divisor_at_least(plane.rows, per_core)
         rows = min(max(1, limit // padded), per_core)

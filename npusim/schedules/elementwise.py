@@ -55,9 +55,10 @@ def flat_tiling(
 ) -> FlatTiling:
     """Split ``elements`` over the vector cores; ``coexisting`` buffers of 4 bytes share UB.
 
-    ``itemsize`` is the output's. A core gets at least ``least_bytes`` of the output; without such a
-    limit one core does everything below two blocks for each core. ``split`` says which elements
-    each block gets, where the schedule decides that by axes.
+    ``itemsize`` is of the output, or of the widest tensor that is computed. A core gets at least
+    ``least_bytes`` of the output; without such a limit one core does everything below two blocks
+    for each core. ``split`` says which elements each block gets, where the schedule decides that by
+    axes.
     """
     cores = profile.cores.vector_cores
     block = profile.buffers.block_bytes
@@ -120,6 +121,7 @@ class ElementwiseKernel(Kernel):
     axes: ClassVar[Axes] = Axes.FUSED
     buffers: float = 0  # that a schedule counts which deals out whole tiles
     computed: int = 1  # tensors that the compiler's graph computes
+    widest: int = 1  # bytes of an element of the widest of these
     operand_shapes: tuple[tuple[int, ...], ...] = ()
 
     def __init__(
@@ -197,6 +199,8 @@ class ElementwiseKernel(Kernel):
         if self.buffers and profile.software.compiled_for_shape:
             return whole_tiles(profile, elements, itemsize, self.buffers)
         least = profile.launch.elementwise_core_bytes if self.fills_cores else 0
+        if least and not profile.software.compiled_for_shape:
+            itemsize = max(itemsize, self.widest)  # code for any shape counts in that
         return flat_tiling(
             profile, elements, itemsize, self.coexisting, least_bytes=least, split=split
         )

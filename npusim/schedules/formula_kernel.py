@@ -103,6 +103,8 @@ class FormulaKernel(ElementwiseKernel):
         self.coexisting = self._bytes_per_element(inputs) / FLOAT_BYTES / room
         self.operand_shapes = tuple(tensor.shape for tensor in given if tensor is not None)
         self.computed = self._computed_tensors()
+        kinds = [each.dtype for each in inputs] + [step.target.dtype for step in self.formula.steps]
+        self.widest = max((each.itemsize for each in kinds), default=1)
         super().__init__(profile, tuple(inputs), whole)
         self.reads = tuple(tensor for tensor in given if tensor is not None)
         self.writes = outputs

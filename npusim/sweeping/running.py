@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 import npusim
@@ -68,6 +69,7 @@ class _Run:
     take: Callable[[Answered], None]
     waiting: deque[Point]
     pending: dict[Future[Report], tuple[Point, ...]] = field(default_factory=dict)
+    arrived: SimpleQueue[Future[Report]] = field(default_factory=SimpleQueue)
     suspects: deque[Point] = field(default_factory=deque)
     tries: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)  # per point, by operator
@@ -76,9 +78,7 @@ class _Run:
         """Until every point is answered."""
         while self.waiting or self.suspects or self.pending:
             self._hand_out()
-            done, _ = wait(self.pending, return_when=FIRST_COMPLETED)
-            lost = [points for future in done if (points := self._collect(future))]
-            if lost:
+            if lost := self._arrivals():
                 self._recover(lost)
 
     def _hand_out(self) -> None:
@@ -90,7 +90,7 @@ class _Run:
         while self.waiting and len(self.pending) < workers * CHUNKS_PER_WORKER:
             if not self._submit(self._next_chunk(workers)):
                 return
-            if any(future.done() for future in self.pending):
+            if not self.arrived.empty():
                 return  # what is there already comes first
 
     def _next_chunk(self, workers: int) -> tuple[Point, ...]:
@@ -111,6 +111,7 @@ class _Run:
         try:
             with hidden_from_children():  # it may start a worker
                 future = self.crew.executor.submit(work, Chunk(npusim.__version__, chips, points))
+                future.add_done_callback(self.arrived.put)
         except self.crew.lost:
             self.waiting.extendleft(reversed(points))
             if not self.pending:
@@ -118,6 +119,19 @@ class _Run:
             return False
         self.pending[future] = points
         return True
+
+    def _arrivals(self) -> list[tuple[Point, ...]]:
+        """Wait for a chunk and collect what has come; the points that are lost.
+
+        Futures are not asked: Ctrl-C in the middle of that would leave them locked, and whoever
+        has their results would wait for them for ever.
+        """
+        lost: list[tuple[Point, ...]] = []
+        if self.pending:
+            lost.append(self._collect(self.arrived.get()))
+        while not self.arrived.empty():
+            lost.append(self._collect(self.arrived.get()))
+        return [points for points in lost if points]
 
     def _collect(self, future: Future[Report]) -> tuple[Point, ...]:
         """Pass on the answers of a chunk; its points, if they are lost with their worker."""
@@ -139,9 +153,8 @@ class _Run:
     def _recover(self, lost: list[tuple[Point, ...]]) -> None:
         """Wait for what is still under way, then put all lost points under suspicion."""
         alone = len(lost) == 1 and len(lost[0]) == 1 and not self.pending
-        if self.pending:
-            wait(self.pending)
-            lost += [points for future in list(self.pending) if (points := self._collect(future))]
+        while self.pending:
+            lost += self._arrivals()
         self.crew.renew()
         for point in (point for points in lost for point in points):
             if alone:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +30,10 @@ ERROR: Final = "error"
 
 # A Dask worker runs several tasks at once in threads, which gains nothing here: it is all Python.
 _one_at_a_time: Final = threading.Lock()
+# Whether a chunk is under way, and who may say so or act on it.
+_under_way: Final[set[str]] = set()
+_changing: Final = threading.Lock()
+_HANDING_OVER_S: Final = 2.0
 # Operators and chips that this process has seen a refusal of.
 _rejected: Final[set[tuple[str, str]]] = set()
 
@@ -67,7 +73,7 @@ def work(chunk: Chunk) -> Report:
 
     Raises RejectedError where this process runs another npusim than the one that asks.
     """
-    with _one_at_a_time:
+    with _one_at_a_time, _busy("a chunk"):
         start = time.perf_counter()
         _refuse_other_version(chunk.version)
         answers: dict[int, Answered] = {}
@@ -77,6 +83,32 @@ def work(chunk: Chunk) -> Report:
                 _rejected.add((point.op, point.chip))
         in_order = tuple(answers[place] for place in range(len(chunk.points)))
         return Report(in_order, time.perf_counter() - start)
+
+
+@contextmanager
+def _busy(what: str) -> Iterator[None]:
+    with _changing:
+        _under_way.add(what)
+    try:
+        yield
+    finally:
+        with _changing:
+            _under_way.clear()
+
+
+def end_process() -> None:
+    """End this process in the middle of a chunk, the next one if there is none.
+
+    Not while it hands over a report: whoever has read half of that waits for the rest. Nobody may
+    be there to read or to give it another chunk, so there is an end to that, too.
+    """
+    deadline = time.monotonic() + _HANDING_OVER_S
+    while time.monotonic() < deadline:
+        with _changing:
+            if _under_way:
+                os._exit(1)
+        time.sleep(0.01)
+    os._exit(1)
 
 
 def _is_likely_rejected(numbered: tuple[int, Point]) -> bool:

@@ -15,6 +15,7 @@ from npusim.validation.table import read_rows
 from npusim.values.display import frame, notebook_html
 from npusim.values.errors import UnknownNameError
 from npusim.values.host import cores
+from npusim.values.takes import CALL, FLAG, PATH, TEXT, WHOLE, each, maybe, takes
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -104,6 +105,7 @@ class Validation:
         return notebook_html(repr(self)[1:-1], columns, rows)
 
 
+@takes(table=PATH, chips=each(TEXT), builtin=FLAG, l2=TEXT, workers=WHOLE, progress=maybe(CALL))
 def validate(
     table: str | PathLike[str],
     *,

@@ -78,6 +78,12 @@ CONSTANTS: tuple[Constant, ...] = (
         share=True,
     ),
     Constant(
+        "memory.l2_recent_share",
+        "share of a task's inputs inside a graph that was used lately, as far as L2 holds it",
+        1.5,
+        share=True,
+    ),
+    Constant(
         "memory.l2_write_back_share",
         "written bytes that push modified bytes out, where a task of a graph streams",
         2.0,

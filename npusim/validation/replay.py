@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, M
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from npusim.engine import L2State, Memo, process_memo
@@ -19,7 +18,7 @@ from npusim.validation.roofline import roofline_us
 from npusim.validation.table import LAYERED
 from npusim.values.errors import NpusimError
 from npusim.values.garbage import collect_rarely
-from npusim.values.signals import hidden_from_children
+from npusim.values.signals import hidden_from_children, in_order
 
 if TYPE_CHECKING:
     from npusim.ascendc import Kernel
@@ -95,8 +94,8 @@ def _answers(rows: Sequence[MeasuredRow], l2: str, workers: int) -> _Answers:
     pool = ProcessPoolExecutor(processes, None, _begin)
     try:
         with hidden_from_children():  # all of them are started by the first chunks
-            answers = pool.map(partial(_predict_all, l2), chunks)
-        for answered in answers:
+            answers = [pool.submit(_predict_all, l2, chunk) for chunk in chunks]
+        for answered in in_order(answers):
             yield from answered
     finally:
         pool.shutdown(cancel_futures=True)
@@ -121,7 +120,7 @@ def predict(row: MeasuredRow, l2: str, memo: Memo | None = None) -> Prediction:
     profile = load_profile(row.soc)
     roofline = roofline_us(profile, row.task)
     try:
-        found = simulate_task(profile, row.task, start_of(row, l2), memo)
+        found = simulate_task(profile, row.task, start_of(row, l2), memo, streams=row.streams)
     except NpusimError as error:
         return Prediction(row, None, None, roofline, "", " ".join(str(error).split()))
     pipes = found.longest.pipes if found.longest else {}
@@ -133,13 +132,16 @@ def start_of(row: MeasuredRow, l2: str) -> str:
     return row.start or l2 if l2 == "in_graph" else l2
 
 
-def simulate_task(profile: Profile, task: TaskSpec, l2: str, memo: Memo | None = None) -> TaskRuns:
+def simulate_task(
+    profile: Profile, task: TaskSpec, l2: str, memo: Memo | None = None, *, streams: bool = False
+) -> TaskRuns:
     """The kernels of a recorded task, each with its inputs in L2 as ``l2`` says.
 
     In a ``loop`` they find what the turn before has left in L2 and in the cores; where it is
     ``flushed`` in between, in the cores alone, and in L2 what has flushed it, some of it modified.
     ``prefetched`` is a graph that loads weights into L2 ahead of the products with them, and
-    ``layered`` one that runs the task in every layer, so that the cores still have its code.
+    ``layered`` one that runs the task in every layer, so that the cores still have its code. What a
+    task that ``streams`` reads was last used long ago in a graph.
     """
     cache = empty_cache(profile, reuse_fraction=profile.memory.l2_reuse_fraction)
     kernels = tuple(kernels_of(profile, task))
@@ -153,14 +155,15 @@ def simulate_task(profile: Profile, task: TaskSpec, l2: str, memo: Memo | None =
             cache.keep_code(None)
     if l2 in ("loop", "flushed"):
         return run_tasks(kernels, profile, cache, memo=memo)
-    return run_tasks(_primed(kernels, profile, cache, l2), profile, cache, memo=memo)
+    return run_tasks(_primed(kernels, profile, cache, l2, streams), profile, cache, memo=memo)
 
 
 def _primed(
-    kernels: Iterable[Kernel], profile: Profile, cache: L2State, l2: str
+    kernels: Iterable[Kernel], profile: Profile, cache: L2State, l2: str, streams: bool
 ) -> Iterator[Kernel]:
     for kernel in kernels:
-        prime(cache, kernel.reads, _IN_STEPS.get(l2, l2), profile, kernel.cold)
+        cold = kernel.reads if streams else kernel.cold
+        prime(cache, kernel.reads, _IN_STEPS.get(l2, l2), profile, cold)
         if l2 == "prefetched":
             for weights in laid_out_weights(kernel.reads):
                 cache.touch(weights.buffer.number, weights.buffer.nbytes)

@@ -4,19 +4,22 @@ Columns as in the tables that `npusim validate` takes: ``chip``, ``op``, ``op_fa
 ``input_shapes``, ``input_dtypes``, ``input_formats``, the same for outputs, ``attrs``,
 ``duration_us``, ``trust``, ``workload``, ``measure_kind``, ``notes``, ``count``; the last four say
 where a time is that of a loop over the same tensors, where something has brought weights into L2
-ahead of their use, or that a step runs the task in every layer. Slots are separated by ``;``,
+ahead of their use, or that a step runs the task in every layer. What a step's optimizers update
+are its parameters, and what other rows of its workload read of the same shape and dtype comes from
+the step before, or from long before in this one. Slots are separated by ``;``,
 dimensions by ``,``; ``[a b]`` is a list of tensors, ``scalar`` (or an empty slot that has a dtype)
 a tensor of rank 0, an empty slot without one an absent input.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import inf
 from pathlib import Path
 
+from npusim.operators.registry import band_class
 from npusim.operators.tasks import TaskSpec
 from npusim.reading.markup import json_value
 from npusim.reading.tables import table_in
@@ -44,6 +47,8 @@ _STARTS = {
 # A step that runs a task in every layer: the time is that of all but the first of them.
 LAYERED = "layered"
 _LAYERS = 4  # times as often as what a step runs once
+_OPTIMIZERS = "optimizer"  # operators of this class update parameters
+_Like = tuple[tuple[int, ...], str]  # shape and dtype
 
 # How tables name chips -> the profile that is meant.
 _CHIPS = {
@@ -61,7 +66,8 @@ _CHIPS = {
 class MeasuredRow:
     """One measurement; ``soc`` is empty for a chip that we have no profile of.
 
-    ``blocks`` is how many blocks were launched, 0 where that isn't recorded.
+    ``blocks`` is how many blocks were launched, 0 where that isn't recorded; ``streams`` says that
+    the task works on parameters of its step, or on their gradients and states.
     """
 
     line: int
@@ -78,13 +84,14 @@ class MeasuredRow:
     start: str
     counters: Mapping[str, str]
     blocks: int = 0
+    streams: bool = False
 
     @cached_property
     def question(self) -> Hashable:
         """Equal for rows that have the same answer."""
         task = self.task
         asked = task and (task.op_type, task.inputs, task.outputs, repr(task.attributes))
-        return self.chip, asked, self.start, self.problem
+        return self.chip, asked, self.start, self.streams, self.problem
 
 
 def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
@@ -100,8 +107,35 @@ def read_rows(path: str | Path) -> Iterator[MeasuredRow]:
             raise FileError(path, f"lacks the columns {', '.join(missing)}")
         records = list(table.records())
     once = _least_counts(record for _, record in records)
-    for line, record in records:
-        yield _row(line, record, path, once)
+    updated: dict[str, set[_Like]] = {}
+    rows = [_row(line, record, path, once) for line, record in records]
+    for row in rows:
+        if row.task is not None and band_class(row.op) == _OPTIMIZERS:
+            updated.setdefault(row.workload, set()).update(map(_like, row.task.outputs))
+    for row in rows:
+        yield replace(row, streams=_streams(row.task, updated.get(row.workload, ())))
+
+
+def _like(tensor: TensorSpec) -> _Like:
+    return tensor.shape, tensor.dtype.name
+
+
+def _streams(task: TaskSpec | None, updated: Collection[_Like]) -> bool:
+    """Whether a task reads what its step's optimizers update, going by shapes and dtypes.
+
+    What makes nothing but tensors as large and of the same dtype passes on gradients, which
+    have just been made; weights are rounded, folded to norms, or looked up.
+    """
+    inputs = [] if task is None else [tensor for tensor in task.inputs if tensor is not None]
+    read = [tensor for tensor in inputs if _like(tensor) in updated]
+    if task is None or 2 * sum(map(_nbytes, read)) <= sum(map(_nbytes, inputs)):
+        return False
+    least, kind = read[0].numel, read[0].dtype
+    return any(tensor.numel < least or tensor.dtype is not kind for tensor in task.outputs)
+
+
+def _nbytes(tensor: TensorSpec) -> int:
+    return tensor.nbytes
 
 
 def _least_counts(records: Iterable[Mapping[str, str]]) -> dict[str, int]:

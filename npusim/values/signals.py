@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -30,3 +37,19 @@ def hidden_from_children() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if come:
             signal.raise_signal(signal.SIGINT)
+
+
+def in_order(futures: Sequence[Future[T]]) -> Iterator[T]:
+    """The results of ``futures``, which Ctrl-C never leaves locked.
+
+    One that is asked while it isn't done may be: whoever has its result then waits for ever.
+    """
+    arrived: SimpleQueue[Future[T]] = SimpleQueue()
+    for future in futures:
+        with hidden_from_children():
+            future.add_done_callback(arrived.put)
+    there: set[Future[T]] = set()
+    for future in futures:
+        while future not in there:
+            there.add(arrived.get())
+        yield future.result()

@@ -22,3 +22,19 @@ def halved(attribute: str, of: str) -> Check:
         return None
 
     return invalid(f"axis {attribute} of {of} has an odd size", test)
+
+
+def half_of(half: str, attribute: str, of: str) -> Check:
+    """161002 for a tensor that isn't as large as half of another along an axis."""
+
+    def test(call: Call) -> Finding:
+        for _, spec in call.given(of):
+            shape = list(spec.shape)
+            for axis in entries(call, attribute) or ():
+                shape[axis] //= 2
+            for name, found in call.given(half):
+                if list(found.shape) != shape:
+                    return f"{name} should have sizes {sizes(shape)}, but has {sizes(found.shape)}."
+        return None
+
+    return invalid(f"{half} isn't half of {of}", test)

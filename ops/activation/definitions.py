@@ -14,7 +14,7 @@ from npusim.operators.definition import (
 )
 from npusim.operators.results import half_each, like, like_second
 from npusim.operators.shape_checks import axes_in, bits_of, broadcast
-from npusim.ops.activation.checks import halved
+from npusim.ops.activation.checks import half_of, halved
 
 _ALIKE = ((same_shape, "<", ">"),)
 _SLOPE = (real("negativeSlope?", "negative_slope"),)
@@ -134,7 +134,7 @@ OPERATORS = family(
             in_place=True, checks=((broadcast, "out", "self", "other"),)),
         Composed("aclnnGlu", "self -> out", (whole("dim"),), "glu", checks=_EVEN),
         Composed("aclnnGluBackward", "gradOut self -> out", (whole("dim"),), "glu_backward",
-            checks=(*_EVEN, (same_shape, "self", "out"))),
+            checks=(*_EVEN, (half_of, "gradOut", "dim", "self"), (same_shape, "self", "out"))),
         Composed("aclnnLogSigmoidForward", "self -> out buffer", (), "log_sigmoid_forward"),
         Composed("aclnnLogSigmoidBackward", "gradOutput self buffer -> gradInput", (),
             "log_sigmoid_backward", checks=((same_shape, "gradOutput", "self", "gradInput"),)),

@@ -7,7 +7,7 @@ products, which the source still lists; they have the kernel, Conv2D.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -23,10 +23,11 @@ from npusim.operators.checks import (
     same_format,
     sizes,
 )
-from npusim.operators.contract import Call, Contract, Finding, Parameter, Typical
+from npusim.operators.contract import Call, Check, Contract, Finding, Parameter, Typical
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT8_E4M3FN, FLOAT16, HIFLOAT8, DType
 from npusim.values.formats import Format
 from npusim.values.promotion import promote
+from npusim.values.status import StatusCode
 from npusim.values.tensors import TensorSpec
 
 # cubeMathType
@@ -149,12 +150,22 @@ def lengths(call: Call) -> Finding:
     return None
 
 
-def _formats(call: Call) -> Finding:
-    for name, spec in call.given(*_GIVEN, "output"):
-        allowed = _PLAIN[call.spec("input").rank]
-        if spec.format not in allowed:
-            return f"{name} in {spec.format} should be in {allowed[0]}."
-    return None
+def missing(title: str, test: Callable[[Call], Finding]) -> Check:
+    """A check that returns 161001 when `test` objects."""
+    return Check(StatusCode.ACLNN_ERR_PARAM_NULLPTR, title, test)
+
+
+def plain_formats(*names: str) -> Check:
+    """161002 for a tensor among `names` in another storage format than images are handed over."""
+
+    def test(call: Call) -> Finding:
+        for name, spec in call.given(*names):
+            allowed = _PLAIN[call.spec("input").rank]
+            if spec.format not in allowed:
+                return f"{name} in {spec.format} should be in {allowed[0]}."
+        return None
+
+    return invalid("the format is none of NCL, NCHW, NCDHW", test)
 
 
 def values(call: Call) -> Finding:
@@ -290,14 +301,14 @@ CONVOLUTION = Contract(
     products=("A2", "310P", "A3", "310B", "950"),
     checks=(
         not_null("input", "weight", "stride", "padding", "dilation", "output"),
-        invalid("outputPadding is missing for a transposed convolution", null_output_padding),
+        missing("outputPadding is missing for a transposed convolution", null_output_padding),
         dtype_supported("input", "weight", "bias", "output"),
         promotable("output", *_GIVEN),
         rank_in((3, 4, 5), "input", "weight", "output"),
         invalid("input, weight and bias don't belong together", _ranks),
         invalid("stride, padding, dilation or outputPadding have other lengths", lengths),
         same_format("input", "output"),
-        invalid("the format is none of NCL, NCHW, NCDHW", _formats),
+        plain_formats(*_GIVEN, "output"),
         invalid("stride, dilation, padding, groups or sizes are out of range", values),
         invalid("the shape of output isn't the convolution's", _output_shape),
         attribute_in("cubeMathType", tuple(range(4))),

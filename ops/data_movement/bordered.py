@@ -16,7 +16,7 @@ import numpy as np
 from npusim.ascendc.task import Task, made
 from npusim.library.axis_maps import AxisMap
 from npusim.library.mapping import mapped
-from npusim.operators.checks import invalid, sizes
+from npusim.operators.checks import invalid, size_mismatch, sizes
 from npusim.operators.results import described, numbers
 from npusim.operators.shape_checks import entries
 from npusim.operators.tasks import Tasks
@@ -161,6 +161,20 @@ def frame_fits(x: str, padding: str, *, axes: int, rule: str) -> Check:
         return None
 
     return invalid(f"{padding} doesn't fit {x}", test)
+
+
+def framed(grads: str, x: str, padding: str) -> Check:
+    """161002 for gradients that aren't those of the tensor with its padding."""
+
+    def test(call: Call) -> Finding:
+        told = entries(call, padding)
+        for (name, spec), (_, inner) in zip(call.given(grads), call.given(x), strict=False):
+            wanted = bordered([inner], {"padding": told})
+            if wanted and spec.shape != wanted[0].shape:
+                return size_mismatch(name, spec.shape, wanted[0].shape, f"{x} with its padding")
+        return None
+
+    return invalid(f"{grads} isn't as large as {x} with its {padding}", test)
 
 
 def frame_leaves(x: str, pad: str) -> Check:

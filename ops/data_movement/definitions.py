@@ -27,7 +27,7 @@ from npusim.operators.shape_checks import (
     same_but_along,
 )
 from npusim.ops.data_movement import results
-from npusim.ops.data_movement.bordered import bordered, frame_fits, frame_leaves
+from npusim.ops.data_movement.bordered import bordered, frame_fits, frame_leaves, framed
 from npusim.ops.data_movement.checks import covers, inside, same_length, splits, spreads
 from npusim.values.dtypes import BFLOAT16
 from npusim.values.formats import Format
@@ -68,7 +68,8 @@ def _bordered(name: str, axes: int, kernel: str, rule: str) -> tuple[Operator, O
             kernel=kernel, infer=bordered, checks=checks),
         Operator(f"{name}{axes}dGrad", "grads x -> dx", _PADDING,
             Aclnn(f"{api}Backward", "gradOutput self -> gradInput", attributes),
-            kernel=f"{kernel}_grad", infer=like_second, checks=checks),
+            kernel=f"{kernel}_grad", infer=like_second,
+            checks=(*checks, (framed, "grads", "x", "padding"))),
     )  # fmt: skip
 
 
@@ -123,7 +124,8 @@ OPERATORS = family(
             (ints("begin", "starts"), ints("end", "ends"), ints("strides", "steps"),
              ints("axesOptional?", "axes")), "assigned",
             checks=((attribute_at_least, "strides", 1), (axes_in, "axesOptional", "varRef"),
-                (same_length, "begin", "end", "strides"))),
+                (same_length, "begin", "end", "strides", "axesOptional"),
+                (for_each_axis, "begin", "varRef", {"most": True}))),
         Composed("aclnnSplitTensor", "self -> out*", (whole("splitSections", "size"), whole("dim")),
             "split_evenly", checks=((rank_in, range(1, 9), "self"), (axes_in, "dim", "self"),
                 (attribute_at_least, "splitSections", 1))),

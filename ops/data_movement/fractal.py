@@ -68,10 +68,11 @@ class PlaneBlocks(BlockedCopy):
         taken = not self.forward and turns_whole(profile, self.itemsize)
         narrow = (taken or self.itemsize == _HALF_BYTES) and places >= self._gate(profile)
         self.once = narrow if compiled else turns_whole(profile, self.itemsize)
-        # Channels that are turned at once start at lines of their own, until another pass takes
-        # them together for a store.
+        # Channels that are turned at once start at lines of their own, from where data_move_pad
+        # stores them one by one; another pass takes short ones together for a store.
         ragged = places * self.itemsize % profile.buffers.block_bytes
-        self.closed = self.once and not compiled and not self.forward and ragged > 0
+        short = ragged > 0 and places < self._gate(profile)
+        self.closed = self.once and not compiled and not self.forward and short
         self.merges = not self.once or self.closed
         # Kernels that were profiled on the first generation are older and load ahead.
         ahead = compiled and not profile.software.turns_ragged_rows

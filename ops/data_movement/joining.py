@@ -2,7 +2,8 @@
 
 Kernels compiled for one shape put rows of a few elements together with vnchwconv: lines of all
 inputs side by side, then back. Source: public operator sources (concat_last_dim.py; for any widths
-that aren't whole blocks the later tensor compiler, whose tiling is op_tiling/concat_dsl.cc).
+that aren't whole blocks the later tensor compiler, whose tiling is op_tiling/concat_dsl.cc). The
+kernel for all shapes turns whole groups of rows, however few there are.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TPosition, TQue
 from npusim.ascendc.task import Task, made
 from npusim.ops.data_movement.boxed import BoxesCopy
+from npusim.ops.data_movement.join_tiling import JoinTiling, TurnedRows
 from npusim.schedules.rows.shares import RowShare
 from npusim.values.errors import KernelError
 
@@ -27,13 +29,15 @@ _PLANE = _LINES * _LINES  # halves that vnchwconv turns at a time
 _HALF_BYTES = 2
 _PLANE_BYTES = _PLANE * _HALF_BYTES
 _LINED_WIDTHS = (1, 2, 4, 8)  # elements of a row that lines can be made of
+_TURNED_BYTES = (2, 4, 8)  # of elements that are made of halves
 _LINED_COUNTS = (2, 4, 8, 16)
 
 
 class Interleaved(Kernel):
     """dst[row] = the rows of all parts side by side; an absent part is zeros.
 
-    ``widths`` are the elements of a row of each part, equal ones if it is left out.
+    ``widths`` are the elements of a row of each part, equal ones if it is left out. ``lined``
+    are the rows of the kernel for all shapes, which turns whole groups of them.
 
     A tile is turned by vnchwconv part by part into lines, and all lines together back again.
     """
@@ -48,6 +52,7 @@ class Interleaved(Kernel):
         parts: Sequence[GlobalTensor | None],
         dst: GlobalTensor,
         widths: Sequence[int] = (),
+        lined: TurnedRows | None = None,
     ) -> None:
         self.reads = tuple(part for part in parts if part is not None)
         self.writes = (dst,)
@@ -57,11 +62,17 @@ class Interleaved(Kernel):
         self.dst = dst.view(dst.numel)
         halves = dst.dtype.itemsize // _HALF_BYTES
         room = profile.buffers.ub_bytes // 2 // self.depth // _HALF_BYTES
-        # Rows that fill planes where their widths are alike, else some in each of the lines.
-        each = max(_LINES, _PLANE // (self.widths[0] * halves))
-        together = (2 * self.width + max(self.widths)) * halves * each
-        tile = max(1, room // together) * each
-        self.division = self.share = RowShare.of(rows, profile.cores.vector_cores, tile, each)
+        # Rows that fill planes where their widths are alike and so many fit, else some in each of
+        # the lines.
+        most = room // ((2 * self.width + max(self.widths)) * halves)
+        filling = max(_LINES, _PLANE // (self.widths[0] * halves))
+        each = filling if filling <= most else _LINES
+        tile = max(1, most // each) * each
+        dealt = RowShare.of(rows, profile.cores.vector_cores, tile, each)
+        if lined is not None:
+            dealt, self.depth = lined.share, 1
+        self.lined = lined
+        self.division = self.share = dealt
         self.block_dim = self.share.cores
 
     def process(self, core: Core) -> None:
@@ -76,19 +87,24 @@ class Interleaved(Kernel):
     def _tile(self, core: Core, first: Index, rows: int) -> None:
         kind = self.dst.dtype
         out = self.out_que.alloc_tensor(kind, rows * self.width)
-        planes = [ceil(rows * width * kind.itemsize / _PLANE_BYTES) for width in self.widths]
+        padded = rows if self.lined is None else self.lined.padded(rows)
+        sizes = [padded * width * kind.itemsize for width in self.widths]
+        planes = [ceil(nbytes / _PLANE_BYTES) for nbytes in sizes]
+        # Where each of the lines takes rows that follow each other, they lie so far apart.
+        aparts = [0 if self.lined is None else nbytes // _LINES for nbytes in sizes]
         if None in self.parts:
             core.duplicate(out, 0.0)
         begin = 0
-        for part, width, turned in zip(self.parts, self.widths, planes, strict=True):
+        given = zip(self.parts, self.widths, planes, aparts, strict=True)
+        for part, width, turned, apart in given:
             if part is not None:
                 x = self.in_que.copy_in(part.span(first * width, rows * width))
-                core.turn_lines(out, x, turned)
+                core.turn_lines(out, x, turned, apart_bytes=apart)
                 self._place(core, out, x, begin, width)
                 self.in_que.free_tensor(x)
             begin += width
         for turned in planes:
-            core.turn_lines(out, out, turned)
+            core.turn_lines(out, out, turned, apart_bytes=sum(aparts))
         cut = self.dst.span(first * self.width, rows * self.width)
         self.out_que.copy_out(cut, out)
 
@@ -125,6 +141,11 @@ class Concat(BoxesCopy):
         widths = [prod(part.shape[axis:]) for part in parts]
         if is_ragged(profile, widths, out):
             return Interleaved.called(cls.op_type)(profile, parts, out, widths)
+        if not profile.software.compiled_for_shape and out.dtype.itemsize in _TURNED_BYTES:
+            rows = prod(out.shape[:axis])
+            lined = JoinTiling.of(profile, rows, widths, out.dtype.itemsize).turned
+            if len(parts) > 1 and lined is not None:
+                return Interleaved.called(cls.op_type)(profile, parts, out, widths, lined)
         boxes = zip(parts, cut_along(out, axis, parts), strict=True)
         return cls(profile, tuple(boxes), tuple(parts), (out,))
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
+from npusim.ops.data_movement.join_tiling import TurnedRows
+from npusim.schedules.rows.shares import RowShare
 from npusim.values.arithmetic import round_up
 
 if TYPE_CHECKING:
@@ -45,8 +47,31 @@ class SplitTiling:
             return 1
         if len(self.widths) == 1:
             return self._by_rows_and_parts()
-        aligned = all(width % self.block == 0 for width in self.widths)
-        return self._aligned() if aligned else self._ragged()
+        return self._aligned() if self._whole else self._ragged()
+
+    @property
+    def turned(self) -> TurnedRows | None:
+        """Rows of each core and of its tiles where parts are turned out of them, else None."""
+        group, room = _FEW_ROWS * self.block, self.ub_elements // 3
+        if not self.rows * min(self.widths) or self._whole or not self._turns:
+            return None
+        tile = room // self._columns // group * group
+        if self.rows > tile:
+            tile = group
+        per_core = ceil(ceil(self.rows / tile) / self.cores) * tile
+        return TurnedRows(RowShare(self.rows, per_core, tile), group)
+
+    @property
+    def _whole(self) -> bool:
+        return all(width % self.block == 0 for width in self.widths)
+
+    @property
+    def _turns(self) -> bool:
+        """True for rows of two-byte elements of which UB has room for a group, three times."""
+        group, room = _FEW_ROWS * self.block, self.ub_elements // 3
+        widest = room // group // self.block * self.block
+        several = self.rows > 1 and len(self.widths) > 1
+        return several and self.block == _FEW_ROWS and self._columns <= widest
 
     @property
     def _columns(self) -> int:
@@ -73,12 +98,12 @@ class SplitTiling:
 
     def _ragged(self) -> int:
         """Parts that are turned in UB, so that their columns lie one below the other."""
-        group, room, columns = _FEW_ROWS * self.block, self.ub_elements // 3, self._columns
+        if (turned := self.turned) is not None:
+            return turned.share.cores
+        group, room = _FEW_ROWS * self.block, self.ub_elements // 3
         widest = room // group // self.block * self.block
         turns = self.block == _FEW_ROWS and self.rows > 1  # two-byte elements
         least = min(self.widths)
-        if turns and columns <= widest:
-            return 1 if self.rows <= room // columns // group * group else self._by_rows(group)
         if turns and self._equal and widest >= round_up(2 * least, self.block):
             tile = widest // least * least
             tall = room // round_up(tile, self.block) // group * group

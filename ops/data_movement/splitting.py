@@ -1,16 +1,18 @@
 """Splitting and unstacking: every output is a box of the input.
 
 Kernels compiled for one shape move parts of a few elements one by one in UB, a segment of rows at
-a time. Source: public operator sources (split_last_dim.py).
+a time; the one for all shapes turns rows by vnchwconv where parts aren't whole blocks. Source:
+public operator sources (split_last_dim.py, split_dsl.cc).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from math import prod
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
-from npusim.ascendc import Core, GlobalTensor, Kernel, TPosition, TQue
+from npusim.ascendc import Core, GlobalTensor, Kernel, LocalTensor, TBuf, TPosition, TQue
 from npusim.engine.program import Pipe
 from npusim.ops.data_movement.boxed import BoxesCopy
 from npusim.ops.data_movement.joining import cut_along, joined_axis, stacked_axis
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
     from npusim.ascendc.loops import Index
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
+    from npusim.ops.data_movement.join_tiling import TurnedRows
 
+_LINES = 16
+_PLANE_BYTES = 512  # 16 lines of 16 halves
 _SEGMENT_ROWS = 128  # rows that the vendor's schedule takes at a time
 
 
@@ -68,6 +73,62 @@ class ElementSplit(Kernel):
         self.in_que.free_tensor(x)
 
 
+class TurnedSplit(Kernel):
+    """Rows of two-byte elements taken apart by turning groups of them into lines and back.
+
+    Source: public operator sources (split_dsl.cc): three tiles share UB.
+    """
+
+    op_type = "Split"
+    generated = True
+
+    def __init__(
+        self,
+        src: GlobalTensor,
+        outputs: tuple[GlobalTensor, ...],
+        widths: Sequence[int],
+        lined: TurnedRows,
+    ) -> None:
+        self.reads, self.writes = (src,), outputs
+        self.src, self.kind, self.lined = src.view(src.numel), src.dtype, lined
+        self.width = sum(widths)
+        flat = [out.view(out.numel) for out in outputs]
+        self.outputs = list(zip(flat, widths, strict=True))
+        self.division = self.share = lined.share
+        self.block_dim = self.share.cores
+
+    def process(self, core: Core) -> None:
+        share = self.share
+        nbytes = share.tile * self.width * self.kind.itemsize
+        self.in_que = TQue(TPosition.VECIN, 1, "rows")
+        self.out_que = TQue(TPosition.VECOUT, 1, "part")
+        self.lines = TBuf("lines")
+        core.pipe.init_buffer(self.in_que, 1, nbytes)
+        core.pipe.init_buffer(self.lines, 1, nbytes)
+        core.pipe.init_buffer(self.out_que, 1, nbytes)
+        for first, rows in share.tiles(core):
+            self._tile(core, first, rows)
+
+    def _tile(self, core: Core, first: Index, rows: int) -> None:
+        x = self.in_que.copy_in(self.src.span(first * self.width, rows * self.width))
+        lines = self.lines.get(self.kind, rows * self.width)
+        self._turn(core, lines, x, rows, self.width)
+        core.wrote(lines)
+        core.arrange(lines, x)
+        self.in_que.free_tensor(x)
+        begin = 0
+        for target, width in self.outputs:
+            out = self.out_que.alloc_tensor(self.kind, rows * width)
+            self._turn(core, out, lines, rows, width)
+            core.arrange(out, lines, how=partial(_columns, rows, slice(begin, begin + width)))
+            self.out_que.copy_out(target.span(first * width, rows * width), out)
+            begin += width
+
+    def _turn(self, core: Core, dst: LocalTensor, src: LocalTensor, rows: int, width: int) -> None:
+        nbytes = self.lined.padded(rows) * width * self.kind.itemsize
+        core.turn_lines(dst, src, ceil(nbytes / _PLANE_BYTES), apart_bytes=nbytes // _LINES)
+
+
 class Split(BoxesCopy):
     """A tensor cut along an axis."""
 
@@ -93,7 +154,11 @@ class Split(BoxesCopy):
         pairs = zip(cut_along(x, axis, outputs), outputs, strict=True)
         blocks = None
         if not profile.software.compiled_for_shape:
-            blocks = SplitTiling.of(profile, rows, widths, x.dtype.itemsize).blocks
+            tiling = SplitTiling.of(profile, rows, widths, x.dtype.itemsize)
+            if tiling.turned is not None:
+                turned = TurnedSplit.called(cls.op_type)
+                return turned(x, outputs, widths, tiling.turned)
+            blocks = tiling.blocks
         return cls(profile, tuple(pairs), (x,), outputs, blocks)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from npusim.operators.checks import each_tensor, invalid, same_shape, size_mismatch, sizes
 from npusim.operators.results import described
-from npusim.operators.shape_checks import axes_in, entries, fits
+from npusim.operators.shape_checks import axes_in, entries
 from npusim.values.dtypes import FLOAT
 from npusim.values.tensors import broadcastable
 
@@ -95,9 +95,48 @@ def places_in(axis: str, of: str, *inputs: str) -> Check:
     return invalid(f"{indices} isn't inside {of}", test)
 
 
+def holding(*names: str) -> Check:
+    """161002 for a tensor without elements."""
+
+    def objection(_: Call, name: str, spec: TensorSpec) -> Finding:
+        return f"{name} {sizes(spec.shape)} should have elements." if spec.is_empty else None
+
+    return each_tensor(f"{' or '.join(names)} is empty", names, objection)
+
+
+def cached(axis: str, data: str, indices: str, updates: str) -> Check:
+    """161002 for updates of another rank, indices of more than two axes, and what doesn't fit.
+
+    Source: ops-nn index/scatter, op_api/aclnn_scatter_update.cpp, then the operator's page.
+    """
+
+    def test(call: Call) -> Finding:
+        whole, places, new = (call.spec(each) for each in (data, indices, updates))
+        if new.rank != whole.rank:
+            return f"{updates} {sizes(new.shape)} should have as many axes as {data}."
+        if not places.rank and new.shape[:1] != (1,):
+            return f"The first axis of {updates} should be 1 for one index, but is {new.shape[:1]}."
+        if places.rank > 2:
+            return f"{indices} should have no more than two axes, but has {places.rank}."
+        at = (entries(call, axis) or (-2,))[0]  # recorded ones leave the axis of tokens out
+        if not at % max(1, whole.rank) or not -whole.rank < at < whole.rank:
+            return f"{axis} should name an axis of {data} behind the first, but is {at}."
+        at %= whole.rank
+        if places.rank and places.shape not in ((new.shape[0],), (new.shape[0], 2)):
+            wanted = f"{sizes(new.shape[:1])} or {sizes((new.shape[0], 2))}"
+            return f"{indices} should have sizes {wanted}, but has {sizes(places.shape)}."
+        like = (new.shape[0], *whole.shape[1:at], new.shape[at], *whole.shape[at + 1 :])
+        if new.shape != like or any(a > b for a, b in zip(new.shape, whole.shape, strict=True)):
+            within = f"{data} {sizes(whole.shape)} but for the first axis and axis {at}"
+            return f"{updates} {sizes(new.shape)} should be {within}, and nowhere larger."
+        return None
+
+    return invalid(f"{updates} or {indices} don't fit {data}", test)
+
+
 def scattered(axis: str, var: str, indices: str, updates: str) -> Check:
     """161002 for updates that fit neither a cache of keys nor, one by one, their indices."""
-    cache = (fits(var, "b n s d", indices, "b", updates, "b n t d"),)
+    cache = (cached(axis, var, indices, updates),)
     elements = (
         axes_in(axis, var),
         places_in(axis, var, var, indices),
@@ -105,7 +144,7 @@ def scattered(axis: str, var: str, indices: str, updates: str) -> Check:
     )
 
     def test(call: Call) -> Finding:
-        is_cache = call.spec(var).rank == 4 and call.spec(indices).rank == 1
+        is_cache = call.spec(indices).shape != call.spec(updates).shape
         chosen = cache if is_cache else elements
         return next((found for each in chosen if (found := each.test(call))), None)
 

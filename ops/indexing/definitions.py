@@ -1,6 +1,12 @@
 """Rows at places that data tells: gathered, scattered, added up; and places turned into ones."""
 
-from npusim.operators.checks import attribute_at_least, broadcasts_to, rank_in, same_shape
+from npusim.operators.checks import (
+    attribute_at_least,
+    attribute_in,
+    broadcasts_to,
+    rank_in,
+    same_shape,
+)
 from npusim.operators.definition import (
     Aclnn,
     Composed,
@@ -17,10 +23,12 @@ from npusim.operators.results import like
 from npusim.operators.shape_checks import axes_in, fits, needs, one_element
 from npusim.ops.indexing.checks import (
     added_along,
+    cached,
     counts_rows,
     covered,
     gathered,
     gathered_parts,
+    holding,
     indexed,
     one_hot,
     only_adds,
@@ -127,9 +135,11 @@ OPERATORS = family(
             "put"),
         Composed("aclnnInplaceScatter", "selfRef index src -> selfRef",
             (whole("dim"), whole("reduce")), "scattered",
-            checks=(*_picked("dim", "selfRef"), (covered, "index", "src"))),
+            checks=(*_picked("dim", "selfRef"), (covered, "index", "src"),
+                (attribute_in, "reduce", (0, 1, 2)))),
         Composed("aclnnInplaceScatterValue", "selfRef index -> selfRef", _NUMBERED,
-            "number_scattered", checks=_picked("dim", "selfRef")),
+            "number_scattered", checks=(*_picked("dim", "selfRef"),
+                (attribute_in, "reduce", (0, 1, 2)))),
         Composed("aclnnScatterAdd", "self index src -> out", (whole("dim"),), "scatter_added",
             checks=(*_picked("dim", "self"), (covered, "index", "src"),
                 (same_shape, "self", "out"))),
@@ -139,6 +149,9 @@ OPERATORS = family(
             checks=((same_shape, "index", "out"),)),
     ),
     cache=(
+        Composed("aclnnInplaceScatterUpdate", "data indices updates -> data", (whole("axis"),),
+            "updated", checks=((holding, "data", "updates", "indices"),
+                (cached, "axis", "data", "indices", "updates"))),
         Operator("Scatter", _UPDATES, (text("reduce?"), *_AXIS), kernel="scatter",
             checks=((scattered, "axis", "var", "indices", "updates"),)),
     ),
@@ -194,7 +207,8 @@ OPERATORS = family(
             "places_repeated", checks=((rank_in, (1,), "repeats"), _SIZED)),
         Composed("aclnnScatterValue", "self index -> out",
             (whole("dim"), scalar("value"), whole("reduce")), "value_scattered",
-            checks=(*_picked("dim", "self"), (same_shape, "self", "out"))),
+            checks=(*_picked("dim", "self"), (same_shape, "self", "out"),
+                (attribute_in, "reduce", (0, 1, 2)))),
         Composed("aclnnScatterReduce", "self index src -> out",
             (whole("dim"), whole("reduce"), flag("includeSelf", "include")), "reduced_by_places",
             checks=(*_picked("dim", "self"), (covered, "index", "src"),

@@ -17,6 +17,7 @@ from npusim.operators.shape_checks import fits, one_per_row
 from npusim.ops.layer_norm.checks import image_lines
 
 _EPSILON = (real("epsilon?"),)
+_NEEDED = (real("epsilon"),)  # in C nothing is left out
 _EPS = (real("eps?", "epsilon"),)
 _SHAPED = (ints("normalizedShape?", None), *_EPS)
 _OPTIONAL = "input weightOptional biasOptional -> out meanOutOptional rstdOutOptional"
@@ -82,8 +83,8 @@ OPERATORS = family(
             "gradient_of_deep_norm", checks=((same_shape, "dy", "x", "gx", "dxOut", "dgxOut"),
                 (fits, "gamma", "*row", "dy", "*rows *row"),
                 (one_per_row, "dy", "gamma", "rstd", "mean"))),
-        Composed("aclnnAdaLayerNorm", _ADAPTED, _EPSILON, "adapted", checks=_ADAPTS),
-        Composed("aclnnAdaLayerNormV2", f"{_ADAPTED} meanOutOptional? rstdOutOptional?", _EPSILON,
+        Composed("aclnnAdaLayerNorm", _ADAPTED, _NEEDED, "adapted", checks=_ADAPTS),
+        Composed("aclnnAdaLayerNormV2", f"{_ADAPTED} meanOutOptional? rstdOutOptional?", _NEEDED,
             "adapted", checks=_ADAPTS),
         Composed("aclnnLayerNormBackward",
             "gradOut input mean rstd weightOptional? biasOptional? -> "

@@ -58,9 +58,11 @@ def _x_gradient(
     centred = f.sub(x, mean)
     products = f.sum(f.mul(centred, scaled))
     cubed = f.mul(f.mul(rstd, rstd), rstd)
-    slope = f.mul(f.mul(products, cubed), -1.0 / f.columns)
+    slope = f.mul(f.mul(products, cubed), -0.5)
     shift = f.mul(f.mul(f.sum(scaled), rstd), -1.0 / f.columns)
-    result = f.add(f.add(f.mul(scaled, rstd), f.mul(centred, slope)), shift)
+    # The share of a row is taken of whole tiles, as the vendor's operator does.
+    falls = f.mul(f.mul(centred, slope), 2.0 / f.columns)
+    result = f.add(f.add(f.mul(scaled, rstd), falls), shift)
     return result, f.mul(centred, rstd)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npusim.operators.checks import invalid, sizes
-from npusim.ops.matmul.contract import math_objection
+from npusim.ops.matmul.cube_math import math_objection
 from npusim.values.dtypes import INT32
 
 if TYPE_CHECKING:

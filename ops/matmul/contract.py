@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
-from npusim.hardware.families import BF16_FAMILIES, FLOAT_KINDS, everywhere
+from npusim.hardware.families import FLOAT_KINDS, everywhere
 from npusim.operators.checks import (
     any_empty,
     attribute_in,
@@ -33,53 +32,24 @@ from npusim.operators.contract import (
     TensorArg,
     Typical,
 )
+from npusim.ops.matmul.cube_math import (
+    ADDED,
+    ALLOW_FP32_DOWN_PRECISION,
+    OPERANDS,
+    Names,
+    math_type,
+    mixed_halves,
+    multiplies_float,
+    operands,
+)
 from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, DType
 from npusim.values.formats import Format
 from npusim.values.layouts import BLOCK_ROWS
 from npusim.values.promotion import promote
 from npusim.values.tensors import TensorSpec, broadcastable
 
-# cubeMathType
-KEEP_DTYPE, ALLOW_FP32_DOWN_PRECISION, USE_FP16, USE_HF32, USE_FP32_ADD = range(5)
-
-Names = tuple[str, str]  # of the two matrices
-_OPERANDS: Names = ("self", "mat2")
-_ADDED: Names = ("mat1", "mat2")
-_TENSORS = (*_OPERANDS, "out")
+_TENSORS = (*OPERANDS, "out")
 _MATRIX = 2  # axes
-_USUAL = "Use cubeMathType 1.", {"cubeMathType": ALLOW_FP32_DOWN_PRECISION}
-
-
-class Arithmetic(NamedTuple):
-    """What a call multiplies: the dtype, and whether the cube reads it as HF32."""
-
-    dtype: DType
-    hf32: bool
-
-
-def operands(call: Call) -> Names:
-    """What the two matrices of a call are named."""
-    return _ADDED if call.contract.name.startswith("aclnnAddmm") else _OPERANDS
-
-
-def arithmetic(call: Call) -> Arithmetic:
-    """What the cube computes in: the common dtype, made smaller as cubeMathType allows.
-
-    Chips without float32 in the cube take float16 where they may.
-    """
-    common = promote(*(spec.dtype for _, spec in call.given(*operands(call)))) or FLOAT
-    return arithmetic_of(common, call.integer("cubeMathType"), call.profile.family)
-
-
-def arithmetic_of(common: DType, chosen: int, family: str) -> Arithmetic:
-    """The same from the common dtype, cubeMathType and the product family."""
-    if chosen == USE_FP16:
-        return Arithmetic(FLOAT16, hf32=False)
-    if common is not FLOAT or chosen in (KEEP_DTYPE, USE_FP32_ADD):
-        return Arithmetic(common, hf32=False)
-    if family in BF16_FAMILIES:
-        return Arithmetic(FLOAT, hf32=True)
-    return Arithmetic(FLOAT16, hf32=False)
 
 
 def matrices(spec: TensorSpec) -> tuple[int, ...]:
@@ -113,48 +83,6 @@ def _broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None
     pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
     wanted = tuple(y if x == 1 else x for x, y in pairs)
     return wanted if broadcastable(a, wanted) and broadcastable(b, wanted) else None
-
-
-def _multiplies_float(call: Call) -> bool:
-    """True for chips whose cube takes float32."""
-    return call.profile.family in BF16_FAMILIES
-
-
-def _mixed_halves(call: Call) -> Finding:
-    kinds = {spec.dtype for _, spec in call.given(*operands(call))}
-    if BFLOAT16 in kinds and len(kinds) > 1 and _multiplies_float(call):
-        found = ", ".join(f"{name} {spec.dtype.dt}" for name, spec in call.given(*operands(call)))
-        return (
-            f"The dtypes of {found} have no common type here.",
-            "",
-            {},
-        )
-    return None
-
-
-def _math_type(call: Call) -> Finding:
-    return math_objection(call, *operands(call))
-
-
-def math_objection(call: Call, *names: str) -> Finding:
-    """What the chip objects to in cubeMathType for matrices of these dtypes."""
-    kinds = {spec.dtype for _, spec in call.given(*names)}
-    chosen, chip = call.integer("cubeMathType"), call.profile.name
-    if not _multiplies_float(call):
-        if FLOAT in kinds and chosen == KEEP_DTYPE:
-            return (
-                f"The cube of {chip} doesn't multiply FLOAT, as cubeMathType {chosen} asks for.",
-                "Use cubeMathType 1, which multiplies in FLOAT16.",
-                {"cubeMathType": ALLOW_FP32_DOWN_PRECISION},
-            )
-        if chosen == USE_HF32:
-            return f"cubeMathType {chosen} is not supported on {chip}.", *_USUAL
-        return None
-    if chosen == USE_FP16 and BFLOAT16 in kinds:
-        return f"cubeMathType {chosen} doesn't take BFLOAT16.", *_USUAL
-    if chosen == USE_HF32 and kinds != {FLOAT}:
-        return f"cubeMathType {chosen} takes FLOAT only.", *_USUAL
-    return None
 
 
 def _inner_axes(call: Call) -> Finding:
@@ -207,7 +135,7 @@ def _is_empty(call: Call) -> bool:
 
 def _stacks_in_blocks(call: Call) -> Finding:
     """Halves of one dtype, on chips whose cube takes float32 too."""
-    if not _multiplies_float(call):
+    if not multiplies_float(call):
         return f"batchmatmulweightnz is unsupported on {call.profile.name}."
     kinds = {spec.dtype for _, spec in call.given(*operands(call))}
     if kinds in ({FLOAT16}, {BFLOAT16}):
@@ -248,6 +176,31 @@ def _formats(names: Names, *others: str, blocked: bool) -> tuple[Check, ...]:
     )
 
 
+def _parameters(
+    ranks: tuple[int, ...], kinds: Mapping[str, tuple[DType, ...]], weight: Format
+) -> tuple[Parameter, ...]:
+    """Two matrices, their product and cubeMathType; the second one has the format ``weight``."""
+    tensor = partial(Parameter, kind="tensor", dtypes=kinds, rank=(min(ranks), max(ranks)))
+    return (
+        tensor("self", io="in", description="The first matrix, or several of them."),
+        tensor(
+            "mat2",
+            io="in",
+            description="The second matrix, or several of them.",
+            formats=(weight,),
+        ),
+        tensor("out", io="out", description="self @ mat2."),
+        Parameter(
+            "cubeMathType",
+            "int64",
+            description=(
+                "What the cube computes in: 0 the inputs' dtype, 1 less than FLOAT allowed, "
+                "2 FLOAT16, 3 HFLOAT32, 4 FLOAT with compensated sums."
+            ),
+        ),
+    )
+
+
 def _contract(
     name: str,
     summary: str,
@@ -259,40 +212,22 @@ def _contract(
     kinds: Mapping[str, tuple[DType, ...]] = FLOAT_KINDS,
 ) -> Contract:
     """A product; the weight of a ``blocked`` one lies in FRACTAL_NZ."""
-    tensor = partial(Parameter, kind="tensor", dtypes=kinds, rank=(min(ranks), max(ranks)))
     return Contract(
         name=name,
         summary=summary,
-        parameters=(
-            tensor("self", io="in", description="The first matrix, or several of them."),
-            tensor(
-                "mat2",
-                io="in",
-                description="The second matrix, or several of them.",
-                formats=(Format.FRACTAL_NZ if blocked else Format.ND,),
-            ),
-            tensor("out", io="out", description="self @ mat2."),
-            Parameter(
-                "cubeMathType",
-                "int64",
-                description=(
-                    "What the cube computes in: 0 the inputs' dtype, 1 less than FLOAT allowed, "
-                    "2 FLOAT16, 3 HFLOAT32, 4 FLOAT with compensated sums."
-                ),
-            ),
-        ),
+        parameters=_parameters(ranks, kinds, Format.FRACTAL_NZ if blocked else Format.ND),
         products=products,
         checks=(
             not_null(*_TENSORS),
             dtype_supported(*_TENSORS),
             attribute_in("cubeMathType", tuple(range(5))),
-            invalid("BFLOAT16 and another dtype on products with BFLOAT16", _mixed_halves),
-            promotable("out", *_OPERANDS),
-            invalid("the product can't compute what cubeMathType asks for", _math_type),
-            _rank_in(ranks, _OPERANDS),
+            invalid("BFLOAT16 and another dtype on products with BFLOAT16", mixed_halves),
+            promotable("out", *OPERANDS),
+            invalid("the product can't compute what cubeMathType asks for", math_type),
+            _rank_in(ranks, OPERANDS),
             invalid("columns of self and rows of mat2 differ", _inner_axes),
             *more,
-            *_formats(_OPERANDS, "out", blocked=blocked),
+            *_formats(OPERANDS, "out", blocked=blocked),
             invalid("the shape of out isn't that of self @ mat2", _output_shape),
         ),
         infer_outputs=_infer_outputs,
@@ -350,7 +285,7 @@ def _addmm(name: str = "aclnnAddmm", *, blocked: bool = False) -> Contract:
     products = _LATER if blocked else plain.products
     kinds = _HALVES if blocked else FLOAT_KINDS
     tensor = partial(Parameter, kind="tensor", dtypes=FLOAT_KINDS)
-    given = ("self", *_ADDED)
+    given = ("self", *ADDED)
     return replace(
         plain,
         products=products,
@@ -370,13 +305,13 @@ def _addmm(name: str = "aclnnAddmm", *, blocked: bool = False) -> Contract:
             not_null(*given, "out"),
             dtype_supported(*given, "out"),
             attribute_in("cubeMathType", tuple(range(5))),
-            invalid("BFLOAT16 and another dtype on products with BFLOAT16", _mixed_halves),
+            invalid("BFLOAT16 and another dtype on products with BFLOAT16", mixed_halves),
             promotable("out", *given),
-            invalid("the product can't compute what cubeMathType asks for", _math_type),
-            _rank_in((2,), _ADDED),
+            invalid("the product can't compute what cubeMathType asks for", math_type),
+            _rank_in((2,), ADDED),
             invalid("columns of mat1 and rows of mat2 differ", _inner_axes),
             invalid("self can't be broadcast to the product", _addend),
-            *_formats(_ADDED, "self", "out", blocked=blocked),
+            *_formats(ADDED, "self", "out", blocked=blocked),
             invalid("the shape of out isn't that of mat1 @ mat2", _output_shape),
         ),
         plan="plan:build_sum",

@@ -1,8 +1,8 @@
 """Products of int8 whose sums vector cores turn into numbers.
 
-A cube core hands its sums over block by block, through workspace that stays in L2; each of its
-vector cores takes half of the rows. Source: ops-nn matmul/quant_batch_matmul_v3, the kernels with
-bf16 results and with scales of rows.
+A cube core hands its sums over block by block, through workspace that stays in L2. Where rows have
+scales, each of its vector cores takes half of them, else the first takes all. Source: ops-nn
+matmul/quant_batch_matmul_v3, the kernels with bf16 results and with scales of rows, CalcUbTiling.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from npusim.library.operands import Span
     from npusim.ops.matmul.operands import Problem
     from npusim.ops.matmul.shapes import Share
+    from npusim.values.dtypes import DType
 
     Waits = Iterator[Barrier | CoreWait]
 
 _FULL, _EMPTY = 0, 1  # flags: sums are there, sums have been read
 _SLOTS = 2  # of workspace for a cluster
+_WORK_BYTES = 8  # for each number that is dequantised
 _HOST_ELEMENTS = 1 << 22  # of results computed at once
 
 
@@ -58,7 +60,9 @@ class DequantMatMul(MatMul):
         op_type: str,
     ) -> None:
         whole = bias if bias is not None and bias.dtype is INT32 else None
-        super().__init__(profile, problem, bias=whole, op_type=op_type, tiling=quant_partition)
+        super().__init__(
+            profile, problem, bias=whole, op_type=op_type, tiling=quant_partition, once=True
+        )
         self.generated = False
         self.column_scale, self.per_row = scale, per_row
         self.shift = None if whole is not None else bias
@@ -66,6 +70,7 @@ class DequantMatMul(MatMul):
         self.reads += tuple(each for each in others if each is not None)
         blocks = self.partition.blocks
         self.lanes = profile.cores.vector_cores // profile.cores.cube_cores
+        self.lanes = self.lanes if per_row is not None else 1
         self.slots = made((self.block_dim, _SLOTS, blocks.base_m, blocks.base_n), INT32, "slots")
         self.sums = made((problem.batch, problem.m, problem.n), INT32, "sums")
         self.scratch = (self.slots, self.sums)
@@ -106,6 +111,7 @@ class _CubeSide:
             problem.a.tensor.dtype,
             problem.k,
             bias=None if bias is None else bias.dtype,
+            unit_flag=False,
         )
         self._number = 0
 
@@ -146,10 +152,7 @@ class _VectorSide:
             _Line(core, each, kernel.problem.n, self._columns, f"line{number}")
             for number, each in enumerate(lines)
         ]
-        room = core.capacity_bytes("UB") - sum(line.nbytes for line in self._lines)
-        element = _SLOTS * (INT32.itemsize + kind.itemsize) + FLOAT.itemsize
-        most = int(room // (self._columns * element + _SLOTS * core.block_bytes))
-        self._rows = max(1, min(most, ceil(blocks.base_m / kernel.lanes)))
+        self._rows = self._rows_of_tile(kernel, kind)
         tile = self._rows * self._columns
         self._in, self._out = TQue(TPosition.VECIN, _SLOTS, "sums"), TQue(TPosition.VECOUT, _SLOTS)
         self._wide, self._by_row = TBuf("numbers"), TQue(TPosition.VECIN, _SLOTS, "per_row")
@@ -160,6 +163,21 @@ class _VectorSide:
             core.pipe.init_buffer(self._by_row, _SLOTS, self._rows * FLOAT.itemsize)
         for _ in range(_SLOTS):
             core.cross_core_set_flag(_EMPTY, Pipe.MTE2)
+
+    def _rows_of_tile(self, kernel: DequantMatMul, kind: DType) -> int:
+        """As many as UB holds with everything beside them, scales of columns once for each."""
+        blocks, scale, shift = kernel.partition.blocks, kernel.column_scale, kernel.shift
+        element = _SLOTS * (INT32.itemsize + kind.itemsize) + _WORK_BYTES
+        element += _SLOTS * scale.dtype.itemsize * (scale.numel > 1)
+        by_row, shifted = kernel.per_row is not None, shift is not None
+        element += FLOAT.itemsize * ((by_row or shifted) + by_row + shifted)
+        room = int(self._core.capacity_bytes("UB"))
+        if by_row:
+            room -= (blocks.base_m + _SLOTS) * self._core.block_bytes
+        if shift is not None:
+            room -= (_SLOTS * shift.dtype.itemsize + FLOAT.itemsize) * self._columns
+        most = room // (self._columns * element + _SLOTS * FLOAT.itemsize * by_row)
+        return max(1, min(most, blocks.base_m, kernel.problem.m))
 
     def rectangle(self, share: Share, index: Place) -> Waits:
         """A part of a matrix."""
@@ -176,13 +194,10 @@ class _VectorSide:
             half = ceil(rows[1] / kernel.lanes)
             first = min(self._lane * half, rows[1])
             own = min(half, rows[1] - first)
-            if own:
-                lines = [line.load(columns[0], share.column, columns[1]) for line in self._lines]
+            if own and self._lane < kernel.lanes:
                 for start, count in core.tiles(first, own, self._rows):
                     source = slot.block(start, count, 0, columns[1])
-                    self._tile(source, share, index, (rows[0], start, count), columns, lines)
-                for line in self._lines:
-                    line.free()
+                    self._tile(source, share, index, (rows[0], start, count), columns)
             core.cross_core_set_flag(_EMPTY, Pipe.MTE2)
 
     def _at_once(self, share: Share, index: Place) -> Waits:
@@ -191,14 +206,11 @@ class _VectorSide:
             return
         sums = self._kernel.all_sums(share, index)
         columns: Span = (0, share.columns)
-        lines = [line.load(0, share.column, share.columns) for line in self._lines]
         for start, count in self._core.tiles(
             0, share.rows, max(1, _HOST_ELEMENTS // share.columns)
         ):
             source = sums.block(start, count, *columns)
-            self._tile(source, share, index, (0, start, count), columns, lines)
-        for line in self._lines:
-            line.free()
+            self._tile(source, share, index, (0, start, count), columns)
 
     def _tile(
         self,
@@ -207,7 +219,6 @@ class _VectorSide:
         index: Place,
         rows: tuple[Index, Index, int],
         columns: Span,
-        lines: list[LocalTensor],
     ) -> None:
         """Some rows of a block; ``rows`` are where it starts, where these start in it, how many."""
         core, kernel = self._core, self._kernel
@@ -216,6 +227,7 @@ class _VectorSide:
         wide = self._wide.get(FLOAT, count, columns[1])
         core.cast(wide, sums, RoundMode.CAST_RINT)
         self._in.free_tensor(sums)
+        lines = [line.load(columns[0], share.column, columns[1]) for line in self._lines]
         scale, *shift = lines
         core.mul(wide, wide, scale)
         places = [(block, 1), (start, 1), (share.row, 1), (index, kernel.problem.m)]
@@ -225,6 +237,8 @@ class _VectorSide:
             self._by_row.free_tensor(factors)
         for line in shift:
             core.add(wide, wide, line)
+        for each in self._lines:
+            each.free()
         c, n = kernel.problem.c.tensor, kernel.problem.n
         result = wide
         out = self._out.alloc_tensor(c.dtype, count, columns[1])

@@ -8,7 +8,7 @@ and device schedule.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -29,18 +29,22 @@ if TYPE_CHECKING:
     from npusim.ascendc.task import Task
     from npusim.hardware.profile import Profile
 
-_BASE_M, _BASE_N = 128, 256  # rows and columns of a block of C
+BASE = 128, 256  # rows and columns of a block of C
 _ROWS_SPLIT, _SUMS_SPLIT = 0, 2  # group_type: groups of rows, or of what is summed up
-_SIZES = 2  # arrays of k and n in the tiling data, for up to 128 groups
+SIZES = 2  # arrays of k and n in the tiling data, for up to 128 groups
 _COUNTS = 1  # group_list_type: rows of each group, not where each ends
 
 
 class Size(NamedTuple):
-    """What blocks that are worked on in one loop have in common."""
+    """What blocks that are worked on in one loop have in common.
+
+    One ``alone`` above others in its columns loads what no other does, past L2.
+    """
 
     rows: int
     columns: int
     k: int
+    alone: bool
 
 
 class _Place(NamedTuple):
@@ -69,7 +73,8 @@ class Groups:
             m, k = (self.m, length) if self.of_sums else (length, self.k)
             for row in range(0, m, base_m):
                 for number, column in enumerate(range(0, self.n, base_n)):
-                    size = Size(min(base_m, m - row), min(base_n, self.n - column), k)
+                    wide = min(base_n, self.n - column)
+                    size = Size(min(base_m, m - row), wide, k, m <= base_m)
                     rows = row if self.of_sums else start + row
                     yield size, _Place(group, rows, number, start if self.of_sums else 0)
             start += length
@@ -103,7 +108,7 @@ class GroupedMatMul(Kernel):
         longest = max(1, groups.m if groups.of_sums else max(groups.lengths))
         self.k = max(groups.lengths) if groups.of_sums else groups.k
         self.grain = grain = grain_of(profile, x.dtype)
-        base = min(_BASE_M, round_up(longest, grain)), min(_BASE_N, round_up(groups.n, grain))
+        base = min(BASE[0], round_up(longest, grain)), min(BASE[1], round_up(groups.n, grain))
         spare = 0 if bias is None else base[1] * bias.dtype.itemsize
         self.tiling = MatmulTiling.of_blocks(profile, x.dtype, base, base[0], self.k, spare)
         blocks = sorted(groups.blocks(*base), key=lambda each: each[0], reverse=True)
@@ -141,7 +146,7 @@ class GroupedMatMul(Kernel):
 
     def read_groups(self, core: Core) -> None:
         """Descriptors of the lists of tensors, arrays of sizes, and where the groups end."""
-        core.load_lines(len(self.reads) + len(self.writes) + _SIZES)
+        core.load_lines(len(self.reads) + len(self.writes) + SIZES)
         for group in core.loop(len(self.groups.lengths)):
             core.load_scalar(self.ends.span(group, 1))
             core.scalar_alu("groups")
@@ -164,26 +169,26 @@ class GroupedMatMul(Kernel):
         return Product(
             GmMatrix(self.y, (*result, (row, n), column), n),
             lying(self.x, rows, m if turned_a else k, turned_a),
-            self._matrix(group, block, first_k),
+            self._matrix(group, block, first_k, alone=size.alone),
             size.rows,
             size.columns,
             size.k,
             bias,
         )
 
-    def _matrix(self, group: Index, block: Index, first_k: Index) -> GmMatrix:
+    def _matrix(self, group: Index, block: Index, first_k: Index, *, alone: bool) -> GmMatrix:
         """The matrix of a group from a column and an element of k on, as it lies or in fractals."""
         k, n, turned, base = self.groups.k, self.groups.n, self.turned[1], self.tiling.base_n
-        sums = self.groups.of_sums
+        sums, weight = self.groups.of_sums, replace(self.weight, past_l2=alone)
         if self.lanes:
             high = self.weight.shape[-3] * self.weight.shape[-2]
             places = ((group, self.weight.numel // self.weight.shape[0]), (block, high * base))
             start = ((first_k, self.lanes),) if sums else ()
-            return GmMatrix(self.weight, (*places, *start), high * self.lanes, lanes=self.lanes)
+            return GmMatrix(weight, (*places, *start), high * self.lanes, lanes=self.lanes)
         by_group = () if sums else ((group, k * n),)
         start = ((first_k, 1 if turned else n),) if sums else ()
         column = (block, base * (k if turned else 1))
-        return GmMatrix(self.weight, (*by_group, column, *start), k if turned else n, turned)
+        return GmMatrix(weight, (*by_group, column, *start), k if turned else n, turned)
 
 
 def group_lengths(task: Task, ends: GlobalTensor | None, total: int, count: int) -> tuple[int, ...]:

@@ -11,13 +11,15 @@ from npusim.ascendc.task import Task, made
 from npusim.operators.tasks import kernels_on
 from npusim.ops.matmul.grouped import GroupedMatMul, Groups, group_lengths
 from npusim.ops.matmul.grouped_quant import GroupedDequantMatMul
-from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32, INT64, DType
+from npusim.ops.matmul.grouped_widened import GroupedWidenedMatMul
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT4, INT8, INT32, INT64, DType
 from npusim.values.formats import Format
 from npusim.values.layouts import storage_shape
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
 
+_PACKED, _LEAST_GROUP = 8, 32  # numbers of int4 in one of INT32; rows that share a scale
 _ROWS_SPLIT, _SUMS_SPLIT = 0, 2  # group_type: groups of rows, or of what is summed up
 
 
@@ -26,11 +28,13 @@ def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
 
     Without the numbers of the list, groups are of one length.
     """
-    x, weight, bias, scale, *others, ends, per_row = (*task.inputs, *[None] * 9)[:9]
+    x, weight, bias, scale, offset, factors, shifts, ends, per_row = (*task.inputs, *[None] * 9)[:9]
     if x is None or weight is None or len(x.shape) != 2:
         raise task.refused("needs x and weight as one tensor each")
-    if any(each is not None for each in others):
-        raise task.refused("offsets and weights of other dtypes aren't modelled")
+    if offset is not None:
+        raise task.refused("offsets of results aren't modelled")
+    if factors is not None or shifts is not None:
+        return _widened(task, (x, weight), (factors, shifts, bias), (scale, per_row), ends)
     through_ub = task.profile.paths.l0c_to_gm is None
     if through_ub and not (x.dtype is weight.dtype is FLOAT16 and bias is None):
         raise task.refused(f"{task.profile.name} takes FLOAT16, of which biases aren't modelled")
@@ -64,6 +68,51 @@ def grouped_matmul(task: Task) -> tuple[Kernel, ...]:
             tasks, weight = _in_fractals(task, weight)
         return (*tasks, GroupedMatMul(task.profile, x, weight, bias, ends, y, groups, turned))
     return _dequantised(task, (x, weight, y), (scale, per_row, bias), ends, groups, turned)
+
+
+def _widened(
+    task: Task,
+    tensors: tuple[GlobalTensor, GlobalTensor],
+    lines: tuple[GlobalTensor | None, GlobalTensor | None, GlobalTensor | None],
+    others: tuple[GlobalTensor | None, ...],
+    ends: GlobalTensor | None,
+) -> tuple[Kernel, ...]:
+    """Rows in float16 or bfloat16 by matrices of int8, or of int4 in INT32."""
+    (x, weight), (factors, shifts, bias) = tensors, lines
+    if task.profile.paths.l0c_to_gm is None or x.dtype not in (FLOAT16, BFLOAT16):
+        raise task.refused(f"{task.profile.name} has no kernel for {x.dtype} by {weight.dtype}")
+    weight = weight.packed(INT32) if weight.dtype is INT4 else weight
+    if weight.dtype not in (INT8, INT32) or any(each is not None for each in others):
+        raise task.refused(f"{x.dtype} by {weight.dtype}, or its results scaled, isn't modelled")
+    if task.whole_number("group_type", _ROWS_SPLIT) != _ROWS_SPLIT or len(weight.shape) != 3:
+        raise task.refused(f"a weight {weight.shape}, or groups of what is summed up")
+    (m, k), (count, inner, n) = x.shape, weight.shape
+    n *= _PACKED if weight.dtype is INT32 else 1
+    if inner != k or weight.format is Format.FRACTAL_NZ or not n or (ends and ends.numel != count):
+        raise task.refused(f"{x.shape} by {weight.shape} is no product")
+    if factors is None or not _shared(factors.numel, k, count * n):
+        raise task.refused(f"scales for {weight.shape}: of columns, or of groups of 32 rows")
+    y = task.outputs[0] if task.outputs else made((m, n), x.dtype)
+    lined = [each for each in (factors, shifts) if each is not None]
+    unlike = any(each.dtype is not x.dtype or each.numel != factors.numel for each in lined)
+    if y.shape != (m, n) or y.dtype is not x.dtype or unlike:
+        raise task.refused(f"{y.shape} isn't the result, or scales aren't like offsets")
+    if bias is not None and bias.numel != count * n:
+        raise task.refused(f"a bias of {bias.numel} for {count} times {n} columns")
+    lengths = group_lengths(task, ends, m, count)
+    if ends is None:
+        ends = made((count,), INT64, "ends")
+        ends.buffer.data = np.cumsum(lengths, dtype=np.int64)
+    groups, given = Groups(lengths, m, n, k), (factors, shifts, bias)
+    return (GroupedWidenedMatMul(task.profile, x, weight, given, ends, y, groups),)
+
+
+def _shared(scales: int, rows: int, columns: int) -> bool:
+    """Whether scales are one for each column, or for each of some groups of rows."""
+    lines, rest = divmod(scales, columns)
+    if rest or not lines or rows % lines:
+        return False
+    return lines == 1 or rows // lines % _LEAST_GROUP == 0
 
 
 def _in_fractals(task: Task, weight: GlobalTensor) -> tuple[tuple[Kernel, ...], GlobalTensor]:

@@ -91,7 +91,8 @@ class _Cube:
 
     def __init__(self, core: Core, kernel: GroupedDequantMatMul) -> None:
         self._core, self._kernel = core, kernel
-        self._blocks = BlockMatmul(core, kernel.tiling, kernel.x.dtype, kernel.k)
+        flagged = bool(kernel.lanes)  # the vendor's configuration for weights in fractals
+        self._blocks = BlockMatmul(core, kernel.tiling, kernel.x.dtype, kernel.k, unit_flag=flagged)
         kernel.read_groups(core)
 
     def block(

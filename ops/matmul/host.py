@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from npusim.ops.matmul.contract import KEEP_DTYPE, matrices
+from npusim.ops.matmul.contract import matrices
+from npusim.ops.matmul.cube_math import KEEP_DTYPE
+from npusim.ops.matmul.grouped_lists import listed_product
 from npusim.ops.matmul.plan import product
 from npusim.values.dtypes import DOUBLE, FLOAT16
 from npusim.values.errors import KernelError
@@ -126,8 +128,14 @@ def grouped_product(
     """Rows of one tensor, or what is summed up, in groups, with matrices in one tensor."""
     lists = x, weight, bias, scale, offset, factors, shifts, per_row
     if group_type == _EACH or split_item not in _TOGETHER or any(len(each) > 1 for each in lists):
-        problem = "lists of several tensors, or results of each group, aren't modelled"
-        raise KernelError("GroupedMatmul", problem)
+        if any(lists[3:]) or group_type > 0:
+            problem = "lists of tensors with scales, or of what is summed up, aren't modelled"
+            raise KernelError("GroupedMatmul", problem)
+        lengths = {"group_list": list(group_list), "group_list_type": group_list_type}
+        return listed_product(
+            host, (x, weight, bias), ends, lengths, together=split_item in _TOGETHER,
+            apart=group_type == _EACH,
+        )  # fmt: skip
     told = host.told("out0") or host.told("y0")
     given = [each[0] if each else None for each in lists]
     said: dict[str, Any] = {"group_type": group_type, "group_list_type": group_list_type}

@@ -33,7 +33,8 @@ class MatMul(Kernel):
     ``bias`` is a row that is added to all others, ``scale`` what a fixpipe multiplies the columns
     of whole numbers with. ``epilogue`` is what a fused kernel of a chip
     without a fixpipe does to blocks on their way out. ``hf32`` multiplies float32 at twice the
-    speed; ``tiling`` cuts the product. ``adds`` adds it to what c holds.
+    speed; ``tiling`` cuts the product. ``adds`` adds it to what c holds. Of matrices b that are
+    loaded ``once``, by one row of blocks, none is left in L2.
     """
 
     op_type: str = "MatMul"
@@ -51,6 +52,7 @@ class MatMul(Kernel):
         op_type: str = "MatMul",
         tiling: Callable[[Profile, Shape], Partition] = partition,
         adds: bool = False,
+        once: bool = False,
     ) -> None:
         self.adds = adds
         self.op_type = op_type  # one kernel for operators of several names
@@ -68,6 +70,9 @@ class MatMul(Kernel):
         steps_out = 0 if self.epilogue is None else len(self.epilogue.formula.steps)
         self.partition = tiling(profile, shape_of(problem, hf32, bias is not None, steps_out))
         self.block_dim = self.partition.block_dim
+        if once and problem.m <= self.partition.blocks.base_m:
+            past = replace(problem.b.tensor, past_l2=True)
+            self.problem = problem = replace(problem, b=replace(problem.b, tensor=past))
         others = () if self.epilogue is None else self.epilogue.reads
         rows = tuple(each for each in (bias, scale) if each is not None)
         self.reads = (problem.a.tensor, problem.b.tensor, *rows, *others)

@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING
 
 from npusim.ascendc.task import Task
 from npusim.operators.tasks import kernels_on
-from npusim.ops.matmul.contract import (
-    arithmetic,
-    arithmetic_of,
-    matrices,
-    operands,
-    result_shape,
-)
+from npusim.ops.matmul.contract import matrices, result_shape
+from npusim.ops.matmul.cube_math import arithmetic, arithmetic_of, operands
 from npusim.ops.matmul.kernel import product_kernels
 from npusim.ops.matmul.operands import Problem
 from npusim.values.dtypes import FLOAT, DType

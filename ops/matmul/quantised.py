@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from npusim.ascendc.task import Task, made
 from npusim.library.epilogue import Epilogue
+from npusim.operators.tasks import kernels_on
 from npusim.ops.matmul.dequantised import DequantMatMul
 from npusim.ops.matmul.kernel import MatMul
 from npusim.ops.matmul.operands import Problem, result_shape
 from npusim.ops.matmul.quant_tiling import quant_partition
-from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32, INT64, UINT64
+from npusim.values.dtypes import BFLOAT16, FLOAT, FLOAT16, INT8, INT32, INT64, UINT64, dtype
 from npusim.values.formats import Format
 
 if TYPE_CHECKING:
@@ -26,9 +27,27 @@ def quant_batch_matmul(task: Task) -> tuple[Kernel, ...]:
 
 
 def quant_matmul(task: Task) -> tuple[Kernel, ...]:
-    """x1, x2, scale, offset, scales of rows, bias: the order of the framework's records."""
+    """x1, x2, scale, offset, scales of rows, bias: the order of the framework's records.
+
+    Results say their dtype themselves or by ``output_dtype``. Scales in float32 are packed by a
+    task of their own where the cube's output stage needs them. Source: Ascend/op-plugin,
+    QuantMatmulKernelNpuOpApi.cpp.
+    """
     a, b, scale, offset, per_row, bias = (*task.inputs, *[None] * 6)[:6]
-    return _product(task, a, b, scale, offset, per_row, bias)
+    said = task.attributes.get("output_dtype")
+    if isinstance(said, str) and not task.outputs and a is not None and b is not None:
+        turned = tuple(bool(task.attributes.get(f"transpose_x{place}")) for place in (1, 2))
+        shape = result_shape(a.shape, b.shape, (turned[0], turned[1]))
+        task = replace(task, outputs=(made(shape, dtype(said)),))
+    kind = task.outputs[0].dtype if task.outputs else FLOAT16
+    whole = bias is None or bias.dtype is INT32
+    if scale is None or scale.dtype is not FLOAT or per_row is not None or not whole:
+        return _product(task, a, b, scale, offset, per_row, bias)
+    if kind is not FLOAT16 or task.profile.paths.l0c_to_gm is None:
+        return _product(task, a, b, scale, offset, per_row, bias)
+    words = made(scale.shape, UINT64, "words")
+    packing = kernels_on(Task(task.profile, "TransQuantParamV2", (scale,), (words,)))
+    return *packing, *_product(task, a, b, words, offset, None, bias)
 
 
 def _product(
@@ -68,7 +87,8 @@ def _product(
         raise task.refused("packed scales: results in FLOAT16, biases in INT32, no scales of rows")
     if per_row is None and whole and scaled and (packed or scale.dtype is FLOAT):
         name, tiling = task.op_type, partial(quant_partition, scale=scale.dtype)
-        return (MatMul(profile, problem, bias=bias, scale=scale, op_type=name, tiling=tiling),)
+        given: dict[str, Any] = {"bias": bias, "scale": scale, "op_type": name, "tiling": tiling}
+        return (MatMul(profile, problem, once=True, **given),)
     return (DequantMatMul(profile, problem, scale, per_row, bias, task.op_type),)
 
 

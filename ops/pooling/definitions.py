@@ -1,6 +1,6 @@
 """Pooling: the largest element or the mean of windows, and the gradients."""
 
-from npusim.operators.checks import attribute_at_least, length_is, rank_is
+from npusim.operators.checks import attribute_at_least, length_is, rank_is, same_shape
 from npusim.operators.definition import Aclnn, Composed, Operator, family, flag, ints, text, whole
 from npusim.operators.results import like_second
 from npusim.ops.pooling.tables import even_sizes, evenly, masked, pooled, windows_fit
@@ -86,26 +86,30 @@ OPERATORS = family(
             kernel="adaptive_max_pool_2d", infer=evenly(2, places=True), checks=_even(2)),
         Operator("AdaptiveMaxPool2dGrad", "grads x indices -> dx", (),
             Aclnn("aclnnAdaptiveMaxPool2dBackward", _PLACED),
-            kernel="adaptive_max_pool_2d_grad", infer=like_second),
+            kernel="adaptive_max_pool_2d_grad", infer=like_second,
+            checks=((same_shape, "grads", "indices"),)),
         Operator("AdaptiveMaxPool3d", "x -> y indices", _EVEN,
             Aclnn("aclnnAdaptiveMaxPool3d", "self -> outputOut indicesOut", _SIZE),
             kernel="adaptive_max_pool_3d", infer=evenly(3, places=True), checks=_even(3)),
         Operator("AdaptiveMaxPool3DGrad", "grads x indices -> dx", (),
             Aclnn("aclnnAdaptiveMaxPool3dBackward", _PLACED),
-            kernel="adaptive_max_pool_3d_grad", infer=like_second),
+            kernel="adaptive_max_pool_3d_grad", infer=like_second,
+            checks=((same_shape, "grads", "indices"),)),
         Operator("MaxPool2dWithIndices", "x -> y indices", _LARGEST,
             Aclnn("aclnnMaxPool2dWithIndices", "self -> out indices", _DILATED,
                 host="host:largest"),
             kernel="max_pool_2d", infer=pooled(2, places=True), checks=_slides(2)),
         Operator("MaxPool2dWithIndicesGrad", "grads x indices -> dx", _LARGEST,
             Aclnn("aclnnMaxPool2dWithIndicesBackward", _PLACED, _DILATED),
-            kernel="max_pool_2d_grad", infer=like_second, checks=_slides(2)),
+            kernel="max_pool_2d_grad", infer=like_second,
+            checks=((same_shape, "grads", "indices"), *_slides(2))),
         Operator("MaxPool3DWithArgmaxV2", "x -> y indices", _LARGEST,
             Aclnn("aclnnMaxPool3dWithArgmax", "self -> out indices", _DILATED),
             kernel="max_pool_3d", infer=pooled(3, places=True), checks=_slides(3)),
         Operator("MaxPool3DGradWithArgmax", "grads x indices -> dx", _LARGEST,
             Aclnn("aclnnMaxPool3dWithArgmaxBackward", _PLACED, _DILATED),
-            kernel="max_pool_3d_grad", infer=like_second, checks=_slides(3)),
+            kernel="max_pool_3d_grad", infer=like_second,
+            checks=((same_shape, "grads", "indices"), *_slides(3))),
         Operator("MaxPool2d", "x -> y", _LARGEST,
             Aclnn("aclnnMaxPool", attributes=(ints("kernelShape", "ksize"), ints("strides"),
                 whole("autoPad", None), ints("pads"), ints("dilations"),

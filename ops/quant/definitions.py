@@ -24,6 +24,7 @@ from npusim.ops.quant.checks import (
 from npusim.ops.quant.results import bytes_and_scales
 
 _EPSILON = real("epsilon?")
+_EPS = real("epsilon")  # in C nothing is left out
 _TYPE = whole("dst_type?", None)
 _INT8 = whole("dstType", only=2)  # aclDataType
 _MODES = (flag("activate_left?"), text("quant_mode?"))
@@ -104,7 +105,7 @@ OPERATORS = family(
     ),
     packed=(
         Operator("TransQuantParamV2", "scale offset? -> y", (whole("round_mode?"),),
-            kernel="trans_quant_param", checks=((needs, "y"), (one_or_alike, "scale", "offset"))),
+            kernel="TransQuantParam", checks=((needs, "y"), (one_or_alike, "scale", "offset"))),
         Operator("GroupQuant", "x scale group_index offset? -> y", (), kernel="group_quant",
             checks=((needs, "y"), (fits, "x", "n row", "scale", "g row", "group_index", "g",
                 "offset", "1", "y", "n row"))),
@@ -112,16 +113,16 @@ OPERATORS = family(
     host=(
         Composed("aclnnLayerNormQuant",
             "x gammma beta scale zeroPointsOptional? -> res scaleOut?",
-            (whole("quantMode", "quant_mode"), _EPSILON), "layer_norm_quant",
+            (whole("quantMode", "quant_mode"), _EPS), "layer_norm_quant",
             checks=(*_like_row("x", "gammma", "beta"),
                 *_like_row_or_one("gammma", "scale", "zeroPointsOptional"), _POSITIVE)),
-        Composed("aclnnRmsNormQuant", "x gamma beta scale offset -> y", (_EPSILON,),
+        Composed("aclnnRmsNormQuant", "x gamma beta scale offset -> y", (_EPS,),
             "rms_norm_quant", checks=(*_like_row("x", "gamma", "beta"),
                 *_like_row_or_one("gamma", "scale", "offset"), _POSITIVE)),
         *(Composed(name, "x1 x2 gamma beta biasOptional? scales1Optional? scales2Optional? "
             "zeroPoints1Optional? zeroPoints2Optional? -> "
             f"y1Out y2Out? xOut{more} outScales1Out? outScales2Out?",
-            (text("quantMode", "mode"), _EPSILON, flag("additionalOutput", "additional"), *last),
+            (text("quantMode", "mode"), _EPS, flag("additionalOutput", "additional"), *last),
             host, checks=((same_shape, "x1", "x2", "y1Out"), *_like_row("x1", "gamma", "beta"),
                 *_like_row_or_one("gamma", "scales1Optional", "scales2Optional",
                     "zeroPoints1Optional", "zeroPoints2Optional", "biasOptional"), _POSITIVE))
@@ -130,19 +131,19 @@ OPERATORS = family(
                "add_layer_norm_quant"),)),
         Composed("aclnnAdaLayerNormQuant",
             "x scale shift weightOptional? biasOptional? smoothScalesOptional? -> "
-            "out quantScale quantOffsetOptional?", (_EPSILON, text("quantMode", "mode")),
+            "out quantScale quantOffsetOptional?", (_EPS, text("quantMode", "mode")),
             "ada_layer_norm_quant", checks=((rank_in, (3,), "x"),
                 (fits, "x", "b s h", "scale", "b h", "shift", "b h", "weightOptional", "h",
                     "biasOptional", "h", "smoothScalesOptional", "h", "out", "b s h"), _POSITIVE)),
         Composed("aclnnAddRmsNormDynamicQuantV2",
             "x1 x2 gamma smoothScale1Optional? smoothScale2Optional? betaOptional? -> "
-            "y1Out y2Out? xOut scale1Out scale2Out?", (_EPSILON, flags("outputMask?", "mask")),
+            "y1Out y2Out? xOut scale1Out scale2Out?", (_EPS, flags("outputMask?", "mask")),
             "add_rms_norm_dynamic_quant", checks=((fits, *_NORMAL, "smoothScale1Optional", "row",
                 "smoothScale2Optional", "row", "betaOptional", "row"), _POSITIVE)),
         Composed("aclnnAddRmsNormQuantV2",
             "x1 x2 gamma scales1 scales2Optional? zeroPoints1Optional? zeroPoints2Optional? "
             "betaOptional? -> y1Out y2Out? xOut rmsNormOut?",
-            (whole("axis", only=-1), _EPSILON, flag("divMode", "div_mode")), "add_rms_norm_quant",
+            (whole("axis", only=-1), _EPS, flag("divMode", "div_mode")), "add_rms_norm_quant",
             checks=((fits, *_NORMAL, "betaOptional", "row"), *_like_row_or_one("gamma", "scales1",
                 "scales2Optional", "zeroPoints1Optional", "zeroPoints2Optional"), _POSITIVE)),
         Composed("aclnnTransQuantParamV2", "scale offset? -> out", (), "packed_scales",

@@ -16,6 +16,7 @@ from npusim.ascendc.rounding import RoundMode
 from npusim.schedules.rows.formula import Form, RowFormula
 from npusim.schedules.rows.kernel import RowKernel, RowOperator, kernel_of
 from npusim.schedules.rows.layouts import Need, RowLayout, RowsLayout
+from npusim.values.arithmetic import round_up
 from npusim.values.dtypes import FLOAT, FLOAT16, INT8, INT32
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _T, _C, _L = Form.TILE, Form.COLUMN, Form.LINE
 _LARGEST = 127.0  # of int8
 _LEAST_COLUMNS = 128  # of rows that DynamicQuant works on together
+_MOST_ROWS, _RESERVED = 16, 768  # AddRmsNormDynamicQuant: rows at once, bytes that it leaves alone
 
 
 def to_int8(f: Formula, x: Term) -> Term:
@@ -97,6 +99,17 @@ def _add_rms_norm_quant(
     return scaled(scale, offset), second, total
 
 
+def _rows_of_norm(profile: Profile, columns: int) -> int:
+    """Rows that are in UB together: four in half types and two in float32 each, beside lines.
+
+    Source: ops-nn norm/add_rms_norm_dynamic_quant, CheckUbNormalTiling.
+    """
+    wide = round_up(columns, profile.buffers.block_bytes)
+    lines = 3 * wide * FLOAT16.itemsize + _RESERVED
+    row = (4 * FLOAT16.itemsize + 2 * FLOAT.itemsize) * wide + 2 * FLOAT.itemsize
+    return min(_MOST_ROWS, (int(profile.buffers.ub_bytes) - lines) // row)
+
+
 class _FullTiles(RowsLayout):
     """UB is filled before rows are dealt out: cores get at least as many rows as it holds."""
 
@@ -149,6 +162,7 @@ AddRmsNormDynamicQuant = kernel_of(
         most_columns=1,
         raw=True,
         in_place=True,
+        rows_at_once=_rows_of_norm,
     )
 )
 AddRmsNormQuant = kernel_of(

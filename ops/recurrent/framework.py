@@ -1,10 +1,11 @@
-"""LSTM as a framework starts it on the device: one layer, in one direction or both.
+"""LSTM as a framework starts it on the device: layers, in one direction or both.
 
 The weights of input and state are joined and turned, their biases added, and DynamicRNN gets zeros
 for the first states. It works in FRACTAL_NZ: input and weight are brought there, and the states
 back. Backwards the input is reversed before and the states behind; bfloat16 is cast to float32 and
 back, the gates among it. Source: the lists of kernels that are published with measurements of it
-(hicann/cann-bench, tasks/level4/lstm).
+(hicann/cann-bench, tasks/level4/lstm). A layer on top of another gets its results, those of both
+directions side by side, and starts the same tasks.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ _FORWARD, _BACKWARD = "UNIDIRECTIONAL", "REDIRECTIONAL"
 def lstm(task: Task) -> tuple[Kernel, ...]:
     """x (steps, batch, inputs), weights of inputs and of states, biases of both, first h and c.
 
-    Weights (4 h, inputs) and biases come one for each direction, all of a kind in a row.
+    Weights (4 h, inputs) and biases come one for each direction of each layer, all of a kind in a
+    row.
     """
-    return tuple(_Layer(task).run())
+    return tuple(_Layers(task).run())
 
 
-class _Layer:
-    """The tasks of a layer, one after the other."""
+class _Layers:
+    """The tasks of layers, one after the other."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -45,26 +47,29 @@ class _Layer:
         biased = bool(task.attributes.get("bias", True))
         kinds = 4 if biased else 2
         x, *rest = (each for each in task.inputs if each is not None)
-        if task.whole_number("numLayers", 1) != 1 or task.whole_number("projSize", 0):
-            raise task.refused("layers on top of each other and projections aren't modelled")
-        if task.first("batchFirst") or len(rest) not in (kinds * ways, kinds * ways + 2):
-            raise task.refused(f"{len(rest)} weights, biases and states for {ways} directions")
-        self.x, self.states = x, rest[kinds * ways :]
-        self.params = [rest[way : kinds * ways : ways] for way in range(ways)]
+        if task.whole_number("projSize", 0):
+            raise task.refused("projections aren't modelled")
+        places = max(1, task.whole_number("numLayers", 1)) * ways
+        if task.first("batchFirst") or len(rest) not in (kinds * places, kinds * places + 2):
+            raise task.refused(f"{len(rest)} weights, biases and states for {places} directions")
+        self.x, self.ways, self.states = x, ways, rest[kinds * places :]
+        self.params = [rest[place : kinds * places : places] for place in range(places)]
         self.kind = FLOAT if x.dtype is BFLOAT16 else x.dtype
 
     def run(self) -> list[Kernel]:
-        """Direction after direction; the states of both side by side."""
+        """Layer after layer and direction after direction; the states of both side by side."""
         columns = self.params[0][1].shape[-1]
-        first = self._first(columns)
-        found = [self._direction(way, first) for way in range(len(self.params))]
-        results = found[0]
-        if len(found) > 1:
-            shape = (*self.x.shape[:2], 2 * columns)
-            results = [
-                self.tasks.run("ConcatD", *parts, out=made(shape, self.x.dtype), concat_dim=2)
-                for parts in zip(*found, strict=True)
-            ]
+        first, results = self._first(columns), [self.x]
+        for layer in range(0, len(self.params), self.ways):
+            x = results[0]
+            found = [self._direction(x, layer + way, first) for way in range(self.ways)]
+            results = found[0]
+            if len(found) > 1:
+                shape = (*self.x.shape[:2], 2 * columns)
+                results = [
+                    self.tasks.run("ConcatD", *parts, out=made(shape, self.x.dtype), concat_dim=2)
+                    for parts in zip(*found, strict=True)
+                ]
         for each, out in zip(results, self.task.outputs, strict=False):
             self.tasks.run("TensorMove", each, out=out)
         return self.tasks.kernels
@@ -77,11 +82,13 @@ class _Layer:
             self.tasks.run("ZerosLike", each, out=each)
         return self.states or zeros[:2]
 
-    def _direction(self, way: int, first: list[GlobalTensor]) -> list[GlobalTensor]:
-        """y, h and c of a direction, in the order of the steps."""
-        below, beside, *biases = self.params[way]
+    def _direction(
+        self, x: GlobalTensor, place: int, first: list[GlobalTensor]
+    ) -> list[GlobalTensor]:
+        """y, h and c of a direction of a layer, in the order of the steps."""
+        below, beside, *biases = self.params[place]
         shape = below.shape[0], below.shape[1] + beside.shape[1]
-        x, kind = self.x, self.x.dtype
+        way, kind = place % self.ways, x.dtype
         weight = self.tasks.run("ConcatD", below, beside, out=made(shape, kind), concat_dim=1)
         weight = self.tasks.run("Transpose", weight, out=made(shape[::-1], kind), perm=[1, 0])
         bias = made(shape[:1], kind, "bias")
@@ -91,7 +98,7 @@ class _Layer:
             self.tasks.run("ZerosLike", bias, out=bias)
         if way:
             x = self.tasks.run("ReverseV2", x, out=made(x.shape, kind), axis=[0])
-        given = (x, weight, bias, *(_of_way(each, way) for each in first))
+        given = (x, weight, bias, *(_of_way(each, place) for each in first))
         x, weight, bias, h, c = (self.tasks.cast(each, self.kind) for each in given)
         self._laid_out(x, weight)
         states = (x.shape[0], x.shape[1], h.shape[-1])

@@ -3,9 +3,9 @@
 Where an outer axis stays as well, cores share it and a tile is as many whole slabs (rows to be
 folded onto each other) as fit. Otherwise they share the columns. Kernels compiled for one shape
 wait for each tile of slabs; columns that don't begin at block boundaries they load and add row by
-row, two of them under way.
-Source: public tensor compiler (reduce schedules); kernels of the first generation take half the
-latency of a load for every such row.
+row. How many tiles are under way: :meth:`Job.depth`.
+Source: public tensor compiler (reduce schedules); float16 kernels of the first generation take half
+the latency of a load for every such row, float32 ones all of it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ColumnsPlan:
         self.slabs = 0  # of a tile; none where a slab is handled in pieces
         single = len(nest.kept) <= 1 and not nest.folded
         in_slabs = packed and single and slab <= job.tile_limit(1)
-        self.depth = 1 if job.for_one_shape and in_slabs else 2
+        self.depth = 1 if job.for_one_shape and in_slabs else job.depth(by_rows=False)
         limit = job.tile_limit(self.depth)
         if in_slabs:
             most = job.most_results(self.rows, self.depth) // self.columns

@@ -53,6 +53,24 @@ class Job:
         return self.profile.software.compiled_for_shape
 
     @property
+    def adds_in_memory(self) -> bool:
+        """Whether parts of a result may be added up in global memory, in the result's own type."""
+        return self.kind.is_linear and self.out.dtype is self.dtype
+
+    def depth(self, *, by_rows: bool) -> int:
+        """Slots of the input's queue: 2, or 1 where a tile is loaded when the last one is folded.
+
+        Compilers for one shape have two schedules. That of sums which may be added in memory counts
+        on two tiles where rows are folded, and none of its buffers is doubled where columns stay;
+        the other doubles them only where columns stay. Source: public tensor compiler (reduce
+        schedules, _calculate_double_buffer); sums of the first generation over 2560 to 10240 rows
+        take the whole latency of a load for each row, largest elements that of each tile.
+        """
+        if not self.for_one_shape or by_rows == self.adds_in_memory:
+            return 2
+        return 1
+
+    @property
     def cores(self) -> int:
         """Cores that a vector kernel may use."""
         return self.profile.cores.vector_cores

@@ -27,7 +27,7 @@ class RowsPlan:
 
     def __init__(self, job: Job) -> None:
         self.job, nest = job, job.nest
-        self.depth = 2
+        self.depth = job.depth(by_rows=True)
         self.units = 1  # of the outer folded loop, in shares of its own
         self.per_unit = 0
         if self._splits_outer():
@@ -123,9 +123,8 @@ class RowsPlan:
 
     def _splits_outer(self) -> bool:
         job, nest = self.job, self.job.nest
-        atomic = job.kind.is_linear and job.out.dtype is job.dtype
         return (
-            atomic
+            job.adds_in_memory
             and job.for_one_shape
             and not nest.kept
             and bool(nest.folded)

@@ -52,7 +52,7 @@ _norm = partial(
 )
 RmsNorm = kernel_of(_norm("RmsNorm", _rms_norm, operands=(_T, _L), results=(_T, _C)))
 AddRmsNorm = kernel_of(
-    _norm("AddRmsNorm", _add_rms_norm, operands=(_T, _T, _L), results=(_T, _C, _T))
+    _norm("AddRmsNorm", _add_rms_norm, operands=(_T, _T, _L), results=(_T, _C, _T), alone=True)
 )
 GemmaRmsNorm = kernel_of(
     _norm("GemmaRmsNorm", _gemma_rms_norm, operands=(_T, _L), results=(_T, _C))

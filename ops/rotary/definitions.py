@@ -1,9 +1,10 @@
 """Rotary position embeddings: pairs of a row turned by angles, and their gradient."""
 
 from npusim.operators.checks import attribute_in, rank_is
-from npusim.operators.definition import Aclnn, Operator, family, text, whole
+from npusim.operators.definition import Aclnn, Operator, family, flag, real, text, whole
 from npusim.operators.results import like
 from npusim.operators.shape_checks import broadcast, fits
+from npusim.ops.rotary.checks import caches_fit
 
 _MODE = (whole("mode?"),)
 _IN_PLACE = "queryRef keyRef cos sin -> queryRef keyRef"
@@ -37,6 +38,21 @@ OPERATORS = family(
                 (fits, "dy", "*x", "dx", "*x", "cos", "*cos", "sin", "*cos"),
                 (attribute_in, "mode", (0, 1)),
             )),
+    ),
+    key_cache=(
+        Operator("KvRmsNormRopeCache",
+            "kv gamma cos sin index k_cache ckv_cache k_rope_scale? c_kv_scale? k_rope_offset? "
+            "c_kv_offset? -> k_cache ckv_cache k_rope? c_kv?",
+            (real("epsilon?"), text("cache_mode?"), flag("is_output_kv?")),
+            Aclnn("aclnnKvRmsNormRopeCache",
+                "kv gamma cos sin index kCacheRef ckvCacheRef kRopeScaleOptional? "
+                "cKvScaleOptional? kRopeOffsetOptional? cKvOffsetOptional? -> "
+                "kCacheRef ckvCacheRef kRopeOut? cKvOut?",
+                (real("epsilon"), text("cacheModeOptional?", "cache_mode"),
+                 flag("isOutputKv", "is_output_kv"))),
+            kernel="key_cache", checks=(
+                (caches_fit, "kv", "gamma", "cos", "sin", "index", "k_cache", "ckv_cache",
+                    "k_rope_scale", "c_kv_scale", "cache_mode"),)),
     ),
     interleaved=(
         Operator("InterleaveRope", "x cos sin -> y", (),

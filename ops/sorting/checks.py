@@ -23,7 +23,7 @@ def at_most_size(count: str, axis: str, of: str) -> Check:
     return invalid(f"{count} is more than {of} has along {axis}", test)
 
 
-def parted(results: str, count: str, axis: str, of: str) -> Check:
+def parted(count: str, axis: str, of: str, *results: str) -> Check:
     """161002 for a result that hasn't ``count`` numbers along the axis, or another shape."""
 
     def objection(call: Call, name: str, spec: TensorSpec) -> Finding:
@@ -34,7 +34,7 @@ def parted(results: str, count: str, axis: str, of: str) -> Check:
             return None
         return f"{name} should be {sizes(shape)}, but has sizes {sizes(spec.shape)}."
 
-    return each_tensor(f"{results} hasn't {count} numbers", tuple(results.split()), objection)
+    return each_tensor(f"{' or '.join(results)} hasn't {count} numbers", results, objection)
 
 
 def _size(call: Call, axis: str, of: str) -> int:

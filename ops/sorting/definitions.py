@@ -43,7 +43,7 @@ OPERATORS = family(
         Composed("aclnnTopk", "self -> valuesOut indicesOut",
             (whole("k"), whole("dim"), flag("largest"), flag("sorted", "is_sorted")), "first_ones",
             checks=(*_ALONG, (attribute_at_least, "k", 0), (at_most_size, "k", "dim", "self"),
-                (parted, "valuesOut indicesOut", "k", "dim", "self"))),
+                (parted, "k", "dim", "self", "valuesOut", "indicesOut"))),
     ),
     unique=(
         Operator("Unique", kernel="unique", also=("Unique2", "UniqueWithCountsAndSorting")),

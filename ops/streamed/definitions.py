@@ -22,7 +22,7 @@ from npusim.operators.definition import (
     whole,
 )
 from npusim.operators.results import broadcasted, like
-from npusim.operators.shape_checks import axes_in, broadcast, fits, needs, one_element
+from npusim.operators.shape_checks import axes_in, broadcast, fits, lists_alike, needs, one_element
 from npusim.ops.streamed.checks import (
     alike_but_one,
     attribute_of_three,
@@ -257,12 +257,15 @@ OPERATORS = family(
             "paramsRef* expAvgsRef* expAvgSqsRef* maxExpAvgSqsRef*?",
             (real("lr"), *_BETAS, real("weightDecay", "decay"), real("eps"), flag("amsgrad"),
              flag("maximize")), "fused_adam_w",
-            checks=((one_element, "gradScaleOptional"), (one_element, "foundInfOptional"))),
+            checks=((one_element, "gradScaleOptional"), (one_element, "foundInfOptional"),
+                (lists_alike, ("paramsRef",), ("grads",), ("expAvgsRef",), ("expAvgSqsRef",),
+                 ("maxExpAvgSqsRef",)))),
         Composed("aclnnFusedSgd", "paramsRef* gradsRef* momentumBufferListOptionalRef*? "
             "gradScaleOptional? -> paramsRef* gradsRef* momentumBufferListOptionalRef*?",
             (real("weightDecay", "decay"), real("momentum"), real("lr"), real("dampening"),
              flag("nesterov"), flag("maximize"), flag("isFirstStep", "first")), "fused_sgd",
-            checks=((one_element, "gradScaleOptional"),)),
+            checks=((one_element, "gradScaleOptional"), (lists_alike, ("paramsRef",),
+                ("gradsRef",), ("momentumBufferListOptionalRef",)))),
         Composed("aclnnForeachNonFiniteCheckAndUnscale", "scaledGrads* foundInf invScale -> "
             "scaledGrads* foundInf", (), "unscaled",
             checks=((one_element, "foundInf", "invScale"),)),

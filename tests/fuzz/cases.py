@@ -16,7 +16,8 @@ import yaml
 
 from fuzz import odd
 from fuzz.api_cases import api_objects
-from fuzz.files import folders, onnx_models, programs
+from fuzz.api_verbs import api_verbs
+from fuzz.files import folders, onnx_models, onnx_nodes, programs
 from fuzz.surroundings import surround
 from support.plans import plan
 
@@ -301,7 +302,7 @@ GROUPS = {
     "memory": (
         "capacity_bytes", "hbm_nominal_gbps", "hbm_sustained_fraction", "hbm_latency_cycles", "l2_bytes",
         "l2_gbps", "l2_write_fraction", "l2_line_bytes", "l2_sector_bytes", "l2_ways", "l2_latency_cycles",
-        "atomic_rate_fraction", "atomic_conflict_cycles", "l2_in_graph_share", "l2_reuse_fraction",
+        "atomic_rate_fraction", "atomic_conflict_cycles", "l2_in_graph_share", "l2_recent_share", "l2_reuse_fraction",
     ),
     "vector": ("repeat_bytes", "start_scale", "simple_scale", "unaligned_floor_cycles"),
     "scalar": ("alu_cycles", "issue_cycles", "loop_cycles", "gm_load_cycles"),
@@ -637,5 +638,5 @@ def _api_value(dice: Dice, kind: str) -> Any:
 MAKERS: tuple[tuple[Callable[[Dice, Case], None], float], ...] = (
     (operators, 30), (plans, 8), (models, 9), (sweeps, 6), (profiles, 9), (tables, 10), (traces, 3),
     (arrays, 6), (case_files, 6), (words, 5), (api, 10), (api_objects, 10), (catalogue, 4), (extremes, 6),
-    (onnx_models, 2), (folders, 2), (programs, 0.6),
+    (onnx_models, 2), (onnx_nodes, 2), (folders, 2), (programs, 0.6), (api_verbs, 8),
 )  # fmt: skip

@@ -28,6 +28,31 @@ def onnx_models(dice: random.Random, made: Any) -> None:
     made.words = [*verb, "m.onnx", "-s", odd.chip(dice)]
 
 
+def onnx_nodes(dice: random.Random, made: Any) -> None:
+    """A node of any ONNX operator on what is there, whether or not it fits."""
+    from onnx import TensorProto, defs, helper
+
+    schema = dice.choice([each for each in defs.get_all_schemas() if not each.domain])
+    names = ["x", "y", "n"]
+    info = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 4][: dice.randrange(3)]),
+        helper.make_tensor_value_info("n", TensorProto.INT64, [2]),
+    ]
+    wanted = dice.choice((schema.min_input, schema.min_input + 1, 0))
+    read = [dice.choice(names) for _ in range(min(wanted, schema.max_input))]
+    made_up = [f"o{place}" for place in range(max(1, schema.min_output))]
+    node = helper.make_node(schema.name, read, made_up, "node")
+    graph = helper.make_graph(
+        [node, helper.make_node("Relu", [made_up[0]], ["z"])], "g", info,
+        [helper.make_tensor_value_info("z", dice.choice((TensorProto.FLOAT, TensorProto.BOOL)), None)],
+    )  # fmt: skip
+    opset = helper.make_opsetid("", dice.choice((9, 13, 17, 20)))
+    made.files["m.onnx"] = helper.make_model(graph, opset_imports=[opset]).SerializeToString()
+    verb = dice.choice((["check", "--model"], ["model"], ["model"]))
+    made.words = [*verb, "m.onnx", "-s", odd.chip(dice)]
+
+
 def folders(dice: random.Random, made: Any) -> None:
     """A folder, as a profiler or somebody else leaves it, where a file is wanted or a folder."""
     name = dice.choice(("d/PROF_000001/mindstudio_profiler_output/op_summary_20240101.csv",

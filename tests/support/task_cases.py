@@ -974,6 +974,13 @@ def quant_product(pick: Pick, op_type: str) -> Task:
     return Task([a, b, scale, None, *others], [empty(m, n, kind=kind)])
 
 
+def packed_scales(pick: Pick, op_type: str) -> Task:  # noqa: ARG001 - alike
+    """Scales of columns into words, perhaps with offsets; one of them may be alone."""
+    n = pick.of(1, 7, 300)
+    offset = pick.of(None, pick.numbers(pick.of(1, n)))
+    return Task([pick.positive(n), offset], [empty(n, kind=np.uint64)], {"round_mode": 0})
+
+
 def attention_of_inference(pick: Pick, op_type: str) -> Task:
     """Tokens of two sequences, one behind the other; heads share those of keys."""
     group, queries, keys = pick.of(1, 4), pick.of(1, 2, 31), pick.size()
@@ -1050,6 +1057,27 @@ def paged_rows(pick: Pick, _: str) -> Task:
     return Task([key, keys, slots, value, values], [keys, values], {"cache_mode": mode})
 
 
+def key_cache(pick: Pick, _: str) -> Task:
+    """Latent keys into caches by sequence or in pages, some of them as int8; a token is skipped."""
+    kind, mode = pick.half(), pick.of("Norm", "PA", "PA_NZ", "PA_BLK_BNSD", "PA_BLK_NZ")
+    batch, length = pick.of((5, 1), (8, 1), (2, 19), (3, 2))
+    bytes_ = mode != "Norm" and pick.of(True, False)
+    kv = pick.numbers(batch, 1, length, 576, kind=kind)
+    angles = [pick.numbers(batch, 1, pick.of(length, 1), 64, kind=kind)] * 2
+    shape = (batch, 1, 40) if mode == "Norm" else (9, 32, 1)
+    caches = [np.zeros((*shape, width), np.int8 if bytes_ else kind) for width in (64, 512)]
+    index = np.random.default_rng(length).permutation(40)[: batch * length].astype(np.int64)
+    if mode.startswith("PA_BLK"):
+        index = np.arange(batch, dtype=np.int64)[::-1].copy() * 32
+    index[-1] = -1
+    scales = [pick.positive(width) if bytes_ else None for width in (64, 512)]
+    said = {"cache_mode": mode, "is_output_kv": pick.of(True, False)}
+    dense = [empty(batch, 1, length, width, kind=kind) for width in (64, 512)]
+    gamma = pick.numbers(512, kind=kind)
+    given = [kv, gamma, *angles, index, *caches, *scales, None, None]
+    return Task(given, [*caches, *dense], said)
+
+
 def grouped_product(pick: Pick, _: str) -> Task:
     """Rows in groups, some of them empty, each with a matrix of its own."""
     count, k, n, kind = (
@@ -1098,6 +1126,8 @@ def routed_again(pick: Pick, _: str) -> Task:
 def widened_product(pick: Pick, op_type: str) -> Task:
     """Half types by int8, with scales and offsets of columns, and a bias."""
     m, n, k = pick.size(67), pick.size(), pick.size()
+    if pick.of(False, True):  # whole blocks, of which a few rows are split into lines of bytes
+        n, k = -n % 32 + n, -k % 32 + k
     kind = pick.of(np.float16, BFLOAT16)
     x, weight = pick.numbers(m, k, kind=kind), (pick.numbers(k, n) * 20).astype(np.int8)
     scale, offset = pick.positive(n, kind=kind), pick.of(None, pick.numbers(n, kind=kind))
@@ -1270,6 +1300,7 @@ CASES: dict[str, Case] = {
     "ROIAlignGrad": box_gradient,
     "MultiScaleDeformableAttentionGrad": sampling_gradient,
     "ScatterPaKvCache": paged_rows,
+    "KvRmsNormRopeCache": key_cache,
     "GroupedMatmul": grouped_product,
     **dict.fromkeys(("WeightQuantBatchMatmul", "WeightQuantBatchMatmulV2"), widened_product),
     "MoeReRouting": routed_again,
@@ -1279,6 +1310,7 @@ CASES: dict[str, Case] = {
     **dict.fromkeys(vision_cases.CASES, of_images),
     **dict.fromkeys(("MoeFinalizeRouting", "MoeFinalizeRoutingV2"), routed_back),
     **dict.fromkeys(("QuantMatmul", "QuantBatchMatmulV3"), quant_product),
+    "TransQuantParamV2": packed_scales,
 }
 
 _SPLIT = ("Ascend910B3",)
@@ -1307,6 +1339,7 @@ def chips_of(op_type: str) -> tuple[str, ...]:
         "RotaryPositionEmbedding",
         "RotaryPositionEmbeddingGrad",
         "GroupedMatmul",
+        "KvRmsNormRopeCache",
         "MoeReRouting",
         *language_cases.CASES,
         "WeightQuantBatchMatmul",

@@ -256,6 +256,7 @@ class Copies(Issuer):
         path = self._path(path_name)
         line = self.profile.memory.l2_line_bytes
         grain = line if runs else gm.grain_bytes(line)
+        past_l2 = gm.tensor.past_l2 and not write
         if matrix:
             cost = self.costs.matrix_copy(path, run_bytes, bursts, grain, atomic_sharers=sharers)
         else:
@@ -279,9 +280,11 @@ class Copies(Issuer):
             path=path_name,
             shared_cost=cost.shared_cost,
             rate_fraction=cost.rate_fraction,
+            bypasses_l2=past_l2,
             setup_cycles=cost.setup_cycles,
         )
         detail = f"{gm.tensor.buffer.name} {bursts}x{run_bytes}B{' atomic add' if sharers else ''}"
+        detail += " past L2" if past_l2 else ""
         latency = cost.latency_cycles + latency_cycles
         cycles = cost.cycles + (copies - 1) * path.setup_cycles
         instruction = self.recorder.emit(pipe, name, cycles, transfer, detail, latency)

@@ -27,12 +27,23 @@ _LINES = 16  # lines that vnchwconv turns at a time, and the half-type elements 
 class Rearranging(Issuer):
     """The rearranging part of :class:`npusim.ascendc.core.Core`."""
 
-    def turn_lines(self, dst: LocalTensor, src: LocalTensor, repeats: int) -> None:
-        """One vnchwconv on 16-bit elements: ``repeats`` times 16 lines of 32 bytes, turned."""
+    def turn_lines(
+        self, dst: LocalTensor, src: LocalTensor, repeats: int, *, apart_bytes: int = 0
+    ) -> None:
+        """One vnchwconv on 16-bit elements: ``repeats`` times 16 lines of 32 bytes, turned.
+
+        ``apart_bytes`` is how far lines are from each other on the side that isn't contiguous.
+        """
         if repeats:
             elements, chained = repeats * _LINES * _LINES, self.reads_last(src)
-            note = f"{repeats} x 16 lines"
-            self.emit_vector("vnchwconv", FLOAT16, elements, chained=chained, detail=note)
+            note, kind = f"{repeats} x 16 lines", FLOAT16
+            waited = repeats * self.costs.line_cycles(_LINES, apart_bytes)
+            if waited:
+                size = (kind.itemsize, elements)
+                own = self.costs.vector("vnchwconv", kind.intrinsic, *size, chained=chained)
+                self.slowed = max(1.0, waited / own)
+            self.emit_vector("vnchwconv", kind, elements, chained=chained, detail=note)
+            self.slowed = 1.0
         self.noted(dst)
 
     def move_bursts(

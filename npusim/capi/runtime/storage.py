@@ -23,8 +23,24 @@ STORAGE = Functions()
 
 _NULL = StatusCode.ACLNN_ERR_PARAM_NULLPTR
 _INVALID = StatusCode.ACLNN_ERR_PARAM_INVALID
+_NOT_DONE = StatusCode.ACLNN_ERR_RUNTIME_ERROR
 _IMAGE, _MATRIX = 4, 2  # axes
 _CAST_RANKS = range(2, 7)
+_BLOCKED: dict[int, set[Format]] = {
+    Format.ND: {Format.FRACTAL_NZ},
+    Format.NCL: {Format.FRACTAL_NZ},
+    Format.NCHW: {Format.FRACTAL_NZ, Format.NC1HWC0, Format.FRACTAL_Z},
+    Format.NHWC: {Format.NC1HWC0},
+    Format.HWCN: {Format.FRACTAL_Z},
+    Format.NCDHW: {Format.FRACTAL_NZ, Format.NDC1HWC0, Format.FRACTAL_Z_3D},
+    Format.NDHWC: {Format.NDC1HWC0},
+}
+"""Formats of the cube that a plain one is cast to, and back."""
+_CHANNELS_SECOND = {
+    Format.NHWC: (0, 3, 1, 2),
+    Format.HWCN: (3, 2, 0, 1),
+    Format.NDHWC: (0, 4, 1, 2, 3),
+}
 
 
 @STORAGE.entry("aclnnCalculateMatmulWeightSize")
@@ -54,17 +70,25 @@ def convolution_weight_size(
 def format_cast_shape(
     session: Session, tensor: int, form: int, kind: int, shape: Any, size: Any, actual: Any
 ) -> None:
-    """The shape of a tensor in another format; a dtype of -1 is the tensor's own."""
+    """The shape of a tensor in another format; a dtype of -1 is the tensor's own.
+
+    361001 for empty tensors and formats without a cast. Source: hicann/ops-math
+    conversion/npu_format_cast (op_api).
+    """
     if not (tensor and shape and size and actual):
         raise Refusal(_NULL, "the tensor or a pointer for the result is null")
     spec = session.tables.tensors.get(tensor).spec
     dtype = spec.dtype if kind < 0 else from_acl(kind)
     if spec.rank not in _CAST_RANKS:
         raise Refusal(_INVALID, f"a tensor has 2 to 6 axes here, not {spec.rank}")
-    if form == Format.FRACTAL_NZ:
-        found = TensorSpec(spec.shape, dtype, Format.FRACTAL_NZ).stored
+    if not spec.numel:
+        raise Refusal(_NOT_DONE, "an empty tensor has no other format")
+    if form in _BLOCKED.get(spec.format, ()):
+        found = _blocked(spec, dtype, Format(form))
+    elif spec.format in _BLOCKED.get(form, ()):
+        found = spec.shape
     else:
-        found = storage_shape(spec.shape, dtype, Format(form))
+        raise Refusal(_NOT_DONE, f"{spec.format} isn't cast to the format {form}")
     shape[0] = _array(session, "int64_t *", found)
     size[0], actual[0] = len(found), form
 
@@ -93,6 +117,16 @@ def pack_scales(
     words = packed_scales(numbers, given)
     packed[0] = _array(session, "uint64_t *", words.tolist())
     size[0] = count
+
+
+def _blocked(spec: TensorSpec, dtype: DType, form: Format) -> tuple[int, ...]:
+    """The shape of blocks; 161002 for another number of axes than the tensor's format has."""
+    if form is Format.FRACTAL_NZ:
+        return TensorSpec(spec.shape, dtype, form).stored
+    if spec.rank != len(spec.format.name):
+        raise Refusal(_INVALID, f"{spec.format} has {len(spec.format.name)} axes, not {spec.rank}")
+    order = _CHANNELS_SECOND.get(spec.format, range(spec.rank))
+    return storage_shape([spec.shape[axis] for axis in order], dtype, form)
 
 
 def _matrix(session: Session, shape: int, kind: DType, size: Any) -> None:

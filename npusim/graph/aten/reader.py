@@ -6,8 +6,10 @@ results are views. Results that aren't views lie in a row, as torch_npu allocate
 
 from __future__ import annotations
 
+import logging
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -55,7 +57,8 @@ def read_program(path: str | PathLike[str]) -> Program:
     file = Path(path)
     export = _torch("reading .pt2 files")[1]
     try:
-        exported = export.load(str(file))
+        with _untold():
+            exported = export.load(str(file))
     except Exception as error:  # noqa: BLE001 - what torch raises for a broken file is up to torch
         what = " ".join(str(error).split())[:200]
         raise FileError(
@@ -82,6 +85,18 @@ def from_torch(exported: Any, *, name: str = "program") -> Program:
         if node.op == "placeholder" and node.name in fed and hasattr(node.meta["val"], "shape")
     }
     return Program(name, exported, inputs)
+
+
+@contextmanager
+def _untold() -> Iterator[None]:
+    """Keep torch from printing tracebacks of its own; what it raises says as much."""
+    log = logging.getLogger("torch.export")
+    before = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _torch(why: str) -> tuple[Any, Any]:

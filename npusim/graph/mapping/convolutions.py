@@ -41,9 +41,7 @@ def _heightened(network: Network, value: Value, node: Node) -> Value:
     shape = (*value.shape[:2], 1, value.shape[2])
     if not value.weight:
         return reshaped(network, value, shape, node)
-    new = network.value(value, shape=shape)
-    new.weight = True
-    return new
+    return network.weight(value, shape)
 
 
 def _window(node: Node, sizes: Sequence[int]) -> dict[str, list[int]]:

@@ -50,12 +50,10 @@ def _one_hot(network: Network, node: Node) -> None:
     """Off and on come as one tensor of two numbers, and are taken apart."""
     places, _, values = node.given
     depth = (contents(node, 1) or [0])[0]
-    parts = [network.value(values, shape=(1,)) for _ in range(2)]
-    for number, part in enumerate(parts):
-        part.weight = values.weight
-        if values.contents is not None:
-            part.contents = values.contents.reshape(-1)[number : number + 1]
-    if values.contents is None:
+    if values.contents is not None:
+        parts = [network.weight(values, (1,), one) for one in values.contents.reshape(2, 1)]
+    else:
+        parts = [network.value(values, shape=(1,)) for _ in range(2)]
         network.add("SplitD", [values], parts, {"split_dim": 0, "num_split": 2},
                     name=node.name, place=node.place)  # fmt: skip
     off, on = parts

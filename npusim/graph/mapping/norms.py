@@ -27,8 +27,7 @@ def _layer_norm(network: Network, node: Node) -> None:
     first = node.attributes.get("axis", -1) % max(len(x.shape), 1)
     shift = node.input(2)
     if shift is None:
-        shift = network.value(gain)
-        shift.weight = True
+        shift = network.weight(gain)
     moments = (*x.shape[:first], *(1,) * (len(x.shape) - first))
     results = [*node.outputs[:_RESULTS]]
     results += [network.value(x, shape=moments) for _ in range(_RESULTS - len(results))]

@@ -86,17 +86,11 @@ def _weights(network: Network, node: Node, kind: _Kind) -> list[Value | None]:
     shapes: list[tuple[int, ...]] = [(depth, wide), (columns, wide)]
     if kind.joined:
         shapes = [(depth + columns, wide)]
-    found: list[Value | None] = [_constant(network, w, shape) for shape in shapes]
+    found: list[Value | None] = [network.weight(w, shape) for shape in shapes]
     if bias is None:
-        return [*found, _constant(network, w, (wide,)) if kind.joined else None]
+        return [*found, network.weight(w, (wide,)) if kind.joined else None]
     count = 1 if kind.joined else 2
-    return [*found, *(_constant(network, bias, (wide,)) for _ in range(count))]
-
-
-def _constant(network: Network, like: Value, shape: tuple[int, ...]) -> Value:
-    value = network.value(like, shape=shape)
-    value.weight = True
-    return value
+    return [*found, *(network.weight(bias, (wide,)) for _ in range(count))]
 
 
 def _first(network: Network, node: Node, kind: _Kind, way: int) -> list[Value | None]:
@@ -108,7 +102,7 @@ def _first(network: Network, node: Node, kind: _Kind, way: int) -> list[Value | 
     for state in (each for each in states if each is not None):
         ways, *shape = state.shape
         if ways == 1 or state.weight:
-            found.append(_constant(network, state, (1, *shape)) if state.weight else state)
+            found.append(network.weight(state, (1, *shape)) if state.weight else state)
             continue
         part = network.value(state, shape=(1, *shape))
         cut = {"offsets": [way, 0, 0], "size": [1, *shape]}

@@ -65,14 +65,10 @@ def a_number(network: Network, like: Value, number: float) -> Value:
     """One number of a value's dtype that the model holds."""
     import numpy as np
 
-    made = network.value(like, shape=())
-    made.weight, made.contents = True, np.array(number)
-    return made
+    return network.weight(like, (), np.array(number))
 
 
 def per_channel(network: Network, value: Value, rank: int) -> Value:
     """A weight with a number for each channel as a tensor of the images' rank."""
-    row = network.value(value, shape=(1, value.numel, *(1,) * (rank - 2)))
-    row.weight = True
-    row.contents = value.contents if value.numel == 1 else None
-    return row
+    numbers = value.contents if value.numel == 1 else None
+    return network.weight(value, (1, value.numel, *(1,) * (rank - 2)), numbers)

@@ -20,15 +20,21 @@ if TYPE_CHECKING:
 
 
 def fold_each_row(
-    core: Core, fold: Fold, dst: LocalTensor, src: LocalTensor, *, generated: bool = True
+    core: Core,
+    fold: Fold,
+    dst: LocalTensor,
+    src: LocalTensor,
+    *,
+    generated: bool = True,
+    singly: bool = False,
 ) -> LocalTensor:
     """dst[i] = row i of src folded; dst has shape (rows,), src (rows, columns).
 
-    Kernels written by hand fold all rows at once. ``generated`` code takes row by row, unless a
-    row is a single repeat: code for one shape takes the repeats of a row with vcadd and has the
-    scalar unit move what is left. Code for any shape folds halves, or all rows at once where they
-    are more than the repeats of one, as the repeats of an instruction go along one axis: counters
-    of 8192 rows of 169 elements on 910B2 have the vector unit busy for 17 cycles a row.
+    Kernels written by hand fold all rows at once, but ``singly``. ``generated`` code takes row by
+    row, unless a row is a single repeat: code for one shape takes the repeats of a row with vcadd
+    and has the scalar unit move what is left. Code for any shape folds halves, or all rows at once
+    where they are more than the repeats of one, as the repeats of an instruction go along one axis:
+    counters of 8192 rows of 169 elements on 910B2 have the vector unit busy for 17 cycles a row.
     Source: public tensor compiler (reduction of the last axis).
     """
     rows, columns = src.shape
@@ -39,9 +45,9 @@ def fold_each_row(
     if for_one_shape and at_once:
         return core.whole_reduce(fold, dst, src)
     upright = not generated or (not for_one_shape and rows > ceil(columns / width))
-    if upright and not at_once:
+    if upright and not at_once and not singly:
         return fold_strips(core, fold, dst, src)
-    if at_once:
+    if rows == 1 or (at_once and not singly):
         return core.reduce(fold, dst, src)
 
     def one_by_one() -> None:

@@ -99,8 +99,17 @@ class FractalLayout(_NestedLayout):
             self.tile_rows = self.height
             self.tile_batches = min(self.outer_share, fitting // self.height)
         else:
-            whole = fitting // _SIDE * _SIDE
-            self.tile_rows = min(self.inner_share, whole or fitting)
+            self.tile_rows = self._even(fitting)
+
+    def _even(self, fitting: int) -> int:
+        """Rows of tiles that share a block's rows evenly, in whole fractals where one fits.
+
+        Source: public schedules of the tensor compiler take a part of the axis that leaves no rest
+        (e.g. op_tiling of ConfusionSoftmaxGrad); tiles in turns large and small overlap badly.
+        """
+        side = _SIDE if fitting >= _SIDE else 1
+        high = ceil(self.inner_share / side)
+        return min(self.inner_share, ceil(high / ceil(high / (fitting // side))) * side)
 
     def pieces(self, core: Core) -> Iterator[Piece]:
         batch, row, batches, rows = self.share(core.get_block_idx())

@@ -38,7 +38,10 @@ class RowOperator:
     gets at least ``least_rows``; ``by_lanes`` kernels spend a repeat on every 16 elements of a
     fractal's row. ``fuses`` tells whether the compiler for one shape deals out all rows as one
     axis; its schedule of several reductions doesn't. ``in_place`` kernels compute in the buffers
-    of their operands too, so that these aren't filled again before all is done.
+    of their operands too, so that these aren't filled again before all is done. ``rows_at_once``
+    says how many of the rows that are worked on one by one come and go together, of how many
+    columns, on which chip. ``alone`` tells that where no core has more than one row, chips with
+    vector cores of their own work on it as on a long one.
     """
 
     op_type: str
@@ -56,6 +59,8 @@ class RowOperator:
     by_lanes: bool = False
     fuses: bool = True
     in_place: bool = False
+    alone: bool = False
+    rows_at_once: Callable[[Profile, int], int] | None = None
 
 
 class RowKernel(Kernel):
@@ -75,7 +80,9 @@ class RowKernel(Kernel):
         generated = self.row.generated or profile.software.compiled_for_shape
         formula = RowFormula(profile, FLOAT, columns=columns)
         formula.in_fractals = isinstance(self.layout, FractalLayout)
-        formula.spreads = self.layout.spreads and (generated or columns <= self.row.most_columns)
+        by_hand = isinstance(self.layout, RowsLayout) and self.layout.one_by_one
+        together = columns <= self.row.most_columns and not by_hand
+        formula.spreads = self.layout.spreads and (generated or together)
         forms = self.row.operands
         raw = self.row.raw
         record = self.row.formula
@@ -130,7 +137,11 @@ class RowKernel(Kernel):
             generated=self.row.generated,
             axes=() if fuses else x.shape[:axis],
         )
-        layout.one_by_one = 0 < self.row.most_columns < columns
+        alone = self.row.alone and profile.cores.style == "split"
+        alone = alone and layout.rows <= profile.cores.vector_cores
+        layout.one_by_one = 0 < self.row.most_columns < columns or alone
+        if self.row.rows_at_once is not None:
+            layout.rows_at_once = max(1, self.row.rows_at_once(profile, columns))
         return layout
 
     def need(self) -> Need:

@@ -163,6 +163,7 @@ class RowsLayout(RowLayout):
         self.packed = generated and columns < self._step
         self.ragged = columns % self._step > 0 and not self.packed
         self.one_by_one = False  # whether rows are worked on singly though more would fit
+        self.rows_at_once = 1  # of these, that come and go together
         self.tile_rows = 1
         cores = profile.cores.vector_cores
         even = fullest_share(axes, cores) if axes else ceil(rows / cores)
@@ -183,7 +184,8 @@ class RowsLayout(RowLayout):
         wide = self._wide(self.columns)
         left, per_row = room - need.place * wide, need.element * wide + need.row
         if per_row <= left:
-            fitting = 1 if self.one_by_one else int(left / per_row)
+            fitting = int(left / per_row)
+            fitting = min(fitting, self.rows_at_once) if self.one_by_one else fitting
             self.tile_rows = max(1, min(self.share, fitting))
             return
         self.whole = False
@@ -228,7 +230,7 @@ class RowsLayout(RowLayout):
         if self.packed:
             fold_packed_rows(core, fold, dst, src)
         else:
-            fold_each_row(core, fold, dst, src, generated=self.generated)
+            fold_each_row(core, fold, dst, src, generated=self.generated, singly=self.one_by_one)
 
     def spread(self, core: Core, dst: LocalTensor, column: LocalTensor) -> None:
         if self.packed:
@@ -243,23 +245,28 @@ class RowsLayout(RowLayout):
         if not self.one_by_one or Form.COLUMN not in forms:
             super().apply(core, step, dst, sources)
             return
-        # A row's own numbers are the scalar unit's.
+        # Rows' own numbers are the scalar unit's.
+        rows = dst.shape[0]
         for form, source in zip(forms, sources, strict=False):
             if form is Form.COLUMN and core.is_unread(source):
-                core.get_value(source)
+                core.wait_vector()
+                core.emit_scalar("ld_ub", loads=rows, detail=source.buffer)
         if forms[-1] is Form.COLUMN:
-            core.scalar_alu(step.name)
+            core.scalar_alu(step.name, rows)
             core.wrote(dst)  # it lies in UB, where the next step reads it
         else:
-            read = zip(forms, sources, strict=False)
-            core.issue("vmuls", dst, tuple(each for form, each in read if form != Form.COLUMN))
+            tiles = [
+                each for form, each in zip(forms, sources, strict=False) if form != Form.COLUMN
+            ]
+            for row in range(rows):
+                core.issue("vmuls", dst[row], tuple(each[row] for each in tiles))
         if not isinstance(step.call, Intrinsic):  # copied, or a number of its own
             if step.sources:
                 core.arrange(dst, sources[0])
             elif core.numerics:
                 dst.target(core.depth)[...] = step.extras[0]
         elif core.numerics:
-            shape = dst.shape if forms[-1] is Form.COLUMN else (1, 1)
+            shape = dst.shape if forms[-1] is Form.COLUMN else (rows, 1)
             numbers = [
                 each.view(*shape) if form is Form.COLUMN else each
                 for form, each in zip(forms, sources, strict=False)

@@ -102,6 +102,18 @@ int main()
     aclDestroyTensor(matrix);
     ret = aclnnNpuFormatCastCalculateSizeAndFormat(x, ACL_FORMAT_FRACTAL_NZ, -1, &stored, &axes, &form);
     std::printf("FormatCastOfRow %d 0\n", ret);
+    const int64_t sizes[4] = {2, 5, 6, 40}, no_rows[2] = {0, 16};
+    aclTensor *images = aclCreateTensor(sizes, 4, ACL_FLOAT16, nullptr, 0, ACL_FORMAT_NHWC, sizes, 4, blocks[0]);
+    ret = aclnnNpuFormatCastCalculateSizeAndFormat(images, ACL_FORMAT_NC1HWC0, -1, &stored, &axes, &form);
+    std::printf("FormatCastOfImages %d %d\n", ret, static_cast<int>(stored[1] * 1000 + stored[2]));
+    delete[] stored;
+    ret = aclnnNpuFormatCastCalculateSizeAndFormat(images, ACL_FORMAT_FRACTAL_NZ, -1, &stored, &axes, &form);
+    std::printf("FormatCastNotOffered %d 0\n", ret);
+    aclDestroyTensor(images);
+    matrix = aclCreateTensor(no_rows, 2, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, no_rows, 2, blocks[0]);
+    ret = aclnnNpuFormatCastCalculateSizeAndFormat(matrix, ACL_FORMAT_FRACTAL_NZ, -1, &stored, &axes, &form);
+    std::printf("FormatCastOfNothing %d 0\n", ret);
+    aclDestroyTensor(matrix);
     const int64_t one[1] = {1};
     ret = aclInitTensor(x, one, 1, ACL_FLOAT, one, 0, ACL_FORMAT_ND, one, 1, blocks[0]);
     aclGetViewShape(x, &stored, &axes);

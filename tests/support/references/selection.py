@@ -150,6 +150,28 @@ def _scatter_nd(d: Draw) -> Mapping[str, Any]:
     return {name: x, "indices": at, "updates": updates}
 
 
+def _cached(d: Draw) -> Mapping[str, Any]:
+    shape = some(d, 2, 5)
+    axis = d.whole(1, len(shape) - 1)
+    lines, count = d.whole(1, shape[0]), d.whole(1, shape[axis])
+    x = d.tensor("data", shape)
+    at = index(d, "indices", (lines,), shape[axis] - count + 1)
+    if d.one_of(False, True):
+        at = np.stack((d.rng.permutation(shape[0])[:lines], at), -1).astype(at.dtype)
+    new = (lines, *shape[1:axis], count, *shape[axis + 1 :])
+    updates = d.tensor("updates", new, kind=d.kind)
+    return {"data": x, "indices": at, "updates": updates, "axis": axis - d.one_of(0, len(shape))}
+
+
+def _updated(x: Array, at: Array, updates: Array, axis: int) -> Any:
+    found = x.copy()
+    for line, new in enumerate(updates):
+        sequence, place = at[line] if at.ndim > 1 else (line, at[line])
+        rows = np.moveaxis(found[sequence], axis % x.ndim - 1, 0)
+        rows[place : place + updates.shape[axis]] = np.moveaxis(new, axis % x.ndim - 1, 0)
+    return found
+
+
 def _stored(x: Array, at: Array, updates: Array) -> Any:
     found = x.copy()
     found[tuple(at.T)] = updates
@@ -332,6 +354,7 @@ ROWS = (
     Row("aclnnSearchSorted", _searched, _found, natural=False),
     Row("aclnnSearchSorteds", _searched, lambda *given: np.asarray(_found(*given)), natural=False),
     Row("aclnnEmbeddingDenseBackward", _embedding_gradient, _summed_by_row, natural=False, loose=2),
+    Row("aclnnInplaceScatterUpdate", _cached, _updated, changed="data", natural=False),
     Row("aclnnScatterNd", _scatter_nd, _stored, natural=False),
     Row("aclnnScatterNdUpdate", _scatter_nd, _stored, changed="varRef"),
     Row("aclnnTfScatterAdd", _scatter_added, _added, changed="varRef", loose=4),

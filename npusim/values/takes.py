@@ -1,0 +1,120 @@
+"""What a public function takes: values of the kind that each parameter says, or ArgumentError.
+
+A NumPy scalar is the number that it is, and a text is no list of letters.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from functools import wraps
+from math import isfinite
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any, Final, ParamSpec, TypeVar
+
+from npusim.values.errors import ArgumentError, brief, expect
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+Kind = Callable[[Any, str], Any]
+"""Gives back a value as it is used; ArgumentError, which names the parameter, for any other."""
+
+
+def takes(**kinds: Kind) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Have a function look at its parameters of these names first; others are its own affair."""
+
+    def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        names = tuple(inspect.signature(function).parameters)
+
+        @wraps(function)
+        def looked_at(*args: _P.args, **named: _P.kwargs) -> _R:
+            given = [
+                kinds[name](value, name) if name in kinds else value
+                for name, value in zip(names, args, strict=False)
+            ]
+            more = {
+                name: kinds[name](value, name) if name in kinds else value
+                for name, value in named.items()
+            }
+            return function(*given, *args[len(names) :], **more)  # type: ignore[arg-type]
+
+        return looked_at
+
+    return wrap
+
+
+def of(*types: type) -> Kind:
+    """An object of one of these types."""
+
+    def kind(value: Any, what: str) -> Any:
+        expect(value, types, what)
+        return value
+
+    return kind
+
+
+def maybe(kind: Kind) -> Kind:
+    """None, or a value of that kind."""
+    return lambda value, what: None if value is None else kind(value, what)
+
+
+def each(kind: Kind) -> Kind:
+    """A list, a tuple or an array of values of that kind, as a tuple."""
+
+    def kinds(value: Any, what: str) -> tuple[Any, ...]:
+        if isinstance(value, str):
+            raise ArgumentError(f"{what} is a text: {brief(value)}", "Give a list, also of one.")
+        if not isinstance(value, Collection) or isinstance(value, bytes | Mapping):
+            raise _wrong(value, what)
+        try:
+            entries = tuple(value)
+        except TypeError:  # an array without axes
+            raise _wrong(value, what) from None
+        return tuple(kind(entry, f"an entry of {what}") for entry in entries)
+
+    return kinds
+
+
+def _wrong(value: object, what: str) -> ArgumentError:
+    return ArgumentError(f"{what} can't be of type {type(value).__name__}: {brief(value)}")
+
+
+def _path(value: Any, what: str) -> Any:
+    expect(value, (str, PathLike), what)
+    if "\0" in str(value):
+        raise ArgumentError(f"{what} has a zero byte in it: {brief(value)}", "No file is so named.")
+    return value
+
+
+def _whole(value: Any, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise _wrong(value, what)
+    return int(value)
+
+
+def _real(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise _wrong(value, what)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = float("inf")
+    if not isfinite(number):
+        raise ArgumentError(f"{what} is {brief(value)}", "Give a finite number.")
+    return number
+
+
+def _call(value: Any, what: str) -> Any:
+    if not callable(value):
+        raise _wrong(value, what)
+    return value
+
+
+TEXT: Final = of(str)
+FLAG: Final = of(bool)
+PATH: Final[Kind] = _path
+WHOLE: Final[Kind] = _whole
+REAL: Final[Kind] = _real
+CALL: Final[Kind] = _call

@@ -362,8 +362,8 @@ SHAPES = {"x": (1, 1, 8, 8, 16), "filter": (9, 1, 16, 16), "y": (1, 1, 8, 8, 16)
         ({"filter": ((9, 1, 16, 16), "float32")}, "has no FLOAT16 times FLOAT"),
         ({"bias": ((17,), "float32")}, "a bias of 17 numbers for 16 channels"),
         ({"y": ((1, 1, 0, 8, 16), "float16")}, "with elements"),
-        ({"bias": ((16,), "int32")}, "a bias in INT32 is added in FLOAT"),
-        ({"y": ((1, 1, 8, 8, 16), "int32")}, "doesn't store sums of FLOAT16 as INT32"),
+        ({"bias": ((16,), "int32")}, "tensor bias not implemented for DT_INT32"),
+        ({"y": ((1, 1, 8, 8, 16), "int32")}, "tensor output not implemented for DT_INT32"),
         ({name: (shape, "float32") for name, shape in SHAPES.items()}, "in slices of 8 channels"),
     ],
 )

@@ -84,7 +84,7 @@ def test_a_frame_of_one_number(
         ("ReflectionPad2d", [-1, 0, 0, 0], "padding should be 4 numbers from 0 on"),
         ("ReflectionPad2d", [5, 0, 0, 0], "should be at most 4 along axis -1"),
         ("CircularPad2d", [0, 0, 5, 0], "should be at most 4 along axis -2"),
-        ("ReplicationPad3d", [0] * 6, "self should have 4 or 5 dimensions"),
+        ("ReplicationPad3d", [0] * 6, "Expected 4-5 dimension input, but got self"),
     ],
 )
 def test_what_is_refused(name: str, padding: list[int], words: str) -> None:

@@ -188,7 +188,7 @@ def test_a_plain_pooling_keeps_the_largest_alone() -> None:
         ({"kernelSize": [2, 2, 2]}, "ksize has 3 entries"),
         ({"paddings": [2, 0]}, "more than half of a window"),
         ({"kernelSize": [20, 2]}, "doesn't fit into 9 elements"),
-        ({"self": TensorSpec((9, 9), "float32")}, "3 or 4 dimensions"),
+        ({"self": TensorSpec((9, 9), "float32")}, "Expected 3-4 dimension input"),
         ({"out": TensorSpec((2, 3, 9, 9), "float32")}, "out should have the shape [2, 3, 5, 5]"),
     ],
 )

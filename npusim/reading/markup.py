@@ -14,6 +14,7 @@ from npusim.reading.limits import LONGEST_NUMBER, MOST_DEPTH, MOST_NODES
 from npusim.values.errors import FileError
 
 _TOO_DEEP: Final = f"has more than {MOST_DEPTH} lists and mappings inside one another"
+_SCANNER_LIMIT: Final = "exceeded maximum nesting depth"  # LibYAML's own, since 0.2.6
 _STRINGS: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NO_BRACKETS: Final = re.compile(r"[^][{}]+")
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
@@ -49,7 +50,7 @@ def yaml_mapping(text: str, file: str) -> dict[str, Any]:
         _measure(text, file)
         raw = yaml.load(text, Loader=_loader())  # noqa: S506 - a SafeLoader, in C
     except yaml.YAMLError as error:
-        raise FileError(file, f"is no YAML: {_words(error)}") from error
+        raise FileError(file, _words(error)) from error
     if not isinstance(raw, dict):
         raise FileError(file, "holds no mapping of keys to values")
     return raw
@@ -118,5 +119,7 @@ def _words(error: Exception) -> str:
     """What is wrong and where, in one line."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if mark is None or not problem:
-        return " ".join(str(error).split())
-    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
+        return f"is no YAML: {' '.join(str(error).split())}"
+    if problem == _SCANNER_LIMIT:  # reached before the first of the events that _measure counts
+        return f"line {mark.line + 1} {_TOO_DEEP}"
+    return f"is no YAML: line {mark.line + 1}, column {mark.column + 1}: {problem}"

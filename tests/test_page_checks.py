@@ -31,6 +31,10 @@ EXPERTS = {"x": "fp16[16,64]", "expertIdx": "int32[16,4]", "activeNum": 0, "expe
            "expertNum": 8, "dropPadMode": 0, "expertTokensCountOrCumsumFlag": 1,
            "expertTokensBeforeCapacityFlag": False}  # fmt: skip
 
+GRADIENT = {"gradOut": "fp32[4,64]", "input": "fp32[4,64]", "normalizedShape": [64],
+            "mean": "fp32[4,1]", "rstd": "fp32[4,1]", "weightOptional": "fp32[64]",
+            "biasOptional": "fp32[64]", "outputMask": [False, True, True]}  # fmt: skip
+
 # Interface, a call that is accepted, what breaks it, the code and words of the message.
 BREAKING: list[tuple[str, dict[str, Any], dict[str, Any], int, str]] = [
     ("aclnnBaddbmm", SUM, {"self": "fp16[1,2,32,48]"}, 161002, "Expected 1-3 dimension input"),
@@ -46,6 +50,8 @@ BREAKING: list[tuple[str, dict[str, Any], dict[str, Any], int, str]] = [
     ("aclnnRmsNorm", RMS, {"yOut": None}, 161001, "argument yOut"),
     ("aclnnForeachAbs", {"x0": "fp16[4]"}, {"out0": "fp16[5]"}, 561002, "out0"),
     ("aclnnConvolutionBackward", IMAGES, {"input": "fp16[2,16,8,8]:NZ"}, 161002, "FRACTAL_NZ"),
+    ("aclnnLayerNormBackward", GRADIENT, {"gradWeightOut": None}, 161001, "argument gradWeightOut"),
+    ("aclnnLayerNormBackward", GRADIENT, {"outputMask": [True]}, 161002, "3 entries"),
     ("aclnnMoeInitRoutingV2", EXPERTS, {"expertIdx": "int32[1,16,4]"}, 161002, "Expected 1-2"),
 ]  # fmt: skip
 
@@ -78,6 +84,10 @@ def test_results_that_nobody_wants_are_null_pointers() -> None:
              "renorm": 0, "normType": 1, "outFlag": False, "routedScalingFactor": 1.0,
              "eps": 1e-20}  # fmt: skip
     assert device.check("aclnnMoeGatingTopK", **gated, outOut=None).ok
+    row = {"input": "fp16[4,64]", "normalizedShape": [64], "eps": 1e-5}
+    spare = ("weightOptional", "biasOptional", "meanOutOptional", "rstdOutOptional")
+    assert device.check("aclnnLayerNorm", **row, **dict.fromkeys(spare)).ok
+    assert device.check("aclnnLayerNormBackward", **GRADIENT, gradInputOut=None).ok
 
 
 def test_the_list_of_checks_has_the_same_codes() -> None:

@@ -153,7 +153,9 @@ def null_pointer(parameter: Parameter) -> tuple[str, str]:
 
 def asked_for(call: Call, *outputs: str) -> tuple[str, ...]:
     """The outputs whose entries in outputMask are set."""
-    return tuple(name for name, flag in zip(outputs, call.flags("outputMask"), strict=True) if flag)
+    return tuple(
+        name for name, flag in zip(outputs, call.flags("outputMask"), strict=False) if flag
+    )
 
 
 def asked_not_null(*outputs: str) -> Check:
@@ -378,8 +380,8 @@ def length_is(length: int, *names: str) -> Check:
     return invalid(f"{_or(names)} hasn't {entries}", test)
 
 
-def attribute_in(name: str, allowed: Sequence[int]) -> Check:
-    """161002 when the int64 attribute is given and none of `allowed`."""
+def attribute_in(name: str, allowed: Sequence[int | str]) -> Check:
+    """161002 when the attribute is given and none of `allowed`."""
 
     def test(call: Call) -> Finding:
         got = call.arguments.get(name)

@@ -59,7 +59,7 @@ def fits(*pattern: str) -> Check:
     """161002 for tensors whose shapes don't match: names and patterns in turn.
 
     Equal words of a pattern are equal sizes, a number is that size, ``*word`` stands for any
-    number of axes, at most one in a pattern that no tensor before it tells.
+    number of axes; a pattern with two that no tensor before it tells fits anything.
     """
     wanted = dict(zip(pattern[::2], pattern[1::2], strict=True))
 
@@ -81,6 +81,8 @@ def _matches(
 ) -> bool:
     """Whether a shape is as the words say; what they tell is added to what is known."""
     open_ = [word for word in words if word.startswith("*") and word not in known]
+    if len(open_) > 1:
+        return True
     length = len(shape) - sum(len(known.get(word, (1,))) for word in words if word not in open_)
     at = 0
     for word in words:

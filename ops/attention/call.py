@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 LANES = 8  # copies of each maximum and sum that the forward keeps for the gradient
 
 
+class NotCoveredError(KernelError):
+    """A call that a device runs, and these kernels don't."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shift:
     """What is added to the scores: one row for all queries, or one for each (pse)."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, cast
 
 from npusim.ascendc.task import Task, made
 from npusim.operators.checks import invalid
 from npusim.operators.contract import Check, TensorArg
+from npusim.ops.attention.call import NotCoveredError
+from npusim.values.dtypes import BFLOAT16
 from npusim.values.errors import KernelError
 from npusim.values.status import StatusCode
+
+_PREFIX_COMPRESSED = 6  # a sparse mode
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def suits_one_core(
-    inputs: tuple[str, ...], outputs: tuple[str, ...], *called: str, read: str, own: tuple[str, ...]
+    inputs: tuple[str, ...], outputs: tuple[str, ...], *called: str, read: str, own: str
 ) -> Check:
     """561002 for what the tiling refuses where cube and vector unit share a core."""
 
@@ -27,7 +32,7 @@ def suits_one_core(
         cores = getattr(call.profile, "cores", None)  # a whole family of products has none
         if cores is None or cores.style == "split":
             return None
-        task = _task(call, inputs, outputs, dict(zip(own, called, strict=True)))
+        task = _task(call, inputs, outputs, dict(zip(own.split(), called, strict=True)))
         try:
             return suited.unsuited(task, getattr(inference, read)(task))
         except KernelError:
@@ -38,7 +43,7 @@ def suits_one_core(
 
 
 def fits_together(
-    inputs: tuple[str, ...], outputs: tuple[str, ...], *called: str, read: str, own: tuple[str, ...]
+    inputs: tuple[str, ...], outputs: tuple[str, ...], *called: str, read: str, own: str
 ) -> Check:
     """161002 for tensors and attributes that are no call to the function ``read`` of records.
 
@@ -48,14 +53,69 @@ def fits_together(
     def test(call: Call) -> Finding:
         from npusim.ops.attention import inference
 
-        task = _task(call, inputs, outputs, dict(zip(own, called, strict=True)))
+        task = _task(call, inputs, outputs, dict(zip(own.split(), called, strict=True)))
         try:
             getattr(inference, read)(task)
+        except NotCoveredError:
+            return None  # planning says so
         except KernelError as error:
             return error.message
         return None
 
     return invalid("the tensors are no call of attention", test)
+
+
+def packed(layout: str) -> Check:
+    """161002 for sequences of an interface for packed ones that aren't: its host code asks."""
+
+    def test(call: Call) -> Finding:
+        got = call.arguments.get(layout)
+        if got in (None, "TND") or not re.search("VarLen|Unpadding", call.contract.name):
+            return None
+        return f"{layout} should be TND for packed sequences, but is {got}."
+
+    return invalid(f"{layout} isn't TND for packed sequences", test)
+
+
+def turned_together(first: str, *names: str) -> Check:
+    """161001 for turned parts of queries or keys without the others, or without a mask."""
+
+    def test(call: Call) -> Finding:
+        missing = [name for name in (first, *names) if not call.is_given(name)]
+        if not missing or not any(call.is_given(name) for name in (first, names[0])):
+            return None
+        return f"Expected a value for argument {missing[0]} but instead found nullptr."
+
+    code = StatusCode.ACLNN_ERR_PARAM_NULLPTR
+    return Check(code, f"{', '.join((first, *names))} aren't given together", test)
+
+
+def turned(*names: str) -> Check:
+    """161002 for turned parts of queries and keys with what the host code doesn't take.
+
+    They are in BFLOAT16, not longer than the others, without shifts, dropout and prefixes.
+    """
+    query_rope, key_rope, query, shift, drop, keep, mode = names
+
+    def test(call: Call) -> Finding:
+        given = dict(call.given(query_rope, key_rope, query))
+        if query_rope not in given:
+            return None
+        unfit = [name for name in (shift, drop) if call.is_given(name)]
+        if unfit:
+            return f"{unfit[0]} can't be given with {query_rope}."
+        if any(spec.dtype is not BFLOAT16 for spec in given.values()):
+            return f"{query_rope}, {key_rope} and {query} should be BFLOAT16."
+        if any(spec.shape[-1:] > given[query].shape[-1:] for spec in given.values()):
+            return f"{query_rope} and {key_rope} have more columns than {query}."
+        kept, sparse = call.arguments.get(keep), call.arguments.get(mode)
+        if isinstance(kept, float) and kept < 1:
+            return f"{keep} should be 1 with {query_rope}, but is {kept}."
+        if sparse == _PREFIX_COMPRESSED:
+            return f"{mode} can't be {sparse} with {query_rope}."
+        return None
+
+    return invalid(f"{query_rope} and {key_rope} don't go with the other arguments", test)
 
 
 def _task(

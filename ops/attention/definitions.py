@@ -1,5 +1,6 @@
 """Attention, fused: for training, for prompts, and token by token."""
 
+from npusim.operators.checks import attribute_in
 from npusim.operators.definition import (
     Aclnn,
     Attribute,
@@ -11,14 +12,22 @@ from npusim.operators.definition import (
     text,
     whole,
 )
-from npusim.ops.attention.checks import fits_together, suits_one_core
+from npusim.ops.attention.checks import (
+    fits_together,
+    packed,
+    suits_one_core,
+    turned,
+    turned_together,
+)
 from npusim.ops.attention.results import backward, forward, inference, prompt
 
 _TENSORS = "query key value real_shift? drop_mask? padding_mask? atten_mask?"
+_UNSAID = " -" * 8  # lengths and starts, which attributes tell, and scales
+_TURNED = f"{_TENSORS}{_UNSAID} query_rope? key_rope?"
 _CALLED = ("query key value realShiftOptional? dropMaskOptional? paddingMaskOptional? "
            "attenMaskOptional?")  # fmt: skip
 _RESULTS = "softmax_max softmax_sum softmax_out attention_out"
-_CALLED_RESULTS = "softmaxMaxOut softmaxSumOut softmaxOutOut attentionOutOut"
+_CALLED_RESULTS = "softmaxMaxOut softmaxSumOut softmaxOutOut? attentionOutOut"
 _HEADS = (whole("head_num"), text("input_layout"))
 _SPARSE = (whole("inner_precise?", None), whole("sparse_mode?"))
 
@@ -38,11 +47,15 @@ _LENGTHS = (ints("actualSeqQLenOptional?", "actual_seq_qlen"),
             ints("actualSeqKvLenOptional?", "actual_seq_kvlen"))  # fmt: skip
 _STARTS = (ints("qStartIdxOptional?", None), ints("kvStartIdxOptional?", None))
 _PSE = (whole("pseType?", "pse_type"),)
-_OWN = (
+_PACKED = (*_LENGTHS, *_STARTS)
+_OWN: tuple[Attribute, ...] = (
     real("scale_value?"), real("keep_prob?"), whole("pre_tockens?"), whole("next_tockens?"),
     *_HEADS, *_SPARSE, whole("pse_type?"), ints("prefix?"), ints("actual_seq_qlen?"),
     ints("actual_seq_kvlen?"),
 )  # fmt: skip
+_FORWARD, _BACKWARD = (
+    (*_OWN, text(name)) for name in ("softmax_out_layout?", "softmax_in_layout?")
+)
 
 
 _QUANTISED = ("dequant_scale1? quant_scale1? dequant_scale2? quant_scale2? quant_offset2?",
@@ -89,8 +102,8 @@ def _fits(
 ) -> tuple[object, ...]:
     """The check that a call is what records read it as."""
     names = tuple(each.name for each in own)
-    given = tuple(name.rstrip("?*") for name in tensors.split())
-    return (check, given, tuple(results.split()), *names, {"read": read, "own": names})
+    given = tuple(name.rstrip("?*-") for name in tensors.split())
+    return (check, given, tuple(results.split()), *names, {"read": read, "own": " ".join(names)})
 
 
 _GRAD = ("query key value dy pse_shift? drop_mask? padding_mask? atten_mask? softmax_max? "
@@ -98,29 +111,47 @@ _GRAD = ("query key value dy pse_shift? drop_mask? padding_mask? atten_mask? sof
 _GRAD_CALL = ("query keyIn value dy pseShiftOptional? dropMaskOptional? paddingMaskOptional? "
               "attenMaskOptional? softmaxMaxOptional? softmaxSumOptional? softmaxInOptional? "
               "attentionInOptional?")  # fmt: skip
+_GRADIENTS = "dqOut dkOut dvOut dpseOut?"
 
 # fmt: off
 OPERATORS = family(
     "attention",
     records=(
-        Operator("FlashAttentionScore", f"{_TENSORS} -> {_RESULTS}", _OWN, (
+        Operator("FlashAttentionScore", f"{_TURNED} -> {_RESULTS}", _FORWARD, (
             Aclnn("aclnnFlashAttentionScore", f"{_CALLED} -> {_CALLED_RESULTS}",
                 _called()),
             Aclnn("aclnnFlashAttentionScoreV2", f"{_CALLED} -> {_CALLED_RESULTS}",
                 _called(*_STARTS, last=_PSE)),
             Aclnn("aclnnFlashAttentionVarLenScore", f"{_CALLED} -> {_CALLED_RESULTS}",
                 _called(*_LENGTHS)),
+            Aclnn("aclnnFlashAttentionVarLenScoreV2", f"{_CALLED} -> {_CALLED_RESULTS}",
+                _called(*_PACKED, last=_PSE)),
+            Aclnn("aclnnFlashAttentionVarLenScoreV3",
+                f"{_CALLED}{_UNSAID} queryRope? keyRope? -> {_CALLED_RESULTS}",
+                _called(*_PACKED, last=_PSE)),
+            Aclnn("aclnnFlashAttentionVarLenScoreV4", f"{_CALLED} -> {_CALLED_RESULTS}",
+                _called(*_LENGTHS, last=(text("softmaxOutLayout?", "softmax_out_layout"),))),
         ), kernel="flash_attention_score", infer=forward,
-            checks=(_fits("training_call", _TENSORS, _RESULTS, _OWN),)),
-        Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse", _OWN, (
-            Aclnn("aclnnFlashAttentionScoreGrad", f"{_GRAD_CALL} -> dqOut dkOut dvOut dpseOut",
-                _called()),
-            Aclnn("aclnnFlashAttentionScoreGradV2", f"{_GRAD_CALL} -> dqOut dkOut dvOut dpseOut",
+            checks=((packed, "input_layout"),
+                (turned_together, "query_rope", "key_rope", "atten_mask"),
+                (turned, "query_rope", "key_rope", "query", "real_shift", "drop_mask", "keep_prob",
+                 "sparse_mode"),
+                _fits("training_call", _TURNED, _RESULTS, _FORWARD))),
+        Operator("FlashAttentionScoreGrad", f"{_GRAD} -> dq dk dv dpse?", _BACKWARD, (
+            Aclnn("aclnnFlashAttentionScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}", _called()),
+            Aclnn("aclnnFlashAttentionScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
                 _called(*_STARTS, last=_PSE)),
-            Aclnn("aclnnFlashAttentionUnpaddingScoreGrad",
-                f"{_GRAD_CALL} -> dqOut dkOut dvOut dpseOut", _called(*_LENGTHS)),
+            Aclnn("aclnnFlashAttentionUnpaddingScoreGrad", f"{_GRAD_CALL} -> {_GRADIENTS}",
+                _called(*_LENGTHS)),
+            Aclnn("aclnnFlashAttentionUnpaddingScoreGradV2", f"{_GRAD_CALL} -> {_GRADIENTS}",
+                _called(*_PACKED, last=_PSE)),
+            Aclnn("aclnnFlashAttentionUnpaddingScoreGradV4", f"{_GRAD_CALL} -> {_GRADIENTS}",
+                _called(*_LENGTHS, last=(text("softmaxInLayout?", "softmax_in_layout"),)),
+                host="records:unpadding_gradient"),
         ), kernel="flash_attention_score_grad", infer=backward,
-            checks=(_fits("backward_call", _GRAD, "dq dk dv", _OWN),)),
+            checks=((packed, "input_layout"),
+                (attribute_in, "softmax_in_layout", ("", "same_as_input")),
+                _fits("backward_call", _GRAD, "dq dk dv", _BACKWARD))),
     ),
     inference=(
         Operator("PromptFlashAttention",

@@ -27,7 +27,8 @@ LAYOUTS = {"BSH": 3, "SBH": 3, "BNSD": 4, "BSND": 4, "TND": 3}  # and how many a
 class Heads:
     """The heads of one tensor: ``rows[b]`` tokens in each, ``columns`` elements a token.
 
-    Element 0 of token s of head n of sequence b is at ``starts[b] + n * head + s * token``.
+    Element 0 of token s of head n of sequence b is at ``starts[b] + n * head + s * token``, and
+    ``head`` may be another for each sequence.
     """
 
     tensor: GlobalTensor
@@ -35,7 +36,7 @@ class Heads:
     columns: int
     rows: tuple[int, ...]
     starts: tuple[int, ...]
-    head: int
+    head: int | tuple[int, ...]
     token: int
     pages: Pages | None = None
 
@@ -88,7 +89,8 @@ class Heads:
 
     def at(self, sequence: int, head: int) -> int:
         """Element 0 of the first token of a head."""
-        return self.starts[sequence] + head * self.head
+        apart = self.head if isinstance(self.head, int) else self.head[sequence]
+        return self.starts[sequence] + head * apart
 
     def grouped(self, group: int) -> Heads:
         """A row for each of ``group`` heads that share keys, where each head has one token."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from npusim.ascendc.task import Task, made
 from npusim.operators.results import numbers
-from npusim.ops.attention.call import LANES, Call, Dropout, Shift
+from npusim.ops.attention.call import LANES, Call, Dropout, NotCoveredError, Shift
 from npusim.ops.attention.gradient import AttentionGrad, Backward
 from npusim.ops.attention.heads import LAYOUTS, Heads
 from npusim.ops.attention.kernel import Attention
@@ -23,6 +23,7 @@ from npusim.values.dtypes import BOOL, FLOAT, UINT8
 
 if TYPE_CHECKING:
     from npusim.ascendc import GlobalTensor, Kernel
+    from npusim.operators.host import Host
 
 _ALL = 2**31 - 1  # tokens before and after, where nobody limits them
 _USUAL_COLUMNS = 128  # of a head, where nobody says how many heads there are
@@ -30,6 +31,10 @@ _MOST_COLUMNS = 768
 _MULTIPLIED_FIRST = (0,)  # pse types whose shift is added to scaled scores
 _GENERATED = (2, 3)  # pse types that take slopes instead of a shift
 _PSE_AXES = 4
+_PACKED_AXES = 3
+_AS_INPUT = "same_as_input"
+_STATS = (8, 9)  # maxima and sums among the gradient's inputs
+_QUERY_ROPE = 15  # among the operator's inputs
 _BITS = 8
 
 
@@ -44,6 +49,15 @@ def flash_attention_score_grad(task: Task) -> tuple[Kernel, ...]:
     The results are dq, dk and dv.
     """
     return (AttentionGrad(task.profile, backward_call(task)),)
+
+
+def unpadding_gradient(host: Host, *given: GlobalTensor | None, **said: Any) -> Any:
+    """aclnnFlashAttentionUnpaddingScoreGradV4: maxima and sums as the queries are get turned."""
+    inputs = list(given)
+    if said.get("softmax_in_layout") == _AS_INPUT:
+        for place in _STATS:
+            inputs[place] = host.run("Transpose", inputs[place], perm=[1, 0, 2])
+    return host.run("FlashAttentionScoreGrad", *inputs, **said)
 
 
 def backward_call(task: Task) -> Backward:
@@ -81,12 +95,18 @@ def training_call(task: Task) -> Call:
     shared = _shared(key, layout, columns, heads)
     k, v = (Heads.of(each, layout, shared, own[1]) for each in (key, value))
     stats = [each for each in task.outputs if each.shape[-1:] == (LANES,) and each.dtype is FLOAT]
-    maxima, sums = ((_of_rows(stats[at], q) if len(stats) > at else None) for at in range(2))
+    maxima, sums = ((_of_rows(task, stats[at], q) if len(stats) > at else None) for at in range(2))
     out = out_of(task, q, v, layout)
     if q.columns > _MOST_COLUMNS:
         raise task.refused(f"heads of {q.columns} elements; {_MOST_COLUMNS} are covered")
     lengths = tuple(zip(q.rows, k.rows, strict=False))
     shift = optional(task, 3)
+    parts = [optional(task, _QUERY_ROPE + at) for at in range(2)]
+    rope = [
+        Heads.of(each, layout, like.heads, ends)
+        for each, like, ends in zip(parts, (q, k), own, strict=True)
+        if each is not None
+    ]
     return Call(
         q, k, v, out,
         mask_of(task, 6, lengths),
@@ -95,6 +115,7 @@ def training_call(task: Task) -> Call:
         _dropout(task, q, k),
         maxima,
         sums,
+        (rope[0], rope[1]) if len(rope) > 1 else None,
     )  # fmt: skip
 
 
@@ -199,17 +220,32 @@ def _listed(task: Task, name: str) -> list[int] | None:
     return numbers(task.attributes.get(name)) or None
 
 
-def _of_rows(stats: GlobalTensor, query: Heads) -> Heads:
-    """Maxima or sums: (batch, heads, queries, 8), or packed (tokens, heads, 8)."""
-    layout = "TND" if len(stats.shape) == 3 else "BNSD"
-    ends = np.cumsum(query.rows).tolist() if layout == "TND" else None
-    return Heads.of(stats, layout, query.heads, ends)
+def _of_rows(task: Task, stats: GlobalTensor, query: Heads) -> Heads:
+    """Maxima or sums: (batch, heads, queries, 8), or packed.
+
+    Packed ones of a sequence lie head by head, whatever their shape says, unless they are asked
+    for as the queries are; a gradient has the heads of all sequences one behind the other then.
+    """
+    if len(stats.shape) != _PACKED_AXES:
+        return Heads.of(stats, "BNSD", query.heads)
+    if stats.numel != query.heads * LANES * sum(query.rows):
+        raise task.refused(f"{stats.shape} of {sum(query.rows)} tokens of {query.heads} heads")
+    ends = np.cumsum((0, *query.rows)).tolist()
+    if task.attributes.get("softmax_out_layout") == _AS_INPUT:
+        return Heads.of(stats, "TND", query.heads, ends[1:])
+    if task.attributes.get("softmax_in_layout") == _AS_INPUT:
+        starts, apart = tuple(first * LANES for first in ends[:-1]), ends[-1] * LANES
+        return Heads(stats, query.heads, LANES, query.rows, starts, apart, LANES)
+    starts = tuple(first * LANES * query.heads for first in ends[:-1])
+    own = tuple(rows * LANES for rows in query.rows)
+    return Heads(stats, query.heads, LANES, query.rows, starts, own, LANES)
 
 
 def _shift(task: Task, tensor: GlobalTensor, query: Heads, key: Heads) -> Shift:
     kind = task.whole_number("pse_type", 1)
     if kind in _GENERATED:
-        raise task.refused(f"pse type {kind}, whose shifts are made of slopes, isn't modelled")
+        problem = f"pse type {kind}, whose shifts are made of slopes, isn't modelled"
+        raise NotCoveredError(task.op_type, problem)
     shape = tensor.shape
     wanted = max(query.rows), max(key.rows)
     if len(shape) != _PSE_AXES or shape[1:2] != (query.heads,) or shape[3] != wanted[1]:
@@ -225,7 +261,8 @@ def _dropout(task: Task, query: Heads, key: Heads) -> Dropout | None:
         return None
     scores = query.heads * sum(q * k for q, k in zip(query.rows, key.rows, strict=True))
     if len(set(key.rows)) > 1 or key.rows[0] % _BITS or len(set(query.rows)) > 1:
-        raise task.refused(f"dropout of rows of {key.rows} scores; multiples of 8 are modelled")
+        problem = f"dropout of rows of {key.rows} scores; multiples of 8 are modelled"
+        raise NotCoveredError(task.op_type, problem)
     if bits.numel * _BITS < scores or not keep > 0:
         raise task.refused(f"{bits.numel} bytes of dropout, keeping {keep}, for {scores} scores")
     return Dropout(replace(bits, shape=(bits.numel,)), keep)

@@ -1,4 +1,4 @@
-"""Which lines belong to an image: those that stretch and move its rows."""
+"""Which axes make a row, and which lines belong to an image."""
 
 from __future__ import annotations
 
@@ -22,3 +22,19 @@ def image_lines(x: str, *lines: str) -> Check:
         return None
 
     return invalid(f"{', '.join(lines)} aren't one line for each image of {x}", test)
+
+
+def ends_in(shape: str, x: str, *rows: str) -> Check:
+    """161002 for a shape of rows that x doesn't end in, or that a gain or shift hasn't."""
+
+    def test(call: Call) -> Finding:
+        wanted = call.arguments.get(shape)
+        if not isinstance(wanted, tuple):
+            return None
+        for name, spec in call.given(x, *rows):
+            end = spec.shape[max(0, spec.rank - len(wanted)) :]
+            if not wanted or (end if name == x else spec.shape) != wanted:
+                return f"{name} {sizes(spec.shape)} doesn't end in {shape} {sizes(wanted)}."
+        return None
+
+    return invalid(f"{x} doesn't end in {shape}", test)

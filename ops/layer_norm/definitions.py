@@ -1,6 +1,12 @@
 """Layer normalisation and its gradients."""
 
-from npusim.operators.checks import attribute_at_least, rank_in, same_shape
+from npusim.operators.checks import (
+    asked_not_null,
+    attribute_at_least,
+    length_is,
+    rank_in,
+    same_shape,
+)
 from npusim.operators.definition import (
     Aclnn,
     Composed,
@@ -14,13 +20,13 @@ from npusim.operators.definition import (
 )
 from npusim.operators.results import sums_of_rows
 from npusim.operators.shape_checks import fits, one_per_row
-from npusim.ops.layer_norm.checks import image_lines
+from npusim.ops.layer_norm.checks import ends_in, image_lines
 
 _EPSILON = (real("epsilon?"),)
 _NEEDED = (real("epsilon"),)  # in C nothing is left out
 _EPS = (real("eps?", "epsilon"),)
-_SHAPED = (ints("normalizedShape?", None), *_EPS)
-_OPTIONAL = "input weightOptional biasOptional -> out meanOutOptional rstdOutOptional"
+_SHAPED = (ints("normalizedShape?", "shape"), *_EPS)
+_OPTIONAL = "input weightOptional? biasOptional? -> out meanOutOptional? rstdOutOptional?"
 _ADAPTED = "x scale shift weightOptional? biasOptional? -> out"
 _ADAPTS = ((rank_in, range(2, 9), "x"), (image_lines, "x", "scale", "shift"),
     (fits, "weightOptional", "h", "biasOptional", "h", "x", "*rows h", "out", "*rows h"),
@@ -31,7 +37,8 @@ _SIZES = ("gamma", "*row", "beta", "*row", "x", "*rows *row", "y", "*rows *row")
 def _norm(second: str) -> tuple[tuple[object, ...], ...]:
     """A row of gains and shifts; one mean and one spread per row; no negative epsilon."""
     rows = (one_per_row, "x", "gamma", "mean", second)
-    return (fits, *_SIZES), rows, (attribute_at_least, "epsilon", 0)
+    least = (attribute_at_least, "epsilon", 0)
+    return (ends_in, "shape", "x", "gamma", "beta"), (fits, *_SIZES), rows, least
 
 
 def _gradient(spread: str) -> tuple[tuple[object, ...], ...]:
@@ -47,9 +54,10 @@ OPERATORS = family(
         Operator("LayerNorm", "x gamma beta -> y mean variance", _EPSILON,
             checks=_norm("variance")),
         Operator("LayerNormV3", "x gamma beta -> y mean rstd", _EPSILON,
-            (Aclnn("aclnnLayerNorm", _OPTIONAL, _SHAPED, also=("aclnnFastLayerNorm",)),
+            (Aclnn("aclnnLayerNorm", _OPTIONAL, _SHAPED, also=("aclnnFastLayerNorm",),
+                host="host:forward"),
              Aclnn("aclnnLayerNormWithImplMode", _OPTIONAL,
-                (*_SHAPED, whole("implMode?", None)))),
+                (*_SHAPED, whole("implMode?", None)), host="host:forward")),
             checks=_norm("rstd")),
         Operator("LayerNormXBackpropV2", "dy x variance mean gamma -> pd_x res_for_gamma",
             checks=_gradient("variance")),
@@ -88,9 +96,11 @@ OPERATORS = family(
             "adapted", checks=_ADAPTS),
         Composed("aclnnLayerNormBackward",
             "gradOut input mean rstd weightOptional? biasOptional? -> "
-            "gradInputOut gradWeightOut? gradBiasOut?",
+            "gradInputOut? gradWeightOut? gradBiasOut?",
             (ints("normalizedShape", "shape"), flags("outputMask", "mask")), "backward",
-            checks=((same_shape, "gradOut", "input", "gradInputOut"),)),
+            checks=((length_is, 3, "outputMask"),
+                (asked_not_null, "gradInputOut", "gradWeightOut", "gradBiasOut"),
+                (same_shape, "gradOut", "input", "gradInputOut"))),
     ),
     parameters=(
         Operator("LayerNormBetaGammaBackpropV2", "dy res_for_gamma -> pd_gamma pd_beta",

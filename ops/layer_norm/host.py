@@ -1,4 +1,4 @@
-"""The gradients of a layer normalisation: of what was normalised, of gains and of shifts."""
+"""Layer normalisation without gains or shifts, and its gradients."""
 
 from __future__ import annotations
 
@@ -12,6 +12,22 @@ if TYPE_CHECKING:
 
     from npusim.ascendc import GlobalTensor
     from npusim.operators.host import Host
+
+
+def forward(
+    host: Host, x: GlobalTensor, weight: GlobalTensor | None, bias: GlobalTensor | None,
+    *, shape: Sequence[int] = (), epsilon: float = 1e-5,
+) -> Any:  # fmt: skip
+    """Gains that are left out are ones, and shifts zeros, in the dtype of the others.
+
+    Source: ops-nn norm/layer_norm_v4, host code.
+    """
+    kind = next((each.dtype for each in (weight, bias) if each is not None), x.dtype)
+    rows = (
+        host.run("Fill", None, host.constant(value, kind), dims=list(shape)) if given is None
+        else given for given, value in ((weight, 1.0), (bias, 0.0))
+    )  # fmt: skip
+    return host.run("LayerNormV3", x, *rows, epsilon=epsilon)
 
 
 def backward(

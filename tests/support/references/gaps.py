@@ -72,6 +72,17 @@ ELSEWHERE = {
         "aclnnPromptFlashAttentionV2": "PromptFlashAttention",
         "aclnnPromptFlashAttentionV3": "PromptFlashAttention",
     },
+    "test_attention_packed.py": {
+        **{
+            f"aclnnFlashAttentionVarLenScoreV{number}": "aclnnFlashAttentionVarLenScore{name}"
+            for number in "24"
+        },
+        "aclnnFlashAttentionVarLenScoreV3": "aclnnFlashAttentionVarLenScoreV3",
+        **{
+            f"aclnnFlashAttentionUnpaddingScoreGradV{number}": "UnpaddingScoreGrad{name}"
+            for number in "24"
+        },
+    },
     "test_ops_moe.py": {
         "aclnnMoeFinalizeRoutingV2": "MoeFinalizeRouting",
         "aclnnMoeGatingTopKSoftmax": "MoeGatingTopKSoftmax",

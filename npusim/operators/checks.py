@@ -388,7 +388,7 @@ def attribute_in(name: str, allowed: Sequence[int | str]) -> Check:
         return (
             None
             if got is None or got in allowed
-            else f"{name} should be in {sizes(allowed)}, but got {got}."
+            else f"{name} should be in [{', '.join(map(str, allowed))}], but got {got}."
         )
 
     return invalid(f"{name} isn't {_or([str(each) for each in allowed])}", test)

@@ -95,6 +95,7 @@ class Heads:
     def grouped(self, group: int) -> Heads:
         """A row for each of ``group`` heads that share keys, where each head has one token."""
         rows = tuple(each * group for each in self.rows)
+        assert isinstance(self.head, int)  # queries and results
         return replace(
             self, heads=self.heads // group, rows=rows, head=group * self.head, token=self.head
         )

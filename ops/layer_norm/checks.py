@@ -28,9 +28,9 @@ def ends_in(shape: str, x: str, *rows: str) -> Check:
     """161002 for a shape of rows that x doesn't end in, or that a gain or shift hasn't."""
 
     def test(call: Call) -> Finding:
-        wanted = call.arguments.get(shape)
-        if not isinstance(wanted, tuple):
+        if not call.is_given(shape):
             return None
+        wanted = call.ints(shape)
         for name, spec in call.given(x, *rows):
             end = spec.shape[max(0, spec.rank - len(wanted)) :]
             if not wanted or (end if name == x else spec.shape) != wanted:
